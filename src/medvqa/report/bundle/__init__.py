@@ -52,7 +52,7 @@ def of_run(report: Report, pictures: Pictures) -> Blocks:
         title=report.title,
         about=model,
         runs=runs,
-        run=RunView(pictures.note, failing.failing(report)),
+        run=RunView(pictures.note, failing=failing.failing(report)),
     )
 
 
