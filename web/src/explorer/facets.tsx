@@ -10,7 +10,7 @@ import type { Found } from "./selecting";
 const LONG = 16; // values from which a facet can be searched
 const SHOWN = 12; // values of a long facet before it is searched
 const MOST = 200; // values that are drawn at once
-const UNSCORED: readonly string[] = ["outcome", "pair"];
+const UNSCORED: readonly string[] = ["outcome", "pair", "sample", "rotation"];
 
 interface FacetsOf {
   readonly found: Found;
