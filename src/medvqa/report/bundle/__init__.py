@@ -13,9 +13,12 @@ from medvqa.protocols import combining
 from medvqa.report.build import Report
 from medvqa.report.bundle import failing, questions
 from medvqa.report.bundle.facts import command, declaring_files
+from medvqa.report.bundle.gate import gate_of
 from medvqa.report.bundle.head import VERSION, BundleHead, ComparisonView, RunView
 from medvqa.report.bundle.pictures import Pictures
 from medvqa.report.bundle.questions import Packed, Row, RunHead
+from medvqa.report.bundle.scorecard import scorecard_of
+from medvqa.report.bundle.verdict import verdict_of
 
 Blocks = Mapping[str, bytes]
 """The blocks of a bundle by name, each as it is before it is deflated; image files are not (`images/...`)."""
@@ -46,14 +49,10 @@ def of_run(report: Report, pictures: Pictures) -> Blocks:
     everything = [result for _, results in by_name.values() for result in results]
     digest = gating.digest(report.run, combining.counted(everything, report.run))
     runs = [RunHead(report.folder.name, model, digest)]
-    return blocks(
-        packed,
-        kind="run",
-        title=report.title,
-        about=model,
-        runs=runs,
-        run=RunView(pictures.note, failing=failing.failing(report)),
+    view = RunView(
+        pictures.note, verdict_of(report), gate_of(report.gate), scorecard_of(report), failing.failing(report)
     )
+    return blocks(packed, kind="run", title=report.title, about=model, runs=runs, run=view)
 
 
 def of_tree(parts: Sequence[tuple[Benchmark, Sequence[Item]]]) -> Blocks:

@@ -6,8 +6,11 @@ from typing import Literal
 
 from medvqa.report.bundle.columns import TypedArray
 from medvqa.report.bundle.failing import Failing
+from medvqa.report.bundle.gate import GateView
 from medvqa.report.bundle.questions import BenchmarkHead, RunHead, TagDimension
+from medvqa.report.bundle.scorecard import ScorecardView
 from medvqa.report.bundle.shape import Shape
+from medvqa.report.bundle.verdict import VerdictView
 
 VERSION = 1
 """The version of the format. A reader refuses another one."""
@@ -18,6 +21,9 @@ class RunView(Shape, frozen=True):
 
     images: str
     """One or more sentences about the place of the images."""
+    verdict: VerdictView
+    gate: GateView | None
+    scorecard: ScorecardView
     failing: Failing
 
 

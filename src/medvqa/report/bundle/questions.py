@@ -299,14 +299,14 @@ def pack(
     columns.add("results.question", "u32", (questions[row.benchmark, row.item.id] for row, _ in answered))
     columns.add("results.run", "u16", (row.run for row, _ in answered))
     columns.add("results.technique", "u8", (techniques.place(result.technique) for result in shown))
-    columns.add("results.variant", "u16", (variants.place(result.variant) for result in shown))
-    columns.add("results.sample", "u32", (result.sample for result in shown))
+    columns.add_any("results.variant", "u16", (variants.place(result.variant) for result in shown))
+    columns.add_any("results.sample", "u32", (result.sample for result in shown))
     columns.add("results.outcome", "u8", (OUTCOMES.index(result.score.outcome) for result in shown))
     columns.add("results.options", "u32", (offered(result.item) for result in shown))
     columns.add("results.answers", "u32", (listed(result.item.answers) for result in shown))
     columns.add("results.extracted", "u32", (listed(result.score.extracted) for result in shown))
     columns.add("results.why", "u32", (words.place(row.why) for row, _ in answered))
-    columns.add("results.finish", "u8", (finishes.place(r.answer.finish or "" if r.answer else "") for r in shown))
+    columns.add_any("results.finish", "u8", (finishes.place(r.answer.finish or "" if r.answer else "") for r in shown))
     columns.add("results.seconds", "f32", (_seconds(result) for result in shown))
     columns.add("results.confidence", "f32", (math.nan if (p := confidence(r)) is None else p for r in shown))
     columns.add("results.marks", "u8", map(marks, shown))
@@ -480,5 +480,16 @@ def folded_of(result: Result) -> list[Folded]:
 
 
 def encode(content: object) -> bytes:
-    """JSON of shapes."""
-    return msgspec.json.encode(content)
+    """JSON of shapes. Characters that are none, as in the name of a folder, become question marks."""
+    try:
+        return msgspec.json.encode(content)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_encodable(msgspec.to_builtins(content)))
+
+
+def _encodable(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {_encodable(name): _encodable(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_encodable(value) for value in content]
+    return content.encode("utf-8", "replace").decode() if isinstance(content, str) else content

@@ -11,8 +11,8 @@ from importlib import resources
 from typing import Any
 
 from medvqa.items import OUTCOMES, Benchmark, Item, Result
-from medvqa.report import combined as tables_by
 from medvqa.report import comparison, gate, tables
+from medvqa.report import sample_tables as tables_by
 from medvqa.report.build import Report
 from medvqa.report.bundle.facts import command, declaring_files, facts, meanings
 from medvqa.report.bundle.pictures import Pictures

@@ -42,25 +42,25 @@ def draw(title: str, blocks: bundle.Blocks, *, folder: bool = False) -> bytes:
         f"default-src 'none'; img-src {source}; style-src 'sha256-{_digest(style)}'; "
         f"script-src 'sha256-{_digest(script)}'; base-uri 'none'; form-action 'none'"
     )
-    inside = (
-        f'<script type="application/octet-stream" id="block-{html.escape(name)}">{encoded(name, block)}</script>'
-        for name, block in blocks.items()
-    )
     text = Template(_asset(FRAME)).substitute(
         title=html.escape(visible(title)),
         policy=html.escape(policy),
         style=style,
         script=script,
-        blocks="\n".join(inside),
+        blocks="\n".join(element(name, block) for name, block in blocks.items()),
         licences=html.escape(_asset(LICENCES)),
     )
     return text.encode("utf-8", "replace")
 
 
-def encoded(name: str, block: bytes) -> str:
-    """A block in base64: no character of it means anything in HTML. It is deflated (zlib), except an image file."""
+def element(name: str, block: bytes) -> str:
+    """A block as an element of the page, in base64: no character of it means anything in HTML.
+
+    It is deflated (zlib), except an image file.
+    """
     packed = block if name.startswith(f"{FOLDER}/") else zlib.compress(block, LEVEL)
-    return base64.b64encode(packed).decode("ascii")
+    content = base64.b64encode(packed).decode("ascii")
+    return f'<script type="application/octet-stream" id="block-{html.escape(name)}">{content}</script>'
 
 
 @cache
