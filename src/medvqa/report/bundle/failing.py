@@ -598,8 +598,12 @@ def positions(results: Sequence[Result]) -> Positions | None:
     counts: dict[str, Counter[str]] = {}
     asked: dict[str, set[Hashable]] = {}
     places: dict[str, int] = {}
+    unscored = Counter[str]()
     for result in results:
-        if result.item.kind not in CHOICE_KINDS or result.score.outcome not in SCORED_OUTCOMES:
+        if result.item.kind not in CHOICE_KINDS:
+            continue
+        if result.score.outcome not in SCORED_OUTCOMES:
+            unscored[FAILED if result.score.outcome == "error" else UNSCORED] += 1
             continue
         result = rotation.result_shown(result)
         correct, chosen = set(result.item.answers), set(result.score.extracted)
@@ -607,7 +611,10 @@ def positions(results: Sequence[Result]) -> Positions | None:
             places[letter] = min(place, places.get(letter, place))
             asked.setdefault(letter, set()).add(result.key.question)
             counts.setdefault(letter, Counter()).update(
-                offered=1, chosen=letter in chosen, correct=letter in correct, hits=letter in correct & chosen
+                offered=1,
+                chosen=int(letter in chosen),
+                correct=int(letter in correct),
+                hits=int(letter in correct & chosen),
             )
     order = sorted(counts, key=lambda letter: (places[letter], letter))
     rows = [
@@ -615,8 +622,8 @@ def positions(results: Sequence[Result]) -> Positions | None:
             letter,
             *(of["offered"], of["chosen"], of["correct"], of["hits"]),
             len(asked[letter]) < tables.FEW,
-            query({"read": letter}),
-            query({"key": letter}),
+            query({"read": letter}) + _scored(unscored),
+            query({"key": letter}) + _scored(unscored),
         )
         for letter in order[:MOST]
         for of in [counts[letter]]
