@@ -124,6 +124,7 @@ const WorstOfPart = ({ part, to }: { readonly part: FailingPart; readonly to: To
 
 // ---- options --------------------------------------------------------------------------------------------------------
 
+const NO_OPTION = ["refused", "abstained", "unparsed"];
 const one = (unit: string, number: number): string => (number === 1 ? unit.replace(/s$/, "") : unit);
 
 const FieldOf = ({ field, of, row, column, to }: {
@@ -179,6 +180,7 @@ const Matrix = ({ of, to }: { readonly of: OptionMatrix; readonly to: To }) => {
       <p class="key">
         {plural(of.count, of.unit.replace(/s$/, ""))} with one correct option. Rows: the correct option; columns: the option or outcome that was read. Framed: correct.
         Shades: the share of a row; fields with fewer than ten questions have none.
+        {NO_OPTION.every((outcome) => of.columns.every((column) => column.option || column.label !== outcome)) && " No answer was refused, abstained or unparsed."}
         {of.by === "text" ? " Not every question offers each option." : ""}
         {of.folded > 0 && ` ${plural(of.folded, "rarer option")} share one row and one column.`}
         {left !== "" && ` Left out, answers: ${left}.`}
@@ -243,7 +245,7 @@ const Kind = ({ row, named, page }: { readonly row: ErrorKindRow; readonly named
     <tr class={cell.few ? "few" : ""}>
       <td><Visible text={cell.benchmark} /></td>
       {named && <td><Visible text={row.place} /></td>}
-      <th scope="row"><Linked to={linker(page, cell.benchmark, row.technique)} query={row.count > 0 ? row.query : ""}><Visible text={cell.name} /></Linked></th>
+      <th scope="row"><Linked to={linker(page, cell.benchmark, "")} query={row.count > 0 ? row.query : ""}><Visible text={cell.name} /></Linked></th>
       <td class="right main"><data value={cell.value ?? ""} data-kind={flat(cell.name)} data-of={flat(cell.benchmark)} data-place={flat(row.place)}>{cell.shown}</data></td>
       <td class="quiet">{cell.interval}</td>
       <td class="chart"><Strip of={cell} width={110} /></td>
