@@ -19,7 +19,7 @@ from medvqa.report.bundle.prompts import Packer
 from medvqa.report.bundle.questions import Packed, Row, RunHead
 
 Blocks = Mapping[str, bytes]
-"""The blocks of a bundle by name, each as it is before it is deflated."""
+"""The blocks of a bundle by name, each as it is before it is deflated; image files are not (`images/...`)."""
 NO_PICTURES = Pictures("none", "")
 
 
@@ -104,5 +104,5 @@ def blocks(
         "tables": questions.encode(packed.tables),
         "columns": packed.columns.block,
         **{f"answers/{k}": questions.encode(chunk) for k, chunk in enumerate(packed.answers)},
-        "images": questions.encode(packed.sources),
+        **packed.files,
     }

@@ -8,7 +8,7 @@ from dataclasses import replace
 from medvqa.items import Benchmark, Item
 from medvqa.report.build import Report
 from medvqa.report.bundle import pictures
-from medvqa.report.bundle.pictures import IMAGES, Images, Load, Pictures, inside
+from medvqa.report.bundle.pictures import IMAGES, Images, Load, Pictures, inside, parse
 from medvqa.report.html.page import FILE, lexicon_page, render
 from medvqa.report.html.versus import Versus, comparison_name, comparison_page
 
@@ -23,11 +23,12 @@ __all__ = [
     "draw",
     "inside",
     "lexicon_page",
+    "parse",
     "render",
 ]
 
 
-def draw(report: Report, load: Load, mode: Images | None = None, *, many: Images = "folder") -> Pictures:
+def draw(report: Report, load: Load, typed: str | None = None, *, many: Images = "folder") -> Pictures:
     """Read and draw the images of a run (`pictures.draw`), reading the items of each benchmark once."""
     read: dict[str, Sequence[Item] | None] = {}
 
@@ -37,4 +38,4 @@ def draw(report: Report, load: Load, mode: Images | None = None, *, many: Images
             read[benchmark.name] = None if items is None else tuple(items)
         return read[benchmark.name]
 
-    return replace(pictures.draw(report, once, mode, many=many), load=None if mode == "none" else once)
+    return replace(pictures.draw(report, once, typed, many=many), load=None if typed == "none" else once)

@@ -9,7 +9,7 @@ from medvqa.comparing import Flip, Paired
 from medvqa.data import lexicon
 from medvqa.items import OUTCOMES, Benchmark, Result
 from medvqa.report.bundle.pictures import Pictures
-from medvqa.report.html.pack import Places, beside, dimensions_of, judged
+from medvqa.report.html.pack import Places, addresses, beside, dimensions_of, judged
 
 
 def pack(
@@ -63,7 +63,7 @@ def pack(
             "question": texts.place(item.question),
             "options": options.place(tuple(item.options.items())),
             "answers": list(item.answers),
-            "images": [sources.place(source) for source in pictures.sources.get((benchmark, item.id), ())],
+            "images": [sources.place(source) for source in addresses(pictures, item)],
             "names": [image.name for image in item.images],
             "new": answered(new),
             "baseline": answered(baseline),

@@ -14,7 +14,7 @@ from string import Template
 from medvqa.items import Benchmark, Item
 from medvqa.report import bundle
 from medvqa.report.build import Report
-from medvqa.report.bundle.pictures import Pictures
+from medvqa.report.bundle.pictures import FOLDER, Pictures
 from medvqa.report.bundle.texts import visible
 
 FILE = "index.html"
@@ -37,29 +37,30 @@ def draw(title: str, blocks: bundle.Blocks, *, folder: bool = False) -> bytes:
     """A page that opens offline; `folder` allows images in files beside it."""
     style, script = _asset(STYLE), _asset(SCRIPT)
     # A file has no origin that 'self' could surely mean, hence both.
-    source = "data: blob: file: 'self'" if folder else "data: blob:"
+    source = "data: file: 'self'" if folder else "data:"
     policy = (
         f"default-src 'none'; img-src {source}; style-src 'sha256-{_digest(style)}'; "
         f"script-src 'sha256-{_digest(script)}'; base-uri 'none'; form-action 'none'"
-    )
-    inside = (
-        f'<script type="application/octet-stream" id="block-{html.escape(name)}">{squeeze(block)}</script>'
-        for name, block in blocks.items()
     )
     text = Template(_asset(FRAME)).substitute(
         title=html.escape(visible(title)),
         policy=html.escape(policy),
         style=style,
         script=script,
-        blocks="\n".join(inside),
+        blocks="\n".join(element(name, block) for name, block in blocks.items()),
         licences=html.escape(_asset(LICENCES)),
     )
     return text.encode("utf-8", "replace")
 
 
-def squeeze(block: bytes) -> str:
-    """A block, deflated (zlib), in base64: no character of it means anything in HTML."""
-    return base64.b64encode(zlib.compress(block, LEVEL)).decode("ascii")
+def element(name: str, block: bytes) -> str:
+    """A block as an element of the page, in base64: no character of it means anything in HTML.
+
+    It is deflated (zlib), except an image file.
+    """
+    packed = block if name.startswith(f"{FOLDER}/") else zlib.compress(block, LEVEL)
+    content = base64.b64encode(packed).decode("ascii")
+    return f'<script type="application/octet-stream" id="block-{html.escape(name)}">{content}</script>'
 
 
 @cache
