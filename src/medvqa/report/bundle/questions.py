@@ -22,6 +22,7 @@ from medvqa.protocols import rotation
 from medvqa.protocols.variants import Variant
 from medvqa.report.build import PROMPT, prompt_of
 from medvqa.report.bundle.columns import TypedArrays
+from medvqa.report.bundle.explorer import confidence, marks, verdicts
 from medvqa.report.bundle.facts import FROM_CATEGORY
 from medvqa.report.bundle.images import ImageHead
 from medvqa.report.bundle.pictures import Pictures
@@ -309,6 +310,9 @@ def pack(
     columns.add("results.why", "u32", (words.place(row.why) for row, _ in answered))
     columns.add_any("results.finish", "u8", (finishes.place(r.answer.finish or "" if r.answer else "") for r in shown))
     columns.add("results.seconds", "f32", (_seconds(result) for result in shown))
+    columns.add("results.confidence", "f32", (math.nan if (p := confidence(r)) is None else p for r in shown))
+    columns.add("results.marks", "u8", map(marks, shown))
+    columns.add("results.verdict", "u8", verdicts([(row.run, result) for row, result in answered]))
     for place, name in enumerate(("numerator", "denominator")):
         columns.add(f"results.{name}", "f64", (row.terms[place] for row, _ in answered))
         columns.add(f"results.prompt_{name}", "f64", (row.asked[place] for row, _ in answered))
