@@ -1,9 +1,10 @@
 // An open item: its images, its question and its answers. The two questions of a pair stand side by side.
-import { useMemo } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 
 import type { Data } from "../data";
 import { findQuestion, keyText, pairOf, parseKey, resultsLike } from "../key";
-import { answersLike } from "../order";
+import { listed } from "../listed";
+import { answersLike, neighbours } from "../order";
 import type { Page } from "../page";
 import { count } from "../text";
 import { Dialog } from "../ui/dialog";
@@ -20,7 +21,10 @@ export const ItemDialog = ({ page, data }: { readonly page: Page; readonly data:
   const opened = useMemo(() => findQuestion(data, key.benchmark, key.item), [data, key.benchmark, key.item]);
   const questions = useMemo(() => (opened === null ? [] : pairOf(data, opened)), [data, opened]);
   const { benchmark, technique, variant, sample } = key;
-  const order = useMemo(
+  // The explorer says what it lists after it was drawn.
+  const [, redraw] = useState(false);
+  useEffect(() => { redraw(true); }, []);
+  const like = useMemo(
     () => answersLike(data, { benchmark, item: "", technique, variant, sample }),
     [data, benchmark, technique, variant, sample],
   );
@@ -34,13 +38,12 @@ export const ItemDialog = ({ page, data }: { readonly page: Page; readonly data:
     );
   }
   const results = questions.map((q) => resultsLike(data, q, key));
-  const shown = new Set(results.flat());
-  const places = order.flatMap((r, place) => (shown.has(r) ? [place] : []));
-  const [first, last] = [places[0], places.at(-1)];
-  const before = first === undefined ? undefined : order[first - 1];
-  const after = last === undefined ? undefined : order[last + 1];
-  const step = (r: number | undefined): void => {
-    if (r !== undefined) page.go({ item: keyText(data.key(r)) }, { replace: true });
+  const shown = new Set([item, ...results.flat().map((r) => keyText(data.key(r)))]);
+  const inList = page.state.view === "questions" ? listed() : [];
+  const order = inList.some((key) => shown.has(key)) ? inList : like;
+  const { place, before, after } = neighbours(order, item, shown);
+  const step = (to: string | null): void => {
+    if (to !== null) page.go({ item: to }, { replace: true });
   };
   const pair = questions.length > 1;
   const only = results[0]?.length === 1 ? results[0][0] : undefined;
@@ -63,9 +66,9 @@ export const ItemDialog = ({ page, data }: { readonly page: Page; readonly data:
       tools={
         <>
           {!pair && only !== undefined && <Outcome name={data.outcome(only)} />}
-          {first !== undefined && <span class="quiet place">{count(first + 1)}{last !== first && ` and ${count((last ?? first) + 1)}`} of {count(order.length)}</span>}
-          <button type="button" disabled={before === undefined} onClick={() => { step(before); }}>Previous</button>
-          <button type="button" disabled={after === undefined} onClick={() => { step(after); }}>Next</button>
+          {place >= 0 && <span class="quiet place">{count(place + 1)} of {count(order.length)}</span>}
+          <button type="button" disabled={before === null} onClick={() => { step(before); }}>Previous</button>
+          <button type="button" disabled={after === null} onClick={() => { step(after); }}>Next</button>
         </>
       }
     >

@@ -56,8 +56,8 @@ class Pictures:
     """`shown` maps (benchmark, item id) to the images of a question, in their order.
 
     `note`: sentences for the page's banner. `blocks`: the content of the files inside the page, by name. `left_out`:
-    the reason why a benchmark's images are left out, by its name. `load` reads a benchmark's
-    items, from which prompts are rebuilt; None if the data must not be read.
+    the reason why a benchmark's images are left out, by its name. `load` reads a benchmark's items, from which prompts
+    are rebuilt; None if the data must not be read.
     """
 
     mode: Images

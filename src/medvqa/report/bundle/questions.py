@@ -279,12 +279,18 @@ def pack(
     def pictured(item: Item) -> list[int]:
         return [images.place(image) for image in pictures.of(item)]
 
-    questions: dict[tuple[int, str], int] = {}
+    places: dict[tuple[int, str], list[int]] = {}
     items: list[tuple[int, Item]] = []
+    asked = []
     for row in rows:
-        if (row.benchmark, row.item.id) not in questions:
-            questions[row.benchmark, row.item.id] = len(items)
+        # Runs may have other content or tags under one id: these are questions of their own.
+        named = places.setdefault((row.benchmark, row.item.id), [])
+        same = [place for place in named if items[place][1] is row.item or items[place][1] == row.item]
+        if not same:
+            same = [len(items)]
+            named += same
             items.append((row.benchmark, row.item))
+        asked.append(same[0])
     columns = TypedArrays()
     columns.add("questions.benchmark", "u16", (number for number, _ in items))
     columns.add("questions.id", "u32", (words.place(item.id) for _, item in items))
@@ -298,7 +304,8 @@ def pack(
     answered = [(row, row.result) for row in rows if row.result is not None]
     # The letters of a response are those of the options as shown.
     shown = [rotation.result_shown(result) for _, result in answered]
-    columns.add("results.question", "u32", (questions[row.benchmark, row.item.id] for row, _ in answered))
+    questions = (question for row, question in zip(rows, asked, strict=True) if row.result is not None)
+    columns.add("results.question", "u32", questions)
     columns.add("results.run", "u16", (row.run for row, _ in answered))
     columns.add("results.technique", "u8", (techniques.place(result.technique) for result in shown))
     columns.add_any("results.variant", "u16", (variants.place(result.variant) for result in shown))

@@ -9,8 +9,8 @@ from medvqa.items import Benchmark, Item
 from medvqa.report.build import Report
 from medvqa.report.bundle import pictures
 from medvqa.report.bundle.pictures import IMAGES, Images, Load, Pictures, inside, parse
-from medvqa.report.html.page import FILE, lexicon_page, render
-from medvqa.report.html.versus import Versus, comparison_name, comparison_page
+from medvqa.report.bundle.versus import Versus, comparison_name
+from medvqa.report.html.page import FILE, comparison_page, lexicon_page, render
 
 __all__ = [
     "FILE",
