@@ -8,6 +8,7 @@ import type { Page } from "../page";
 import { count, digits, flat, label, took } from "../text";
 import { Outcome } from "../ui/outcome";
 import { Visible } from "../ui/text";
+import { ReviewPanel } from "./review";
 import { SentFold } from "./sent";
 
 /** The texts of a result; undefined while they are being read. */
@@ -162,6 +163,7 @@ const Answer = ({ data, r, answered, id }: {
         </details>
       ))}
       {judged !== null && <JudgedPart of={judged} id={id} />}
+      <ReviewPanel key={`review ${r}`} data={data} result={r} of={id} />
       <SentFold key={r} data={data} r={r} answered={answered} />
       <h3>Details</h3>
       <Facts of={facts} />

@@ -3,6 +3,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 
 import type { Data } from "../data";
 import { findQuestion, keyText, pairOf, parseKey, resultsLike } from "../key";
+import { useKeys } from "../keys";
 import { listed } from "../listed";
 import { answersLike, neighbours } from "../order";
 import type { Page } from "../page";
@@ -30,13 +31,6 @@ export const ItemDialog = ({ page, data }: { readonly page: Page; readonly data:
   );
   const pictures = useMemo(() => picturesOf(data, questions), [data, questions]);
   const close = (): void => { page.go({ item: null }, { replace: true }); };
-  if (opened === null) {
-    return (
-      <Dialog id="item" title="Unknown item" close={close}>
-        <p role="alert">This page has no item <Visible text={item} />. Its link may belong to another page.</p>
-      </Dialog>
-    );
-  }
   const results = questions.map((q) => resultsLike(data, q, key));
   const shown = new Set([item, ...results.flat().map((r) => keyText(data.key(r)))]);
   const inList = page.state.view === "questions" ? listed() : [];
@@ -45,19 +39,26 @@ export const ItemDialog = ({ page, data }: { readonly page: Page; readonly data:
   const step = (to: string | null): void => {
     if (to !== null) page.go({ item: to }, { replace: true });
   };
+  useKeys(
+    [
+      { keys: ["ArrowLeft", "k"], run: () => { step(before); } },
+      { keys: ["ArrowRight", "j"], run: () => { step(after); } },
+    ],
+    { modal: true },
+  );
+  if (opened === null) {
+    return (
+      <Dialog id="item" title="Unknown item" close={close}>
+        <p role="alert">This page has no item <Visible text={item} />. Its link may belong to another page.</p>
+      </Dialog>
+    );
+  }
   const pair = questions.length > 1;
   const only = results[0]?.length === 1 ? results[0][0] : undefined;
   return (
     <Dialog
       id="item"
       close={close}
-      onKeyDown={(event) => {
-        const target = event.target;
-        if (target instanceof Element && target.closest(".response, input, textarea, select")) return;
-        if (event.altKey || event.ctrlKey || event.metaKey) return;
-        if (event.key === "ArrowLeft") step(before);
-        if (event.key === "ArrowRight") step(after);
-      }}
       title={
         <>
           <Visible text={benchmark} /> · {pair ? "pair " : ""}<Visible text={pair ? (data.pair(opened) ?? "") : data.id(opened)} />

@@ -7,9 +7,9 @@ from importlib.metadata import version
 from pathlib import PurePath
 from typing import Literal
 
+from medvqa import records
 from medvqa.comparing import Ranking, Side, gating
 from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Result
-from medvqa.protocols import combining
 from medvqa.report import comparison as compared_tables
 from medvqa.report.build import Report
 from medvqa.report.bundle import failing, flips, questions, versus
@@ -52,7 +52,7 @@ def of_run(report: Report, pictures: Pictures) -> Blocks:
     )
     model = str(report.run.get("model", {}).get("name", ""))
     everything = [result for _, results in by_name.values() for result in results]
-    digest = gating.digest(report.run, combining.counted(everything, report.run))
+    digest = records.answers_digest(everything)
     runs = [RunHead(report.folder.name, model, digest)]
     view = RunView(
         pictures.note, verdict_of(report), gate_of(report.gate), scorecard_of(report), failing.failing(report)
