@@ -244,7 +244,6 @@ def normal(name: str, content: bytes, root: Path) -> bytes:
 
 _BLOCK = re.compile(r"<(script|style)\b([^>]*)>(.*?)</\1>", re.DOTALL)
 _POLICY = re.compile(r"sha256-[A-Za-z0-9+/=]+")
-_IMAGE = re.compile(r"data:image/[a-z+]+;base64,[A-Za-z0-9+/=]{200,}")
 
 
 def _page(text: str) -> str:
@@ -256,7 +255,8 @@ def _page(text: str) -> str:
         name = re.search(r'id="block-([^"]+)"', attributes)
         if name is None:
             return kind
-        blocks[name[1]] = zlib.decompress(base64.b64decode(content))
+        if not name[1].startswith("images/"):  # whose name is their digest
+            blocks[name[1]] = zlib.decompress(base64.b64decode(content))
         return f"block {name[1]}"
 
     frame = _POLICY.sub("sha256", _BLOCK.sub(inflated, text))
@@ -270,12 +270,7 @@ def _block(name: str, content: bytes, head: bytes) -> Any:
     if name == "columns":
         heads = json.loads(head)["columns"]
         return {each["name"]: repr(columns.read(content, columns.TypedArray(**each)).tolist()) for each in heads}
-    text = content.decode()
-    return json.loads(_IMAGE.sub(lambda match: f"image {_digest(match[0])}", text))
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return json.loads(content)
 
 
 # --- comparing runs that were made anew -------------------------------------------------------------------------------

@@ -56,9 +56,10 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     )
     report.add_argument(
         "--images",
-        choices=("thumbs", "folder", "none"),
-        help="images of index.html: thumbs (small, inside the page), folder (files beside it) or none (default: thumbs "
-        "for up to 400 images, else folder; none if the data are not declared public)",
+        metavar="{inside,inside:N,folder,none}",
+        help="images of index.html: inside (in the page, at most 16 MB of them), inside:N (at most N MB), folder "
+        "(files beside the page, with all their pixels) or none (default: inside for up to 400 images, else folder; "
+        "none if the data are not declared public)",
     )
     report.add_argument(
         "--data",
@@ -91,6 +92,8 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
     def load(benchmark: Benchmark) -> Sequence[Item] | None:
         return benchmarks.load_found(benchmark, data)
 
+    if options.images is not None:
+        html.parse(options.images)  # Refuse a wrong value before anything is read.
     runs = list(dict.fromkeys(options.runs))
     typed = vars(options)["metric-like"]
     like = None if typed is None else listed(typed)
