@@ -131,7 +131,7 @@ def _sentence(report: Report, part: Part) -> Sentence:
     gap = report.blank.gap(part.benchmark.name, part.technique, measure.name) if report.blank is not None else None
     if report.blank is not None and gap is not None:
         words += _gained(gap, report.blank.name)
-        if standing == "above" and not _helps(gap):
+        if standing == "above" and gap.value is not None and not _helps(gap):
             standing = "open"
     return Sentence(named, part, measure, tuple(words), standing, _meaning(part, measure.name))
 
