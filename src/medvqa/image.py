@@ -177,7 +177,9 @@ class Image:
             upright = PIL.ImageOps.exif_transpose(opened)
             if bits > 8 or self.window is not None:
                 upright = _windowed(upright, bits, self)
-            return upright.convert("RGB")
+            picture = upright.convert("RGB")
+            picture.info.clear()  # Pillow writes comments and profiles from there into files that it saves.
+            return picture
 
     def read(self) -> bytes:
         """Return the bytes of the encoded image, with base64 undone; a blank image and a medical file as PNG.

@@ -229,7 +229,7 @@ _SESSION = re.compile(r'("session": ?")[0-9a-f]{8}(")')
 def normal(name: str, content: bytes, root: Path) -> bytes:
     """A drawn file less dates of today, names of sessions, and the folder that it was drawn in.
 
-    Of a baseline file its lines; of a page its text and its data as indented JSON, and digests of style and script.
+    Of a baseline file its lines; of a page its frame and its blocks as indented JSON.
     """
     if name.endswith(".medvqa"):
         assert content[4:8] == bytes(4), "a baseline file has no date"
@@ -242,25 +242,35 @@ def normal(name: str, content: bytes, root: Path) -> bytes:
     return _SESSION.sub(r"\1SESSION\2", text).encode()
 
 
-_BLOCK = re.compile(r"(<(script|style)\b[^>]*>)(.*?)(</\2>)", re.DOTALL)
-_IMAGE = re.compile(r"data:image/[a-z+]+;base64,[A-Za-z0-9+/=]{200,}")
+_BLOCK = re.compile(r"<(script|style)\b([^>]*)>(.*?)</\1>", re.DOTALL)
+_POLICY = re.compile(r"sha256-[A-Za-z0-9+/=]+")
 
 
 def _page(text: str) -> str:
-    def shown(match: re.Match[str]) -> str:
-        begin, kind, content, end = match.groups()
-        if 'id="data"' in begin:
-            data = json.loads(zlib.decompress(base64.b64decode(content)))
-            content = json.dumps(data, indent=1, ensure_ascii=False)
-        else:
-            content = f"{kind} {_digest(content)}"
-        return begin + content + end
+    """The frame of a page and its blocks as JSON, without script and style: `tox run -e web` compares those."""
+    blocks: dict[str, bytes] = {}
 
-    return _IMAGE.sub(lambda match: f"image {_digest(match[0])}", _BLOCK.sub(shown, text))
+    def inflated(match: re.Match[str]) -> str:
+        kind, attributes, content = match.groups()
+        name = re.search(r'id="block-([^"]+)"', attributes)
+        if name is None:
+            return kind
+        if not name[1].startswith("images/"):  # whose name is their digest
+            blocks[name[1]] = zlib.decompress(base64.b64decode(content))
+        return f"block {name[1]}"
+
+    frame = _POLICY.sub("sha256", _BLOCK.sub(inflated, text))
+    shown = {name: _block(name, content, blocks["head"]) for name, content in blocks.items()}
+    return frame + json.dumps(shown, indent=1, ensure_ascii=False)
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def _block(name: str, content: bytes, head: bytes) -> Any:
+    from medvqa.report.bundle import columns
+
+    if name == "columns":
+        heads = json.loads(head)["columns"]
+        return {each["name"]: repr(columns.read(content, columns.TypedArray(**each)).tolist()) for each in heads}
+    return json.loads(content)
 
 
 # --- comparing runs that were made anew -------------------------------------------------------------------------------

@@ -1,12 +1,8 @@
 """What a backend of one's own sees, and what it can get at when the picture is taken away."""
 
-import base64
 import hashlib
-import io
 import json
 import sys
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import PIL.Image
@@ -14,7 +10,6 @@ import pytest
 
 from medvqa.items import Image, Prompt
 from medvqa.protocols import prompts
-from medvqa.report.html import pictures
 
 SUITE = '''
 import json
@@ -183,18 +178,6 @@ def test_the_digest_of_a_blank_prompt_is_the_one_of_before() -> None:
     assert prompts.digest(prompt) == (
         hashlib.sha256(f"2:mc\x000:\x006:Which?\x0070:blank {'ab' * 32}".encode()).hexdigest()
     )
-
-
-def test_a_page_draws_what_the_model_saw(tmp_path: Path) -> None:
-    PIL.Image.new("I;16", (9, 6), 3072).save(tmp_path / "raw.png")
-    raw = Image("raw.png", str(tmp_path / "raw.png"))
-    windowed = replace(raw, window=(0, 4096))
-    drawn, unread = pictures._drawn([raw, windowed], tmp_path, "thumbs")
-    assert drawn.keys() == {windowed}, "and nothing in black"
-    assert len(unread) == 1
-    assert unread[0].startswith("image raw.png: 16 bits a channel")
-    content = base64.b64decode(drawn[windowed].partition("base64,")[2])
-    assert PIL.Image.open(io.BytesIO(content)).getpixel((4, 3)) == (191, 191, 191)
 
 
 def test_sixteen_bits_are_an_error_until_the_benchmark_declares_a_window(suite: pytest.Pytester) -> None:

@@ -1,17 +1,15 @@
 import type { ComponentChildren } from "preact";
 
-/** A part of a section that can be folded. */
-export const Fold = ({
-  title,
-  note = "",
-  open = true,
-  children,
-}: {
-  readonly title: string;
-  readonly note?: string;
+interface FoldOf {
+  readonly title: ComponentChildren;
+  /** A few quiet words beside the title. */
+  readonly note?: ComponentChildren;
   readonly open?: boolean;
   readonly children: ComponentChildren;
-}) => (
+}
+
+/** A part of a section that can be folded; it is unfolded for printing. */
+export const Fold = ({ title, note = "", open = true, children }: FoldOf) => (
   <details class="fold" open={open}>
     <summary>
       <h4>{title}</h4> {note !== "" && <span class="quiet">{note}</span>}

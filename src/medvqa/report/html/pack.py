@@ -54,6 +54,17 @@ def squeeze(content: object) -> str:
     return base64.b64encode(zlib.compress(msgspec.json.encode(content), LEVEL)).decode("ascii")
 
 
+def addresses(pictures: Pictures, item: Item) -> list[str]:
+    """The `src` attributes of the images of a question that are inside the page, "" for others."""
+    types = {"png": "png", "jpg": "jpeg", "webp": "webp"}
+    return [
+        f"data:image/{types[head.source.rpartition('.')[2]]};base64,{base64.b64encode(content).decode()}"
+        if (content := pictures.blocks.get(head.source)) is not None
+        else ""
+        for head in pictures.of(item)
+    ]
+
+
 def stretch(text: str) -> Any:
     """The inverse of `squeeze`."""
     return msgspec.json.decode(zlib.decompress(base64.b64decode(text)))
@@ -252,7 +263,7 @@ def _content(
             "answers": list(item.answers),
             "pair": item.pair_id,
             "tags": [[table.place(value) for value in tags.get(name, ())] for name, table in values[number].items()],
-            "images": [sources.place(source) for source in pictures.sources.get((item.benchmark, item.id), ())],
+            "images": [sources.place(source) for source in addresses(pictures, item)],
             "names": [image.name for image in item.images],
             "terms": [_short(numerator), _short(denominator)],
             "sample": result.sample if result else 0,

@@ -1,0 +1,35 @@
+// Where the pixels of an image are: inside the page, or in a file beside it.
+import type { ImageHead } from "./bundle";
+import { count } from "./text";
+
+const FILE = /^images\/[0-9a-f]{64}\.(png|jpg|webp)$/;
+const TYPES: ReadonlyMap<string, string> = new Map([
+  ["png", "image/png"],
+  ["jpg", "image/jpeg"],
+  ["webp", "image/webp"],
+]);
+
+/** The address of an image for `src`; null if it has no file. Blocks of images stand in the page as base64. */
+export const sourceOf = ({ source = "" }: ImageHead): string | null => {
+  const type = TYPES.get(FILE.exec(source)?.[1] ?? "");
+  if (type === undefined) return null;
+  const block = document.getElementById(`block-${source}`);
+  return block === null ? source : `data:${type};base64,${block.textContent}`;
+};
+
+/** The reason for showing nothing. `failed`: the browser could not load the file. */
+export const whyNone = ({ source = "", why = "" }: ImageHead, failed: boolean): string =>
+  failed && source !== ""
+    ? document.getElementById(`block-${source}`) === null
+      ? `its file ${source.slice(0, 15)}… is not beside this page: send the folder images too`
+      : "its data in this page are damaged"
+    : why || "it is not part of this page";
+
+/** The size of an image in words, and how the page shows it; "" if it was not read. */
+export const sizeOf = (image: ImageHead): string => {
+  const { width = 0, height = 0, drawn_width = 0, drawn_height = 0, exact = false, source = "" } = image;
+  if (width === 0) return "";
+  const native = `${count(width)} × ${count(height)} pixels`;
+  if (source === "" || exact) return native;
+  return drawn_width === width ? `${native}, compressed here` : `${native}, here ${count(drawn_width)} × ${count(drawn_height)}`;
+};
