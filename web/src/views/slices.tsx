@@ -201,8 +201,8 @@ export const SliceTable = ({ view, name }: { readonly view: SlicesView; readonly
         <span><Sample spot={{ value: 0.5, low: 0.1, high: 0.9 }} /> value and 95 % interval</span>
         <span><Sample spot={{ value: 0.5 }} /> no interval</span>
         <span><Sample line="whole" /> all questions</span>
-        {references["random"] !== undefined && <span><Sample line="random" /> chance: random guessing</span>}
-        {references["image_blind"] !== undefined && <span><Sample line="blind" /> image-blind: one answer to both questions of a pair</span>}
+        {references["random"] !== undefined && <span><Sample line="random" /> chance: guessing</span>}
+        {references["image_blind"] !== undefined && <span><Sample line="blind" /> image ignored: the same answer to both questions of a pair</span>}
         {measure.better === "lower" && <strong>Less is better.</strong>}
         {cells.some((cell) => cell.few) && (
           <span>Under {FEW} questions or pairs: counts in grey, last in order, as a percentage would say more than is known.</span>
