@@ -30,13 +30,8 @@ const linker =
   (query) =>
     page.link({ view: "questions", benchmark, technique, query, sort: "", item: null, section: "" });
 
-const Linked = ({ to, query, name, children }: {
-  readonly to: To;
-  readonly query: string;
-  /** What the link leads to, if its text alone does not say so. */
-  readonly name?: string;
-  readonly children: ComponentChildren;
-}) => (query === "" ? <>{children}</> : <a href={to(query)} {...(name === undefined ? {} : { "aria-label": name })}>{children}</a>);
+const Linked = ({ to, query, children }: { readonly to: To; readonly query: string; readonly children: ComponentChildren }) =>
+  query === "" ? <>{children}</> : <a href={to(query)}>{children}</a>;
 
 const Scroll = ({ name, children }: { readonly name: string; readonly children: ComponentChildren }) => (
   <div class="scroll" tabIndex={0} role="region" aria-label={flat(name)}>
@@ -131,7 +126,6 @@ const WorstOfPart = ({ part, to }: { readonly part: FailingPart; readonly to: To
 // ---- options --------------------------------------------------------------------------------------------------------
 
 const NO_OPTION = ["refused", "abstained", "unparsed"];
-const one = (unit: string, number: number): string => (number === 1 ? unit.replace(/s$/, "") : unit);
 
 const FieldOf = ({ field, of, row, column, to }: {
   readonly field: MatrixField;
@@ -145,12 +139,12 @@ const FieldOf = ({ field, of, row, column, to }: {
   if (from === undefined || read === undefined) return null;
   const right = from.right === column;
   const marks = [field.level > 0 ? `l${field.level}` : "", right ? "right-option" : "", field.count === 0 ? "none" : ""];
-  const name = `${count(field.count)} ${one(of.unit, field.count)}: correct ${from.label}, read ${read.label}`;
   return (
     <td class={marks.filter(Boolean).join(" ")}>
-      <Linked to={to} query={field.query} name={flat(name)}>
+      <Linked to={to} query={field.query}>
         <data value={field.count} data-matrix={of.by} data-correct={flat(from.label)} data-read={flat(read.label)}>{count(field.count)}</data>
         {field.count > 0 && field.share !== "" && <small>{field.share} %</small>}
+        {field.query !== "" && <span class="sr"> of {of.unit} with {flat(from.label)} correct: read as {flat(read.label)}</span>}
       </Linked>
     </td>
   );
