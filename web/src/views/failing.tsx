@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact";
 
 import type {
+  Cell,
   ErrorKindRow,
   ErrorKindTable,
   ErrorKindsView,
@@ -48,10 +49,12 @@ const Folded = ({ open, title, children }: { readonly open: boolean; readonly ti
 
 // ---- worst slices ---------------------------------------------------------------------------------------------------
 
+/** A measure as it is drawn: of few units without an interval, as its text. */
+const sureOf = (cell: Cell): Cell => (cell.few ? { ...cell, low: null, high: null } : cell);
+
 const Slice = ({ row, of, to }: { readonly row: WorstSlice; readonly of: WorstSlices; readonly to: To }) => {
   const { cell } = row;
   const overall = of.overall.value === null ? {} : { overall: of.overall.value };
-  const drawn = cell.few ? { ...cell, low: null, high: null } : cell;
   return (
     <tr class={cell.few ? "few" : ""}>
       <th scope="row">
@@ -63,7 +66,7 @@ const Slice = ({ row, of, to }: { readonly row: WorstSlice; readonly of: WorstSl
       <td class="right main"><Value of={cell} /></td>
       <td class="quiet">{cell.interval}</td>
       <td class="right quiet"><data value={cell.n}>{count(cell.n)}</data></td>
-      <td class="chart">{cell.percent && <Strip of={{ ...drawn, references: { ...cell.references, ...overall } }} width={110} />}</td>
+      <td class="chart">{cell.percent && <Strip of={{ ...sureOf(cell), references: { ...cell.references, ...overall } }} width={110} />}</td>
     </tr>
   );
 };
@@ -248,7 +251,7 @@ const Kind = ({ row, named, page }: { readonly row: ErrorKindRow; readonly named
       <th scope="row"><Linked to={linker(page, cell.benchmark, "")} query={row.count > 0 ? row.query : ""}><Visible text={cell.name} /></Linked></th>
       <td class="right main"><data value={cell.value ?? ""} data-kind={flat(cell.name)} data-of={flat(cell.benchmark)} data-place={flat(row.place)}>{cell.shown}</data></td>
       <td class="quiet">{cell.interval}</td>
-      <td class="chart"><Strip of={cell} width={110} /></td>
+      <td class="chart"><Strip of={sureOf(cell)} width={110} /></td>
       <td class="right">{count(row.count)}</td>
       <td class="right quiet">{row.classified}</td>
     </tr>
@@ -258,7 +261,7 @@ const Kind = ({ row, named, page }: { readonly row: ErrorKindRow; readonly named
 const KindsTable = ({ of, page }: { readonly of: ErrorKindTable; readonly page: Page }) => (
   <>
     <Scroll name={`Kinds of errors${of.dimension === "" ? "" : ` by ${of.dimension}`}`}>
-      <table class="forest">
+      <table class="forest kinds">
         <thead>
           <tr>
             <th scope="col">Benchmark</th>
