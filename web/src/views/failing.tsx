@@ -18,6 +18,7 @@ import type { Page } from "../page";
 import "../style/failing.css";
 import { count, flat, label, percent, plural } from "../text";
 import { Value } from "../ui/number";
+import { Fold } from "../ui/fold";
 import { Outcome } from "../ui/outcome";
 import { Axis, Strip } from "../ui/strip";
 import { Visible } from "../ui/text";
@@ -38,13 +39,6 @@ const Scroll = ({ name, children }: { readonly name: string; readonly children: 
   <div class="scroll" tabIndex={0} role="region" aria-label={flat(name)}>
     {children}
   </div>
-);
-
-const Folded = ({ open, title, children }: { readonly open: boolean; readonly title: string; readonly children: ComponentChildren }) => (
-  <details class="folded" open={open}>
-    <summary><h4><Visible text={title} /></h4></summary>
-    {children}
-  </details>
 );
 
 // ---- worst slices ---------------------------------------------------------------------------------------------------
@@ -121,7 +115,7 @@ const Worst = ({ of, to }: { readonly of: WorstSlices; readonly to: To }) => {
 const WorstOfPart = ({ part, to }: { readonly part: FailingPart; readonly to: To }) => (
   <>
     {part.worst.map((of, place) => (
-      <Folded open={place === 0} title={`Worst slices by ${label(of.measure)}`}><Worst of={of} to={to} /></Folded>
+      <Fold open={place === 0} title={<Visible text={`Worst slices by ${label(of.measure)}`} />}><Worst of={of} to={to} /></Fold>
     ))}
   </>
 );
@@ -300,7 +294,7 @@ const Kinds = ({ of, page }: { readonly of: ErrorKindsView; readonly page: Page 
     {of.tables.filter((table) => table.dimension === "").map((table) => <KindsTable of={table} page={page} />)}
     <ul class="remarks">{of.lines.map((line) => <li><Visible text={line} /></li>)}</ul>
     {of.tables.filter((table) => table.dimension !== "").map((table) => (
-      <Folded open={false} title={`Kinds of errors by ${table.dimension}`}><KindsTable of={table} page={page} /></Folded>
+      <Fold open={false} title={<Visible text={`Kinds of errors by ${table.dimension}`} />}><KindsTable of={table} page={page} /></Fold>
     ))}
     {of.agreement !== null && (
       <>
@@ -332,9 +326,9 @@ const Part = ({ part, page, place }: { readonly part: FailingPart; readonly page
         <div><WorstOfPart part={part} to={to} /></div>
         <div>
           {part.matrices.map((matrix, at) => (
-            <Folded open={at === 0} title={`Confused options, by ${matrix.by}`}><Matrix of={matrix} to={to} /></Folded>
+            <Fold open={at === 0} title={<Visible text={`Confused options, by ${matrix.by}`} />}><Matrix of={matrix} to={to} /></Fold>
           ))}
-          {part.positions !== null && <Folded open={false} title="Preferred positions"><Preferred of={part.positions} to={to} /></Folded>}
+          {part.positions !== null && <Fold open={false} title="Preferred positions"><Preferred of={part.positions} to={to} /></Fold>}
         </div>
       </div>
     </section>
