@@ -49,7 +49,7 @@ export interface Problem {
 
 const OPERATOR = /^(>=|<=|[:=<>])/;
 const BARE_FIELD = /^[^\s"\-:<>=,\\][^\s":<>=,\\]*$/;
-const BARE_VALUE = /^[^\s",\\]+$/;
+const BARE_VALUE = /^[^\s",\\=][^\s",\\]*$/;
 const BARE_WORD = /^[^\s"\-:<>=\\][^\s":<>=\\]*$/;
 const NAMED = 12; // names in a message
 

@@ -45,6 +45,23 @@ export class Source {
     return order;
   }
 
+  /** Sort and search once while nobody waits, so that the first click is as fast as the next. */
+  prepare(): void {
+    const idle = (task: () => void): void => {
+      if ("requestIdleCallback" in window) requestIdleCallback(task);
+      else setTimeout(task, 200);
+    };
+    const tasks = [
+      (): void => { this.texts.prepare(); },
+      ...[...this.#tables.values()].flatMap((table) => ["id", "question"].map((name) => (): void => { this.order(table, name); })),
+    ];
+    const next = (): void => {
+      tasks.shift()?.();
+      if (tasks.length > 0) idle(next);
+    };
+    idle(next);
+  }
+
   key(table: Rows, row: number): Key {
     if (table.result !== null) return this.data.key(table.result[row] as number);
     const question = table.question[row] as number;
