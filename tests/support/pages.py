@@ -127,6 +127,17 @@ def several_runs(reports: Path, only: str = "") -> list[Path]:
     ]
 
 
+def ablated(reports: Path) -> tuple[Path, Path]:
+    """A run, and the run of the same model without the images."""
+    about = {
+        "benchmarks": {name: {"items": 100, "signature": {"data": "0"}, "prompts": {"mc": "x@1"}} for name in PHANTOM},
+        "finished": "2026-01-02T03:06:05+00:00",
+    }
+    shown = write(reports / "shown", changed(guesses(), 3, 0.9), **about)
+    fields = {name: {**of, "signature": {"data": "0", "ablation": "blank"}} for name, of in about["benchmarks"].items()}
+    return shown, write(reports / "blank", guesses(), **{**about, "ablation": "blank", "benchmarks": fields})
+
+
 def gated(reports: Path) -> Path:
     """A run with the verdict of a gate whose rules pass, fail and decide nothing, and were changed afterwards."""
     about = {
@@ -319,6 +330,31 @@ def check_policy(parsed: Page) -> None:
 
     assert policy == (
         f"default-src 'none'; img-src data:; style-src {source(style.text)}; script-src {source(script.text)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    for each in parsed.elements:
+        assert not [a for a in each.attributes if a.startswith("on") or a in ("style", "srcdoc", "formaction")]
+        for link in (each.attributes.get(a, "") for a in ("href", "src", "xlink:href")):
+            assert link == "" or link.startswith("#")
+    assert "sourceMappingURL" not in script.text
+
+
+def check_frame(parsed: Page, *, folder: bool = False) -> None:
+    """Check that only the app and its style may run, that blocks are base64, and that nothing leads out of the page."""
+    (policy,) = [m.attributes["content"] for m in parsed.all("meta", http_equiv="Content-Security-Policy")]
+    (style,) = parsed.all("style")
+    (script,) = [each for each in parsed.all("script") if "type" not in each.attributes]
+    assert script.attributes == {}
+    assert {"head", "tables", "columns"} <= parsed.blocks.keys()
+    for content in parsed.blocks.values():
+        assert re.fullmatch(r"[A-Za-z0-9+/=]+", content)
+
+    def source(text: str) -> str:
+        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+    beside = " file: 'self'" if folder else ""
+    assert policy == (
+        f"default-src 'none'; img-src data:{beside}; style-src {source(style.text)}; script-src {source(script.text)}; "
         "base-uri 'none'; form-action 'none'"
     )
     for each in parsed.elements:

@@ -1,12 +1,17 @@
 // The state of the page, and the hash that says it: a link opens the page as it was, and Back works.
 
-export type View = "summary" | "questions";
+export type View = "summary" | "questions" | "review";
+
+const VIEWS: readonly View[] = ["summary", "questions", "review"];
 
 export interface State {
   readonly view: View;
   /** The name of the benchmark that the explorer shows, "" for the first. */
   readonly benchmark: string;
   readonly technique: string;
+  /** In a comparison: the name of the new run, and the measure whose flips are shown; "" for the first. */
+  readonly run: string;
+  readonly measure: string;
   /** The query line: the one filter. */
   readonly query: string;
   /** A column, with "-" before it for descending; "" for the default order. */
@@ -22,6 +27,8 @@ export const START: State = {
   view: "summary",
   benchmark: "",
   technique: "",
+  run: "",
+  measure: "",
   query: "",
   sort: "",
   layout: "",
@@ -29,18 +36,29 @@ export const START: State = {
   section: "",
 };
 
-const NAMES = { benchmark: "b", technique: "technique", query: "q", sort: "sort", layout: "layout", item: "item" } as const;
+const NAMES = {
+  run: "run",
+  benchmark: "b",
+  technique: "technique",
+  measure: "measure",
+  query: "q",
+  sort: "sort",
+  layout: "layout",
+  item: "item",
+} as const;
 
-/** Read a hash: `#summary`, `#SECTION`, or `#questions?b=...&q=...&item=...`. Never fails. */
+/** Read a hash: `#summary`, `#SECTION`, `#review`, or `#questions?b=...&q=...&item=...`. Never fails. */
 export const parse = (hash: string): State => {
   const [place = "", fields = ""] = hash.replace(/^#/, "").split(/\?(.*)/s);
   const given = new URLSearchParams(fields);
   const of = (name: keyof typeof NAMES): string => given.get(NAMES[name]) ?? "";
-  const view: View = place === "questions" ? "questions" : "summary";
+  const view = VIEWS.find((name) => name === place) ?? "summary";
   return {
     view,
     benchmark: of("benchmark"),
     technique: of("technique"),
+    run: of("run"),
+    measure: of("measure"),
     query: of("query"),
     sort: of("sort"),
     layout: of("layout"),
@@ -56,7 +74,7 @@ export const print = (state: State): string => {
     const value = state[field];
     if (value !== null && (value !== "" || field === "item")) given.set(name, value);
   }
-  const place = state.view === "questions" ? "questions" : state.section || "summary";
+  const place = state.view === "summary" ? state.section || "summary" : state.view;
   const fields = given.toString();
   return `#${place}${fields === "" ? "" : `?${fields}`}`;
 };

@@ -12,6 +12,8 @@ from medvqa.report.bundle.shape import Shape
 ColumnType = Literal["u8", "u16", "u32", "i32", "f32", "f64"]
 CODES: dict[ColumnType, str] = {"u8": "B", "u16": "H", "u32": "I", "i32": "i", "f32": "f", "f64": "d"}
 """The type codes of Python's `array`, which are those of `struct` too."""
+MOST = 2**53
+"""Largest whole number that JavaScript tells from its neighbours."""
 ALIGNED = 8
 """Each array starts at a multiple of this number of bytes."""
 
@@ -43,6 +45,14 @@ class TypedArrays:
         self._block.extend(bytes(-len(self._block) % ALIGNED))
         self.heads.append(TypedArray(name, type, len(self._block), len(typed)))
         self._block.extend(typed.tobytes())
+
+    def add_any(self, name: str, type: ColumnType, values: Iterable[int]) -> None:
+        """Append whole numbers of strangers: as f64 if one is outside the range of the type, at most 2 ** 53."""
+        whole = list(values)
+        try:
+            self.add(name, type, whole)
+        except OverflowError:
+            self.add(name, "f64", (max(-MOST, min(MOST, value)) for value in whole))
 
     def add_lists(self, name: str, type: ColumnType, lists: Iterable[Iterable[int]]) -> None:
         """Append lists as two arrays: `NAME.values`, and `NAME.offsets` (u32), where list i ends at offset i + 1."""

@@ -26,6 +26,7 @@ from medvqa.report.bundle.explorer import confidence, marks, verdicts
 from medvqa.report.bundle.facts import FROM_CATEGORY
 from medvqa.report.bundle.images import ImageHead
 from medvqa.report.bundle.pictures import Pictures
+from medvqa.report.bundle.prompts import Packer
 from medvqa.report.bundle.shape import Shape
 from medvqa.report.bundle.texts import title_of
 
@@ -81,7 +82,7 @@ class RunHead(Shape, frozen=True):
     name: str
     model: str
     digest: str
-    """Of its results, 12 hex digits; "" if unknown."""
+    """Of its answers (`records.answers_digest`); "" if unknown."""
 
 
 class Tables(Shape, frozen=True):
@@ -258,11 +259,12 @@ def pack(
     pictures: Pictures,
     measures: Iterable[Measure] = (),
     declared: Mapping[str, str] = MappingProxyType({}),
+    asked: Packer | None = None,
 ) -> Packed:
     """Put rows into columns.
 
     `command` is the command line of the run up to its benchmark; `declared` has the files that declare benchmarks, by
-    name. `measures` supply the intervals of branches of the tree over one dimension.
+    name. `measures` supply the intervals of branches of the tree over one dimension. `asked` collects the prompts.
     """
     rows = list(rows)
     words, options, lists, images = Places(), Places(), Places(), Places()
@@ -277,12 +279,18 @@ def pack(
     def pictured(item: Item) -> list[int]:
         return [images.place(image) for image in pictures.of(item)]
 
-    questions: dict[tuple[int, str], int] = {}
+    places: dict[tuple[int, str], list[int]] = {}
     items: list[tuple[int, Item]] = []
+    questions = []
     for row in rows:
-        if (row.benchmark, row.item.id) not in questions:
-            questions[row.benchmark, row.item.id] = len(items)
+        # Runs may have other content or tags under one id: these are questions of their own.
+        named = places.setdefault((row.benchmark, row.item.id), [])
+        same = [place for place in named if items[place][1] is row.item or items[place][1] == row.item]
+        if not same:
+            same = [len(items)]
+            named += same
             items.append((row.benchmark, row.item))
+        questions.append(same[0])
     columns = TypedArrays()
     columns.add("questions.benchmark", "u16", (number for number, _ in items))
     columns.add("questions.id", "u32", (words.place(item.id) for _, item in items))
@@ -296,17 +304,18 @@ def pack(
     answered = [(row, row.result) for row in rows if row.result is not None]
     # The letters of a response are those of the options as shown.
     shown = [rotation.result_shown(result) for _, result in answered]
-    columns.add("results.question", "u32", (questions[row.benchmark, row.item.id] for row, _ in answered))
+    of_results = (question for row, question in zip(rows, questions, strict=True) if row.result is not None)
+    columns.add("results.question", "u32", of_results)
     columns.add("results.run", "u16", (row.run for row, _ in answered))
     columns.add("results.technique", "u8", (techniques.place(result.technique) for result in shown))
-    columns.add("results.variant", "u16", (variants.place(result.variant) for result in shown))
-    columns.add("results.sample", "u32", (result.sample for result in shown))
+    columns.add_any("results.variant", "u16", (variants.place(result.variant) for result in shown))
+    columns.add_any("results.sample", "u32", (result.sample for result in shown))
     columns.add("results.outcome", "u8", (OUTCOMES.index(result.score.outcome) for result in shown))
     columns.add("results.options", "u32", (offered(result.item) for result in shown))
     columns.add("results.answers", "u32", (listed(result.item.answers) for result in shown))
     columns.add("results.extracted", "u32", (listed(result.score.extracted) for result in shown))
     columns.add("results.why", "u32", (words.place(row.why) for row, _ in answered))
-    columns.add("results.finish", "u8", (finishes.place(r.answer.finish or "" if r.answer else "") for r in shown))
+    columns.add_any("results.finish", "u8", (finishes.place(r.answer.finish or "" if r.answer else "") for r in shown))
     columns.add("results.seconds", "f32", (_seconds(result) for result in shown))
     columns.add("results.confidence", "f32", (math.nan if (p := confidence(r)) is None else p for r in shown))
     columns.add("results.marks", "u8", map(marks, shown))
@@ -314,6 +323,13 @@ def pack(
     for place, name in enumerate(("numerator", "denominator")):
         columns.add(f"results.{name}", "f64", (row.terms[place] for row, _ in answered))
         columns.add(f"results.prompt_{name}", "f64", (row.asked[place] for row, _ in answered))
+    if asked is not None:
+        numbers = {benchmark.name: number for number, benchmark in enumerate(benchmarks)}
+
+        def question(benchmark: str, item: str) -> int:
+            return places.get((numbers.get(benchmark, NONE), item), [NONE])[0]
+
+        columns.add("results.prompt", "i32", (asked.add(result, question) for _, result in answered))
 
     dimensions, by_benchmark = _dimensions(benchmarks, items, answered, columns)
     packed = list(map(_answered, shown))
@@ -480,5 +496,16 @@ def folded_of(result: Result) -> list[Folded]:
 
 
 def encode(content: object) -> bytes:
-    """JSON of shapes."""
-    return msgspec.json.encode(content)
+    """JSON of shapes. Characters that are none, as in the name of a folder, become question marks."""
+    try:
+        return msgspec.json.encode(content)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_encodable(msgspec.to_builtins(content)))
+
+
+def _encodable(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {_encodable(name): _encodable(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_encodable(value) for value in content]
+    return content.encode("utf-8", "replace").decode() if isinstance(content, str) else content

@@ -1,67 +1,25 @@
-"""The page: its template, content and policy."""
+"""The page that compares runs: its template, content and policy."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from typing import Any
 
-from medvqa.items import OUTCOMES, Benchmark, Item, Result
-from medvqa.report import combined as tables_by
+from medvqa.items import OUTCOMES
 from medvqa.report import comparison, gate, tables
-from medvqa.report.build import Report
-from medvqa.report.bundle.facts import command, declaring_files, facts, meanings
-from medvqa.report.bundle.pictures import Pictures
 from medvqa.report.bundle.texts import bounds, chance, label, points, shown, visible
-from medvqa.report.html import figures, pack, views
-from medvqa.report.html.views import section
-from medvqa.report.notes import notes_of
+from medvqa.report.html import pack
 
 FILE = "index.html"
 LIBRARIES = ("preact-10.29.8.js", "htm-3.1.1.js")
 SCRIPTS = (*LIBRARIES, "common.js")
 """Scripts that every page runs before its own."""
 LICENCES = ("preact-LICENSE.txt", "htm-LICENSE.txt")
-
-
-def render(report: Report, pictures: Pictures | None = None) -> bytes:
-    """The page of a run."""
-    pictures = pictures or Pictures("none", "Images are left out.")
-    sections = [section(part, report, number) for number, part in enumerate(report.parts)]
-    by_name: dict[str, tuple[Benchmark, list[Result]]] = {}
-    for part in report.parts:
-        by_name.setdefault(part.benchmark.name, (part.benchmark, []))[1].extend(views.with_errors(part.results, report))
-    counted = any(part.combined != part.results for part in report.parts)
-    combined = [result for part in report.parts for result in part.combined] if counted else None
-    measures = [measure for part in report.parts for measure in part.measures]
-    declared = declaring_files(report.run)
-    data = pack.run(list(by_name.values()), command(report.run), pictures, measures, combined, declared)
-    return draw(
-        "page",
-        data,
-        folder=pictures.mode == "folder",
-        title=report.title,
-        report=report,
-        run=report.run,
-        facts=facts(report),
-        meanings=meanings(report),
-        notes=notes_of(report),
-        gate=report.gate,
-        errors=views.errors_view(report),
-        pictures=pictures,
-        sections=sections,
-        details=tables_by.details(report),
-        charts=figures.available(),
-    )
-
-
-def lexicon_page(parts: Sequence[tuple[Benchmark, Sequence[Item]]]) -> bytes:
-    """The page of the lexical trees of benchmarks, without a run."""
-    return draw("page", pack.tree(parts), folder=False, title="Lexical trees", report=None, sections=[])
 
 
 def draw(name: str, data: Mapping[str, Any], *, folder: bool = False, **context: Any) -> bytes:
