@@ -47,7 +47,14 @@ const Loaded = ({ page, data }: { readonly page: Page; readonly data: Data }) =>
     return find(source, state, query, typed);
     // The item of a state selects nothing; texts that come later matter to a search alone.
     // eslint-disable-next-line react-hooks/exhaustive-deps
-  }, [source, benchmark, technique, query, sort, layout, caret, searching ? version : 0]);
+  }, [source, benchmark, technique, query, sort, layout, caret, table, searching ? version : 0]);
+  // A link to an item alone names no benchmark: the list stays where the item is.
+  const [only = ""] = found.techniques;
+  const lost = state.item !== null && (benchmark === "" || technique === "");
+  useEffect(() => {
+    if (lost && state.view === "questions") go({ benchmark: found.about.name, technique: only }, { replace: true });
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [lost]);
   useEffect(() => { setListed(() => keysOf(source, found)); }, [source, found]);
   const change = (next: string, place: number): void => {
     setCaret(place);
