@@ -19,6 +19,7 @@ import { Visible } from "../ui/text";
 
 export const Explorer = ({ page }: { readonly page: Page }) => (
   <section id="questions" class="explorer" aria-labelledby="questions-title">
+    <h1 class="sr">Questions of {flat(page.head.title)}</h1>
     <h2 id="questions-title">Questions</h2>
     {page.data === null ? <p role="status">Reading the questions.</p> : <Loaded page={page} data={page.data} />}
   </section>
