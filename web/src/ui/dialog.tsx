@@ -31,7 +31,7 @@ export const Dialog = ({ id, title, tools, children, close, onKeyDown }: DialogP
       ref={dialog}
       id={id}
       aria-labelledby={`${id}-title`}
-      onClose={close}
+      onClose={() => { if (dialog.current !== null) close(); }}
       onKeyDown={onKeyDown}
       onPointerDown={(event) => { pressed.current = event.target === dialog.current; }}
       onClick={(event) => {
