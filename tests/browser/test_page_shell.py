@@ -52,6 +52,8 @@ VIEWS = {
     "questions": Shown("phantom", "#questions"),
     "review": Shown("phantom", "#review"),
     "keys": Shown("phantom", "#summary", keys),
+    "item": Shown("phantom", "#questions?item=phantom-gmai-mmbench%7C1%7Cmc", unfold),
+    "pair": Shown("phantom", "#questions?item=phantom-mediconfusion%7C1%2F1%7Cmc"),
 }
 
 
@@ -137,7 +139,7 @@ def test_every_view_can_be_used_in_light_and_dark_on_wide_screens_and_phones(
     assert all(after - before <= 1 for before, after in pairwise(levels)), "a heading is left out"
 
 
-@pytest.mark.parametrize("name", [name for name in VIEWS if name != "keys"])
+@pytest.mark.parametrize("name", [name for name in VIEWS if name not in ("keys", "item", "pair")])
 def test_nothing_of_a_printed_view_is_cut_off(opened: Callable[[str], Any], name: str) -> None:
     page = opened(name)
     page.set_viewport_size({"width": int(A4), "height": 1000})
