@@ -46,10 +46,19 @@ def keys(page: Any) -> None:
     page.wait_for_selector("#help")
 
 
+def first_item(page: Any) -> None:
+    page.locator("[data-place]").first.click()
+    page.wait_for_selector("dialog#item section.review")
+
+
 VIEWS = {
     "summary": Shown("phantom", "#summary", unfold),
     "gate": Shown("gated", "#summary", unfold),
     "questions": Shown("phantom", "#questions"),
+    "images": Shown("phantom", "#questions?layout=images"),
+    "pairs": Shown("phantom", "#questions?b=phantom-mediconfusion&layout=pairs"),
+    "item": Shown("phantom", "#questions", first_item),
+    "pair": Shown("phantom", "#questions?b=phantom-mediconfusion", first_item),
     "review": Shown("phantom", "#review"),
     "keys": Shown("phantom", "#summary", keys),
 }

@@ -13,6 +13,7 @@ import { setListed } from "../listed";
 import type { Page } from "../page";
 import { parse, printTerm, replaced, suggest, toggle, without, type Term } from "../query";
 import "../style/explorer.css";
+import { taggedVersion } from "../tagged";
 import { count, flat, plural } from "../text";
 import { Visible } from "../ui/text";
 
@@ -44,7 +45,7 @@ const Loaded = ({ page, data }: { readonly page: Page; readonly data: Data }) =>
     return find(source, state, query, typed);
     // The item of a state selects nothing; texts that come later matter to a search alone.
     // eslint-disable-next-line react-hooks/exhaustive-deps
-  }, [source, benchmark, technique, query, sort, layout, caret, searching ? version : 0]);
+  }, [source, benchmark, technique, query, sort, layout, caret, searching ? version : 0, taggedVersion()]);
   useEffect(() => { setListed(() => keysOf(source, found)); }, [source, found]);
   const change = (next: string, place: number): void => {
     setCaret(place);
