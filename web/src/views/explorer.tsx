@@ -19,7 +19,7 @@ import { Visible } from "../ui/text";
 
 export const Explorer = ({ page }: { readonly page: Page }) => (
   <section id="questions" class="explorer" aria-labelledby="questions-title">
-    <h2 id="questions-title">Questions</h2>
+    <h1 id="questions-title">Questions</h1>
     {page.data === null ? <p role="status">Reading the questions.</p> : <Loaded page={page} data={page.data} />}
   </section>
 );
