@@ -61,7 +61,7 @@ const Facts = ({ of }: { readonly of: readonly Fact[] }) => (
 );
 
 const Words = ({ text, name }: { readonly text: string; readonly name: string }) => (
-  <div class="response" dir="auto" tabIndex={0} role="region" aria-label={flat(name)}><Visible text={text} /></div>
+  <div class="response" dir="auto" tabIndex={0} role="group" aria-label={flat(name)}><Visible text={text} /></div>
 );
 
 const JudgedPart = ({ of, id }: { readonly of: JudgeSaid; readonly id: string }) => (

@@ -24,7 +24,7 @@ const Drawing = ({ axis }: { readonly axis: Axis }) => (
 
 export const AbilityChart = ({ of, name: where }: { readonly of: Abilities; readonly name: string }) => (
   <Fold title="Abilities beside physicians" note="not directly comparable">
-    <div class="scroll" tabIndex={0} role="region" aria-label={`${where}: abilities beside physicians`}>
+    <div class="scroll" tabIndex={0} role="group" aria-label={`${where}: abilities beside physicians`}>
       <table class="slicetable">
         <thead>
           <tr>
@@ -70,7 +70,7 @@ export const AbilityChart = ({ of, name: where }: { readonly of: Abilities; read
 
 export const Reliability = ({ of, name }: { readonly of: Calibration; readonly name: string }) => (
   <Fold title={`Calibration, technique ${of.technique}`} note={`expected calibration error ${of.error_shown} %, ${count(of.n)} answers`}>
-    <div class="scroll" tabIndex={0} role="region" aria-label={`${name}: calibration of technique ${of.technique}`}>
+    <div class="scroll" tabIndex={0} role="group" aria-label={`${name}: calibration of technique ${of.technique}`}>
       <table class="slicetable bins" data-calibration={of.technique} data-error={of.error}>
         <thead>
           <tr>
@@ -120,7 +120,7 @@ export const SpreadChart = ({ of, name }: { readonly of: readonly SpreadView[]; 
   return (
     <Fold title={prompts ? "Spread over prompts and samples" : "Spread over samples"} note="standard deviations">
       {of.map((spread) => (
-        <div class="scroll" tabIndex={0} role="region" aria-label={`${name}: spread of ${spread.title}`}>
+        <div class="scroll" tabIndex={0} role="group" aria-label={`${name}: spread of ${spread.title}`}>
           <table class="slicetable spread">
             <thead>
               <tr>
@@ -179,7 +179,7 @@ const spotsOf = (spread: SpreadView, k: number): readonly Spot[] => {
 export const PublishedTable = ({ of, name: where }: { readonly of: PublishedView; readonly name: string }) => (
   <Fold title="Compared with published results" note={`${plural(of.rows.length - 1, "row")}, not directly comparable`} open={of.rows.length <= LONG}>
     <p class="aside"><strong>Another setting.</strong> {of.source}. {of.note} Compare orders of magnitude, not ranks.</p>
-    <div class="scroll" tabIndex={0} role="region" aria-label={`${where}: published results`}>
+    <div class="scroll" tabIndex={0} role="group" aria-label={`${where}: published results`}>
       <table class="slicetable published">
         <thead>
           <tr>

@@ -171,7 +171,7 @@ export const SliceTable = ({ view, name }: { readonly view: SlicesView; readonly
           ))}
         </fieldset>
       )}
-      <div class={`scroll${view.measures.length <= NARROW ? " whole" : ""}`} tabIndex={0} role="region" aria-label={`${view.title}: slices`}>
+      <div class={`scroll${view.measures.length <= NARROW ? " whole" : ""}`} tabIndex={0} role="group" aria-label={`${view.title}: slices`}>
         <table class="slicetable">
           <thead>
             <tr>
