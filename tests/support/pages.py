@@ -127,6 +127,17 @@ def several_runs(reports: Path, only: str = "") -> list[Path]:
     ]
 
 
+def ablated(reports: Path) -> tuple[Path, Path]:
+    """A run, and the run of the same model without the images."""
+    about = {
+        "benchmarks": {name: {"items": 100, "signature": {"data": "0"}, "prompts": {"mc": "x@1"}} for name in PHANTOM},
+        "finished": "2026-01-02T03:06:05+00:00",
+    }
+    shown = write(reports / "shown", changed(guesses(), 3, 0.9), **about)
+    fields = {name: {**of, "signature": {"data": "0", "ablation": "blank"}} for name, of in about["benchmarks"].items()}
+    return shown, write(reports / "blank", guesses(), **{**about, "ablation": "blank", "benchmarks": fields})
+
+
 def gated(reports: Path) -> Path:
     """A run with the verdict of a gate whose rules pass, fail and decide nothing, and were changed afterwards."""
     about = {

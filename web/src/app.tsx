@@ -57,15 +57,17 @@ export const App = ({ head, data }: { readonly head: BundleHead; readonly data: 
           </p>
           <nav aria-label="Views">
             {head.kind !== "tree" && <a href="#summary" aria-current={view === "summary" ? "page" : undefined}>Summary</a>}
-            <a href="#questions" aria-current={view === "questions" ? "page" : undefined}>Questions</a>
+            <a href="#questions" aria-current={view === "questions" ? "page" : undefined}>
+              {head.kind === "comparison" ? "Flips" : "Questions"}
+            </a>
           </nav>
           <ThemeButton />
         </div>
       </header>
       <main id="main" class="wide" tabIndex={-1}>
-        {view === "questions" ? <Explorer page={page} /> : head.kind === "comparison" ? <Comparison page={page} /> : <Summary page={page} />}
+        {head.kind === "comparison" ? <Comparison page={page} /> : view === "questions" ? <Explorer page={page} /> : <Summary page={page} />}
       </main>
-      {state.item !== null && data !== null && <ItemDialog page={page} data={data} />}
+      {state.item !== null && data !== null && head.kind !== "comparison" && <ItemDialog page={page} data={data} />}
       <footer class="wide">
         <p>Drawn by {head.generator}. A score on these benchmarks says nothing about clinical use.</p>
         <details>

@@ -1,9 +1,10 @@
+import "./style/base.css";
+
 import { render } from "preact";
 
 import { App } from "./app";
 import { Data } from "./data";
 import { blocksOfPage, readBundle, readHead } from "./read";
-import "./style/base.css";
 
 const main = async (): Promise<void> => {
   const root = document.getElementById("app");

@@ -7,6 +7,9 @@ export interface State {
   /** The name of the benchmark that the explorer shows, "" for the first. */
   readonly benchmark: string;
   readonly technique: string;
+  /** In a comparison: the name of the new run, and the measure whose flips are shown; "" for the first. */
+  readonly run: string;
+  readonly measure: string;
   /** The query line: the one filter. */
   readonly query: string;
   /** A column, with "-" before it for descending; "" for the default order. */
@@ -22,6 +25,8 @@ export const START: State = {
   view: "summary",
   benchmark: "",
   technique: "",
+  run: "",
+  measure: "",
   query: "",
   sort: "",
   layout: "",
@@ -29,7 +34,16 @@ export const START: State = {
   section: "",
 };
 
-const NAMES = { benchmark: "b", technique: "technique", query: "q", sort: "sort", layout: "layout", item: "item" } as const;
+const NAMES = {
+  run: "run",
+  benchmark: "b",
+  technique: "technique",
+  measure: "measure",
+  query: "q",
+  sort: "sort",
+  layout: "layout",
+  item: "item",
+} as const;
 
 /** Read a hash: `#summary`, `#SECTION`, or `#questions?b=...&q=...&item=...`. Never fails. */
 export const parse = (hash: string): State => {
@@ -41,6 +55,8 @@ export const parse = (hash: string): State => {
     view,
     benchmark: of("benchmark"),
     technique: of("technique"),
+    run: of("run"),
+    measure: of("measure"),
     query: of("query"),
     sort: of("sort"),
     layout: of("layout"),

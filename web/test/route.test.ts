@@ -12,6 +12,8 @@ test("a state that is printed as a hash is read back as it was", () => {
         view: fc.constantFrom("summary", "questions"),
         benchmark: text,
         technique: text,
+        run: text,
+        measure: text,
         query: text,
         sort: text,
         layout: text,

@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
     from medvqa import benchmarks, printing, records, report
     from medvqa.protocols.protocol import Protocol
     from medvqa.records import merging, pooling
-    from medvqa.report import combined
+    from medvqa.report import sample_tables
     from medvqa.report.terminal import draw, summary
 
     registry = known_from(options, options.runs)
@@ -86,9 +86,9 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
     if folder is None or options.samples is not None:
         numbers = _numbers(options.samples, pooled.results, protocol)
         if len(protocol.thresholds) > 1 and options.samples is None:
-            tables = combined.by_threshold(pooled.results, pooled.about, registry.benchmarks, protocol)
+            tables = sample_tables.by_threshold(pooled.results, pooled.about, registry.benchmarks, protocol)
         else:
-            tables = combined.by_samples(pooled.results, pooled.about, registry.benchmarks, protocol, numbers)
+            tables = sample_tables.by_samples(pooled.results, pooled.about, registry.benchmarks, protocol, numbers)
         notes += [f"{printing.line(table.title)}\n\n{draw(table)}" for table in tables]
     return "\n".join(notes).rstrip("\n"), incomplete
 

@@ -48,6 +48,13 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
         help="the page that compares several runs (default: NEW-against-BASELINE.html beside the first run)",
     )
     report.add_argument(
+        "--blank",
+        type=Path,
+        metavar="RUN",
+        help="the run that asked the same questions of the same model without the images (--ablate=blank): the reports "
+        "show the gain of the image. It is kept in blank.json",
+    )
+    report.add_argument(
         "--images",
         metavar="{inside,inside:N,folder,none}",
         help="images of index.html: inside (in the page, at most 16 MB of them), inside:N (at most N MB), folder "
@@ -79,7 +86,7 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
     from medvqa.report import html
     from medvqa.report.terminal import summary
 
-    registry = known_from(options, options.runs)
+    registry = known_from(options, [*options.runs, *([options.blank] if options.blank else [])])
     data, _ = data_of(options)
 
     def load(benchmark: Benchmark) -> Sequence[Item] | None:
@@ -92,6 +99,10 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
     like = None if typed is None else listed(typed)
     if options.output is not None and len(runs) < 2:
         raise UsageError("-o names the page that compares several runs: name a second RUN")
+    if options.blank is not None:
+        if len(runs) > 1:
+            raise UsageError(f"--blank={options.blank} belongs to one run, and {len(runs)} are named: name one RUN")
+        write_gap(runs[0], options.blank, registry)
     texts, drawn, unfinished = [], [], False
     for folder in runs:
         built = report.build(folder, registry.benchmarks, like=like, data=data)
@@ -103,6 +114,18 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
     if len(runs) > 1:
         texts.append(compared_page(runs, options.output, registry, drawn))
     return "\n".join(texts), unfinished
+
+
+def write_gap(folder: Path, without_images: Path, registry: Registry) -> None:
+    """Write blank.json of a run: its gap to the run without the images (UsageError)."""
+    from medvqa import comparing
+    from medvqa.comparing import blank
+
+    found = blank.against(comparing.load(folder), comparing.load(without_images), registry.benchmarks)
+    try:
+        blank.write(folder, found)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be written: {error.strerror or error}") from error
 
 
 def compared_page(runs: Sequence[Path], output: Path | None, registry: Registry, drawn: Sequence[Pictures]) -> str:

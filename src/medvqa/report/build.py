@@ -12,6 +12,7 @@ from typing import Any
 
 from medvqa import metrics, records, scoring
 from medvqa.benchmarks import not_known, open_answers
+from medvqa.comparing import blank as blanks
 from medvqa.comparing import gating
 from medvqa.items import (
     OUTCOMES,
@@ -104,7 +105,8 @@ class Report:
     "blank images", or "". `combine`: how answers were combined, such as "vote of 10", or "". `asked`: how
     questions were asked, such as "3 shots", or "". `gate`: the verdict on exactly these results, or None. `stale`: the
     stored verdict is on other results. `known`: the known benchmarks by name. `errors`: the kinds of exactly these
-    wrong answers, or None, and their shares; `errors_stale`: the stored kinds are those of others.
+    wrong answers, or None, and their shares; `errors_stale`: the stored kinds are those of others. `blank`: the gap to
+    a run without the images, of exactly these results, or None; `blank_stale`: the stored gap is that of others.
     """
 
     folder: Path
@@ -123,6 +125,8 @@ class Report:
     errors: taxonomy.Classified | None = None
     error_shares: tuple[taxonomy.ErrorShare, ...] = ()
     errors_stale: bool = False
+    blank: blanks.BlankRun | None = None
+    blank_stale: bool = False
 
     @property
     def title(self) -> str:
@@ -206,9 +210,11 @@ def build(
         for part in parts_of_benchmark:
             technique = f" {part.technique}" if several else ""
             parts.append(replace(part, name=f"{name}{technique}" + (f" ({label})" if label else "")))
-    decided = gating.read(folder)
-    stale = decided is not None and decided.verdict.of != gating.digest(run, combining.counted(stored.results, run))
+    decided, gaps = gating.read(folder), blanks.read(folder)
+    of = gating.digest(run, combining.counted(stored.results, run)) if decided or gaps else ""
+    stale = decided is not None and decided.verdict.of != of
     gate = None if stale else decided
+    blank_stale = gaps is not None and (gaps.of != of or selection.ranked_by_outcome)
     classified = taxonomy.read(folder)
     errors = classified if classified is not None and classified.is_of(stored.results) else None
     shares: list[taxonomy.ErrorShare] = []
@@ -231,6 +237,8 @@ def build(
         errors=errors,
         error_shares=tuple(shares),
         errors_stale=classified is not None and errors is None,
+        blank=None if blank_stale else gaps,
+        blank_stale=blank_stale,
     )
 
 

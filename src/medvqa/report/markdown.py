@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterable
 
 from medvqa import printing
-from medvqa.report import combined, errors, gate
+from medvqa.report import errors, gate, sample_tables
 from medvqa.report.build import Report
 from medvqa.report.notes import notes_of, usage_of
-from medvqa.report.tables import TextTable, adds, by_dimension, by_prompt, headline, outcomes, spread
+from medvqa.report.sentences import sentences
+from medvqa.report.tables import TextTable, adds, by_dimension, by_prompt, headline, image_gain, outcomes, spread
 
 ROWS = 40
 """Maximum number of rules in the table; with more, guards that pass and slices not gated are left out."""
@@ -43,12 +44,14 @@ def render(report: Report) -> str:
         *(f"**{escape(line)}**" for line in report.covered.lines),
         f"Model {escape(str(run.get('model', {}).get('name', 'unknown')))}, "
         f"technique {', '.join(report.techniques)}, extraction: {escape(report.extraction)}.",
+        "\n".join(f"- {escape(sentence.text)}" for sentence in sentences(report)),
         grid(headline(report)),
+        *([f"{escape(gain.title)}:", grid(gain)] if (gain := image_gain(report)).rows else []),
         *([grid(spread(report))] if adds(report) else []),
         *_verdict(report),
         grid(outcomes(report)),
     ]
-    for table in combined.details(report):
+    for table in sample_tables.details(report):
         blocks += [f"## {escape(table.title)}", grid(table)]
     if usage := usage_of(report):
         blocks.append(escape(usage))
@@ -63,7 +66,7 @@ def render(report: Report) -> str:
             table = by_dimension(part, dimension)
             if table.rows:
                 blocks += [f"## {escape(table.title)}", grid(table)]
-    return "\n\n".join(blocks) + "\n"
+    return "\n\n".join(filter(None, blocks)) + "\n"
 
 
 def _errors(report: Report) -> list[str]:

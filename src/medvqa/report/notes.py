@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
@@ -22,111 +23,163 @@ FACTOR, LEAST, ROOM = 4, 256, 4096
 ROOM, if a server's own limit is unknown."""
 
 
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A sentence beside the numbers.
+
+    `warns`: it limits what the numbers say, and belongs in the first screen. `selects`: it says which questions were
+    selected, as the first screen does without it.
+    """
+
+    text: str
+    warns: bool = False
+    selects: bool = False
+
+
 def notes_of(report: Report) -> list[str]:
+    """The sentences of `noted`."""
+    return [note.text for note in noted(report)]
+
+
+def noted(report: Report) -> list[Note]:
     """Notes for the reader of a report, one sentence each; none if there is nothing to note.
 
     Missing results are no note: every report shows `report.covered.lines` before its numbers.
     """
-    notes = [*_selected(report), *_less_than_released(report), *left_out(report.run.get("left_out", {}))]
+    notes = [Note(line, warns=True, selects=True) for line in _selected(report)]
+    notes += _warnings(_less_than_released(report))
+    notes += [Note(line) for line in left_out(report.run.get("left_out", {}))]
     recorded = report.run.get("config", {}).get("backend") == "replay"
     notes += [
-        f"{name}: {line}."
+        Note(f"{name}: {line}.")
         for name in dict.fromkeys(part.benchmark.name for part in report.parts)
         if (line := fixed_slices(report.run, name))
     ]
     if report.run.get("rescoring"):
-        notes.append("scoring this run again was stopped: run medvqa rescore again.")
+        notes.append(Note("scoring this run again was stopped: run medvqa rescore again.", warns=True))
     for part in report.parts:
-        if not part.results:
-            continue
-        name, outcomes = _short(report, part), part.outcomes
-        if part.votes is not None:
-            notes.append(f"{name}: {part.votes.line(len({result.key.question for result in part.results}))}.")
-        if line := _incomplete(part):
-            notes.append(f"{name}: {line}.")
-        notes.extend(f"{name}: {line}." for line in _rotated(report, part))
-        notes.extend(f"{name}: {line}" for line in advice_of(part))
-        notes.extend(f"{name}: {_redacted(report, part, failed.why)}." for failed in part.failed)
-        about = report.run.get("benchmarks", {}).get(part.benchmark.name, {})
-        if kits := sorted({like for metric in part.benchmark.metrics if (like := dict(metric.signs).get("like"))}):
-            notes.append(
-                f"{name}: measures named after another kit count as {' and '.join(kits)} would, with its flaws: read "
-                "them beside numbers of that kit alone. No gate reads them."
-            )
-        if judged := [result for result in part.results if result.judgement is not None]:
-            judges = printing.some(
-                sorted({repr(result.judgement.judge) for result in judged if result.judgement is not None}), SOME
-            )
-            notes.append(f"{name}: {len(judged)} of {len(part.results)} answers went to the judge {judges}.")
-        if unscored := [result for result in part.results if result.score.outcome == "unscored"]:
-            count = f"{len(unscored)} of {len(part.results)} answers are stored and unscored"
-            waiting = sum(bool(result.item.answers) for result in unscored)
-            if waiting and not report.run.get("judge") and about.get("judged"):
-                others = ", the others have no answer key." if waiting < len(unscored) else "."
-                notes.append(
-                    f"{name}: {count}: {waiting} wait for a judge (medvqa rescore {report.folder} "
-                    f"--judge=MODEL; the model is not asked again){others}"
-                )
-            else:
-                notes.append(f"{name}: {count}: no answer key, or an open answer without a judge.")
-        if outcomes["error"]:
-            first = next(result for result in part.results if result.score.outcome == "error")
-            notes.append(
-                f"{name}: {_number(outcomes['error'], report.counted)} ended in error, without a score; "
-                f"the first: {_first(report, part, first)}"
-            )
-            kept = sum(result.score.outcome == "error" and result.answer is not None for result in part.results)
-            if kept and (judge := report.run.get("judge")):
-                notes.append(
-                    f"{name}: the answers to {kept} of these are stored: medvqa rescore {report.folder} "
-                    f"--judge={records.judge_name(judge)} judges them without asking the model."
-                )
-        empty = sum(_is_empty(result) for result in part.results)
-        if empty and 2 * empty >= len(part.results):
-            notes.append(f"{name}: {empty} of {len(part.results)} answers are empty.")
-        answers = [result.answer for result in part.results if result.answer is not None]
-        if lacking := sum(bool(answer.whole) and not answer.text for answer in answers):
-            notes.append(f"{name}: {lacking} of {len(answers)} replies have no line that holds the answer.")
-        rankings = [result.ranking for result in part.results if result.ranking is not None]
-        if undecided := sum(ranking.chosen is None for ranking in rankings):
-            count = f"{undecided} of {len(rankings)} questions"
-            notes.append(f"{name}: for {count} the model selected none of its answers.")
-        if part.truncated:
-            limits = about.get("max_tokens", {}).get(part.technique)
-            notes.append(f"{name}: {_truncation(part, limits, recorded=recorded)}")
-        if part.broken_pairs:
-            number = len(part.broken_pairs)
-            have = "1 pair has" if number == 1 else f"{number} pairs have"
-            some = f": {printing.some(part.broken_pairs, SOME)}" if part.benchmark.public else ""
-            notes.append(f"{name}: {have} only one question in this run, left out of pair measures{some}.")
-        if about.get("answers") == "category":
-            notes.append(f"{name}: the answer key was recovered from the column 'category', not given by its owners.")
-        extraction = scoring.rules.recorded(report.run, [part.benchmark])
-        if scoring.rules.is_official(extraction) and part.benchmark.official_note:
-            version = scoring.rules.version_of(part.benchmark, extraction)
-            notes.append(f"{name}: {part.benchmark.official_note}" + (f" (version {version})" if version else ""))
+        if part.results:
+            notes += _of_part(report, part, recorded=recorded)
     if ours := _read_by_ours(report):
-        notes.append(f"scored by this project's rule, as their owners published none: {ours}.")
+        notes.append(Note(f"scored by this project's rule, as their owners published none: {ours}."))
     served = sorted({r.answer.served_by for part in report.parts for r in part.results if r.answer} - {""})
     if len(served) > 1:
-        notes.append(f"the server reported several models: {printing.some(served, SOME)}.")
+        notes.append(Note(f"the server reported several models: {printing.some(served, SOME)}.", warns=True))
     if missing := report.covered.missing:
         shown = [name for name in missing if name.partition("/")[0] in report.public]
         some = f": {printing.some(shown, SOME)}" if shown else f" ({records.SELECTED} and {records.RESULTS} tell which)"
         have = "has" if len(missing) == 1 else "have"
-        notes.append(f"{_number(len(missing), report.counted)} of this run {have} no result{some}.")
+        notes.append(Note(f"{_number(len(missing), report.counted)} of this run {have} no result{some}.", warns=True))
     one = " It holds the first sample of each answer." if report.counted == "answers" else ""
     if any(part.votes is not None for part in report.parts):
         one = " It holds the vote on each question."
-    notes.extend(f"{sheet.name} is the sheet to send to the benchmark's owners.{one}" for sheet in report.sheets)
-    notes.extend(f"not read: {line}" for line in report.unread)
+    notes += [Note(f"{sheet.name} is the sheet to send to the benchmark's owners.{one}") for sheet in report.sheets]
+    notes += _warnings(f"not read: {line}" for line in report.unread)
     if report.stale:
         notes.append(
-            "the stored gate verdict is about other results and is not shown. Decide again: medvqa gate "
-            f"{report.folder}."
+            Note(
+                "the stored gate verdict is about other results and is not shown. Decide again: medvqa gate "
+                f"{report.folder}.",
+                warns=True,
+            )
         )
+    notes += _warnings(_blank(report))
     if unread := report.run.get("unread_answers"):
-        notes.append(f"{len(unread)} lines of the answer store cannot be read, the first: {unread[0]}.")
+        notes.append(Note(f"{len(unread)} lines of the answer store cannot be read, the first: {unread[0]}."))
+    return notes
+
+
+def _warnings(lines: Iterable[str]) -> list[Note]:
+    return [Note(line, warns=True) for line in lines]
+
+
+def _blank(report: Report) -> list[str]:
+    """Lines about the stored gap to a run without the images: other results, or remarks on the comparison."""
+    if report.blank_stale:
+        return [
+            "the stored gap to a run without the images is about other results and is not shown. Compare again: medvqa "
+            f"report {report.folder} --blank=RUN."
+        ]
+    return (
+        [] if report.blank is None else [f"compared with {report.blank.name}: {note}." for note in report.blank.notes]
+    )
+
+
+def _of_part(report: Report, part: Part, *, recorded: bool) -> list[Note]:
+    """Notes about one part with results. `recorded`: its answers were replayed."""
+    notes = list[Note]()
+    name, outcomes, number = _short(report, part), part.outcomes, len(part.results)
+
+    def say(*lines: str) -> None:
+        notes.extend(Note(f"{name}: {line}") for line in lines)
+
+    def warn(*lines: str) -> None:
+        notes.extend(Note(f"{name}: {line}", warns=True) for line in lines)
+
+    if part.votes is not None:
+        say(f"{part.votes.line(len({result.key.question for result in part.results}))}.")
+    if line := _incomplete(part):
+        warn(f"{line}.")
+    say(*(f"{line}." for line in _rotated(report, part)))
+    say(*advice_of(part))
+    warn(*(f"{_redacted(report, part, failed.why)}." for failed in part.failed))
+    about = report.run.get("benchmarks", {}).get(part.benchmark.name, {})
+    if kits := sorted({like for metric in part.benchmark.metrics if (like := dict(metric.signs).get("like"))}):
+        say(
+            f"measures named after another kit count as {' and '.join(kits)} would, with its flaws: read "
+            "them beside numbers of that kit alone. No gate reads them."
+        )
+    if judged := [result for result in part.results if result.judgement is not None]:
+        judges = printing.some(
+            sorted({repr(result.judgement.judge) for result in judged if result.judgement is not None}), SOME
+        )
+        say(f"{len(judged)} of {number} answers went to the judge {judges}.")
+    if unscored := [result for result in part.results if result.score.outcome == "unscored"]:
+        count = f"{len(unscored)} of {number} answers are stored and unscored"
+        waiting = sum(bool(result.item.answers) for result in unscored)
+        if waiting and not report.run.get("judge") and about.get("judged"):
+            others = ", the others have no answer key." if waiting < len(unscored) else "."
+            warn(
+                f"{count}: {waiting} wait for a judge (medvqa rescore {report.folder} "
+                f"--judge=MODEL; the model is not asked again){others}"
+            )
+        else:
+            warn(f"{count}: no answer key, or an open answer without a judge.")
+    if outcomes["error"]:
+        first = next(result for result in part.results if result.score.outcome == "error")
+        warn(
+            f"{_number(outcomes['error'], report.counted)} ended in error, without a score; "
+            f"the first: {_first(report, part, first)}"
+        )
+        kept = sum(result.score.outcome == "error" and result.answer is not None for result in part.results)
+        if kept and (judge := report.run.get("judge")):
+            say(
+                f"the answers to {kept} of these are stored: medvqa rescore {report.folder} "
+                f"--judge={records.judge_name(judge)} judges them without asking the model."
+            )
+    empty = sum(_is_empty(result) for result in part.results)
+    if empty and 2 * empty >= number:
+        warn(f"{empty} of {number} answers are empty.")
+    answers = [result.answer for result in part.results if result.answer is not None]
+    if lacking := sum(bool(answer.whole) and not answer.text for answer in answers):
+        warn(f"{lacking} of {len(answers)} replies have no line that holds the answer.")
+    rankings = [result.ranking for result in part.results if result.ranking is not None]
+    if undecided := sum(ranking.chosen is None for ranking in rankings):
+        say(f"for {undecided} of {len(rankings)} questions the model selected none of its answers.")
+    if part.truncated:
+        limits = about.get("max_tokens", {}).get(part.technique)
+        warn(_truncation(part, limits, recorded=recorded))
+    if part.broken_pairs:
+        broken = len(part.broken_pairs)
+        have = "1 pair has" if broken == 1 else f"{broken} pairs have"
+        some = f": {printing.some(part.broken_pairs, SOME)}" if part.benchmark.public else ""
+        warn(f"{have} only one question in this run, left out of pair measures{some}.")
+    if about.get("answers") == "category":
+        warn("the answer key was recovered from the column 'category', not given by its owners.")
+    extraction = scoring.rules.recorded(report.run, [part.benchmark])
+    if scoring.rules.is_official(extraction) and part.benchmark.official_note:
+        version = scoring.rules.version_of(part.benchmark, extraction)
+        say(part.benchmark.official_note + (f" (version {version})" if version else ""))
     return notes
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 
+from medvqa.comparing.blank import BlankGap
 from medvqa.items import Measure, Outcome
 from medvqa.metrics import Spread
 from medvqa.report.build import PROMPT, Part, Report, slices
@@ -125,6 +126,47 @@ def headline(report: Report, references: Sequence[str] = tuple(REFERENCES)) -> T
             blank = [""] * (len(columns) - len(names) - 2)
             rows.append((*_named(report, part), failed.name, FAILED, *blank))
     return TextTable("", columns, tuple(rows), frozenset(range(len(names) + 1, len(columns))))
+
+
+def image_gain(report: Report) -> TextTable:
+    """The headline measures with and without the image, and the gain of the image with its interval.
+
+    No rows without a run to compare with (`medvqa report RUN --blank=RUN2`).
+    """
+    found = report.blank
+    gaps = () if found is None else found.gaps
+    several = len(report.techniques) > 1
+    rows = []
+    for gap in gaps:
+        few_units = gap.percent and gap.n < FEW
+        values = (
+            f"{round(value * gap.n, 2):g}/{gap.n}"
+            if few_units and value is not None
+            else figure(value, is_percent=gap.percent)
+            for value in (gap.shown, gap.blank)
+        )
+        gained = "" if few_units else difference(gap.value, is_percent=gap.percent)
+        bounds = "" if few_units else difference_interval(gap)
+        named = (gap.benchmark, gap.technique) if several else (gap.benchmark,)
+        rows.append((*named, gap.name, *values, gained, bounds, with_unit(gap.n, gap.unit)))
+    names = _names(report)
+    columns = (*names, "measure", "with image", "without", "gain, points", "95 % interval", "n")
+    title = "" if found is None else f"Gain of the image, against run {found.name} (image: {found.image})"
+    return TextTable(title, columns, tuple(rows), frozenset(range(len(names) + 1, len(columns))))
+
+
+def difference(value: float | None, *, is_percent: bool = True) -> str:
+    """A difference with its sign, in points if it is one of fractions; a dash where undefined."""
+    if value is None:
+        return percent(value)
+    return f"{100 * value + 0.0:+.2f}" if is_percent else f"{value + 0.0:+.4g}"
+
+
+def difference_interval(gap: BlankGap) -> str:
+    """The interval of a gap, or the reason for its absence."""
+    if gap.low is None or gap.high is None:
+        return no_interval(gap.groups)
+    return " to ".join(difference(bound, is_percent=gap.percent) for bound in (gap.low, gap.high))
 
 
 def _over_samples(report: Report) -> dict[tuple[str, str], str]:

@@ -11,10 +11,10 @@ from rich.text import Text
 
 from medvqa import printing
 from medvqa.items import Measure
-from medvqa.report import combined, errors, gate
+from medvqa.report import errors, gate, sample_tables
 from medvqa.report.build import Report
 from medvqa.report.notes import answers_of, notes_of, usage_of
-from medvqa.report.tables import TextTable, adds, by_prompt, few, headline, outcomes, spread
+from medvqa.report.tables import TextTable, adds, by_prompt, few, headline, image_gain, outcomes, spread
 
 WIDE = 110
 """Minimum width, in columns, for complete tables."""
@@ -97,7 +97,8 @@ def summary(report: Report, *, width: int, colour: bool = False, bars: bool = Fa
     shown = (shown[0], *by_prompts, *([spread(report)] if adds(report) else []), shown[1])
     lacking = [f"! {printing.line(line)}" for line in report.covered.lines]
     blocks = [*lacking, *([""] if lacking else []), *(draw(table, colour=colour) for table in shown if table.rows)]
-    blocks += [f"{printing.line(table.title)}\n\n{draw(table, colour=colour)}" for table in combined.oracle(report)]
+    titled = [*sample_tables.oracle(report), *([gain] if (gain := image_gain(report)).rows else [])]
+    blocks += [f"{printing.line(table.title)}\n\n{draw(table, colour=colour)}" for table in titled]
     notes = [f"! {printing.line(note)}" for note in notes_of(report)]
     usage = [line for line in (answers_of(report), usage_of(report)) if line]
     kinds = kinds_of_errors(report, colour=colour)

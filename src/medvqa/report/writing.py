@@ -9,7 +9,7 @@ from typing import Any
 from medvqa import files, metrics, records
 from medvqa.items import Measure, Result, UsageError
 from medvqa.protocols.variants import Variant
-from medvqa.report import cells, combined, errors, html, junit, markdown
+from medvqa.report import cells, errors, html, junit, markdown, sample_tables
 from medvqa.report.build import Part, Report
 from medvqa.report.html import Pictures
 from medvqa.report.tables import DEVIATIONS, REFERENCES
@@ -145,9 +145,10 @@ def as_json(report: Report) -> dict[str, Any]:
         "measures": [_measure(report, part, measure) for part in report.parts for measure in part.measures],
         **({"spread": spreads} if spreads else {}),
         "gate": None if report.gate is None else report.gate.verdict,
+        **({"blank": report.blank} if report.blank is not None else {}),
         "outcomes": {key(part): dict(part.outcomes) for part in report.parts if part.results},
         **({"votes": votes} if (votes := {key(part): part.votes for part in report.parts if part.votes}) else {}),
-        **({"thresholds": thresholds} if (thresholds := combined.threshold_measures(report)) else {}),
+        **({"thresholds": thresholds} if (thresholds := sample_tables.threshold_measures(report)) else {}),
         "truncated": {key(part): len(part.truncated) for part in report.parts if part.truncated},
         "broken_pairs": {key(part): part.broken_pairs for part in report.parts if part.broken_pairs},
         **({"failed_metrics": failed} if failed else {}),

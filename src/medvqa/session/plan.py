@@ -40,6 +40,7 @@ from medvqa.items import (
 )
 from medvqa.judging import ranking
 from medvqa.protocols import ablation, naming, prompts, rotation, shots, techniques
+from medvqa.protocols.assembling import assembled
 from medvqa.protocols.protocol import Protocol
 from medvqa.protocols.variants import Variant
 from medvqa.session import judging, pools
@@ -229,19 +230,12 @@ class Plan:
 
     def prompt(self, query: Query) -> Prompt:
         """The prompt of a question: its options rotated, its images ablated, its answer limited."""
-        item = rotation.as_shown(query.item, query.variant)
-        if self.ablation == "shuffle":
-            item = replace(item, images=self.shuffled(item.benchmark).get(item.id, ()))
-        named = Variant.parse(query.variant).prompt or self.prompts(item.benchmark)[0]
-        prompt = self.instructed(self.asks(item.benchmark, named)(item, query.technique))
-        prompt = self.limited(prompt, item.benchmark)
-        if self.protocol.shots:
-            prompt = replace(prompt, shots=self.shots(query.item, query.technique, named))
-        if query.sample or query.variant:
-            prompt = replace(prompt, sample=query.sample, variant=query.variant)
-        if self.ablation == "text-only":
-            return ablation.withhold(prompt)
-        return ablation.blank(prompt) if self.ablation == "blank" else prompt
+        name = query.item.benchmark
+        named = Variant.parse(query.variant).prompt or self.prompts(name)[0]
+        images = self.shuffled(name).get(query.item.id, ()) if self.ablation == "shuffle" else None
+        shown = self.shots(query.item, query.technique, named) if self.protocol.shots else ()
+        prompt = assembled(query, self.asks(name, named), self.protocol, self.ablation, images=images, shots=shown)
+        return self.limited(prompt, name)
 
     def asks(self, name: str, prompt: str) -> Callable[[Item, Technique], Prompt]:
         """Return the function that makes the prompts of a benchmark; `prompt` names them, "" for its own.

@@ -6,7 +6,7 @@ export interface StripOf {
   readonly references?: Readonly<Record<string, number>>;
 }
 
-const LINES: readonly string[] = ["random", "image_blind"];
+const LINES: readonly string[] = ["random", "image_blind", "blank", "overall"];
 const place = (value: number): string => `${(100 * value).toFixed(2)}%`;
 
 export const Strip = ({ of, width = 150 }: { readonly of: StripOf; readonly width?: number }) => (

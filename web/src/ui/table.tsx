@@ -39,6 +39,9 @@ export const sorted = <Row,>(rows: readonly Row[], columns: readonly TableColumn
   return [...rows].sort((one, other) => compare(by(one), by(other), order.down));
 };
 
+/** The identity of a row's numbers. */
+export type Identity = Readonly<Record<`data-${string}`, string>>;
+
 interface TableOf<Row> {
   /** The name of the table for screen readers. */
   readonly label: string;
@@ -46,12 +49,13 @@ interface TableOf<Row> {
   readonly rows: readonly Row[];
   readonly rowKey: (row: Row) => string;
   readonly rowClass?: (row: Row) => string;
+  readonly identity?: (row: Row) => Identity;
   /** The order before a heading is clicked; null: that of `rows`. */
   readonly order?: Order | null;
   readonly class?: string;
 }
 
-export const Table = <Row,>({ label, columns, rows, rowKey, rowClass, order: first = null, class: name }: TableOf<Row>) => {
+export const Table = <Row,>({ label, columns, rows, rowKey, rowClass, identity, order: first = null, class: name }: TableOf<Row>) => {
   const [order, setOrder] = useState<Order | null>(first);
   const turn = (column: TableColumn<Row>): void => {
     const numbers = rows.some((row) => typeof column.by?.(row) === "number");
@@ -76,7 +80,7 @@ export const Table = <Row,>({ label, columns, rows, rowKey, rowClass, order: fir
         </thead>
         <tbody>
           {sorted(rows, columns, order).map((row) => (
-            <tr key={rowKey(row)} class={rowClass?.(row)}>
+            <tr key={rowKey(row)} class={rowClass?.(row)} {...identity?.(row)}>
               {columns.map((column) =>
                 column.heading === true
                   ? <th key={column.key} scope="row" class={look(column)}>{column.cell(row)}</th>

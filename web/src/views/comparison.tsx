@@ -1,3 +1,132 @@
+// The comparison of runs: its result in sentences, the runs, ranking, differences; and the explorer of flips.
+import type { ComparisonView, PairedPartView, PairView } from "../bundle";
+import { save } from "../csv";
 import type { Page } from "../page";
+import { json } from "../read";
+import { count } from "../text";
+import { Visible } from "../ui/text";
+import { Way } from "../ui/way";
+import "../style/comparison.css";
+import { Differences, Refused } from "./differences";
+import { Flips } from "./flips";
+import { Figure, opens, Ranking } from "./ranking";
 
-export const Comparison = ({ page }: { readonly page: Page }) => <h1 class="sr">Comparison: {page.head.title}</h1>;
+export const Comparison = ({ page }: { readonly page: Page }) => {
+  const of = page.head.comparison;
+  if (of === null) return null;
+  if (page.state.view === "questions") return <Flips page={page} of={of} />;
+  return (
+    <>
+      <h1 class="sr">Comparison: <Visible text={page.head.title} /></h1>
+      <Result page={page} of={of} />
+      <Runs page={page} of={of} />
+      <Ranking page={page} of={of} />
+      {of.pairs.map((pair, place) => <Differences page={page} pair={pair} place={place} key={pair.new} />)}
+    </>
+  );
+};
+
+interface Shown {
+  readonly page: Page;
+  readonly of: ComparisonView;
+}
+
+const Result = ({ page, of }: Shown) => (
+  <section id="result" aria-labelledby="result-title">
+    <h2 id="result-title">Result</h2>
+    {of.boards.length > 0 && (
+      <ul class="said">
+        {of.boards.map((board, place) => opens(of.boards, place) && (
+          <li key={board.title}><a href="#ranking" class="subject"><Visible text={board.title} /></a> <span><Visible text={board.sentence} /></span></li>
+        ))}
+      </ul>
+    )}
+    {of.pairs.map((pair, place) => <Said page={page} pair={pair} place={place} key={pair.new} />)}
+    <p class="key">A difference is shown (▲ better, ▼ worse) only if its p, corrected for all headline measures, is at most 0.05. Nothing here is a verdict.</p>
+  </section>
+);
+
+const Said = ({ page, pair, place }: { readonly page: Page; readonly pair: PairView; readonly place: number }) => {
+  const [new_, baseline] = [page.head.runs[pair.new]?.name ?? "", page.head.runs[pair.baseline]?.name ?? ""];
+  return (
+    <div class="pair">
+      <h3>
+        <a href={`#comparison-${place + 1}`}><Visible text={new_} /> against <Visible text={baseline} /></a>
+        {pair.differs !== "" && <span class="quiet"> <Visible text={pair.differs} /></span>}
+      </h3>
+      {pair.refusals.length > 0 && <Refused of={pair.refusals} />}
+      {pair.effect !== "" && pair.refusals.length === 0 && (
+        <p>New minus baseline is <Visible text={pair.effect} />: nothing else differs between the two runs.</p>
+      )}
+      <ul class="said">
+        {pair.parts.map((part) => <Sentence part={part} key={`${part.benchmark}/${part.technique}`} />)}
+      </ul>
+      {pair.notes.length > 0 && <ul class="notes">{pair.notes.map((note) => <li key={note}><Visible text={note} /></li>)}</ul>}
+    </div>
+  );
+};
+
+const Sentence = ({ part }: { readonly part: PairedPartView }) => {
+  const { words, way, more } = part.sentence;
+  const [first] = part.rows;
+  return (
+    <li class={way} data-benchmark={part.benchmark} data-technique={part.technique} data-measure={first?.name ?? ""} data-slice="">
+      <Way way={way} open={first === undefined ? "not compared" : "not shown"} />
+      <span>
+        <strong><Visible text={part.title} />.</strong>{" "}
+        {words.map(({ text, number }, place) => {
+          const value = number === "" ? undefined : first?.[number as keyof typeof first];
+          return typeof value === "number" ? <Figure key={place} name={number} value={value} text={text} /> : <Visible key={place} text={text} />;
+        })}
+        {more !== "" && <span class="quiet"> <Visible text={more} /></span>}
+      </span>
+    </li>
+  );
+};
+
+const Runs = ({ page, of }: Shown) => {
+  const blocks = page.data?.bundle.blocks;
+  const offer = (name: string): void => {
+    if (blocks === undefined) return;
+    void json<string>(blocks, `csv/${name}`).then((text) => {
+      save(text, `${name}.csv`, "text/csv");
+    });
+  };
+  return (
+    <section id="runs" aria-labelledby="runs-title">
+      <h2 id="runs-title">Runs</h2>
+      <p class="banner">
+        The baseline is <Visible text={page.head.runs[0]?.name ?? ""} />. Differences are new minus baseline, in percentage points, over
+        the questions that both runs scored. <Visible text={of.images} />
+      </p>
+      {of.pairs.some((pair) => pair.refusals.length === 0) && (
+        <p class="offers">
+          <button id="measures-csv" type="button" onClick={() => { offer("measures"); }}>All measures and slices as CSV</button>{" "}
+          {of.boards.length > 0 && <button id="ranking-csv" type="button" onClick={() => { offer("ranking"); }}>Ranking as CSV</button>}
+        </p>
+      )}
+      <div class="scroll" tabIndex={0} role="region" aria-label="Table of runs">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Run</th><th scope="col">Model</th><th scope="col">Technique</th><th scope="col">Images</th>
+              <th scope="col" class="right">Answers</th><th scope="col">Started</th>
+            </tr>
+          </thead>
+          <tbody>
+            {of.runs.map((run, place) => (
+              <tr key={place}>
+                <th scope="row"><strong><Visible text={page.head.runs[place]?.name ?? ""} /></strong>{place === 0 && <> <span class="mark">baseline</span></>}</th>
+                <td><Visible text={page.head.runs[place]?.model ?? ""} /></td>
+                <td><Visible text={run.techniques} /></td>
+                <td><Visible text={run.images} /></td>
+                <td class="right">{count(run.answers)}</td>
+                <td><Visible text={run.started} /></td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+};

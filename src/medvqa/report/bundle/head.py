@@ -5,8 +5,13 @@ from __future__ import annotations
 from typing import Literal
 
 from medvqa.report.bundle.columns import TypedArray
+from medvqa.report.bundle.failing import Failing
+from medvqa.report.bundle.gate import GateView
 from medvqa.report.bundle.questions import BenchmarkHead, RunHead, TagDimension
+from medvqa.report.bundle.scorecard import ScorecardView
 from medvqa.report.bundle.shape import Shape
+from medvqa.report.bundle.verdict import VerdictView
+from medvqa.report.bundle.versus import ComparisonView
 
 VERSION = 1
 """The version of the format. A reader refuses another one."""
@@ -17,12 +22,10 @@ class RunView(Shape, frozen=True):
 
     images: str
     """One or more sentences about the place of the images."""
-
-
-class ComparisonView(Shape, frozen=True):
-    """The comparison of runs."""
-
-    baseline: str
+    verdict: VerdictView
+    gate: GateView | None
+    scorecard: ScorecardView
+    failing: Failing
 
 
 class BundleHead(Shape, frozen=True):

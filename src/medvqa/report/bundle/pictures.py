@@ -56,7 +56,8 @@ class Pictures:
     """`shown` maps (benchmark, item id) to the images of a question, in their order.
 
     `note`: sentences for the page's banner. `blocks`: the content of the files inside the page, by name. `left_out`:
-    the reason why a benchmark's images are left out, by its name.
+    the reason why a benchmark's images are left out, by its name. `load` reads a benchmark's items, from which prompts
+    are rebuilt; None if the data must not be read.
     """
 
     mode: Images
@@ -64,6 +65,7 @@ class Pictures:
     shown: Mapping[tuple[str, str], tuple[ImageHead, ...]] = field(default_factory=dict)
     blocks: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     left_out: Mapping[str, str] = field(default_factory=dict)
+    load: Load | None = None
 
     def of(self, item: Item) -> tuple[ImageHead, ...]:
         """Return the images of a question; one that is not shown has its name and a reason."""

@@ -22,9 +22,11 @@ from medvqa.protocols import rotation
 from medvqa.protocols.variants import Variant
 from medvqa.report.build import PROMPT, prompt_of
 from medvqa.report.bundle.columns import TypedArrays
+from medvqa.report.bundle.explorer import confidence, marks, verdicts
 from medvqa.report.bundle.facts import FROM_CATEGORY
 from medvqa.report.bundle.images import ImageHead
 from medvqa.report.bundle.pictures import Pictures
+from medvqa.report.bundle.prompts import Packer
 from medvqa.report.bundle.shape import Shape
 from medvqa.report.bundle.texts import title_of
 
@@ -257,11 +259,12 @@ def pack(
     pictures: Pictures,
     measures: Iterable[Measure] = (),
     declared: Mapping[str, str] = MappingProxyType({}),
+    asked: Packer | None = None,
 ) -> Packed:
     """Put rows into columns.
 
     `command` is the command line of the run up to its benchmark; `declared` has the files that declare benchmarks, by
-    name. `measures` supply the intervals of branches of the tree over one dimension.
+    name. `measures` supply the intervals of branches of the tree over one dimension. `asked` collects the prompts.
     """
     rows = list(rows)
     words, options, lists, images = Places(), Places(), Places(), Places()
@@ -276,12 +279,18 @@ def pack(
     def pictured(item: Item) -> list[int]:
         return [images.place(image) for image in pictures.of(item)]
 
-    questions: dict[tuple[int, str], int] = {}
+    places: dict[tuple[int, str], list[int]] = {}
     items: list[tuple[int, Item]] = []
+    asked = []
     for row in rows:
-        if (row.benchmark, row.item.id) not in questions:
-            questions[row.benchmark, row.item.id] = len(items)
+        # Runs may have other content or tags under one id: these are questions of their own.
+        named = places.setdefault((row.benchmark, row.item.id), [])
+        same = [place for place in named if items[place][1] is row.item or items[place][1] == row.item]
+        if not same:
+            same = [len(items)]
+            named += same
             items.append((row.benchmark, row.item))
+        asked.append(same[0])
     columns = TypedArrays()
     columns.add("questions.benchmark", "u16", (number for number, _ in items))
     columns.add("questions.id", "u32", (words.place(item.id) for _, item in items))
@@ -295,7 +304,8 @@ def pack(
     answered = [(row, row.result) for row in rows if row.result is not None]
     # The letters of a response are those of the options as shown.
     shown = [rotation.result_shown(result) for _, result in answered]
-    columns.add("results.question", "u32", (questions[row.benchmark, row.item.id] for row, _ in answered))
+    questions = (question for row, question in zip(rows, asked, strict=True) if row.result is not None)
+    columns.add("results.question", "u32", questions)
     columns.add("results.run", "u16", (row.run for row, _ in answered))
     columns.add("results.technique", "u8", (techniques.place(result.technique) for result in shown))
     columns.add_any("results.variant", "u16", (variants.place(result.variant) for result in shown))
@@ -307,9 +317,19 @@ def pack(
     columns.add("results.why", "u32", (words.place(row.why) for row, _ in answered))
     columns.add_any("results.finish", "u8", (finishes.place(r.answer.finish or "" if r.answer else "") for r in shown))
     columns.add("results.seconds", "f32", (_seconds(result) for result in shown))
+    columns.add("results.confidence", "f32", (math.nan if (p := confidence(r)) is None else p for r in shown))
+    columns.add("results.marks", "u8", map(marks, shown))
+    columns.add("results.verdict", "u8", verdicts([(row.run, result) for row, result in answered]))
     for place, name in enumerate(("numerator", "denominator")):
         columns.add(f"results.{name}", "f64", (row.terms[place] for row, _ in answered))
         columns.add(f"results.prompt_{name}", "f64", (row.asked[place] for row, _ in answered))
+    if asked is not None:
+        numbers = {benchmark.name: number for number, benchmark in enumerate(benchmarks)}
+
+        def question(benchmark: str, item: str) -> int:
+            return questions.get((numbers.get(benchmark, NONE), item), NONE)
+
+        columns.add("results.prompt", "i32", (asked.add(result, question) for _, result in answered))
 
     dimensions, by_benchmark = _dimensions(benchmarks, items, answered, columns)
     packed = list(map(_answered, shown))

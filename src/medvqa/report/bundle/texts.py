@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from itertools import starmap
 from urllib.parse import urlencode
 
 from medvqa.data import lexicon
@@ -51,8 +53,36 @@ def title_of(dimension: str, value: str) -> str:
 
 
 def link(benchmark: str, technique: str = "", /, **tags: str) -> str:
-    """The fragment that shows the items with these tags, as asked by one technique."""
-    query = {"technique": technique} if technique else {}
-    crossed = (lexicon.uncrossed(name, value).items() for name, value in tags.items())
-    single = {f"t.{name}": value for pairs in crossed for name, value in pairs}
-    return "#" + urlencode({"b": benchmark, **query, **single})
+    """The fragment that shows the questions with these tags, as asked by one technique."""
+    fields = {"b": benchmark, "technique": technique, "q": " ".join(starmap(query_of, tags.items()))}
+    return "#questions?" + urlencode({name: value for name, value in fields.items() if value})
+
+
+BARE = re.compile("[A-Za-z0-9_][A-Za-z0-9_.-]*")
+"""Fields and values that the query line takes without quotation marks."""
+FIELDS = frozenset(
+    {
+        *("outcome", "pair", "technique", "rotation", "sample", "is", "id", "seconds", "confidence"),
+        *("read", "read_text", "key", "key_text"),
+    }
+)
+"""Fields of the query line that are no dimensions; a dimension of such a name is the field `tag_NAME`."""
+
+
+def query_of(dimension: str, value: str) -> str:
+    """The query line that selects by a tag, or by each of two that are crossed."""
+    return query(
+        {
+            f"tag_{name}" if lexicon.slug(name) in FIELDS else name: single
+            for name, single in lexicon.uncrossed(dimension, value).items()
+        }
+    )
+
+
+def query(terms: Mapping[str, str]) -> str:
+    """The query line that selects by all of these fields: `outcome:wrong "kind of error":"lack of knowledge"`."""
+    return " ".join(f"{_typed(name)}:{_typed(value)}" for name, value in terms.items())
+
+
+def _typed(text: str) -> str:
+    return text if BARE.fullmatch(text) else '"' + re.sub(r'(["\\])', r"\\\1", text) + '"'

@@ -6,16 +6,18 @@ import base64
 import hashlib
 import html
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from string import Template
 
+from medvqa.comparing import Ranking, Side
 from medvqa.items import Benchmark, Item
 from medvqa.report import bundle
 from medvqa.report.build import Report
 from medvqa.report.bundle.pictures import FOLDER, Pictures
 from medvqa.report.bundle.texts import visible
+from medvqa.report.bundle.versus import Versus, title
 
 FILE = "index.html"
 SCRIPT, STYLE, LICENCES, FRAME = "app.js", "app.css", "LICENSES.txt", "frame.html"
@@ -26,6 +28,19 @@ def render(report: Report, pictures: Pictures | None = None) -> bytes:
     """The page of a run."""
     pictures = pictures or Pictures("none", "Images are left out.")
     return draw(report.title, bundle.of_run(report, pictures), folder=pictures.mode == "folder")
+
+
+def comparison_page(
+    sides: Sequence[Side],
+    compared: Sequence[Versus],
+    rankings: Sequence[Ranking],
+    benchmarks: Mapping[str, Benchmark],
+    pictures: Pictures | None = None,
+) -> bytes:
+    """The page of several runs; the first of `sides` is the baseline. `pictures` are those of items that flipped."""
+    pictures = pictures or Pictures("none", "Images are left out.")
+    blocks = bundle.of_comparison(sides, compared, rankings, benchmarks, pictures)
+    return draw(title(sides, compared), blocks)
 
 
 def lexicon_page(parts: Sequence[tuple[Benchmark, Sequence[Item]]]) -> bytes:

@@ -1,0 +1,141 @@
+"""The gap between a run and the same run without its images, as `blank.json` of a run folder, the source for reports.
+
+The gap is that of `paired.compare` on the questions of both runs. `differing.contrast` decides whether the two runs may
+be compared: they must differ in the image alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from medvqa import files, records
+from medvqa.comparing import differing, paired
+from medvqa.comparing.gating import digest
+from medvqa.comparing.sides import Side
+from medvqa.items import Benchmark, UsageError
+
+FILE = "blank.json"
+SCHEMA = 1
+LEVEL = 0.95
+"""Level of the intervals, two-sided, as those of measures."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlankGap:
+    """One headline measure with and without the image, on the units that both runs have scored.
+
+    `value` is `shown` minus `blank`, in terms of the measure, with the interval `low` to `high`, both None without one.
+    Values are fractions if `percent`. `n`: the number of compared units, `unit` their plural name; `asked`: the number
+    of questions that at least one of the runs asked, `scored` of those that both have scored.
+    """
+
+    benchmark: str
+    technique: str
+    name: str
+    shown: float | None
+    blank: float | None
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    unit: str
+    groups: int
+    scored: int
+    asked: int
+    better: Literal["higher", "lower"] = "higher"
+    percent: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlankRun:
+    """The content of blank.json: the gaps to the run `name`, whose image was `image`: "blank", "left out", ...
+
+    `level`: of each interval. `notes`: remarks on the comparison, such as an unfinished run. `of`: the digest of the
+    results of the run itself.
+    """
+
+    name: str
+    image: str
+    of: str
+    gaps: tuple[BlankGap, ...]
+    notes: tuple[str, ...] = ()
+    level: float = LEVEL
+    schema: int = SCHEMA
+
+    def gap(self, benchmark: str, technique: str, name: str) -> BlankGap | None:
+        """The gap of a measure; None without one."""
+        wanted = benchmark, technique, name
+        return next((gap for gap in self.gaps if (gap.benchmark, gap.technique, gap.name) == wanted), None)
+
+
+def against(run: Side, blank: Side, benchmarks: Mapping[str, Benchmark]) -> BlankRun:
+    """Return the gaps of all headline measures. UsageError unless the runs differ in the image alone."""
+    contrast = differing.contrast(run, blank)
+    difference = contrast.difference
+    if contrast.refusals:
+        raise UsageError(f"{blank.name} is not {run.name} without its images:\n  " + "\n  ".join(contrast.refusals))
+    if difference is None or difference.setting != differing.IMAGE:
+        apart = "no setting differs" if difference is None else difference.line(run.name, blank.name)
+        raise UsageError(
+            f"{blank.name} is not {run.name} without its images: {apart}. Ask the same questions with --ablate=blank"
+        )
+    if difference.reverse or run.run.get("ablation"):
+        raise UsageError(
+            f"{run.name} is itself a run without its images ({difference.line(run.name, blank.name)}). Name the run "
+            "that shows them, and after --blank the one that does not"
+        )
+    compared = paired.compare(run, blank, benchmarks, level=(1 + LEVEL) / 2)
+    parts = {(part.benchmark, part.technique): part for part in compared.parts}
+    if not parts:
+        raise UsageError(f"{run.name} and {blank.name} have no benchmark and technique in common")
+    gaps = []
+    for row in compared.tables:
+        if not row.headline or row.slice:
+            continue
+        part, shown = parts[row.benchmark, row.technique], row.shown
+        gaps.append(
+            BlankGap(
+                benchmark=row.benchmark,
+                technique=row.technique,
+                name=row.metric,
+                shown=shown.new,
+                blank=shown.baseline,
+                value=shown.difference,
+                low=shown.low,
+                high=shown.high,
+                n=shown.units,
+                unit=row.counted,
+                groups=shown.groups,
+                scored=part.scored,
+                asked=part.asked,
+                better=row.better,
+                percent=row.percent,
+            )
+        )
+    notes = tuple(differing.notes(run, blank))
+    return BlankRun(
+        name=blank.name, image=difference.baseline, of=digest(run.run, run.results), gaps=tuple(gaps), notes=notes
+    )
+
+
+def write(folder: Path, found: BlankRun) -> None:
+    """Write blank.json."""
+    records.write_json(folder / FILE, found)
+
+
+def read(folder: Path) -> BlankRun | None:
+    """The stored gaps of a run, None if there are none. UsageError if blank.json is damaged."""
+    path = folder / FILE
+    try:
+        return msgspec.json.decode(files.read(path, records.MAX_RUN), type=BlankRun)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"{path} cannot be read: {error}. Delete it, or write it anew: medvqa report {folder} --blank=RUN"
+        ) from error

@@ -1,0 +1,73 @@
+"""Columns that only the explorer reads: verdicts of pairs, marks, and the confidence of each answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from medvqa import metrics
+from medvqa.items import SCORED_OUTCOMES, Result
+
+BOTH_RIGHT, CONFUSED, ONE_RIGHT, NEITHER_RIGHT, INVALID, INCOMPLETE = (1 << bit for bit in range(6))
+"""Bits of the column `results.verdict`; 0 for a question without a pair. web/src/table.ts names them."""
+TRUNCATED, JUDGED = 1, 2
+"""Bits of the column `results.marks`."""
+
+
+def verdicts(results: Sequence[tuple[int, Result]]) -> list[int]:
+    """Return the verdict on each result's pair by MediConfusion's definitions: `set_accuracy` and `confusion`.
+
+    `results` have the place of their run. A pair has an answer to each of its two questions, by the same technique,
+    variant and sample. A confused pair got the same answer twice; it has a second bit if both answers are right.
+    """
+    pairs: dict[tuple[object, ...], list[int]] = {}
+    for place, (run, result) in enumerate(results):
+        if result.item.pair_id is not None:
+            key = (run, result.item.benchmark, result.item.pair_id, result.technique, result.variant, result.sample)
+            pairs.setdefault(key, []).append(place)
+    found = [0] * len(results)
+    for places in pairs.values():
+        verdict = _verdict(sorted((results[place][1] for place in places), key=lambda result: result.item.id))
+        for place in places:
+            found[place] = verdict
+    return found
+
+
+def _verdict(pair: Sequence[Result]) -> int:
+    if len(pair) != 2:
+        return INCOMPLETE
+    right, scored = metrics.set_accuracy.terms(pair)
+    if not scored:
+        return INCOMPLETE
+    same, valid = metrics.confusion.terms(pair)
+    if not valid:
+        return INVALID
+    if same or right:
+        return (CONFUSED if same else 0) | (BOTH_RIGHT if right else 0)
+    return ONE_RIGHT if any(result.score.outcome == "correct" for result in pair) else NEITHER_RIGHT
+
+
+def marks(result: Result) -> int:
+    """Return whether an answer was truncated or judged, as bits."""
+    truncated = TRUNCATED if metrics.is_complete(result) is False else 0
+    return truncated | (JUDGED if result.judgement is not None else 0)
+
+
+def confidence(result: Result) -> float | None:
+    """Return the probability of the likeliest option; None without log-probabilities of options, or without a score.
+
+    A missing option was below the server's top-k: its probability counts as 0.
+    """
+    logprobs = result.answer.option_logprobs if result.answer is not None else None
+    if (
+        logprobs is None
+        or result.item.kind != "single_choice"
+        or result.score.outcome not in SCORED_OUTCOMES
+        or not result.item.options.keys() & logprobs.keys()
+    ):
+        return None
+    values = [logprobs.get(letter, -math.inf) for letter in result.item.options]
+    largest = max(values)
+    if not math.isfinite(largest):
+        return None
+    return 1 / math.fsum(math.exp(value - largest) for value in values)

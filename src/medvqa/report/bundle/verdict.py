@@ -1,0 +1,163 @@
+"""The first screen of a run: whether it is whole, its results in sentences, and what limits them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from medvqa.items import Outcome
+from medvqa.report.build import Part, Report
+from medvqa.report.bundle.cells import Cell, cell
+from medvqa.report.bundle.shape import Shape
+from medvqa.report.notes import answers_of, noted
+from medvqa.report.sentences import Origin, Sentence, Standing, sentences, title
+
+UNFINISHED = "unfinished: "
+CONTROLS: Mapping[str, str] = {
+    "text-only": "The model got no images",
+    "blank": "The model got grey pictures in place of the images",
+    "shuffle": "The model got the images of other questions",
+}
+"""Ablations in words."""
+
+
+class StatusView(Shape, frozen=True):
+    """Whether all selected questions have a result, and which part of the data was selected."""
+
+    state: Literal["complete", "part", "unfinished", "unknown"]
+    title: str
+    lines: list[str]
+
+
+class WordView(Shape, frozen=True):
+    """Words of a sentence, or a number of it."""
+
+    text: str
+    of: Origin = ""
+    """The field, reference or gap that the number is; "" for plain words."""
+    value: float | None = None
+
+
+class SentenceView(Shape, frozen=True):
+    """The result of one benchmark and technique."""
+
+    title: str
+    benchmark: str
+    technique: str
+    words: list[WordView]
+    meaning: str
+    """The definition of the measure if the words do not say it, else ""."""
+    standing: Standing
+    """Where the interval lies against answers that do not look; "" if that is not known."""
+    cell: Cell | None
+    """The measure of the sentence; null if there is no number."""
+
+
+class WarningView(Shape, frozen=True):
+    """A sentence that limits the numbers; `outcomes`: those of its questions, [] if outcomes do not tell them."""
+
+    text: str
+    benchmark: str
+    technique: str
+    outcomes: list[Outcome]
+
+
+class VerdictView(Shape, frozen=True):
+    """The first screen of a run."""
+
+    status: StatusView
+    control: str
+    """A sentence if the model did not get the images, else ""."""
+    sentences: list[SentenceView]
+    warnings: list[WarningView]
+    notes: list[str]
+
+
+def verdict_of(report: Report) -> VerdictView:
+    """The first screen of a run."""
+    notes = noted(report)
+    reused = answers_of(report)
+    return VerdictView(
+        _status(report),
+        _control(report),
+        list(map(_said, sentences(report))),
+        [
+            *(WarningView(note.text, "", "", []) for note in notes if note.warns and not note.selects),
+            *(warning for part in report.parts if part.results for warning in _invalid(report, part)),
+        ],
+        [*([reused] if reused else []), *(note.text for note in notes if not note.warns)],
+    )
+
+
+def _status(report: Report) -> StatusView:
+    covered, selection = report.covered, report.selection
+    parts = [part for part in report.parts if part.results]
+    several = len({part.benchmark.name for part in parts}) > 1 or len(report.techniques) > 1
+    chosen = [
+        f"{title(report, part)}: selected {line}" if several else f"selected {line}"
+        for part in parts
+        if (line := report.selected(part))
+    ]
+    errors = sum(part.outcomes["error"] for part in parts)
+    failed = [f"{errors:,} of the results {'is an error' if errors == 1 else 'are errors'}, without a score"]
+    undefined = sum(
+        number
+        for techniques in report.run.get("left_out", {}).values()
+        for kinds in techniques.values()
+        for number in kinds.values()
+    )
+    were = "1 question was" if undefined == 1 else f"{undefined:,} questions were"
+    left_out = [f"{were} left out: no technique of the run is defined for them"] if undefined else []
+    extra = [*chosen, *left_out, *(failed if errors else [])]
+    if not covered.finished:
+        lines = [line.removeprefix(UNFINISHED) for line in covered.lines]
+        return StatusView("unfinished", "Unfinished: the numbers will change", [*lines, *extra])
+    if covered.absent:
+        return StatusView("part", "A part of a run", [*covered.absent, *extra])
+    number = f"{covered.there:,} {'question' if covered.there == 1 else 'questions'}"
+    if report.counted == "answers":
+        number = f"{covered.there:,} answers"
+    if covered.selected is None:
+        return StatusView("unknown", f"{number} have a result", ["the selected questions are not recorded", *extra])
+    if chosen or undefined or not selection.whole:
+        return StatusView("part", "Complete for a part of the data", [f"{number} have a result", *extra])
+    return StatusView("complete", "Complete", [f"all {number} have a result", *extra])
+
+
+def _control(report: Report) -> str:
+    if not report.ablation:
+        return ""
+    got = CONTROLS.get(str(report.run.get("ablation")), f"The model got {report.ablation}")
+    return f"{got}. These numbers are a control: they show the score without the right image."
+
+
+def _said(sentence: Sentence) -> SentenceView:
+    part = sentence.part
+    return SentenceView(
+        sentence.title,
+        part.benchmark.name,
+        part.technique,
+        [WordView(word.text, word.of, word.value) for word in sentence.words],
+        sentence.meaning,
+        sentence.standing,
+        None if sentence.measure is None else cell(sentence.measure),
+    )
+
+
+SAID: Mapping[Outcome, str] = {
+    "refused": "the model declines",
+    "abstained": "the model says that it cannot tell",
+    "unparsed": "no answer can be read",
+}
+"""Outcomes of answers that name no option, in words."""
+
+
+def _invalid(report: Report, part: Part) -> list[WarningView]:
+    """How many answers name no option, by reason; [] if all do."""
+    counts = {outcome: number for outcome in SAID if (number := part.outcomes[outcome])}
+    if not counts:
+        return []
+    reasons = ", ".join(f"{number:,} {outcome} ({SAID[outcome]})" for outcome, number in counts.items())
+    wrong = "it counts as wrong" if sum(counts.values()) == 1 else "they count as wrong"
+    text = f"{title(report, part)}: of {len(part.results):,} answers {reasons}; {wrong}."
+    return [WarningView(text, part.benchmark.name, part.technique, list(counts))]

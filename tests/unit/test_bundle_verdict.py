@@ -1,0 +1,427 @@
+"""The first screen, the scorecard and the gate of a bundle: numbers of metrics.json, sentences that do not mislead."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medvqa import metrics, report
+from medvqa.comparing import gating
+from medvqa.items import OUTCOMES, Answer, Benchmark, FailedMetric, Item, Measure, Prompt, Result, Score
+from medvqa.report import bundle, sentences
+from medvqa.report.bundle import gate as gate_shapes
+from medvqa.report.bundle import scorecard, verdict
+from medvqa.report.bundle.pictures import Pictures
+from support import pages
+from support.laws import examples
+
+
+def head_of(made: report.Report) -> dict:
+    return json.loads(bundle.of_run(made, Pictures("none", ""))["head"])
+
+
+@pytest.fixture(scope="module")
+def gapped(tmp_path_factory: pytest.TempPathFactory) -> report.Report:
+    """A run with a gap to its blank run."""
+    from medvqa import comparing
+    from medvqa.comparing import blank
+
+    shown, without = pages.ablated(tmp_path_factory.mktemp("reports"))
+    blank.write(shown, blank.against(comparing.load(shown), comparing.load(without), pages.PHANTOM))
+    return report.write(report.build(shown, pages.PHANTOM))
+
+
+@pytest.fixture(scope="module")
+def twice(tmp_path_factory: pytest.TempPathFactory) -> report.Report:
+    """A run of two techniques, which has maxima over them."""
+    folder = pages.write(tmp_path_factory.mktemp("reports") / "twice", pages.twice(), ablation="text-only")
+    return report.write(report.build(folder, pages.PHANTOM))
+
+
+@pytest.fixture(scope="module")
+def gated(tmp_path_factory: pytest.TempPathFactory) -> report.Report:
+    return report.write(report.build(pages.gated(tmp_path_factory.mktemp("reports")), pages.PHANTOM))
+
+
+# ---- numbers ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["gapped", "twice"])
+def test_every_number_is_that_of_metrics_json(name: str, request: pytest.FixtureRequest) -> None:
+    made: report.Report = request.getfixturevalue(name)
+    stored = json.loads((made.folder / "metrics.json").read_text())
+    run = head_of(made)["run"]
+    measures = {(m["benchmark"], m["technique"], m["name"]): m for m in stored["measures"] if not m["slice"]}
+    gaps = {(g["benchmark"], g["technique"], g["name"]): g for g in stored.get("blank", {}).get("gaps", ())}
+    seen = 0
+    for part in run["scorecard"]["parts"]:
+        for row in part["rows"]:
+            cell = row["cell"]
+            key = cell["benchmark"], cell["technique"], cell["name"]
+            for field in ("value", "low", "high", "n", "unit", "references"):
+                assert cell[field] == measures[key][field]
+            if row.get("gap"):
+                assert {field: row["gap"][field] for field in ("blank", "value", "low", "high")} == {
+                    field: gaps[key][field] for field in ("blank", "value", "low", "high")
+                }
+            seen += 1
+        counts = {each["outcome"]: each["count"] for each in part["outcomes"]}
+        assert counts == stored["outcomes"].get(part["key"], {}) or not counts
+    assert seen > 10
+    for sentence in run["verdict"]["sentences"]:
+        cell = sentence["cell"]
+        key = cell["benchmark"], cell["technique"], cell["name"]
+        for word in sentence["words"]:
+            of = word.get("of", "")
+            if of in ("value", "low", "high", "n"):
+                assert word["value"] == measures[key][of]
+            elif of in sentences.LOOKLESS:
+                assert word["value"] == measures[key]["references"][of]
+            elif of:
+                assert word["value"] == gaps[key][{"blank": "blank", "gap": "value"}.get(of, of.removeprefix("gap_"))]
+            if of in ("value", "low", "high", *sentences.LOOKLESS) and "of" not in word["text"]:
+                assert float(word["text"].removesuffix(" %")) == pytest.approx(100 * word["value"], abs=0.0501)
+
+
+def test_all_headline_measures_and_outcomes_are_there(twice: report.Report) -> None:
+    card = scorecard.scorecard_of(twice)
+    for part, made in zip(card.parts, twice.parts, strict=True):
+        names = [row.cell.name for row in part.rows]
+        assert names[: len(made.headline)] == [measure.name for measure in made.headline]
+        assert not made.results or names[-1] == "invalid_rate"
+        assert [each.outcome for each in part.outcomes] == (list(OUTCOMES) if made.results else [])
+        assert all(row.meaning for row in part.rows)
+    maxima = [row for part in card.parts for row in part.rows if row.cell.technique == "max(mc,ps)"]
+    assert {row.cell.name for row in maxima} == {"best_set_accuracy", "best_individual_accuracy"}
+    assert {row.meaning for row in maxima} == {sentences.MAXIMUM}
+    directions = {row.cell.name: row.better for part in card.parts for row in part.rows}
+    assert directions["confusion"] == directions["invalid_rate"] == "lower"
+    assert directions["set_accuracy"] == "higher"
+
+
+@given(st.floats(0, 1))
+@examples(300)
+def test_a_rounded_share_is_near_and_never_0_or_100_by_rounding(value: float) -> None:
+    shown = sentences.rounded(value)
+    if shown.startswith(("<", ">")):
+        assert 0 < value < 1
+        return
+    assert abs(float(shown) - 100 * value) <= 0.0501
+    if shown in ("0", "100"):
+        assert value in (0, 1)
+
+
+@given(st.floats(-1, 1))
+@examples(100)
+def test_a_rounded_difference_has_its_sign(value: float) -> None:
+    shown = sentences.rounded(value, sign=True)
+    assert shown.startswith("+") == (value > 0)
+    assert shown.startswith("\u2212") == (value < 0)
+
+
+# ---- sentences -------------------------------------------------------------------------------------------------------
+
+
+def answered(n: int, right: int, **changes: object) -> list[Result]:
+    """Single-choice questions, of which the first `right` are right."""
+    made = []
+    for i in range(n):
+        item = Item(f"{i:04}", "ward", "single_choice", "?", {"A": "a", "B": "b", "C": "c", "D": "d"}, ("ABCD"[i % 4],))
+        score = Score(float(i < right), "correct" if i < right else "wrong", ("A",))
+        made.append(replace(Result("r", item, "", Answer("A"), score), **changes))
+    return made
+
+
+def ward(**changes: object) -> Benchmark:
+    def unused(item: Item, answer: Answer) -> Score:
+        raise NotImplementedError
+
+    fields = {"metrics": (metrics.accuracy, *metrics.rates), **changes}
+    return Benchmark(name="ward", items=lambda data: [], prompt=lambda item, way: Prompt(""), score=unused, **fields)
+
+
+def told(folder: Path, results: list[Result], benchmark: Benchmark | None = None, **about: object) -> str:
+    """The sentence of a run."""
+    made = report.build(pages.write(folder, results, **about), {"ward": benchmark or ward()})
+    (sentence,) = sentences.sentences(made)
+    return sentence.text
+
+
+def test_a_sentence_says_measure_interval_units_and_answers_that_do_not_look(tmp_path: Path) -> None:
+    assert told(tmp_path / "r", answered(40, 30)) == (
+        "ward: 75 % of single-choice questions right, 95 % interval 59.1 to 86.2 (40 questions). Without looking: "
+        "chance 25 %. The whole interval is better than these."
+    )
+
+
+def test_a_result_like_chance_is_not_called_better(tmp_path: Path) -> None:
+    text = told(tmp_path / "r", answered(40, 12))
+    assert "The interval reaches the best of these: not shown to be better." in text
+    worse = told(tmp_path / "worse", answered(40, 1))
+    assert "The whole interval is worse than the best of these." in worse
+
+
+def test_few_units_are_counts(tmp_path: Path) -> None:
+    assert told(tmp_path / "r", answered(7, 5)).startswith(
+        "ward: 5 of 7 single-choice questions right, too few for a percentage. Without looking: chance 25 %"
+    )
+
+
+def test_the_most_frequent_answer_is_named_if_it_beats_chance(tmp_path: Path) -> None:
+    results = answered(40, 30)
+    skewed = [replace(r, item=replace(r.item, answers=("B",))) if i % 4 else r for i, r in enumerate(results)]
+    assert "chance 25 %, most frequent answer 75 %. The interval reaches the best of these" in told(
+        tmp_path / "r", skewed
+    )
+
+
+def test_a_users_metric_says_its_name_and_direction(tmp_path: Path) -> None:
+    @metrics.metric(better="lower")
+    def length(result: Result) -> float:
+        """Mean number of characters."""
+        return 12.0 + int(result.item.id) % 3
+
+    text = told(tmp_path / "r", answered(40, 30), ward(metrics=(length,), headline=("length",)))
+    assert text.startswith("ward: length (less is better) 12.97, 95 % interval ")
+    assert text.endswith("(40 questions).")
+
+    made = report.build(tmp_path / "r", {"ward": ward(metrics=(length,), headline=("length",))})
+    assert verdict.verdict_of(made).sentences[0].meaning == "Mean number of characters."
+    accuracy = replace(length, name="accuracy")
+    named = told(tmp_path / "named", answered(40, 30), ward(metrics=(accuracy,), headline=("accuracy",)))
+    assert named.startswith("ward: accuracy (less is better) 12.97"), "the name alone does not lend the shipped words"
+
+
+def test_a_selected_part_is_named(tmp_path: Path) -> None:
+    selection = {"how": ["--limit=40"], "questions": 40, "benchmarks": {"ward": {"mc": {"chosen": 40, "of": 900}}}}
+    text = told(tmp_path / "r", answered(40, 30), selection=selection)
+    assert "(40 questions), from a part of the benchmark: 40 of 900, by --limit=40." in text
+
+
+def test_questions_chosen_by_an_outcome_have_no_number(tmp_path: Path) -> None:
+    selection = {
+        "how": ["--lf"],
+        "by_outcome": True,
+        "questions": 40,
+        "benchmarks": {"ward": {"mc": {"chosen": 40, "of": 900}}},
+    }
+    text = told(tmp_path / "r", answered(40, 30), selection=selection)
+    assert text == "ward: no number: an earlier outcome chose these questions (--lf)."
+
+
+def test_a_run_without_scores_has_no_number(tmp_path: Path) -> None:
+    unscored = answered(12, 0, score=Score(None, "unscored"))
+    assert told(tmp_path / "r", unscored) == "ward: no number: none of 12 answers has a score."
+
+
+def test_groups_that_are_too_few_have_no_interval(tmp_path: Path) -> None:
+    grouped = [replace(r, item=replace(r.item, cluster_id=str(i % 2))) for i, r in enumerate(answered(40, 30))]
+    assert "right, no interval: 2 independent groups (40 questions)." in told(tmp_path / "r", grouped)
+
+
+def test_an_oracle_and_an_ablation_are_named_in_the_title(tmp_path: Path) -> None:
+    samples = [replace(r, sample=k) for r in answered(40, 30) for k in (1, 2)]
+    oracle = told(tmp_path / "o", samples, repeat=2, protocol={"combine": "best-oracle"})
+    assert oracle.startswith("ward (oracle: ")
+    assert "single-choice questions right" not in oracle
+    assert told(tmp_path / "b", answered(40, 30), ablation="blank").startswith("ward (blank images): 75 %")
+
+
+@given(
+    st.floats(0, 1),
+    st.floats(0, 1),
+    st.floats(0, 1),
+    st.sets(st.sampled_from(["random", "image_blind"]), min_size=1),
+    st.booleans(),
+)
+@examples(200)
+def test_an_interval_is_better_only_if_all_of_it_is(
+    one: float, other: float, level: float, names: set[str], less: bool
+) -> None:
+    low, high = sorted((one, other))
+    measure = Measure(
+        "b", "m", (low + high) / 2, low, high, 40, 20, references=dict.fromkeys(names, level), units=40, groups=40
+    )
+    standing = sentences._standing(measure, less=less)
+    assert (standing == "open") == (low <= level <= high)
+    if standing == "above":
+        assert high < level if less else low > level
+    if standing == "below":
+        assert low > level if less else high < level
+
+
+def test_summary_md_begins_with_the_sentences(gapped: report.Report) -> None:
+    lines = (gapped.folder / "summary.md").read_text().splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith("- "))
+    assert lines[first].startswith("- Phantom in GMAI-MMBench's format: 80.6 % of single-choice questions right")
+    assert first < next(i for i, line in enumerate(lines) if line.startswith("|"))
+
+
+# ---- status and warnings ---------------------------------------------------------------------------------------------
+
+
+def status(folder: Path, results: list[Result], **about: object) -> verdict.StatusView:
+    made = report.build(pages.write(folder, results, **about), {"ward": ward()})
+    return verdict.verdict_of(made).status
+
+
+def chosen(number: int, of: int, questions: int) -> dict:
+    return {"how": ["--limit=9"], "questions": questions, "benchmarks": {"ward": {"mc": {"chosen": number, "of": of}}}}
+
+
+def test_the_status_says_what_is_there_of_what(tmp_path: Path) -> None:
+    results = answered(12, 6, run="whole")
+    whole = status(tmp_path / "whole", results, selection=chosen(12, 12, 12))
+    assert (whole.state, whole.title, whole.lines) == ("complete", "Complete", ["all 12 questions have a result"])
+    part = status(tmp_path / "part", answered(12, 6, run="part"), selection=chosen(12, 90, 12))
+    assert (part.state, part.title) == ("part", "Complete for a part of the data")
+    assert part.lines == ["12 questions have a result", "selected 12 of 90, by --limit=9"]
+    cut = status(tmp_path / "cut", answered(12, 6, run="cut"), selection=chosen(30, 30, 30))
+    assert (cut.state, cut.lines[0]) == ("unfinished", "12 of 30 questions have a result")
+    assert "the numbers will change" in cut.title
+    old = status(tmp_path / "old", results, finished="2026-01-02T03:06:05+00:00")
+    assert (old.state, old.title) == ("unknown", "12 questions have a result")
+
+
+def test_questions_that_no_technique_asks_are_a_part_too(tmp_path: Path) -> None:
+    left = {"ward": {"mc": {"short_answer": 30}}}
+    found = status(tmp_path / "run", answered(12, 6, run="run"), selection=chosen(12, 12, 12), left_out=left)
+    assert found.state == "part"
+    assert "30 questions were left out: no technique of the run is defined for them" in found.lines
+
+
+def test_errors_are_named_beside_complete(tmp_path: Path) -> None:
+    results = [
+        *answered(11, 6, run="run"),
+        replace(answered(12, 6, run="run")[-1], answer=None, score=Score(None, "error")),
+    ]
+    found = status(tmp_path / "run", results, selection=chosen(12, 12, 12))
+    assert found.lines == ["all 12 questions have a result", "1 of the results is an error, without a score"]
+
+
+def test_invalid_answers_truncation_and_errors_are_warnings_and_the_rest_are_notes(tmp_path: Path) -> None:
+    results = answered(40, 20, run="run")
+    results[30:33] = [replace(r, score=Score(0.0, "unparsed")) for r in results[30:33]]
+    results[33] = replace(results[33], score=Score(0.0, "refused"))
+    results[34] = replace(results[34], answer=Answer("A", finish="length"))
+    results[35] = replace(results[35], answer=None, score=Score(None, "error", (), "the server said 500"))
+    sessions = [{"reused": 10, "asked": 30}]
+    made = report.build(
+        pages.write(tmp_path / "run", results, selection=chosen(40, 90, 40), sessions=sessions), {"ward": ward()}
+    )
+    found = verdict.verdict_of(made)
+    invalid = found.warnings[-1]
+    assert invalid.text == (
+        "ward: of 40 answers 1 refused (the model declines), 3 unparsed (no answer can be read); they count as wrong."
+    )
+    assert invalid.outcomes == ["refused", "unparsed"]
+    texts = [warning.text for warning in found.warnings]
+    assert any("1 of 39 answers were cut off" in text for text in texts)
+    assert any("ended in error" in text for text in texts)
+    assert not any("selected 40 of 90" in text for text in texts), "the status says it"
+    assert found.notes == ["Answers: 10 stored ones reused, 30 asked for."]
+    assert [note.text for note in report.notes.noted(made)] == report.notes_of(made)
+
+
+@pytest.mark.parametrize(("ablation", "got"), [("text-only", "no images"), ("blank", "grey pictures"), ("", "")])
+def test_a_control_is_called_one(tmp_path: Path, ablation: str, got: str) -> None:
+    made = report.build(pages.write(tmp_path / "run", answered(12, 6), ablation=ablation), {"ward": ward()})
+    control = verdict.verdict_of(made).control
+    assert got in control
+    assert bool(control) == bool(ablation)
+
+
+def test_failed_metrics_have_their_reason(tmp_path: Path) -> None:
+    made = report.build(pages.write(tmp_path / "run", answered(12, 6)), {"ward": ward()})
+    part = replace(made.parts[0], failed=(FailedMetric("long_answer", "conftest.py:3: TypeError"),))
+    card = scorecard.scorecard_of(replace(made, parts=(part,)))
+    assert [(each.name, each.why) for each in card.parts[0].failed] == [("long answer", "conftest.py:3: TypeError")]
+
+
+def test_tables_of_combined_answers_come_along(tmp_path: Path) -> None:
+    samples = [replace(r, sample=k) for r in answered(40, 30) for k in (1, 2, 3, 4)]
+    about = {"repeat": 4, "protocol": {"combine": "best-oracle", "thresholds": [25, 50]}}
+    made = report.build(pages.write(tmp_path / "run", samples, **about), {"ward": ward()})
+    (table, *_) = scorecard.scorecard_of(made).tables
+    assert table.columns[0] == "threshold %"
+    assert len(table.rows) == 2
+
+
+# ---- the gate --------------------------------------------------------------------------------------------------------
+
+
+def test_every_number_of_a_rule_is_that_of_metrics_json(gated: report.Report) -> None:
+    stored = json.loads((gated.folder / "metrics.json").read_text())["gate"]
+    shown = gate_shapes.gate_of(gated.gate)
+    assert shown is not None
+    assert shown.outcome == stored["outcome"] == "FAIL"
+    assert shown.headline == "against main"
+    rules = {rule.rule: rule for rule in (*shown.listed, *shown.passed, *shown.small)}
+    assert rules.keys() == {entry["rule"] for entry in stored["entries"]}
+    assert {rule.outcome for rule in rules.values()} == {"PASS", "FAIL", "INCONCLUSIVE", "NOT GATED"}
+    for entry in stored["entries"]:
+        rule = rules[entry["rule"]]
+        assert rule.why == entry["why"]
+        numbers = {each.field: each.value for each in rule.numbers}
+        assert numbers == {field: entry[field] for field in numbers}
+        wanted = (
+            "value",
+            "baseline_value",
+            "difference",
+            "low",
+            "high",
+            "detectable",
+            "gained",
+            "lost",
+            "units",
+            "adjusted",
+        )
+        assert {field for field in wanted if entry[field] is not None} <= numbers.keys()
+    assert any("the rules were not stored before the first answer" in line for line in shown.remarks)
+    assert any("attempt 1 in this folder against main; planned: 1 (--looks)." in line for line in shown.remarks)
+
+
+def test_no_gate_and_no_verdict(gated: report.Report) -> None:
+    assert gate_shapes.gate_of(None) is None
+    assert gated.gate is not None
+    blocked = replace(gated.gate.verdict, outcome=None, entries=(), blockers=("<bdi>q1</bdi>: no result",))
+    shown = gate_shapes.gate_of(replace(gated.gate, verdict=blocked))
+    assert shown is not None
+    assert (shown.outcome, shown.blockers, shown.listed) == ("", ["<bdi>q1</bdi>: no result"], [])
+
+
+def test_a_rule_about_less_has_its_margin_on_the_side_of_a_loss(gated: report.Report) -> None:
+    more = gating.Ruling(
+        rule="x: accuracy against main, margin 5",
+        kind="baseline",
+        benchmark="x",
+        measure="accuracy",
+        technique="mc",
+        outcome="PASS",
+        why="the loss is within 5.00 points",
+        difference=0.02,
+        low=-0.04,
+        high=0.08,
+        margin=0.05,
+    )
+    less = replace(more, rule="x: confusion against main, margin 5", difference=-0.02, low=-0.08, high=0.04)
+    assert gated.gate is not None
+    verdict_of_two = replace(gated.gate.verdict, entries=(more, replace(less, better="lower")))
+    shown = gate_shapes.gate_of(replace(gated.gate, verdict=verdict_of_two))
+    assert shown is not None
+    first, second = shown.listed
+    assert (first.name, first.line) == (more.rule, -0.05)
+    assert (second.name, second.line) == (f"{less.rule} (less is better)", 0.05)
+    assert shown.reach == 0.1
+    assert {each.field: each.shown for each in second.numbers}["difference"] == "\u22122.00"
+
+
+def test_hostile_texts_stay_values(tmp_path: Path) -> None:
+    benchmark, results = pages.hostile()
+    made = report.build(pages.write(tmp_path / "run", pages.harmless(results)), {"strange": benchmark})
+    run = head_of(made)["run"]
+    assert run["verdict"]["sentences"][0]["title"] == pages.HOSTILE[0]
+    assert run["scorecard"]["parts"][0]["title"] == pages.HOSTILE[0]

@@ -1,0 +1,493 @@
+"""The bundle of several runs: its numbers are those of `medvqa.comparing`, and whatever a text says, it stays text."""
+
+import base64
+import csv
+import io
+import json
+import zlib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medvqa import comparing
+from medvqa.cli import main
+from medvqa.items import Benchmark
+from medvqa.report import bundle, comparison, html, tables
+from medvqa.report.bundle import columns
+from support import pages
+
+
+@dataclass
+class Unpacked:
+    """The blocks of a comparison, as the page's app reads them."""
+
+    blocks: Mapping[str, bytes]
+
+    def __post_init__(self) -> None:
+        self.head = json.loads(self.blocks["head"])
+        self.tables = json.loads(self.blocks["tables"])
+        self.view = self.head["comparison"]
+        self.answers = [each for k in range(self.head["answers"]) for each in json.loads(self.blocks[f"answers/{k}"])]
+        self._heads = {each["name"]: columns.TypedArray(**each) for each in self.head["columns"]}
+
+    def column(self, name: str) -> list[Any]:
+        return list(columns.read(self.blocks["columns"], self._heads[name]))
+
+    def lists(self, name: str) -> list[list[int]]:
+        offsets, values = self.column(f"{name}.offsets"), self.column(f"{name}.values")
+        return [values[start:end] for start, end in pairwise(offsets)]
+
+    def words(self, name: str) -> list[str]:
+        return [self.tables["words"][place] for place in self.column(name)]
+
+    @property
+    def cells(self) -> list[list[dict[str, Any]]]:
+        """All measures of each pair of runs."""
+        return [
+            [
+                *(cell for part in pair["parts"] for cell in part["rows"]),
+                *(
+                    cell
+                    for part in pair["parts"]
+                    for measure in part["slices"]
+                    for table in measure["tables"]
+                    for cell in table["rows"]
+                ),
+            ]
+            for pair in self.view["pairs"]
+        ]
+
+
+def unpacked(
+    sides: list[comparing.Side],
+    compared: list[html.Versus],
+    known: dict[str, Benchmark],
+    pictures: html.Pictures | None = None,
+) -> Unpacked:
+    rankings = comparing.rank(sides, known) if len(sides) > 2 else []
+    return Unpacked(
+        bundle.of_comparison(sides, compared, rankings, known, pictures or html.Pictures("none", "No images."))
+    )
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return pages.several_runs(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="module")
+def sides(runs: list[Path]) -> list[comparing.Side]:
+    return list(map(comparing.load, runs))
+
+
+@pytest.fixture(scope="module")
+def compared(sides: list[comparing.Side]) -> list[comparing.Paired]:
+    return [comparing.compare(new, sides[0], pages.PHANTOM) for new in sides[1:]]
+
+
+@pytest.fixture(scope="module")
+def versus(sides: list[comparing.Side], compared: list[comparing.Paired]) -> Unpacked:
+    return unpacked(sides, list(map(html.Versus, compared)), pages.PHANTOM)
+
+
+NUMBERS = ("baseline", "new", "difference", "low", "high", "units", "groups", "mcnemar")
+OF_UNITS = ("gained", "lost", "discordant_groups", "detectable")
+"""Numbers that count in the direction in which more is better."""
+
+
+def test_every_number_of_a_comparison_is_that_of_comparing(versus: Unpacked, compared: list[comparing.Paired]) -> None:
+    assert [versus.head["runs"][pair["new"]]["name"] for pair in versus.view["pairs"]] == ["second", "third"]
+    for paired, cells in zip(compared, versus.cells, strict=True):
+        known = {(c.benchmark, c.technique, c.metric, tuple(c.slice.items())): c for c in paired.tables}
+        told = {(c["benchmark"], c["technique"], c["name"], tuple(c["slice"].items())): c for c in cells}
+        assert len(told) == len(cells)
+        for key, cell in told.items():
+            seen, own = known[key].shown, known[key].comparison
+            assert {name: cell[name] for name in NUMBERS} == {name: getattr(seen, name) for name in NUMBERS}
+            assert {name: cell[name] for name in OF_UNITS} == {name: getattr(own, name) for name in OF_UNITS}
+            assert cell["adjusted"] == known[key].adjusted
+            assert cell["lower"] == (known[key].better == "lower")
+            few = own.units < tables.FEW
+            assert cell["few"] == few
+            for name in ("baseline", "new"):
+                if cell[name] is not None and not few:
+                    assert cell["texts"][name] == f"{100 * cell[name]:.2f}"
+            if few or cell["difference"] is None:
+                assert not cell["texts"]["difference"] or cell["texts"]["difference"] == "–"
+            else:
+                shown = float(cell["texts"]["difference"].replace("\u2212", "-"))
+                assert shown == pytest.approx(100 * cell["difference"], abs=0.00501)
+            sure = not few and cell["adjusted"] is not None and cell["adjusted"] <= 0.05 and bool(own.difference)
+            assert cell["sure"] == ("" if not sure else "better" if own.difference > 0 else "worse")
+        wanted = {
+            key
+            for key, each in known.items()
+            if each.headline and set(each.slice) <= set(pages.PHANTOM[each.benchmark].dimensions)
+        }
+        assert set(told) == wanted
+        assert len(told) > 50
+        assert {cell["sure"] for cell in cells} >= {""}
+    assert "better" in {cell["sure"] for cell in versus.cells[1]}
+
+
+def test_an_axis_reaches_beyond_each_bound_that_it_shows(versus: Unpacked) -> None:
+    for pair in versus.view["pairs"]:
+        for part in pair["parts"]:
+            shown = [(part["end"], part["rows"])]
+            shown += [(each["end"], table["rows"]) for each in part["slices"] for table in each["tables"]]
+            for end, rows in shown:
+                bounds = [cell[name] for cell in rows if not cell["few"] for name in ("low", "high", "difference")]
+                assert max((abs(bound) for bound in bounds if bound is not None), default=0) <= end
+
+
+def test_slices_begin_with_the_largest_loss_and_end_with_those_of_few_units(versus: Unpacked) -> None:
+    for pair in versus.view["pairs"]:
+        for measure in (each for part in pair["parts"] for each in part["slices"]):
+            for table in measure["tables"]:
+                many = [cell["difference"] for cell in table["rows"] if not cell["few"]]
+                assert many == sorted(many, reverse=measure["lower"])
+                assert [cell["few"] for cell in table["rows"]] == sorted(cell["few"] for cell in table["rows"])
+                assert not table["fixed"]
+
+
+def test_each_benchmark_is_said_in_a_sentence_with_the_numbers_of_its_first_measure(versus: Unpacked) -> None:
+    for pair in versus.view["pairs"]:
+        for part in pair["parts"]:
+            first, sentence = part["rows"][0], part["sentence"]
+            assert first["name"] == pages.PHANTOM[part["benchmark"]].headline[0]
+            text = "".join(word["text"] for word in sentence["words"])
+            assert sentence["way"] == first["sure"]
+            assert ("is better than first" in text) == (first["sure"] == "better")
+            assert ("is worse than first" in text) == (first["sure"] == "worse")
+            assert ("No difference" in text) == (first["sure"] == "")
+            said = {word["number"]: word["text"] for word in sentence["words"] if word["number"]}
+            assert {"new", "baseline", "difference", "low", "high", "units", "adjusted"} <= set(said)
+            for name in ("new", "baseline", "difference", "low", "high", "detectable"):
+                if name in said:
+                    number = float(said[name].removesuffix(" points").removesuffix(" %").replace("\u2212", "-"))
+                    assert number == pytest.approx(100 * first[name], abs=0.00501)
+            for cell in part["rows"][1:]:
+                assert cell["title"] in sentence["more"].lower()
+                assert (cell["sure"] or "no difference shown") in sentence["more"]
+
+
+def sentence_of(paired: comparing.Paired, sides: list[comparing.Side], benchmark: str) -> str:
+    (pair,) = unpacked(sides, [html.Versus(paired)], pages.PHANTOM).view["pairs"]
+    (part,) = [part for part in pair["parts"] if part["benchmark"] == benchmark]
+    return "".join(word["text"] for word in part["sentence"]["words"])
+
+
+def test_a_sentence_says_no_more_than_the_numbers_allow(tmp_path: Path) -> None:
+    first = [result for result in pages.guesses() if "mediconfusion" in result.item.benchmark]
+    few = first[:8]
+    runs = {
+        "first": pages.write(tmp_path / "first", first),
+        "same": pages.write(tmp_path / "same", first),
+        "few": pages.write(tmp_path / "few", few),
+        "other": pages.write(tmp_path / "other", pages.changed(few, 3, 1.0)),
+        "worse": pages.write(tmp_path / "worse", pages.changed(pages.marked(first, right=True), 3, 1.0, 0.1)),
+        "right": pages.write(tmp_path / "right", pages.marked(first, right=True)),
+    }
+    loaded = {name: comparing.load(run) for name, run in runs.items()}
+
+    def said(new: str, baseline: str) -> str:
+        paired = comparing.compare(loaded[new], loaded[baseline], pages.PHANTOM)
+        return sentence_of(paired, [loaded[baseline], loaded[new]], "phantom-mediconfusion")
+
+    assert said("same", "first") == "The responses are identical on every question."
+    assert said("other", "few").startswith("Set accuracy: ")
+    assert said("other", "few").endswith("too few for a difference.")
+    assert said("worse", "right").startswith("worse is worse than right by set accuracy: ")
+    assert "detectable" not in said("worse", "right")
+
+
+def test_a_ranking_is_that_of_comparing(versus: Unpacked, sides: list[comparing.Side]) -> None:
+    rankings = comparing.rank(sides, pages.PHANTOM)
+    assert rankings
+    names = [run["name"] for run in versus.head["runs"]]
+    assert len(versus.view["boards"]) == len(rankings)
+    for board, ranking in zip(versus.view["boards"], rankings, strict=True):
+        assert (board["benchmark"], board["measure"]) == (ranking.benchmark, ranking.metric)
+        for row, ranked in zip(board["rows"], ranking.rows, strict=True):
+            assert names[row["run"]] == ranked.name
+            for name in ("rank", "best", "worst", "value", "low", "high"):
+                assert row[name] == getattr(ranked, name)
+            assert (row["against"] is None) == (ranked.name == "first")
+
+
+def test_a_ranking_names_the_runs_that_may_be_first(versus: Unpacked) -> None:
+    for board in versus.view["boards"]:
+        leaders = [versus.head["runs"][row["run"]]["name"] for row in board["rows"] if row["best"] == 1]
+        if all((row["best"], row["worst"]) == (1, 3) for row in board["rows"]):
+            assert "no difference between any two runs is shown" in board["sentence"]
+        elif len(leaders) == 1 and board["rows"][0]["worst"] == 1:
+            assert f"{leaders[0]} ranks first" in board["sentence"]
+        else:
+            assert "open" in board["sentence"]
+            assert all(name in board["sentence"] for name in leaders)
+    assert len({board["sentence"].split(",")[1] for board in versus.view["boards"]}) > 1
+
+
+def test_flips_are_those_of_comparing_with_both_responses(versus: Unpacked, compared: list[comparing.Paired]) -> None:
+    ids, pairs = versus.words("questions.id"), versus.column("questions.pair")
+    question, run = versus.column("results.question"), versus.column("results.run")
+    told = {}
+    flips = zip(
+        *(versus.column(f"flips.{name}") for name in ("pair", "benchmark", "technique")),
+        *(versus.lists(f"flips.{name}") for name in ("measures", "better", "new", "baseline")),
+        strict=True,
+    )
+    for number, benchmark, technique, measures, better, new, baseline in flips:
+        assert versus.head["techniques"][technique] == "mc"
+        assert [question[result] for result in new] == [question[result] for result in baseline]
+        assert {run[result] for result in new} == {number + 1}
+        assert {run[result] for result in baseline} == {0}
+        both = [
+            (ids[question[b]], versus.answers[b]["response"], versus.answers[a]["response"])
+            for a, b in zip(new, baseline, strict=True)
+        ]
+        first = question[new[0]]
+        unit = ids[first] if pairs[first] < 0 else versus.tables["words"][pairs[first]]
+        for metric, rose in zip(measures, better, strict=True):
+            key = number, versus.head["benchmarks"][benchmark]["name"], versus.view["measures"][metric], unit
+            told[key] = bool(rose), both
+    wanted = {
+        (number, flip.benchmark, flip.metric, flip.unit): (
+            flip.better,
+            [(b.item.id, b.answer.text, a.answer.text) for a, b in zip(flip.new, flip.baseline, strict=True)],
+        )
+        for number, paired in enumerate(compared)
+        for flip in paired.flips
+    }
+    assert len(wanted) > 50
+    assert told == wanted
+    assert len(versus.column("flips.pair")) < len(told), "a pair that flipped in two measures stands once"
+    assert len(question) == len({*zip(run, question, strict=True)}), "each answer stands once, also of the baseline"
+
+
+def test_a_slice_leads_to_as_many_flips_as_it_counts(versus: Unpacked) -> None:
+    """A row of a slice links to the flips with its tag; their number is the one that it names."""
+    dimensions = {each["name"]: place for place, each in enumerate(versus.head["dimensions"])}
+    question = versus.column("results.question")
+    names = [each["name"] for each in versus.head["benchmarks"]]
+    new, better, measures = (versus.lists(f"flips.{name}") for name in ("new", "better", "measures"))
+    numbers, benchmarks = versus.column("flips.pair"), versus.column("flips.benchmark")
+    tags = {name: versus.lists(f"tags/{place}") for name, place in dimensions.items()}
+    linked = 0
+    for number, cells in enumerate(versus.cells):
+        for cell in cells:
+            if not cell["flips"] or not cell["slice"]:
+                continue
+            (dimension, value), *_ = cell["slice"].items()
+            place = [each["value"] for each in versus.head["dimensions"][dimensions[dimension]]["values"]]
+            found: Counter[int] = Counter()
+            for flip, results in enumerate(new):
+                if (numbers[flip], names[benchmarks[flip]]) != (number, cell["benchmark"]):
+                    continue
+                metric = [versus.view["measures"][each] for each in measures[flip]]
+                if cell["name"] in metric and any(
+                    place[tag] == value for result in results for tag in tags[dimension][question[result]]
+                ):
+                    found[better[flip][metric.index(cell["name"])]] += 1
+            assert (found[1], found[0]) == (cell["gained"], cell["lost"]), cell
+            linked += cell["gained"] + cell["lost"]
+    assert linked > 100
+
+
+@pytest.mark.parametrize(("new", "baseline"), [(0, 3), (3, 0), (3, 2)])
+def test_flips_of_runs_with_other_numbers_of_samples_show_both_responses(
+    tmp_path: Path, new: int, baseline: int
+) -> None:
+    """Each sample stands beside one of the other run, the last of the shorter beside all that are left."""
+    first = [result for result in pages.guesses() if "mediconfusion" in result.item.benchmark]
+    second = pages.changed(first, 2, 0.6)
+    runs = [
+        pages.write(tmp_path / name, pages.repeated(results, times) if times else results)
+        for name, results, times in (("first", first, baseline), ("second", second, new))
+    ]
+    sides = [comparing.load(run) for run in runs]
+    paired = comparing.compare(sides[1], sides[0], pages.PHANTOM)
+    made = unpacked(sides, [html.Versus(paired)], pages.PHANTOM)
+    known = [{(r.item.id, r.sample): r.answer.text for r in side.results} for side in sides]
+    ids, question, sample = made.words("questions.id"), made.column("results.question"), made.column("results.sample")
+    both = list(zip(made.lists("flips.new"), made.lists("flips.baseline"), strict=True))
+    assert both
+    for ours, theirs in both:
+        assert set(Counter(ids[question[result]] for result in ours).values()) == {max(new, baseline)}
+        for number, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
+            for result, times, texts in ((mine, new, known[1]), (other, baseline, known[0])):
+                wanted = min(number % max(new, baseline) + 1, times)
+                assert sample[result] == wanted
+                assert made.answers[result]["response"] == texts[ids[question[result]], wanted]
+
+
+def test_the_tables_for_spreadsheets_are_those_of_medvqa_compare(
+    versus: Unpacked, compared: list[comparing.Paired], sides: list[comparing.Side]
+) -> None:
+    assert json.loads(versus.blocks["csv/measures"]) == comparison.as_csv(compared)
+    rows = list(csv.DictReader(io.StringIO(json.loads(versus.blocks["csv/ranking"]))))
+    rankings = comparing.rank(sides, pages.PHANTOM)
+    assert [(row["measure"], row["place"], row["run"], row["value"]) for row in rows] == [
+        (each.metric, str(row.rank), row.name, str(row.value)) for each in rankings for row in each.rows
+    ]
+
+
+def test_answers_of_a_judge_are_marked_in_flips(tmp_path: Path) -> None:
+    runs = [pages.write(tmp_path / "plain", pages.guesses()), pages.write(tmp_path / "judged", pages.judged())]
+    sides = [comparing.load(run) for run in runs]
+    made = unpacked(sides, [html.Versus(comparing.compare(sides[1], sides[0], pages.PHANTOM))], pages.PHANTOM)
+    judged = {place: each["judged"] for place, each in enumerate(made.answers) if each.get("judged")}
+    assert judged
+    assert {each["judge"] for each in judged.values()} == {"referee"}
+    outcome, run = made.column("results.outcome"), made.column("results.run")
+    assert {made.head["outcomes"][outcome[place]] for place in judged} == {"partial"}
+    assert {run[place] for place in judged} == {1}
+
+
+def test_questions_of_one_id_with_other_content_stand_apart(tmp_path: Path) -> None:
+    """Two new runs may tag a question differently: each comparison shows the tags of its own new run."""
+    first = [result for result in pages.guesses() if "gmai" in result.item.benchmark]
+    retagged = [
+        replace(result, item=replace(result.item, tags={**result.item.tags, "modality": ("other",)}))
+        for result in pages.changed(first, 3, 0.9)
+    ]
+    results = {"first": first, "second": pages.changed(first, 2, 0.9), "third": retagged}
+    sides = [comparing.load(pages.write(tmp_path / name, each)) for name, each in results.items()]
+    compared = [html.Versus(comparing.compare(side, sides[0], pages.PHANTOM)) for side in sides[1:]]
+    made = unpacked(sides, compared, pages.PHANTOM)
+    (dimension,) = [place for place, each in enumerate(made.head["dimensions"]) if each["name"] == "modality"]
+    values = [each["value"] for each in made.head["dimensions"][dimension]["values"]]
+    tags, question = made.lists(f"tags/{dimension}"), made.column("results.question")
+    for number, new in zip(made.column("flips.pair"), made.lists("flips.new"), strict=True):
+        own = {values[tag] for result in new for tag in tags[question[result]]}
+        assert ("other" in own) == (number == 1)
+
+
+def test_answers_of_another_technique_keep_their_technique(tmp_path: Path) -> None:
+    """A comparison of techniques matches them with each other, and shows each answer under its own."""
+    both = pages.twice()
+    results = {
+        "words": [result for result in both if result.technique == "mc" and result.item.kind == "single_choice"],
+        "likelihood": [result for result in both if result.technique == "ps"],
+    }
+    about = {name: {"signature": {"extraction": "sound"}} for name in pages.PHANTOM}
+    sides = [
+        comparing.load(pages.write(tmp_path / name, each, techniques=[each[0].technique], benchmarks=about))
+        for name, each in results.items()
+    ]
+    paired = comparing.compare(sides[1], sides[0], pages.PHANTOM)
+    assert paired.difference is not None
+    assert paired.difference.setting == "technique"
+    made = unpacked(sides, [html.Versus(paired)], pages.PHANTOM)
+    assert made.column("flips.pair")
+    techniques = [made.head["techniques"][place] for place in made.column("results.technique")]
+    assert {*zip(made.column("results.run"), techniques, strict=True)} == {(0, "mc"), (1, "ps")}
+    assert {made.head["techniques"][place] for place in made.column("flips.technique")} == {"ps"}
+
+
+def strange_comparison(folder: Path, texts: tuple[str, ...]) -> bytes:
+    """The page of three runs in which every text of data, model and run is one of the texts."""
+    benchmark, results = pages.hostile(texts)
+    sides = []
+    for i, each in enumerate(pages.marked(results, right=right) for right in (False, True, False)):
+        run = pages.write(folder / str(i), each, model={"name": texts[1]}, ablation=texts[4], started=texts[2])
+        sides.append(replace(comparing.load(run), name=f"{texts[i]}{i}"))
+    known = {"strange": benchmark}
+    compared = [
+        html.Versus(comparing.compare(side, sides[0], known), texts[:2] * (i == 1), texts[2:4])
+        for i, side in enumerate(sides[1:])
+    ]
+    rankings = comparing.rank(sides, known)
+    made = Unpacked(bundle.of_comparison(sides, compared, rankings, known, html.Pictures("none", texts[0])))
+    assert [bool(pair["parts"]) for pair in made.view["pairs"]] == [True, False], "refused runs have no numbers"
+    assert set(made.column("flips.pair")) == {0}
+    return html.comparison_page(sides, compared, rankings, known)
+
+
+def test_hostile_text_of_several_runs_makes_no_element_and_no_attribute(tmp_path: Path) -> None:
+    strange = pages.Page(strange_comparison(tmp_path / "strange", pages.HOSTILE).decode())
+    calm = tuple(f"text {n:02}" for n in range(len(pages.HOSTILE)))
+    quiet = pages.Page(strange_comparison(tmp_path / "quiet", calm).decode())
+
+    def shape(parsed: pages.Page) -> list[tuple[str, list[str]]]:
+        return sorted((each.tag, sorted(each.attributes)) for each in parsed.elements)
+
+    assert shape(strange) == shape(quiet)
+    assert "\u202e" not in strange.content
+
+
+def head_of(file: Path) -> dict[str, Any]:
+    """The head of a page."""
+    (block,) = pages.Page(file.read_text("utf-8")).all("script", id="block-head")
+    return json.loads(zlib.decompress(base64.b64decode(block.text)))
+
+
+def test_report_of_several_runs_writes_a_page_that_compares_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second, third = map(str, pages.several_runs(tmp_path, "phantom-mediconfusion"))
+    assert main(["report", first, second, "--images=none"]) == 0
+    file = tmp_path / "second-against-first.html"
+    assert capsys.readouterr().out.splitlines()[-1] == f"comparison: {file}"
+    assert {f"{run}/{html.FILE}" for run in (first, second)} <= {str(each) for each in tmp_path.rglob("*.html")}
+    head = head_of(file)
+    assert head["kind"] == "comparison"
+    assert [run["name"] for run in head["runs"]] == ["first", "second"]
+    assert head["comparison"]["boards"] == []
+    assert main(["report", first, second, third, "--images=none", "-o", str(tmp_path / "all.html")]) == 0
+    head = head_of(tmp_path / "all.html")
+    assert head["title"] == "2 runs against first"
+    assert head["comparison"]["boards"]
+
+
+def test_runs_that_may_not_be_compared_are_told_as_medvqa_compare_tells_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = {name: {"signature": {"extraction": "sound"}, "prompts": {"mc": "x@1"}} for name in pages.PHANTOM}
+    other = {**one, "phantom-mediconfusion": {"signature": {"extraction": "official"}, "prompts": {"mc": "x@1"}}}
+    results = [result for result in pages.guesses() if result.item.benchmark == "phantom-mediconfusion"]
+    first = pages.write(tmp_path / "first", results, benchmarks=one)
+    second = pages.write(tmp_path / "second", results, benchmarks=other)
+    assert main(["report", str(first), str(second), "--images=none"]) == 0
+    *_, line, last = capsys.readouterr().out.splitlines()
+    reason = "phantom-mediconfusion: the extraction is official in second and sound in first"
+    assert line == f"! not comparable: {reason}"
+    assert last == "no comparison was written; medvqa compare --anyway compares them nevertheless"
+    assert main(["compare", str(first), str(second)]) == 4
+    assert reason in capsys.readouterr().err
+    assert (second / html.FILE).is_file()
+    assert not list(tmp_path.glob("*.html"))
+
+
+def test_the_page_names_the_one_setting_that_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    about = {name: {"signature": {"extraction": "sound"}, "prompts": {"mc": "x@1"}} for name in pages.PHANTOM}
+    blank = {
+        name: {**entry, "signature": {"extraction": "sound", "ablation": "blank"}} for name, entry in about.items()
+    }
+    first, second, third = (
+        pages.write(tmp_path / name, pages.guesses(), benchmarks=benchmarks)
+        for name, benchmarks in (("first", about), ("second", blank), ("third", about))
+    )
+    assert main(["report", str(first), str(second), "--images=none"]) == 0
+    head = head_of(tmp_path / "second-against-first.html")
+    line = "the image: blank in second, shown in first"
+    assert head["title"] == f"second against first ({line})"
+    (pair,) = head["comparison"]["pairs"]
+    assert pair["differs"] == line
+    assert pair["effect"] == "the gain of the image, with the sign reversed"
+    assert pair["headings"] == ["baseline: shown", "new: blank"]
+    assert main(["report", str(first), str(second), str(third), "--images=none", "-o", str(tmp_path / "all.html")]) == 0
+    second_pair, third_pair = head_of(tmp_path / "all.html")["comparison"]["pairs"]
+    assert second_pair["differs"] == line
+    assert (third_pair["differs"], third_pair["effect"]) == ("", "")
+
+
+def test_the_page_of_several_runs_needs_several(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = pages.write(tmp_path / "first", pages.guesses()[:3])
+    assert main(["report", str(run), "-o", "x.html"]) == 4
+    assert "-o names the page that compares several runs: name a second RUN" in capsys.readouterr().err

@@ -1,0 +1,85 @@
+// The number of questions that a query selects, their score, and the command that asks them again.
+import { useState } from "preact/hooks";
+
+import { count, FEW, label, percent, plural } from "../text";
+import { Visible } from "../ui/text";
+import { commandOf, intervalOf, pairSum, type Found, type Source } from "./selecting";
+
+export const Sum = ({ found, source }: { readonly found: Found; readonly source: Source }) => {
+  const { sum } = found.selection;
+  const answered = found.table.result !== null;
+  return (
+    <p class="sum" role="status">
+      <span>
+        <span class="big" id="questions-count" data-questions={sum.questions} data-answers={sum.answers}>{count(sum.questions)}</span>{" "}
+        {sum.questions === 1 ? "question" : "questions"}
+        {sum.answers !== sum.questions && `, ${plural(sum.answers, "answer")}`}
+      </span>
+      {answered && found.about.score !== "" && <Score found={found} />}
+      {found.layout === "pairs" && <PairScore found={found} source={source} />}
+    </p>
+  );
+};
+
+const Score = ({ found }: { readonly found: Found }) => {
+  const { numerator, denominator } = found.selection.sum;
+  if (found.techniques.length > 1) return <span class="quiet">Answers by {found.techniques.join(" and ")} have no common score.</span>;
+  const few = denominator > 0 && denominator < FEW;
+  const bounds = few ? null : intervalOf(found);
+  return (
+    <span>
+      <data class="big" id="score" value={denominator > 0 ? numerator / denominator : ""} data-sum={numerator} data-n={denominator}>
+        {few ? `${count(numerator)}/${count(denominator)}` : percent(numerator, denominator)}
+      </data>
+      {few ? " " : " % "}
+      <span title={found.about.definition}>{label(found.about.score)}</span>
+      {bounds !== null ? ", " : " "}
+      {bounds !== null && (
+        <span id="interval" data-low={bounds[0]} data-high={bounds[1]}>
+          95 % interval {(100 * bounds[0]).toFixed(2)}–{(100 * bounds[1]).toFixed(2)}
+        </span>
+      )}{" "}
+      <span class="quiet">of {count(denominator)} scored</span>
+    </span>
+  );
+};
+
+const PairScore = ({ found, source }: { readonly found: Found; readonly source: Source }) => {
+  const { pairs, right, scored, confused, valid } = pairSum(found, source);
+  return (
+    <span id="pairs-sum" data-pairs={pairs} data-right={right} data-scored={scored} data-confused={confused} data-valid={valid}>
+      <span class="big">{count(pairs)}</span> {pairs === 1 ? "pair" : "pairs"}: both right {count(right)} of {count(scored)} scored
+      {scored >= FEW && ` (${percent(right, scored)} %)`}, same answer twice {count(confused)} of {count(valid)} valid
+      {valid >= FEW && ` (${percent(confused, valid)} %)`}
+    </span>
+  );
+};
+
+export const CopyButton = ({ text, name }: { readonly text: string; readonly name: string }) => {
+  const [copied, setCopied] = useState(false);
+  const copy = async (): Promise<void> => {
+    await navigator.clipboard.writeText(text);
+    setCopied(true);
+    setTimeout(() => { setCopied(false); }, 1500);
+  };
+  return <button type="button" aria-label={`Copy ${name}`} onClick={() => { void copy(); }}>{copied ? "Copied" : "Copy"}</button>;
+};
+
+/** The command line and the expression for `-m` that select the same questions. */
+export const Again = ({ found, source }: { readonly found: Found; readonly source: Source }) => {
+  const { expression, line, left } = commandOf(found, source.data);
+  return (
+    <details class="again">
+      <summary>Run this selection again</summary>
+      {left.length > 0 && (
+        <p class="quiet">
+          pytest cannot select by <code><Visible text={left.join(" ")} /></code>: this asks the questions of the other terms.
+        </p>
+      )}
+      {expression !== "" && (
+        <p class="line"><code id="expression"><Visible text={`-m "${expression}"`} /></code> <CopyButton text={`-m "${expression}"`} name="the expression" /></p>
+      )}
+      <p class="line"><code id="command"><Visible text={line} /></code> <CopyButton text={line} name="the command" /></p>
+    </details>
+  );
+};

@@ -1,0 +1,54 @@
+// A modal dialog. Escape, the backdrop and its button close it; the focus goes back to where it was.
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+
+export interface DialogProps {
+  readonly id: string;
+  readonly title: ComponentChildren;
+  /** Buttons between the title and the button that closes. */
+  readonly tools?: ComponentChildren;
+  readonly children: ComponentChildren;
+  readonly close: () => void;
+  /** The element that gets the focus when the dialog has closed, if the one before it is gone. */
+  readonly back?: () => HTMLElement | null;
+  readonly onKeyDown?: (event: KeyboardEvent) => void;
+}
+
+export const Dialog = ({ id, title, tools, children, close, back, onKeyDown }: DialogProps) => {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const pressed = useRef(false);
+  const focus = useRef(back);
+  focus.current = back;
+  useEffect(() => {
+    const opener = document.activeElement;
+    const element = dialog.current;
+    element?.showModal();
+    return () => {
+      element?.close();
+      const wanted = focus.current?.() ?? null;
+      const before = opener instanceof HTMLElement && opener.isConnected && opener !== document.body ? opener : null;
+      (wanted ?? before ?? document.getElementById("main"))?.focus();
+    };
+  }, []);
+  return (
+    <dialog
+      ref={dialog}
+      id={id}
+      aria-labelledby={`${id}-title`}
+      onClose={close}
+      onKeyDown={onKeyDown}
+      onPointerDown={(event) => { pressed.current = event.target === dialog.current; }}
+      onClick={(event) => {
+        // A text that is selected from inside to outside must not close the dialog.
+        if (pressed.current && event.target === dialog.current) close();
+      }}
+    >
+      <header>
+        <h2 id={`${id}-title`}>{title}</h2>
+        {tools}
+        <button type="button" id="close" onClick={close}>Close</button>
+      </header>
+      <div class="body" tabIndex={0} autofocus role="region" aria-labelledby={`${id}-title`}>{children}</div>
+    </dialog>
+  );
+};

@@ -1,0 +1,245 @@
+// One question with its answers: options, response, score and the texts beside it.
+import { useEffect, useState } from "preact/hooks";
+
+import type { Answered, JudgeSaid } from "../bundle";
+import type { Data } from "../data";
+import { keyText } from "../key";
+import type { Page } from "../page";
+import { count, digits, flat, label, took } from "../text";
+import { Outcome } from "../ui/outcome";
+import { Visible } from "../ui/text";
+import { SentFold } from "./sent";
+
+/** The texts of a result; undefined while they are being read. */
+const useAnswered = (data: Data, r: number): Answered | undefined => {
+  const [, redraw] = useState(0);
+  useEffect(() => {
+    if (data.bundle.answers.at(r) !== undefined) return;
+    let wanted = true;
+    void data.bundle.answers.get(r).then(() => { if (wanted) redraw((number) => number + 1); });
+    return () => { wanted = false; };
+  }, [data, r]);
+  return data.bundle.answers.at(r);
+};
+
+/** The probability of each option among all options, by letter; null without log-probabilities. */
+export const probabilities = (
+  logprobs: Readonly<Record<string, number>> | null | undefined,
+  letters: readonly string[],
+): ReadonlyMap<string, number> | null => {
+  if (logprobs === null || logprobs === undefined) return null;
+  // A missing option was below the server's top-k.
+  const of = (letter: string): number => (Object.hasOwn(logprobs, letter) ? (logprobs[letter] ?? -Infinity) : -Infinity);
+  const most = Math.max(...letters.map(of));
+  if (!Number.isFinite(most)) return null;
+  const sum = letters.reduce((total, letter) => total + Math.exp(of(letter) - most), 0);
+  return new Map(letters.map((letter) => [letter, Math.exp(of(letter) - most) / sum]));
+};
+
+const used = (usage: Readonly<Record<string, number>>): string =>
+  Object.entries(usage)
+    .map(([name, number]) => (name === "cost" ? `cost ${digits(number)}` : `${count(number)} tokens ${name}`))
+    .join(", ");
+
+const READ: Readonly<Record<string, string>> = { options: "read by judge", closeness: "compared by judge", score: "scored by judge" };
+export const byJudge = ({ judge, task }: JudgeSaid): string => `${READ[task] ?? "read by judge"} ${judge}`;
+
+const FINISHES: Readonly<Record<string, string>> = {
+  length: "cut off at the limit of tokens",
+  refusal: "the server reports a refusal",
+};
+
+const Facts = ({ of }: { readonly of: readonly (readonly [string, string])[] }) => (
+  <dl class="meta">
+    {of.map(([name, text]) => [<dt key={`${name}?`}><Visible text={name} /></dt>, <dd key={name} dir="auto"><Visible text={text} /></dd>])}
+  </dl>
+);
+
+const Words = ({ text, name }: { readonly text: string; readonly name: string }) => (
+  <div class="response" dir="auto" tabIndex={0} role="region" aria-label={flat(name)}><Visible text={text} /></div>
+);
+
+const JudgedPart = ({ of, id }: { readonly of: JudgeSaid; readonly id: string }) => (
+  <section class="judged" aria-label={`The judge on ${flat(id)}`}>
+    <h3>The judge's {of.replies.length > 1 ? "replies" : "reply"} <span class="quiet"><Visible text={of.judge} /></span></h3>
+    {of.replies.length === 0 && <p class="quiet">No reply.</p>}
+    {of.replies.map((reply, place) => (
+      <div key={place}>
+        {of.replies.length > 1 && <p class="quiet">Reply {place + 1}</p>}
+        <Words text={reply} name={`Reply ${place + 1} of the judge to ${id}`} />
+      </div>
+    ))}
+    <Facts of={[["Prompt", of.template], ...(of.seconds == null ? [] : [["Time", took(of.seconds)] as const]), ...(of.usage == null ? [] : [["Used", used(of.usage)] as const])]} />
+  </section>
+);
+
+const Options = ({ data, q, results, texts }: {
+  readonly data: Data;
+  readonly q: number;
+  readonly results: readonly number[];
+  readonly texts: readonly (Answered | undefined)[];
+}) => {
+  const first = results[0];
+  const options = first === undefined ? data.options(q) : data.shown(first);
+  if (options.length === 0) return null;
+  const right = new Set(first === undefined ? data.answers(q) : data.right(first));
+  const letters = options.map(([letter]) => letter);
+  const chances = texts.map((answered) => probabilities(answered?.logprobs, letters));
+  const chosenBy = (letter: string): readonly string[] =>
+    results.filter((r) => data.extracted(r).includes(letter)).map((r) => runName(data, r));
+  return (
+    <ul class="options">
+      {options.map(([letter, text]) => {
+        const by = chosenBy(letter);
+        const marks = [
+          ...(right.has(letter) ? ["✓ correct"] : []),
+          ...(by.length > 0 ? [results.length > 1 ? `● chosen by ${by.join(", ")}` : "● chosen"] : []),
+          ...chances.flatMap((chance) => (chance === null ? [] : [`${(100 * (chance.get(letter) ?? 0)).toFixed(1)} %`])),
+        ];
+        return (
+          <li key={letter} class={`${right.has(letter) ? "right " : ""}${by.length > 0 ? "chosen" : ""}`}>
+            <b><Visible text={letter} /></b>
+            <span dir="auto"><Visible text={text} /></span>
+            <em><Visible text={marks.join(" · ")} /></em>
+          </li>
+        );
+      })}
+    </ul>
+  );
+};
+
+const runName = (data: Data, r: number): string => data.bundle.head.runs[data.at("results.run", r)]?.name ?? "";
+
+/** How an answer was asked, among the answers to its question. */
+const wayOf = (data: Data, r: number): string =>
+  [data.technique(r), data.variant(r), ...(data.sample(r) > 0 ? [`sample ${data.sample(r)}`] : [])].filter((part) => part !== "").join(" · ");
+
+const Answer = ({ data, r, answered, id }: {
+  readonly data: Data;
+  readonly r: number;
+  readonly answered: Answered | undefined;
+  readonly id: string;
+}) => {
+  const q = data.question(r);
+  const choices = data.options(q).length > 0;
+  const read = data.extracted(r).join(", ");
+  const finish = data.finish(r);
+  const seconds = data.seconds(r);
+  const usage = answered?.usage ?? null;
+  const judged = answered?.judged ?? null;
+  const tags = data.benchmark(q).dimensions.flatMap((d) => {
+    const values = data.tags(d, q, r).map((value) => data.dimension(d).values[value]?.title ?? "");
+    return values.length === 0 ? [] : [[label(data.dimension(d).name), values.join(", ")] as const];
+  });
+  const facts: (readonly [string, string])[] = [
+    [choices ? "Option read" : "Answer read", read === "" ? "none" : read],
+    ...(choices && data.right(r).length > 0 ? [["Correct", data.right(r).join(", ")] as const] : []),
+    ["Reason", data.why(r)],
+    ...(judged === null ? [] : [["Judge", byJudge(judged)] as const]),
+    ["Asked by", wayOf(data, r)],
+    ...(seconds === null ? [] : [["Time", took(seconds)] as const]),
+    ...(finish === "" || finish === "stop" ? [] : [["Ended", FINISHES[finish] ?? finish] as const]),
+    ...(usage === null ? [] : [["Used", used(usage)] as const]),
+    ...tags,
+  ];
+  const response = answered?.response ?? null;
+  return (
+    <>
+      <h3>Response</h3>
+      {answered === undefined ? <p class="quiet">Reading the response.</p>
+        : response === null ? <p class="quiet">No answer.</p>
+        : response === "" ? <p class="quiet">{answered.logprobs == null ? "An empty text." : "No text: this technique compares the probabilities of the options."}</p>
+        : <Words text={response} name={`Response to ${id}`} />}
+      {(answered?.folded ?? []).map(({ name, texts }) => (
+        <details key={name} class="more folded">
+          <summary><Visible text={name} /></summary>
+          {texts.map((text, place) => (
+            <div key={place}>
+              {texts.length > 1 && <p class="quiet">{place + 1}</p>}
+              <Words text={text} name={`${name}${texts.length > 1 ? ` ${place + 1}` : ""} of ${id}`} />
+            </div>
+          ))}
+        </details>
+      ))}
+      {judged !== null && <JudgedPart of={judged} id={id} />}
+      <SentFold key={r} data={data} r={r} answered={answered} />
+      <h3>Details</h3>
+      <Facts of={facts} />
+    </>
+  );
+};
+
+const AnswerOf = ({ data, r, several, id }: { readonly data: Data; readonly r: number; readonly several: boolean; readonly id: string }) => {
+  const answered = useAnswered(data, r);
+  const name = several ? `${id}, run ${runName(data, r)}` : id;
+  return (
+    <div class="answer">
+      {several && <p class="line run"><strong><Visible text={runName(data, r)} /></strong> <Outcome name={data.outcome(r)} /></p>}
+      <Answer data={data} r={r} answered={answered} id={name} />
+    </div>
+  );
+};
+
+/** Links to all answers to a question: other techniques, prompts, rotations and samples. */
+const Ways = ({ page, data, q, shown }: { readonly page: Page; readonly data: Data; readonly q: number; readonly shown: readonly number[] }) => {
+  const several = data.bundle.head.runs.length > 1;
+  const results = data.resultsOf(q).filter((r) => !several || data.at("results.run", r) === data.at("results.run", data.resultsOf(q)[0] ?? r));
+  if (results.length < 2) return null;
+  return (
+    <nav class="ways" aria-label={`All answers to ${flat(data.id(q))}`}>
+      <p class="quiet">{results.length} answers to this question</p>
+      <ul>
+        {results.map((r) => {
+          const item = keyText(data.key(r));
+          return (
+            <li key={r}>
+              <a
+                href={page.link({ item })}
+                aria-current={shown.includes(r) ? "true" : undefined}
+                onClick={(event) => { event.preventDefault(); page.go({ item }, { replace: true }); }}
+              >
+                <Visible text={wayOf(data, r)} />
+              </a>{" "}
+              <Outcome name={data.outcome(r)} />
+            </li>
+          );
+        })}
+      </ul>
+    </nav>
+  );
+};
+
+/** A question and its answers, one for each run that is compared. `side`: it stands beside another one. */
+export const Asked = ({ page, data, q, results, side }: {
+  readonly page: Page;
+  readonly data: Data;
+  readonly q: number;
+  readonly results: readonly number[];
+  readonly side: boolean;
+}) => {
+  const id = data.id(q);
+  const several = results.length > 1;
+  // The options show the probabilities of the only answer; several answers have theirs in their details.
+  const answered = useAnswered(data, results[0] ?? 0);
+  const key = data.answers(q);
+  const choices = data.options(q).length > 0;
+  return (
+    <article class="asked" aria-label={`Question ${flat(id)}`}>
+      {side && (
+        <p class="line">
+          <strong><Visible text={id} /></strong>
+          {!several && results[0] !== undefined && <Outcome name={data.outcome(results[0])} />}
+        </p>
+      )}
+      <p class="question" dir="auto"><Visible text={data.text(q)} /></p>
+      <Options data={data} q={q} results={results} texts={several ? [] : [answered]} />
+      {!several && choices && answered?.logprobs != null && <p class="key">Percentages: the probability of each option among these options.</p>}
+      {(!choices || key.length === 0) && (
+        <Facts of={[[key.length > 1 ? "Reference answers" : "Reference answer", key.length === 0 ? "withheld by the owners of the data" : key.join("; ")]]} />
+      )}
+      <Ways page={page} data={data} q={q} shown={results} />
+      {results.map((r) => <AnswerOf key={r} data={data} r={r} several={several} id={id} />)}
+      {results.length === 0 && data.results > 0 && <p class="notes">This question has no such answer in the run.</p>}
+    </article>
+  );
+};

@@ -1,0 +1,203 @@
+// The comparison of two runs: headline measures, and slices whose rows lead to their flips.
+import { Fragment } from "preact";
+
+import type { ComparedCell, ComparedMeasure, PairedPartView, PairView, SlicedTable } from "../bundle";
+import type { Page } from "../page";
+import { printTerm } from "../query";
+import { count, flat, label, plural } from "../text";
+import { Fold } from "../ui/fold";
+import { Gap, GapAxis } from "../ui/gap";
+import { Table, type Identity, type TableColumn } from "../ui/table";
+import { Visible } from "../ui/text";
+import { Way } from "../ui/way";
+import { Figure } from "./ranking";
+
+const CROSSED = "+";
+const OPEN = 24; // rows of a table that is open at first
+
+/** The terms of the query line for the flips of a slice in one direction. */
+export function queryOf(slice: Readonly<Record<string, string>>, way: "better" | "worse" | null): string {
+  const terms = Object.entries(slice).flatMap(([dimension, value]) => {
+    const [names, values] = [dimension.split(CROSSED), value.split(CROSSED)];
+    const crossed = names.length === values.length ? names.map((name, i) => [name, values[i] ?? ""] as const) : [[dimension, value] as const];
+    return crossed.map(([name, of]) => printTerm({ field: name, operator: ":", values: [of], not: false }));
+  });
+  return [...(way === null ? [] : [`way:${way}`]), ...terms].join(" ");
+}
+
+interface Shown {
+  readonly page: Page;
+  readonly pair: PairView;
+}
+
+const flipsOf = ({ page, pair }: Shown, cell: ComparedCell, way: "better" | "worse" | null): string =>
+  page.link({
+    view: "questions",
+    section: "",
+    run: page.head.runs[pair.new]?.name ?? "",
+    benchmark: cell.benchmark,
+    technique: cell.technique,
+    measure: cell.name,
+    query: queryOf(cell.slice, way),
+    item: null,
+  });
+
+const Changed = ({ of, cell, way }: { readonly of: Shown; readonly cell: ComparedCell; readonly way: "better" | "worse" }) => {
+  const number = way === "better" ? cell.gained : cell.lost;
+  const figure = <Figure name={way === "better" ? "gained" : "lost"} value={number} text={count(number)} />;
+  if (number === 0 || !cell.flips) return figure;
+  return <a href={flipsOf(of, cell, way)} aria-label={flat(`${count(number)} flips of ${cell.title}: ${way}`)}>{figure}</a>;
+};
+
+function columnsOf(of: Shown, rows: readonly ComparedCell[], first: string, end: number): TableColumn<ComparedCell>[] {
+  const few = rows.every((cell) => cell.few);
+  const percent = rows.every((cell) => cell.percent);
+  const unit = percent ? ", %" : "";
+  const values = (cell: ComparedCell, text: string): string => (cell.percent && !percent && !cell.few ? `${text} %` : text);
+  const [baseline, new_] = of.pair.headings;
+  const number = (key: string, head: string, cell: TableColumn<ComparedCell>["cell"], by: (cell: ComparedCell) => number | null, look = ""): TableColumn<ComparedCell> =>
+    ({ key, head, right: true, class: look, cell, by });
+  return [
+    {
+      key: "name",
+      head: first,
+      heading: true,
+      by: (cell) => cell.title.toLowerCase(),
+      cell: (cell) => (
+        <>
+          {cell.flips && cell.gained + cell.lost > 0 ? <a href={flipsOf(of, cell, null)}><Visible text={cell.title} /></a> : <Visible text={cell.title} />}
+          {cell.short !== "" && <span class="quiet"> <Visible text={cell.short} /></span>}
+          {cell.lower && Object.keys(cell.slice).length === 0 && <span class="quiet"> less is better</span>}
+          {cell.sure !== "" && <> <Way way={cell.sure} /></>}
+        </>
+      ),
+    },
+    { key: "baseline", head: <><Visible text={baseline} />{unit}</>, right: true, class: "quiet", by: (cell) => cell.baseline, cell: (cell) => <Figure name="baseline" value={cell.baseline} text={values(cell, cell.texts.baseline)} /> },
+    { key: "new", head: <><Visible text={new_} />{unit}</>, right: true, by: (cell) => cell.new, cell: (cell) => <Figure name="new" value={cell.new} text={values(cell, cell.texts.new)} /> },
+    number("difference", percent ? "difference, points" : "difference", (cell) => <Figure name="difference" value={cell.difference} text={cell.texts.difference} />, (cell) => (cell.few ? null : cell.difference), "main"),
+    ...(few
+      ? []
+      : [
+          { key: "bounds", head: "bounds", class: "quiet", cell: (cell: ComparedCell) => cell.texts.bounds },
+          { key: "chart", head: <GapAxis end={end} />, class: "chart", cell: (cell: ComparedCell) => (cell.few || !cell.percent ? "" : <Gap of={cell} end={end} />) },
+        ]),
+    number("gained", "better", (cell) => <Changed of={of} cell={cell} way="better" />, (cell) => cell.gained),
+    number("lost", "worse", (cell) => <Changed of={of} cell={cell} way="worse" />, (cell) => cell.lost),
+    number("units", "n", (cell) => <Figure name="units" value={cell.units} text={cell.texts.units} />, (cell) => cell.units, "quiet"),
+    number("groups", "groups", (cell) => <Figure name="groups" value={cell.groups} text={count(cell.groups)} />, (cell) => cell.groups, "quiet"),
+    number("adjusted", "adjusted p", (cell) => <Figure name="adjusted" value={cell.adjusted} text={cell.texts.adjusted} />, (cell) => cell.adjusted, "quiet"),
+  ];
+}
+
+const headlineColumns = (of: Shown, part: PairedPartView, exact: boolean): TableColumn<ComparedCell>[] => [
+  ...columnsOf(of, part.rows, "Measure", part.end),
+  { key: "discordant", head: "flipped groups", right: true, class: "quiet", by: (cell) => cell.discordant_groups, cell: (cell) => <Figure name="discordant_groups" value={cell.discordant_groups} text={count(cell.discordant_groups)} /> },
+  { key: "detectable", head: "detectable", right: true, class: "quiet", by: (cell) => cell.detectable, cell: (cell) => <Figure name="detectable" value={cell.detectable} text={cell.texts.detectable} /> },
+  ...(exact ? [{ key: "mcnemar", head: "McNemar p", right: true, class: "quiet", by: (cell: ComparedCell) => cell.mcnemar, cell: (cell: ComparedCell) => <Figure name="mcnemar" value={cell.mcnemar} text={cell.texts.mcnemar} /> }] : []),
+];
+
+const rowClass = (cell: ComparedCell): string => `${cell.few ? "few " : ""}${cell.sure}`;
+const identity = (cell: ComparedCell): Identity => ({
+  "data-benchmark": cell.benchmark,
+  "data-technique": cell.technique,
+  "data-measure": cell.name,
+  "data-slice": Object.entries(cell.slice).map(([name, value]) => `${name}=${value}`).join("; "),
+});
+const keyOf = (cell: ComparedCell): string => `${cell.name} ${Object.values(cell.slice).join(" ")}`;
+
+const Slices = ({ of, measure, about }: { readonly of: Shown; readonly measure: ComparedMeasure; readonly about: string }) => (
+  <>
+    {measure.tables.map((table) => (
+      <Fold
+        key={table.dimension}
+        title={<Visible text={`${label(measure.measure)} by ${label(table.dimension)}`} />}
+        beside={<Told of={table} lower={measure.lower} />}
+        open={table.rows.length <= OPEN && (of.page.head.comparison?.pairs.length === 1 || table.rows.some((cell) => cell.sure !== ""))}
+      >
+        <Table
+          rows={table.rows}
+          columns={columnsOf(of, table.rows, flat(label(table.dimension)), measure.end)}
+          label={flat(`${label(measure.measure)} by ${label(table.dimension)}: ${about}`)}
+          class="forest versus"
+          order={table.rows.every((cell) => cell.few) ? null : { key: "difference", down: measure.lower }}
+          rowKey={keyOf}
+          rowClass={rowClass}
+          identity={identity}
+        />
+      </Fold>
+    ))}
+  </>
+);
+
+/** The number of slices, and of those whose difference is shown. */
+const Told = ({ of, lower }: { readonly of: SlicedTable; readonly lower: boolean }) => (
+  <>
+    {plural(of.rows.length, "value")}, {of.fixed ? "fixed before the runs" : "exploratory"}{lower && ", less is better"}
+    {(["better", "worse"] as const).map((way) => {
+      const number = of.rows.filter((cell) => cell.sure === way).length;
+      return number > 0 && <Fragment key={way}>, {number} <Way way={way} /></Fragment>;
+    })}
+  </>
+);
+
+const Part = ({ of, part, exact }: { readonly of: Shown; readonly part: PairedPartView; readonly exact: boolean }) => {
+  const about = `${part.title}, ${of.page.head.runs[of.pair.new]?.name ?? ""}`;
+  const [first, ...more] = part.slices;
+  return (
+    <>
+      <h3><Visible text={part.title} /> <span class="quiet">{part.counted}</span></h3>
+      {part.warnings.length > 0 && <ul class="notes">{part.warnings.map((note) => <li key={note}><Visible text={note} /></li>)}</ul>}
+      <Table
+        rows={part.rows}
+        columns={headlineColumns(of, part, exact)}
+        label={flat(`${about}: headline measures`)}
+        class="forest versus headline"
+        rowKey={keyOf}
+        rowClass={rowClass}
+          identity={identity}
+      />
+      {first !== undefined && <Slices of={of} measure={first} about={about} />}
+      {more.length > 0 && (
+        <Fold title="Slices of further measures" open={false}>
+          {more.map((measure) => <Slices of={of} measure={measure} about={about} key={measure.measure} />)}
+        </Fold>
+      )}
+    </>
+  );
+};
+
+export const Differences = ({ page, pair, place }: Shown & { readonly place: number }) => {
+  const [new_, baseline] = [page.head.runs[pair.new]?.name ?? "", page.head.runs[pair.baseline]?.name ?? ""];
+  const anchor = `comparison-${place + 1}`;
+  const exact = pair.parts.some((part) => part.rows.some((cell) => cell.mcnemar !== null));
+  return (
+    <section id={anchor} aria-labelledby={`${anchor}-title`} data-new={flat(new_)} data-baseline={flat(baseline)}>
+      <h2 id={`${anchor}-title`}>
+        <Visible text={new_} /> against <Visible text={baseline} />
+        {pair.differs !== "" && <span class="quiet"> <Visible text={pair.differs} /></span>}
+      </h2>
+      {pair.refusals.length > 0 && <Refused of={pair.refusals} />}
+      {pair.notes.length > 0 && <ul class="notes">{pair.notes.map((note) => <li key={note}><Visible text={note} /></li>)}</ul>}
+      {pair.parts.map((part) => <Part of={{ page, pair }} part={part} exact={exact} key={`${part.benchmark}/${part.technique}`} />)}
+      {pair.parts.length > 0 && <Key level={pair.level} few={page.head.comparison?.few ?? 0} />}
+    </section>
+  );
+};
+
+export const Refused = ({ of }: { readonly of: readonly string[] }) => (
+  <div class="notes refused">
+    <p><strong>These runs are not comparable:</strong></p>
+    <ul>{of.map((line) => <li key={line}><Visible text={line} /></li>)}</ul>
+  </div>
+);
+
+const Key = ({ level, few }: { readonly level: number; readonly few: number }) => (
+  <p class="key">
+    <svg class="strip" width={30} height={16} aria-hidden="true"><line class="range" x1={2} x2={28} y1={8} y2={8} /><circle cx={15} cy={8} r={3.5} /></svg>
+    {" "}difference and its one-sided bounds; each holds in {Number((100 * level).toPrecision(6))} % of comparisons. A hollow dot has no bounds. Better, worse:
+    the number of units (questions or pairs) that changed; it leads to them. Groups: independent units; questions about one patient or
+    image form one group. Detectable: the true loss, in points, that such data would show in 80 % of comparisons. Below {few} units,
+    counts are shown in grey. Adjusted p (Holm): over all headline measures; in slices, over one dimension and measure. The marks
+    ▲ better and ▼ worse mean an adjusted p of at most 0.05. Nothing here is a verdict.
+  </p>
+);
