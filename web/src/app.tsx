@@ -4,12 +4,17 @@ import { useEffect, useState } from "preact/hooks";
 import type { BundleHead } from "./bundle";
 import type { Data } from "./data";
 import type { Page } from "./page";
-import { parse, print, type Go, type State } from "./route";
-import { ThemeButton } from "./theme";
+import { START, parse, print, type Go, type State, type View } from "./route";
+import { useKeys } from "./keys";
+import "./style/shell.css";
+import { ThemeChoice } from "./theme";
 import { Visible } from "./ui/text";
 import { Comparison } from "./views/comparison";
 import { Explorer } from "./views/explorer";
+import { Help, useLetters } from "./views/help";
 import { ItemDialog } from "./views/item";
+import { usePrinting } from "./views/print";
+import { ReviewCount, ReviewView } from "./views/review";
 import { Summary } from "./views/summary";
 
 const licences = (): string => {
@@ -38,13 +43,27 @@ const useRoute = (): readonly [State, Go] => {
   return [state, go];
 };
 
+/** Put the focus into the query line, once it is drawn. */
+const focusQuery = (): void => {
+  requestAnimationFrame(() => document.querySelector<HTMLElement>("[data-query]")?.focus());
+};
+
 export const App = ({ head, data }: { readonly head: BundleHead; readonly data: Data | null }) => {
   const [state, go] = useRoute();
   const view = head.kind === "tree" ? "questions" : state.view;
   const page: Page = { head, state: { ...state, view }, go, link: (change) => print({ ...state, view, ...change }), data };
+  const [help, showHelp] = useState(false);
+  const [letters, chooseLetters] = useLetters();
+  const search = (): void => {
+    if (view !== "questions") go({ ...START, view: "questions" });
+    focusQuery();
+  };
+  useKeys([{ keys: ["/"], run: search }, { keys: ["?"], run: () => { showHelp(true); }, always: true }], { base: true });
+  usePrinting(page);
   useEffect(() => {
     if (state.section !== "") document.getElementById(state.section)?.scrollIntoView();
   }, [state.section]);
+  const current = (name: View): "page" | undefined => (view === name ? "page" : undefined);
   return (
     <>
       <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById("main")?.focus(); }}>
@@ -56,18 +75,24 @@ export const App = ({ head, data }: { readonly head: BundleHead; readonly data: 
             <strong><Visible text={head.title} /></strong> <span><Visible text={head.about} /></span>
           </p>
           <nav aria-label="Views">
-            {head.kind !== "tree" && <a href="#summary" aria-current={view === "summary" ? "page" : undefined}>Summary</a>}
-            <a href="#questions" aria-current={view === "questions" ? "page" : undefined}>
-              {head.kind === "comparison" ? "Flips" : "Questions"}
-            </a>
+            {head.kind !== "tree" && <a href="#summary" aria-current={current("summary")}>Summary</a>}
+            <a href="#questions" aria-current={current("questions")}>{head.kind === "comparison" ? "Flips" : "Questions"}</a>
+            {head.kind === "run" && <a href="#review" aria-current={current("review")}>Review{data !== null && <ReviewCount data={data} />}</a>}
           </nav>
-          <ThemeButton />
+          <div class="tools">
+            <button type="button" aria-haspopup="dialog" onClick={() => { showHelp(true); }}>Keys</button>
+            <ThemeChoice />
+          </div>
         </div>
       </header>
       <main id="main" class="wide" tabIndex={-1}>
-        {head.kind === "comparison" ? <Comparison page={page} /> : view === "questions" ? <Explorer page={page} /> : <Summary page={page} />}
+        {head.kind === "comparison" && <Comparison page={page} />}
+        {head.kind !== "comparison" && view === "questions" && <Explorer page={page} />}
+        {head.kind === "run" && view === "review" && (data === null ? <p role="status">Reading the questions.</p> : <ReviewView page={page} data={data} />)}
+        {head.kind === "run" && view === "summary" && <Summary page={page} />}
       </main>
       {state.item !== null && data !== null && head.kind !== "comparison" && <ItemDialog page={page} data={data} />}
+      {help && <Help letters={letters} choose={chooseLetters} close={() => { showHelp(false); }} />}
       <footer class="wide">
         <p>Drawn by {head.generator}. A score on these benchmarks says nothing about clinical use.</p>
         <details>

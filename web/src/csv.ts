@@ -10,10 +10,10 @@ const cell = (value: string | number | null): string => {
 export const csv = (lines: readonly (readonly (string | number | null)[])[]): string =>
   lines.map((line) => `${line.map(cell).join(",")}\r\n`).join("");
 
-/** Offer a text as a file. */
+/** Offer a text as a file; a table begins with a byte order mark, by which spreadsheets know UTF-8. */
 export const save = (text: string, name: string, type: string): void => {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob(["\ufeff", text], { type }));
+  link.href = URL.createObjectURL(new Blob(type.startsWith("text/csv") ? ["\ufeff", text] : [text], { type }));
   link.download = name;
   link.click();
   setTimeout(() => {

@@ -1,6 +1,8 @@
 // The state of the page, and the hash that says it: a link opens the page as it was, and Back works.
 
-export type View = "summary" | "questions";
+export type View = "summary" | "questions" | "review";
+
+const VIEWS: readonly View[] = ["summary", "questions", "review"];
 
 export interface State {
   readonly view: View;
@@ -45,12 +47,12 @@ const NAMES = {
   item: "item",
 } as const;
 
-/** Read a hash: `#summary`, `#SECTION`, or `#questions?b=...&q=...&item=...`. Never fails. */
+/** Read a hash: `#summary`, `#SECTION`, `#review`, or `#questions?b=...&q=...&item=...`. Never fails. */
 export const parse = (hash: string): State => {
   const [place = "", fields = ""] = hash.replace(/^#/, "").split(/\?(.*)/s);
   const given = new URLSearchParams(fields);
   const of = (name: keyof typeof NAMES): string => given.get(NAMES[name]) ?? "";
-  const view: View = place === "questions" ? "questions" : "summary";
+  const view = VIEWS.find((name) => name === place) ?? "summary";
   return {
     view,
     benchmark: of("benchmark"),
@@ -72,7 +74,7 @@ export const print = (state: State): string => {
     const value = state[field];
     if (value !== null && (value !== "" || field === "item")) given.set(name, value);
   }
-  const place = state.view === "questions" ? "questions" : state.section || "summary";
+  const place = state.view === "summary" ? state.section || "summary" : state.view;
   const fields = given.toString();
   return `#${place}${fields === "" ? "" : `?${fields}`}`;
 };

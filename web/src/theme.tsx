@@ -1,17 +1,25 @@
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect } from "preact/hooks";
 
-const system = (): MediaQueryList => matchMedia("(prefers-color-scheme: dark)");
+import { useRemembered } from "./remembered";
 
-/** Switches between light and dark; before a choice, the system's theme holds. */
-export const ThemeButton = () => {
-  const [chosen, choose] = useState<"light" | "dark" | null>(null);
-  useEffect(() => {
-    if (chosen !== null) document.documentElement.dataset["theme"] = chosen;
-  }, [chosen]);
-  const dark = (chosen ?? (system().matches ? "dark" : "light")) === "dark";
+const THEMES = ["system", "light", "dark"] as const;
+const NAMES = { system: "System", light: "Light", dark: "Dark" } as const;
+
+/** The choice between light and dark, which the browser keeps. */
+export const ThemeChoice = () => {
+  const [theme, choose] = useRemembered("theme", THEMES);
+  useLayoutEffect(() => {
+    if (theme === "system") delete document.documentElement.dataset["theme"];
+    else document.documentElement.dataset["theme"] = theme;
+  }, [theme]);
   return (
-    <button id="theme" type="button" onClick={() => { choose(dark ? "light" : "dark"); }}>
-      {dark ? "Light" : "Dark"}
-    </button>
+    <select
+      id="theme"
+      aria-label="Theme"
+      value={theme}
+      onChange={({ currentTarget }) => { choose(THEMES.find((each) => each === currentTarget.value) ?? "system"); }}
+    >
+      {THEMES.map((each) => <option value={each}>{NAMES[each]}</option>)}
+    </select>
   );
 };

@@ -9,7 +9,7 @@ test("a state that is printed as a hash is read back as it was", () => {
   fc.assert(
     fc.property(
       fc.record<State>({
-        view: fc.constantFrom("summary", "questions"),
+        view: fc.constantFrom("summary", "questions", "review"),
         benchmark: text,
         technique: text,
         run: text,
@@ -30,7 +30,7 @@ test("a state that is printed as a hash is read back as it was", () => {
 test("any hash is read as some state", () => {
   fc.assert(
     fc.property(text, (hash) => {
-      expect(["summary", "questions"]).toContain(parse(hash).view);
+      expect(["summary", "questions", "review"]).toContain(parse(hash).view);
     }),
   );
 });

@@ -38,8 +38,8 @@ def add(commands: Commands, _: argparse.ArgumentParser) -> None:
         default=[],
         type=Path,
         metavar="FILE",
-        help="scores by people: a CSV or XLSX file with the columns id and score, and rater if several people scored "
-        "(repeatable: one file for each rater)",
+        help="scores by people: a CSV or XLSX file with the columns id and score, and rater if several people scored; "
+        "or reviews exported by the page (repeatable: one file for each rater)",
     )
     agreement.add_argument(
         "--by",

@@ -67,7 +67,8 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
         default=[],
         type=Path,
         metavar="FILE",
-        help="read people's corrections from a filled-in sheet (repeatable: one file for each person)",
+        help="read people's corrections from a filled-in sheet, or from reviews exported by the page (repeatable: one "
+        "file for each person)",
     )
     classify.set_defaults(command=run)
 
@@ -112,7 +113,7 @@ def _classified(typed: argparse.Namespace, options: Options, registry: Registry)
     about, results = classifying.read(typed.run, registry)
     classified = classifying.present(typed.run, results)
     if typed.human:
-        classified = classifying.correct(typed.run, classified, typed.human, about, results, known)
+        classified = classifying.correct(typed.run, classified, typed.human, about, results, known, say=say)
     lines = []
     if typed.sheet is not None:
         lines = classifying.sheet(typed.run, typed.sheet, classified, results)

@@ -345,6 +345,17 @@ def data_digest(items: Iterable[Item]) -> str:
     return total.hexdigest()
 
 
+def answers_digest(results: Iterable[Result]) -> str:
+    """Return a digest (32 hexadecimal digits) of a run's answers: keys and replies, in the order of keys.
+
+    It stays the same if the answers are scored again, and changes if an answer is added or replaced.
+    """
+    total = hashlib.sha256()
+    for result in sorted(results, key=lambda result: result.key):
+        total.update(_encoder.encode((*result.key, result.answer.reply if result.answer else None)))
+    return total.hexdigest()[:32]
+
+
 def versions() -> Mapping[str, str]:
     """Versions of Python, this package and its installed requirements."""
     import platform

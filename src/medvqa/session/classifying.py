@@ -323,9 +323,14 @@ def correct(
     about: Mapping[str, Any],
     results: Sequence[Result],
     known: Mapping[str, Benchmark],
+    *,
+    say: Callable[[str], None],
 ) -> Classified:
-    """Put people's kinds in place of others, and write errors.json. Corrections of earlier files are replaced."""
-    corrected = taxonomy.corrected(classified, taxonomy.corrections(files, classified), results)
+    """Put people's kinds in place of others, and write errors.json. Corrections of earlier files are replaced.
+
+    `say` gets a line about each file of reviews.
+    """
+    corrected = taxonomy.corrected(classified, taxonomy.corrections(files, classified, results, say=say), results)
     write(folder, corrected, results, about, known)
     return corrected
 

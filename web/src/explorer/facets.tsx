@@ -1,19 +1,27 @@
 // Fields beside the list: their values with the number of questions and the score under the rest of the query.
 import { useState } from "preact/hooks";
 
-import type { Facet } from "../filter";
-import { valuesOf, type Value } from "../query";
+import type { Facet, Field, Selection } from "../filter";
+import { valuesOf, type Clause, type Value } from "../query";
 import { count, FEW, flat } from "../text";
 import { Visible } from "../ui/text";
-import type { Found } from "./selecting";
 
 const LONG = 16; // values from which a facet can be searched
 const SHOWN = 12; // values of a long facet before it is searched
 const MOST = 200; // values that are drawn at once
 const UNSCORED: readonly string[] = ["outcome", "pair", "sample", "rotation"];
 
+/** A selection whose fields are counted. */
+export interface Faceted {
+  readonly table: { readonly fields: readonly Field[]; readonly facets: readonly number[]; readonly result: unknown };
+  readonly about: { readonly name: string; readonly score: string };
+  readonly clauses: readonly Clause[];
+  readonly techniques: readonly string[];
+  readonly selection: Pick<Selection, "facets">;
+}
+
 interface FacetsOf {
-  readonly found: Found;
+  readonly found: Faceted;
   readonly pick: (field: number, value: string) => void;
   readonly clear: (field: number) => void;
 }
@@ -84,7 +92,7 @@ const FacetOf = ({ found, field, facet, open: first, pick, clear }: OneOf) => {
                   onClick={() => { pick(field, entry.value.name); }}
                 >
                   <span class="v">{entry.state === "not" && "not "}<Visible text={entry.value.label} /></span>
-                  <span class="n">{count(entry.questions)}<span class="sr"> {name === "pair" ? "pairs" : "questions"}{scored ? ", score " : ""}</span></span>
+                  <span class="n">{count(entry.questions)}<span class="sr"> {name === "pair" ? "pair" : "question"}{entry.questions === 1 ? "" : "s"}{scored ? ", score " : ""}</span></span>
                   {scored && <Score facet={facet} place={entry.place} field={name} value={entry.value.name} />}
                 </button>
               </li>

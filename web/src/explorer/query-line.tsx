@@ -1,21 +1,21 @@
 // The query line: an input with suggestions, by the pattern of a combobox with a list.
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 
-import { suggest, type Problem, type Suggestion } from "../query";
-import type { Rows } from "../table";
+import { suggest, type Name, type Problem, type Suggestion } from "../query";
 import { flat, plural } from "../text";
 import { Visible } from "../ui/text";
 
 const WAIT = 90; // ms after a key until the list follows
 
 interface QueryLineOf {
-  readonly table: Rows;
+  readonly table: { readonly fields: readonly Name[] };
   readonly query: string;
+  readonly example?: string;
   /** Called with each text that is to be applied, and the place of the caret while the text is typed (-1: it is done). */
   readonly change: (query: string, caret: number) => void;
 }
 
-export const QueryLine = ({ table, query, change }: QueryLineOf) => {
+export const QueryLine = ({ table, query, example = 'outcome:wrong modality:ct "effusion"', change }: QueryLineOf) => {
   const [text, setText] = useState(query);
   const [offered, setOffered] = useState<readonly Suggestion[]>([]);
   const [chosen, setChosen] = useState(-1);
@@ -64,7 +64,7 @@ export const QueryLine = ({ table, query, change }: QueryLineOf) => {
     const open = offered.length > 0;
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       event.preventDefault();
-      if (!open) offer(text, input.current?.selectionStart ?? text.length);
+      if (!open) offer(input.current?.value ?? text, input.current?.selectionStart ?? text.length);
       else setChosen((chosen + (event.key === "ArrowDown" ? 1 : offered.length + (chosen < 0 ? 0 : -1))) % offered.length);
     } else if (event.key === "Enter") {
       event.preventDefault();
@@ -72,7 +72,7 @@ export const QueryLine = ({ table, query, change }: QueryLineOf) => {
       if (suggestion !== undefined) take(suggestion);
       else {
         setOffered([]);
-        apply(text, -1);
+        apply(input.current?.value ?? text, -1);
       }
     } else if (event.key === "Escape" && open) {
       event.preventDefault();
@@ -94,7 +94,7 @@ export const QueryLine = ({ table, query, change }: QueryLineOf) => {
         aria-autocomplete="list"
         aria-activedescendant={open && chosen >= 0 ? `${id}-${chosen}` : undefined}
         aria-describedby={`${id}-help`}
-        placeholder={'outcome:wrong modality:ct "effusion"'}
+        placeholder={example}
         autocomplete="off"
         spellcheck={false}
         maxLength={4000}

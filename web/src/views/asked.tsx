@@ -8,6 +8,7 @@ import type { Page } from "../page";
 import { count, digits, flat, label, took } from "../text";
 import { Outcome } from "../ui/outcome";
 import { Visible } from "../ui/text";
+import { ReviewPanel } from "./review";
 import { SentFold } from "./sent";
 
 /** The texts of a result; undefined while they are being read. */
@@ -86,7 +87,7 @@ const Options = ({ data, q, results, texts }: {
   const letters = options.map(([letter]) => letter);
   const chances = texts.map((answered) => probabilities(answered?.logprobs, letters));
   const chosenBy = (letter: string): readonly string[] =>
-    results.filter((r) => data.extracted(r).includes(letter)).map((r) => runName(data, r));
+    results.filter((r) => lettersIn(data, r, options).includes(letter)).map((r) => runName(data, r)).filter((name, place, names) => names.indexOf(name) === place);
   return (
     <ul class="options">
       {options.map(([letter, text]) => {
@@ -106,6 +107,13 @@ const Options = ({ data, q, results, texts }: {
       })}
     </ul>
   );
+};
+
+/** The letters that a result chose, among these options: it may have been shown them in another order. */
+const lettersIn = (data: Data, r: number, options: readonly (readonly [string, string])[]): readonly string[] => {
+  const shown = new Map(data.shown(r));
+  const same = options.every(([letter, text]) => shown.get(letter) === text);
+  return same ? data.extracted(r) : options.flatMap(([letter, text]) => (data.extracted(r).some((each) => shown.get(each) === text) ? [letter] : []));
 };
 
 const runName = (data: Data, r: number): string => data.bundle.head.runs[data.at("results.run", r)]?.name ?? "";
@@ -162,6 +170,7 @@ const Answer = ({ data, r, answered, id }: {
         </details>
       ))}
       {judged !== null && <JudgedPart of={judged} id={id} />}
+      <ReviewPanel key={`review ${r}`} data={data} result={r} of={id} />
       <SentFold key={r} data={data} r={r} answered={answered} />
       <h3>Details</h3>
       <Facts of={facts} />
@@ -174,7 +183,7 @@ const AnswerOf = ({ data, r, several, id }: { readonly data: Data; readonly r: n
   const name = several ? `${id}, run ${runName(data, r)}` : id;
   return (
     <div class="answer">
-      {several && <p class="line run"><strong><Visible text={runName(data, r)} /></strong> <Outcome name={data.outcome(r)} /></p>}
+      {several && <p class="line run"><strong><Visible text={runName(data, r)} /></strong>{data.at("results.run", r) === 0 && <span class="mark">baseline</span>}{data.sample(r) > 0 && <span class="quiet">sample {data.sample(r)}</span>} <Outcome name={data.outcome(r)} /></p>}
       <Answer data={data} r={r} answered={answered} id={name} />
     </div>
   );
@@ -182,9 +191,9 @@ const AnswerOf = ({ data, r, several, id }: { readonly data: Data; readonly r: n
 
 /** Links to all answers to a question: other techniques, prompts, rotations and samples. */
 const Ways = ({ page, data, q, shown }: { readonly page: Page; readonly data: Data; readonly q: number; readonly shown: readonly number[] }) => {
-  const several = data.bundle.head.runs.length > 1;
-  const results = data.resultsOf(q).filter((r) => !several || data.at("results.run", r) === data.at("results.run", data.resultsOf(q)[0] ?? r));
-  if (results.length < 2) return null;
+  const results = data.resultsOf(q);
+  // A comparison shows the samples of both runs side by side.
+  if (results.length < 2 || data.bundle.head.kind === "comparison") return null;
   return (
     <nav class="ways" aria-label={`All answers to ${flat(data.id(q))}`}>
       <p class="quiet">{results.length} answers to this question</p>
@@ -238,7 +247,7 @@ export const Asked = ({ page, data, q, results, side }: {
         <Facts of={[[key.length > 1 ? "Reference answers" : "Reference answer", key.length === 0 ? "withheld by the owners of the data" : key.join("; ")]]} />
       )}
       <Ways page={page} data={data} q={q} shown={results} />
-      {results.map((r) => <AnswerOf key={r} data={data} r={r} several={several} id={id} />)}
+      {results.map((r, place) => <AnswerOf key={`${r} ${place}`} data={data} r={r} several={several} id={id} />)}
       {results.length === 0 && data.results > 0 && <p class="notes">This question has no such answer in the run.</p>}
     </article>
   );

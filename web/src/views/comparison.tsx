@@ -35,11 +35,14 @@ const Result = ({ page, of }: Shown) => (
   <section id="result" aria-labelledby="result-title">
     <h2 id="result-title">Result</h2>
     {of.boards.length > 0 && (
-      <ul class="said">
-        {of.boards.map((board, place) => opens(of.boards, place) && (
-          <li key={board.title}><a href="#ranking" class="subject"><Visible text={board.title} /></a> <span><Visible text={board.sentence} /></span></li>
-        ))}
-      </ul>
+      <div class="pair">
+        <h3><a href="#ranking">Ranking</a></h3>
+        <ul class="said">
+          {of.boards.map((board, place) => opens(of.boards, place) && (
+            <li class="plain" key={board.title}><strong><Visible text={board.title} />.</strong> <Visible text={board.sentence} /></li>
+          ))}
+        </ul>
+      </div>
     )}
     {of.pairs.map((pair, place) => <Said page={page} pair={pair} place={place} key={pair.new} />)}
     <p class="key">A difference is shown (▲ better, ▼ worse) only if its p, corrected for all headline measures, is at most 0.05. Nothing here is a verdict.</p>

@@ -146,7 +146,7 @@ const OfKind = ({ page, of, data, kind }: Shown & { readonly data: Data; readonl
           <List page={page} data={data} found={found} names={[baseline, new_]} />
         )}
       </div>
-      {state.item !== null && <FlipDialog page={page} of={of} data={data} table={table} rows={found.rows} pair={pair} />}
+      {state.item !== null && <FlipDialog page={page} of={of} data={data} table={table} rows={found.rows} />}
     </>
   );
 };

@@ -3,6 +3,7 @@ import { useMemo, useState, useEffect } from "preact/hooks";
 
 import type { Data } from "../data";
 import { findQuestion, keyText, pairOf, parseKey, resultsLike } from "../key";
+import { useKeys } from "../keys";
 import { answersLike } from "../order";
 import type { Page } from "../page";
 import { count } from "../text";
@@ -45,13 +46,6 @@ export const ItemDialog = ({ page, data }: { readonly page: Page; readonly data:
   const pictures = usePictures(data, questions);
   const close = (): void => { page.go({ item: null }, { replace: true }); };
   const back = (): HTMLElement | null => rowOf(item);
-  if (opened === null) {
-    return (
-      <Dialog id="item" title="Unknown item" close={close}>
-        <p role="alert">This page has no item <Visible text={item} />. Its link may belong to another page.</p>
-      </Dialog>
-    );
-  }
   const results = questions.map((q) => resultsLike(data, q, key));
   const shown = new Set(results.flat());
   const places = order.flatMap((r, place) => (shown.has(r) ? [place] : []));
@@ -61,6 +55,20 @@ export const ItemDialog = ({ page, data }: { readonly page: Page; readonly data:
   const step = (r: number | undefined): void => {
     if (r !== undefined) page.go({ item: keyText(data.key(r)) }, { replace: true });
   };
+  useKeys(
+    [
+      { keys: ["ArrowLeft", "k"], run: () => { step(before); } },
+      { keys: ["ArrowRight", "j"], run: () => { step(after); } },
+    ],
+    { modal: true },
+  );
+  if (opened === null) {
+    return (
+      <Dialog id="item" title="Unknown item" close={close}>
+        <p role="alert">This page has no item <Visible text={item} />. Its link may belong to another page.</p>
+      </Dialog>
+    );
+  }
   const pair = questions.length > 1;
   const only = results[0]?.length === 1 ? results[0][0] : undefined;
   const viewers = pictures !== null && (pictures.length > 0
@@ -71,13 +79,6 @@ export const ItemDialog = ({ page, data }: { readonly page: Page; readonly data:
       id="item"
       close={close}
       back={back}
-      onKeyDown={(event) => {
-        const target = event.target;
-        if (target instanceof Element && target.closest(".response, input, textarea, select")) return;
-        if (event.altKey || event.ctrlKey || event.metaKey) return;
-        if (event.key === "ArrowLeft") step(before);
-        if (event.key === "ArrowRight") step(after);
-      }}
       title={
         <>
           <Visible text={benchmark} /> · {pair ? "pair " : ""}<Visible text={pair ? (data.pair(opened) ?? "") : data.id(opened)} />

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median_low
 from typing import cast
@@ -15,7 +15,8 @@ import msgspec
 
 from medvqa import printing, records
 from medvqa.data import tables
-from medvqa.items import DataError, Result, UsageError
+from medvqa.items import DataError, QuestionKey, Result, UsageError
+from medvqa.judging import reviews
 
 SCALE = (0.0, 0.5, 1.0)
 """Scores of an open answer: wrong, partly right, right (MedLesionVQA, A.5.1)."""
@@ -39,7 +40,8 @@ class Judged:
     """The answers of a run by `answer_id`, sorted by item: `scored` by a judge, and `others`.
 
     `judge` is the judge's name. The same answer in several samples of a question appears once, with the judge's first
-    score; `samples` lists the numbers of these samples, 0 if the question was asked once.
+    score; `samples` lists the numbers of these samples, 0 if the question was asked once. `answers` has the `answer_id`
+    of every result, and `digest` is that of the run (`records.answers_digest`).
     """
 
     folder: Path
@@ -47,6 +49,8 @@ class Judged:
     scored: Mapping[str, Result]
     others: Mapping[str, Result]
     samples: Mapping[str, tuple[int, ...]]
+    answers: Mapping[QuestionKey, str] = field(default_factory=dict)
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +97,10 @@ def judged(folder: Path) -> Judged:
         records.check_scored(folder, records.read_run(folder))
     results: dict[str, Result] = {}
     samples: dict[str, list[int]] = {}
-    for result in records.read(folder).results:
-        name = answer_id(result)
+    answers: dict[QuestionKey, str] = {}
+    stored = records.read(folder).results
+    for result in stored:
+        name = answers[result.key] = answer_id(result)
         samples.setdefault(name, []).append(result.sample)
         if name not in results or (_is_scored(result) and not _is_scored(results[name])):
             results[name] = result
@@ -112,9 +118,9 @@ def judged(folder: Path) -> Judged:
             )
     names = sorted({result.judgement.judge for result in scored.values() if result.judgement})
     others = {name: result for name, result in results.items() if name not in scored}
-    return Judged(
-        folder, " and ".join(names), scored, others, {name: tuple(numbers) for name, numbers in samples.items()}
-    )
+    numbers = {name: tuple(numbers) for name, numbers in samples.items()}
+    digest = records.answers_digest(stored)
+    return Judged(folder, " and ".join(names), scored, others, numbers, answers, digest)
 
 
 def _is_scored(result: Result) -> bool:
@@ -171,8 +177,9 @@ def scores_of_people(files: Sequence[Path], run: Judged) -> tuple[dict[str, dict
 
     `id` is an `answer_id` from a sheet, or the data set's own id; the optional columns benchmark, technique and sample
     make the latter unambiguous. The rater is in the column `rater`, else it is the file's name without ending. Scores
-    may have a decimal comma. Raises DataError, with file and row, for an unknown or ambiguous id, for a score that is
-    missing or off the scale, and for an answer scored twice by one rater.
+    may have a decimal comma. A file of `reviews` gives the scores of those reviews that have one. Raises DataError,
+    with file and row, for an unknown or ambiguous id, for a score that is missing or off the scale, and for an answer
+    scored twice by one rater.
     """
     stems = Counter(path.stem for path in files)
     by_item: dict[str, list[str]] = {}
@@ -181,18 +188,27 @@ def scores_of_people(files: Sequence[Path], run: Judged) -> tuple[dict[str, dict
     scores: dict[str, dict[str, float]] = {}
     places: dict[tuple[str, str], str] = {}
     unjudged: dict[str, str] = {}
+    notes: list[str] = []
     for path in files:
         if not path.is_file():
             raise UsageError(f"--human={path}: no such file")
         rater_of_file = path.stem if stems[path.stem] == 1 else str(path)
+        if reviews.is_reviews(path):
+            given, without = _of_reviews(path, run, rater_of_file, places)
+            notes += [f"{without:,} reviews in {path} have no score, and are left out"] if without else []
+            for answer, score in given.items():
+                if answer in run.scored:
+                    scores.setdefault(rater_of_file, {})[answer] = score
+                else:
+                    unjudged[answer] = run.others[answer].item.id
+            continue
         for row in tables.read(path, needed=[("id", "score")], fold=True, hint=f"; {FORMATS}"):
             try:
                 answer, score = _answer(row, run, by_item), _score(row)
                 rater = row.text("rater").strip() if "rater" in row.values else rater_of_file
                 if not rater:
                     raise ValueError("rater is blank")
-                if rater in (run.judge, CONSENSUS):
-                    raise ValueError(f"the rater has the same name as the judge or the consensus, '{rater}'; rename it")
+                _check_rater(rater, run)
                 if before := places.get((rater, answer)):
                     raise ValueError(
                         f"{rater} scores this answer a second time, after {before}; keep one of them"
@@ -205,13 +221,47 @@ def scores_of_people(files: Sequence[Path], run: Judged) -> tuple[dict[str, dict
                 scores.setdefault(rater, {})[answer] = score
             else:
                 unjudged[answer] = run.others[answer].item.id
-    notes = []
     if unjudged:
         count = f"{len(unjudged):,} answers that people scored have no score by the judge, and are left out"
         notes.append(f"{count}: {printing.some(list(unjudged.values()), NAMED)}")
     if not scores:
         raise UsageError(f"{run.folder}: the judge scored none of the answers that people scored")
     return scores, notes
+
+
+def _check_rater(rater: str, run: Judged) -> None:
+    if rater in (run.judge, CONSENSUS):
+        raise ValueError(f"the rater has the same name as the judge or the consensus, '{rater}'; rename it")
+
+
+def _of_reviews(
+    path: Path, run: Judged, rater: str, places: dict[tuple[str, str], str]
+) -> tuple[dict[str, float], int]:
+    """Return the scores in a file of reviews by `answer_id`, and the number of reviews without a score.
+
+    Reviews of several samples with one response may repeat its score.
+    """
+    scores: dict[str, float] = {}
+    without = 0
+    for review in reviews.read(path, run.digest, run.answers):
+        if review.score is None:
+            without += 1
+            continue
+        answer = run.answers[review.key]
+        try:
+            _check_rater(rater, run)
+            if (before := places.get((rater, answer))) and scores.get(answer) != review.score:
+                raise ValueError(f"{rater} gives this answer another score than in {before}{_same(run, answer)}")
+        except ValueError as error:
+            raise DataError(f"{review.where}: {error}") from None
+        places.setdefault((rater, answer), review.where)
+        scores[answer] = review.score
+    if not scores:
+        raise UsageError(
+            f"--human={path}: none of its {without:,} reviews has a score. Choose a score on the page, for answers "
+            "that a judge scored"
+        )
+    return scores, without
 
 
 def _same(run: Judged, answer: str) -> str:

@@ -31,7 +31,7 @@ from medvqa.judging.taxonomy.labels import (
     write,
 )
 from medvqa.judging.taxonomy.shares import ErrorShare, shares
-from medvqa.judging.taxonomy.sheets import COLUMNS, corrected, corrections, write_sheet
+from medvqa.judging.taxonomy.sheets import COLUMNS, corrected, corrections, kind_of_tags, write_sheet
 from medvqa.judging.taxonomy.trees import SHIPPED, UNCLASSIFIED, WITHIN, Taxonomy, find, main_kind, parse, shipped
 
 __all__ = [
@@ -58,6 +58,7 @@ __all__ = [
     "drawn",
     "find",
     "is_bare",
+    "kind_of_tags",
     "label_of",
     "main_kind",
     "parse",

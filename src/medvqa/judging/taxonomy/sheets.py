@@ -1,17 +1,27 @@
-"""The sheet on which people correct kinds of errors, and their corrections read back."""
+"""The sheet on which people correct kinds of errors, and their corrections read back: from sheets and from reviews."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from medvqa import records
 from medvqa.data import sheets, tables
-from medvqa.items import Result, UsageError
+from medvqa.items import DataError, Result, UsageError
+from medvqa.judging import reviews
 from medvqa.judging.agreement import answer_id, nominal
 from medvqa.judging.taxonomy.labels import Classified, ErrorLabel, KindAgreement, People, with_labels
-from medvqa.judging.taxonomy.trees import AGREED, NONE, UNCLASSIFIED, WITHIN, main_kind
+from medvqa.judging.taxonomy.trees import (
+    AGREED,
+    NONE,
+    UNCLASSIFIED,
+    WITHIN,
+    Taxonomy,
+    kinds_by_tag,
+    main_kind,
+)
 from medvqa.protocols import rotation
 
 COLUMNS = ("id", "question", "options", "reference", "response", "label", "correction", "remark")
@@ -60,14 +70,24 @@ def write_sheet(path: Path, classified: Classified, results: Iterable[Result]) -
     return len(rows)
 
 
-def corrections(paths: Sequence[Path], classified: Classified) -> dict[str, dict[str, str]]:
+def corrections(
+    paths: Sequence[Path],
+    classified: Classified,
+    results: Iterable[Result] = (),
+    *,
+    say: Callable[[str], None] = lambda _: None,
+) -> dict[str, dict[str, str]]:
     """Return the kinds that people gave, by rater and `answer_id`.
+
+    A file is a filled-in sheet, or `reviews` of `results`, all those of the run: the tags of a review name its kind
+    (`kind_of_tags`). `say` gets a line about the tags of each file of reviews.
 
     A cell of `correction` holds a kind's name, `ok` (the label is right) or `none` (no kind fits). A row with an empty
     cell was not reviewed. The rater is in the column `rater`, else it is the file's name without ending. Raises
     UsageError for a missing file and if nothing was reviewed; DataError, with file and row, for an unknown id or kind,
-    and for an answer corrected twice by one rater.
+    for an answer corrected twice by one rater, and for a review that is not of this run.
     """
+    results = tuple(results)
     labels = {label.answer: label for label in classified.labels}
     stems = Counter(path.stem for path in paths)
     found: dict[str, dict[str, str]] = {}
@@ -76,6 +96,15 @@ def corrections(paths: Sequence[Path], classified: Classified) -> dict[str, dict
         if not path.is_file():
             raise UsageError(f"--human={path}: no such file")
         rater_of_file = path.stem if stems[path.stem] == 1 else str(path)
+        if reviews.is_reviews(path):
+            if rater_of_file in (CONSENSUS, classified.judge.name):
+                raise UsageError(f"--human={path}: its name stands for the rater, and is the judge's; rename the file")
+            for answer, (kind, where) in _of_reviews(path, classified, results, say).items():
+                if before := places.get((rater_of_file, answer)):
+                    raise DataError(f"{where}: {rater_of_file} corrects this answer a second time, after {before}")
+                places[rater_of_file, answer] = where
+                found.setdefault(rater_of_file, {})[answer] = kind
+            continue
         for row in tables.read(path, needed=[("id", "correction")], fold=True, hint=f"; {FORMATS}"):
             written = " ".join(row.text("correction").split())
             if not written:
@@ -106,8 +135,59 @@ def corrections(paths: Sequence[Path], classified: Classified) -> dict[str, dict
             found.setdefault(rater, {})[answer] = kind
     if not found:
         raise UsageError(
-            f"--human={paths[0]}: no row has a correction; write a kind, {AGREED} or {NONE} into the column correction"
+            f"--human={paths[0]}: no row has a correction; write a kind, {AGREED} or {NONE} into the column "
+            "correction. Reviews correct classified answers by tags that have a kind: "
+            + "; ".join(f"{tag}: {kind}" for tag, kind in _tags_of(classified).items())
         )
+    return found
+
+
+def _tags_of(classified: Classified) -> dict[str, str]:
+    return {tag: kind for tree in classified.trees.values() for tag, kind in kinds_by_tag(tree).items()}
+
+
+def kind_of_tags(tags: Iterable[str], tree: Taxonomy) -> str | None:
+    """Return the kind that the tags of a review name; None if they name no kind, or several.
+
+    Several kinds within one kind count as that kind.
+    """
+    by_tag = kinds_by_tag(tree)
+    kinds = {by_tag[tag] for tag in tags if tag in by_tag}
+    mains = {main_kind(kind) for kind in kinds}
+    return kinds.pop() if len(kinds) == 1 else mains.pop() if len(mains) == 1 else None
+
+
+def _of_reviews(
+    path: Path, classified: Classified, results: Sequence[Result], say: Callable[[str], None]
+) -> dict[str, tuple[str, str]]:
+    """Return the kind and the place of each review that corrects an answer; `say` gets the counts.
+
+    Equal responses of several samples are one answer: their reviews must name one kind.
+    """
+    labels = {label.key: label for label in classified.labels}
+    given = reviews.read(path, records.answers_digest(results), {result.key for result in results})
+    found: dict[str, tuple[str, str]] = {}
+    left_out = Counter[str]()
+    for review in given:
+        label = labels.get(review.key)
+        if label is None:
+            left_out["of answers that are not classified"] += 1
+            continue
+        tree = classified.trees[label.benchmark]
+        kind = kind_of_tags(review.tags, tree)
+        if kind is None:
+            several = len({*review.tags} & kinds_by_tag(tree).keys()) > 1
+            left_out["with tags of several kinds" if several else "with tags of no kind"] += 1
+            continue
+        before = found.setdefault(label.answer, (kind, review.where))
+        if before[0] != kind:
+            raise DataError(f"{review.where}: the same response has another kind in {before[1]}; tag both alike")
+    tags = ", ".join(f"{tag} {count:,}" for tag, count in reviews.counts(given).items()) or "none"
+    unused = ", ".join(f"{count:,} {why}" for why, count in left_out.items()) or "none"
+    say(
+        f"medvqa: {path}: reviews: {len(given):,}; tags: {tags}; answers with a kind by their tags: {len(found):,}; "
+        f"reviews that change no kind: {unused}"
+    )
     return found
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 
 from medvqa import files, printing
 from medvqa.items import UsageError
+from medvqa.judging import reviews
 from medvqa.judging.replies import NO_KIND
 
 SHIPPED = ("gmai-mmbench", "medlesionvqa")
@@ -34,7 +35,7 @@ WITHIN = ": "
 MAX_FILE = 2**16
 MAX_KINDS, MAX_NAME, MAX_DEFINITION = 40, 80, 1000
 """Most kinds of a tree, and most characters of a name and of a definition."""
-_KEYS = ("source", "kinds", "rules")
+_KEYS = ("source", "kinds", "rules", "tags")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +43,15 @@ class Taxonomy:
     """A tree of kinds of errors.
 
     `kinds` maps names to definitions, in the order of display; "a: b" is a kind within "a". `rules` maps names of RULES
-    to the kind of such answers; an answer without a rule goes to the judge. `label` is NAME@digest; the digest changes
-    with every kind, definition and rule.
+    to the kind of such answers; an answer without a rule goes to the judge. `tags` maps tags of `reviews` to kinds.
+    `label` is NAME@digest; the digest changes with every kind, definition and rule.
     """
 
     name: str
     source: str
     kinds: Mapping[str, str]
     rules: Mapping[str, str]
+    tags: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -57,6 +59,14 @@ class Taxonomy:
         lines = [*self.kinds.items(), ("", ""), *sorted(self.rules.items())]
         content = "\0".join(part for line in lines for part in line)
         return f"{self.name}@{hashlib.sha256(content.encode()).hexdigest()[:8]}"
+
+
+def kinds_by_tag(tree: Taxonomy) -> Mapping[str, str]:
+    """Return the kind of each tag. An errors.json of an earlier version has none: those of the shipped tree count."""
+    if tree.tags or tree.name not in SHIPPED:
+        return tree.tags
+    current = shipped(tree.name)
+    return current.tags if current.label == tree.label else {}
 
 
 def main_kind(kind: str) -> str:
@@ -93,7 +103,7 @@ def shipped(name: str) -> Taxonomy:
 
 
 def parse(name: str, text: str) -> Taxonomy:
-    """Return the tree in a TOML file's text: `source`, a table `kinds`, a table `rules`. UsageError if it is none."""
+    """Return the tree in a TOML file's text: `source`, tables `kinds`, `rules` and `tags`. UsageError if it is none."""
     try:
         content = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
@@ -101,15 +111,21 @@ def parse(name: str, text: str) -> Taxonomy:
     if unknown := sorted(set(content) - set(_KEYS)):
         raise UsageError(f"no key '{printing.line(unknown[0])}'; there are: {', '.join(_KEYS)}")
     source, kinds, rules = content.get("source", ""), content.get("kinds", {}), content.get("rules", {})
+    tags = content.get("tags", {})
     if not isinstance(source, str):
         raise UsageError("source: a text is expected")
     _check_kinds(kinds)
-    if not isinstance(rules, dict) or (unknown := sorted(set(rules) - set(RULES))):
-        raise UsageError(f"rules: a table is expected with one or more of {', '.join(RULES)}")
-    for rule, kind in rules.items():
+    _check_map("rules", rules, RULES, kinds)
+    _check_map("tags", tags, tuple(reviews.TAGS), kinds)
+    return Taxonomy(printing.line(name)[:MAX_NAME], printing.line(source), kinds, rules, tags)
+
+
+def _check_map(name: str, kind_by_key: Any, keys: Sequence[str], kinds: Mapping[str, str]) -> None:
+    if not isinstance(kind_by_key, dict) or set(kind_by_key) - set(keys):
+        raise UsageError(f"{name}: a table is expected with one or more of {', '.join(keys)}")
+    for key, kind in kind_by_key.items():
         if kind not in kinds:
-            raise UsageError(f"rules.{rule}: no kind {kind!r:.100}; there are: {', '.join(kinds)}")
-    return Taxonomy(printing.line(name)[:MAX_NAME], printing.line(source), kinds, rules)
+            raise UsageError(f"{name}.{key}: no kind {kind!r:.100}; there are: {', '.join(kinds)}")
 
 
 def _check_kinds(kinds: Any) -> None:

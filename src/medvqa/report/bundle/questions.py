@@ -82,7 +82,7 @@ class RunHead(Shape, frozen=True):
     name: str
     model: str
     digest: str
-    """Of its results, 12 hex digits; "" if unknown."""
+    """Of its answers (`records.answers_digest`); "" if unknown."""
 
 
 class Tables(Shape, frozen=True):
@@ -281,7 +281,7 @@ def pack(
 
     places: dict[tuple[int, str], list[int]] = {}
     items: list[tuple[int, Item]] = []
-    asked = []
+    questions = []
     for row in rows:
         # Runs may have other content or tags under one id: these are questions of their own.
         named = places.setdefault((row.benchmark, row.item.id), [])
@@ -290,7 +290,7 @@ def pack(
             same = [len(items)]
             named += same
             items.append((row.benchmark, row.item))
-        asked.append(same[0])
+        questions.append(same[0])
     columns = TypedArrays()
     columns.add("questions.benchmark", "u16", (number for number, _ in items))
     columns.add("questions.id", "u32", (words.place(item.id) for _, item in items))
@@ -304,8 +304,8 @@ def pack(
     answered = [(row, row.result) for row in rows if row.result is not None]
     # The letters of a response are those of the options as shown.
     shown = [rotation.result_shown(result) for _, result in answered]
-    questions = (question for row, question in zip(rows, asked, strict=True) if row.result is not None)
-    columns.add("results.question", "u32", questions)
+    of_results = (question for row, question in zip(rows, questions, strict=True) if row.result is not None)
+    columns.add("results.question", "u32", of_results)
     columns.add("results.run", "u16", (row.run for row, _ in answered))
     columns.add("results.technique", "u8", (techniques.place(result.technique) for result in shown))
     columns.add_any("results.variant", "u16", (variants.place(result.variant) for result in shown))
@@ -327,7 +327,7 @@ def pack(
         numbers = {benchmark.name: number for number, benchmark in enumerate(benchmarks)}
 
         def question(benchmark: str, item: str) -> int:
-            return questions.get((numbers.get(benchmark, NONE), item), NONE)
+            return places.get((numbers.get(benchmark, NONE), item), [NONE])[0]
 
         columns.add("results.prompt", "i32", (asked.add(result, question) for _, result in answered))
 

@@ -1,0 +1,213 @@
+"""The shell of the page: every view in light, dark, on a phone and on paper, by keyboard, with a clean console.
+
+A new view joins by a line in VIEWS.
+"""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medvqa import report
+from medvqa.report import html
+from support import pages
+from support.tabs import Tab
+
+ROOT = Path(__file__).parents[2]
+AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
+A4 = 186 * 96 / 25.4
+"""CSS pixels between the margins of a printed page of 210 mm."""
+WIDE, PHONE = {"width": 1320, "height": 900}, {"width": 390, "height": 844}
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A view: the fixture of its file, the fragment of its address, and what to do there before it is looked at."""
+
+    file: str
+    fragment: str
+    before: Callable[[Any], None] = lambda page: None
+
+
+def unfold(page: Any) -> None:
+    page.evaluate("document.querySelectorAll('details').forEach(each => (each.open = true))")
+
+
+def keys(page: Any) -> None:
+    page.get_by_role("button", name="Keys").click()
+    page.wait_for_selector("#help")
+
+
+VIEWS = {
+    "summary": Shown("phantom", "#summary", unfold),
+    "gate": Shown("gated", "#summary", unfold),
+    "questions": Shown("phantom", "#questions"),
+    "review": Shown("phantom", "#review"),
+    "keys": Shown("phantom", "#summary", keys),
+}
+
+
+@pytest.fixture(scope="session")
+def gated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a run with a gate."""
+    made = report.write(report.build(pages.gated(tmp_path_factory.mktemp("gated")), pages.PHANTOM))
+    return made.folder / html.FILE
+
+
+@pytest.fixture
+def opened(request: pytest.FixtureRequest, tab: Tab) -> Callable[[str], Any]:
+    def open_view(name: str) -> Any:
+        view = VIEWS[name]
+        page = tab.open(request.getfixturevalue(view.file), view.fragment)
+        view.before(page)
+        return page
+
+    return open_view
+
+
+BEYOND = """width => {
+    const scrolls = each => {
+        for (let at = each; at !== null; at = at.parentElement)
+            if (/auto|scroll|hidden/.test(getComputedStyle(at).overflowX) && at.clientWidth > 1) return true;
+        return false;
+    };
+    return [...document.querySelectorAll("th, td, h1, h2, h3, h4, p, li, dt, dd, button, label, svg, data, summary")]
+        .filter(each => each.checkVisibility() && !scrolls(each.parentElement))
+        .map(each => [each.tagName, each.textContent.trim().slice(0, 40), each.getBoundingClientRect().right])
+        .filter(([, , right]) => right > width + 1);
+}"""
+"""Elements that reach beyond the right edge and are in no region that scrolls by itself."""
+
+CUT = """() => [...document.querySelectorAll("data, .number, td.right, .big")]
+    .filter(each => each.checkVisibility())
+    .filter(each => {
+        for (let at = each; at !== null && at !== document.body; at = at.parentElement) {
+            const style = getComputedStyle(at);
+            if (style.overflowX === "hidden" && at.scrollWidth > at.clientWidth + 1) return true;
+            if (/auto|scroll/.test(style.overflowX)) return false;
+        }
+        return false;
+    })
+    .map(each => each.textContent.trim().slice(0, 40))"""
+"""Numbers whose digits are cut off."""
+
+
+def check_rules(page: Any) -> list[Any]:
+    """What axe finds, with the rule about the size of targets, which is off by default."""
+    if not AXE.exists():
+        pytest.skip("axe-core is not installed: npm ci in web/")
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(AXE.read_text())
+    found: list[Any] = page.evaluate(
+        """() => axe.run({rules: {"target-size": {enabled: true}}}).then(r => r.violations.map(
+            v => [v.id, v.nodes.length, v.nodes[0].html.slice(0, 300), v.nodes[0].failureSummary.slice(0, 400)]))"""
+    )
+    return found
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_every_view_can_be_used_in_light_and_dark_on_wide_screens_and_phones(
+    opened: Callable[[str], Any], name: str
+) -> None:
+    page = opened(name)
+    wrong = {}
+    for size in (WIDE, PHONE):
+        page.set_viewport_size(size)
+        width = page.evaluate("innerWidth")
+        assert page.evaluate("document.scrollingElement.scrollWidth") <= width, "the page scrolls sideways"
+        assert page.evaluate(BEYOND, width) == []
+        assert page.evaluate(CUT) == []
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            if found := check_rules(page):
+                wrong[f"{scheme}, {width} pixels"] = found
+    assert wrong == {}
+    assert page.evaluate("document.querySelectorAll('h1').length") == 1
+    headings = page.locator("main h1, main h2, main h3, main h4")
+    levels = headings.evaluate_all("all => all.map(each => Number(each.tagName[1]))")
+    assert levels[:1] in ([1], [])
+    assert all(after - before <= 1 for before, after in pairwise(levels)), "a heading is left out"
+
+
+@pytest.mark.parametrize("name", [name for name in VIEWS if name != "keys"])
+def test_nothing_of_a_printed_view_is_cut_off(opened: Callable[[str], Any], name: str) -> None:
+    page = opened(name)
+    page.set_viewport_size({"width": int(A4), "height": 1000})
+    page.emulate_media(media="print")
+    beyond = page.evaluate(BEYOND.replace("auto|scroll|hidden", "none"), A4)
+    assert beyond == []
+
+
+def text_of(pdf: bytes, folder: Path) -> list[str]:
+    """The text of each page of a PDF."""
+    file = folder / "page.pdf"
+    file.write_bytes(pdf)
+    if shutil.which("pdftotext"):
+        done = subprocess.run(["pdftotext", "-layout", str(file), "-"], check=True, capture_output=True)
+        return done.stdout.decode().split("\f")[:-1]
+    pypdf = pytest.importorskip("pypdf", reason="neither pdftotext (poppler-utils) nor pypdf is installed")
+    return [each.extract_text() for each in pypdf.PdfReader(file).pages]
+
+
+def test_a_printed_run_has_its_summary_and_a_bounded_list_of_questions(tab: Tab, phantom: Path, tmp_path: Path) -> None:
+    page = tab.open(phantom)
+    folds = page.locator("main details")
+    open_before = folds.evaluate_all("all => all.map(each => each.open)")
+    printed = text_of(page.pdf(format="A4", print_background=True, prefer_css_page_size=True), tmp_path)
+    text = "\n".join(printed)
+    sections = page.locator("main h2").all_inner_texts()
+    assert sections
+    places = [text.index(name) for name in [*sections, "Questions"]]
+    assert places == sorted(places), "sections are printed in the order of the page"
+    results = pages.guesses()
+    assert f"60 answers of {len(results)}, those that are not correct first." in " ".join(text.split())
+    assert f"{len(results) - 60} are left out" in " ".join(text.split())
+    wrong = next(result for result in results if result.score.outcome != "correct")
+    assert wrong.item.id in text
+    assert folds.evaluate_all("all => all.map(each => each.open)") == open_before
+    assert page.locator("#printed-title").count() == 0, "the list is on paper only"
+    measures = json.loads((phantom.parent / "metrics.json").read_text())["measures"]
+    headline = next(m for m in measures if not m["slice"] and m["name"] == "accuracy")
+    assert f"{100 * headline['value']:.1f}" in text
+
+
+def test_the_keyboard_leads_everywhere(tab: Tab, phantom: Path) -> None:
+    page = tab.open(phantom)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to content"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    page.keyboard.press("?")
+    page.wait_for_selector("#help[open]")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#help", state="detached")
+    page.keyboard.press("/")
+    page.wait_for_selector("[data-query]:focus")
+    assert page.evaluate("location.hash").startswith("#questions")
+    page.keyboard.type("j?/k")
+    assert page.locator("[data-query]").input_value() == "j?/k", "keys are letters while somebody types"
+    assert page.locator("dialog").count() == 0
+
+
+def test_the_theme_is_remembered(tab: Tab, phantom: Path) -> None:
+    page = tab.open(phantom)
+    background = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(background)
+    page.get_by_label("Theme").select_option("dark")
+    dark = page.evaluate(background)
+    assert light != dark
+    page = tab.open(phantom, "#review")
+    assert page.evaluate(background) == dark
+    page.get_by_label("Theme").select_option("light")
+    page.emulate_media(color_scheme="dark")
+    assert page.evaluate(background) == light, "a choice counts more than the system's theme"
+    page.get_by_label("Theme").select_option("system")
+    assert page.evaluate(background) == dark

@@ -1,0 +1,43 @@
+// The list of keys, and the switch for those that are single characters.
+import { setLetters, useKeys } from "../keys";
+import { useRemembered } from "../remembered";
+import { Dialog } from "../ui/dialog";
+
+const KEYS: readonly (readonly [keys: readonly string[], does: string])[] = [
+  [["/"], "Go to the query line of the questions"],
+  [["j", "↓"], "Next row of the list"],
+  [["k", "↑"], "Previous row of the list"],
+  [["Enter"], "Open the question of the row"],
+  [["→", "j"], "In an open question: the next question"],
+  [["←", "k"], "In an open question: the previous question"],
+  [["Esc"], "Close an open question, or this list"],
+  [["?"], "Show this list"],
+];
+
+/** The choice that single characters are keys; the browser keeps it. */
+export const useLetters = (): readonly [boolean, (on: boolean) => void] => {
+  const [choice, choose] = useRemembered("letters", ["on", "off"]);
+  setLetters(choice === "on");
+  return [choice === "on", (on) => { choose(on ? "on" : "off"); }];
+};
+
+export const Help = ({ letters, choose, close }: { readonly letters: boolean; readonly choose: (on: boolean) => void; readonly close: () => void }) => {
+  useKeys([{ keys: ["?"], run: () => undefined }], { modal: true });
+  return (
+    <Dialog id="help" title="Keys" close={close}>
+      <dl>
+        {KEYS.map(([keys, does]) => (
+          <div key={does}>
+            <dt>{keys.map((key, place) => <>{place > 0 && " or "}<kbd>{key}</kbd></>)}</dt>
+            <dd>{does}</dd>
+          </div>
+        ))}
+      </dl>
+      <label class="check">
+        <input type="checkbox" checked={letters} onChange={({ currentTarget }) => { choose(currentTarget.checked); }} />
+        Use keys that are single characters. Switch them off if you speak to your computer.
+      </label>
+      <p class="quiet">Keys do nothing while you type.</p>
+    </Dialog>
+  );
+};

@@ -1,0 +1,87 @@
+// Printing: unfold what is folded, and add a bounded list of questions.
+import { render } from "preact";
+import { useEffect } from "preact/hooks";
+
+import type { Data } from "../data";
+import type { Page } from "../page";
+import { count, plural } from "../text";
+import { Outcome } from "../ui/outcome";
+import { Visible } from "../ui/text";
+
+/** Answers on paper: about three pages of A4. */
+export const PRINTED = 60;
+const CUT = 220;
+
+const cut = (text: string): string => (text.length > CUT ? `${text.slice(0, CUT)}…` : text);
+
+/** The first results to print, and their number in all: those that are not correct first, else in the order of the page. */
+export const printed = (data: Data): readonly [readonly number[], number] => {
+  const correct = data.bundle.head.outcomes.indexOf("correct");
+  const outcomes = data.column("results.outcome");
+  const order = Array.from({ length: data.results }, (_, result) => result);
+  const failed = order.filter((result) => outcomes[result] !== correct);
+  const passed = order.filter((result) => outcomes[result] === correct);
+  return [[...failed, ...passed].slice(0, PRINTED), order.length];
+};
+
+const List = ({ data, results, of }: { readonly data: Data; readonly results: readonly number[]; readonly of: number }) => (
+  <section aria-labelledby="printed-title">
+    <h2 id="printed-title">Questions</h2>
+    <p>
+      {plural(results.length, "answer")} of {count(of)}, those that are not correct first.{" "}
+      {of > results.length && `${count(of - results.length)} are left out: the file index.html has all.`}
+    </p>
+    <table>
+      <thead>
+        <tr>{["question", "text", "outcome", "right", "read"].map((name) => <th scope="col">{name}</th>)}</tr>
+      </thead>
+      <tbody>
+        {results.map((result) => {
+          const q = data.question(result);
+          const key = data.key(result);
+          const name = [key.item, key.technique, key.variant, key.sample > 0 ? `sample ${key.sample}` : ""];
+          return (
+            <tr>
+              <th scope="row"><Visible text={name.filter((part) => part !== "").join(", ")} /></th>
+              <td><Visible text={cut(data.text(q))} /></td>
+              <td><Outcome name={data.outcome(result)} /></td>
+              <td><Visible text={cut(data.right(result).join(", "))} /></td>
+              <td><Visible text={cut(data.extracted(result).join(", "))} /></td>
+            </tr>
+          );
+        })}
+      </tbody>
+    </table>
+  </section>
+);
+
+/** While the page is printed, folds are open and a list of questions stands at the end. */
+export const usePrinting = (page: Page): void => {
+  const { data, head, state } = page;
+  useEffect(() => {
+    const place = document.createElement("div");
+    place.className = "printed wide";
+    document.getElementById("app")?.after(place);
+    let unfolded: HTMLDetailsElement[] = [];
+    const before = (): void => {
+      unfolded = [...document.querySelectorAll<HTMLDetailsElement>("main details:not([open])")];
+      for (const fold of unfolded) fold.open = true;
+      if (data === null || head.kind !== "run" || state.view !== "summary") return;
+      const [results, of] = printed(data);
+      // Drawn at once: the browser prints when this function returns.
+      render(<List data={data} results={results} of={of} />, place);
+    };
+    const after = (): void => {
+      for (const fold of unfolded) fold.open = false;
+      render(null, place);
+    };
+    addEventListener("beforeprint", before);
+    addEventListener("afterprint", after);
+    return () => {
+      removeEventListener("beforeprint", before);
+      removeEventListener("afterprint", after);
+      render(null, place);
+      place.remove();
+    };
+  }, [data, head, state.view]);
+};
