@@ -45,10 +45,11 @@ const used = (usage: Readonly<Record<string, number>>): string =>
 const READ: Readonly<Record<string, string>> = { options: "read by judge", closeness: "compared by judge", score: "scored by judge" };
 export const byJudge = ({ judge, task }: JudgeSaid): string => `${READ[task] ?? "read by judge"} ${judge}`;
 
-const FINISHES: Readonly<Record<string, string>> = {
-  length: "cut off at the limit of tokens",
-  refusal: "the server reports a refusal",
-};
+// A map: servers choose these words, and `__proto__` is one.
+const FINISHES: ReadonlyMap<string, string> = new Map([
+  ["length", "cut off at the limit of tokens"],
+  ["refusal", "the server reports a refusal"],
+]);
 
 const Facts = ({ of }: { readonly of: readonly (readonly [string, string])[] }) => (
   <dl class="meta">
@@ -146,7 +147,7 @@ const Answer = ({ data, r, answered, id }: {
     ...(judged === null ? [] : [["Judge", byJudge(judged)] as const]),
     ["Asked by", wayOf(data, r)],
     ...(seconds === null ? [] : [["Time", took(seconds)] as const]),
-    ...(finish === "" || finish === "stop" ? [] : [["Ended", FINISHES[finish] ?? finish] as const]),
+    ...(finish === "" || finish === "stop" ? [] : [["Ended", FINISHES.get(finish) ?? finish] as const]),
     ...(usage === null ? [] : [["Used", used(usage)] as const]),
     ...tags,
   ];
