@@ -45,10 +45,11 @@ const used = (usage: Readonly<Record<string, number>>): string =>
 const READ: Readonly<Record<string, string>> = { options: "read by judge", closeness: "compared by judge", score: "scored by judge" };
 export const byJudge = ({ judge, task }: JudgeSaid): string => `${READ[task] ?? "read by judge"} ${judge}`;
 
-const FINISHES: Readonly<Record<string, string>> = {
-  length: "cut off at the limit of tokens",
-  refusal: "the server reports a refusal",
-};
+// A map: servers choose these words, and `__proto__` is one.
+const FINISHES: ReadonlyMap<string, string> = new Map([
+  ["length", "cut off at the limit of tokens"],
+  ["refusal", "the server reports a refusal"],
+]);
 
 type Fact = readonly [string, string];
 const fact = (name: string, text: string): readonly Fact[] => (text === "" ? [] : [[name, text]]);
@@ -155,7 +156,7 @@ const Answer = ({ data, r, answered, id }: {
   const details: Fact[] = [
     ["Asked by", wayOf(data, r)],
     ...fact("Time", seconds === null ? "" : took(seconds)),
-    ...fact("Ended", finish === "stop" ? "" : (FINISHES[finish] ?? finish)),
+    ...fact("Ended", finish === "stop" ? "" : (FINISHES.get(finish) ?? finish)),
     ...fact("Cut off", answered?.cut === true ? "an earlier part of the reply, at the limit of tokens" : ""),
     ...fact("Used", usage === null ? "" : used(usage)),
     ...fact("Served by", answered?.served ?? ""),
