@@ -41,6 +41,11 @@ def unfold(page: Any) -> None:
     page.evaluate("document.querySelectorAll('details').forEach(each => (each.open = true))")
 
 
+def first(page: Any) -> None:
+    page.locator(".list .c-id a").first.click()
+    page.wait_for_selector("dialog .response")
+
+
 def keys(page: Any) -> None:
     page.get_by_role("button", name="Keys").click()
     page.wait_for_selector("#help")
@@ -51,6 +56,9 @@ VIEWS = {
     "gate": Shown("gated", "#summary", unfold),
     "questions": Shown("phantom", "#questions"),
     "review": Shown("phantom", "#review"),
+    "comparison": Shown("versus", "#summary", unfold),
+    "flips": Shown("versus", "#questions"),
+    "flip": Shown("versus", "#questions?b=phantom-mediconfusion", first),
     "keys": Shown("phantom", "#summary", keys),
 }
 
