@@ -21,8 +21,8 @@ from kept import drawing
 from support import processes
 
 ROOT = Path(__file__).parents[2]
-DIGITS = ("matplotlib", "numpy", "pillow", "rich", "scipy")
-"""Other versions of these draw other charts, or other last digits."""
+DIGITS = ("numpy", "pillow", "rich", "scipy")
+"""Other versions of these draw other images, or other last digits."""
 ENDED = [pytest.param(run, marks=[pytest.mark.slow] if run == "spread" else [], id=run) for run in drawing.ENDED]
 
 

@@ -39,8 +39,6 @@ WORKER = "import sys;exec(eval(sys.stdin.readline()))"
 PACKAGES = (
     "execnet.gateway_base",
     "jinja2",
-    "matplotlib.backends.backend_svg",
-    "matplotlib.figure",
     "numpy.random",
     "openai",
     "openpyxl",

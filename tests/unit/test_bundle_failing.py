@@ -146,16 +146,16 @@ def test_a_matrix_says_where_each_field_leads_and_what_it_leaves_out() -> None:
         answered("", "A", "unscored", id="g"),
     ]
     matrix = failing.matrix_by_position(results)
-    assert [column.label for column in matrix.columns] == ["A", "B", "other", "refused", "abstained", "unparsed"]
+    assert [column.label for column in matrix.columns] == ["A", "B", "other", "unparsed"]
     first, second = matrix.rows
-    assert [field.count for field in first.fields] == [10, 10, 0, 0, 0, 0]
-    assert [field.level for field in first.fields] == [3, 3, 0, 0, 0, 0]
-    assert [field.share for field in first.fields] == ["50", "50", "0", "0", "0", "0"]
+    assert [field.count for field in first.fields] == [10, 10, 0, 0]
+    assert [field.level for field in first.fields] == [3, 3, 0, 0]
+    assert [field.share for field in first.fields] == ["50", "50", "0", "0"]
     # Two questions are no reason for a colour or a percentage.
     assert [(field.count, field.level, field.share) for field in second.fields if field.count] == [(1, 0, "")] * 2
     end = " kind:single_choice -outcome:error,unscored"
     assert first.fields[1].query == f"key:A read:B{end}"
-    assert second.fields[5].query == f"key:B outcome:unparsed{end}"
+    assert second.fields[3].query == f"key:B outcome:unparsed{end}"
     assert second.fields[2].query == ""
     assert (first.right, second.right) == (0, 1)
     assert {each.label: each.count for each in matrix.left_out} == {

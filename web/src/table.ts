@@ -7,6 +7,7 @@ import { slug, type Value } from "./query";
 import type { Numbers } from "./read";
 import { isTagged, taggedVersion } from "./tagged";
 import { label } from "./text";
+import { worded } from "./worded";
 
 /** The bits of the column `results.verdict`, from the lowest; a pair can have the first two at once. */
 export const VERDICTS: readonly Value[] = [
@@ -116,7 +117,7 @@ export function rowsOf(data: Data, texts: Texts, benchmark: number, run = 0): Ro
     }
   }
   const dimensions = head.benchmarks[benchmark]?.dimensions ?? [];
-  const own = ["outcome", "pair", "technique", "rotation", "sample", "is", "read", "key", "id", "seconds", "confidence"];
+  const own = ["outcome", "pair", "technique", "rotation", "sample", "is", "read", "read_text", "key", "key_text", "id", "seconds", "confidence"];
   let asked: Table["asked"] = null;
   for (const d of dimensions) {
     const { name, of, values } = data.dimension(d);
@@ -171,6 +172,7 @@ export function rowsOf(data: Data, texts: Texts, benchmark: number, run = 0): Ro
       },
     }, false);
     add(letters("read", data, column("extracted")), false);
+    if (result !== null) for (const name of ["key_text", "read_text"] as const) add(worded(name, data, result), false);
   }
   add(letters("key", data, answered ? column("answers") : gather(data.column("questions.answers"), question)), false);
   add(identity(data, question), false);

@@ -19,6 +19,8 @@ export const digits = (number: number): string =>
   number >= 100 ? number.toFixed(0) : String(Number(number.toPrecision(3)));
 /** A name of ours for people: `set_accuracy` -> `set accuracy`. */
 export const label = (name: string): string => name.replaceAll("_", " ");
+/** A phrase with a capital letter, to begin a heading with. */
+export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 export const took = (seconds: number): string => (seconds < 0.001 ? "under 1 ms" : `${digits(seconds)} s`);
 export const plural = (number: number, one: string, many = `${one}s`): string =>
   `${count(number)} ${number === 1 ? one : many}`;

@@ -5,8 +5,10 @@ import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 
 import { Data } from "../src/data";
+import { find, Source } from "../src/explorer/selecting";
 import { sourceOf } from "../src/images";
 import { blocksOfPage, readBundle, readHead } from "../src/read";
+import { START } from "../src/route";
 
 interface Written {
   readonly blocks: Readonly<Record<string, string>>;
@@ -87,4 +89,30 @@ test("every image has its file in the page, or a reason", () => {
     }
   }
   expect(inside).toBeGreaterThan(10);
+});
+
+test("every link of the summary leads to the answers that it counts", () => {
+  const failing = data.bundle.head.run?.failing;
+  const answersTo = (benchmark: string, technique: string, query: string): number => {
+    const found = find(Source.of(data), { ...START, view: "questions", benchmark, technique, query }, query);
+    expect(found.problems).toEqual([]);
+    return found.selection.sum.answers;
+  };
+  let links = 0;
+  for (const part of failing?.parts ?? []) {
+    const matrices = part.matrices.flatMap(({ rows }) => rows.flatMap((row) => [row, ...row.fields]));
+    const positions = (part.positions?.rows ?? []).flatMap(({ read, chosen, key, correct }) => [
+      { query: read, count: chosen },
+      { query: key, count: correct },
+    ]);
+    for (const { query, count } of [...part.outcomes, ...matrices, ...positions]) {
+      if (query === "" || count === 0) continue;
+      expect([query, answersTo(part.benchmark, part.technique, query)]).toEqual([query, count]);
+      links += 1;
+    }
+    for (const { rows, apart } of part.worst) {
+      for (const { query } of [...rows, ...apart]) expect(answersTo(part.benchmark, part.technique, query)).toBeGreaterThan(0);
+    }
+  }
+  expect(links).toBeGreaterThan(50);
 });

@@ -30,7 +30,7 @@ from medvqa.metrics.definitions import (
     unparsed_rate,
     valid_pairs,
 )
-from medvqa.metrics.frames import EVERYTHING, Frame
+from medvqa.metrics.frames import EVERYTHING, Frame, groups
 from medvqa.metrics.maxima import MAXIMA, maxima
 from medvqa.metrics.measuring import (
     Tabled,
@@ -73,6 +73,7 @@ __all__ = [
     "confusion",
     "error_rate",
     "exact_match",
+    "groups",
     "individual_accuracy",
     "invalid_rate",
     "is_complete",

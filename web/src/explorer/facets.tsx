@@ -92,7 +92,7 @@ const FacetOf = ({ found, field, facet, open: first, pick, clear }: OneOf) => {
                   onClick={() => { pick(field, entry.value.name); }}
                 >
                   <span class="v">{entry.state === "not" && "not "}<Visible text={entry.value.label} /></span>
-                  <span class="n">{count(entry.questions)}<span class="sr"> {name === "pair" ? "pairs" : "questions"}{scored ? ", score " : ""}</span></span>
+                  <span class="n">{count(entry.questions)}<span class="sr"> {name === "pair" ? "pair" : "question"}{entry.questions === 1 ? "" : "s"}{scored ? ", score " : ""}</span></span>
                   {scored && <Score facet={facet} place={entry.place} field={name} value={entry.value.name} />}
                 </button>
               </li>

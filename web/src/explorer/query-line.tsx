@@ -64,7 +64,7 @@ export const QueryLine = ({ table, query, example = 'outcome:wrong modality:ct "
     const open = offered.length > 0;
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       event.preventDefault();
-      if (!open) offer(text, input.current?.selectionStart ?? text.length);
+      if (!open) offer(input.current?.value ?? text, input.current?.selectionStart ?? text.length);
       else setChosen((chosen + (event.key === "ArrowDown" ? 1 : offered.length + (chosen < 0 ? 0 : -1))) % offered.length);
     } else if (event.key === "Enter") {
       event.preventDefault();
@@ -72,7 +72,7 @@ export const QueryLine = ({ table, query, example = 'outcome:wrong modality:ct "
       if (suggestion !== undefined) take(suggestion);
       else {
         setOffered([]);
-        apply(text, -1);
+        apply(input.current?.value ?? text, -1);
       }
     } else if (event.key === "Escape" && open) {
       event.preventDefault();

@@ -111,7 +111,7 @@ const Slices = ({ of, measure, about }: { readonly of: Shown; readonly measure: 
       <Fold
         key={table.dimension}
         title={<Visible text={`${label(measure.measure)} by ${label(table.dimension)}`} />}
-        beside={<Told of={table} lower={measure.lower} />}
+        note={<Told of={table} lower={measure.lower} />}
         open={table.rows.length <= OPEN && (of.page.head.comparison?.pairs.length === 1 || table.rows.some((cell) => cell.sure !== ""))}
       >
         <Table

@@ -17,6 +17,7 @@ import type { Page } from "../page";
 import "../style/failing.css";
 import { count, flat, label, percent, plural } from "../text";
 import { Value } from "../ui/number";
+import { Fold } from "../ui/fold";
 import { Outcome } from "../ui/outcome";
 import { Axis, Strip } from "../ui/strip";
 import { Visible } from "../ui/text";
@@ -42,13 +43,6 @@ const Scroll = ({ name, children }: { readonly name: string; readonly children: 
   <div class="scroll" tabIndex={0} role="region" aria-label={flat(name)}>
     {children}
   </div>
-);
-
-const Folded = ({ open, title, children }: { readonly open: boolean; readonly title: string; readonly children: ComponentChildren }) => (
-  <details class="folded" open={open}>
-    <summary><h4><Visible text={title} /></h4></summary>
-    {children}
-  </details>
 );
 
 // ---- worst slices ---------------------------------------------------------------------------------------------------
@@ -123,13 +117,14 @@ const Worst = ({ of, to }: { readonly of: WorstSlices; readonly to: To }) => {
 const WorstOfPart = ({ part, to }: { readonly part: FailingPart; readonly to: To }) => (
   <>
     {part.worst.map((of, place) => (
-      <Folded open={place === 0} title={`Worst slices by ${label(of.measure)}`}><Worst of={of} to={to} /></Folded>
+      <Fold open={place === 0} title={<Visible text={`Worst slices by ${label(of.measure)}`} />}><Worst of={of} to={to} /></Fold>
     ))}
   </>
 );
 
 // ---- options --------------------------------------------------------------------------------------------------------
 
+const NO_OPTION = ["refused", "abstained", "unparsed"];
 const one = (unit: string, number: number): string => (number === 1 ? unit.replace(/s$/, "") : unit);
 
 const FieldOf = ({ field, of, row, column, to }: {
@@ -185,6 +180,7 @@ const Matrix = ({ of, to }: { readonly of: OptionMatrix; readonly to: To }) => {
       <p class="key">
         {plural(of.count, of.unit.replace(/s$/, ""))} with one correct option. Rows: the correct option; columns: the option or outcome that was read. Framed: correct.
         Shades: the share of a row; fields with fewer than ten questions have none.
+        {NO_OPTION.every((outcome) => of.columns.every((column) => column.option || column.label !== outcome)) && " No answer was refused, abstained or unparsed."}
         {of.by === "text" ? " Not every question offers each option." : ""}
         {of.folded > 0 && ` ${plural(of.folded, "rarer option")} share one row and one column.`}
         {left !== "" && ` Left out, answers: ${left}.`}
@@ -249,7 +245,7 @@ const Kind = ({ row, named, page }: { readonly row: ErrorKindRow; readonly named
     <tr class={cell.few ? "few" : ""}>
       <td><Visible text={cell.benchmark} /></td>
       {named && <td><Visible text={row.place} /></td>}
-      <th scope="row"><Linked to={linker(page, cell.benchmark, row.technique)} query={row.count > 0 ? row.query : ""}><Visible text={cell.name} /></Linked></th>
+      <th scope="row"><Linked to={linker(page, cell.benchmark, "")} query={row.count > 0 ? row.query : ""}><Visible text={cell.name} /></Linked></th>
       <td class="right main"><data value={cell.value ?? ""} data-kind={flat(cell.name)} data-of={flat(cell.benchmark)} data-place={flat(row.place)}>{cell.shown}</data></td>
       <td class="quiet">{cell.interval}</td>
       <td class="chart"><Strip of={cell} width={110} /></td>
@@ -301,7 +297,7 @@ const Kinds = ({ of, page }: { readonly of: ErrorKindsView; readonly page: Page 
     {of.tables.filter((table) => table.dimension === "").map((table) => <KindsTable of={table} page={page} />)}
     <ul class="remarks">{of.lines.map((line) => <li><Visible text={line} /></li>)}</ul>
     {of.tables.filter((table) => table.dimension !== "").map((table) => (
-      <Folded open={false} title={`Kinds of errors by ${table.dimension}`}><KindsTable of={table} page={page} /></Folded>
+      <Fold open={false} title={<Visible text={`Kinds of errors by ${table.dimension}`} />}><KindsTable of={table} page={page} /></Fold>
     ))}
     {of.agreement !== null && (
       <>
@@ -333,9 +329,9 @@ const Part = ({ part, page, place }: { readonly part: FailingPart; readonly page
         <div><WorstOfPart part={part} to={to} /></div>
         <div>
           {part.matrices.map((matrix, at) => (
-            <Folded open={at === 0} title={`Confused options, by ${matrix.by}`}><Matrix of={matrix} to={to} /></Folded>
+            <Fold open={at === 0} title={<Visible text={`Confused options, by ${matrix.by}`} />}><Matrix of={matrix} to={to} /></Fold>
           ))}
-          {part.positions !== null && <Folded open={false} title="Preferred positions"><Preferred of={part.positions} to={to} /></Folded>}
+          {part.positions !== null && <Fold open={false} title="Preferred positions"><Preferred of={part.positions} to={to} /></Fold>}
         </div>
       </div>
     </section>

@@ -16,10 +16,12 @@ from medvqa.report.bundle import failing, flips, questions, versus
 from medvqa.report.bundle.facts import command, declaring_files
 from medvqa.report.bundle.gate import gate_of
 from medvqa.report.bundle.head import VERSION, BundleHead, RunView
+from medvqa.report.bundle.method import method_of
 from medvqa.report.bundle.pictures import Pictures
 from medvqa.report.bundle.prompts import Packer
 from medvqa.report.bundle.questions import Packed, Row, RunHead
 from medvqa.report.bundle.scorecard import scorecard_of
+from medvqa.report.bundle.slices import slices_of
 from medvqa.report.bundle.verdict import verdict_of
 from medvqa.report.bundle.versus import ComparisonView, Versus
 
@@ -55,7 +57,13 @@ def of_run(report: Report, pictures: Pictures) -> Blocks:
     digest = records.answers_digest(everything)
     runs = [RunHead(report.folder.name, model, digest)]
     view = RunView(
-        pictures.note, verdict_of(report), gate_of(report.gate), scorecard_of(report), failing.failing(report)
+        pictures.note,
+        verdict_of(report),
+        gate_of(report.gate),
+        scorecard_of(report),
+        failing.failing(report),
+        slices_of(report),
+        method_of(report),
     )
     drawn = blocks(packed, kind="run", title=report.title, about=model, runs=runs, run=view)
     return {**drawn, "prompts": questions.encode(asked.block)}

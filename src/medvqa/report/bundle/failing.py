@@ -91,7 +91,7 @@ class MatrixField(Shape, frozen=True):
 
 
 class MatrixColumn(Shape, frozen=True):
-    """What was read from answers: an option, or an outcome without one."""
+    """What was read from answers: an option, or an outcome without one. Outcomes that did not occur have none."""
 
     label: str
     option: bool
@@ -170,9 +170,9 @@ class ErrorKindRow(Shape, frozen=True):
     cell: Cell
     count: int
     place: str
-    technique: str
     query: str
     classified: str
+    """How many of how many wrong answers were classified."""
 
 
 class ErrorKindTable(Shape, frozen=True):
@@ -550,7 +550,7 @@ def _matrix(
         totals.update({column: len(found) for column, found in row.items()})
     columns: list[Field] = [(option, "") for option in names]
     columns += [place for place in (("", ""), ("", NO_OPTION)) if place in totals]
-    columns += [("", outcome) for outcome in OUTCOMES if outcome in INVALID_OUTCOMES]
+    columns += [("", outcome) for outcome in OUTCOMES if outcome in INVALID_OUTCOMES and totals["", outcome]]
     further = f"{folded:,} further"
     key, read = ("key", "read") if by == "position" else ("key_text", "read_text")
 
@@ -598,8 +598,12 @@ def positions(results: Sequence[Result]) -> Positions | None:
     counts: dict[str, Counter[str]] = {}
     asked: dict[str, set[Hashable]] = {}
     places: dict[str, int] = {}
+    unscored = Counter[str]()
     for result in results:
-        if result.item.kind not in CHOICE_KINDS or result.score.outcome not in SCORED_OUTCOMES:
+        if result.item.kind not in CHOICE_KINDS:
+            continue
+        if result.score.outcome not in SCORED_OUTCOMES:
+            unscored[FAILED if result.score.outcome == "error" else UNSCORED] += 1
             continue
         result = rotation.result_shown(result)
         correct, chosen = set(result.item.answers), set(result.score.extracted)
@@ -607,7 +611,10 @@ def positions(results: Sequence[Result]) -> Positions | None:
             places[letter] = min(place, places.get(letter, place))
             asked.setdefault(letter, set()).add(result.key.question)
             counts.setdefault(letter, Counter()).update(
-                offered=1, chosen=letter in chosen, correct=letter in correct, hits=letter in correct & chosen
+                offered=1,
+                chosen=int(letter in chosen),
+                correct=int(letter in correct),
+                hits=int(letter in correct & chosen),
             )
     order = sorted(counts, key=lambda letter: (places[letter], letter))
     rows = [
@@ -615,8 +622,8 @@ def positions(results: Sequence[Result]) -> Positions | None:
             letter,
             *(of["offered"], of["chosen"], of["correct"], of["hits"]),
             len(asked[letter]) < tables.FEW,
-            query({"read": letter}),
-            query({"key": letter}),
+            query({"read": letter}) + _scored(unscored),
+            query({"key": letter}) + _scored(unscored),
         )
         for letter in order[:MOST]
         for of in [counts[letter]]
@@ -649,19 +656,20 @@ def _kinds(report: Report) -> ErrorKindsView | None:
 
 
 def _table(report: Report, dimension: str, shares: Sequence[ErrorShare]) -> ErrorKindTable:
-    rows = [_kind_row(share) for share in shares[:KINDS]]
+    rows = [_kind_row(share, report.techniques) for share in shares[:KINDS]]
     return ErrorKindTable(label(dimension), rows, len(shares) - len(rows))
 
 
-def _kind_row(share: ErrorShare) -> ErrorKindRow:
+def _kind_row(share: ErrorShare, techniques: Sequence[str]) -> ErrorKindRow:
     (dimension, value), *_ = [*share.slice.items(), ("", "")]
-    technique = value if dimension == "technique" else ""
-    place = [query_of(dimension, value)] if dimension not in ("", "technique") else []
+    asked = [value] if dimension == "technique" else techniques
+    # The explorer lists one technique at a time unless the query names several.
+    place = [f"technique:{','.join(asked)}"] if len(techniques) > 1 else []
+    place += [query_of(dimension, value)] if dimension not in ("", "technique") else []
     return ErrorKindRow(
         cell(errors.measure(share)),
         share.count,
         title_of(dimension, value) if dimension else "",
-        technique,
         " ".join([*place, query({KIND_OF_ERROR: share.kind})]),
         errors.classified_of(share),
     )

@@ -7,9 +7,11 @@ from typing import Literal
 from medvqa.report.bundle.columns import TypedArray
 from medvqa.report.bundle.failing import Failing
 from medvqa.report.bundle.gate import GateView
+from medvqa.report.bundle.method import MethodView
 from medvqa.report.bundle.questions import BenchmarkHead, RunHead, TagDimension
 from medvqa.report.bundle.scorecard import ScorecardView
 from medvqa.report.bundle.shape import Shape
+from medvqa.report.bundle.slices import SlicesView
 from medvqa.report.bundle.verdict import VerdictView
 from medvqa.report.bundle.versus import ComparisonView
 
@@ -26,6 +28,8 @@ class RunView(Shape, frozen=True):
     gate: GateView | None
     scorecard: ScorecardView
     failing: Failing
+    slices: list[SlicesView]
+    method: MethodView
 
 
 class BundleHead(Shape, frozen=True):

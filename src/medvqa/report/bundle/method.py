@@ -1,0 +1,360 @@
+"""The set-up of a run, in groups of named facts: what to name in a paper, and what to repeat the run with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import PureWindowsPath
+from typing import Any
+
+from medvqa.protocols import combining
+from medvqa.protocols.protocol import Protocol
+from medvqa.report.build import Report
+from medvqa.report.bundle.facts import declaring_files
+from medvqa.report.bundle.shape import Shape
+from medvqa.report.bundle.texts import label
+
+NAMES: Mapping[str, str] = {
+    "mc": "multiple choice, in words",
+    "gd": "greedy decoding: the likeliest letter",
+    "ps": "prefix-based score: the likeliest option text",
+    "ff": "free form: a judge rates the closeness to each option",
+}
+"""The techniques, for readers of the page."""
+REASONING: Mapping[str, str] = {
+    "": "",
+    "cot": "cot: asked to reason first, then to give the final answer",
+    "cot-2": "cot-2: asked to reason first; a second turn asks for the final answer",
+    "explain": "explain: asked to answer first, then to explain",
+}
+"""What a prompt asks for beside the answer."""
+CLASSES: Mapping[str, str] = {"model": "Model class", "processor": "Processor class"}
+"""Terms for Python classes: "Model" alone is the model's name."""
+TOLD: Mapping[str, str] = {
+    "text": "Text",
+    "option": "Line of an option",
+    "system": "System prompt",
+    "order": "Order of images and text",
+    "then": "Further turns",
+}
+"""The parts of a recorded template, and how they are named."""
+FIRST_VERSIONS = ("pytest-medvqa", "python", "torch", "transformers", "openai")
+MOST_FACTS, MOST_CHARACTERS, MOST_OF_NAME, DEPTH = 200, 2000, 200, 8
+"""Bounds of a group, of a value, of its name, and of nested settings: a run folder may hold anything."""
+_DIGEST = re.compile("[0-9a-f]{40,128}")
+_PATH = re.compile(r"(~?(/[^/\n]+){2,}/?|([A-Za-z]:[\\/]|\\\\)[^\n]+)")
+"""A path to a folder of a machine; not a word such as /no_think."""
+
+
+class Fact(Shape, frozen=True):
+    """A named value."""
+
+    name: str
+    value: str
+    exact: bool = False
+    """Whether each character counts, as in digests and templates."""
+
+
+class FactGroup(Shape, frozen=True):
+    """Facts with a heading."""
+
+    title: str
+    facts: list[Fact]
+    note: str = ""
+
+
+class MethodView(Shape, frozen=True):
+    """How a run was made."""
+
+    line: str
+    """The set-up in one line."""
+    groups: list[FactGroup]
+
+
+def method_of(report: Report) -> MethodView:
+    """The set-up of a run; empty facts and groups are left out."""
+    groups = (
+        FactGroup("Model", _model(report)),
+        FactGroup("Settings of the model", _leaves(_part(report.run.get("model"), "settings"))),
+        FactGroup("Options of the model", _leaves(_part(report.run.get("model"), "options"))),
+        FactGroup("Files of the model", _leaves(_part(report.run.get("model"), "digests")), "SHA-256 of each file."),
+        FactGroup("Asking", _asking(report)),
+        *(FactGroup(f"Benchmark {name}", _benchmark(report, name, about)) for name, about in _benchmarks(report.run)),
+        *_templates(report.run),
+        FactGroup("Judge", _judge(report)),
+        FactGroup("Machine and time", _machine(report)),
+        FactGroup("Versions", _versions(report.run)),
+    )
+    kept = ([fact for fact in group.facts if fact.value] for group in groups)
+    return MethodView(
+        _line(report),
+        [FactGroup(g.title, _bounded(facts), g.note) for g, facts in zip(groups, kept, strict=True) if facts],
+    )
+
+
+def _line(report: Report) -> str:
+    names = list(dict.fromkeys(part.benchmark.name for part in report.parts))
+    version = _mapping(report.run.get("versions")).get("pytest-medvqa", "")
+    told = (
+        _text(_mapping(report.run.get("model")).get("name", "")),
+        ", ".join(names),
+        f"technique {', '.join(report.techniques)}" if report.techniques else "",
+        report.label,
+        f"pytest-medvqa {version}" if version else "",
+    )
+    return " · ".join(filter(None, told))
+
+
+def _model(report: Report) -> list[Fact]:
+    model = _mapping(report.run.get("model"))
+    rows = [Fact("Model", _text(model.get("name", "unknown"))), _fact("Fingerprint", model.get("fingerprint"))]
+    for name, value in model.items():
+        if name in ("name", "fingerprint", "settings", "options", "digests"):
+            continue
+        told = CLASSES.get(name) or label(name).capitalize()
+        if name == "checkpoint":
+            rows.append(Fact(told, _last(_text(value))))
+        elif isinstance(value, Mapping):
+            rows += [Fact(f"{told}: {fact.name}", fact.value, fact.exact) for fact in _leaves(value)]
+        else:
+            rows.append(_fact(told, f"{value:,}" if type(value) is int else value))
+    return rows
+
+
+def _asking(report: Report) -> list[Fact]:
+    rows = [
+        Fact("Technique", ", ".join(f"{name} ({NAMES[name]})" for name in report.techniques)),
+        Fact("Extraction", report.extraction),
+        Fact("Ablation", report.ablation),
+        *(Fact(*fact) for fact in _protocol(Protocol.of(report.run))),
+    ]
+    if cut := [part for part in report.parts if part.truncated]:
+        rows.append(Fact("Truncated answers", ", ".join(f"{part.name}: {len(part.truncated):,}" for part in cut)))
+    # For runs of an earlier version; later ones show the selection beside their measures.
+    if not report.selection.benchmarks and (limit := _mapping(report.run.get("options")).get("limit")):
+        rows.append(Fact("Limit", f"{limit} items of each benchmark"))
+    return rows
+
+
+def _benchmark(report: Report, name: str, about: Mapping[str, Any]) -> list[Fact]:
+    """The data of a benchmark, and its prompts."""
+    files = declaring_files(report.run)
+    own = next((part.benchmark for part in report.parts if part.benchmark.name == name), None)
+    licence = own.origin.licence if own is not None and own.origin is not None else ""
+    declared, shots = _mapping(about.get("declared")), Protocol.of(report.run).shots
+    file = f"{_last(_text(files[name]))}, " if name in files else ""
+    items, release = about.get("items", 0), about.get("release")
+    of = f" of {release:,} released" if isinstance(release, int) and release != items else ""
+    asked = _mapping(about.get("questions"))
+    of += "".join(
+        f", {number:,} for {key}" for key, number in asked.items() if isinstance(number, int) and number != items
+    )
+    prompts = [f"{key}: {str(names).replace('+', ', ')}" for key, names in _mapping(about.get("prompts")).items()]
+    if len(named := about.get("asked_by") or ()) > 1:
+        prompts = [", ".join(map(str, named))]
+    return [
+        Fact("Questions", f"{items:,}{of}" if isinstance(items, int) else ""),
+        Fact("Language", _text(declared.get("language"))),
+        Fact("Licence", _text(declared.get("licence")) or licence),
+        Fact("Answer key", "recovered from the column category" if about.get("answers") == "category" else ""),
+        Fact("Data", _sha256(about.get("data_sha256")), exact=True),
+        Fact("Declaration", f"{file}{digest}" if (digest := _sha256(declared.get("sha256"))) else "", exact=True),
+        Fact("Prompts", "; ".join(prompts), exact=True),
+        Fact("Token limits", _limits(about.get("max_tokens") or {})),
+        Fact(
+            "Solved examples", f"{shots}, from {_text(_mapping(about.get('signature')).get('pool'))}" if shots else ""
+        ),
+    ]
+
+
+def _sha256(digest: object) -> str:
+    return f"SHA-256 {_text(digest)}" if digest else ""
+
+
+def _templates(run: Mapping[str, Any]) -> list[FactGroup]:
+    """The texts of prompts that are not a benchmark's own; those are in the source, under their names and digests."""
+    return [
+        FactGroup(
+            f"Template {_text(name)}",
+            [
+                Fact(TOLD.get(part, label(part)), str(text)[:MOST_CHARACTERS], exact=True)
+                for part, text in parts.items()
+            ],
+        )
+        for _, about in _benchmarks(run)
+        for name, parts in list(_mapping(about.get("templates")).items())[:MOST_FACTS]
+        if isinstance(parts, Mapping)
+    ]
+
+
+def _machine(report: Report) -> list[Fact]:
+    run, rows = report.run, list[Fact]()
+    if (started := _time(run.get("started"))) is not None:
+        rows.append(Fact("Started", started.strftime("%Y-%m-%d %H:%M %Z")))
+    rows.append(Fact("Took", _took(report)))
+    if waits := sorted(
+        result.answer.seconds
+        for part in report.parts
+        for result in part.results
+        if result.answer is not None and result.answer.seconds is not None
+    ):
+        rows.append(Fact("Time of an answer", f"median {_wait(waits[len(waits) // 2])}, longest {_wait(waits[-1])}"))
+    usage = _mapping(run.get("usage"))
+    rows += [Fact(f"Tokens {name}", f"{usage[name]:,.0f}") for name in ("input", "output") if name in usage]
+    if "cost" in usage:
+        rows.append(Fact("Cost", f"{usage['cost']:,.4g} by the prices of the config"))
+    workers = [session.get("workers") for session in run.get("sessions") or () if isinstance(session, Mapping)]
+    if any(workers):
+        rows.append(Fact("Workers", ", ".join(_text(number or "none") for number in dict.fromkeys(workers))))
+    return [*rows, *(Fact(label(f.name).capitalize(), f.value) for f in _leaves(run.get("engine")))]
+
+
+def _versions(run: Mapping[str, Any]) -> list[Fact]:
+    versions = _mapping(run.get("versions"))
+    names = [*(name for name in FIRST_VERSIONS if name in versions), *(n for n in versions if n not in FIRST_VERSIONS)]
+    return [Fact(_text(name), _text(versions[name])) for name in names]
+
+
+def _judge(report: Report) -> list[Fact]:
+    """The judge's name, number of answers, times, usage and set-up."""
+    judgements = [result.judgement for part in report.parts for result in part.results if result.judgement is not None]
+    about = _mapping(report.run.get("judge"))
+    names = sorted({judgement.judge for judgement in judgements}) or ([_text(about["name"])] if "name" in about else [])
+    if not names:
+        return []
+    rows = [Fact("Judge", f"{', '.join(names)}: {len(judgements):,} answers")]
+    if waits := sorted(judgement.seconds for judgement in judgements if judgement.seconds is not None):
+        rows.append(Fact("Time of a judgement", f"median {_wait(waits[len(waits) // 2])}, longest {_wait(waits[-1])}"))
+    usage = _mapping(report.run.get("judge_usage"))
+    used = [f"{usage[name]:,.0f} tokens {name}" for name in ("input", "output") if name in usage]
+    used += [f"cost {usage['cost']:,.4g} by the prices of its config"] if "cost" in usage else []
+    rows.append(Fact("Judging used", ", ".join(used)))
+    return [*rows, *_leaves({name: value for name, value in about.items() if name not in ("name", "signature")})]
+
+
+def _protocol(protocol: Protocol) -> list[tuple[str, str]]:
+    """Reasoning, samples and rotations, in whole words."""
+    of = f"{protocol.samples} answers"
+    combined: Mapping[str, str] = {
+        "mean": f"mean of {of}",
+        "vote": f"majority vote of {of}",
+        "best-oracle": f"oracle: right if {combining.thresholds(protocol)[0]:g} % of {of} are right",
+        "best-self": f"the model selects one of its {of}",
+    }
+    orders = "every cyclic order" if protocol.rotations is None else f"{protocol.rotations} cyclic orders"
+    return [
+        ("Reasoning", REASONING["explain" if protocol.explain else protocol.reasoning]),
+        ("Answers to a question", combined[protocol.combine] if protocol.samples is not None else ""),
+        ("Order of options", f"{orders}; right only if right in each" if protocol.rotations != 0 else ""),
+    ]
+
+
+def _limits(limits: Mapping[str, Mapping[str, int]]) -> str:
+    """The token limits by technique, and by kind of question if they differ."""
+    return "; ".join(
+        f"{technique}: " + (_limit(*numbers) if len(numbers := set(kinds.values())) == 1 else _by_kind(kinds))
+        for technique, kinds in limits.items()
+    )
+
+
+def _by_kind(kinds: Mapping[str, int]) -> str:
+    return ", ".join(f"{label(kind)} {_limit(number)}" for kind, number in kinds.items())
+
+
+def _limit(number: int) -> str:
+    return f"{number:,}" if number else "none"
+
+
+def _took(report: Report) -> str:
+    """The total time of the run's sessions, and their rate of new answers."""
+    whole = {**report.run, "asked": sum(len(part.results) for part in report.parts)}
+    sessions: list[Mapping[str, Any]] = report.run.get("sessions") or [whole]
+    ended = [
+        (finished - started, session.get("asked", 0))
+        for session in sessions
+        if (started := _time(session.get("started"))) and (finished := _time(session.get("finished")))
+    ]
+    if not ended:
+        return ""
+    seconds = sum(time.total_seconds() for time, _ in ended)
+    answered = sum(count for _, count in ended)
+    rate = f", {answered / seconds:,.3g} answers a second" if answered and seconds > 0 else ""
+    unknown = len(sessions) - len(ended)
+    return f"{_duration(seconds)}{rate}" + (f"; without {unknown} of its sessions, not ended" if unknown else "")
+
+
+def _wait(seconds: float) -> str:
+    return "under 1 ms" if seconds < 0.001 else f"{seconds:.3g} s"
+
+
+# ---- values of a run folder, which may be anything -------------------------------------------------------------------
+
+
+def _benchmarks(run: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    return [(name, _mapping(about)) for name, about in list(_mapping(run.get("benchmarks")).items())[:MOST_FACTS]]
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _part(value: object, name: str) -> object:
+    return _mapping(value).get(name)
+
+
+def _leaves(value: object, path: Sequence[str] = ()) -> list[Fact]:
+    """The values inside nested settings, named by their paths; empty ones and folders of this machine are left out."""
+    return list(_leaf_facts(value, path))
+
+
+def _leaf_facts(value: object, path: Sequence[str]) -> Iterator[Fact]:
+    if isinstance(value, Mapping) and len(path) < DEPTH:
+        for name, inner in value.items():
+            yield from _leaf_facts(inner, (*path, str(name)))
+    elif path:
+        yield _fact(".".join(path), value)
+
+
+def _fact(name: str, value: object) -> Fact:
+    text = _text(value)
+    return Fact(name, text, exact=_DIGEST.fullmatch(text) is not None)
+
+
+def _text(value: object) -> str:
+    """A value in words: lists joined, folders of this machine cut off, bounded."""
+    if value is None or value == {}:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(filter(None, map(_text, value[:MOST_FACTS])))
+    text = str(value)
+    # A page is sent to others: do not show folders of this machine.
+    text = _last(text) if _PATH.fullmatch(text) else text
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}… ({len(text):,} characters)"
+
+
+def _last(path: str) -> str:
+    return PureWindowsPath(path).name
+
+
+def _bounded(facts: list[Fact]) -> list[Fact]:
+    left = len(facts) - MOST_FACTS
+    kept = [Fact(fact.name[:MOST_OF_NAME], fact.value, fact.exact) for fact in facts[:MOST_FACTS]]
+    return kept if left <= 0 else [*kept, Fact("Not shown", f"{left:,} more, in run.json")]
+
+
+def _time(text: object) -> datetime | None:
+    try:
+        time = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    # Naive and aware times cannot be subtracted from each other.
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
