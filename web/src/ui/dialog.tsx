@@ -9,25 +9,20 @@ export interface DialogProps {
   readonly tools?: ComponentChildren;
   readonly children: ComponentChildren;
   readonly close: () => void;
-  /** The element that gets the focus when the dialog has closed, if the one before it is gone. */
-  readonly back?: () => HTMLElement | null;
   readonly onKeyDown?: (event: KeyboardEvent) => void;
 }
 
-export const Dialog = ({ id, title, tools, children, close, back, onKeyDown }: DialogProps) => {
+export const Dialog = ({ id, title, tools, children, close, onKeyDown }: DialogProps) => {
   const dialog = useRef<HTMLDialogElement>(null);
   const pressed = useRef(false);
-  const focus = useRef(back);
-  focus.current = back;
   useEffect(() => {
     const opener = document.activeElement;
     const element = dialog.current;
     element?.showModal();
     return () => {
       element?.close();
-      const wanted = focus.current?.() ?? null;
       const before = opener instanceof HTMLElement && opener.isConnected && opener !== document.body ? opener : null;
-      (wanted ?? before ?? document.getElementById("main"))?.focus();
+      (before ?? document.getElementById("main"))?.focus({ preventScroll: true });
     };
   }, []);
   return (

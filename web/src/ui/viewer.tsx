@@ -10,10 +10,12 @@ export interface Picture {
   readonly name: string;
   /** The address of its file, null if it is not part of the page. */
   readonly source: string | null;
-  /** Why it is not part of the page, "" if that is unknown. */
+  /** Its pixels in words, and how its file here differs; "" if unknown. */
+  readonly size: string;
+  /** Why it is not shown. */
   readonly why: string;
-  /** Pixels of the image that the model got, if its file here has fewer; null if unknown or the same. */
-  readonly original: Size | null;
+  /** Why it is not shown if the browser cannot load its file. */
+  readonly failed: string;
 }
 
 interface Light {
@@ -80,7 +82,7 @@ const Frame = ({ picture, label, seen, light, act, choose, chosen, measure, load
       <div class="missing">
         <p><strong>No image</strong></p>
         <p><Visible text={picture.name} /></p>
-        <p>{broken ? "Its file is not beside this page, or is damaged." : <Visible text={picture.why} />}</p>
+        <p><Visible text={broken ? picture.failed : picture.why} /></p>
       </div>
     );
   }
@@ -264,7 +266,7 @@ export const Viewers = ({ pictures }: { readonly pictures: readonly Picture[] })
                 <figcaption>
                   {one !== null && <b class="scale">{shownScale(one.sight.scale)}</b>}{" "}
                   <Visible text={picture.name} />
-                  {size !== null && `, ${picture.original === null ? pixels(size) : `reduced to ${pixels(size)} from ${pixels(picture.original)}`}`}
+                  {size !== null && `, ${picture.size || pixels(size)}`}
                 </figcaption>
               )}
             </figure>
