@@ -36,8 +36,8 @@ def choose(page: Any, group: str, name: str) -> None:
 
 
 def ask(page: Any, query: str) -> None:
-    page.get_by_role("combobox").fill(query)
-    page.get_by_role("combobox").press("Enter")
+    page.locator(".query-input").fill(query)
+    page.locator(".query-input").press("Enter")
 
 
 def total(page: Any) -> int:
@@ -86,7 +86,7 @@ def test_every_number_of_the_summary_is_that_of_comparing(
         assert value == "" if wanted is None else float(value) == pytest.approx(wanted, abs=1e-12), (key, number)
         told.add(key)
     assert len(told) > 200
-    assert page.locator(".said data[data-number]").count() > 30
+    assert page.locator(".vs-said data[data-number]").count() > 30
 
 
 def test_a_slice_leads_to_its_flips_and_tables_sort(
@@ -115,7 +115,7 @@ def test_a_slice_leads_to_its_flips_and_tables_sort(
     assert number > 0
     worse.click()
     assert total(page) == number
-    assert page.get_by_role("combobox").input_value() == "way:worse modality:ct"
+    assert page.locator(".query-input").input_value() == "way:worse modality:ct"
     wanted = [flip for flip in compared["third"].flips if (flip.benchmark, flip.metric) == (GMAI, "accuracy")]
     wanted = [flip for flip in wanted if not flip.better and "ct" in flip.new[0].item.tags["modality"]]
     assert sorted(page.locator(".list .c-id a").all_inner_texts()) == sorted(flip.unit for flip in wanted)
@@ -123,9 +123,7 @@ def test_a_slice_leads_to_its_flips_and_tables_sort(
     assert table.is_visible()
 
 
-def test_flips_are_chosen_filtered_and_searched(
-    tab: Tab, versus: Path, compared: dict[str, comparing.Paired]
-) -> None:
+def test_flips_are_chosen_filtered_and_searched(tab: Tab, versus: Path, compared: dict[str, comparing.Paired]) -> None:
     page = tab.open(versus, "#questions")
     for run, paired in compared.items():
         choose(page, "Comparison", f"{run} against first")
@@ -188,9 +186,7 @@ def test_a_flip_shows_both_answers_and_has_a_permalink(
     assert "No flip of this measure has the id nothing" in page.locator("dialog").inner_text()
 
 
-def test_measures_ranking_and_flips_are_exported(
-    tab: Tab, versus: Path, compared: dict[str, comparing.Paired]
-) -> None:
+def test_measures_ranking_and_flips_are_exported(tab: Tab, versus: Path, compared: dict[str, comparing.Paired]) -> None:
     page = tab.open(versus)
     assert len(exported(page, "#measures-csv")) == sum(len(paired.tables) for paired in compared.values())
     assert {row["run"] for row in exported(page, "#ranking-csv")} == {"first", *compared}
@@ -242,7 +238,7 @@ def test_hostile_runs_fire_nothing_and_ask_for_nothing(tab: Tab, strangers: Path
     assert total(page) == units
     page.locator(".list .c-id a").first.click()
     for _ in range(units):
-        page.locator("dialog li, dialog dd, dialog .question").last.hover()
+        page.locator("dialog .question").last.hover()
         page.keyboard.press("ArrowRight")
     page.keyboard.press("Escape")
     page.locator("dialog").wait_for(state="detached")

@@ -19,6 +19,8 @@ export const Dialog = ({ id, title, tools, children, close, onKeyDown }: DialogP
     const opener = document.activeElement;
     const element = dialog.current;
     element?.showModal();
+    // The attribute `autofocus` would make browsers complain that something else had the focus.
+    element?.querySelector<HTMLElement>(".body")?.focus();
     return () => {
       element?.close();
       const before = opener instanceof HTMLElement && opener.isConnected && opener !== document.body ? opener : null;
@@ -43,7 +45,7 @@ export const Dialog = ({ id, title, tools, children, close, onKeyDown }: DialogP
         {tools}
         <button type="button" id="close" onClick={close}>Close</button>
       </header>
-      <div class="body" tabIndex={0} autofocus role="region" aria-labelledby={`${id}-title`}>{children}</div>
+      <div class="body" tabIndex={0} role="region" aria-labelledby={`${id}-title`}>{children}</div>
     </dialog>
   );
 };

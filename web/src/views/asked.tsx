@@ -170,7 +170,7 @@ const Answer = ({ data, r, answered, id }: {
         </details>
       ))}
       {judged !== null && <JudgedPart of={judged} id={id} />}
-      <ReviewPanel key={`review ${r}`} data={data} result={r} of={id} />
+      {data.bundle.head.kind === "run" && <ReviewPanel key={`review ${r}`} data={data} result={r} of={id} />}
       <SentFold key={r} data={data} r={r} answered={answered} />
       <h3>Details</h3>
       <Facts of={facts} />

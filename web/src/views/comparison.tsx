@@ -3,7 +3,7 @@ import type { ComparisonView, PairedPartView, PairView } from "../bundle";
 import { save } from "../csv";
 import type { Page } from "../page";
 import { json } from "../read";
-import { count } from "../text";
+import { count, flat } from "../text";
 import { Visible } from "../ui/text";
 import { Way } from "../ui/way";
 import "../style/comparison.css";
@@ -35,11 +35,11 @@ const Result = ({ page, of }: Shown) => (
   <section id="result" aria-labelledby="result-title">
     <h2 id="result-title">Result</h2>
     {of.boards.length > 0 && (
-      <div class="pair">
+      <div class="vs-pair">
         <h3><a href="#ranking">Ranking</a></h3>
-        <ul class="said">
+        <ul class="vs-said">
           {of.boards.map((board, place) => opens(of.boards, place) && (
-            <li class="plain" key={board.title}><strong><Visible text={board.title} />.</strong> <Visible text={board.sentence} /></li>
+            <li class="vs-plain" key={board.title}><strong><Visible text={board.title} />.</strong> <Visible text={board.sentence} /></li>
           ))}
         </ul>
       </div>
@@ -52,7 +52,7 @@ const Result = ({ page, of }: Shown) => (
 const Said = ({ page, pair, place }: { readonly page: Page; readonly pair: PairView; readonly place: number }) => {
   const [new_, baseline] = [page.head.runs[pair.new]?.name ?? "", page.head.runs[pair.baseline]?.name ?? ""];
   return (
-    <div class="pair">
+    <div class="vs-pair" data-new={flat(new_)}>
       <h3>
         <a href={`#comparison-${place + 1}`}><Visible text={new_} /> against <Visible text={baseline} /></a>
         {pair.differs !== "" && <span class="quiet"> <Visible text={pair.differs} /></span>}
@@ -61,7 +61,7 @@ const Said = ({ page, pair, place }: { readonly page: Page; readonly pair: PairV
       {pair.effect !== "" && pair.refusals.length === 0 && (
         <p>New minus baseline is <Visible text={pair.effect} />: nothing else differs between the two runs.</p>
       )}
-      <ul class="said">
+      <ul class="vs-said">
         {pair.parts.map((part) => <Sentence part={part} key={`${part.benchmark}/${part.technique}`} />)}
       </ul>
       {pair.notes.length > 0 && <ul class="notes">{pair.notes.map((note) => <li key={note}><Visible text={note} /></li>)}</ul>}
