@@ -141,7 +141,7 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PackedRow:
     """A result of a run, or a question without one (`result` None), with the terms of its benchmark's score.
 
     `tags` are the result's own, beside its item's. `asked`: the terms among the answers to one prompt.
@@ -198,7 +198,7 @@ def rows_of(
     place: int,
     run: int = 0,
     tags: Callable[[Result], Mapping[str, Sequence[str]]] = lambda result: {},
-) -> Iterator[Row]:
+) -> Iterator[PackedRow]:
     """The rows of one benchmark's results in a run.
 
     `combined`: the results that measures count in place of the answers to a question, None if they count all answers;
@@ -212,7 +212,7 @@ def rows_of(
     for result, share, asked in zip(results, of_all, of_prompt, strict=True):
         prompt = prompt_of(result)
         own = {**({PROMPT: (prompt,)} if prompt else {}), **tags(result)}
-        yield Row(run, place, result.item, result, own, share, asked, _why(result, by_question))
+        yield PackedRow(run, place, result.item, result, own, share, asked, _why(result, by_question))
 
 
 def _why(result: Result, combined: Mapping[QuestionKey, Result]) -> str:
@@ -253,7 +253,7 @@ def shared(
 
 def pack(
     benchmarks: Sequence[Benchmark],
-    rows: Iterable[Row],
+    rows: Iterable[PackedRow],
     *,
     command: Sequence[str],
     pictures: Pictures,
@@ -359,7 +359,7 @@ def pack(
 def _dimensions(
     benchmarks: Sequence[Benchmark],
     items: Sequence[tuple[int, Item]],
-    answered: Sequence[tuple[Row, Result]],
+    answered: Sequence[tuple[PackedRow, Result]],
     columns: TypedArrays,
 ) -> tuple[list[TagDimension], list[list[int]]]:
     """All dimensions, whose columns are added, and the places of those of each benchmark."""
