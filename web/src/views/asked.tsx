@@ -43,7 +43,7 @@ const used = (usage: Readonly<Record<string, number>>): string =>
     .join(", ");
 
 const READ: Readonly<Record<string, string>> = { options: "read by judge", closeness: "compared by judge", score: "scored by judge" };
-export const byJudge = ({ judge, task }: JudgeSaid): string => `${READ[task] ?? "read by judge"} ${judge}`;
+export const byJudge = ({ judge, task }: JudgeSaid): string => `${(Object.hasOwn(READ, task) ? READ[task] : undefined) ?? "read by judge"} ${judge}`;
 
 const FINISHES: Readonly<Record<string, string>> = {
   length: "cut off at the limit of tokens",
@@ -146,7 +146,7 @@ const Answer = ({ data, r, answered, id }: {
     ...(judged === null ? [] : [["Judge", byJudge(judged)] as const]),
     ["Asked by", wayOf(data, r)],
     ...(seconds === null ? [] : [["Time", took(seconds)] as const]),
-    ...(finish === "" || finish === "stop" ? [] : [["Ended", FINISHES[finish] ?? finish] as const]),
+    ...(finish === "" || finish === "stop" ? [] : [["Ended", (Object.hasOwn(FINISHES, finish) ? FINISHES[finish] : undefined) ?? finish] as const]),
     ...(usage === null ? [] : [["Used", used(usage)] as const]),
     ...tags,
   ];

@@ -1,4 +1,6 @@
 // The comparison of runs: its result in sentences, the runs, ranking, differences; and the explorer of flips.
+import { useLayoutEffect, useRef } from "preact/hooks";
+
 import type { ComparisonView, PairedPartView, PairView } from "../bundle";
 import { save } from "../csv";
 import type { Page } from "../page";
@@ -13,15 +15,25 @@ import { Figure, opens, Ranking } from "./ranking";
 
 export const Comparison = ({ page }: { readonly page: Page }) => {
   const of = page.head.comparison;
+  const exploring = page.state.view === "questions";
+  // Back leads from flips to the slice that they belong to: the summary stays, with its folds, and scrolls there.
+  const summary = useRef({ exploring, top: 0 });
+  if (exploring && !summary.current.exploring) summary.current.top = scrollY;
+  useLayoutEffect(() => {
+    if (exploring !== summary.current.exploring) scrollTo({ top: exploring ? 0 : summary.current.top, behavior: "instant" });
+    summary.current.exploring = exploring;
+  }, [exploring]);
   if (of === null) return null;
-  if (page.state.view === "questions") return <Flips page={page} of={of} />;
   return (
     <>
-      <h1 class="sr">Comparison: <Visible text={page.head.title} /></h1>
-      <Result page={page} of={of} />
-      <Runs page={page} of={of} />
-      <Ranking page={page} of={of} />
-      {of.pairs.map((pair, place) => <Differences page={page} pair={pair} place={place} key={pair.new} />)}
+      <div hidden={exploring}>
+        <h1 class="sr">Comparison: <Visible text={page.head.title} /></h1>
+        <Result page={page} of={of} />
+        <Runs page={page} of={of} />
+        <Ranking page={page} of={of} />
+        {of.pairs.map((pair, place) => <Differences page={page} pair={pair} place={place} key={pair.new} />)}
+      </div>
+      {exploring && <Flips page={page} of={of} />}
     </>
   );
 };

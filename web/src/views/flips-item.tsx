@@ -68,7 +68,7 @@ export const FlipDialog = ({ page, of, data, table, rows }: DialogOf) => {
         </>
       }
     >
-      <div class="opened flipped" key={unit}>
+      <div class={paired ? "opened flipped" : "opened flipped single"} key={unit}>
         {pictures.length > 0 ? <Viewers key={questions.join(",")} pictures={pictures} /> : <p class="missing">{paired ? "These questions have" : "This question has"} no image.</p>}
         <div class={paired ? "sides" : ""}>
           {questions.map((question) => (
