@@ -45,6 +45,11 @@ def unfold(page: Any) -> None:
     page.evaluate("document.querySelectorAll('details').forEach(each => (each.open = true))")
 
 
+def first(page: Any) -> None:
+    page.locator(".list .c-id a").first.click()
+    page.wait_for_selector("dialog .response")
+
+
 def keys(page: Any) -> None:
     page.get_by_role("button", name="Keys").click()
     page.wait_for_selector("#help")
@@ -65,8 +70,9 @@ VIEWS = {
     "pair": Shown("phantom", "#questions?b=phantom-mediconfusion", first_item, "#item"),
     "review": Shown("phantom", "#review"),
     "keys": Shown("phantom", "#review", keys, "#help"),
-    "item": Shown("phantom", "#questions?item=phantom-gmai-mmbench%7C1%7Cmc", unfold),
-    "pair": Shown("phantom", "#questions?item=phantom-mediconfusion%7C1%2F1%7Cmc"),
+    "comparison": Shown("versus", "#summary", unfold),
+    "flips": Shown("versus", "#questions"),
+    "flip": Shown("versus", "#questions?b=phantom-mediconfusion", first),
 }
 
 
