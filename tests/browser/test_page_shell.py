@@ -100,7 +100,7 @@ BEYOND = """width => {
 """Elements that reach beyond the right edge and are in no region that scrolls by itself."""
 
 CUT = """() => [...document.querySelectorAll("data, .number, td.right, .big")]
-    .filter(each => each.checkVisibility())
+    .filter(each => each.checkVisibility() && each.closest(".sr") === null && each.querySelector(".sr") === null)
     .filter(each => {
         for (let at = each; at !== null && at !== document.body; at = at.parentElement) {
             const style = getComputedStyle(at);
@@ -189,7 +189,8 @@ def test_a_printed_run_has_its_summary_and_a_bounded_list_of_questions(tab: Tab,
     text = "\n".join(printed)
     sections = page.locator("main h2").all_inner_texts()
     assert sections
-    places = [text.index(name) for name in [*sections, "Questions"]]
+    lines = [line.strip() for line in text.splitlines()]
+    places = [lines.index(name) for name in [*sections, "Questions"]]
     assert places == sorted(places), "sections are printed in the order of the page"
     results = pages.guesses()
     assert f"60 answers of {len(results)}, those that are not correct first." in " ".join(text.split())
@@ -235,3 +236,20 @@ def test_the_theme_is_remembered(tab: Tab, phantom: Path) -> None:
     assert page.evaluate(background) == light, "a choice counts more than the system's theme"
     page.get_by_label("Theme").select_option("system")
     assert page.evaluate(background) == dark
+
+
+def test_a_printed_selection_says_how_it_was_made_and_what_is_left_out(tab: Tab, phantom: Path, tmp_path: Path) -> None:
+    page = tab.open(phantom, "#questions?q=outcome%3Acorrect")
+    text = " ".join("\n".join(text_of(page.pdf(format="A4"), tmp_path)).split())
+    correct = [
+        result
+        for result in pages.guesses()
+        if result.item.benchmark == "phantom-gmai-mmbench" and result.score.outcome == "correct"
+    ]
+    assert f"Selected by outcome:correct {min(60, len(correct))} answers of {len(correct)}" in text
+    assert "wrong" not in text
+    page.locator("[data-place]").first.click()
+    page.wait_for_selector("dialog#item section.review")
+    text = "\n".join(text_of(page.pdf(format="A4"), tmp_path))
+    assert "Your review" in text
+    assert "Selected by" not in text, "an open question is printed alone"
