@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from medvqa import report
+from medvqa import benchmarks, report
 from medvqa.report import html
 from support import pages
 from support.tabs import Tab
@@ -45,6 +45,11 @@ def unfold(page: Any) -> None:
     page.evaluate("document.querySelectorAll('details').forEach(each => (each.open = true))")
 
 
+def first(page: Any) -> None:
+    page.locator(".list .c-id a").first.click()
+    page.wait_for_selector("dialog .response")
+
+
 def keys(page: Any) -> None:
     page.get_by_role("button", name="Keys").click()
     page.wait_for_selector("#help")
@@ -53,6 +58,11 @@ def keys(page: Any) -> None:
 def first_item(page: Any) -> None:
     page.locator("[data-place]").first.click()
     page.wait_for_selector("dialog#item section.review")
+
+
+def first_flip(page: Any) -> None:
+    page.locator("[data-place]").first.click()
+    page.wait_for_selector("dialog[open] .response")
 
 
 VIEWS = {
@@ -64,7 +74,14 @@ VIEWS = {
     "item": Shown("phantom", "#questions", first_item, "#item"),
     "pair": Shown("phantom", "#questions?b=phantom-mediconfusion", first_item, "#item"),
     "review": Shown("phantom", "#review"),
+    "comparison": Shown("versus", "#summary", unfold),
+    "flips": Shown("versus", "#questions"),
+    "flip": Shown("versus", "#questions", first_flip, "dialog"),
+    "tree": Shown("tree", "#questions"),
     "keys": Shown("phantom", "#review", keys, "#help"),
+    "comparison": Shown("versus", "#summary", unfold),
+    "flips": Shown("versus", "#questions"),
+    "flip": Shown("versus", "#questions?b=phantom-mediconfusion", first),
 }
 
 
@@ -73,6 +90,15 @@ def gated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a run with a gate."""
     made = report.write(report.build(pages.gated(tmp_path_factory.mktemp("gated")), pages.PHANTOM))
     return made.folder / html.FILE
+
+
+@pytest.fixture(scope="session")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a lexical tree, without a run."""
+    file = tmp_path_factory.mktemp("tree") / "lexicon.html"
+    benchmark = pages.PHANTOM["phantom-gmai-mmbench"]
+    file.write_bytes(html.lexicon_page([(benchmark, benchmarks.load(benchmark, Path()))]))
+    return file
 
 
 @pytest.fixture
@@ -174,7 +200,7 @@ def test_every_view_can_be_used_in_light_and_dark_on_wide_screens_and_phones(
     assert all(after - before <= 1 for before, after in pairwise(levels)), "a heading is left out"
 
 
-@pytest.mark.parametrize("name", [name for name in VIEWS if name != "keys"])
+@pytest.mark.parametrize("name", [name for name in VIEWS if name not in ("keys", "item", "pair")])
 def test_nothing_of_a_printed_view_is_cut_off(opened: Callable[[str], Any], name: str) -> None:
     page = opened(name)
     page.set_viewport_size({"width": int(A4), "height": 1000})

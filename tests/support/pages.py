@@ -18,7 +18,6 @@ from medvqa.benchmarks import phantom
 from medvqa.comparing import gating
 from medvqa.items import Answer, Benchmark, Image, Item, Judgement, Prompt, Query, Result, Score
 from medvqa.protocols import prompts
-from medvqa.report.html import pack
 
 PHANTOM = {benchmark.name: benchmark for benchmark in phantom.BENCHMARKS}
 ABOUT = {
@@ -289,12 +288,6 @@ class Page(HTMLParser):
         ]
 
     @property
-    def data(self) -> dict:
-        """What the script reads."""
-        (block,) = self.all("script", id="data")
-        return pack.stretch(block.text)
-
-    @property
     def blocks(self) -> dict[str, str]:
         """The blocks of the bundle by name, as they stand in the page: base64."""
         return {
@@ -315,28 +308,6 @@ class Page(HTMLParser):
     def text(self) -> str:
         """All text that is shown without the script."""
         return " ".join(" ".join(self.words).split())
-
-
-def check_policy(parsed: Page) -> None:
-    """Nothing but the page's own script and style may run, and nothing leads out of it."""
-    (policy,) = [m.attributes["content"] for m in parsed.all("meta", http_equiv="Content-Security-Policy")]
-    (style,) = parsed.all("style")
-    data, script = parsed.all("script")
-    assert data.attributes == {"type": "application/octet-stream", "id": "data"}
-    assert re.fullmatch(r"[A-Za-z0-9+/=]+", data.text)
-
-    def source(text: str) -> str:
-        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-    assert policy == (
-        f"default-src 'none'; img-src data:; style-src {source(style.text)}; script-src {source(script.text)}; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    for each in parsed.elements:
-        assert not [a for a in each.attributes if a.startswith("on") or a in ("style", "srcdoc", "formaction")]
-        for link in (each.attributes.get(a, "") for a in ("href", "src", "xlink:href")):
-            assert link == "" or link.startswith("#")
-    assert "sourceMappingURL" not in script.text
 
 
 def check_frame(parsed: Page, *, folder: bool = False) -> None:

@@ -38,7 +38,6 @@ WORKER = "import sys;exec(eval(sys.stdin.readline()))"
 """What execnet passes to `python -c` to start a worker."""
 PACKAGES = (
     "execnet.gateway_base",
-    "jinja2",
     "numpy.random",
     "openai",
     "openpyxl",

@@ -49,7 +49,8 @@ export interface Problem {
 
 const OPERATOR = /^(>=|<=|[:=<>])/;
 const BARE_FIELD = /^[^\s"\-:<>=,\\][^\s":<>=,\\]*$/;
-const BARE_VALUE = /^[^\s",\\]+$/;
+// A value that begins with "=" would become part of an operator: `seconds<=5`.
+const BARE_VALUE = /^[^\s",\\=][^\s",\\]*$/;
 const BARE_WORD = /^[^\s"\-:<>=\\][^\s":<>=\\]*$/;
 const NAMED = 12; // names in a message
 

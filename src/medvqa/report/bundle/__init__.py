@@ -19,7 +19,7 @@ from medvqa.report.bundle.head import VERSION, BundleHead, RunView
 from medvqa.report.bundle.method import method_of
 from medvqa.report.bundle.pictures import Pictures
 from medvqa.report.bundle.prompts import Packer
-from medvqa.report.bundle.questions import Packed, Row, RunHead
+from medvqa.report.bundle.questions import Packed, PackedRow, RunHead
 from medvqa.report.bundle.scorecard import scorecard_of
 from medvqa.report.bundle.slices import slices_of
 from medvqa.report.bundle.verdict import verdict_of
@@ -37,7 +37,7 @@ def of_run(report: Report, pictures: Pictures) -> Blocks:
         by_name.setdefault(part.benchmark.name, (part.benchmark, []))[1].extend(part.results)
     counted = any(part.combined != part.results for part in report.parts)
     combined = [result for part in report.parts for result in part.combined] if counted else None
-    rows: Iterable[Row] = (
+    rows: Iterable[PackedRow] = (
         row
         for place, (benchmark, results) in enumerate(by_name.values())
         for row in questions.rows_of(benchmark, results, combined, place=place, tags=failing.tags_of(report))
@@ -99,7 +99,7 @@ def of_comparison(
 
 def of_tree(parts: Sequence[tuple[Benchmark, Sequence[Item]]]) -> Blocks:
     """The bundle of lexical trees, without a run."""
-    rows = [Row(0, place, item) for place, (_, items) in enumerate(parts) for item in items]
+    rows = [PackedRow(0, place, item) for place, (_, items) in enumerate(parts) for item in items]
     declared = {b.name: PurePath(b.declared.path).name for b, _ in parts if b.declared is not None}
     packed = questions.pack(
         [benchmark for benchmark, _ in parts],

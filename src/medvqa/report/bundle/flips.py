@@ -11,7 +11,7 @@ from medvqa.items import Benchmark, QuestionKey, Result, Technique
 from medvqa.report.bundle import questions
 from medvqa.report.bundle.columns import ColumnType
 from medvqa.report.bundle.pictures import Pictures
-from medvqa.report.bundle.questions import Packed, Places, Row
+from medvqa.report.bundle.questions import Packed, PackedRow, Places
 from medvqa.report.bundle.versus import Versus, allowed
 
 
@@ -19,7 +19,7 @@ from medvqa.report.bundle.versus import Versus, allowed
 class _Flipped:
     """Rows of the results of flipped units, each once, and their places."""
 
-    rows: list[Row]
+    rows: list[PackedRow]
     places: dict[tuple[int, QuestionKey], list[int]]
 
     def place(self, run: int, benchmark: int, result: Result) -> int:
@@ -30,7 +30,7 @@ class _Flipped:
             if self.rows[place].item == item:
                 return place
         known.append(len(self.rows))
-        self.rows.append(Row(run, benchmark, item, replace(result, item=item), why=result.score.why))
+        self.rows.append(PackedRow(run, benchmark, item, replace(result, item=item), why=result.score.why))
         return known[-1]
 
 

@@ -65,7 +65,7 @@ class Pictures:
     shown: Mapping[tuple[str, str], tuple[ImageHead, ...]] = field(default_factory=dict)
     blocks: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     left_out: Mapping[str, str] = field(default_factory=dict)
-    load: Load | None = None
+    load: Load | None = field(default=None, compare=False, repr=False)
 
     def of(self, item: Item) -> tuple[ImageHead, ...]:
         """Return the images of a question; one that is not shown has its name and a reason."""
@@ -84,7 +84,7 @@ class _Found(NamedTuple):
     why: str = ""
 
 
-class _Drawn(NamedTuple):
+class _DrawnPictures(NamedTuple):
     """Heads by image; the files inside the page by name; a sentence about their place."""
 
     images: Mapping[Image, ImageHead]
@@ -110,7 +110,7 @@ def draw(report: Report, load: Load, typed: str | None = None, *, many: Images =
     mode, megabytes = (None, MEGABYTES) if typed is None else parse(typed)
     by_benchmark = _by_benchmark(report)
     if mode == "none":
-        return _without("Images are left out (--images=none).", by_benchmark, "left out by --images=none")
+        return _without("Images are left out (--images=none).", by_benchmark, "left out (--images=none)")
     notes: list[str] = []
     left_out: dict[str, str] = {}
     found: dict[tuple[str, str], tuple[_Found, ...]] = {}
@@ -144,7 +144,8 @@ def draw(report: Report, load: Load, typed: str | None = None, *, many: Images =
         )
         for key, row in found.items()
     }
-    note = " ".join([_counted(found, drawn), drawn.place, *notes])
+    place = [drawn.place] if any(head.source for head in drawn.images.values()) else []
+    note = " ".join([_counted(found, drawn), *place, *notes])
     return Pictures(mode, note, shown, drawn.blocks, left_out)
 
 
@@ -152,7 +153,7 @@ def _without(note: str, by_benchmark: _ByBenchmark, why: str) -> Pictures:
     return Pictures("none", note, left_out={benchmark.name: why for benchmark, _ in by_benchmark})
 
 
-def _counted(found: _Rows, drawn: _Drawn) -> str:
+def _counted(found: _Rows, drawn: _DrawnPictures) -> str:
     """Return the number of images that could be read, and the first that could not be."""
     unread: dict[object, tuple[str, str]] = {}
     everything: set[object] = set()
@@ -202,7 +203,7 @@ def _head(image: Image, pixels: PIL.Image.Image, file: PictureFile | None, why: 
     return ImageHead(image.name, source, "", *pixels.size, file.width, file.height, exact=file.exact)
 
 
-def _beside(images: Sequence[Image], private: Container[Image], folder: Path) -> _Drawn:
+def _beside(images: Sequence[Image], private: Container[Image], folder: Path) -> _DrawnPictures:
     """Write the images as files into a folder beside the page."""
     try:
         files.subfolder(folder, FOLDER)
@@ -223,10 +224,10 @@ def _beside(images: Sequence[Image], private: Container[Image], folder: Path) ->
     place = f"They are files in the folder {FOLDER}/ beside this page, "
     place += f"{shrunk:,} of them shrunk to {most}" if shrunk else "with all their pixels"
     place += "; send the folder too"
-    return _Drawn(drawn, {}, f"{place}.")
+    return _DrawnPictures(drawn, {}, f"{place}.")
 
 
-def _inside(images: Sequence[Image], private: Container[Image], megabytes: int) -> _Drawn:
+def _inside(images: Sequence[Image], private: Container[Image], megabytes: int) -> _DrawnPictures:
     """Draw the images for the page: at all their pixels if an equal share of the bytes allows it, else as JPEG.
 
     Small images leave their bytes to large ones.
@@ -252,7 +253,7 @@ def _inside(images: Sequence[Image], private: Container[Image], megabytes: int) 
                 return False
             file = picture_files.shrunk(pixels, share)
         if file is None:
-            why = f"the {megabytes} MB for images in this page are used up; --images=folder shows it"
+            why = f"it does not fit into the {megabytes} MB of this page; --images=folder shows it"
             heads[image] = _head(image, pixels, None, why)
             return True
         heads[image] = head = _head(image, pixels, file)
@@ -270,7 +271,7 @@ def _inside(images: Sequence[Image], private: Container[Image], megabytes: int) 
     told += f", {inexact:,} of them shrunk or compressed" if inexact else ", with all their pixels"
     told += f", and {missing:,} did not fit" if missing else ""
     told += f" (at most {megabytes} MB; --images=folder shows them whole)" if inexact or missing else ""
-    return _Drawn(heads, blocks, f"{told}.")
+    return _DrawnPictures(heads, blocks, f"{told}.")
 
 
 def inside(drawn: Iterable[Pictures]) -> Pictures:

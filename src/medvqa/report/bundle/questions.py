@@ -122,6 +122,10 @@ class Answered(Shape, frozen=True):
     logprobs: dict[str, float] | None = None
     judged: JudgeSaid | None = None
     folded: list[Folded] | None = None
+    cut: bool = False
+    """Whether the reply was cut off outside of `response`, in an earlier turn or after the answer's line."""
+    served: str = ""
+    """The model that the server says it runs."""
 
 
 class Places:
@@ -141,7 +145,7 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PackedRow:
     """A result of a run, or a question without one (`result` None), with the terms of its benchmark's score.
 
     `tags` are the result's own, beside its item's. `asked`: the terms among the answers to one prompt.
@@ -198,7 +202,7 @@ def rows_of(
     place: int,
     run: int = 0,
     tags: Callable[[Result], Mapping[str, Sequence[str]]] = lambda result: {},
-) -> Iterator[Row]:
+) -> Iterator[PackedRow]:
     """The rows of one benchmark's results in a run.
 
     `combined`: the results that measures count in place of the answers to a question, None if they count all answers;
@@ -212,7 +216,7 @@ def rows_of(
     for result, share, asked in zip(results, of_all, of_prompt, strict=True):
         prompt = prompt_of(result)
         own = {**({PROMPT: (prompt,)} if prompt else {}), **tags(result)}
-        yield Row(run, place, result.item, result, own, share, asked, _why(result, by_question))
+        yield PackedRow(run, place, result.item, result, own, share, asked, _why(result, by_question))
 
 
 def _why(result: Result, combined: Mapping[QuestionKey, Result]) -> str:
@@ -253,7 +257,7 @@ def shared(
 
 def pack(
     benchmarks: Sequence[Benchmark],
-    rows: Iterable[Row],
+    rows: Iterable[PackedRow],
     *,
     command: Sequence[str],
     pictures: Pictures,
@@ -359,13 +363,16 @@ def pack(
 def _dimensions(
     benchmarks: Sequence[Benchmark],
     items: Sequence[tuple[int, Item]],
-    answered: Sequence[tuple[Row, Result]],
+    answered: Sequence[tuple[PackedRow, Result]],
     columns: TypedArrays,
 ) -> tuple[list[TagDimension], list[list[int]]]:
     """All dimensions, whose columns are added, and the places of those of each benchmark."""
     of_questions = [{"kind": (item.kind,), **item.tags} for _, item in items]
-    of_results = [row.tags for row, _ in answered]
-    own = {name for tags in of_results for name in tags}
+    own = {name for row, _ in answered for name in row.tags}
+    # A question may have a tag of such a name, too.
+    of_results = [
+        {**{name: row.item.tags[name] for name in own & row.item.tags.keys()}, **row.tags} for row, _ in answered
+    ]
     names = [
         name
         for benchmark in benchmarks
@@ -469,7 +476,9 @@ def _answered(result: Result) -> Answered:
     logprobs = {
         letter: float(f"{value:.4g}") for letter, value in (answer.option_logprobs or {}).items() if value != -math.inf
     }
-    return Answered(answer.text, dict(answer.usage or {}) or None, logprobs or None, judged, folded)
+    return Answered(
+        answer.text, dict(answer.usage or {}) or None, logprobs or None, judged, folded, answer.cut, answer.served_by
+    )
 
 
 def judged_of(judgement: Judgement) -> JudgeSaid:
