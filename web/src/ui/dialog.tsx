@@ -22,6 +22,9 @@ export const Dialog = ({ id, title, tools, children, close, onKeyDown }: DialogP
     // The attribute `autofocus` would make browsers complain that something else had the focus.
     element?.querySelector<HTMLElement>(".body")?.focus();
     return () => {
+      const now = document.activeElement;
+      // A list may have given the focus to the row of what was shown last.
+      if (now !== null && now !== document.body && element?.contains(now) === false) return;
       element?.close();
       const before = opener instanceof HTMLElement && opener.isConnected && opener !== document.body ? opener : null;
       (before ?? document.getElementById("main"))?.focus({ preventScroll: true });
