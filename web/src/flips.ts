@@ -188,7 +188,7 @@ export function flipsOf(data: Data, texts: Texts, kind: FlipKind): FlipTable {
     asked: null,
     search: (words, mask) => {
       const found = new Uint8Array(flat.length);
-      texts.find(words, found, questions, results);
+      texts.find(words, found, null, questions, results);
       flat.forEach(({ place }, i) => {
         if (found[i] === 1) mask[place] = 1;
       });

@@ -120,7 +120,7 @@ const Runs = ({ page, of }: Shown) => {
           {of.boards.length > 0 && <button id="ranking-csv" type="button" onClick={() => { offer("ranking"); }}>Ranking as CSV</button>}
         </p>
       )}
-      <div class="scroll" tabIndex={0} role="region" aria-label="Table of runs">
+      <div class="scroll" tabIndex={0} role="group" aria-label="Table of runs">
         <table>
           <thead>
             <tr>
