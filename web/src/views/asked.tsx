@@ -43,7 +43,7 @@ const used = (usage: Readonly<Record<string, number>>): string =>
     .join(", ");
 
 const READ: Readonly<Record<string, string>> = { options: "read by judge", closeness: "compared by judge", score: "scored by judge" };
-export const byJudge = ({ judge, task }: JudgeSaid): string => `${READ[task] ?? "read by judge"} ${judge}`;
+export const byJudge = ({ judge, task }: JudgeSaid): string => `${(Object.hasOwn(READ, task) ? READ[task] : undefined) ?? "read by judge"} ${judge}`;
 
 // A map: servers choose these words, and `__proto__` is one.
 const FINISHES: ReadonlyMap<string, string> = new Map([
@@ -184,8 +184,9 @@ const Answer = ({ data, r, answered, id }: {
       <h3>Score</h3>
       <Facts of={score} />
       {judged !== null && <JudgedPart of={judged} id={id} />}
-      <SentFold key={r} data={data} r={r} answered={answered} />
       {data.bundle.head.kind === "run" && <ReviewPanel key={`review ${r}`} data={data} result={r} of={id} />}
+      <SentFold key={r} data={data} r={r} answered={answered} />
+      <ReviewPanel key={`review ${r}`} data={data} result={r} of={id} />
       <h3>Details</h3>
       <Facts of={details} />
     </>

@@ -32,16 +32,11 @@ const linker =
   (query) =>
     page.link({ view: "questions", benchmark, technique, query, sort: "", item: null, section: "" });
 
-const Linked = ({ to, query, name, children }: {
-  readonly to: To;
-  readonly query: string;
-  /** Further words for screen readers, if the text alone does not say where the link leads. */
-  readonly name?: string;
-  readonly children: ComponentChildren;
-}) => (query === "" ? <>{children}</> : <a href={to(query)}>{children}{name !== undefined && <span class="sr"><Visible text={name} /></span>}</a>);
+const Linked = ({ to, query, children }: { readonly to: To; readonly query: string; readonly children: ComponentChildren }) =>
+  query === "" ? <>{children}</> : <a href={to(query)}>{children}</a>;
 
 const Scroll = ({ name, children }: { readonly name: string; readonly children: ComponentChildren }) => (
-  <div class="scroll" tabIndex={0} role="group" aria-label={flat(name)}>
+  <div class="scroll" tabIndex={0} role="region" aria-label={flat(name)}>
     {children}
   </div>
 );
@@ -141,10 +136,9 @@ const FieldOf = ({ field, of, row, column, to }: {
   if (from === undefined || read === undefined) return null;
   const right = from.right === column;
   const marks = [field.level > 0 ? `l${field.level}` : "", right ? "right-option" : "", field.count === 0 ? "none" : ""];
-  const name = `, ${one(of.unit, field.count)}: correct ${from.label}, read ${read.label}`;
   return (
     <td class={marks.filter(Boolean).join(" ")}>
-      <Linked to={to} query={field.query} name={name}>
+      <Linked to={to} query={field.query}>
         <data value={field.count} data-matrix={of.by} data-correct={flat(from.label)} data-read={flat(read.label)}>{count(field.count)}</data>
         {field.count > 0 && field.share !== "" && <small>{field.share} %</small>}
         {field.query !== "" && <span class="sr"> of {of.unit} with {flat(from.label)} correct: read as {flat(read.label)}</span>}
