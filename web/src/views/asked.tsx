@@ -184,9 +184,8 @@ const Answer = ({ data, r, answered, id }: {
       <h3>Score</h3>
       <Facts of={score} />
       {judged !== null && <JudgedPart of={judged} id={id} />}
-      {data.bundle.head.kind === "run" && <ReviewPanel key={`review ${r}`} data={data} result={r} of={id} />}
       <SentFold key={r} data={data} r={r} answered={answered} />
-      <ReviewPanel key={`review ${r}`} data={data} result={r} of={id} />
+      {data.bundle.head.kind === "run" && <ReviewPanel key={`review ${r}`} data={data} result={r} of={id} />}
       <h3>Details</h3>
       <Facts of={details} />
     </>
