@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from functools import cache
+from typing import Literal, NamedTuple
 
 from medvqa.data import lexicon
 from medvqa.items import CHOICE_KINDS, INVALID_OUTCOMES, OUTCOMES, SCORED_OUTCOMES, Measure, Result
@@ -251,8 +251,8 @@ def _part(part: Part, report: Report, *, several: bool) -> FailingPart:
 
 
 def unit_of(results: Sequence[Result]) -> str:
-    """Return "questions", or "answers" if a question has several."""
-    return "questions" if len({result.key.question for result in results}) == len(results) else "answers"
+    """Return "questions", or "answers" if a question has several. The results are those of a part."""
+    return "questions" if len({result.item.id for result in results}) == len(results) else "answers"
 
 
 # ---- worst slices ----------------------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ def worst(part: Part) -> list[WorstSlices]:
             better.get(overall.name, "higher"),
             [m for name in dimensions for m in slices(part.measures, name) if m.name == overall.name],
             members,
-            len({result.key.question for result in part.results}),
+            len({result.item.id for result in part.results}),
         )
         for overall in part.sliced
     ]
@@ -388,11 +388,12 @@ def _dimensions(part: Part) -> list[str]:
 
 def _members(results: Sequence[Result], dimensions: Sequence[str]) -> dict[Place, list[int]]:
     """The numbers of the questions in each slice, ascending; slices of prompts are none of questions."""
-    items = {result.key.question: result.item for result in results}
+    items = {result.item.id: result.item for result in results}
     members: dict[Place, list[int]] = {}
     for number, item in enumerate(items.values()):
         for name in dimensions:
-            for value in lexicon.values_of(item, name):
+            kind = (item.kind,) if name == "kind" else ()
+            for value in lexicon.values_of(item, name) if lexicon.CROSSED in name else item.tags.get(name, kind):
                 members.setdefault((name, value), []).append(number)
     return members
 
@@ -400,11 +401,10 @@ def _members(results: Sequence[Result], dimensions: Sequence[str]) -> dict[Place
 # ---- confused options ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     """One answer in a matrix: its question, the key, and the option read, or the outcome if none was read."""
 
-    question: Hashable
+    question: str
     key: str
     read: str
     outcome: str = ""
@@ -427,7 +427,7 @@ def matrix_by_position(results: Sequence[Result]) -> OptionMatrix | None:
             places[letter] = min(place, places.get(letter, place))
         [key] = result.item.answers
         read, outcome = _option_read(result)
-        entries.append(_Entry(result.key.question, key, read, outcome))
+        entries.append(_Entry(result.item.id, key, read, outcome))
     used = {entry.key for entry in entries} | {entry.read for entry in entries if not entry.outcome}
     letters = sorted(filter(None, used), key=lambda letter: (places[letter], letter))
     more = " kind:single_choice" if left_out[MULTIPLE] else ""
@@ -442,7 +442,7 @@ def matrix_by_text(results: Sequence[Result]) -> OptionMatrix | None:
 
     None unless at least two texts are each correct in `tables.FEW` questions, and together in half of the questions.
     """
-    entries, left_out, spelling = list[_Entry](), Counter[str](), dict[str, str]()
+    entries, left_out, spelling, short = list[_Entry](), Counter[str](), dict[str, str](), cache(plain)
     for result in results:
         if result.item.kind not in (*CHOICE_KINDS, "judgment"):
             continue
@@ -450,9 +450,9 @@ def matrix_by_text(results: Sequence[Result]) -> OptionMatrix | None:
             left_out[why] += 1
             continue
         (key, read), outcome = _texts(result), _option_read(result)[1]
-        spelling.setdefault(plain(key), " ".join(key.split()))
-        entries.append(_Entry(result.key.question, plain(key), plain(read), outcome))
-    keyed: dict[str, set[Hashable]] = {}
+        spelling.setdefault(short(key), " ".join(key.split()))
+        entries.append(_Entry(result.item.id, short(key), short(read), outcome))
+    keyed: dict[str, set[str]] = {}
     for entry in entries:
         keyed.setdefault(entry.key, set()).add(entry.question)
     often = [text for text, found in keyed.items() if len(found) >= tables.FEW and 0 < len(text) <= LONGEST]
@@ -540,7 +540,7 @@ def _matrix(
     """
     if not entries:
         return None
-    asked: dict[str, dict[Field, list[Hashable]]] = {}
+    asked: dict[str, dict[Field, list[str]]] = {}
     for entry in entries:
         column = ("", entry.outcome) if entry.outcome else (entry.read if entry.read in names else "", "")
         row = asked.setdefault(entry.key if entry.key in names else "", {})
@@ -595,8 +595,8 @@ def positions(results: Sequence[Result]) -> Positions | None:
 
     None without such a question.
     """
-    counts: dict[str, Counter[str]] = {}
-    asked: dict[str, set[Hashable]] = {}
+    counts: dict[str, list[int]] = {}
+    asked: dict[str, set[str]] = {}
     places: dict[str, int] = {}
     unscored = Counter[str]()
     for result in results:
@@ -606,27 +606,32 @@ def positions(results: Sequence[Result]) -> Positions | None:
             unscored[FAILED if result.score.outcome == "error" else UNSCORED] += 1
             continue
         result = rotation.result_shown(result)
-        correct, chosen = set(result.item.answers), set(result.score.extracted)
+        correct, chosen = result.item.answers, result.score.extracted
         for place, letter in enumerate(result.item.options):
-            places[letter] = min(place, places.get(letter, place))
-            asked.setdefault(letter, set()).add(result.key.question)
-            counts.setdefault(letter, Counter()).update(
-                offered=1,
-                chosen=int(letter in chosen),
-                correct=int(letter in correct),
-                hits=int(letter in correct & chosen),
-            )
+            if letter not in counts:
+                counts[letter], asked[letter], places[letter] = [0, 0, 0, 0], set(), place
+            places[letter] = min(place, places[letter])
+            if len(asked[letter]) < tables.FEW:
+                asked[letter].add(result.item.id)
+            count, is_chosen, is_correct = counts[letter], letter in chosen, letter in correct
+            count[0] += 1
+            count[1] += is_chosen
+            count[2] += is_correct
+            count[3] += is_chosen and is_correct
     order = sorted(counts, key=lambda letter: (places[letter], letter))
     rows = [
         PositionRow(
             letter,
-            *(of["offered"], of["chosen"], of["correct"], of["hits"]),
+            offered,
+            picked,
+            keyed,
+            hits,
             len(asked[letter]) < tables.FEW,
             query({"read": letter}) + _scored(unscored),
             query({"key": letter}) + _scored(unscored),
         )
         for letter in order[:MOST]
-        for of in [counts[letter]]
+        for offered, picked, keyed, hits in [counts[letter]]
     ]
     return Positions(rows, unit_of(results), len(order) - len(rows)) if rows else None
 

@@ -122,6 +122,10 @@ class Answered(Shape, frozen=True):
     logprobs: dict[str, float] | None = None
     judged: JudgeSaid | None = None
     folded: list[Folded] | None = None
+    cut: bool = False
+    """Whether the reply was cut off outside of `response`, in an earlier turn or after the answer's line."""
+    served: str = ""
+    """The model that the server says it runs."""
 
 
 class Places:
@@ -472,7 +476,9 @@ def _answered(result: Result) -> Answered:
     logprobs = {
         letter: float(f"{value:.4g}") for letter, value in (answer.option_logprobs or {}).items() if value != -math.inf
     }
-    return Answered(answer.text, dict(answer.usage or {}) or None, logprobs or None, judged, folded)
+    return Answered(
+        answer.text, dict(answer.usage or {}) or None, logprobs or None, judged, folded, answer.cut, answer.served_by
+    )
 
 
 def judged_of(judgement: Judgement) -> JudgeSaid:
