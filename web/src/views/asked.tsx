@@ -5,7 +5,7 @@ import type { Answered, JudgeSaid } from "../bundle";
 import type { Data } from "../data";
 import { keyText } from "../key";
 import type { Page } from "../page";
-import { count, digits, flat, label, took } from "../text";
+import { count, digits, flat, label, MOST_SHOWN, took } from "../text";
 import { Outcome } from "../ui/outcome";
 import { Visible } from "../ui/text";
 import { ReviewPanel } from "./review";
@@ -61,9 +61,15 @@ const Facts = ({ of }: { readonly of: readonly Fact[] }) => (
   </dl>
 );
 
-const Words = ({ text, name }: { readonly text: string; readonly name: string }) => (
-  <div class="response" dir="auto" tabIndex={0} role="group" aria-label={flat(name)}><Visible text={text} /></div>
-);
+const Words = ({ text, name }: { readonly text: string; readonly name: string }) => {
+  const [whole, setWhole] = useState(false);
+  return (
+    <>
+      <div class="response" dir="auto" tabIndex={0} role="group" aria-label={flat(name)}><Visible text={text} whole={whole} /></div>
+      {!whole && text.length > MOST_SHOWN && <button type="button" onClick={() => { setWhole(true); }}>Show all {count(text.length)} characters</button>}
+    </>
+  );
+};
 
 const JudgedPart = ({ of, id }: { readonly of: JudgeSaid; readonly id: string }) => (
   <section class="judged" aria-label={`The judge on ${flat(id)}`}>
