@@ -30,8 +30,8 @@ export interface Table {
   readonly numerator: Numbers;
   readonly denominator: Numbers;
   readonly asked: { readonly field: number; readonly numerator: Numbers; readonly denominator: Numbers } | null;
-  /** Mark the rows whose texts hold the words, which are lower case. */
-  readonly search: (words: string, mask: Uint8Array) => void;
+  /** Mark those of some rows (null: all) whose texts hold the words, which are lower case. */
+  readonly search: (words: string, mask: Uint8Array, rows: Uint32Array | null) => void;
   /** Changes when a search may find more. */
   readonly version: () => number;
 }
@@ -51,19 +51,20 @@ export interface Facet {
 }
 
 export interface Selection {
-  /** 1 for each row that all clauses hold for. */
-  readonly mask: Uint8Array;
+  /** The rows that all clauses hold for, in the order of the table. */
+  readonly rows: Uint32Array;
   readonly sum: Sum;
   readonly facets: ReadonlyMap<number, Facet>;
-  /** The number of rows that each clause alone holds for. */
-  readonly alone: readonly number[];
 }
 
 const MASKS = 24; // masks that are kept
 const masks = new WeakMap<Table, Map<string, Uint8Array>>();
 
-/** 1 for each row that a clause holds for, before its `not`. The same clause gives the same array. */
-export function maskOf(table: Table, clause: Clause): Uint8Array {
+/**
+ * 1 for each row that a clause holds for, before its `not`. The same clause gives the same array.
+ * `rows`: those that matter; a search in texts may leave the others 0.
+ */
+export function maskOf(table: Table, clause: Clause, rows: Uint32Array | null = null): Uint8Array {
   const kept = masks.get(table) ?? new Map<string, Uint8Array>();
   masks.set(table, kept);
   const words = clause.field < 0;
@@ -77,8 +78,10 @@ export function maskOf(table: Table, clause: Clause): Uint8Array {
     return before;
   }
   const mask = new Uint8Array(table.size);
-  if (words) table.search(clause.text.toLowerCase(), mask);
-  else if (field?.holds) field.holds(clause.values, mask);
+  if (words) {
+    table.search(clause.text.toLowerCase(), mask, rows);
+    if (rows !== null) return mask;
+  } else if (field?.holds) field.holds(clause.values, mask);
   else if (field?.numbers) compare(field.numbers, clause, mask);
   else if (field?.codes) among(field.codes, new Set(clause.values), field.values.length, mask);
   kept.set(key, mask);
@@ -123,80 +126,117 @@ export function select(table: Table, clauses: readonly Clause[], facets: readonl
   // Clauses of one field are one group: a row that fails only them still counts in the facet of the field.
   const groups = new Map<number, number>();
   const failed = new Uint16Array(table.size);
-  const alone = clauses.map((clause, i) => {
-    const group = clause.field < 0 ? -1 - i : clause.field;
-    const place = groups.get(group) ?? Math.min(groups.size + 1, SEVERAL - 1);
-    groups.set(group, place);
+  for (const clause of clauses) {
+    if (clause.field < 0) continue;
+    const group = groups.get(clause.field) ?? groups.size + 1;
+    groups.set(clause.field, group);
     const mask = maskOf(table, clause);
     const wanted = clause.not ? 0 : 1;
-    let holding = 0;
-    for (let row = 0; row < table.size; row++) {
-      if (mask[row] === wanted) holding++;
-      else if (failed[row] === 0) failed[row] = place;
-      else if (failed[row] !== place) failed[row] = SEVERAL;
+    for (let row = 0; row < mask.length; row++) {
+      if (mask[row] !== wanted) failed[row] = failed[row] === 0 || failed[row] === group ? group : SEVERAL;
     }
-    return holding;
-  });
+  }
+  // Words have no facet: a row without them counts nowhere, and need not be searched for further words.
+  let first = true;
+  for (const clause of clauses) {
+    if (clause.field >= 0) continue;
+    const rows = first ? null : left(failed);
+    const mask = maskOf(table, clause, rows);
+    const wanted = clause.not ? 0 : 1;
+    for (let row = 0; row < mask.length; row++) if (mask[row] !== wanted) failed[row] = SEVERAL;
+    first = false;
+  }
   const asked = table.asked;
   const ofPrompt = asked !== null && clauses.some((clause) => clause.field === asked.field && !clause.not);
   const terms = ofPrompt ? asked : table;
-  const mask = new Uint8Array(table.size);
-  let [questions, answers, numerator, denominator, last] = [0, 0, 0, 0, -1];
-  for (let row = 0; row < table.size; row++) {
-    if (failed[row] !== 0) continue;
-    mask[row] = 1;
-    answers++;
-    numerator += terms.numerator[row] as number;
-    denominator += terms.denominator[row] as number;
-    const question = table.question[row] as number;
-    if (question !== last) questions++;
-    last = question;
+  const rows = passing(failed, 0);
+  const { numerator: above, denominator: below } = terms;
+  const { question } = table;
+  let [questions, numerator, denominator, last] = [0, 0, 0, -1];
+  for (const row of rows) {
+    numerator += above[row] as number;
+    denominator += below[row] as number;
+    const of = question[row] as number;
+    if (of !== last) questions++;
+    last = of;
   }
   const counted = facets.map((place): [number, Facet] => {
-    const own = groups.get(place) ?? 0;
+    const own = groups.get(place);
     const by = asked !== null && asked.field === place ? asked : terms;
-    return [place, count(table, place, failed, own, by)];
+    return [place, count(table, place, own === undefined ? rows : passing(failed, own), by)];
   });
   // Thirds of three samples are one.
-  const sum = { questions, answers, numerator: round(numerator), denominator: round(denominator) };
-  return { mask, sum, facets: new Map(counted), alone };
+  const sum = { questions, answers: rows.length, numerator: round(numerator), denominator: round(denominator) };
+  return { rows, sum, facets: new Map(counted) };
+}
+
+/** The number of rows that a clause alone holds for. */
+export function alone(table: Table, clause: Clause): number {
+  let holding = 0;
+  for (const holds of maskOf(table, clause)) holding += holds;
+  return clause.not ? table.size - holding : holding;
+}
+
+/** The rows that may still count somewhere. */
+function left(failed: Uint16Array): Uint32Array {
+  const rows = new Uint32Array(failed.length);
+  let next = 0;
+  for (let row = 0; row < failed.length; row++) if (failed[row] !== SEVERAL) rows[next++] = row;
+  return rows.subarray(0, next);
+}
+
+/** The rows that fail no clause, or only those of one group. */
+function passing(failed: Uint16Array, group: number): Uint32Array {
+  const rows = new Uint32Array(failed.length);
+  let next = 0;
+  for (let row = 0; row < failed.length; row++) {
+    const why = failed[row] as number;
+    if (why === 0 || why === group) rows[next++] = row;
+  }
+  return rows.subarray(0, next);
 }
 
 export const round = (number: number): number => Number(number.toFixed(9));
 
 type Terms = Pick<Table, "numerator" | "denominator">;
 
-function count(table: Table, field: number, failed: Uint16Array, own: number, terms: Terms): Facet {
-  const { codes, values, units } = table.fields[field] ?? {};
+function count(table: Table, field: number, rows: Uint32Array, terms: Terms): Facet {
+  const { codes: known, values, units } = table.fields[field] ?? {};
   const number = values?.length ?? 0;
   const facet = { questions: new Uint32Array(number), numerator: new Float64Array(number), denominator: new Float64Array(number) };
-  if (codes === undefined) return facet;
+  if (known === undefined) return facet;
   const { questions, numerator, denominator } = facet;
+  const { codes, offsets, of } = known;
+  const { numerator: above, denominator: below } = terms;
+  const { question } = table;
   const last = new Int32Array(number).fill(-1);
   const seen = new Map<number, number>();
-  const one = codes.offsets === undefined;
-  for (let row = 0; row < table.size; row++) {
-    const why = failed[row] as number;
-    if (why !== 0 && why !== own) continue;
-    const place = codes.of === undefined ? row : (codes.of[row] as number);
-    const question = table.question[row] as number;
-    const start = one ? place : ((codes.offsets)[place] as number);
-    const end = one ? place + 1 : ((codes.offsets)[place + 1] as number);
-    for (let at = start; at < end; at++) {
-      const value = codes.codes[at] as number;
-      if (at > start && codes.codes.subarray(start, at).includes(value)) continue;
-      numerator[value] = (numerator[value] as number) + (terms.numerator[row] as number);
-      denominator[value] = (denominator[value] as number) + (terms.denominator[row] as number);
-      if (units !== undefined) {
-        const unit = units[row] as number;
-        const before = seen.get(unit) ?? 0;
-        if (unit < 0 || (before & (1 << value)) !== 0) continue;
-        seen.set(unit, before | (1 << value));
-        questions[value] = (questions[value] as number) + 1;
-      } else if (last[value] !== question) {
-        last[value] = question;
-        questions[value] = (questions[value] as number) + 1;
-      }
+  const add = (value: number, row: number): void => {
+    numerator[value] = (numerator[value] as number) + (above[row] as number);
+    denominator[value] = (denominator[value] as number) + (below[row] as number);
+    if (units !== undefined) {
+      const unit = units[row] as number;
+      const before = seen.get(unit) ?? 0;
+      if (unit < 0 || (before & (1 << value)) !== 0) return;
+      seen.set(unit, before | (1 << value));
+      questions[value] = (questions[value] as number) + 1;
+    } else if (last[value] !== question[row]) {
+      last[value] = question[row] as number;
+      questions[value] = (questions[value] as number) + 1;
+    }
+  };
+  for (const row of rows) {
+    const place = of === undefined ? row : (of[row] as number);
+    if (offsets === undefined) {
+      add(codes[place] as number, row);
+      continue;
+    }
+    const start = offsets[place] as number;
+    for (let at = start, end = offsets[place + 1] as number; at < end; at++) {
+      const value = codes[at] as number;
+      let first = start;
+      while (codes[first] !== value) first++;
+      if (first === at) add(value, row);
     }
   }
   for (let value = 0; value < number; value++) {
@@ -243,7 +283,9 @@ export function orderOf(ranks: Uint32Array, descending: boolean): Uint32Array {
     packed[row] = (rank === LAST || !descending ? rank : LAST - 1 - rank) * ROWS + row;
   }
   packed.sort();
-  return Uint32Array.from(packed, (both) => both % ROWS);
+  const order = new Uint32Array(packed.length);
+  for (let i = 0; i < order.length; i++) order[i] = (packed[i] as number) % ROWS;
+  return order;
 }
 
 function slowly(ranks: Uint32Array, descending: boolean): Uint32Array {
@@ -256,11 +298,13 @@ function slowly(ranks: Uint32Array, descending: boolean): Uint32Array {
 
 /** The selected rows in an order of all rows; null: the order of the table. */
 export function inOrder(selection: Selection, order: Uint32Array | null): Uint32Array {
-  const rows = new Uint32Array(selection.sum.answers);
-  const { mask } = selection;
+  if (order === null) return selection.rows;
+  if (selection.rows.length === order.length) return order;
+  const mask = new Uint8Array(order.length);
+  for (const row of selection.rows) mask[row] = 1;
+  const rows = new Uint32Array(selection.rows.length);
   let next = 0;
-  for (let i = 0; i < mask.length; i++) {
-    const row = order === null ? i : (order[i] as number);
+  for (const row of order) {
     if (mask[row] === 1) rows[next++] = row;
   }
   return rows;

@@ -4,10 +4,24 @@ import { VERSION, type Answered, type TypedArray, type BundleHead, type Tables }
 /** Reads one block by its name. A page reads its own; a server can offer the same blocks. */
 export type Blocks = (name: string) => Promise<Uint8Array>;
 
+interface FromBase64 {
+  readonly fromBase64?: (text: string) => Uint8Array<ArrayBuffer>;
+}
+
+/** The bytes of base64; browsers before 2025 have no function for it. */
+const unpacked = (text: string): Uint8Array<ArrayBuffer> => {
+  const { fromBase64 } = Uint8Array as FromBase64;
+  if (fromBase64 !== undefined) return fromBase64.call(Uint8Array, text);
+  const characters = atob(text);
+  const bytes = new Uint8Array(characters.length);
+  for (let place = 0; place < bytes.length; place++) bytes[place] = characters.charCodeAt(place);
+  return bytes;
+};
+
 export const blocksOfPage: Blocks = async (name) => {
   const element = document.getElementById(`block-${name}`);
   if (element === null) throw new Error(`the page has no block ${name}`);
-  const bytes = Uint8Array.from(atob(element.textContent), (character) => character.charCodeAt(0));
+  const bytes = unpacked(element.textContent);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 };

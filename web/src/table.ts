@@ -5,7 +5,8 @@ import type { Data } from "./data";
 import { ranksOfNumbers, ranksOfTexts, type Codes, type Field, type Table } from "./filter";
 import { slug, type Value } from "./query";
 import type { Numbers } from "./read";
-import { isTagged, taggedVersion } from "./tagged";
+import { TAG_NAMES } from "./reviews";
+import { isTagged, taggedVersion, tagsOf } from "./tagged";
 import { label } from "./text";
 import { worded } from "./worded";
 
@@ -22,7 +23,7 @@ export const VERDICTS: readonly Value[] = [
 export const MARKS: readonly Value[] = [
   { name: "truncated", label: "truncated (cut off at a limit of tokens)" },
   { name: "judged", label: "read or scored by a judge" },
-  { name: "tagged", label: "tagged by a reader" },
+  { name: "tagged", label: "reviewed by you" },
 ];
 const TAGGED = 2;
 /** Outcomes in the default order: what went wrong stands first. */
@@ -54,6 +55,38 @@ const gather = (column: Numbers, places: Numbers | null): Numbers => {
   const make = column.constructor as new (length: number) => Numbers;
   const made = new make(places.length);
   for (let i = 0; i < places.length; i++) made[i] = column[places[i] as number] as number;
+  return made;
+};
+
+/** Lists of values by row; a column of values if each row has one. `of` is the place of the list of a row. */
+const byRow = (values: Numbers, offsets: Numbers, of: Numbers): Codes => {
+  const starts = new Uint32Array(of.length + 1);
+  let one = true;
+  for (let row = 0; row < of.length; row++) {
+    const place = of[row] as number;
+    const length = (offsets[place + 1] as number) - (offsets[place] as number);
+    if (length !== 1) one = false;
+    starts[row + 1] = (starts[row] as number) + length;
+  }
+  const codes = new Uint32Array(starts[of.length] as number);
+  let next = 0;
+  for (const place of of) {
+    for (let at = offsets[place] as number, end = offsets[place + 1] as number; at < end; at++) codes[next++] = values[at] as number;
+  }
+  return one ? { codes } : { codes, offsets: starts };
+};
+
+/** Numbers of one type, which loops over many columns read faster. */
+const wide = (column: Numbers): Uint32Array => {
+  const made = new Uint32Array(column.length);
+  made.set(column);
+  return made;
+};
+
+/** Elements looked up in a small table. */
+const mapped = (column: Numbers, by: readonly number[]): Uint32Array => {
+  const made = new Uint32Array(column.length);
+  for (let row = 0; row < made.length; row++) made[row] = by[column[row] as number] ?? 0;
   return made;
 };
 
@@ -94,8 +127,8 @@ export function rowsOf(data: Data, texts: Texts, benchmark: number, run = 0): Ro
   } else {
     places = Uint32Array.from(ofBenchmark.keys()).filter((question) => ofBenchmark[question] === benchmark);
   }
-  const question = answered ? gather(ofResult, places) : (places as Numbers);
-  const result = answered ? (places ?? Uint32Array.from({ length: data.results }, (_, i) => i)) : null;
+  const question = wide(answered ? gather(ofResult, places) : (places as Numbers));
+  const result = answered ? wide(places ?? new Uint32Array(data.results).map((_, place) => place)) : null;
   const size = question.length;
   const column = (name: string): Numbers => gather(data.column(`results.${name}`), places);
   const zeros = new Uint8Array(size);
@@ -110,14 +143,14 @@ export function rowsOf(data: Data, texts: Texts, benchmark: number, run = 0): Ro
     return fields.length - 1;
   };
   if (answered) {
-    add(choice("outcome", head.outcomes, { codes: column("outcome") }), true);
+    add(choice("outcome", head.outcomes, { codes: wide(column("outcome")) }), true);
     if (head.benchmarks[benchmark]?.pairs === true) {
       const units = gather(data.column("questions.pair"), question);
       add({ name: "pair", label: "pair", takes: "value", values: VERDICTS, codes: { ...bits(VERDICTS.length), of: column("verdict") }, units }, true);
     }
   }
   const dimensions = head.benchmarks[benchmark]?.dimensions ?? [];
-  const own = ["outcome", "pair", "technique", "rotation", "sample", "is", "read", "read_text", "key", "key_text", "id", "seconds", "confidence"];
+  const own = ["outcome", "pair", "technique", "rotation", "sample", "is", "tag", "read", "read_text", "key", "key_text", "id", "seconds", "confidence"];
   let asked: Table["asked"] = null;
   for (const d of dimensions) {
     const { name, of, values } = data.dimension(d);
@@ -126,11 +159,7 @@ export function rowsOf(data: Data, texts: Texts, benchmark: number, run = 0): Ro
       label: label(name),
       takes: "value",
       values: values.map((value) => ({ name: value.value, label: value.title, also: value.short === "" ? [] : value.short.split(", ") })),
-      codes: {
-        codes: data.column(`tags/${d}.values`),
-        offsets: data.column(`tags/${d}.offsets`),
-        ...(of === "questions" ? { of: question } : result === null ? {} : { of: result }),
-      },
+      codes: byRow(data.column(`tags/${d}.values`), data.column(`tags/${d}.offsets`), of === "questions" ? question : (result ?? question)),
     };
     const place = add(field, true, d);
     if (answered && of === "results" && name === "prompt") {
@@ -156,7 +185,7 @@ export function rowsOf(data: Data, texts: Texts, benchmark: number, run = 0): Ro
       const numbers = Array.from({ length: most }, (_, sample) => String(sample + 1));
       add(choice("sample", numbers, { codes: Uint32Array.from(numbers.keys()), offsets, of: samples }), true);
     }
-    add(choice("technique", head.techniques, { codes: column("technique") }), false);
+    add(choice("technique", head.techniques, { codes: wide(column("technique")) }), false);
     const marks = column("marks");
     add({
       name: "is",
@@ -168,6 +197,18 @@ export function rowsOf(data: Data, texts: Texts, benchmark: number, run = 0): Ro
         const tagged = values.includes(TAGGED);
         for (let row = 0; row < size; row++) {
           if (((marks[row] as number) & wanted) !== 0 || (tagged && result !== null && isTagged(result[row] as number))) mask[row] = 1;
+        }
+      },
+    }, false);
+    add({
+      name: "tag",
+      label: "your tag",
+      takes: "value",
+      values: TAG_NAMES.map((tag) => ({ name: tag, label: label(tag) })),
+      holds: (values, mask) => {
+        const wanted = values.map((value) => TAG_NAMES[value] as string);
+        for (let row = 0; row < size; row++) {
+          if (result !== null && tagsOf(result[row] as number).some((tag) => wanted.includes(tag))) mask[row] = 1;
         }
       },
     }, false);
@@ -183,24 +224,25 @@ export function rowsOf(data: Data, texts: Texts, benchmark: number, run = 0): Ro
   const place = (name: string): number => fields.findIndex((field, i) => dimension[i] === -1 && field.name === name);
   const ranks = (name: string): Uint32Array | null => {
     const words = (of: Numbers): Uint32Array => {
-      const texts_ = gather(of, question);
-      const used = new Map<number, number>();
-      for (const word of texts_) if (!used.has(word)) used.set(word, used.size);
-      const of_ = ranksOfTexts([...used.keys()].map((word) => data.word(word)));
-      return Uint32Array.from(texts_, (word) => of_[used.get(word) ?? 0] ?? 0);
+      const places = gather(of, question);
+      const used = new Int32Array(data.bundle.tables.words.length).fill(-1);
+      const texts: string[] = [];
+      for (const word of places) if (used[word] === -1) used[word] = texts.push(data.word(word)) - 1;
+      const ranks = ranksOfTexts(texts);
+      const made = new Uint32Array(places.length);
+      for (let row = 0; row < made.length; row++) made[row] = ranks[used[places[row] as number] as number] as number;
+      return made;
     };
     if (name === "id") return words(data.column("questions.id"));
     if (name === "question") return words(data.column("questions.text"));
     if (!answered) return null;
     if (name === "outcome") {
-      const order = head.outcomes.map((outcome) => FIRST.indexOf(outcome));
-      return Uint32Array.from(column("outcome"), (outcome) => order[outcome] ?? 0);
+      return mapped(column("outcome"), head.outcomes.map((outcome) => FIRST.indexOf(outcome)));
     }
-    if (name === "pair") return Uint32Array.from(column("verdict"), (set) => (FIRST_PAIRS.includes(set) ? FIRST_PAIRS.indexOf(set) : FIRST_PAIRS.length));
+    if (name === "pair") return mapped(column("verdict"), Array.from({ length: 2 ** VERDICTS.length }, (_, set) => (FIRST_PAIRS.indexOf(set) + 8) % 8));
     if (name === "seconds" || name === "confidence") return ranksOfNumbers(column(name));
     if (name === "read" || name === "key") {
-      const of_ = ranksOfTexts(data.bundle.tables.lists.map((list) => list.join(", ")));
-      return Uint32Array.from(column(name === "read" ? "extracted" : "answers"), (list) => of_[list] ?? 0);
+      return mapped(column(name === "read" ? "extracted" : "answers"), [...ranksOfTexts(data.bundle.tables.lists.map((list) => list.join(", ")))]);
     }
     return null;
   };
@@ -217,8 +259,8 @@ export function rowsOf(data: Data, texts: Texts, benchmark: number, run = 0): Ro
     numerator: answered ? column("numerator") : zeros,
     denominator: answered ? column("denominator") : zeros,
     asked,
-    search: (words, mask) => {
-      texts.find(words, mask, question, result);
+    search: (words, mask, rows) => {
+      texts.find(words, mask, rows, question, result);
     },
     version: () => texts.version + taggedVersion() * 1e6,
   };
@@ -321,7 +363,7 @@ function identity(data: Data, question: Numbers): Field {
 export class Texts {
   readonly #data: Data;
   readonly #responses: (string | undefined)[] = [];
-  readonly #words: (string | undefined)[] = [];
+  #words: (string | undefined)[] = [];
   #reading: Promise<void> | null = null;
   /** Results whose responses have been read. */
   read = 0;
@@ -352,37 +394,50 @@ export class Texts {
     return this.#reading;
   }
 
-  /** Mark the rows whose id, question, options or response hold the words, which are lower case. */
-  find(words: string, mask: Uint8Array, question: Numbers, result: Numbers | null): void {
+  /** Mark those of some rows whose id, question, options or response hold the words, which are lower case. */
+  find(words: string, mask: Uint8Array, rows: Uint32Array | null, question: Numbers, result: Numbers | null): void {
     const data = this.#data;
     const [ids, texts, options, pairs] = ["id", "text", "options", "pair"].map((name) => data.column(`questions.${name}`)) as [Numbers, Numbers, Numbers, Numbers];
     const { words: all, options: offered } = data.bundle.tables;
-    const known = new Uint8Array(all.length); // 1: holds the words, 2: does not
-    const holds = (word: number): boolean => {
-      const before = known[word] as number;
-      if (before !== 0) return before === 1;
-      const lower = (this.#words[word] ??= (all[word] ?? "").toLowerCase());
-      const found = lower.includes(words);
-      known[word] = found ? 1 : 2;
-      return found;
-    };
-    const offers = new Uint8Array(offered.length);
-    const offering = (place: number): boolean => {
-      if (offers[place] === 0) offers[place] = offered[place]?.some(([, text]) => holds(text)) === true ? 1 : 2;
-      return offers[place] === 1;
-    };
-    for (let row = 0; row < mask.length; row++) {
+    this.prepare();
+    // Each word once, then the rows: no call for a row.
+    const holding = new Uint8Array(all.length);
+    for (let word = 0; word < holding.length; word++) if (this.#words[word]?.includes(words) === true) holding[word] = 1;
+    const offering = new Uint8Array(offered.length);
+    for (let place = 0; place < offering.length; place++) {
+      for (const [, text] of offered[place] as readonly (readonly [string, number])[]) if (holding[text] === 1) offering[place] = 1;
+    }
+    const responses = this.#responses;
+    for (let i = 0, end = rows?.length ?? mask.length; i < end; i++) {
+      const row = rows === null ? i : (rows[i] as number);
       const q = question[row] as number;
-      const pair = pairs[q] as number;
       if (
-        holds(ids[q] as number) ||
-        holds(texts[q] as number) ||
-        offering(options[q] as number) ||
-        (pair >= 0 && holds(pair)) ||
-        (result !== null && this.#responses[result[row] as number]?.includes(words) === true)
+        holding[ids[q] as number] === 1 ||
+        holding[texts[q] as number] === 1 ||
+        offering[options[q] as number] === 1 ||
+        holding[pairs[q] as number] === 1 ||
+        (result !== null && responses[result[row] as number]?.includes(words) === true)
       ) {
         mask[row] = 1;
       }
     }
+  }
+
+  /** Make the first search as fast as those that follow. */
+  prepare(): void {
+    if (this.#words.length === 0) this.#words = this.#searchable();
+  }
+
+  /** The words that a search may find, in lower case: ids, questions and options, not reasons. */
+  #searchable(): (string | undefined)[] {
+    const data = this.#data;
+    const { words, options } = data.bundle.tables;
+    const found = new Array<string | undefined>(words.length).fill(undefined);
+    const add = (word: number): void => {
+      if (word >= 0) found[word] ??= (words[word] ?? "").toLowerCase();
+    };
+    for (const name of ["id", "text", "pair"]) data.column(`questions.${name}`).forEach(add);
+    for (const offered of options) for (const [, text] of offered) add(text);
+    return found;
   }
 }

@@ -6,6 +6,9 @@ import { pairsOf, verdictOf, type Found, type Source } from "./selecting";
 
 type CsvCell = string | number | null;
 
+/** A number of a column of 32 bits, without the digits that it does not hold. */
+const short = (number: number): CsvCell => (Number.isNaN(number) ? "" : Number(number.toPrecision(6)));
+
 /** The rows of a selection as CSV; the texts of answers must have been read. */
 export function exported(source: Source, found: Found): string {
   const { data } = source;
@@ -45,8 +48,8 @@ export function exported(source: Source, found: Found): string {
       data.text(q),
       answered?.response ?? "",
       r === null ? "" : data.why(r),
-      r === null ? "" : data.seconds(r),
-      Number.isNaN(sure) ? "" : sure,
+      r === null ? "" : short(data.seconds(r) ?? NaN),
+      short(sure),
       r === null ? "" : MARKS.filter((_, place) => (((marks?.[r] ?? 0) >> place) & 1) === 1).map((mark) => mark.name).join(","),
       ...(judged ? [answered?.judged?.judge ?? "", answered?.judged?.replies.join("\n\n") ?? ""] : []),
     ];

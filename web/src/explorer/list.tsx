@@ -5,7 +5,9 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import type { Answered } from "../bundle";
 import { keyText } from "../key";
+import { useKeys } from "../keys";
 import type { Page } from "../page";
+import type { Numbers } from "../read";
 import type { Rows } from "../table";
 import { count, flat, took } from "../text";
 import { Outcome } from "../ui/outcome";
@@ -126,6 +128,11 @@ export const List = ({ page, source, found, words }: ListOf) => {
     event.preventDefault();
     reach(active + step);
   };
+  const move = (step: number): void => {
+    // The first press shows the row that is next.
+    reach(box.current?.contains(document.activeElement) === true ? active + step : active);
+  };
+  useKeys([{ keys: ["j"], run: () => { move(1); } }, { keys: ["k"], run: () => { move(-1); } }]);
   const open = (place: number, row: number): void => {
     setAt(place);
     box.current?.querySelector<HTMLElement>(`[data-place="${place}"]`)?.focus({ preventScroll: true });
@@ -152,7 +159,7 @@ export const List = ({ page, source, found, words }: ListOf) => {
             const place = first * across + i;
             return (
               <div
-                key={row}
+                key={place}
                 class="card"
                 role="listitem"
                 aria-setsize={rows.length}
@@ -181,7 +188,7 @@ export const List = ({ page, source, found, words }: ListOf) => {
         {drawn.map((row, i) => {
           const place = first + i;
           return (
-            <div key={row} class={place === active ? "row at" : "row"} role="row" aria-rowindex={place + 2} style={{ ...template, top: `${place * high}px` }} onClick={() => { open(place, row); }}>
+            <div key={place} class={place === active ? "row at" : "row"} role="row" aria-rowindex={place + 2} style={{ ...template, top: `${place * high}px` }} onClick={() => { open(place, row); }}>
               {columns.map((column, c) => (
                 <div key={column.name} role={c === 0 ? "rowheader" : "gridcell"} class={`c-${column.name}`}>
                   {c === 0 ? link(place, row, column.cell(row)) : column.cell(row)}
@@ -290,6 +297,14 @@ const longest = (source: Source, table: Rows): number => {
   return length;
 };
 
+const given = new WeakMap<Numbers, boolean>();
+/** Whether a column has any number. */
+const hasNumbers = (values: Numbers): boolean => {
+  const known = given.get(values) ?? values.some((value) => !Number.isNaN(value));
+  given.set(values, known);
+  return known;
+};
+
 function tableColumns(source: Source, found: Found, words: readonly string[], width: number): readonly ListColumn[] {
   const { table } = found;
   const { data } = source;
@@ -312,7 +327,7 @@ function tableColumns(source: Source, found: Found, words: readonly string[], wi
   if (width < 620) return [id, outcome, text];
   const number = (name: "seconds" | "confidence", head: string, show: (value: number) => string): readonly ListColumn[] => {
     const values = data.column(`results.${name}`);
-    if (!values.some((value) => !Number.isNaN(value))) return [];
+    if (!hasNumbers(values)) return [];
     return [{ name, head, width: "4.8rem", sorts: true, down: true, cell: (row) => { const value = values[of(row)] as number; return Number.isNaN(value) ? <span class="quiet">–</span> : show(value); } }];
   };
   return [

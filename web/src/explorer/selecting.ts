@@ -3,7 +3,7 @@
 import type { BenchmarkHead } from "../bundle";
 import type { Data, Key } from "../data";
 import { inOrder, orderOf, select, type Selection } from "../filter";
-import { keyText } from "../key";
+import { keyText, parseKey } from "../key";
 import { parse, resolve, type Clause, type Problem, type Term } from "../query";
 import type { State } from "../route";
 import { rowsOf, Texts, VERDICTS, type Rows } from "../table";
@@ -45,6 +45,23 @@ export class Source {
     return order;
   }
 
+  /** Sort and search once while nobody waits, so that the first click is as fast as the next. */
+  prepare(): void {
+    const idle = (task: () => void): void => {
+      if ("requestIdleCallback" in window) requestIdleCallback(task);
+      else setTimeout(task, 200);
+    };
+    const tasks = [
+      (): void => { this.texts.prepare(); },
+      ...[...this.#tables.values()].flatMap((table) => ["id", "question"].map((name) => (): void => { this.order(table, name); })),
+    ];
+    const next = (): void => {
+      tasks.shift()?.();
+      if (tasks.length > 0) idle(next);
+    };
+    idle(next);
+  }
+
   key(table: Rows, row: number): Key {
     if (table.result !== null) return this.data.key(table.result[row] as number);
     const question = table.question[row] as number;
@@ -71,9 +88,11 @@ export interface Found {
   readonly rows: Uint32Array;
 }
 
-/** The benchmark that a state names, or the first. */
-export const benchmarkOf = (data: Data, state: State): number =>
-  Math.max(0, data.bundle.head.benchmarks.findIndex((each) => each.name === state.benchmark));
+/** The benchmark that a state names, else that of its open item, else the first. */
+export const benchmarkOf = (data: Data, state: State): number => {
+  const name = state.benchmark === "" && state.item !== null ? parseKey(state.item).benchmark : state.benchmark;
+  return Math.max(0, data.bundle.head.benchmarks.findIndex((each) => each.name === name));
+};
 
 export const layoutOf = (about: BenchmarkHead, state: State, answered: boolean): Layout => {
   const known = LAYOUTS.find((layout) => layout === state.layout) ?? "table";
@@ -119,7 +138,8 @@ export function techniqueOf(table: Rows, state: State): string {
   const field = table.fields[table.place("technique")];
   const has = new Set(field?.codes?.codes);
   const there = field?.values.filter((_, place) => has.has(place)).map((value) => value.name) ?? [];
-  return there.find((name) => name === state.technique) ?? there[0] ?? "";
+  const wanted = state.technique === "" && state.item !== null ? parseKey(state.item).technique : state.technique;
+  return there.find((name) => name === wanted) ?? there[0] ?? "";
 }
 
 // ---- pairs ---------------------------------------------------------------------------------------------------------
@@ -211,6 +231,10 @@ export const verdictOf = (source: Source, table: Rows, row: number): readonly st
 };
 
 // ---- score and command ---------------------------------------------------------------------------------------------
+
+/** Whether the selection has a score: not if several techniques answered, or if it was made by the outcomes themselves. */
+export const hasScore = ({ about, clauses, table, techniques }: Found): boolean =>
+  about.score !== "" && table.result !== null && techniques.length < 2 && !clauses.some(({ field }) => field === table.place("outcome") || field === table.place("pair"));
 
 /** Low and high of the score, if the selection is a slice of metrics.json: all, or one value of one dimension. */
 export function intervalOf(found: Found): readonly [number, number] | null {

@@ -44,7 +44,7 @@ export const Dialog = ({ id, title, tools, children, close, onKeyDown }: DialogP
         {tools}
         <button type="button" id="close" onClick={close}>Close</button>
       </header>
-      <div class="body" tabIndex={0} role="region" aria-labelledby={`${id}-title`}>{children}</div>
+      <div class="body" tabIndex={0} role="group" aria-labelledby={`${id}-title`}>{children}</div>
     </dialog>
   );
 };

@@ -5,7 +5,7 @@ import type { Answered, JudgeSaid } from "../bundle";
 import type { Data } from "../data";
 import { keyText } from "../key";
 import type { Page } from "../page";
-import { count, digits, flat, label, took } from "../text";
+import { count, digits, flat, label, MOST_SHOWN, took } from "../text";
 import { Outcome } from "../ui/outcome";
 import { Visible } from "../ui/text";
 import { ReviewPanel } from "./review";
@@ -43,12 +43,13 @@ const used = (usage: Readonly<Record<string, number>>): string =>
     .join(", ");
 
 const READ: Readonly<Record<string, string>> = { options: "read by judge", closeness: "compared by judge", score: "scored by judge" };
-export const byJudge = ({ judge, task }: JudgeSaid): string => `${READ[task] ?? "read by judge"} ${judge}`;
+export const byJudge = ({ judge, task }: JudgeSaid): string => `${(Object.hasOwn(READ, task) ? READ[task] : undefined) ?? "read by judge"} ${judge}`;
 
-const FINISHES: Readonly<Record<string, string>> = {
-  length: "cut off at the limit of tokens",
-  refusal: "the server reports a refusal",
-};
+// A map: servers choose these words, and `__proto__` is one.
+const FINISHES: ReadonlyMap<string, string> = new Map([
+  ["length", "cut off at the limit of tokens"],
+  ["refusal", "the server reports a refusal"],
+]);
 
 type Fact = readonly [string, string];
 const fact = (name: string, text: string): readonly Fact[] => (text === "" ? [] : [[name, text]]);
@@ -60,9 +61,15 @@ const Facts = ({ of }: { readonly of: readonly Fact[] }) => (
   </dl>
 );
 
-const Words = ({ text, name }: { readonly text: string; readonly name: string }) => (
-  <div class="response" dir="auto" tabIndex={0} role="region" aria-label={flat(name)}><Visible text={text} /></div>
-);
+const Words = ({ text, name }: { readonly text: string; readonly name: string }) => {
+  const [whole, setWhole] = useState(false);
+  return (
+    <>
+      <div class="response" dir="auto" tabIndex={0} role="group" aria-label={flat(name)}><Visible text={text} whole={whole} /></div>
+      {!whole && text.length > MOST_SHOWN && <button type="button" onClick={() => { setWhole(true); }}>Show all {count(text.length)} characters</button>}
+    </>
+  );
+};
 
 const JudgedPart = ({ of, id }: { readonly of: JudgeSaid; readonly id: string }) => (
   <section class="judged" aria-label={`The judge on ${flat(id)}`}>
@@ -155,7 +162,7 @@ const Answer = ({ data, r, answered, id }: {
   const details: Fact[] = [
     ["Asked by", wayOf(data, r)],
     ...fact("Time", seconds === null ? "" : took(seconds)),
-    ...fact("Ended", finish === "stop" ? "" : (FINISHES[finish] ?? finish)),
+    ...fact("Ended", finish === "stop" ? "" : (FINISHES.get(finish) ?? finish)),
     ...fact("Cut off", answered?.cut === true ? "an earlier part of the reply, at the limit of tokens" : ""),
     ...fact("Used", usage === null ? "" : used(usage)),
     ...fact("Served by", answered?.served ?? ""),
@@ -184,7 +191,7 @@ const Answer = ({ data, r, answered, id }: {
       <Facts of={score} />
       {judged !== null && <JudgedPart of={judged} id={id} />}
       <SentFold key={r} data={data} r={r} answered={answered} />
-      <ReviewPanel key={`review ${r}`} data={data} result={r} of={id} />
+      {data.bundle.head.kind === "run" && <ReviewPanel key={`review ${r}`} data={data} result={r} of={id} />}
       <h3>Details</h3>
       <Facts of={details} />
     </>

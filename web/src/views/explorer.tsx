@@ -9,16 +9,18 @@ import { List } from "../explorer/list";
 import { Problems, QueryLine } from "../explorer/query-line";
 import { benchmarkOf, find, keysOf, LAYOUTS, Source, type Found, type Layout } from "../explorer/selecting";
 import { Again, Sum } from "../explorer/sum";
+import { alone } from "../filter";
 import { setListed } from "../listed";
 import type { Page } from "../page";
 import { parse, printTerm, replaced, suggest, toggle, without, type Term } from "../query";
 import "../style/explorer.css";
+import { taggedVersion } from "../tagged";
 import { count, flat, plural } from "../text";
 import { Visible } from "../ui/text";
 
 export const Explorer = ({ page }: { readonly page: Page }) => (
   <section id="questions" class="explorer" aria-labelledby="questions-title">
-    <h2 id="questions-title">Questions</h2>
+    <h1 id="questions-title">Questions</h1>
     {page.data === null ? <p role="status">Reading the questions.</p> : <Loaded page={page} data={page.data} />}
   </section>
 );
@@ -34,7 +36,9 @@ const Loaded = ({ page, data }: { readonly page: Page; readonly data: Data }) =>
   const [wide] = useState(() => matchMedia("(min-width: 52rem)").matches);
   useEffect(() => {
     // First the page, then the texts, which a search needs.
-    const timer = setTimeout(() => void source.texts.load(() => { setVersion(source.texts.version); }), 50);
+    const timer = setTimeout(() => {
+      void source.texts.load(() => { setVersion(source.texts.version); }).then(() => { source.prepare(); });
+    }, 50);
     return () => { clearTimeout(timer); };
   }, [source]);
   const searching = parse(state.query).some((term) => term.field === "");
@@ -44,7 +48,14 @@ const Loaded = ({ page, data }: { readonly page: Page; readonly data: Data }) =>
     return find(source, state, query, typed);
     // The item of a state selects nothing; texts that come later matter to a search alone.
     // eslint-disable-next-line react-hooks/exhaustive-deps
-  }, [source, benchmark, technique, query, sort, layout, caret, searching ? version : 0]);
+  }, [source, benchmark, technique, query, sort, layout, caret, table, searching ? version : 0, taggedVersion()]);
+  // A link to an item alone names no benchmark: the list stays where the item is.
+  const [only = ""] = found.techniques;
+  const lost = state.item !== null && (benchmark === "" || technique === "");
+  useEffect(() => {
+    if (lost && state.view === "questions") go({ benchmark: found.about.name, technique: only }, { replace: true });
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [lost]);
   useEffect(() => { setListed(() => keysOf(source, found)); }, [source, found]);
   const change = (next: string, place: number): void => {
     setCaret(place);
@@ -130,12 +141,16 @@ const Empty = ({ found, query, pick }: { readonly found: Found; readonly query: 
   <div class="empty" role="status">
     <p>No {found.table.result === null ? "question" : "answer"} matches{found.clauses.length > 1 ? " all terms. Alone," : "."}</p>
     <ul>
-      {found.terms.map((term, place) => (
-        <li key={term.start}>
-          <code><Visible text={printTerm(term)} /></code> matches {plural(found.selection.alone[place] ?? 0, "answer")}{" "}
-          <button type="button" onClick={() => { pick(replaced(query, term, "")); }}>Remove it</button>
-        </li>
-      ))}
+      {found.clauses.map((clause, place) => {
+        const term = found.terms[place];
+        if (term === undefined) return null;
+        return (
+          <li key={term.start}>
+            <code><Visible text={printTerm(term)} /></code> matches {plural(alone(found.table, clause), found.table.result === null ? "question" : "answer")}{" "}
+            <button type="button" onClick={() => { pick(replaced(query, term, "")); }}>Remove it</button>
+          </li>
+        );
+      })}
     </ul>
   </div>
 );

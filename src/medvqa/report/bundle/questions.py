@@ -368,8 +368,11 @@ def _dimensions(
 ) -> tuple[list[TagDimension], list[list[int]]]:
     """All dimensions, whose columns are added, and the places of those of each benchmark."""
     of_questions = [{"kind": (item.kind,), **item.tags} for _, item in items]
-    of_results = [row.tags for row, _ in answered]
-    own = {name for tags in of_results for name in tags}
+    own = {name for row, _ in answered for name in row.tags}
+    # A question may have a tag of such a name, too.
+    of_results = [
+        {**{name: row.item.tags[name] for name in own & row.item.tags.keys()}, **row.tags} for row, _ in answered
+    ]
     names = [
         name
         for benchmark in benchmarks
