@@ -209,6 +209,13 @@ const AnswerOf = ({ data, r, several, id }: { readonly data: Data; readonly r: n
   );
 };
 
+/** The same among links: a technique that all answers share is left out. */
+const shortWayOf = (data: Data, r: number): string => {
+  const way = wayOf(data, r);
+  const technique = `${data.technique(r)} · `;
+  return data.bundle.head.techniques.length === 1 && way.startsWith(technique) ? way.slice(technique.length) : way;
+};
+
 /** Links to all answers to a question: other techniques, prompts, rotations and samples. */
 const Ways = ({ page, data, q, shown }: { readonly page: Page; readonly data: Data; readonly q: number; readonly shown: readonly number[] }) => {
   const results = data.resultsOf(q);
@@ -227,7 +234,7 @@ const Ways = ({ page, data, q, shown }: { readonly page: Page; readonly data: Da
                 aria-current={shown.includes(r) ? "true" : undefined}
                 onClick={(event) => { event.preventDefault(); page.go({ item }, { replace: true }); }}
               >
-                <Visible text={wayOf(data, r)} />
+                <Visible text={shortWayOf(data, r)} />
               </a>{" "}
               <Outcome name={data.outcome(r)} />
             </li>
