@@ -79,9 +79,6 @@ VIEWS = {
     "flip": Shown("versus", "#questions", first_flip, "dialog"),
     "tree": Shown("tree", "#questions"),
     "keys": Shown("phantom", "#review", keys, "#help"),
-    "comparison": Shown("versus", "#summary", unfold),
-    "flips": Shown("versus", "#questions"),
-    "flip": Shown("versus", "#questions?b=phantom-mediconfusion", first),
 }
 
 

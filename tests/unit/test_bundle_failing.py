@@ -1,6 +1,7 @@
 """Where a run fails: slices, matrices and positions are counted from the results that metrics.json counts."""
 
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -433,3 +434,9 @@ def test_a_link_opens_the_questions_of_one_benchmark_and_technique() -> None:
 
 def test_few_is_the_same_limit_everywhere() -> None:
     assert tables.FEW == 10, "the page says: fields with fewer than ten questions have no colour"
+
+
+def test_the_page_and_its_links_keep_the_same_names_for_their_own_fields() -> None:
+    source = (Path(__file__).parents[2] / "web" / "src" / "table.ts").read_text()
+    [names] = re.findall(r"const own = \[(.*?)\];", source)
+    assert set(re.findall(r'"(\w+)"', names)) == texts.FIELDS

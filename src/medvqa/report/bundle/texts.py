@@ -66,7 +66,7 @@ BARE = re.compile("[A-Za-z0-9_][A-Za-z0-9_.-]*")
 """Fields and values that the query line takes without quotation marks."""
 FIELDS = frozenset(
     {
-        *("outcome", "pair", "technique", "rotation", "sample", "is", "id", "seconds", "confidence"),
+        *("outcome", "pair", "technique", "rotation", "sample", "is", "tag", "id", "seconds", "confidence"),
         *("read", "read_text", "key", "key_text"),
     }
 )
