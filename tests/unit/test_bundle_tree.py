@@ -26,6 +26,7 @@ def test_the_lexical_tree_is_a_page_without_results(
     assert not [name for name in parsed.blocks if name.startswith(("answers/", "images/"))]
     read = BundleReader({name: parsed.bytes_of(name) for name in parsed.blocks})
     assert (read.head["kind"], read.head["runs"], read.columns["results.question"]) == ("tree", [], ())
+    assert {image["why"] for image in read.tables["images"]} == {"this page has no images"}
     items = {
         (benchmark.name, item.id): item
         for benchmark in pages.PHANTOM.values()

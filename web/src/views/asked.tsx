@@ -11,16 +11,16 @@ import { Visible } from "../ui/text";
 import { ReviewPanel } from "./review";
 import { SentFold } from "./sent";
 
-/** The texts of a result; undefined while they are being read. */
-const useAnswered = (data: Data, r: number): Answered | undefined => {
+/** The texts of a result; undefined while they are being read, and without a result. */
+const useAnswered = (data: Data, r: number | undefined): Answered | undefined => {
   const [, redraw] = useState(0);
   useEffect(() => {
-    if (data.bundle.answers.at(r) !== undefined) return;
+    if (r === undefined || data.bundle.answers.at(r) !== undefined) return;
     let wanted = true;
     void data.bundle.answers.get(r).then(() => { if (wanted) redraw((number) => number + 1); });
     return () => { wanted = false; };
   }, [data, r]);
-  return data.bundle.answers.at(r);
+  return r === undefined ? undefined : data.bundle.answers.at(r);
 };
 
 /** The probability of each option among all options, by letter; null without log-probabilities. */
@@ -256,7 +256,7 @@ export const Asked = ({ page, data, q, results, side }: {
   const id = data.id(q);
   const several = results.length > 1;
   // The options show the probabilities of the only answer; several answers have theirs in their details.
-  const answered = useAnswered(data, results[0] ?? 0);
+  const answered = useAnswered(data, results[0]);
   const key = data.answers(q);
   const choices = data.options(q).length > 0;
   return (
