@@ -71,7 +71,9 @@ const FacetOf = ({ found, field, facet, open: first, pick, clear }: OneOf) => {
   const matching = typed === "" ? entries : entries.filter((entry) => entry.value.label.toLowerCase().includes(wanted) || valuesOf(about, typed).includes(entry.place));
   const ordered = name === "outcome" || name === "pair" || name === "sample" || name === "rotation" || name === "prompt" ? matching : [...matching].sort(byLabel);
   const shown = !long || all || typed !== "" ? ordered.slice(0, MOST) : [...ordered].sort(byNumber).slice(0, Math.max(SHOWN, own.length));
-  const scored = hasScore(found) && !UNSCORED.includes(name);
+  // A selection by the scores themselves says nothing by its scores.
+  const byScore = found.clauses.some((clause) => ["outcome", "pair"].includes(found.table.fields[clause.field]?.name ?? ""));
+  const scored = found.about.score !== "" && found.table.result !== null && !byScore && !UNSCORED.includes(name) && found.techniques.length < 2;
   return (
     <details class="facet" open={open}>
       <summary onClick={(event) => { event.preventDefault(); setOpened(!open); }}>
