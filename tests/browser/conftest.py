@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from medvqa import benchmarks, report
+from medvqa.cli import main
 from medvqa.report import html
 from support import pages
 from support.tabs import CHROMIUM, FLAGS, Tab
@@ -40,3 +41,11 @@ def phantom(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = report.build(folder, pages.PHANTOM)
     report.write(made, html.draw(made, lambda benchmark: benchmarks.load(benchmark, Path())))
     return folder / html.FILE
+
+
+@pytest.fixture(scope="session")
+def versus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page that compares three runs of the phantom, with images inside."""
+    reports = tmp_path_factory.mktemp("several")
+    assert main(["report", *map(str, pages.several_runs(reports)), "-o", str(reports / "all.html")]) == 0
+    return reports / "all.html"

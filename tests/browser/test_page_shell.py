@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from medvqa import report
+from medvqa import benchmarks, report
 from medvqa.report import html
 from support import pages
 from support.tabs import Tab
@@ -30,15 +30,24 @@ pytestmark = pytest.mark.slow
 
 @dataclass(frozen=True)
 class Shown:
-    """A view: the fixture of its file, the fragment of its address, and what to do there before it is looked at."""
+    """A view: the fixture of its file, the fragment of its address, and what to do there before it is looked at.
+
+    `within`: the part that axe looks at, where another view has looked at the rest.
+    """
 
     file: str
     fragment: str
     before: Callable[[Any], None] = lambda page: None
+    within: str = "html"
 
 
 def unfold(page: Any) -> None:
     page.evaluate("document.querySelectorAll('details').forEach(each => (each.open = true))")
+
+
+def first(page: Any) -> None:
+    page.locator(".list .c-id a").first.click()
+    page.wait_for_selector("dialog .response")
 
 
 def keys(page: Any) -> None:
@@ -46,12 +55,33 @@ def keys(page: Any) -> None:
     page.wait_for_selector("#help")
 
 
+def first_item(page: Any) -> None:
+    page.locator("[data-place]").first.click()
+    page.wait_for_selector("dialog#item section.review")
+
+
+def first_flip(page: Any) -> None:
+    page.locator("[data-place]").first.click()
+    page.wait_for_selector("dialog[open] .response")
+
+
 VIEWS = {
     "summary": Shown("phantom", "#summary", unfold),
-    "gate": Shown("gated", "#summary", unfold),
+    "gate": Shown("gated", "#summary", unfold, "#gate"),
     "questions": Shown("phantom", "#questions"),
+    "images": Shown("phantom", "#questions?layout=images"),
+    "pairs": Shown("phantom", "#questions?b=phantom-mediconfusion&layout=pairs"),
+    "item": Shown("phantom", "#questions", first_item, "#item"),
+    "pair": Shown("phantom", "#questions?b=phantom-mediconfusion", first_item, "#item"),
     "review": Shown("phantom", "#review"),
-    "keys": Shown("phantom", "#summary", keys),
+    "comparison": Shown("versus", "#summary", unfold),
+    "flips": Shown("versus", "#questions"),
+    "flip": Shown("versus", "#questions", first_flip, "dialog"),
+    "tree": Shown("tree", "#questions"),
+    "keys": Shown("phantom", "#review", keys, "#help"),
+    "comparison": Shown("versus", "#summary", unfold),
+    "flips": Shown("versus", "#questions"),
+    "flip": Shown("versus", "#questions?b=phantom-mediconfusion", first),
 }
 
 
@@ -60,6 +90,15 @@ def gated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a run with a gate."""
     made = report.write(report.build(pages.gated(tmp_path_factory.mktemp("gated")), pages.PHANTOM))
     return made.folder / html.FILE
+
+
+@pytest.fixture(scope="session")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a lexical tree, without a run."""
+    file = tmp_path_factory.mktemp("tree") / "lexicon.html"
+    benchmark = pages.PHANTOM["phantom-gmai-mmbench"]
+    file.write_bytes(html.lexicon_page([(benchmark, benchmarks.load(benchmark, Path()))]))
+    return file
 
 
 @pytest.fixture
@@ -87,7 +126,7 @@ BEYOND = """width => {
 """Elements that reach beyond the right edge and are in no region that scrolls by itself."""
 
 CUT = """() => [...document.querySelectorAll("data, .number, td.right, .big")]
-    .filter(each => each.checkVisibility())
+    .filter(each => each.checkVisibility() && each.closest(".sr") === null && each.querySelector(".sr") === null)
     .filter(each => {
         for (let at = each; at !== null && at !== document.body; at = at.parentElement) {
             const style = getComputedStyle(at);
@@ -100,16 +139,31 @@ CUT = """() => [...document.querySelectorAll("data, .number, td.right, .big")]
 """Numbers whose digits are cut off."""
 
 
-def check_rules(page: Any) -> list[Any]:
-    """What axe finds, with the rule about the size of targets, which is off by default."""
+ALIKE = """() => {
+    const seen = new Map();
+    for (const row of document.querySelectorAll("tbody > tr")) {
+        const classes = [row.closest("table"), row, ...row.cells].map(each => each.className);
+        const kind = classes.join();
+        seen.set(kind, (seen.get(kind) ?? 0) + 1);
+        row.hidden = seen.get(kind) > 2;
+    }
+}"""
+"""Hide all rows of tables but two of each kind: they are drawn alike, and axe takes seconds for hundreds."""
+
+LOOK = """([within, rules]) => axe.run(within, {
+    rules: {"target-size": {enabled: true}},
+    ...(rules.length > 0 ? {runOnly: {type: "rule", values: rules}} : {}),
+}).then(found => found.violations.map(rule => [
+    rule.id, rule.nodes.length, rule.nodes[0].html.slice(0, 300), rule.nodes[0].failureSummary.slice(0, 400)]))"""
+
+
+def broken_rules(page: Any, within: str, *rules: str) -> list[Any]:
+    """What axe finds, by all rules or these, with the one about the size of targets, which is off by default."""
     if not AXE.exists():
         pytest.skip("axe-core is not installed: npm ci in web/")
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE.read_text())
-    found: list[Any] = page.evaluate(
-        """() => axe.run({rules: {"target-size": {enabled: true}}}).then(r => r.violations.map(
-            v => [v.id, v.nodes.length, v.nodes[0].html.slice(0, 300), v.nodes[0].failureSummary.slice(0, 400)]))"""
-    )
+    found: list[Any] = page.evaluate(LOOK, [within, rules])
     return found
 
 
@@ -118,6 +172,7 @@ def test_every_view_can_be_used_in_light_and_dark_on_wide_screens_and_phones(
     opened: Callable[[str], Any], name: str
 ) -> None:
     page = opened(name)
+    within = VIEWS[name].within
     wrong = {}
     for size in (WIDE, PHONE):
         page.set_viewport_size(size)
@@ -125,10 +180,18 @@ def test_every_view_can_be_used_in_light_and_dark_on_wide_screens_and_phones(
         assert page.evaluate("document.scrollingElement.scrollWidth") <= width, "the page scrolls sideways"
         assert page.evaluate(BEYOND, width) == []
         assert page.evaluate(CUT) == []
-        for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)
-            if found := check_rules(page):
-                wrong[f"{scheme}, {width} pixels"] = found
+    page.evaluate(ALIKE)
+    # All rules for each size and each scheme; in the other combinations, those that depend on both.
+    for scheme, size, rules in (
+        ("dark", PHONE, ()),
+        ("light", PHONE, ("color-contrast", "target-size")),
+        ("light", WIDE, ()),
+        ("dark", WIDE, ("color-contrast",)),
+    ):
+        page.set_viewport_size(size)
+        page.emulate_media(color_scheme=scheme)
+        if found := broken_rules(page, within, *rules):
+            wrong[f"{scheme}, {size['width']} pixels"] = found
     assert wrong == {}
     assert page.evaluate("document.querySelectorAll('h1').length") == 1
     headings = page.locator("main h1, main h2, main h3, main h4")
@@ -137,7 +200,7 @@ def test_every_view_can_be_used_in_light_and_dark_on_wide_screens_and_phones(
     assert all(after - before <= 1 for before, after in pairwise(levels)), "a heading is left out"
 
 
-@pytest.mark.parametrize("name", [name for name in VIEWS if name != "keys"])
+@pytest.mark.parametrize("name", [name for name in VIEWS if name not in ("keys", "item", "pair")])
 def test_nothing_of_a_printed_view_is_cut_off(opened: Callable[[str], Any], name: str) -> None:
     page = opened(name)
     page.set_viewport_size({"width": int(A4), "height": 1000})
@@ -165,7 +228,8 @@ def test_a_printed_run_has_its_summary_and_a_bounded_list_of_questions(tab: Tab,
     text = "\n".join(printed)
     sections = page.locator("main h2").all_inner_texts()
     assert sections
-    places = [text.index(name) for name in [*sections, "Questions"]]
+    lines = [line.strip() for line in text.splitlines()]
+    places = [lines.index(name) for name in [*sections, "Questions"]]
     assert places == sorted(places), "sections are printed in the order of the page"
     results = pages.guesses()
     assert f"60 answers of {len(results)}, those that are not correct first." in " ".join(text.split())
@@ -211,3 +275,20 @@ def test_the_theme_is_remembered(tab: Tab, phantom: Path) -> None:
     assert page.evaluate(background) == light, "a choice counts more than the system's theme"
     page.get_by_label("Theme").select_option("system")
     assert page.evaluate(background) == dark
+
+
+def test_a_printed_selection_says_how_it_was_made_and_what_is_left_out(tab: Tab, phantom: Path, tmp_path: Path) -> None:
+    page = tab.open(phantom, "#questions?q=outcome%3Acorrect")
+    text = " ".join("\n".join(text_of(page.pdf(format="A4"), tmp_path)).split())
+    correct = [
+        result
+        for result in pages.guesses()
+        if result.item.benchmark == "phantom-gmai-mmbench" and result.score.outcome == "correct"
+    ]
+    assert f"Selected by outcome:correct {min(60, len(correct))} answers of {len(correct)}" in text
+    assert "wrong" not in text
+    page.locator("[data-place]").first.click()
+    page.wait_for_selector("dialog#item section.review")
+    text = "\n".join(text_of(page.pdf(format="A4"), tmp_path))
+    assert "Your review" in text
+    assert "Selected by" not in text, "an open question is printed alone"

@@ -60,7 +60,7 @@ def test_a_run_with_its_blank_run_tells_its_result_in_the_first_screen(tab: Tab,
     assert seen["said"] == 12
     assert min(seen.values()) > 10
 
-    heights = page.locator(".said").evaluate_all("all => all.map(each => each.getBoundingClientRect().bottom)")
+    heights = page.locator(".result-line").evaluate_all("all => all.map(each => each.getBoundingClientRect().bottom)")
     assert max(heights) < 900, "all sentences stand in the first screen"
     link = page.locator(".outcomes td a").first
     assert link.get_attribute("href").endswith("q=outcome%3Acorrect")

@@ -134,3 +134,15 @@ def test_a_damaged_file_is_named_with_a_remedy(tmp_path: Path, content: bytes) -
     (tmp_path / blank.FILE).write_bytes(content)
     with pytest.raises(UsageError, match=r"blank\.json cannot be read: .*Delete it, or write it anew: medvqa report"):
         blank.read(tmp_path)
+
+
+@pytest.mark.parametrize("change", [{"blank": 1e300}, {"low": -1.5}, {"n": -3}, {"asked": 10**18}, {"unit": "<b>"}])
+def test_numbers_that_no_gap_has_are_refused(runs: tuple[Path, Path], tmp_path: Path, change: dict) -> None:
+    found = blank.against(comparing.load(runs[0]), comparing.load(runs[1]), pages.PHANTOM)
+    blank.write(tmp_path, found)
+    assert blank.read(tmp_path) == found
+    stored = json.loads((tmp_path / blank.FILE).read_text())
+    stored["gaps"][0] |= change
+    (tmp_path / blank.FILE).write_text(json.dumps(stored))
+    with pytest.raises(UsageError, match=r"blank\.json cannot be read: "):
+        blank.read(tmp_path)

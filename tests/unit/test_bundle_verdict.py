@@ -290,7 +290,12 @@ def test_questions_that_no_technique_asks_are_a_part_too(tmp_path: Path) -> None
     left = {"ward": {"mc": {"short_answer": 30}}}
     found = status(tmp_path / "run", answered(12, 6, run="run"), selection=chosen(12, 12, 12), left_out=left)
     assert found.state == "part"
-    assert "30 questions were left out: no technique of the run is defined for them" in found.lines
+    assert "30 questions left out: technique mc is not defined for their kind" in found.lines
+    both = [replace(r, technique=way) for way in ("mc", "ps") for r in answered(12, 6, run="both")]
+    left = {"ward": {"ps": {"multiple_response": 30}}}
+    found = status(tmp_path / "both", both, selection=chosen(12, 12, 24), left_out=left)
+    assert (found.state, found.lines[0]) == ("complete", "all 24 answers are there")
+    assert "30 questions left out: technique ps is not defined for their kind" in found.lines
 
 
 def test_errors_are_named_beside_complete(tmp_path: Path) -> None:
@@ -322,7 +327,8 @@ def test_invalid_answers_truncation_and_errors_are_warnings_and_the_rest_are_not
     assert any("1 of 39 answers were cut off" in text for text in texts)
     assert any("ended in error" in text for text in texts)
     assert not any("selected 40 of 90" in text for text in texts), "the status says it"
-    assert found.notes == ["Answers: 10 stored ones reused, 30 asked for."]
+    assert found.status.lines[-1] == "Answers: 10 stored ones reused, 30 asked for."
+    assert found.notes == []
     assert [note.text for note in report.notes.noted(made)] == report.notes_of(made)
 
 

@@ -35,11 +35,11 @@ export function kindsOf(data: Data): readonly FlipKind[] {
 const CHOICES = ["pair", "benchmark", "technique", "measure"] as const;
 
 /** The kind nearest to a wish: the pair counts most, then the benchmark, the technique and the measure. */
-export function nearest(kinds: readonly FlipKind[], wish: Partial<FlipKind>): FlipKind | undefined {
-  const lengths = [...CHOICES.keys(), CHOICES.length].reverse();
-  const found = lengths.map((length) => kinds.find((kind) => CHOICES.slice(0, length).every((name) => kind[name] === wish[name])));
-  return found.find((kind) => kind !== undefined);
-}
+export const nearest = (kinds: readonly FlipKind[], wish: Partial<FlipKind>): FlipKind | undefined =>
+  CHOICES.reduce((left, name) => {
+    const agreeing = left.filter((kind) => kind[name] === wish[name]);
+    return agreeing.length > 0 ? agreeing : left;
+  }, kinds)[0];
 
 /** The kinds that agree with one in all choices before `name`: one for each value of that choice. */
 export function among(kinds: readonly FlipKind[], chosen: FlipKind, name: keyof FlipKind): readonly FlipKind[] {

@@ -18,12 +18,11 @@ export const sourceOf = ({ source = "" }: ImageHead): string | null => {
 };
 
 /** The reason for showing nothing. `failed`: the browser could not load the file. */
-export const whyNone = ({ source = "", why = "" }: ImageHead, failed: boolean): string =>
-  failed && source !== ""
-    ? document.getElementById(`block-${source}`) === null
-      ? `its file ${source.slice(0, 15)}… is not beside this page: send the folder images too`
-      : "its data in this page are damaged"
-    : why || "it is not part of this page";
+export const whyNone = ({ source = "", why = "" }: ImageHead, failed: boolean): string => {
+  if (!failed || source === "") return why || "it is not part of this page";
+  const inside = document.getElementById(`block-${source}`) !== null;
+  return inside ? "its data in this page are damaged" : "its file is not beside this page: send the folder images too";
+};
 
 /** The size of an image in words, and how the page shows it; "" if it was not read. */
 export const sizeOf = (image: ImageHead): string => {

@@ -1,6 +1,7 @@
 // A reader's own reviews of results: tags, a comment and a score. They stay in the browser, under the digest of the run.
 import type { Data, Key } from "./data";
 import { keyText } from "./key";
+import { setTagged } from "./tagged";
 
 export const TAGS = {
   wrong_key: "The reference answer is wrong or arguable.",
@@ -331,6 +332,11 @@ export const reviewsOf = (data: Data): Reviews => {
   const known = all.get(data);
   if (known !== undefined) return known;
   const reviews = new Reviews(data, localStore());
+  const tell = (): void => {
+    setTagged({ has: (result) => reviews.isReviewed(result), tags: (result) => reviews.tags(result) });
+  };
+  reviews.subscribe(tell);
+  tell();
   addEventListener("storage", () => {
     reviews.refresh();
   });

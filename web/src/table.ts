@@ -5,7 +5,8 @@ import type { Data } from "./data";
 import { ranksOfNumbers, ranksOfTexts, type Codes, type Field, type Table } from "./filter";
 import { slug, type Value } from "./query";
 import type { Numbers } from "./read";
-import { isTagged, taggedVersion } from "./tagged";
+import { TAG_NAMES } from "./reviews";
+import { isTagged, taggedVersion, tagsOf } from "./tagged";
 import { label } from "./text";
 import { worded } from "./worded";
 
@@ -22,7 +23,7 @@ export const VERDICTS: readonly Value[] = [
 export const MARKS: readonly Value[] = [
   { name: "truncated", label: "truncated (cut off at a limit of tokens)" },
   { name: "judged", label: "read or scored by a judge" },
-  { name: "tagged", label: "tagged by a reader" },
+  { name: "tagged", label: "reviewed by you" },
 ];
 const TAGGED = 2;
 /** Outcomes in the default order: what went wrong stands first. */
@@ -149,7 +150,7 @@ export function rowsOf(data: Data, texts: Texts, benchmark: number, run = 0): Ro
     }
   }
   const dimensions = head.benchmarks[benchmark]?.dimensions ?? [];
-  const own = ["outcome", "pair", "technique", "rotation", "sample", "is", "read", "read_text", "key", "key_text", "id", "seconds", "confidence"];
+  const own = ["outcome", "pair", "technique", "rotation", "sample", "is", "tag", "read", "read_text", "key", "key_text", "id", "seconds", "confidence"];
   let asked: Table["asked"] = null;
   for (const d of dimensions) {
     const { name, of, values } = data.dimension(d);
@@ -196,6 +197,18 @@ export function rowsOf(data: Data, texts: Texts, benchmark: number, run = 0): Ro
         const tagged = values.includes(TAGGED);
         for (let row = 0; row < size; row++) {
           if (((marks[row] as number) & wanted) !== 0 || (tagged && result !== null && isTagged(result[row] as number))) mask[row] = 1;
+        }
+      },
+    }, false);
+    add({
+      name: "tag",
+      label: "your tag",
+      takes: "value",
+      values: TAG_NAMES.map((tag) => ({ name: tag, label: label(tag) })),
+      holds: (values, mask) => {
+        const wanted = values.map((value) => TAG_NAMES[value] as string);
+        for (let row = 0; row < size; row++) {
+          if (result !== null && tagsOf(result[row] as number).some((tag) => wanted.includes(tag))) mask[row] = 1;
         }
       },
     }, false);

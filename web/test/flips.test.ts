@@ -24,6 +24,8 @@ test("the nearest kind of flips agrees in as many choices as any", () => {
     }),
   );
   expect(nearest([], {})).toBeUndefined();
+  const kinds = [0, 1].map((measure) => ({ pair: 0, benchmark: 0, technique: 0, measure }));
+  expect(nearest(kinds, { pair: 0, benchmark: 0, measure: 1 })?.measure).toBe(1);
 });
 
 test("each choice offers what has flips under the choices before it", () => {

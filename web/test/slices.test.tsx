@@ -157,6 +157,15 @@ test("another headline measure is drawn when it is chosen, and all values stand 
   expect(root.textContent).toContain("Less is better");
 });
 
+test("a dimension with very many values opens by parts", () => {
+  draw(<SliceTable name="m" view={view({ groups: [group(Array.from({ length: 1000 }, (_, k) => [`value ${k}`, cell(0.5)]))] })} />);
+  click(root.querySelector(".group button"));
+  expect(root.querySelectorAll("tbody a")).toHaveLength(200);
+  const more = [...root.querySelectorAll("button")].find((each) => each.textContent === "Show 800 more values");
+  click(more);
+  expect(root.querySelectorAll("tbody a")).toHaveLength(1000);
+});
+
 test("a dimension with many values is folded and opens", () => {
   const many = group(Array.from({ length: 30 }, (_, k) => [`value ${k}`, cell(0.5)]));
   draw(<SliceTable name="m" view={view({ groups: [many] })} />);
@@ -198,7 +207,7 @@ test("a map of small fields is folded and says why it has no colour", () => {
 
 test("a bin shows confidence, share, interval and verdict", () => {
   const bin = { start: 0.9, end: 1, range: "90 to 100 %", confidence: 0.95, confidence_shown: "95.00", correct: cell(0.5, 40, { unit: "answers" }), verdict: "overconfident" as const };
-  draw(<Reliability of={{ technique: "ps", error: 0.45, error_shown: "45.00", n: 40, bins: [bin] }} />);
+  draw(<Reliability name="Benchmark" of={{ technique: "ps", error: 0.45, error_shown: "45.00", n: 40, bins: [bin] }} />);
   expect(root.textContent).toContain("expected calibration error 45.00 %, 40 answers");
   expect(root.textContent).toContain("overconfident");
   expect(root.querySelectorAll("path.tick").length).toBeGreaterThan(0);
@@ -208,6 +217,7 @@ test("a spread has a dot for each sample and a diamond for each prompt", () => {
   const line = (prompt: string) => ({ prompt, samples: [0.4, null, 0.6], mean: 0.5, shown: "50.00" });
   draw(
     <SpreadChart
+      name="Benchmark"
       of={[{ name: "accuracy", title: "accuracy", percent: true, mean: 0.5, mean_shown: "50.00", heading: "mean", axis: SHARES, lines: [line("short"), line("long")], deviations: [{ name: "sd_all", heading: "sd of all", value: 0.1, shown: "10.00" }] }]}
     />,
   );
@@ -217,7 +227,7 @@ test("a spread has a dot for each sample and a diamond for each prompt", () => {
 });
 
 test("published rows say that they are not comparable; the run's own has an interval", () => {
-  draw(<PublishedTable of={{ source: "A paper", note: "", columns: ["accuracy"], rows: [{ name: "GPT", values: [{ value: 0.5, shown: "50.00" }] }, { name: "this run, 50 items", values: [{ value: 0.4, shown: "40.00" }], cells: [cell(0.4)] }] }} />);
+  draw(<PublishedTable name="Benchmark" of={{ source: "A paper", note: "", columns: ["accuracy"], rows: [{ name: "GPT", values: [{ value: 0.5, shown: "50.00" }] }, { name: "this run, 50 items", values: [{ value: 0.4, shown: "40.00" }], cells: [cell(0.4)] }] }} />);
   expect(root.textContent).toContain("not directly comparable");
   expect(root.querySelectorAll("tbody .range")).toHaveLength(1);
   expect(root.querySelector("tr.own data")?.getAttribute("data-measure")).toBe("accuracy");
@@ -229,7 +239,7 @@ test("hostile names make no element", () => {
     <>
       <SliceTable name="m" view={view({ title: HOSTILE, measures: [measure(HOSTILE)], groups: [rows] })} />
       <Heat of={{ ...map(), title: HOSTILE, rows: [{ title: HOSTILE, short: HOSTILE }], columns: [{ title: HOSTILE, short: HOSTILE }] }} view={view({})} />
-      <PublishedTable of={{ source: HOSTILE, note: HOSTILE, columns: [HOSTILE], rows: [{ name: HOSTILE, values: [{ value: null, shown: "–" }] }] }} />
+      <PublishedTable name="Benchmark" of={{ source: HOSTILE, note: HOSTILE, columns: [HOSTILE], rows: [{ name: HOSTILE, values: [{ value: null, shown: "–" }] }] }} />
     </>,
   );
   expect(root.querySelectorAll("img, script")).toHaveLength(0);

@@ -114,9 +114,9 @@ test("the first screen says status, gate and result, and each number names its o
   const number = root.querySelector("data[data-said]");
   expect(number?.getAttribute("value")).toBe("0.8");
   expect(number?.getAttribute("data-measure")).toBe("set_accuracy");
-  expect(root.querySelector(".said .sign")?.textContent, "a good result needs no sign").toBe("");
+  expect(root.querySelector(".result-line .sign")?.textContent, "a good result needs no sign").toBe("");
   const open = { ...verdict.sentences[0], standing: "open" } as VerdictView["sentences"][number];
-  expect(shown({ verdict: { ...verdict, sentences: [open] } }).querySelector(".said .sign")?.textContent).toBe("◆");
+  expect(shown({ verdict: { ...verdict, sentences: [open] } }).querySelector(".result-line .sign")?.textContent).toBe("◆");
 });
 
 test("a failed gate shows its reasons in the first screen and leads to its rules", () => {

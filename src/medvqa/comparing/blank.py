@@ -18,9 +18,11 @@ from medvqa.comparing import differing, paired
 from medvqa.comparing.gating import digest
 from medvqa.comparing.sides import Side
 from medvqa.items import Benchmark, UsageError
+from medvqa.metrics.definitions import MAX_VALUE
 
 FILE = "blank.json"
 SCHEMA = 1
+MAX_UNITS = 10**9
 LEVEL = 0.95
 """Level of the intervals, two-sided, as those of measures."""
 
@@ -43,7 +45,7 @@ class BlankGap:
     low: float | None
     high: float | None
     n: int
-    unit: str
+    unit: Literal["items", "pairs", "items and pairs"]
     groups: int
     scored: int
     asked: int
@@ -132,10 +134,23 @@ def read(folder: Path) -> BlankRun | None:
     """The stored gaps of a run, None if there are none. UsageError if blank.json is damaged."""
     path = folder / FILE
     try:
-        return msgspec.json.decode(files.read(path, records.MAX_RUN), type=BlankRun)
+        found = msgspec.json.decode(files.read(path, records.MAX_RUN), type=BlankRun)
+        for gap in found.gaps:
+            _check(gap)
+        return found
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (OSError, msgspec.DecodeError, ValueError) as error:
         raise UsageError(
             f"{path} cannot be read: {error}. Delete it, or write it anew: medvqa report {folder} --blank=RUN"
         ) from error
+
+
+def _check(gap: BlankGap) -> None:
+    """Raise ValueError for numbers that no gap has."""
+    most = 1.0 if gap.percent else MAX_VALUE
+    values = [value for value in (gap.shown, gap.blank, gap.value, gap.low, gap.high) if value is not None]
+    if any(abs(value) > most for value in values):
+        raise ValueError(f"a value of {gap.name} is beyond {most:g}")
+    if min(gap.n, gap.groups, gap.scored, gap.asked) < 0 or max(gap.n, gap.groups, gap.scored, gap.asked) > MAX_UNITS:
+        raise ValueError(f"a number of units of {gap.name} is not between 0 and {MAX_UNITS}")

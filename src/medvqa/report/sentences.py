@@ -94,6 +94,12 @@ def less_is_better(part: Part, name: str) -> bool:
     return metric is not None and metric.better == "lower"
 
 
+def counted(number: float, unit: str) -> str:
+    """A number with its unit, given as a plural, for readers: "26,000 questions", "1 pair"; items are questions."""
+    named = unit.replace("items", "questions")
+    return f"{number:,.12g} {named.removesuffix('s') if number == 1 else named}"
+
+
 def rounded(value: float, *, is_percent: bool = True, sign: bool = False) -> str:
     """A fraction in percent with at most one digit, never rounded to 0 or 100; another number as in tables."""
     mark = "+" if sign and value > 0 else "\u2212" if value < 0 else ""
@@ -125,7 +131,7 @@ def _sentence(report: Report, part: Part) -> Sentence:
     gap = report.blank.gap(part.benchmark.name, part.technique, measure.name) if report.blank is not None else None
     if report.blank is not None and gap is not None:
         words += _gained(gap, report.blank.name)
-        if standing == "above" and not _helps(gap):
+        if standing == "above" and gap.value is not None and not _helps(gap):
             standing = "open"
     return Sentence(named, part, measure, tuple(words), standing, _meaning(part, measure.name))
 
@@ -164,18 +170,18 @@ def _value(part: Part, measure: Measure, value: float) -> list[Word]:
     less = " (less is better)" if less_is_better(part, measure.name) else ""
     label = measure.name.replace("_", " ")
     if tables.few(measure) and measure.percent and measure.count is not None:
-        counts = Word(f"{measure.count:g} of {measure.n:g}", "value", value)
+        counts = Word(f"{round(measure.count, 2):g} of {measure.n:g}", "value", value)
         few = Word(", too few for a percentage")
         return [counts, Word(f" {right}{less}"), few] if right else [Word(f"{label}{less} "), counts, few]
     unit = " %" if measure.percent else ""
     number = Word(rounded(value, is_percent=measure.percent) + unit, "value", value)
     said = [number, Word(f" of {right}{less}")] if right else [Word(f"{label}{less} "), number]
-    counted = Word(tables.with_unit(measure.n, measure.unit.replace("items", "questions")), "n", measure.n)
+    units = Word(counted(measure.n, measure.unit), "n", measure.n)
     if measure.low is None or measure.high is None:
-        return [*said, Word(f", {tables.no_interval(measure.groups) or 'no interval'} ("), counted, Word(")")]
+        return [*said, Word(f", {tables.no_interval(measure.groups) or 'no interval'} ("), units, Word(")")]
     low, high = (rounded(bound, is_percent=measure.percent) for bound in (measure.low, measure.high))
     bounds = [Word(", 95 % interval "), Word(low, "low", measure.low), Word(" to "), Word(high, "high", measure.high)]
-    return [*said, *bounds, Word(" ("), counted, Word(")")]
+    return [*said, *bounds, Word(" ("), units, Word(")")]
 
 
 def _references(measure: Measure, *, less: bool) -> dict[Origin, float]:

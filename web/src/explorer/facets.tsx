@@ -77,7 +77,7 @@ const FacetOf = ({ found, field, facet, open: first, pick, clear }: OneOf) => {
   return (
     <details class="facet" open={open}>
       <summary onClick={(event) => { event.preventDefault(); setOpened(!open); }}>
-        <h3><Visible text={label} /></h3> <span class="quiet">{own.length > 0 ? (own.length === 1 && own[0]?.values.length === 1 ? "1 chosen" : "chosen") : count(entries.length)}</span>
+        <h2><Visible text={label} /></h2> <span class="quiet">{own.length > 0 ? (own.length === 1 && own[0]?.values.length === 1 ? "1 chosen" : "chosen") : count(entries.length)}</span>
       </summary>
       {open && (
         <>

@@ -5,6 +5,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import type { Answered } from "../bundle";
 import { keyText } from "../key";
+import { useKeys } from "../keys";
 import type { Page } from "../page";
 import type { Numbers } from "../read";
 import type { Rows } from "../table";
@@ -127,6 +128,11 @@ export const List = ({ page, source, found, words }: ListOf) => {
     event.preventDefault();
     reach(active + step);
   };
+  const move = (step: number): void => {
+    // The first press shows the row that is next.
+    reach(box.current?.contains(document.activeElement) === true ? active + step : active);
+  };
+  useKeys([{ keys: ["j"], run: () => { move(1); } }, { keys: ["k"], run: () => { move(-1); } }]);
   const open = (place: number, row: number): void => {
     setAt(place);
     box.current?.querySelector<HTMLElement>(`[data-place="${place}"]`)?.focus({ preventScroll: true });

@@ -88,6 +88,7 @@ export const QueryLine = ({ table, query, example = 'outcome:wrong modality:ct "
         ref={input}
         type="text"
         class="query-input"
+        data-query
         role="combobox"
         aria-expanded={open}
         aria-controls={`${id}-list`}

@@ -1,6 +1,6 @@
 // A modal dialog. Escape, the backdrop and its button close it; the focus goes back to where it was.
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 export interface DialogProps {
   readonly id: string;
@@ -15,14 +15,15 @@ export interface DialogProps {
 export const Dialog = ({ id, title, tools, children, close, onKeyDown }: DialogProps) => {
   const dialog = useRef<HTMLDialogElement>(null);
   const pressed = useRef(false);
-  useEffect(() => {
-    const opener = document.activeElement;
+  useLayoutEffect(() => {
     const element = dialog.current;
     element?.showModal();
+    // Not the first button: keys scroll what is read.
+    element?.querySelector<HTMLElement>(".body")?.focus({ preventScroll: true });
     return () => {
       element?.close();
-      const before = opener instanceof HTMLElement && opener.isConnected && opener !== document.body ? opener : null;
-      (before ?? document.getElementById("main"))?.focus({ preventScroll: true });
+      // The browser gives the focus back to the element before, unless that is gone.
+      if (document.activeElement === null || document.activeElement === document.body) document.getElementById("main")?.focus({ preventScroll: true });
     };
   }, []);
   return (
@@ -30,7 +31,7 @@ export const Dialog = ({ id, title, tools, children, close, onKeyDown }: DialogP
       ref={dialog}
       id={id}
       aria-labelledby={`${id}-title`}
-      onClose={close}
+      onClose={() => { if (dialog.current !== null) close(); }}
       onKeyDown={onKeyDown}
       onPointerDown={(event) => { pressed.current = event.target === dialog.current; }}
       onClick={(event) => {
@@ -43,7 +44,7 @@ export const Dialog = ({ id, title, tools, children, close, onKeyDown }: DialogP
         {tools}
         <button type="button" id="close" onClick={close}>Close</button>
       </header>
-      <div class="body" tabIndex={0} autofocus role="region" aria-labelledby={`${id}-title`}>{children}</div>
+      <div class="body" tabIndex={0} role="group" aria-labelledby={`${id}-title`}>{children}</div>
     </dialog>
   );
 };

@@ -8,7 +8,7 @@ import { Visible } from "./text";
 
 /** The place of an image that is not shown: its name and the reason. */
 export const NoPicture = ({ image, failed = false }: { readonly image: ImageHead; readonly failed?: boolean }) => (
-  <div class="no-picture">
+  <div class="no-picture" title={flat(`${image.name}: ${whyNone(image, failed)}`)}>
     <svg viewBox="0 0 24 24" width={20} height={20} aria-hidden="true" focusable="false">
       <path d="M3 4h18v16H3zM3 17l6-6 5 5 3-3 4 4M4 21 21 3" />
     </svg>

@@ -65,7 +65,7 @@ export const Table = <Row,>({ label, columns, rows, rowKey, rowClass, identity, 
     column.by === undefined ? undefined : order?.key !== column.key ? "none" : order.down ? "descending" : "ascending";
   const look = (column: TableColumn<Row>): string => [column.right === true ? "right" : "", column.class ?? ""].join(" ").trim();
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label={label}>
+    <div class="scroll" tabIndex={0} role="group" aria-label={label}>
       <table class={name}>
         <thead>
           <tr>

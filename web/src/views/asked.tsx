@@ -5,7 +5,7 @@ import type { Answered, JudgeSaid } from "../bundle";
 import type { Data } from "../data";
 import { keyText } from "../key";
 import type { Page } from "../page";
-import { count, digits, flat, label, took } from "../text";
+import { count, digits, flat, label, MOST_SHOWN, took } from "../text";
 import { Outcome } from "../ui/outcome";
 import { Visible } from "../ui/text";
 import { ReviewPanel } from "./review";
@@ -43,22 +43,33 @@ const used = (usage: Readonly<Record<string, number>>): string =>
     .join(", ");
 
 const READ: Readonly<Record<string, string>> = { options: "read by judge", closeness: "compared by judge", score: "scored by judge" };
-export const byJudge = ({ judge, task }: JudgeSaid): string => `${READ[task] ?? "read by judge"} ${judge}`;
+export const byJudge = ({ judge, task }: JudgeSaid): string => `${(Object.hasOwn(READ, task) ? READ[task] : undefined) ?? "read by judge"} ${judge}`;
 
-const FINISHES: Readonly<Record<string, string>> = {
-  length: "cut off at the limit of tokens",
-  refusal: "the server reports a refusal",
-};
+// A map: servers choose these words, and `__proto__` is one.
+const FINISHES: ReadonlyMap<string, string> = new Map([
+  ["length", "cut off at the limit of tokens"],
+  ["refusal", "the server reports a refusal"],
+]);
 
-const Facts = ({ of }: { readonly of: readonly (readonly [string, string])[] }) => (
+type Fact = readonly [string, string];
+const fact = (name: string, text: string): readonly Fact[] => (text === "" ? [] : [[name, text]]);
+const inPercent = (chances: ReadonlyMap<string, number>, name: string): string => `${(100 * (chances.get(name) ?? 0)).toFixed(1)} %`;
+
+const Facts = ({ of }: { readonly of: readonly Fact[] }) => (
   <dl class="meta">
     {of.map(([name, text]) => [<dt key={`${name}?`}><Visible text={name} /></dt>, <dd key={name} dir="auto"><Visible text={text} /></dd>])}
   </dl>
 );
 
-const Words = ({ text, name }: { readonly text: string; readonly name: string }) => (
-  <div class="response" dir="auto" tabIndex={0} role="region" aria-label={flat(name)}><Visible text={text} /></div>
-);
+const Words = ({ text, name }: { readonly text: string; readonly name: string }) => {
+  const [whole, setWhole] = useState(false);
+  return (
+    <>
+      <div class="response" dir="auto" tabIndex={0} role="group" aria-label={flat(name)}><Visible text={text} whole={whole} /></div>
+      {!whole && text.length > MOST_SHOWN && <button type="button" onClick={() => { setWhole(true); }}>Show all {count(text.length)} characters</button>}
+    </>
+  );
+};
 
 const JudgedPart = ({ of, id }: { readonly of: JudgeSaid; readonly id: string }) => (
   <section class="judged" aria-label={`The judge on ${flat(id)}`}>
@@ -70,7 +81,7 @@ const JudgedPart = ({ of, id }: { readonly of: JudgeSaid; readonly id: string })
         <Words text={reply} name={`Reply ${place + 1} of the judge to ${id}`} />
       </div>
     ))}
-    <Facts of={[["Prompt", of.template], ...(of.seconds == null ? [] : [["Time", took(of.seconds)] as const]), ...(of.usage == null ? [] : [["Used", used(of.usage)] as const])]} />
+    <Facts of={[["Prompt", of.template], ...fact("Time", of.seconds == null ? "" : took(of.seconds)), ...fact("Used", of.usage == null ? "" : used(of.usage))]} />
   </section>
 );
 
@@ -95,7 +106,7 @@ const Options = ({ data, q, results, texts }: {
         const marks = [
           ...(right.has(letter) ? ["✓ correct"] : []),
           ...(by.length > 0 ? [results.length > 1 ? `● chosen by ${by.join(", ")}` : "● chosen"] : []),
-          ...chances.flatMap((chance) => (chance === null ? [] : [`${(100 * (chance.get(letter) ?? 0)).toFixed(1)} %`])),
+          ...chances.flatMap((chance) => (chance === null ? [] : [inPercent(chance, letter)])),
         ];
         return (
           <li key={letter} class={`${right.has(letter) ? "right " : ""}${by.length > 0 ? "chosen" : ""}`}>
@@ -137,17 +148,24 @@ const Answer = ({ data, r, answered, id }: {
   const judged = answered?.judged ?? null;
   const tags = data.benchmark(q).dimensions.flatMap((d) => {
     const values = data.tags(d, q, r).map((value) => data.dimension(d).values[value]?.title ?? "");
-    return values.length === 0 ? [] : [[label(data.dimension(d).name), values.join(", ")] as const];
+    return fact(label(data.dimension(d).name), values.join(", "));
   });
-  const facts: (readonly [string, string])[] = [
+  const given = Object.keys(answered?.logprobs ?? {});
+  const chances = choices ? null : probabilities(answered?.logprobs, given);
+  const score: Fact[] = [
     [choices ? "Option read" : "Answer read", read === "" ? "none" : read],
-    ...(choices && data.right(r).length > 0 ? [["Correct", data.right(r).join(", ")] as const] : []),
+    ...fact("Probabilities", chances === null ? "" : given.map((text) => `${text} ${inPercent(chances, text)}`).join(", ")),
+    ...fact("Correct", choices ? data.right(r).join(", ") : ""),
     ["Reason", data.why(r)],
-    ...(judged === null ? [] : [["Judge", byJudge(judged)] as const]),
+    ...fact("Scored", judged === null ? "" : byJudge(judged)),
+  ];
+  const details: Fact[] = [
     ["Asked by", wayOf(data, r)],
-    ...(seconds === null ? [] : [["Time", took(seconds)] as const]),
-    ...(finish === "" || finish === "stop" ? [] : [["Ended", FINISHES[finish] ?? finish] as const]),
-    ...(usage === null ? [] : [["Used", used(usage)] as const]),
+    ...fact("Time", seconds === null ? "" : took(seconds)),
+    ...fact("Ended", finish === "stop" ? "" : (FINISHES.get(finish) ?? finish)),
+    ...fact("Cut off", answered?.cut === true ? "an earlier part of the reply, at the limit of tokens" : ""),
+    ...fact("Used", usage === null ? "" : used(usage)),
+    ...fact("Served by", answered?.served ?? ""),
     ...tags,
   ];
   const response = answered?.response ?? null;
@@ -169,11 +187,13 @@ const Answer = ({ data, r, answered, id }: {
           ))}
         </details>
       ))}
+      <h3>Score</h3>
+      <Facts of={score} />
       {judged !== null && <JudgedPart of={judged} id={id} />}
-      <ReviewPanel key={`review ${r}`} data={data} result={r} of={id} />
       <SentFold key={r} data={data} r={r} answered={answered} />
+      {data.bundle.head.kind === "run" && <ReviewPanel key={`review ${r}`} data={data} result={r} of={id} />}
       <h3>Details</h3>
-      <Facts of={facts} />
+      <Facts of={details} />
     </>
   );
 };

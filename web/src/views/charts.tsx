@@ -22,9 +22,9 @@ const Drawing = ({ axis }: { readonly axis: Axis }) => (
   <th scope="col" class="plots"><span class="sr">Drawing</span><Scale axis={axis} /></th>
 );
 
-export const AbilityChart = ({ of }: { readonly of: Abilities }) => (
+export const AbilityChart = ({ of, name: where }: { readonly of: Abilities; readonly name: string }) => (
   <Fold title="Abilities beside physicians" note="not directly comparable">
-    <div class="scroll" tabIndex={0} role="region" aria-label="Abilities beside physicians">
+    <div class="scroll" tabIndex={0} role="group" aria-label={`${where}: abilities beside physicians`}>
       <table class="slicetable">
         <thead>
           <tr>
@@ -68,9 +68,9 @@ export const AbilityChart = ({ of }: { readonly of: Abilities }) => (
   </Fold>
 );
 
-export const Reliability = ({ of }: { readonly of: Calibration }) => (
+export const Reliability = ({ of, name }: { readonly of: Calibration; readonly name: string }) => (
   <Fold title={`Calibration, technique ${of.technique}`} note={`expected calibration error ${of.error_shown} %, ${count(of.n)} answers`}>
-    <div class="scroll" tabIndex={0} role="region" aria-label={`Calibration of technique ${of.technique}`}>
+    <div class="scroll" tabIndex={0} role="group" aria-label={`${name}: calibration of technique ${of.technique}`}>
       <table class="slicetable bins" data-calibration={of.technique} data-error={of.error}>
         <thead>
           <tr>
@@ -114,13 +114,13 @@ export const Reliability = ({ of }: { readonly of: Calibration }) => (
   </Fold>
 );
 
-export const SpreadChart = ({ of }: { readonly of: readonly SpreadView[] }) => {
+export const SpreadChart = ({ of, name }: { readonly of: readonly SpreadView[]; readonly name: string }) => {
   const prompts = Math.max(...of.map((spread) => spread.lines.length)) > 1;
   const sampled = of.some((spread) => spread.lines.some((line) => line.samples.length > 0));
   return (
     <Fold title={prompts ? "Spread over prompts and samples" : "Spread over samples"} note="standard deviations">
       {of.map((spread) => (
-        <div class="scroll" tabIndex={0} role="region" aria-label={`Spread of ${spread.title}`}>
+        <div class="scroll" tabIndex={0} role="group" aria-label={`${name}: spread of ${spread.title}`}>
           <table class="slicetable spread">
             <thead>
               <tr>
@@ -176,10 +176,10 @@ const spotsOf = (spread: SpreadView, k: number): readonly Spot[] => {
   ];
 };
 
-export const PublishedTable = ({ of }: { readonly of: PublishedView }) => (
+export const PublishedTable = ({ of, name: where }: { readonly of: PublishedView; readonly name: string }) => (
   <Fold title="Compared with published results" note={`${plural(of.rows.length - 1, "row")}, not directly comparable`} open={of.rows.length <= LONG}>
     <p class="aside"><strong>Another setting.</strong> {of.source}. {of.note} Compare orders of magnitude, not ranks.</p>
-    <div class="scroll" tabIndex={0} role="region" aria-label="Published results">
+    <div class="scroll" tabIndex={0} role="group" aria-label={`${where}: published results`}>
       <table class="slicetable published">
         <thead>
           <tr>

@@ -1,9 +1,11 @@
 // The comparison of runs: its result in sentences, the runs, ranking, differences; and the explorer of flips.
+import { useLayoutEffect, useRef } from "preact/hooks";
+
 import type { ComparisonView, PairedPartView, PairView } from "../bundle";
 import { save } from "../csv";
 import type { Page } from "../page";
 import { json } from "../read";
-import { count } from "../text";
+import { count, flat } from "../text";
 import { Visible } from "../ui/text";
 import { Way } from "../ui/way";
 import "../style/comparison.css";
@@ -13,15 +15,25 @@ import { Figure, opens, Ranking } from "./ranking";
 
 export const Comparison = ({ page }: { readonly page: Page }) => {
   const of = page.head.comparison;
+  const exploring = page.state.view === "questions";
+  // Back leads from flips to the slice that they belong to: the summary stays, with its folds, and scrolls there.
+  const summary = useRef({ exploring, top: 0 });
+  if (exploring && !summary.current.exploring) summary.current.top = scrollY;
+  useLayoutEffect(() => {
+    if (exploring !== summary.current.exploring) scrollTo({ top: exploring ? 0 : summary.current.top, behavior: "instant" });
+    summary.current.exploring = exploring;
+  }, [exploring]);
   if (of === null) return null;
-  if (page.state.view === "questions") return <Flips page={page} of={of} />;
   return (
     <>
-      <h1 class="sr">Comparison: <Visible text={page.head.title} /></h1>
-      <Result page={page} of={of} />
-      <Runs page={page} of={of} />
-      <Ranking page={page} of={of} />
-      {of.pairs.map((pair, place) => <Differences page={page} pair={pair} place={place} key={pair.new} />)}
+      <div hidden={exploring}>
+        <h1 class="sr">Comparison: <Visible text={page.head.title} /></h1>
+        <Result page={page} of={of} />
+        <Runs page={page} of={of} />
+        <Ranking page={page} of={of} />
+        {of.pairs.map((pair, place) => <Differences page={page} pair={pair} place={place} key={pair.new} />)}
+      </div>
+      {exploring && <Flips page={page} of={of} />}
     </>
   );
 };
@@ -35,11 +47,11 @@ const Result = ({ page, of }: Shown) => (
   <section id="result" aria-labelledby="result-title">
     <h2 id="result-title">Result</h2>
     {of.boards.length > 0 && (
-      <div class="pair">
+      <div class="vs-pair">
         <h3><a href="#ranking">Ranking</a></h3>
-        <ul class="said">
+        <ul class="vs-said">
           {of.boards.map((board, place) => opens(of.boards, place) && (
-            <li class="plain" key={board.title}><strong><Visible text={board.title} />.</strong> <Visible text={board.sentence} /></li>
+            <li class="vs-plain" key={board.title}><strong><Visible text={board.title} />.</strong> <Visible text={board.sentence} /></li>
           ))}
         </ul>
       </div>
@@ -52,7 +64,7 @@ const Result = ({ page, of }: Shown) => (
 const Said = ({ page, pair, place }: { readonly page: Page; readonly pair: PairView; readonly place: number }) => {
   const [new_, baseline] = [page.head.runs[pair.new]?.name ?? "", page.head.runs[pair.baseline]?.name ?? ""];
   return (
-    <div class="pair">
+    <div class="vs-pair" data-new={flat(new_)}>
       <h3>
         <a href={`#comparison-${place + 1}`}><Visible text={new_} /> against <Visible text={baseline} /></a>
         {pair.differs !== "" && <span class="quiet"> <Visible text={pair.differs} /></span>}
@@ -61,7 +73,7 @@ const Said = ({ page, pair, place }: { readonly page: Page; readonly pair: PairV
       {pair.effect !== "" && pair.refusals.length === 0 && (
         <p>New minus baseline is <Visible text={pair.effect} />: nothing else differs between the two runs.</p>
       )}
-      <ul class="said">
+      <ul class="vs-said">
         {pair.parts.map((part) => <Sentence part={part} key={`${part.benchmark}/${part.technique}`} />)}
       </ul>
       {pair.notes.length > 0 && <ul class="notes">{pair.notes.map((note) => <li key={note}><Visible text={note} /></li>)}</ul>}
@@ -108,7 +120,7 @@ const Runs = ({ page, of }: Shown) => {
           {of.boards.length > 0 && <button id="ranking-csv" type="button" onClick={() => { offer("ranking"); }}>Ranking as CSV</button>}
         </p>
       )}
-      <div class="scroll" tabIndex={0} role="region" aria-label="Table of runs">
+      <div class="scroll" tabIndex={0} role="group" aria-label="Table of runs">
         <table>
           <thead>
             <tr>

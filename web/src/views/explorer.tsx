@@ -14,13 +14,13 @@ import { setListed } from "../listed";
 import type { Page } from "../page";
 import { parse, printTerm, replaced, suggest, toggle, without, type Term } from "../query";
 import "../style/explorer.css";
+import { taggedVersion } from "../tagged";
 import { count, flat, plural } from "../text";
 import { Visible } from "../ui/text";
 
 export const Explorer = ({ page }: { readonly page: Page }) => (
   <section id="questions" class="explorer" aria-labelledby="questions-title">
-    <h1 class="sr">Questions of {flat(page.head.title)}</h1>
-    <h2 id="questions-title">Questions</h2>
+    <h1 id="questions-title">Questions</h1>
     {page.data === null ? <p role="status">Reading the questions.</p> : <Loaded page={page} data={page.data} />}
   </section>
 );
@@ -48,7 +48,7 @@ const Loaded = ({ page, data }: { readonly page: Page; readonly data: Data }) =>
     return find(source, state, query, typed);
     // The item of a state selects nothing; texts that come later matter to a search alone.
     // eslint-disable-next-line react-hooks/exhaustive-deps
-  }, [source, benchmark, technique, query, sort, layout, caret, table, searching ? version : 0]);
+  }, [source, benchmark, technique, query, sort, layout, caret, table, searching ? version : 0, taggedVersion()]);
   // A link to an item alone names no benchmark: the list stays where the item is.
   const [only = ""] = found.techniques;
   const lost = state.item !== null && (benchmark === "" || technique === "");

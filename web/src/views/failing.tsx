@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact";
 
 import type {
+  Cell,
   ErrorKindRow,
   ErrorKindTable,
   ErrorKindsView,
@@ -31,13 +32,8 @@ const linker =
   (query) =>
     page.link({ view: "questions", benchmark, technique, query, sort: "", item: null, section: "" });
 
-const Linked = ({ to, query, name, children }: {
-  readonly to: To;
-  readonly query: string;
-  /** What the link leads to, if its text alone does not say so. */
-  readonly name?: string;
-  readonly children: ComponentChildren;
-}) => (query === "" ? <>{children}</> : <a href={to(query)} {...(name === undefined ? {} : { "aria-label": name })}>{children}</a>);
+const Linked = ({ to, query, children }: { readonly to: To; readonly query: string; readonly children: ComponentChildren }) =>
+  query === "" ? <>{children}</> : <a href={to(query)}>{children}</a>;
 
 const Scroll = ({ name, children }: { readonly name: string; readonly children: ComponentChildren }) => (
   <div class="scroll" tabIndex={0} role="region" aria-label={flat(name)}>
@@ -47,10 +43,12 @@ const Scroll = ({ name, children }: { readonly name: string; readonly children: 
 
 // ---- worst slices ---------------------------------------------------------------------------------------------------
 
+/** A measure as it is drawn: of few units without an interval, as its text. */
+const sureOf = (cell: Cell): Cell => (cell.few ? { ...cell, low: null, high: null } : cell);
+
 const Slice = ({ row, of, to }: { readonly row: WorstSlice; readonly of: WorstSlices; readonly to: To }) => {
   const { cell } = row;
   const overall = of.overall.value === null ? {} : { overall: of.overall.value };
-  const drawn = cell.few ? { ...cell, low: null, high: null } : cell;
   return (
     <tr class={cell.few ? "few" : ""}>
       <th scope="row">
@@ -62,7 +60,7 @@ const Slice = ({ row, of, to }: { readonly row: WorstSlice; readonly of: WorstSl
       <td class="right main"><Value of={cell} /></td>
       <td class="quiet">{cell.interval}</td>
       <td class="right quiet"><data value={cell.n}>{count(cell.n)}</data></td>
-      <td class="chart">{cell.percent && <Strip of={{ ...drawn, references: { ...cell.references, ...overall } }} width={110} />}</td>
+      <td class="chart">{cell.percent && <Strip of={{ ...sureOf(cell), references: { ...cell.references, ...overall } }} width={110} />}</td>
     </tr>
   );
 };
@@ -98,7 +96,7 @@ const Worst = ({ of, to }: { readonly of: WorstSlices; readonly to: To }) => {
         {of.better === "lower" && `Less ${label(of.measure)} is better. `}
         Overall: <Value of={of.overall} />{of.overall.percent && !of.overall.few && " %"} of {count(of.overall.n)} {of.overall.unit}.{" "}
         {of.notes.join(" ")}
-        {hidden > 0 && ` Not shown: ${plural(hidden, "further slice")}; see Slices.`}
+        {hidden > 0 && ` ${plural(hidden, "further slice")}: see Slices.`}
         {of.rows.length > 0 && of.overall.percent && " Grey line: the overall value."}
         {of.rows.some((row) => "random" in row.cell.references) && " Orange line: guessing."}
       </p>
@@ -117,7 +115,7 @@ const Worst = ({ of, to }: { readonly of: WorstSlices; readonly to: To }) => {
 const WorstOfPart = ({ part, to }: { readonly part: FailingPart; readonly to: To }) => (
   <>
     {part.worst.map((of, place) => (
-      <Fold open={place === 0} title={<Visible text={`Worst slices by ${label(of.measure)}`} />}><Worst of={of} to={to} /></Fold>
+      <Fold open={place === Math.max(0, part.worst.findIndex(({ rows }) => rows.length > 0))} title={<Visible text={`Worst slices by ${label(of.measure)}`} />}><Worst of={of} to={to} /></Fold>
     ))}
   </>
 );
@@ -125,7 +123,6 @@ const WorstOfPart = ({ part, to }: { readonly part: FailingPart; readonly to: To
 // ---- options --------------------------------------------------------------------------------------------------------
 
 const NO_OPTION = ["refused", "abstained", "unparsed"];
-const one = (unit: string, number: number): string => (number === 1 ? unit.replace(/s$/, "") : unit);
 
 const FieldOf = ({ field, of, row, column, to }: {
   readonly field: MatrixField;
@@ -139,12 +136,12 @@ const FieldOf = ({ field, of, row, column, to }: {
   if (from === undefined || read === undefined) return null;
   const right = from.right === column;
   const marks = [field.level > 0 ? `l${field.level}` : "", right ? "right-option" : "", field.count === 0 ? "none" : ""];
-  const name = `${count(field.count)} ${one(of.unit, field.count)}: correct ${from.label}, read ${read.label}`;
   return (
     <td class={marks.filter(Boolean).join(" ")}>
-      <Linked to={to} query={field.query} name={flat(name)}>
+      <Linked to={to} query={field.query}>
         <data value={field.count} data-matrix={of.by} data-correct={flat(from.label)} data-read={flat(read.label)}>{count(field.count)}</data>
         {field.count > 0 && field.share !== "" && <small>{field.share} %</small>}
+        {field.query !== "" && <span class="sr"> of {of.unit} with {flat(from.label)} correct: read as {flat(read.label)}</span>}
       </Linked>
     </td>
   );
@@ -248,7 +245,7 @@ const Kind = ({ row, named, page }: { readonly row: ErrorKindRow; readonly named
       <th scope="row"><Linked to={linker(page, cell.benchmark, "")} query={row.count > 0 ? row.query : ""}><Visible text={cell.name} /></Linked></th>
       <td class="right main"><data value={cell.value ?? ""} data-kind={flat(cell.name)} data-of={flat(cell.benchmark)} data-place={flat(row.place)}>{cell.shown}</data></td>
       <td class="quiet">{cell.interval}</td>
-      <td class="chart"><Strip of={cell} width={110} /></td>
+      <td class="chart"><Strip of={sureOf(cell)} width={110} /></td>
       <td class="right">{count(row.count)}</td>
       <td class="right quiet">{row.classified}</td>
     </tr>
@@ -258,7 +255,7 @@ const Kind = ({ row, named, page }: { readonly row: ErrorKindRow; readonly named
 const KindsTable = ({ of, page }: { readonly of: ErrorKindTable; readonly page: Page }) => (
   <>
     <Scroll name={`Kinds of errors${of.dimension === "" ? "" : ` by ${of.dimension}`}`}>
-      <table class="forest">
+      <table class="forest kinds">
         <thead>
           <tr>
             <th scope="col">Benchmark</th>

@@ -2,6 +2,7 @@
 import type { ComparisonView } from "../bundle";
 import type { Data } from "../data";
 import { bothOf, measuresOf, type FlipTable } from "../flips";
+import { useKeys } from "../keys";
 import type { Page } from "../page";
 import { picturesOf } from "../pictures";
 import { count, label } from "../text";
@@ -25,6 +26,18 @@ export const FlipDialog = ({ page, of, data, table, rows }: DialogOf) => {
   const { state, go, head } = page;
   const row = table.units.indexOf(state.item ?? "");
   const flip = table.flips[row];
+  const at = rows.indexOf(row);
+  const step = (by: number): void => {
+    const next = rows[at + by];
+    if (at >= 0 && next !== undefined) go({ item: table.units[next] ?? null }, { replace: true });
+  };
+  useKeys(
+    [
+      { keys: ["ArrowLeft", "k"], run: () => { step(-1); } },
+      { keys: ["ArrowRight", "j"], run: () => { step(1); } },
+    ],
+    { modal: true },
+  );
   const close = (): void => { if (state.item !== null) go({ item: null }, { replace: true }); };
   if (flip === undefined) {
     return (
@@ -34,11 +47,6 @@ export const FlipDialog = ({ page, of, data, table, rows }: DialogOf) => {
     );
   }
   const unit = table.units[row] ?? "";
-  const at = rows.indexOf(row);
-  const step = (by: number): void => {
-    const next = rows[at + by];
-    if (at >= 0 && next !== undefined) go({ item: table.units[next] ?? null }, { replace: true });
-  };
   const all = bothOf(data, flip);
   const about = head.benchmarks[table.kind.benchmark];
   const questions = [...new Set(all.map(({ question }) => question))];
@@ -47,6 +55,7 @@ export const FlipDialog = ({ page, of, data, table, rows }: DialogOf) => {
   return (
     <Dialog
       id="item"
+      close={close}
       title={<><Visible text={about?.name ?? ""} /> · {paired && "pair "}<Visible text={unit} /></>}
       tools={
         <>
@@ -58,15 +67,8 @@ export const FlipDialog = ({ page, of, data, table, rows }: DialogOf) => {
           <button type="button" disabled={at < 0 || at >= rows.length - 1} onClick={() => { step(1); }}>Next</button>
         </>
       }
-      close={close}
-      onKeyDown={(event) => {
-        if (event.target instanceof Element && event.target.closest(".response, .frame, input") !== null) return;
-        if (event.altKey || event.ctrlKey || event.metaKey) return;
-        if (event.key === "ArrowLeft") step(-1);
-        if (event.key === "ArrowRight") step(1);
-      }}
     >
-      <div class="opened flipped" key={unit}>
+      <div class={paired ? "opened flipped" : "opened flipped single"} key={unit}>
         {pictures.length > 0 ? <Viewers key={questions.join(",")} pictures={pictures} /> : <p class="missing">{paired ? "These questions have" : "This question has"} no image.</p>}
         <div class={paired ? "sides" : ""}>
           {questions.map((question) => (

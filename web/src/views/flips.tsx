@@ -226,7 +226,7 @@ const List = ({ page, data, found: { table, rows }, names: [baseline, new_] }: L
   };
   const text = (row: number): string => [...new Set(both(row).map(({ question }) => data.text(question)))].join(" · ");
   const columns = (width: number): readonly GridColumn[] => {
-    const id: GridColumn = { name: "id", head: "Id", width: "minmax(5rem, 9rem)", sorts: true, cell: (row) => <Visible text={table.units[row] ?? ""} /> };
+    const id: GridColumn = { name: "id", head: "Id", width: width < 620 ? "4.5rem" : "minmax(4.5rem, 8rem)", sorts: true, cell: (row) => <Visible text={table.units[row] ?? ""} /> };
     const way: GridColumn = { name: "way", head: "Flip", width: "5.4rem", sorts: true, cell: (row) => <Way way={table.better[row] === 1 ? "better" : "worse"} /> };
     const question: GridColumn = { name: "question", head: "Question", width: "minmax(0, 1fr)", sorts: true, cell: (row) => <span class="clamp" dir="auto" title={flat(text(row))}><Visible text={text(row)} /></span> };
     if (width < 620) return [id, way, question];

@@ -61,7 +61,7 @@ const has = (rule: RuleView, column: string): boolean =>
 const Rules = ({ rules, name, reach }: { readonly rules: readonly RuleView[]; readonly name: string; readonly reach: number }) => {
   const columns = COLUMNS.filter(([column]) => rules.some((rule) => has(rule, column)));
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label={name}>
+    <div class="scroll" tabIndex={0} role="group" aria-label={name}>
       <table class="rules">
         <thead>
           <tr>

@@ -19,7 +19,7 @@ export const Heat = ({ of, view }: { readonly of: HeatMap; readonly view: Slices
   const shortened = of.columns.filter((each) => each.short !== "");
   return (
     <Fold title={`${capital(of.title)} by ${of.down} and ${of.across}`} note={of.tested === 0 ? `no field has ${FEW} ${of.unit}` : ""} open={of.tested > 0}>
-      <div class="scroll" tabIndex={0} role="region" aria-label={`${view.title}: ${of.title} by ${of.down} and ${of.across}`}>
+      <div class="scroll" tabIndex={0} role="group" aria-label={`${view.title}: ${of.title} by ${of.down} and ${of.across}`}>
         <table class="heatmap">
           <thead>
             <tr>

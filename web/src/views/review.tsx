@@ -225,7 +225,7 @@ export const ReviewView = ({ page, data }: { readonly page: Page; readonly data:
               </button>
             ))}
           </div>
-          <div class="scroll" tabIndex={0} role="region" aria-label="Reviewed answers">
+          <div class="scroll" tabIndex={0} role="group" aria-label="Reviewed answers">
             <table class="reviews">
               <thead>
                 <tr>{["question", "outcome", "tags", "score", "comment"].map((name) => <th scope="col">{name}</th>)}</tr>

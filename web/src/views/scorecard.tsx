@@ -124,7 +124,7 @@ const Measures = ({ card, page }: { readonly card: ScorecardView; readonly page:
   const blank = card.blank !== "";
   return (
     <>
-      <div class="scroll" tabIndex={0} role="region" aria-label="Measures">
+      <div class="scroll" tabIndex={0} role="group" aria-label="Measures">
         <table class="forest scores">
           <thead>
             <tr>
@@ -204,7 +204,7 @@ const Outcomes = ({ card, page }: { readonly card: ScorecardView; readonly page:
   return (
     <>
       <h3>Outcomes</h3>
-      <div class="scroll" tabIndex={0} role="region" aria-label="Outcomes">
+      <div class="scroll" tabIndex={0} role="group" aria-label="Outcomes">
         <table class="outcomes">
           <thead>
             <tr>
@@ -251,7 +251,7 @@ const number = (part: ScorePart, outcome: string): number =>
 export const Texts = ({ table }: { readonly table: TableView }) => (
   <>
     <h3><Visible text={table.title} /></h3>
-    <div class="scroll" tabIndex={0} role="region" aria-label={flat(table.title)}>
+    <div class="scroll" tabIndex={0} role="group" aria-label={flat(table.title)}>
       <table>
         <thead>
           <tr>

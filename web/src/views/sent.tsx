@@ -24,7 +24,7 @@ const Shown = ({ of, label }: { readonly of: Sent; readonly label: string }) => 
             <Visible text={images.join("; ")} />
           </p>
         )}
-        <div class="response" dir="auto" tabIndex={0} role="region" aria-label={`${from}, ${flat(label)}`}><Visible text={text} /></div>
+        <div class="response" dir="auto" tabIndex={0} role="group" aria-label={`${from}, ${flat(label)}`}><Visible text={text} /></div>
       </section>
     ))}
     {of.messages.every(({ images }) => images.length === 0) && <p class="quiet">No image was sent.</p>}

@@ -13,6 +13,8 @@ import { Heat } from "./heat";
 
 /** Dimensions with more values are folded at first, and those with one, which says what the whole benchmark does. */
 const OPEN = 24;
+/** Rows of an open dimension at first: drawing thousands takes seconds. */
+const ROWS = 200;
 /** With more measures a table scrolls sideways, and its heading cannot stay in sight. */
 const NARROW = 4;
 /** Benchmarks and techniques that are open at first. */
@@ -95,6 +97,8 @@ const Group = ({
   readonly measure: SliceMeasure;
 }) => {
   const [open, setOpen] = useState(group.rows.length > 1 && group.rows.length <= OPEN);
+  const [rows, setRows] = useState(ROWS);
+  const left = group.rows.length - rows;
   return (
     <tbody>
       <tr class="group">
@@ -106,7 +110,7 @@ const Group = ({
         </th>
       </tr>
       {open &&
-        sorted(group, order, m).map((row) => (
+        sorted(group, order, m).slice(0, rows).map((row) => (
           <tr key={row.value}>
             <th scope="row">
               <a href={row.href}><Visible text={row.title} /></a>
@@ -116,6 +120,13 @@ const Group = ({
             <Others cells={row.cells} m={m} />
           </tr>
         ))}
+      {open && left > 0 && (
+        <tr>
+          <td colSpan={4 + view.measures.length}>
+            <button type="button" onClick={() => { setRows(group.rows.length); }}>Show {plural(left, "more value")}</button>
+          </td>
+        </tr>
+      )}
     </tbody>
   );
 };
@@ -160,7 +171,7 @@ export const SliceTable = ({ view, name }: { readonly view: SlicesView; readonly
           ))}
         </fieldset>
       )}
-      <div class={`scroll${view.measures.length <= NARROW ? " whole" : ""}`} tabIndex={0} role="region" aria-label={`${view.title}: slices`}>
+      <div class={`scroll${view.measures.length <= NARROW ? " whole" : ""}`} tabIndex={0} role="group" aria-label={`${view.title}: slices`}>
         <table class="slicetable">
           <thead>
             <tr>
@@ -190,8 +201,8 @@ export const SliceTable = ({ view, name }: { readonly view: SlicesView; readonly
         <span><Sample spot={{ value: 0.5, low: 0.1, high: 0.9 }} /> value and 95 % interval</span>
         <span><Sample spot={{ value: 0.5 }} /> no interval</span>
         <span><Sample line="whole" /> all questions</span>
-        {references["random"] !== undefined && <span><Sample line="random" /> chance: random guessing</span>}
-        {references["image_blind"] !== undefined && <span><Sample line="blind" /> image-blind: one answer to both questions of a pair</span>}
+        {references["random"] !== undefined && <span><Sample line="random" /> chance: guessing</span>}
+        {references["image_blind"] !== undefined && <span><Sample line="blind" /> image ignored: the same answer to both questions of a pair</span>}
         {measure.better === "lower" && <strong>Less is better.</strong>}
         {cells.some((cell) => cell.few) && (
           <span>Under {FEW} questions or pairs: counts in grey, last in order, as a percentage would say more than is known.</span>
@@ -210,10 +221,10 @@ const Part = ({ view, k }: { readonly view: SlicesView; readonly k: number }) =>
     <summary><h3><Visible text={view.title} /></h3></summary>
     <SliceTable view={view} name={`measure-${k}`} />
     {view.heat !== null && <Heat of={view.heat} view={view} />}
-    {view.abilities !== null && <AbilityChart of={view.abilities} />}
-    {view.spreads.length > 0 && <SpreadChart of={view.spreads} />}
-    {view.calibrations.map((each) => <Reliability of={each} />)}
-    {view.published !== null && <PublishedTable of={view.published} />}
+    {view.abilities !== null && <AbilityChart of={view.abilities} name={view.title} />}
+    {view.spreads.length > 0 && <SpreadChart of={view.spreads} name={view.title} />}
+    {view.calibrations.map((each) => <Reliability of={each} name={view.title} />)}
+    {view.published !== null && <PublishedTable of={view.published} name={view.title} />}
   </details>
 );
 

@@ -48,7 +48,7 @@ const Said = ({ word, cell }: { readonly word: WordView; readonly cell: Cell | n
   );
 
 const Sentence = ({ sentence, page }: { readonly sentence: SentenceView; readonly page: Page }) => (
-  <li class={`said b-${sentence.standing === "" ? "none" : sentence.standing}`}>
+  <li class={`result-line b-${sentence.standing === "" ? "none" : sentence.standing}`}>
     <span class="sign" aria-hidden="true">{STANDINGS[sentence.standing]}</span>
     <p>
       <a href={page.link({ view: "questions", benchmark: sentence.benchmark, technique: sentence.technique, query: "", item: null, section: "" })}>

@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from functools import cache
+from typing import Literal, NamedTuple
 
 from medvqa.data import lexicon
 from medvqa.items import CHOICE_KINDS, INVALID_OUTCOMES, OUTCOMES, SCORED_OUTCOMES, Measure, Result
 from medvqa.judging.taxonomy import ErrorShare
 from medvqa.protocols import rotation
 from medvqa.report import errors, tables
-from medvqa.report.build import PROMPT, Part, Report, slices
+from medvqa.report.build import Part, Report, slices
 from medvqa.report.bundle.cells import Cell, cell
 from medvqa.report.bundle.shape import Shape
+from medvqa.report.bundle.slices import dimensions_of
 from medvqa.report.bundle.texts import label, query, query_of, title_of
 
 KIND_OF_ERROR = "kind of error"
@@ -59,7 +60,7 @@ class WorstSlices(Shape, frozen=True):
     better: Literal["higher", "lower"]
     overall: Cell
     rows: list[WorstSlice]
-    """The worst of the slices with an interval, by the bound on its better side."""
+    """The worst slices with an interval, by its bound on the better side. Each is worse than the overall value."""
     ranked: int
     """The number of slices with an interval."""
     beyond: int
@@ -251,8 +252,8 @@ def _part(part: Part, report: Report, *, several: bool) -> FailingPart:
 
 
 def unit_of(results: Sequence[Result]) -> str:
-    """Return "questions", or "answers" if a question has several."""
-    return "questions" if len({result.key.question for result in results}) == len(results) else "answers"
+    """Return "questions", or "answers" if a question has several. The results are those of a part."""
+    return "questions" if len({result.item.id for result in results}) == len(results) else "answers"
 
 
 # ---- worst slices ----------------------------------------------------------------------------------------------------
@@ -266,7 +267,7 @@ Place = tuple[str, str]
 def worst(part: Part) -> list[WorstSlices]:
     """Rank the slices of each headline measure; measures without a slice are left out."""
     better = {metric.name: metric.better for metric in part.benchmark.metrics}
-    dimensions = _dimensions(part)
+    dimensions = dimensions_of(part)
     members = _members(part.results, dimensions)
     ranked = [
         _ranked(
@@ -274,7 +275,7 @@ def worst(part: Part) -> list[WorstSlices]:
             better.get(overall.name, "higher"),
             [m for name in dimensions for m in slices(part.measures, name) if m.name == overall.name],
             members,
-            len({result.key.question for result in part.results}),
+            len({result.item.id for result in part.results}),
         )
         for overall in part.sliced
     ]
@@ -314,7 +315,7 @@ def _ranked(
         overall.name,
         better,
         cell(overall),
-        [row for _, row in ranked[:WORST]],
+        [row for _, row in ranked if _is_worse(row.cell.value, overall, better)][:WORST],
         len(ranked),
         beyond,
         apart[:APART],
@@ -332,9 +333,13 @@ def _bound(measure: Measure, better: Direction) -> float | None:
 
 def _is_beyond(measure: Measure, overall: Measure, better: Direction) -> bool:
     bound = _bound(measure, better)
-    if bound is None or overall.value is None:
+    return bound is not None and _is_worse(bound if better == "higher" else -bound, overall, better)
+
+
+def _is_worse(value: float | None, overall: Measure, better: Direction) -> bool:
+    if value is None or overall.value is None:
         return False
-    return bound < (overall.value if better == "higher" else -overall.value)
+    return value < overall.value if better == "higher" else value > overall.value
 
 
 def _notes(ranked: int, beyond: int, whole: int, better: Direction) -> list[str]:
@@ -376,23 +381,14 @@ def _name(measure: Measure) -> str:
     return f"{title_of(dimension, value)} ({label(dimension)})"
 
 
-def _dimensions(part: Part) -> list[str]:
-    """The benchmark's dimensions, then the kind of question if there are several."""
-    several = len({result.item.kind for result in part.results}) > 1
-    return [
-        *([PROMPT] if part.prompts else []),
-        *part.benchmark.dimensions,
-        *(["kind"] if several and "question_type" not in part.benchmark.dimensions else []),
-    ]
-
-
 def _members(results: Sequence[Result], dimensions: Sequence[str]) -> dict[Place, list[int]]:
     """The numbers of the questions in each slice, ascending; slices of prompts are none of questions."""
-    items = {result.key.question: result.item for result in results}
+    items = {result.item.id: result.item for result in results}
     members: dict[Place, list[int]] = {}
     for number, item in enumerate(items.values()):
         for name in dimensions:
-            for value in lexicon.values_of(item, name):
+            kind = (item.kind,) if name == "kind" else ()
+            for value in lexicon.values_of(item, name) if lexicon.CROSSED in name else item.tags.get(name, kind):
                 members.setdefault((name, value), []).append(number)
     return members
 
@@ -400,11 +396,10 @@ def _members(results: Sequence[Result], dimensions: Sequence[str]) -> dict[Place
 # ---- confused options ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     """One answer in a matrix: its question, the key, and the option read, or the outcome if none was read."""
 
-    question: Hashable
+    question: str
     key: str
     read: str
     outcome: str = ""
@@ -427,7 +422,7 @@ def matrix_by_position(results: Sequence[Result]) -> OptionMatrix | None:
             places[letter] = min(place, places.get(letter, place))
         [key] = result.item.answers
         read, outcome = _option_read(result)
-        entries.append(_Entry(result.key.question, key, read, outcome))
+        entries.append(_Entry(result.item.id, key, read, outcome))
     used = {entry.key for entry in entries} | {entry.read for entry in entries if not entry.outcome}
     letters = sorted(filter(None, used), key=lambda letter: (places[letter], letter))
     more = " kind:single_choice" if left_out[MULTIPLE] else ""
@@ -442,7 +437,7 @@ def matrix_by_text(results: Sequence[Result]) -> OptionMatrix | None:
 
     None unless at least two texts are each correct in `tables.FEW` questions, and together in half of the questions.
     """
-    entries, left_out, spelling = list[_Entry](), Counter[str](), dict[str, str]()
+    entries, left_out, spelling, short = list[_Entry](), Counter[str](), dict[str, str](), cache(plain)
     for result in results:
         if result.item.kind not in (*CHOICE_KINDS, "judgment"):
             continue
@@ -450,9 +445,9 @@ def matrix_by_text(results: Sequence[Result]) -> OptionMatrix | None:
             left_out[why] += 1
             continue
         (key, read), outcome = _texts(result), _option_read(result)[1]
-        spelling.setdefault(plain(key), " ".join(key.split()))
-        entries.append(_Entry(result.key.question, plain(key), plain(read), outcome))
-    keyed: dict[str, set[Hashable]] = {}
+        spelling.setdefault(short(key), " ".join(key.split()))
+        entries.append(_Entry(result.item.id, short(key), short(read), outcome))
+    keyed: dict[str, set[str]] = {}
     for entry in entries:
         keyed.setdefault(entry.key, set()).add(entry.question)
     often = [text for text, found in keyed.items() if len(found) >= tables.FEW and 0 < len(text) <= LONGEST]
@@ -540,7 +535,7 @@ def _matrix(
     """
     if not entries:
         return None
-    asked: dict[str, dict[Field, list[Hashable]]] = {}
+    asked: dict[str, dict[Field, list[str]]] = {}
     for entry in entries:
         column = ("", entry.outcome) if entry.outcome else (entry.read if entry.read in names else "", "")
         row = asked.setdefault(entry.key if entry.key in names else "", {})
@@ -595,8 +590,8 @@ def positions(results: Sequence[Result]) -> Positions | None:
 
     None without such a question.
     """
-    counts: dict[str, Counter[str]] = {}
-    asked: dict[str, set[Hashable]] = {}
+    counts: dict[str, list[int]] = {}
+    asked: dict[str, set[str]] = {}
     places: dict[str, int] = {}
     unscored = Counter[str]()
     for result in results:
@@ -606,27 +601,32 @@ def positions(results: Sequence[Result]) -> Positions | None:
             unscored[FAILED if result.score.outcome == "error" else UNSCORED] += 1
             continue
         result = rotation.result_shown(result)
-        correct, chosen = set(result.item.answers), set(result.score.extracted)
+        correct, chosen = result.item.answers, result.score.extracted
         for place, letter in enumerate(result.item.options):
-            places[letter] = min(place, places.get(letter, place))
-            asked.setdefault(letter, set()).add(result.key.question)
-            counts.setdefault(letter, Counter()).update(
-                offered=1,
-                chosen=int(letter in chosen),
-                correct=int(letter in correct),
-                hits=int(letter in correct & chosen),
-            )
+            if letter not in counts:
+                counts[letter], asked[letter], places[letter] = [0, 0, 0, 0], set(), place
+            places[letter] = min(place, places[letter])
+            if len(asked[letter]) < tables.FEW:
+                asked[letter].add(result.item.id)
+            count, is_chosen, is_correct = counts[letter], letter in chosen, letter in correct
+            count[0] += 1
+            count[1] += is_chosen
+            count[2] += is_correct
+            count[3] += is_chosen and is_correct
     order = sorted(counts, key=lambda letter: (places[letter], letter))
     rows = [
         PositionRow(
             letter,
-            *(of["offered"], of["chosen"], of["correct"], of["hits"]),
+            offered,
+            picked,
+            keyed,
+            hits,
             len(asked[letter]) < tables.FEW,
             query({"read": letter}) + _scored(unscored),
             query({"key": letter}) + _scored(unscored),
         )
         for letter in order[:MOST]
-        for of in [counts[letter]]
+        for offered, picked, keyed, hits in [counts[letter]]
     ]
     return Positions(rows, unit_of(results), len(order) - len(rows)) if rows else None
 

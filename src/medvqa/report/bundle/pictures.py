@@ -110,7 +110,7 @@ def draw(report: Report, load: Load, typed: str | None = None, *, many: Images =
     mode, megabytes = (None, MEGABYTES) if typed is None else parse(typed)
     by_benchmark = _by_benchmark(report)
     if mode == "none":
-        return _without("Images are left out (--images=none).", by_benchmark, "left out by --images=none")
+        return _without("Images are left out (--images=none).", by_benchmark, "left out (--images=none)")
     notes: list[str] = []
     left_out: dict[str, str] = {}
     found: dict[tuple[str, str], tuple[_Found, ...]] = {}
@@ -144,7 +144,8 @@ def draw(report: Report, load: Load, typed: str | None = None, *, many: Images =
         )
         for key, row in found.items()
     }
-    note = " ".join([_counted(found, drawn), drawn.place, *notes])
+    place = [drawn.place] if any(head.source for head in drawn.images.values()) else []
+    note = " ".join([_counted(found, drawn), *place, *notes])
     return Pictures(mode, note, shown, drawn.blocks, left_out)
 
 
@@ -252,7 +253,7 @@ def _inside(images: Sequence[Image], private: Container[Image], megabytes: int) 
                 return False
             file = picture_files.shrunk(pixels, share)
         if file is None:
-            why = f"the {megabytes} MB for images in this page are used up; --images=folder shows it"
+            why = f"it does not fit into the {megabytes} MB of this page; --images=folder shows it"
             heads[image] = _head(image, pixels, None, why)
             return True
         heads[image] = head = _head(image, pixels, file)

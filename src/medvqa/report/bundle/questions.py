@@ -122,6 +122,10 @@ class Answered(Shape, frozen=True):
     logprobs: dict[str, float] | None = None
     judged: JudgeSaid | None = None
     folded: list[Folded] | None = None
+    cut: bool = False
+    """Whether the reply was cut off outside of `response`, in an earlier turn or after the answer's line."""
+    served: str = ""
+    """The model that the server says it runs."""
 
 
 class Places:
@@ -364,8 +368,11 @@ def _dimensions(
 ) -> tuple[list[TagDimension], list[list[int]]]:
     """All dimensions, whose columns are added, and the places of those of each benchmark."""
     of_questions = [{"kind": (item.kind,), **item.tags} for _, item in items]
-    of_results = [row.tags for row, _ in answered]
-    own = {name for tags in of_results for name in tags}
+    own = {name for row, _ in answered for name in row.tags}
+    # A question may have a tag of such a name, too.
+    of_results = [
+        {**{name: row.item.tags[name] for name in own & row.item.tags.keys()}, **row.tags} for row, _ in answered
+    ]
     names = [
         name
         for benchmark in benchmarks
@@ -469,7 +476,9 @@ def _answered(result: Result) -> Answered:
     logprobs = {
         letter: float(f"{value:.4g}") for letter, value in (answer.option_logprobs or {}).items() if value != -math.inf
     }
-    return Answered(answer.text, dict(answer.usage or {}) or None, logprobs or None, judged, folded)
+    return Answered(
+        answer.text, dict(answer.usage or {}) or None, logprobs or None, judged, folded, answer.cut, answer.served_by
+    )
 
 
 def judged_of(judgement: Judgement) -> JudgeSaid:

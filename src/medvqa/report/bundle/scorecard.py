@@ -12,7 +12,7 @@ from medvqa.report.build import Part, Report
 from medvqa.report.bundle.cells import Cell, cell
 from medvqa.report.bundle.shape import Shape
 from medvqa.report.bundle.texts import bounds, label, points
-from medvqa.report.sentences import meaning_of, metric_of, title
+from medvqa.report.sentences import counted, meaning_of, metric_of, title
 
 
 class GapView(Shape, frozen=True):
@@ -140,11 +140,6 @@ def _row(report: Report, part: Part, measure: Measure) -> ScoreRow:
         counted(measure.n, measure.unit),
         None if gap is None else _gap(gap),
     )
-
-
-def counted(number: float, unit: str) -> str:
-    """A number with its unit for readers of a page: "103 questions"."""
-    return tables.with_unit(number, unit.replace("items", "questions"))
 
 
 def _gap(gap: BlankGap) -> GapView:

@@ -10,7 +10,7 @@ from medvqa.report.build import Part, Report
 from medvqa.report.bundle.cells import Cell, cell
 from medvqa.report.bundle.shape import Shape
 from medvqa.report.notes import answers_of, noted
-from medvqa.report.sentences import Origin, Sentence, Standing, sentences, title
+from medvqa.report.sentences import Origin, Sentence, Standing, counted, sentences, title
 
 UNFINISHED = "unfinished: "
 CONTROLS: Mapping[str, str] = {
@@ -76,7 +76,6 @@ class VerdictView(Shape, frozen=True):
 def verdict_of(report: Report) -> VerdictView:
     """The first screen of a run."""
     notes = noted(report)
-    reused = answers_of(report)
     return VerdictView(
         _status(report),
         _control(report),
@@ -85,7 +84,7 @@ def verdict_of(report: Report) -> VerdictView:
             *(WarningView(note.text, "", "", []) for note in notes if note.warns and not note.selects),
             *(warning for part in report.parts if part.results for warning in _invalid(report, part)),
         ],
-        [*([reused] if reused else []), *(note.text for note in notes if not note.warns)],
+        [note.text for note in notes if not note.warns],
     )
 
 
@@ -100,28 +99,37 @@ def _status(report: Report) -> StatusView:
     ]
     errors = sum(part.outcomes["error"] for part in parts)
     failed = [f"{errors:,} of the results {'is an error' if errors == 1 else 'are errors'}, without a score"]
-    undefined = sum(
-        number
-        for techniques in report.run.get("left_out", {}).values()
-        for kinds in techniques.values()
-        for number in kinds.values()
-    )
-    were = "1 question was" if undefined == 1 else f"{undefined:,} questions were"
-    left_out = [f"{were} left out: no technique of the run is defined for them"] if undefined else []
-    extra = [*chosen, *left_out, *(failed if errors else [])]
+    undefined, left_out = _left_out(report)
+    reused = answers_of(report)
+    extra = [*chosen, *left_out, *(failed if errors else []), *([reused] if reused else [])]
     if not covered.finished:
         lines = [line.removeprefix(UNFINISHED) for line in covered.lines]
         return StatusView("unfinished", "Unfinished: the numbers will change", [*lines, *extra])
     if covered.absent:
         return StatusView("part", "A part of a run", [*covered.absent, *extra])
-    number = f"{covered.there:,} {'question' if covered.there == 1 else 'questions'}"
-    if report.counted == "answers":
-        number = f"{covered.there:,} answers"
+    answers = report.counted == "answers" or len(report.techniques) > 1
+    number = counted(covered.there, "answers" if answers else "questions")
+    have = f"{number} {'are there' if answers else 'have a result'}"
     if covered.selected is None:
-        return StatusView("unknown", f"{number} have a result", ["the selected questions are not recorded", *extra])
+        return StatusView("unknown", have, ["the selected questions are not recorded", *extra])
     if chosen or undefined or not selection.whole:
-        return StatusView("part", "Complete for a part of the data", [f"{number} have a result", *extra])
-    return StatusView("complete", "Complete", [f"all {number} have a result", *extra])
+        return StatusView("part", "Complete for a part of the data", [have, *extra])
+    return StatusView("complete", "Complete", [f"all {have}", *extra])
+
+
+def _left_out(report: Report) -> tuple[bool, list[str]]:
+    """Whether some questions are asked by no technique of the run, and lines about questions left out."""
+    left: Mapping[str, Mapping[str, Mapping[str, int]]] = report.run.get("left_out", {})
+    counts = {
+        technique: sum(sum(techniques.get(technique, {}).values()) for techniques in left.values())
+        for technique in report.techniques
+    }
+    lines = [
+        f"{counted(number, 'questions')} left out: technique {technique} is not defined for their kind"
+        for technique, number in counts.items()
+        if number
+    ]
+    return any(set(report.techniques) <= techniques.keys() for techniques in left.values()), lines
 
 
 def _control(report: Report) -> str:
