@@ -186,7 +186,6 @@ const Answer = ({ data, r, answered, id }: {
       {judged !== null && <JudgedPart of={judged} id={id} />}
       {data.bundle.head.kind === "run" && <ReviewPanel key={`review ${r}`} data={data} result={r} of={id} />}
       <SentFold key={r} data={data} r={r} answered={answered} />
-      <ReviewPanel key={`review ${r}`} data={data} result={r} of={id} />
       <h3>Details</h3>
       <Facts of={details} />
     </>
