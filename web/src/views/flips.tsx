@@ -132,7 +132,7 @@ const OfKind = ({ page, of, data, kind }: Shown & { readonly data: Data; readonl
         <details class="filters-of-explorer" open={wide}>
           <summary>Filters</summary>
           <Facets
-            found={{ ...found, about: { name: `${about.name} ${kind.pair} ${kind.measure}`, score: "" }, techniques: [] }}
+            found={{ ...found, about: { name: `${about.name} ${kind.pair} ${kind.measure}` }, scored: false }}
             pick={(field, value) => { const chosen = fields[field]; if (chosen !== undefined) pick(toggle(query, fields, chosen, value)); }}
             clear={(field) => { const chosen = fields[field]; if (chosen !== undefined) pick(without(query, fields, chosen)); }}
           />

@@ -1,5 +1,6 @@
 // The summary of a run: its sections, one below the other.
 import type { Page } from "../page";
+import { Visible } from "../ui/text";
 import { Failing } from "./failing";
 import { Method } from "./method";
 import { Scorecard } from "./scorecard";
@@ -8,7 +9,7 @@ import { Verdict } from "./verdict";
 
 export const Summary = ({ page }: { readonly page: Page }) => (
   <>
-    <h1 class="sr">Report of run {page.head.title}</h1>
+    <h1 class="sr">Report of run <Visible text={page.head.title} /></h1>
     <Verdict page={page} />
     <Scorecard page={page} />
     <Failing page={page} />
