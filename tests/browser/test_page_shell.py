@@ -254,6 +254,22 @@ def test_the_keyboard_leads_everywhere(tab: Tab, phantom: Path) -> None:
     page.keyboard.type("j?/k")
     assert page.locator("[data-query]").input_value() == "j?/k", "keys are letters while somebody types"
     assert page.locator("dialog").count() == 0
+    page.locator("[data-query]").fill("")
+    page.wait_for_selector("[data-place='1']")
+    page.locator("#main").focus()
+    for key, place in (("j", "0"), ("j", "1"), ("k", "0"), ("ArrowDown", "1")):
+        page.keyboard.press(key)
+        page.wait_for_selector(f"[data-place='{place}']:focus")
+    page.keyboard.press("Enter")
+    title = page.locator("#item h2")
+    title.wait_for()
+    opened_first = title.inner_text()
+    page.keyboard.press("j")
+    page.wait_for_function("was => document.querySelector('#item h2').textContent !== was", arg=opened_first)
+    page.keyboard.press("k")
+    page.wait_for_function("was => document.querySelector('#item h2').textContent === was", arg=opened_first)
+    page.keyboard.press("Escape")
+    page.wait_for_selector("[data-place='1']:focus")
 
 
 def test_the_theme_is_remembered(tab: Tab, phantom: Path) -> None:
