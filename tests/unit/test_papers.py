@@ -15,6 +15,7 @@ from medvqa.data import lexicon, published
 from medvqa.items import Measure
 from medvqa.session.options import Options
 from support import neighbours
+from support.pages import Page
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared"
@@ -205,7 +206,7 @@ def test_a_neighbours_row_and_page_have_the_published_rows(
     assert main(["paper", paper, "reports/first"]) == 0
     assert capsys.readouterr().out.strip() in output
     assert ("en, all" in output and KIT in output) == (name == "slake-en-test")
-    page = (here / "reports/first/index.html").read_text()
+    page = Page((here / "reports/first/index.html").read_text()).told
     assert ("Compared with published results" in page) == bool(table.rows)
     for row in table.rows:
         assert row.shown in page
