@@ -603,7 +603,8 @@ def check_report(repository: Repository, capsys: pytest.CaptureFixture[str]) -> 
         wanted = re.compile(
             f"unfinished: ({there} of {ITEMS} |the run did not end, and its missing results are not known)"
         )
-        page = pages.Page((folder / "index.html").read_text()).told
+        status = pages.Page((folder / "index.html").read_text()).block("head")["run"]["verdict"]["status"]
+        page = "\n".join(f"{status['state']}: {line}" for line in status["lines"])
         for text in (capsys.readouterr().out, (folder / "summary.md").read_text(), page):
             assert wanted.search(text)
 
