@@ -36,7 +36,7 @@ const Linked = ({ to, query, children }: { readonly to: To; readonly query: stri
   query === "" ? <>{children}</> : <a href={to(query)}>{children}</a>;
 
 const Scroll = ({ name, children }: { readonly name: string; readonly children: ComponentChildren }) => (
-  <div class="scroll" tabIndex={0} role="region" aria-label={flat(name)}>
+  <div class="scroll" tabIndex={0} role="group" aria-label={flat(name)}>
     {children}
   </div>
 );

@@ -26,7 +26,7 @@ interface Shown {
 
 export const Flips = ({ page, of }: Shown) => (
   <section id="flips" class="explorer" aria-labelledby="flips-title">
-    <h2 id="flips-title">Flips</h2>
+    <h1 id="flips-title">Flips</h1>
     <p class="quiet">A flip is a question or pair for which a headline measure changed. Both responses are shown.</p>
     {page.data === null ? <p role="status">Reading the questions.</p> : <Loaded page={page} of={of} data={page.data} />}
   </section>
