@@ -94,7 +94,7 @@ def make(folder: Path, n: int, seed: int = 0) -> None:
     )
 
 
-FACET = "[...document.querySelectorAll('details.facet')].find(e => e.querySelector('h3').textContent === '{}')"
+FACET = "[...document.querySelectorAll('.facet')].find(e => e.querySelector('summary > *').textContent === '{}')"
 TYPE = (
     "const box = document.querySelector('.query-input'); box.focus(); box.value = '{}'; "
     "box.dispatchEvent(new Event('input', {{bubbles: true}})); "
@@ -121,7 +121,7 @@ STEPS = {
     "rows again": "[...document.querySelectorAll('button')].find(e => e.textContent === 'Table').click()",
 }
 FLIPS = {
-    "filter: a department": FACET.format("department") + ".querySelector('ul button').click()",
+    "filter: a task": FACET.format("task") + ".querySelector('ul button').click()",
     "filter: worse ones too": TYPE.format("way:worse"),
     "search: a word of 2 % of the responses": TYPE.format("oedema"),
     "open a flip": "document.querySelector('.list .c-id a').click()",

@@ -115,6 +115,7 @@ def test_a_slice_leads_to_its_flips_and_tables_sort(
     worse = row.locator("data[data-number=lost]")
     number = int(worse.get_attribute("value"))
     assert number > 0
+    worse.scroll_into_view_if_needed()
     before = page.evaluate("scrollY")
     worse.click()
     assert total(page) == number

@@ -205,7 +205,7 @@ interface ListOf {
 const List = ({ page, data, found: { table, rows }, names: [baseline, new_] }: ListOf) => {
   const { state, go } = page;
   const both = (row: number) => bothOf(data, table.flips[row] ?? 0);
-  const several = Array.from(rows).some((row) => both(row).length > 1);
+  const { several } = table;
   const said = (side: "baseline" | "new") => (row: number) => {
     const all = both(row);
     return (
