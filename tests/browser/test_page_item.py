@@ -13,7 +13,7 @@ from medvqa.items import Item, Judgement, Result, SelfRanking
 from medvqa.protocols import prompts
 from medvqa.report import html
 from support import pages
-from support.tabs import Tab
+from support.tabs import Tab, until
 
 PAIRS, GMAI = "phantom-mediconfusion", "phantom-gmai-mmbench"
 POINT = """([x, y]) => {
@@ -52,7 +52,7 @@ def show(page: Any, benchmark: str, item: str) -> Any:
     page.evaluate(f"location.hash = '#questions?b={benchmark}&item={key}'")
     dialog = page.locator("dialog[open]")
     dialog.wait_for()
-    page.wait_for_function("document.querySelectorAll('dialog .frame img:not(.waiting)').length > 0")
+    until(page, "document.querySelectorAll('dialog .frame img:not(.waiting)').length > 0")
     return dialog
 
 
@@ -84,7 +84,7 @@ def test_an_image_is_zoomed_towards_the_pointer_moved_and_made_native(opened: An
     page.mouse.move(*at)
     before = page.evaluate(POINT, at)
     page.mouse.wheel(0, -400)
-    page.wait_for_function("document.querySelector('dialog .frame').classList.contains('near')")
+    until(page, "document.querySelector('dialog .frame').classList.contains('near')")
     assert page.evaluate(POINT, at) == pytest.approx(before, abs=0.05), "the pixel under the pointer stays there"
     left, top, *_ = boxes(page)[0]
     page.mouse.down()
@@ -152,7 +152,7 @@ def test_the_images_of_a_pair_move_in_step_until_they_are_unlinked(opened: Any) 
     left, right = first.bounding_box(), second.bounding_box()
     assert left["y"] == right["y"]
     assert left["x"] + left["width"] < right["x"]
-    page.wait_for_function("document.querySelectorAll('dialog .frame img:not(.waiting)').length === 2")
+    until(page, "document.querySelectorAll('dialog .frame img:not(.waiting)').length === 2")
     frames = dialog.locator(".frame")
     frames.first.focus()
     for key in ("+", "+", "+", "+", "ArrowLeft", "ArrowUp"):
@@ -253,7 +253,7 @@ def test_a_hostile_item_fires_nothing_and_asks_for_nothing(tab: Tab, strangers: 
         dialog.wait_for()
         for fold in dialog.locator("details > summary").all():
             fold.click()
-        page.wait_for_function("!document.querySelector('dialog').innerText.includes('Reading the')")
+        until(page, "!document.querySelector('dialog').innerText.includes('Reading the')")
         assert dialog.locator(".judged").first.locator(".response").count() == len(pages.HOSTILE)
         names = {name.strip() for name in dialog.locator("details.folded > summary").all_inner_texts()}
         assert names >= {

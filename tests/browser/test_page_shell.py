@@ -17,7 +17,7 @@ import pytest
 from medvqa import benchmarks, report
 from medvqa.report import html
 from support import pages
-from support.tabs import Tab
+from support.tabs import Tab, until
 
 ROOT = Path(__file__).parents[2]
 AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
@@ -265,9 +265,9 @@ def test_the_keyboard_leads_everywhere(tab: Tab, phantom: Path) -> None:
     title.wait_for()
     opened_first = title.inner_text()
     page.keyboard.press("j")
-    page.wait_for_function("was => document.querySelector('#item h2').textContent !== was", arg=opened_first)
+    until(page, "was => document.querySelector('#item h2').textContent !== was", opened_first)
     page.keyboard.press("k")
-    page.wait_for_function("was => document.querySelector('#item h2').textContent === was", arg=opened_first)
+    until(page, "was => document.querySelector('#item h2').textContent === was", opened_first)
     page.keyboard.press("Escape")
     page.wait_for_selector("[data-place='1']:focus")
 

@@ -1,5 +1,6 @@
 """A tab of Chromium that keeps what its page said and asked for."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -30,3 +31,11 @@ class Tab:
         self.page.goto(file.resolve().as_uri() + fragment)
         self.page.wait_for_selector("html[data-ready]", state="attached", timeout=60_000)
         return self.page
+
+
+def until(page: Any, expression: str, argument: object = None, seconds: float = 30) -> None:
+    """Wait until an expression is true. `page.wait_for_function` would need a policy that allows `eval`."""
+    end = time.monotonic() + seconds
+    while not page.evaluate(expression, argument):
+        assert time.monotonic() < end, f"not true within {seconds:g} s: {expression}"
+        page.wait_for_timeout(20)
