@@ -439,7 +439,7 @@ class Origin:
 
     `home` is the owners' page. `hub` is a data set of the Hugging Face hub, "owner/name", at `revision` ("" = newest).
     `terms` says what to accept, and where, before a download; `apply` how to get data that are not public. `note` is a
-    sentence about the files.
+    sentence about the files. `synthetic`: a program drew the images, so they show no patients.
     """
 
     licence: str
@@ -450,6 +450,7 @@ class Origin:
     terms: str = ""
     apply: str = ""
     note: str = ""
+    synthetic: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -431,3 +431,13 @@ def test_hostile_texts_stay_values(tmp_path: Path) -> None:
     run = head_of(made)["run"]
     assert run["verdict"]["sentences"][0]["title"] == pages.HOSTILE[0]
     assert run["scorecard"]["parts"][0]["title"] == pages.HOSTILE[0]
+
+
+def test_a_run_of_drawn_images_says_that_they_show_no_patients(gapped: report.Report) -> None:
+    said = head_of(gapped)["run"]["verdict"]["synthetic"]
+    assert said.startswith("The images are drawn by a program; they show no patients.")
+    clinical = replace(gapped.parts[0].benchmark, name="clinic", title="Clinic", origin=None)
+    mixed = replace(gapped, parts=(replace(gapped.parts[0], benchmark=clinical), *gapped.parts))
+    assert verdict.verdict_of(mixed).synthetic.startswith("The images of Phantom in ")
+    own = replace(gapped, parts=(replace(gapped.parts[0], benchmark=clinical),))
+    assert verdict._synthetic(own) == ""

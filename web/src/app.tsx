@@ -93,7 +93,7 @@ export const App = ({ head, data }: { readonly head: BundleHead; readonly data: 
       {state.item !== null && data !== null && head.kind !== "comparison" && <ItemDialog page={page} data={data} />}
       {help && <Help letters={letters} choose={chooseLetters} close={() => { showHelp(false); }} />}
       <footer class="wide">
-        <p>Drawn by {head.generator}. A score on these benchmarks says nothing about clinical use.</p>
+        <p>Drawn by {head.generator}.{head.kind === "comparison" && " A score on these questions says nothing about clinical use."}</p>
         <details>
           <summary>Licences of what is inside this file</summary>
           <pre>{licences()}</pre>

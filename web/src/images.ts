@@ -30,5 +30,5 @@ export const sizeOf = (image: ImageHead): string => {
   if (width === 0) return "";
   const native = `${count(width)} × ${count(height)} pixels`;
   if (source === "" || exact) return native;
-  return drawn_width === width ? `${native}, compressed here` : `${native}, here ${count(drawn_width)} × ${count(drawn_height)}`;
+  return drawn_width === width ? `${native}, compressed here` : `${native}, shrunk here to ${count(drawn_width)} × ${count(drawn_height)}`;
 };

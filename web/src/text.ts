@@ -33,3 +33,7 @@ export const plural = (number: number, one: string, many = `${one}s`): string =>
 
 /** Units below which counts are shown in place of percentages. */
 export const FEW = 10;
+/** A unit of measures for readers: items are questions. */
+export const unitOf = (unit: string): string => unit.replace("items", "questions");
+/** To a radiologist, a slice is an image: both sections with slices say what it is here. */
+export const SLICE = "A slice here is a group of questions that share a tag, such as a modality. It is not a slice of an image.";

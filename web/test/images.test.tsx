@@ -78,6 +78,6 @@ test("the size says what was lost", () => {
   expect(sizeOf(image({}))).toBe("");
   expect(sizeOf(image({ ...size, drawn_width: 1024, drawn_height: 768, exact: true }))).toBe("1,024 × 768 pixels");
   expect(sizeOf(image({ ...size, drawn_width: 1024, drawn_height: 768 }))).toBe("1,024 × 768 pixels, compressed here");
-  expect(sizeOf(image({ ...size, drawn_width: 512, drawn_height: 384 }))).toBe("1,024 × 768 pixels, here 512 × 384");
+  expect(sizeOf(image({ ...size, drawn_width: 512, drawn_height: 384 }))).toBe("1,024 × 768 pixels, shrunk here to 512 × 384");
   expect(sizeOf(image({ ...size, source: "" }))).toBe("1,024 × 768 pixels");
 });

@@ -195,3 +195,12 @@ test("hostile texts are text, and hidden characters are named", () => {
     expect(root.textContent).toContain("⟨U+202E⟩");
   }
 });
+
+test("images that a program drew are announced before the results, and clinical use is denied beside them", () => {
+  const root = shown({ verdict: { ...verdict, synthetic: "The images are drawn by a program." } });
+  const text = root.textContent;
+  expect(text.indexOf("drawn by a program")).toBeGreaterThan(-1);
+  expect(text.indexOf("drawn by a program")).toBeLessThan(text.indexOf("of pairs with both questions right"));
+  expect(text).toContain("says nothing about clinical use");
+  expect(shown({ verdict }).querySelector(".alert")).toBeNull();
+});

@@ -59,7 +59,7 @@ def _score_medlesionvqa(item: Item, answer: Answer) -> Score:
     return score_closed_vocabulary(item, answer, item.extra["vocabulary"])
 
 
-ORIGIN = Origin(licence="CC0 1.0", home="", note="It ships with the project.")
+ORIGIN = Origin(licence="CC0 1.0", home="", note="It ships with the project.", synthetic=True)
 
 BENCHMARKS = (
     replace(

@@ -29,6 +29,7 @@ interface FacetsOf {
 
 export const Facets = ({ found, pick, clear }: FacetsOf) => (
   <div class="facets">
+    <p class="key" id="facets-key">Behind each value: its questions{found.scored && ", then their score in %"}.</p>
     {found.table.facets.map((field, place) => {
       const facet = found.selection.facets.get(field);
       return facet === undefined ? null : (

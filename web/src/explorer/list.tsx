@@ -214,7 +214,7 @@ function tableColumns(source: Source, found: Found, words: readonly string[], wi
     outcome,
     text,
     { name: "response", head: "Response", width: "minmax(0, 1.2fr)", sorts: false, cell: (row) => <span class="clamp" dir="auto"><Response source={source} result={of(row)} words={words} /></span> },
-    { name: "read", head: "Read / key", width: "minmax(5rem, 7rem)", sorts: true, cell: (row) => <span class="clamp"><Read source={source} found={found} row={row} /></span> },
+    { name: "read", head: "Read / correct", width: "minmax(7.5rem, 8rem)", sorts: true, cell: (row) => <span class="clamp"><Read source={source} found={found} row={row} /></span> },
     ...(width > 1150 ? [tags] : []),
     ...number("confidence", "Conf.", (value) => `${Math.round(100 * value)} %`),
     ...number("seconds", "Time", took),

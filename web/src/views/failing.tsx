@@ -16,7 +16,7 @@ import type {
 } from "../bundle";
 import type { Page } from "../page";
 import "../style/failing.css";
-import { count, flat, label, percent, plural } from "../text";
+import { count, flat, label, percent, plural, SLICE, unitOf } from "../text";
 import { Value } from "../ui/number";
 import { Fold } from "../ui/fold";
 import { Outcome } from "../ui/outcome";
@@ -78,7 +78,7 @@ const SliceTable = ({ rows, of, to, name }: {
           <th scope="col">Slice</th>
           <th scope="col" class="right">{label(of.measure)}{of.overall.percent ? ", %" : ""}</th>
           <th scope="col">95 % interval</th>
-          <th scope="col" class="right">n, {rows[0]?.cell.unit}</th>
+          <th scope="col" class="right">n, {unitOf(rows[0]?.cell.unit ?? "")}</th>
           <th scope="col">{of.overall.percent && <Axis />}<span class="sr">Chart</span></th>
         </tr>
       </thead>
@@ -94,7 +94,8 @@ const Worst = ({ of, to }: { readonly of: WorstSlices; readonly to: To }) => {
       {of.rows.length > 0 && <SliceTable rows={of.rows} of={of} to={to} name={`Worst slices by ${label(of.measure)}`} />}
       <p class="key">
         {of.better === "lower" && `Less ${label(of.measure)} is better. `}
-        Overall: <Value of={of.overall} />{of.overall.percent && !of.overall.few && " %"} of {count(of.overall.n)} {of.overall.unit}.{" "}
+        Overall: <Value of={of.overall} />{of.overall.percent && !of.overall.few && " %"} of {count(of.overall.n)} {unitOf(of.overall.unit)}.{" "}
+        {[...of.rows, ...of.apart].some((row) => row.cell.unit === "image slots") && "Image slots: a pair counts once for each of its images in the slice. "}
         {of.notes.join(" ")}
         {hidden > 0 && ` ${plural(hidden, "further slice")}: see Slices.`}
         {of.rows.length > 0 && of.overall.percent && " Grey line: the overall value."}
@@ -341,6 +342,7 @@ export const Failing = ({ page }: { readonly page: Page }) => {
   return (
     <section id="failing" aria-labelledby="failing-title">
       <h2 id="failing-title">Where it fails</h2>
+      {failing.parts.some(({ worst }) => worst.length > 0) && <p class="key">{SLICE}</p>}
       {failing.parts.map((part, place) => <Part part={part} page={page} place={place} />)}
       {failing.parts.length === 0 && <p class="quiet">The run has no result.</p>}
       {failing.kinds !== null && <Kinds of={failing.kinds} page={page} />}

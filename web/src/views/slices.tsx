@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import type { Cell, SliceGroup, SliceMeasure, SliceRow, SlicesView } from "../bundle";
 import type { Page } from "../page";
 import "../style/slices.css";
-import { count, FEW, plural } from "../text";
+import { count, FEW, plural, SLICE, unitOf } from "../text";
 import { Value } from "../ui/number";
 import { Plot, Sample, Scale } from "../ui/plot";
 import { Visible } from "../ui/text";
@@ -70,7 +70,7 @@ const Measured = ({ cell, measure }: { readonly cell: Cell | null | undefined; r
           ]}
         />
       </td>
-      <td class="right quiet"><data value={cell.n}>{count(cell.n)}</data>{cell.unit !== measure.unit && <small> {cell.unit}</small>}</td>
+      <td class="right quiet"><data value={cell.n}>{count(cell.n)}</data>{cell.unit !== measure.unit && <small> {unitOf(cell.unit)}</small>}</td>
     </>
   );
 };
@@ -179,7 +179,7 @@ export const SliceTable = ({ view, name }: { readonly view: SlicesView; readonly
               <Heading text={`${measure.title}${measure.percent ? ", %" : ""}`} by="value" order={order} set={setOrder} right />
               <th scope="col" class="bounds">95 % interval</th>
               <th scope="col" class="plots"><span class="sr">Drawing</span><Scale axis={measure.axis} /></th>
-              <Heading text={`n, ${measure.unit}`} by="n" order={order} set={setOrder} right />
+              <Heading text={`n, ${unitOf(measure.unit)}`} by="n" order={order} set={setOrder} right />
               {view.measures.map((each, k) =>
                 k === m ? null : <th scope="col" class="right other"><Visible text={`${each.title}${each.percent ? ", %" : ""}`} /></th>,
               )}
@@ -234,6 +234,7 @@ export const Slices = ({ page }: { readonly page: Page }) => {
   return (
     <section id="slices" aria-labelledby="slices-title">
       <h2 id="slices-title">Slices</h2>
+      <p class="key">{SLICE}</p>
       {views.length > 1 && (
         <p class="jump">
           {views.map((view, k) => (

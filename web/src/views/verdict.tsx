@@ -147,11 +147,12 @@ export const Verdict = ({ page }: { readonly page: Page }) => {
       <div class="states">
         <Status status={verdict.status} />
         {gate === null ? (
-          <p class="state s-ungated"><span>No gate: this run was not compared with a baseline.</span></p>
+          <p class="state s-ungated"><span>No gate: no limits for pass or fail were set for this run.</span></p>
         ) : (
           <GateState gate={gate} page={page} />
         )}
       </div>
+      {(verdict.synthetic ?? "") !== "" && <p class="alert" role="note"><Visible text={verdict.synthetic ?? ""} /></p>}
       {verdict.control !== "" && <p class="alert" role="note"><Visible text={verdict.control} /></p>}
       {verdict.sentences.length === 0 ? (
         <p>No result: no question of this run has an answer.</p>
@@ -168,7 +169,7 @@ export const Verdict = ({ page }: { readonly page: Page }) => {
           <ul class="notes plain">{verdict.notes.map((note, place) => <li key={place}><Visible text={note} /></li>)}</ul>
         </details>
       )}
-      <p class="key"><Visible text={run.images} /></p>
+      <p class="key"><Visible text={run.images} /> A score on these questions says nothing about clinical use.</p>
     </section>
   );
 };

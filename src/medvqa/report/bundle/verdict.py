@@ -71,6 +71,8 @@ class VerdictView(Shape, frozen=True):
     sentences: list[SentenceView]
     warnings: list[WarningView]
     notes: list[str]
+    synthetic: str = ""
+    """A sentence if a program drew images of the run, else ""."""
 
 
 def verdict_of(report: Report) -> VerdictView:
@@ -85,6 +87,7 @@ def verdict_of(report: Report) -> VerdictView:
             *(warning for part in report.parts if part.results for warning in _invalid(report, part)),
         ],
         [note.text for note in notes if not note.warns],
+        _synthetic(report),
     )
 
 
@@ -137,6 +140,18 @@ def _control(report: Report) -> str:
         return ""
     got = CONTROLS.get(str(report.run.get("ablation")), f"The model got {report.ablation}")
     return f"{got}. These numbers are a control: they show the score without the right image."
+
+
+def _synthetic(report: Report) -> str:
+    """A warning before the results of images that show no patients: their names and tags look like clinical data."""
+    named = {
+        part.benchmark.title or part.benchmark.name: part.benchmark.origin for part in report.parts if part.results
+    }
+    drawn = [name for name, origin in named.items() if origin is not None and origin.synthetic]
+    if not drawn:
+        return ""
+    whose = "The images" if len(drawn) == len(named) else f"The images of {', '.join(drawn)}"
+    return f"{whose} are drawn by a program; they show no patients. Their scores say nothing about medical skill."
 
 
 def _said(sentence: Sentence) -> SentenceView:
