@@ -64,6 +64,7 @@ export const List = ({ page, source, found, words }: ListOf) => {
   const box = useRef<HTMLDivElement>(null);
   const view = useView(box);
   const [at, setAt] = useState(0);
+  const [, setReached] = useState(0);
   const wanted = useRef(false);
   const { table, rows, layout } = found;
   const { state } = page;
@@ -86,6 +87,8 @@ export const List = ({ page, source, found, words }: ListOf) => {
     }
     wanted.current = true;
     setAt(next);
+    // The row may be the active one already: then no state changes, and only this draws the list again.
+    setReached((before) => before + 1);
   };
   useLayoutEffect(() => {
     if (!wanted.current) return;
