@@ -79,6 +79,8 @@ def test_techniques_stand_apart_and_link_to_their_own_questions(views: list[slic
     for view in views:
         for row in (row for group in view.groups for row in group.rows):
             assert ("technique=" in row.href) == (view.technique in ("mc", "ps"))
+            # The largest value over techniques is of no single one: its link lists the answers by all.
+            assert ("q=technique%3Amc%2Cps+" in row.href) == (view.technique == "max(mc,ps)")
 
 
 def test_an_axis_holds_all_that_is_drawn_on_it(views: list[slices.SlicesView]) -> None:

@@ -93,10 +93,11 @@ function compare(numbers: Numbers, { operator, values }: Clause, mask: Uint8Arra
   // Columns of 32 bits hold 0.1 rounded: so is the number that is compared with them.
   const typed = values[0] ?? NaN;
   const than = numbers instanceof Float32Array ? Math.fround(typed) : typed;
+  const within = (values[1] ?? 0) * (1 + 1e-6);
   for (let row = 0; row < mask.length; row++) {
     const value = numbers[row] as number;
     const holds =
-      operator === ">" ? value > than : operator === "<" ? value < than : operator === ">=" ? value >= than : operator === "<=" ? value <= than : value === than;
+      operator === ">" ? value > than : operator === "<" ? value < than : operator === ">=" ? value >= than : operator === "<=" ? value <= than : Math.abs(value - than) <= within;
     if (holds) mask[row] = 1;
   }
 }

@@ -31,7 +31,7 @@ export interface Name {
   readonly like?: (text: string, most: number) => readonly string[];
 }
 
-/** A term whose field and values are known; `field` -1 means words. */
+/** A term whose field and values are known; `field` -1 means words. An equal number has its tolerance as second value. */
 export interface Clause {
   readonly field: number;
   readonly not: boolean;
@@ -52,6 +52,7 @@ const BARE_FIELD = /^[^\s"\-:<>=,\\][^\s":<>=,\\]*$/;
 // A value that begins with "=" would become part of an operator: `seconds<=5`.
 const BARE_VALUE = /^[^\s",\\=][^\s",\\]*$/;
 const BARE_WORD = /^[^\s"\-:<>=\\][^\s":<>=\\]*$/;
+const CONNECTIVE = /^(AND|OR|NOT|&&?|\|\|?)$/;
 const NAMED = 12; // names in a message
 
 /** The terms of a text. An open quotation ends with the text, so that every text has terms. */
@@ -87,7 +88,10 @@ export function parse(text: string): Term[] {
     const not = text[at] === "-" && at + 1 < text.length && !/\s/.test(text[at + 1] ?? "");
     if (not) at += 1;
     const begin = at;
-    const first = text[at] === '"' ? quoted() : bare(/[\s:=<>]/);
+    let first = text[at] === '"' ? quoted() : bare(/[\s:=<>]/);
+    // `outcome!=wrong` is `-outcome:wrong`.
+    const unlike = text[begin] !== '"' && /.!$/.test(first) && text[at] === "=";
+    if (unlike) first = first.slice(0, -1);
     const sign = at > begin && first !== "" ? operator() : null;
     if (sign === null) {
       // Words: a quotation, or everything up to white space.
@@ -102,13 +106,13 @@ export function parse(text: string): Term[] {
       if (text[at] !== ",") break;
       at += 1;
     }
-    terms.push({ field: first, operator: sign, values, not, start, end: Math.min(at, text.length) });
+    terms.push({ field: first, operator: sign, values, not: not !== unlike, start, end: Math.min(at, text.length) });
   }
   return terms;
 }
 
 const quote = (text: string): string => `"${text.replace(/["\\]/g, "\\$&")}"`;
-const word = (text: string): string => (BARE_WORD.test(text) ? text : quote(text));
+const word = (text: string): string => (BARE_WORD.test(text) && !CONNECTIVE.test(text) ? text : quote(text));
 /** A field or a value as it is typed. */
 export const fieldText = (text: string): string => (BARE_FIELD.test(text) ? text : quote(text));
 export const valueText = (text: string): string => (BARE_VALUE.test(text) ? text : quote(text));
@@ -188,6 +192,11 @@ const number = (text: string): number => {
   const found = NUMBER.exec(text);
   return found ? Number(text.replace("%", "")) / (found[3] ? 100 : 1) : NaN;
 };
+/** Half a unit of the last digit of a number as typed: `0.05` stands for all that round to it. */
+const half = (text: string): number => {
+  const [, digits = "", power = "", percent = ""] = NUMBER.exec(text) ?? [];
+  return (0.5 * 10 ** (Number(power.slice(1)) - (digits.split(".")[1]?.length ?? 0))) / (percent ? 100 : 1);
+};
 
 /** The clauses of terms, and a problem for each term that names no known field or value. */
 export function resolve(terms: readonly Term[], fields: readonly Name[]): { clauses: Clause[]; problems: Problem[] } {
@@ -204,7 +213,18 @@ export function resolve(terms: readonly Term[], fields: readonly Name[]): { clau
 function clause(term: Term, fields: readonly Name[]): Clause | Problem {
   const { operator, not, values } = term;
   const text = print([{ ...term, not: false }]);
-  if (term.field === "") return { field: -1, not, values: [], operator, text: values[0] ?? "" };
+  if (term.field === "") {
+    const [word_ = ""] = values;
+    // Between quotation marks, such a word is one to search for.
+    if (CONNECTIVE.test(word_) && term.end - term.start === word_.length + (not ? 1 : 0)) {
+      return {
+        term,
+        message: `${word_} joins no terms here. All terms must hold; a comma between values is an OR, as in FIELD:ONE,TWO; a minus sign excludes, as in -FIELD:VALUE.`,
+        instead: [printTerm(term)],
+      };
+    }
+    return { field: -1, not, values: [], operator, text: word_ };
+  }
   const at = fieldOf(fields, term.field);
   const field = fields[at];
   const change = (with_: Partial<Typed>): string => printTerm({ ...term, ...with_ });
@@ -222,7 +242,7 @@ function clause(term: Term, fields: readonly Name[]): Clause | Problem {
     if (values.length !== 1 || Number.isNaN(given)) {
       return { term, message: `${name} takes one number, such as ${name}>5 or ${name}<0.5.`, instead: [] };
     }
-    return { field: at, not, values: [given], operator, text };
+    return { field: at, not, values: operator === ":" ? [given, half(values[0] ?? "")] : [given], operator, text };
   }
   const known = field.like ? [] : field.values.map((value) => value.name);
   if (operator !== ":") {
@@ -253,6 +273,15 @@ function say(field: Name, typed: string): string {
     return like.length > 0 ? `Some: ${like.map(valueText).join(", ")}.` : "";
   }
   return field.values.length === 0 ? "This run has none." : `Values: ${listed(typed, field.values.map((value) => value.name))}.`;
+}
+
+/** A query of fields and values that a table has: its first facet with a value, and the first one that tells rows apart. */
+export function exampleOf(fields: readonly Name[], facets: readonly number[], value: string): string {
+  const counted = facets.flatMap((place) => fields[place] ?? []);
+  const apart = counted.find((field, i) => i > 0 && field.name !== "pair" && field.values.length > 1);
+  const terms = [[counted[0], value], [apart, apart?.values[0]?.name]] as const;
+  const typed = terms.flatMap(([field, name]) => (field?.values.some((each) => each.name === name) ? [{ field: field.name, operator: ":" as const, values: [name ?? ""], not: false }] : []));
+  return `${print(typed)} "some words"`.trim();
 }
 
 // ---- edits ---------------------------------------------------------------------------------------------------------

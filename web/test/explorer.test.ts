@@ -34,6 +34,7 @@ const source = (): Source => {
     ["results.variant", new Uint16Array(9)],
     ["results.sample", new Uint32Array(9)],
     ["results.outcome", Uint8Array.of(0, 1, 0, 2, 0, 0, 0, 0, 1)],
+    ["results.options", new Uint32Array(9)],
     ["results.answers", Uint32Array.of(0, 1, 0, 1, 0, 1, 0, 1, 0)],
     ["results.extracted", Uint32Array.of(0, 0, 0, 2, 0, 1, 0, 1, 1)],
     ["results.why", new Uint32Array(9).fill(11)],
@@ -168,8 +169,8 @@ test("what is listed is exported, and no cell is a formula", async () => {
   await made.texts.load(() => undefined);
   const lines = exported(made, find(made, state(), "outcome:wrong")).trim().split("\r\n");
   expect(lines).toEqual([
-    "benchmark,id,technique,variant,sample,outcome,extracted,answers,pair,verdict,modality,own tag,question,response,why,seconds,confidence,marks",
-    "shapes,q2,mc,,,wrong,A,B,p1,confused: same answer twice,mri,,Round or square?,'=cmd(),read,2,,",
+    "benchmark,id,technique,variant,sample,outcome,extracted,answers,pair,verdict,modality,own tag,question,options,response,why,seconds,confidence,marks",
+    `shapes,q2,mc,,,wrong,A,B,p1,confused: same answer twice,mri,,Round or square?,"{""A"":""a circle"",""B"":""a Square""}",'=cmd(),read,2,,`,
   ]);
   expect(exported(made, find(made, state({ layout: "pairs" }), "pair:confused")).trim().split("\r\n").length).toBe(3);
 });

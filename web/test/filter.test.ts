@@ -70,17 +70,17 @@ const answers = fc
 const clause: fc.Arbitrary<Clause> = fc.oneof(
   fc.record<Clause>({ field: fc.constant(0), not: fc.boolean(), values: fc.uniqueArray(fc.nat(2), { minLength: 1 }), operator: fc.constant(":"), text: fc.constant("") }),
   fc.record<Clause>({ field: fc.constant(1), not: fc.boolean(), values: fc.uniqueArray(fc.nat(3), { minLength: 1 }), operator: fc.constant(":"), text: fc.constant("") }),
-  fc.record<Clause>({ field: fc.constant(2), not: fc.boolean(), values: fc.tuple(fc.nat(9)), operator: fc.constantFrom(":", ">", "<", ">=", "<="), text: fc.constant("") }),
+  fc.record<Clause>({ field: fc.constant(2), not: fc.boolean(), values: fc.oneof(fc.tuple(fc.nat(9)), fc.tuple(fc.nat(9), fc.constantFrom(0.5, 5))), operator: fc.constantFrom(":", ">", "<", ">=", "<="), text: fc.constant("") }),
   fc.record<Clause>({ field: fc.constant(-1), not: fc.boolean(), values: fc.constant([]), operator: fc.constant(":"), text: fc.constantFrom("effusion", "PLEURAL", "cyst", "none of these") }),
 );
 
 const holds = (each: Answer, { field: place, not, values, operator, text }: Clause): boolean => {
-  const [value = NaN] = values;
+  const [value = NaN, within = 0] = values;
   const found = [
     () => each.text.toLowerCase().includes(text.toLowerCase()),
     () => values.includes(each.outcome),
     () => each.tags.some((tag) => values.includes(tag)),
-    () => ({ ":": each.seconds === value, ">": each.seconds > value, "<": each.seconds < value, ">=": each.seconds >= value, "<=": each.seconds <= value })[operator],
+    () => ({ ":": Math.abs(each.seconds - value) <= within, ">": each.seconds > value, "<": each.seconds < value, ">=": each.seconds >= value, "<=": each.seconds <= value })[operator],
   ][place + 1]?.();
   return found !== not;
 };

@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 
-import { distance, fieldOf, parse, print, replaced, resolve, slug, suggest, toggle, valuesOf, without, type Name, type Term } from "../src/query";
+import { distance, exampleOf, fieldOf, parse, print, replaced, resolve, slug, suggest, toggle, valuesOf, without, type Name, type Term } from "../src/query";
 
 const named = (name: string, values: readonly string[], label = name): Name => ({
   name,
@@ -68,6 +68,35 @@ test("a query is read as its words say", () => {
   expect(parse('  ""  ')).toEqual([]);
   // The first value is empty, the second "=": printed, it may not become the operator "<=".
   expect(typed(parse(print(parse("seconds<,=")))).at(0)?.operator).toBe("<");
+});
+
+test("an unequal sign excludes", () => {
+  expect(typed(parse("outcome!=wrong,error -modality!=ct"))).toEqual([
+    { field: "outcome", operator: ":", values: ["wrong", "error"], not: true },
+    { field: "modality", operator: ":", values: ["ct"], not: false },
+  ]);
+  expect(print(parse("outcome!=wrong"))).toBe("-outcome:wrong");
+});
+
+test("words that join terms elsewhere are explained, unless they are quoted", () => {
+  const { problems, clauses } = resolve(parse('outcome:wrong OR modality:ct -NOT "AND" or'), FIELDS);
+  expect(problems.map(({ message }) => message)).toEqual(["OR", "NOT"].map((word) => `${word} joins no terms here. All terms must hold; a comma between values is an OR, as in FIELD:ONE,TWO; a minus sign excludes, as in -FIELD:VALUE.`));
+  expect(problems[0]?.instead).toEqual(['"OR"']);
+  expect(clauses.map(({ text }) => text)).toEqual(["outcome:wrong", "modality:ct", "AND", "or"]);
+  expect(print(parse('"AND"'))).toBe('"AND"');
+});
+
+test("an equal number stands for all that round to its digits", () => {
+  const tolerance = (text: string) => resolve(parse(`seconds:${text}`), FIELDS).clauses[0]?.values.map((value) => Number(value.toFixed(9)));
+  expect(tolerance("0.0488")).toEqual([0.0488, 0.00005]);
+  expect(tolerance("61%")).toEqual([0.61, 0.005]);
+  expect(tolerance("2e-3")).toEqual([0.002, 0.0005]);
+  expect(resolve(parse("seconds>2"), FIELDS).clauses[0]?.values).toEqual([2]);
+});
+
+test("the example of the line names fields and values of the table", () => {
+  expect(exampleOf(FIELDS, [0, 1], "wrong")).toBe(`outcome:wrong modality:${FIELDS[1]?.values[0]?.name ?? ""} "some words"`);
+  expect(exampleOf([], [], "wrong")).toBe('"some words"');
 });
 
 test("case, punctuation and abbreviations of names do not count", () => {

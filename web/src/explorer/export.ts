@@ -9,6 +9,9 @@ type CsvCell = string | number | null;
 /** A number of a column of 32 bits, without the digits that it does not hold. */
 const short = (number: number): CsvCell => (Number.isNaN(number) ? "" : Number(number.toPrecision(6)));
 
+/** Letters and texts as a JSON object; "" without options. */
+const optionsText = (options: readonly (readonly [string, string])[]): string => (options.length === 0 ? "" : JSON.stringify(Object.fromEntries(options)));
+
 /** The rows of a selection as CSV; the texts of answers must have been read. */
 export function exported(source: Source, found: Found): string {
   const { data } = source;
@@ -23,7 +26,7 @@ export function exported(source: Source, found: Found): string {
     ...["benchmark", "id", "technique", "variant", "sample", "outcome", "extracted", "answers"],
     ...(pairs ? ["pair", "verdict"] : []),
     ...dimensions.map((d) => data.dimension(d).name),
-    ...["question", "response", "why", "seconds", "confidence", "marks"],
+    ...["question", "options", "response", "why", "seconds", "confidence", "marks"],
     ...(judged ? ["judge", "judge said"] : []),
   ];
   const marks = result === null ? null : data.column("results.marks");
@@ -46,6 +49,7 @@ export function exported(source: Source, found: Found): string {
       ...(pairs ? [data.pair(q), r === null ? "" : verdictOf(source, table, row).join(", ")] : []),
       ...dimensions.map((d) => data.tags(d, q, r).map((value) => data.dimension(d).values[value]?.value ?? "").join(",")),
       data.text(q),
+      optionsText(r === null ? data.options(q) : data.shown(r)),
       answered?.response ?? "",
       r === null ? "" : data.why(r),
       r === null ? "" : short(data.seconds(r) ?? NaN),

@@ -10,12 +10,12 @@ const WAIT = 90; // ms after a key until the list follows
 interface QueryLineOf {
   readonly table: { readonly fields: readonly Name[] };
   readonly query: string;
-  readonly example?: string;
+  readonly example: string;
   /** Called with each text that is to be applied, and the place of the caret while the text is typed (-1: it is done). */
   readonly change: (query: string, caret: number) => void;
 }
 
-export const QueryLine = ({ table, query, example = 'outcome:wrong modality:ct "effusion"', change }: QueryLineOf) => {
+export const QueryLine = ({ table, query, example, change }: QueryLineOf) => {
   const [text, setText] = useState(query);
   const [offered, setOffered] = useState<readonly Suggestion[]>([]);
   const [chosen, setChosen] = useState(-1);
@@ -77,6 +77,9 @@ export const QueryLine = ({ table, query, example = 'outcome:wrong modality:ct "
     } else if (event.key === "Escape" && open) {
       event.preventDefault();
       setOffered([]);
+    } else if (event.key === "Escape") {
+      // The keys of the list work again.
+      input.current?.blur();
     }
   };
   const open = offered.length > 0;

@@ -25,11 +25,12 @@ const Score = ({ found }: { readonly found: Found }) => {
   const { numerator, denominator } = found.selection.sum;
   if (found.techniques.length < 2 && !hasScore(found)) return <span class="quiet">Selected by outcome, so without a score.</span>;
   if (found.techniques.length > 1) return <span class="quiet">Answers by {found.techniques.join(" and ")} have no common score.</span>;
-  const few = denominator > 0 && denominator < FEW;
+  if (denominator === 0) return <span class="quiet">None of them has a score.</span>;
+  const few = denominator < FEW;
   const bounds = few ? null : intervalOf(found);
   return (
     <span>
-      <data class="big" id="score" value={denominator > 0 ? numerator / denominator : ""} data-sum={numerator} data-n={denominator}>
+      <data class="big" id="score" value={numerator / denominator} data-sum={numerator} data-n={denominator}>
         {few ? `${count(numerator)}/${count(denominator)}` : percent(numerator, denominator)}
       </data>
       {few ? " " : " % "}

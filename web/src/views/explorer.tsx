@@ -12,7 +12,7 @@ import { Again, Sum } from "../explorer/sum";
 import { alone } from "../filter";
 import { setListed } from "../listed";
 import type { Page } from "../page";
-import { parse, printTerm, replaced, suggest, toggle, without, type Term } from "../query";
+import { exampleOf, parse, printTerm, replaced, suggest, toggle, without, type Term } from "../query";
 import "../style/explorer.css";
 import { taggedVersion } from "../tagged";
 import { count, flat, plural } from "../text";
@@ -86,7 +86,7 @@ const Loaded = ({ page, data }: { readonly page: Page; readonly data: Data }) =>
         </div>
       )}
       <div class="bar">
-        <QueryLine table={table} query={query} change={change} />
+        <QueryLine table={table} query={query} example={exampleOf(fields, table.facets, "wrong")} change={change} />
         {query !== "" && <button type="button" onClick={() => { pick(""); }}>Clear</button>}
         {techniques.length > 1 && technique_ !== undefined && (
           <div class="chips" role="group" aria-label="Technique">

@@ -8,7 +8,7 @@ import { Source } from "../explorer/selecting";
 import { inOrder, select } from "../filter";
 import { among, bothOf, flipsOf, kindsOf, nearest, WAYS, type FlipKind, type FlipTable } from "../flips";
 import type { Page } from "../page";
-import { parse, printTerm, replaced, resolve, suggest, toggle, without, type Term } from "../query";
+import { exampleOf, parse, printTerm, replaced, resolve, suggest, toggle, without, type Term } from "../query";
 import type { State } from "../route";
 import "../style/explorer.css";
 import { count, flat, label, plural } from "../text";
@@ -115,7 +115,7 @@ const OfKind = ({ page, of, data, kind }: Shown & { readonly data: Data; readonl
     <>
       <Choices page={page} of={of} data={data} kind={kind} />
       <div class="bar">
-        <QueryLine table={table} query={query} example={'way:worse modality:ct "effusion"'} change={(next, place) => { setCaret(place); if (next !== query) go({ query: next }, { replace: true }); }} />
+        <QueryLine table={table} query={query} example={exampleOf(fields, table.facets, "worse")} change={(next, place) => { setCaret(place); if (next !== query) go({ query: next }, { replace: true }); }} />
         {query !== "" && <button type="button" onClick={() => { pick(""); }}>Clear</button>}
         <button type="button" id="csv" disabled={found.rows.length === 0} onClick={() => { void download(); }}>CSV</button>
       </div>

@@ -10,7 +10,7 @@ const KEYS: readonly (readonly [keys: readonly string[], does: string])[] = [
   [["Enter"], "Open the question of the row"],
   [["→", "j"], "In an open question: the next question"],
   [["←", "k"], "In an open question: the previous question"],
-  [["Esc"], "Close an open question, or this list"],
+  [["Esc"], "Close an open question or this list; leave the query line"],
   [["?"], "Show this list"],
 ];
 

@@ -1,6 +1,7 @@
 // The scorecard: measures with unit, meaning and direction, the gain of the image, outcomes, and further tables.
 import type { OutcomeCount, ScorecardView, ScorePart, ScoreRow, TableView } from "../bundle";
 import type { Page } from "../page";
+import { printTerm } from "../query";
 import { count, FEW, flat, label } from "../text";
 import { Value } from "../ui/number";
 import { Outcome } from "../ui/outcome";
@@ -21,9 +22,9 @@ const questions = (page: Page, part: ScorePart, query = ""): string =>
   page.link({
     view: "questions",
     benchmark: part.benchmark,
-    // The maximum over techniques is the answers of no single one.
     technique: part.outcomes.length > 0 ? part.technique : "",
-    query,
+    // The maximum over techniques is the answers of no single one: all are listed.
+    query: part.outcomes.length > 0 ? query : printTerm({ field: "technique", operator: ":", values: page.head.techniques, not: false }),
     item: null,
     section: "",
   });

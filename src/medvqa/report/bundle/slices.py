@@ -146,8 +146,10 @@ def title_of_part(part: Part, report: Report) -> str:
 
 
 def technique_of(part: Part, report: Report) -> str:
-    """The technique for links to questions: "" if the run has one, or if the part holds maxima over several."""
-    return part.technique if len(report.techniques) > 1 and part.results else ""
+    """The technique for links to questions: "" if the run has one, all of them if the part holds maxima over them."""
+    if len(report.techniques) < 2:
+        return ""
+    return part.technique if part.results else ",".join(report.techniques)
 
 
 def better(part: Part, name: str) -> Literal["higher", "lower"]:

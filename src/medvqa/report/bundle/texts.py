@@ -57,8 +57,13 @@ def title_of(dimension: str, value: str) -> str:
 
 
 def link(benchmark: str, technique: str = "", /, **tags: str) -> str:
-    """The fragment that shows the questions with these tags, as asked by one technique."""
-    fields = {"b": benchmark, "technique": technique, "q": " ".join(starmap(query_of, tags.items()))}
+    """The fragment that shows the questions with these tags, as asked by one technique, or by several ("gd,ps")."""
+    several = [f"technique:{technique}"] if "," in technique else []
+    fields = {
+        "b": benchmark,
+        "technique": "" if several else technique,
+        "q": " ".join([*several, *starmap(query_of, tags.items())]),
+    }
     return "#questions?" + urlencode({name: value for name, value in fields.items() if value})
 
 
