@@ -5,7 +5,7 @@ import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { useKeys } from "../keys";
 
 /** The size of an element, and how far it is scrolled. */
-export const useView = (element: { readonly current: HTMLElement | null }) => {
+const useView = (element: { readonly current: HTMLElement | null }) => {
   const [view, setView] = useState({ width: 900, height: 600, top: 0 });
   useLayoutEffect(() => {
     const found = element.current;
@@ -26,7 +26,7 @@ export const useView = (element: { readonly current: HTMLElement | null }) => {
   return view;
 };
 
-interface ListingOf {
+export interface ListingOf {
   readonly rows: Uint32Array;
   /** The height of a line in pixels. */
   readonly high: number;
