@@ -249,8 +249,6 @@ def test_calibration_is_the_mean_distance_of_confidence_and_right_answers() -> N
     assert list(charts.calibrations([sure(0.9, True, "error")])) == []
     without = replace(results[0], answer=Answer("A", {"Z": -1.0}))
     assert list(charts.calibrations([without, replace(without, answer=None)])) == []
-    # A missing option was below the server's top-k.
-    assert charts.confidence(replace(without, answer=Answer("", {"A": -1.0}))) == 1
 
 
 @given(st.lists(st.tuples(st.floats(0.5, 0.999), st.booleans()), min_size=1, max_size=40))

@@ -64,7 +64,7 @@ const masks = new WeakMap<Table, Map<string, Uint8Array>>();
  * 1 for each row that a clause holds for, before its `not`. The same clause gives the same array.
  * `rows`: those that matter; a search in texts may leave the others 0.
  */
-export function maskOf(table: Table, clause: Clause, rows: Uint32Array | null = null): Uint8Array {
+function maskOf(table: Table, clause: Clause, rows: Uint32Array | null = null): Uint8Array {
   const kept = masks.get(table) ?? new Map<string, Uint8Array>();
   masks.set(table, kept);
   const words = clause.field < 0;

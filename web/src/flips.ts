@@ -64,7 +64,7 @@ export const bothOf = (data: Data, flip: number): readonly Both[] => {
 };
 
 /** The id of a unit: that of its pair, else of its question. */
-export const unitOf = (data: Data, flip: number): string => {
+const unitOf = (data: Data, flip: number): string => {
   const first = data.question(data.list("flips.new", flip)[0] ?? 0);
   return data.pair(first) ?? data.id(first);
 };

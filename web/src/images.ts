@@ -1,5 +1,6 @@
-// Where the pixels of an image are: inside the page, or in a file beside it.
+// The images of questions, and where their pixels are: inside the page, or in a file beside it.
 import type { ImageHead } from "./bundle";
+import type { Data } from "./data";
 import { count } from "./text";
 
 const FILE = /^images\/[0-9a-f]{64}\.(png|jpg|webp)$/;
@@ -32,3 +33,28 @@ export const sizeOf = (image: ImageHead): string => {
   if (source === "" || exact) return native;
   return drawn_width === width ? `${native}, compressed here` : `${native}, shrunk here to ${count(drawn_width)} × ${count(drawn_height)}`;
 };
+
+/** An image that may be shown. */
+export interface Picture {
+  readonly name: string;
+  /** The address of its file, null if it is not part of the page. */
+  readonly source: string | null;
+  /** Its pixels in words, and how its file here differs; "" if unknown. */
+  readonly size: string;
+  /** Why it is not shown. */
+  readonly why: string;
+  /** Why it is not shown if the browser cannot load its file. */
+  readonly failed: string;
+}
+
+/** The images of questions as viewers take them. */
+export const picturesOf = (data: Data, questions: readonly number[]): readonly Picture[] =>
+  questions
+    .flatMap((q) => data.images(q))
+    .map((image) => ({
+      name: image.name,
+      source: sourceOf(image),
+      size: sizeOf(image),
+      why: whyNone(image, false),
+      failed: whyNone(image, true),
+    }));

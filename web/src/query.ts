@@ -114,8 +114,8 @@ export function parse(text: string): Term[] {
 const quote = (text: string): string => `"${text.replace(/["\\]/g, "\\$&")}"`;
 const word = (text: string): string => (BARE_WORD.test(text) && !CONNECTIVE.test(text) ? text : quote(text));
 /** A field or a value as it is typed. */
-export const fieldText = (text: string): string => (BARE_FIELD.test(text) ? text : quote(text));
-export const valueText = (text: string): string => (BARE_VALUE.test(text) ? text : quote(text));
+const fieldText = (text: string): string => (BARE_FIELD.test(text) ? text : quote(text));
+const valueText = (text: string): string => (BARE_VALUE.test(text) ? text : quote(text));
 
 type Typed = Pick<Term, "field" | "operator" | "values" | "not">;
 

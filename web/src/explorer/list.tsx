@@ -126,7 +126,7 @@ const Read = ({ source, found, row }: RowOf) => {
 };
 
 /** The text of an answer, around the first of the words that were searched for. */
-export const Snippet = ({ text, words }: { readonly text: string; readonly words: readonly string[] }) => {
+const Snippet = ({ text, words }: { readonly text: string; readonly words: readonly string[] }) => {
   const lower = text.toLowerCase();
   const found = lower.length === text.length ? words.map((each) => [lower.indexOf(each), each.length] as const).filter(([at]) => at >= 0).sort(([x], [y]) => x - y)[0] : undefined;
   if (found === undefined) return <Visible text={text.slice(0, CUT)} />;

@@ -94,7 +94,7 @@ export const benchmarkOf = (data: Data, state: State): number => {
   return Math.max(0, data.bundle.head.benchmarks.findIndex((each) => each.name === name));
 };
 
-export const layoutOf = (about: BenchmarkHead, state: State, answered: boolean): Layout => {
+const layoutOf = (about: BenchmarkHead, state: State, answered: boolean): Layout => {
   const known = LAYOUTS.find((layout) => layout === state.layout) ?? "table";
   return known === "pairs" && !(about.pairs && answered) ? "table" : known;
 };
@@ -134,7 +134,7 @@ export function find(source: Source, state: State, query: string, pending: (term
 }
 
 /** The technique of a state if the table has it, else the first one that has an answer there. */
-export function techniqueOf(table: Rows, state: State): string {
+function techniqueOf(table: Rows, state: State): string {
   const field = table.fields[table.place("technique")];
   const has = new Set(field?.codes?.codes);
   const there = field?.values.filter((_, place) => has.has(place)).map((value) => value.name) ?? [];

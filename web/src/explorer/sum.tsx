@@ -57,7 +57,7 @@ const PairScore = ({ found, source }: { readonly found: Found; readonly source: 
   );
 };
 
-export const CopyButton = ({ text, name }: { readonly text: string; readonly name: string }) => {
+const CopyButton = ({ text, name }: { readonly text: string; readonly name: string }) => {
   const [copied, setCopied] = useState(false);
   const copy = async (): Promise<void> => {
     await navigator.clipboard.writeText(text);

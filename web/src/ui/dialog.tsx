@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 
-export interface DialogProps {
+interface DialogProps {
   readonly id: string;
   readonly title: ComponentChildren;
   /** Buttons between the title and the button that closes. */

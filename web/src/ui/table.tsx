@@ -15,7 +15,7 @@ export interface TableColumn<Row> {
   readonly heading?: boolean;
 }
 
-export interface Order {
+interface Order {
   readonly key: string;
   readonly down: boolean;
 }

@@ -1,22 +1,10 @@
 // Viewers of images, side by side and in step.
 import { useEffect, useRef, useState } from "preact/hooks";
 
+import type { Picture } from "../images";
 import { flat } from "../text";
 import { Visible } from "./text";
 import { CENTRE, doubled, fitted, movedAll, PIXELATED, placed, resized, shownScale, STEP, type Framed, type Move, type Point, type Seen, type Size } from "./zoom";
-
-/** An image that may be shown. */
-export interface Picture {
-  readonly name: string;
-  /** The address of its file, null if it is not part of the page. */
-  readonly source: string | null;
-  /** Its pixels in words, and how its file here differs; "" if unknown. */
-  readonly size: string;
-  /** Why it is not shown. */
-  readonly why: string;
-  /** Why it is not shown if the browser cannot load its file. */
-  readonly failed: string;
-}
 
 interface Light {
   readonly brightness: number;

@@ -22,7 +22,7 @@ export interface Framed {
 }
 
 /** The largest scale: 32 CSS pixels per image pixel. */
-export const LARGEST = 32;
+const LARGEST = 32;
 /** Above this scale, image pixels are drawn as squares. */
 export const PIXELATED = 2;
 /** The factor of one step of a key or button. */

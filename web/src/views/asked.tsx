@@ -43,7 +43,7 @@ const used = (usage: Readonly<Record<string, number>>): string =>
     .join(", ");
 
 const READ: Readonly<Record<string, string>> = { options: "read by judge", closeness: "compared by judge", score: "scored by judge" };
-export const byJudge = ({ judge, task }: JudgeSaid): string => `${(Object.hasOwn(READ, task) ? READ[task] : undefined) ?? "read by judge"} ${judge}`;
+const byJudge = ({ judge, task }: JudgeSaid): string => `${(Object.hasOwn(READ, task) ? READ[task] : undefined) ?? "read by judge"} ${judge}`;
 
 // A map: servers choose these words, and `__proto__` is one.
 const FINISHES: ReadonlyMap<string, string> = new Map([

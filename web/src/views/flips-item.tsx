@@ -4,7 +4,7 @@ import type { Data } from "../data";
 import { bothOf, measuresOf, type FlipTable } from "../flips";
 import { useKeys } from "../keys";
 import type { Page } from "../page";
-import { picturesOf } from "../pictures";
+import { picturesOf } from "../images";
 import { count, label } from "../text";
 import { Dialog } from "../ui/dialog";
 import { Visible } from "../ui/text";

@@ -36,7 +36,7 @@ const tables = new WeakMap<Data, Map<FlipKind, FlipTable>>();
 const kinds = new WeakMap<Data, readonly FlipKind[]>();
 
 /** The kinds of flips, read once. */
-export const kindsIn = (data: Data): readonly FlipKind[] => {
+const kindsIn = (data: Data): readonly FlipKind[] => {
   const known = kinds.get(data) ?? kindsOf(data);
   kinds.set(data, known);
   return known;
@@ -51,7 +51,7 @@ const tableOf = (data: Data, kind: FlipKind): FlipTable => {
 };
 
 /** The kind that a state names, or the nearest one that has flips. */
-export const kindOf = (page: Page, of: ComparisonView, data: Data): FlipKind | undefined => {
+const kindOf = (page: Page, of: ComparisonView, data: Data): FlipKind | undefined => {
   const { head, state } = page;
   return nearest(kindsIn(data), {
     pair: of.pairs.findIndex((pair) => head.runs[pair.new]?.name === state.run),
@@ -267,7 +267,7 @@ interface Names {
 }
 
 /** The listed flips: a line for each question, with the answers of both runs. Their texts have been read. */
-export function exportedFlips(data: Data, { table, rows }: FoundFlips, names: Names): string {
+function exportedFlips(data: Data, { table, rows }: FoundFlips, names: Names): string {
   const dimensions = data.bundle.head.benchmarks[table.kind.benchmark]?.dimensions ?? [];
   const said = (result: number): readonly string[] => [
     data.outcome(result),

@@ -13,7 +13,7 @@ import { Dialog } from "../ui/dialog";
 import { Outcome } from "../ui/outcome";
 import { Visible } from "../ui/text";
 import { Viewers } from "../ui/viewer";
-import { picturesOf } from "../pictures";
+import { picturesOf } from "../images";
 import { Asked } from "./asked";
 import "../style/item.css";
 

@@ -11,7 +11,7 @@ import { Outcome } from "../ui/outcome";
 import { Visible } from "../ui/text";
 
 /** Answers on paper: about three pages of A4. */
-export const PRINTED = 60;
+const PRINTED = 60;
 const CUT = 220;
 
 const cut = (text: string): string => (text.length > CUT ? `${text.slice(0, CUT)}…` : text);

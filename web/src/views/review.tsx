@@ -14,7 +14,7 @@ import { Visible } from "../ui/text";
 const SHOWN = 200;
 
 /** The reviews of a page; the component is drawn again when they change. */
-export const useReviews = (data: Data): Reviews => {
+const useReviews = (data: Data): Reviews => {
   const [, draw] = useReducer<number, null>((version) => version + 1, 0);
   const reviews = reviewsOf(data);
   useEffect(() => reviews.subscribe(() => { draw(null); }), [reviews]);

@@ -21,7 +21,7 @@ const NARROW = 4;
 const FIRST = 3;
 
 export type By = "default" | "name" | "value" | "n";
-export interface Order {
+interface Order {
   readonly by: By;
   readonly down: boolean;
 }

@@ -9,13 +9,14 @@ from typing import Any, Literal
 from medvqa import metrics, statistics
 from medvqa.data import lexicon
 from medvqa.data import published as papers
-from medvqa.items import SCORED_OUTCOMES, Measure, Result
+from medvqa.items import Measure, Result
 from medvqa.protocols import position
 from medvqa.report import tables
 from medvqa.report.build import Part, Report, slices
 from medvqa.report.bundle import axes
 from medvqa.report.bundle.axes import Axis
 from medvqa.report.bundle.cells import Cell, cell
+from medvqa.report.bundle.explorer import confidence
 from medvqa.report.bundle.shape import Shape
 from medvqa.report.bundle.texts import label, link, title_of
 
@@ -219,26 +220,6 @@ def _bins(technique: str, answers: list[tuple[float, Result]]) -> list[Reliabili
         bounds = f"{100 * k // BINS} to {100 * (k + 1) // BINS} %"
         made.append(ReliabilityBin(k / BINS, (k + 1) / BINS, bounds, sure, tables.percent(sure), correct, verdict))
     return made
-
-
-def confidence(result: Result) -> float | None:
-    """The probability of the likeliest option; None without log-probabilities of options, or without a score.
-
-    A missing option was below the server's top-k: its probability counts as 0.
-    """
-    logprobs = result.answer.option_logprobs if result.answer is not None else None
-    if (
-        logprobs is None
-        or result.item.kind != "single_choice"
-        or result.score.outcome not in SCORED_OUTCOMES
-        or not result.item.options.keys() & logprobs.keys()
-    ):
-        return None
-    values = [logprobs.get(letter, -math.inf) for letter in result.item.options]
-    largest = max(values)
-    if not math.isfinite(largest):
-        return None
-    return 1 / math.fsum(math.exp(value - largest) for value in values)
 
 
 # ---- spread ----------------------------------------------------------------------------------------------------------
