@@ -96,7 +96,7 @@ export const App = ({ head, data }: { readonly head: BundleHead; readonly data: 
       <footer class="wide">
         <p>Drawn by {head.generator}. A score on these benchmarks says nothing about clinical use.</p>
         <details>
-          <summary>Licences of what is inside this file</summary>
+          <summary>Licences of the software in this file</summary>
           <pre>{licences()}</pre>
         </details>
       </footer>
