@@ -221,7 +221,7 @@ def test_an_item_has_its_question_answer_score_and_exact_prompt(opened: Any) -> 
     message.wait_for()
     assert message.locator(".response").evaluate("e => e.textContent") == asked.text
     assert shown.item.images[0].name in message.inner_text()
-    assert "Its SHA-256 is the one that was recorded" in dialog.inner_text()
+    assert "equals the one recorded when it was sent" in dialog.inner_text()
 
 
 @pytest.fixture(scope="module")

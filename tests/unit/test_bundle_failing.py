@@ -258,13 +258,13 @@ def test_slices_are_ranked_by_the_upper_bound() -> None:
     assert [(row.title, row.beyond) for row in found.rows] == [("bad", True), ("wide", False)]
     assert (found.ranked, found.unranked, found.beyond) == (4, 0, 1)
     assert found.notes[0].startswith("Exploratory: 4 slices compared, by the upper bound")
-    assert found.notes[1].startswith("1 lies below the overall value with the whole interval")
+    assert found.notes[1].startswith("Intervals wholly below the overall value: 1;")
 
 
 def test_a_measure_of_which_less_is_better_is_turned() -> None:
     [found] = failing.worst(measured(VALUES, "lower"))
     assert [(row.title, row.beyond) for row in found.rows] == [("good", True)]
-    assert "lies above the overall value" in found.notes[1]
+    assert "Intervals wholly above the overall value: 1;" in found.notes[1]
 
 
 def test_slices_without_an_interval_stand_apart() -> None:

@@ -184,7 +184,7 @@ def test_an_unknown_template_is_named(tmp_path: Path) -> None:
     made = changed(made, question="Is it well?")
     abouts = {GMAI: {**made.run["benchmarks"][GMAI], "prompts": {"mc": "mine/mc@12345678"}}}
     assert outcomes(replace(made, run={**made.run, "benchmarks": abouts})) == {
-        "The run asked by mine/mc@12345678, and this version has no such prompt.": 3
+        "The run used the prompt mine/mc@12345678, which this version does not have.": 3
     }
 
 

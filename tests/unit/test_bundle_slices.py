@@ -369,20 +369,20 @@ def rows_of(folder: Path, benchmark: Benchmark, results: list[Result], **about: 
 def test_a_run_stands_among_published_rows_in_its_place(tmp_path: Path) -> None:
     found = rows_of(tmp_path / "run", gmai_mmbench.VAL, results_of(gmai_mmbench.VAL, 45, 100))
     names = [row.name for row in found.rows]
-    place = names.index("this run, 100 items")
-    assert names[place - 1 : place + 2] == ["Gemini 1.5", "this run, 100 items", "Gemini 1.0"]
+    place = names.index("this run, 100 questions")
+    assert names[place - 1 : place + 2] == ["Gemini 1.5", "this run, 100 questions", "Gemini 1.0"]
     assert "arXiv:2408.03361" in found.source
     own = found.rows[place]
     assert own.cells is not None
     assert own.cells[0] is not None
     assert (own.cells[0].value, own.cells[0].low is not None) == (0.45, True)
-    assert [row.name for row in found.rows if row.cells] == ["this run, 100 items"]
+    assert [row.name for row in found.rows if row.cells] == ["this run, 100 questions"]
 
 
 def test_a_repeated_run_stands_there_with_the_number_of_its_questions(tmp_path: Path) -> None:
     thrice = [replace(each, sample=k) for each in results_of(gmai_mmbench.VAL, 45, 100) for k in (1, 2, 3)]
     found = rows_of(tmp_path / "run", gmai_mmbench.VAL, thrice, repeat=3)
-    assert "this run, 100 items" in [row.name for row in found.rows]
+    assert "this run, 100 questions" in [row.name for row in found.rows]
 
 
 def test_only_rows_of_the_same_technique_stand_beside_a_run(tmp_path: Path) -> None:

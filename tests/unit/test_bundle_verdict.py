@@ -320,7 +320,7 @@ def test_invalid_answers_truncation_and_errors_are_warnings_and_the_rest_are_not
     found = verdict.verdict_of(made)
     invalid = found.warnings[-1]
     assert invalid.text == (
-        "ward: of 40 answers 1 refused (the model declines), 3 unparsed (no answer can be read); they count as wrong."
+        "ward: of 40 answers 1 refused (the model declines), 3 unparsed (no option can be read); they count as wrong."
     )
     assert invalid.outcomes == ["refused", "unparsed"]
     texts = [warning.text for warning in found.warnings]

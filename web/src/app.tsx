@@ -95,7 +95,7 @@ export const App = ({ head, data }: { readonly head: BundleHead; readonly data: 
       <footer class="wide">
         <p>Drawn by {head.generator}.{head.kind === "comparison" && " A score on these questions says nothing about clinical use."}</p>
         <details>
-          <summary>Licences of what is inside this file</summary>
+          <summary>Licences of the software in this file</summary>
           <pre>{licences()}</pre>
         </details>
       </footer>

@@ -52,7 +52,8 @@ export const picturesOf = (data: Data, questions: readonly number[]): readonly P
   questions
     .flatMap((q) => data.images(q))
     .map((image) => ({
-      name: image.name,
+      // The pseudonym of an image that the model did not read: the page may show it nevertheless.
+      name: image.name.replace(/^unread-(?=\d+$)/, "image "),
       source: sourceOf(image),
       size: sizeOf(image),
       why: whyNone(image, false),

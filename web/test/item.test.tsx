@@ -236,7 +236,7 @@ test("the prompt is read when it is unfolded, and says whether it is proved", as
 test("a link to an unknown item says so and can be closed", async () => {
   for (const item of ["pairs|nothing|mc", "", HOSTILE]) {
     const gone = await open(item);
-    expect(root.querySelector("[role=alert]")?.textContent).toContain("has no item");
+    expect(root.querySelector("[role=alert]")?.textContent).toContain("has no question");
     await press("Close");
     expect(gone).toEqual([null]);
   }

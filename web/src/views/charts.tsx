@@ -108,7 +108,7 @@ export const Reliability = ({ of, name }: { readonly of: Calibration; readonly n
       <span><Sample spot={{ value: 0.5, shape: "tick", tone: "sure" }} /> mean confidence: the probability of the chosen option among all options</span>
       <span>A model is overconfident where the mark lies right of the interval.</span>
       <span>
-        The expected calibration error is the mean distance of the two over ten bins of equal width (Guo et al. 2017). It is above 0 by chance alone, the more so the fewer the answers.
+        The expected calibration error is the mean distance of confidence and share correct over ten bins of equal width, weighted by answers (Guo et al. 2017). By chance alone it is above 0, most with few answers.
       </span>
     </p>
   </Fold>

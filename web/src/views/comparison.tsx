@@ -57,7 +57,7 @@ const Result = ({ page, of }: Shown) => (
       </div>
     )}
     {of.pairs.map((pair, place) => <Said page={page} pair={pair} place={place} key={pair.new} />)}
-    <p class="key">A difference is shown (▲ better, ▼ worse) only if its p, corrected for all headline measures, is at most 0.05. Nothing here is a verdict.</p>
+    <p class="key">A difference is shown (▲ better, ▼ worse) only if its p, corrected for all headline measures, is at most 0.05. Only a gate gives a verdict.</p>
   </section>
 );
 

@@ -198,6 +198,6 @@ const Key = ({ level, few }: { readonly level: number; readonly few: number }) =
     the number of units (questions or pairs) that changed; it leads to them. Groups: independent units; questions about one patient or
     image form one group. Detectable: the true loss, in points, that such data would show in 80 % of comparisons. Below {few} units,
     counts are shown in grey. Adjusted p (Holm): over all headline measures; in slices, over one dimension and measure. The marks
-    ▲ better and ▼ worse mean an adjusted p of at most 0.05. Nothing here is a verdict.
+    ▲ better and ▼ worse mean an adjusted p of at most 0.05. Only a gate gives a verdict.
   </p>
 );

@@ -99,7 +99,7 @@ const Worst = ({ of, to }: { readonly of: WorstSlices; readonly to: To }) => {
         {of.notes.join(" ")}
         {hidden > 0 && ` ${plural(hidden, "further slice")}: see Slices.`}
         {of.rows.length > 0 && of.overall.percent && " Grey line: the overall value."}
-        {of.rows.some((row) => "random" in row.cell.references) && " Orange line: guessing."}
+        {of.rows.some((row) => "random" in row.cell.references) && " Orange line: chance."}
       </p>
       {of.unranked > 0 && (
         <details class="folded">
@@ -348,7 +348,7 @@ export const Failing = ({ page }: { readonly page: Page }) => {
       {failing.kinds !== null && <Kinds of={failing.kinds} page={page} />}
       {failing.unclassified && (
         <p class="quiet">
-          The kinds of the wrong answers are not known. To sort them, type <code>medvqa classify RUN</code>, with the folder of this run.
+          The wrong answers are not classified. To sort them into kinds of errors, type <code>medvqa classify RUN</code>, with the folder of this run.
         </p>
       )}
     </section>

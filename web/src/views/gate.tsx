@@ -160,7 +160,7 @@ export const Gate = ({ gate }: { readonly gate: GateView }) => (
     )}
     {gate.moved.length > 0 && (
       <details class="slices">
-        <summary><h4>What moved</h4> <span class="quiet">{flat(gate.flips)}, exploratory</span></summary>
+        <summary><h4>Largest changes</h4> <span class="quiet">{flat(gate.flips)}, exploratory</span></summary>
         <Lines lines={gate.moved} className="remarks" />
       </details>
     )}

@@ -56,7 +56,7 @@ export const ItemDialog = ({ page, data }: { readonly page: Page; readonly data:
   if (opened === null) {
     return (
       <Dialog id="item" title="Unknown item" close={close}>
-        <p role="alert">This page has no item <Visible text={item} />. Its link may belong to another page.</p>
+        <p role="alert">This page has no question <Visible text={item} />. Its link may belong to another page.</p>
       </Dialog>
     );
   }

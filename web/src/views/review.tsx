@@ -74,7 +74,7 @@ export const ReviewPanel = ({ data, result, of }: { readonly data: Data; readonl
         </div>
       </fieldset>
       <details>
-        <summary>What the tags mean</summary>
+        <summary>Meaning of the tags</summary>
         <dl>{TAG_NAMES.map((tag) => <div><dt>{label(tag)}</dt><dd>{TAGS[tag]}</dd></div>)}</dl>
       </details>
       {(judged || score !== null) && (

@@ -169,9 +169,9 @@ const SIGNS: Readonly<Record<string, string>> = {
 /** The least share of a strip that has room for a sign. */
 const ROOM = 0.08;
 const MEANINGS: readonly (readonly [string, string])[] = [
-  ["partial", "some of the right options, or a part of the score"],
+  ["partial", "some of the correct options, or a part of the score"],
   ["refused", "the model declines"],
-  ["abstained", "it says that the question cannot be answered"],
+  ["abstained", "the model says that the question cannot be answered"],
   ["unparsed", "no option can be read from the answer"],
   ["unscored", "no answer key, or an open answer without a judge"],
   ["error", "no answer, or no readable reply of the judge; not scored"],

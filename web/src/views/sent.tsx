@@ -8,9 +8,9 @@ import { count, flat } from "../text";
 import { Copy } from "../ui/copy";
 import { Visible } from "../ui/text";
 
-const PROVED = "Rebuilt from the recorded question. Its SHA-256 is the one that was recorded when it was sent, images included.";
+const PROVED = "Rebuilt from the recorded question. Its SHA-256, which covers the images, equals the one recorded when it was sent.";
 const UNPROVED =
-  "Rebuilt from the recorded question by the recorded template, and not proved: the run records no digest of its images. medvqa report with the data folder (--data=DIR) proves it.";
+  "Rebuilt from the recorded question by the recorded template. Not proved: the run records no digest of its images. To prove it, type medvqa report RUN --data=DIR, with the data folder.";
 
 const Shown = ({ of, label }: { readonly of: Sent; readonly label: string }) => (
   <>

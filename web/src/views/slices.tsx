@@ -205,7 +205,7 @@ export const SliceTable = ({ view, name }: { readonly view: SlicesView; readonly
         {references["image_blind"] !== undefined && <span><Sample line="blind" /> image ignored: the same answer to both questions of a pair</span>}
         {measure.better === "lower" && <strong>Less is better.</strong>}
         {cells.some((cell) => cell.few) && (
-          <span>Under {FEW} questions or pairs: counts in grey, last in order, as a percentage would say more than is known.</span>
+          <span>Under {FEW} questions or pairs: counts in grey, last in order: too few for a percentage.</span>
         )}
         {cells.some((cell) => !cell.few && cell.low === null) && (
           <span>An interval needs {FEW} independent groups (questions that share images, patients or cases are one group).</span>

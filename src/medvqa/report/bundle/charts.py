@@ -279,7 +279,7 @@ def published(part: Part) -> PublishedView | None:
     mine = [own.get(name) for name in paper.measures]
     rows.append(
         PublishedRow(
-            f"this run, {items:,} items",
+            f"this run, {items:,} questions",
             [_published(None if measure is None else measure.value) for measure in mine],
             [None if measure is None else cell(measure) for measure in mine],
         )

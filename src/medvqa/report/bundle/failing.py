@@ -349,10 +349,9 @@ def _notes(ranked: int, beyond: int, whole: int, better: Direction) -> list[str]
     if ranked:
         chance = BY_CHANCE * ranked
         expected = f"about {chance:.0f} of {ranked:,}" if chance >= 1 else f"1 of {round(1 / BY_CHANCE)}"
-        lie = f"{beyond:,} lies" if beyond == 1 else f"{beyond:,} lie" if beyond else "None lies"
         notes = [
             f"Exploratory: {_of(ranked, 'slice')} compared, by the {bound} bound of the 95 % interval.",
-            f"{lie} {side} the overall value with the whole interval; of equal slices, {expected} would by chance.",
+            f"Intervals wholly {side} the overall value: {beyond:,}; equal slices would have {expected} by chance.",
         ]
     if whole:
         notes.append(f"Not compared: {_of(whole, 'value')} that every measured question has.")

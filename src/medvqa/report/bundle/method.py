@@ -133,7 +133,7 @@ def _asking(report: Report) -> list[Fact]:
         rows.append(Fact("Truncated answers", ", ".join(f"{part.name}: {len(part.truncated):,}" for part in cut)))
     # For runs of an earlier version; later ones show the selection beside their measures.
     if not report.selection.benchmarks and (limit := _mapping(report.run.get("options")).get("limit")):
-        rows.append(Fact("Limit", f"{limit} items of each benchmark"))
+        rows.append(Fact("Limit", f"{limit} questions of each benchmark"))
     return rows
 
 

@@ -44,8 +44,8 @@ Pieces = tuple[int | str, ...]
 """The parts of a text: 0 for the question, N for the text of the Nth option as shown, any other text as it is."""
 
 NOT_MADE = "No prompt was made: the question ended in an error before."
-DIFFERS = "This version makes a prompt with another digest than the recorded one."
-UNKNOWN = "The run asked by {}, and this version has no such prompt."
+DIFFERS = "The digest of this version's prompt differs from the recorded one."
+UNKNOWN = "The run used the prompt {}, which this version does not have."
 FAILS = "The benchmark's prompt function fails for the recorded question."
 NO_DATA = "It needs the data: name their folder with medvqa report --data=DIR."
 TOO_MANY = f"It has more than {MOST_SHOTS} solved examples."

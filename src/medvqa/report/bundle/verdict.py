@@ -169,8 +169,8 @@ def _said(sentence: Sentence) -> SentenceView:
 
 SAID: Mapping[Outcome, str] = {
     "refused": "the model declines",
-    "abstained": "the model says that it cannot tell",
-    "unparsed": "no answer can be read",
+    "abstained": "the model says that the question cannot be answered",
+    "unparsed": "no option can be read",
 }
 """Outcomes of answers that name no option, in words."""
 
