@@ -57,7 +57,7 @@ def main() -> int:
         told = (made / "run.json").read_text().replace(f"{ROOT}/", "")
         (EXAMPLE / "run.json").write_text(told)
     # From these two all else is drawn, as anybody can draw it again.
-    command = [sys.executable, "-m", "medvqa.cli", "report", "reports/example", "--images=thumbs"]
+    command = [sys.executable, "-m", "medvqa.cli", "report", "reports/example", "--images=inside"]
     subprocess.run(command, cwd=ROOT, check=True)
     for name in FILES:
         text = (EXAMPLE / name).read_text()

@@ -94,7 +94,7 @@ def make(folder: Path, n: int, seed: int = 0) -> None:
     )
 
 
-FACET = "[...document.querySelectorAll('details.facet')].find(e => e.querySelector('h3').textContent === '{}')"
+FACET = "[...document.querySelectorAll('.facet')].find(e => e.querySelector('summary > *').textContent === '{}')"
 TYPE = (
     "const box = document.querySelector('.query-input'); box.focus(); box.value = '{}'; "
     "box.dispatchEvent(new Event('input', {{bubbles: true}})); "
@@ -120,10 +120,11 @@ STEPS = {
     "images in place of rows": "[...document.querySelectorAll('button')].find(e => e.textContent === 'Images').click()",
     "rows again": "[...document.querySelectorAll('button')].find(e => e.textContent === 'Table').click()",
 }
-OLD_STEPS = {
-    "pick a department": "document.querySelectorAll('.column')[1].querySelector('li button').click()",
-    "next page": "document.querySelectorAll('.pager button')[1].click()",
-    "open a question": "document.querySelector('.items tbody tr').click()",
+FLIPS = {
+    "filter: a task": FACET.format("task") + ".querySelector('ul button').click()",
+    "filter: worse ones too": TYPE.format("way:worse"),
+    "search: a word of 2 % of the responses": TYPE.format("oedema"),
+    "open a flip": "document.querySelector('.list .c-id a').click()",
     "close it": "document.querySelector('#close').click()",
 }
 
@@ -226,7 +227,7 @@ def versus(folder: Path, n: int, *, browser: bool) -> None:
         f"{seconds:.1f} s"
     )
     if browser:
-        browse(page.resolve(), OLD_STEPS)
+        browse(page.resolve(), FLIPS, read=".reading")
 
 
 if __name__ == "__main__":

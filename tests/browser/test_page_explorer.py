@@ -236,3 +236,8 @@ def test_the_lexical_tree_alone_is_listed_without_a_run(tab: Tab, tmp_path: Path
     assert "pytest --model=MODEL" in page.locator("#command").inner_text()
     assert listed(page) == sum("counting" in item.tags["task"] for item in parts[0][1])
     assert page.get_by_role("columnheader", name="Response").count() == 0
+    page.goto((tmp_path / "tree.html").resolve().as_uri() + "#questions?item=phantom-mediconfusion|11/2")
+    dialog = page.locator("dialog[open]")
+    assert "mediconfusion/images/19.jpg" in dialog.inner_text()
+    assert "this page has no images" in dialog.inner_text()
+    assert dialog.locator("h3").count() == 0, "no answer, no score"

@@ -419,7 +419,7 @@ def test_an_impossible_option_survives_a_run_and_its_report(repository: Reposito
     assert repository.scores("again")["q3"][0] == "correct"
     page = pages.Page((repository.path / "reports" / "again" / "index.html").read_text())
     # In JavaScript null is 0, the logarithm of 1: the page must not have it.
-    assert [each for each in page.data["items"]["logprobs"] if each] == [{"B": -0.5}]
+    assert [row["answered"]["logprobs"] for row in page.results if "logprobs" in row["answered"]] == [{"B": -0.5}]
 
 
 STRANGE: dict[str, tuple[dict[str, Any], str]] = {

@@ -15,6 +15,7 @@ import medvqa
 from medvqa.cli import main
 from support import judges, processes
 from support.judged import OPEN, Repository, items_of, repository
+from support.pages import Page
 from support.servers import Reply, Request, Server, completion, error
 
 __all__ = ["repository"]  # a fixture
@@ -143,9 +144,10 @@ def test_rules_and_a_judge_sort_the_wrong_answers(answered: Repository, capsys: 
     rows = list(csv.DictReader((folder / "errors.csv").read_text().splitlines()))
     assert len(rows) == 24
     assert Counter(row["by"] for row in rows) == {"judge": 20, "rule": 4}
-    page = (folder / "index.html").read_text()
-    assert "Kinds of errors by task" in page
-    assert "#b=phantom-gmai-mmbench&amp;t.kind+of+error=perceptual+error" in page
+    page = Page((folder / "index.html").read_text())
+    kinds = page.block("head")["run"]["failing"]["kinds"]
+    assert "task" in {table["dimension"] for table in kinds["tables"]}
+    assert '"kind of error":"perceptual error"' in page.told
     errors = medvqa.load(folder, plugins=["conftest.py"]).errors
     assert errors.kind_of_error.value_counts()[MISSING] == 12
 
@@ -168,7 +170,8 @@ def test_answers_of_several_workers_and_samples_are_sorted_alike(answered: Repos
 def test_a_run_that_was_not_classified_has_no_kinds(answered: Repository) -> None:
     folder = answered.path / "reports/first"
     assert not (folder / "errors.json").exists()
-    assert "Kinds of errors" not in (folder / "summary.md").read_text() + (folder / "index.html").read_text()
+    assert "Kinds of errors" not in (folder / "summary.md").read_text()
+    assert Page((folder / "index.html").read_text()).block("head")["run"]["failing"]["kinds"] is None
     assert len(medvqa.load(folder, plugins=["conftest.py"]).errors) == 0
 
 

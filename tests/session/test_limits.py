@@ -29,6 +29,7 @@ from medvqa.items import (
     UsageError,
 )
 from medvqa.protocols import prompts
+from support.pages import Page
 from support.servers import Reply, Request, Server, completion, scored
 
 PAIRS, CHOICES, OPEN = "phantom-mediconfusion", "phantom-gmai-mmbench", "phantom-medlesionvqa"
@@ -276,7 +277,7 @@ def test_a_limit_arrives_at_the_server(
         assert told == numbers, "run.json says what was in force"
     typed = next((int(each.partition("=")[2]) for each in arguments), None)
     assert about["options"]["max_tokens"] == typed
-    assert "Token limits" in mine.text("first", "index.html")
+    assert "Token limits" in Page(mine.text("first", "index.html")).told
 
 
 @pytest.mark.slow
@@ -497,7 +498,7 @@ def test_answers_that_were_cut_off_are_counted_and_shown(repository: Callable[..
     summary = mine.text("first", "summary.md").replace("\\", "")
     assert f"- {line}" in summary.splitlines()
     assert "| truncated |" in summary
-    page = mine.text("first", "index.html")
+    page = Page(mine.text("first", "index.html")).told
     assert "2 of 4 answers were cut off at 32 tokens" in page
     rate = mine.measure("first", "truncated_rate")
     assert (rate["value"], rate["count"], rate["n"]) == (0.5, 2, 4)

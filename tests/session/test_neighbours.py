@@ -146,7 +146,7 @@ def contents(folder: Path) -> Iterator[tuple[Path, bytes]]:
             yield path, content
             if content.startswith(b"\x1f\x8b"):
                 yield path, gzip.decompress(content)
-            for packed in re.findall(rb">([A-Za-z0-9+/=]{100,})<", content):
+            for packed in re.findall(rb">([A-Za-z0-9+/=]{8,})<", content):
                 with suppress(zlib.error):
                     yield path, zlib.decompress(base64.b64decode(packed))
 

@@ -128,7 +128,7 @@ def planted(content: bytes) -> set[str]:
     contents = [content]
     if content[:2] == b"\x1f\x8b":
         contents.append(gzip.decompress(content))
-    for text in re.findall(rb">([A-Za-z0-9+/=]{200,})<", content):
+    for text in re.findall(rb">([A-Za-z0-9+/=]{8,})<", content):
         try:
             contents.append(zlib.decompress(base64.b64decode(text)))
         except (ValueError, zlib.error):
@@ -324,7 +324,7 @@ def hospital(ward: pytest.Pytester) -> pytest.Pytester:
 def named(content: bytes) -> set[str]:
     """The words of patients in a file's content, as it stands there or packed."""
     contents = [content]
-    for text in re.findall(rb">([A-Za-z0-9+/=]{200,})<", content):
+    for text in re.findall(rb">([A-Za-z0-9+/=]{8,})<", content):
         try:
             contents.append(zlib.decompress(base64.b64decode(text)))
         except (ValueError, zlib.error):

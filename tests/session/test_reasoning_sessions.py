@@ -186,9 +186,10 @@ def test_the_first_line_of_an_explained_answer_is_scored(slake: pytest.Pytester,
     assert answer is not None
     assert (answer.text, answer.cut, "neither" in answer.whole) == ("C", True, True)
     page = Page((slake.path / "reports" / "first" / "index.html").read_text())
-    places = {page.data["items"]["id"][int(place)] for place in page.data["beside"]}
-    assert places == set(found)
-    assert page.data["beside"]["0"] == [["Whole reply", ["A\nIt is neither A nor B nor C.\nFinal answer: D"]]]
+    folded = {row["item"]: row["answered"]["folded"] for row in page.results if "folded" in row["answered"]}
+    assert folded.keys() == found.keys()
+    whole = {"name": "Whole reply", "texts": ["A\nIt is neither A nor B nor C.\nFinal answer: D"]}
+    assert [whole] in folded.values()
 
 
 # --- two turns ------------------------------------------------------------------------------------------------------
@@ -298,7 +299,9 @@ def test_thoughts_are_stored_and_shown_but_not_scored(slake: pytest.Pytester, sp
     assert not any("secret" in answer.text for answer in answers.values())
     html = (slake.path / "reports" / "first" / "index.html").read_text()
     assert "secret thought" not in html, "texts of models are packed, and become text nodes alone"
-    assert Page(html).data["beside"]["1"] == [["Hidden thoughts", ["a secret thought: the answer is <b>D</b>"]]]
+    assert Page(html).results[1]["answered"]["folded"] == [
+        {"name": "Hidden thoughts", "texts": ["a secret thought: the answer is <b>D</b>"]}
+    ]
     baseline = slake.path / "b.medvqa"
     command = ["baseline", str(slake.path / "reports" / "first"), "-o", str(baseline), "--no-responses"]
     assert main(command) == 0

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from medvqa.cli import main
+from support import pages
 from support.repositories import TEST, Repository, alive, await_calls, await_results, kill_group
 
 
@@ -602,7 +603,9 @@ def check_report(repository: Repository, capsys: pytest.CaptureFixture[str]) -> 
         wanted = re.compile(
             f"unfinished: ({there} of {ITEMS} |the run did not end, and its missing results are not known)"
         )
-        for text in (capsys.readouterr().out, *((folder / name).read_text() for name in ("summary.md", "index.html"))):
+        status = pages.Page((folder / "index.html").read_text()).block("head")["run"]["verdict"]["status"]
+        page = "\n".join(f"{status['state']}: {line}" for line in status["lines"])
+        for text in (capsys.readouterr().out, (folder / "summary.md").read_text(), page):
             assert wanted.search(text)
 
 

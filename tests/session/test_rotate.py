@@ -136,17 +136,13 @@ def test_a_model_that_always_says_a_is_wrong_somewhere(
     assert "72 questions were asked in 2 orders of their options, and are right only if every answer is right" in told
     assert "place 1 in 100.00 % (50.00 % without a preference), place 2 in 0.00 %" in told
     page = Page((folder / "index.html").read_text())
-    items = page.data["items"]
-    assert Counter(items["variant"]) == {"r1": 72, "r2": 72}
-    assert sum(numerator for numerator, _ in items["terms"]) == 0
-    assert sum(denominator for _, denominator in items["terms"]) == pytest.approx(72)
+    rows = page.results
+    assert Counter(row["variant"] for row in rows) == {"r1": 72, "r2": 72}
+    assert sum(row["terms"][0] for row in rows) == 0
+    assert sum(row["terms"][1] for row in rows) == pytest.approx(72)
     # The page shows the options as the model saw them: each answer is the first.
-    assert {tuple(chosen) for chosen in items["extracted"]} == {("A",)}
-    orders = [
-        page.data["options"][place]
-        for place, which in zip(items["options"], items["id"], strict=True)
-        if which == "1/1"
-    ]
+    assert {row["row"]["extracted"] for row in rows} == {("A",)}
+    orders = [row["row"]["shown"] for row in rows if row["item"] == "1/1"]
     assert [[text for _, text in order] for order in orders] == [
         ["In the left half", "In the right half"], ["In the right half", "In the left half"],
     ]  # fmt: skip

@@ -102,18 +102,18 @@ def test_the_majority_of_five_samples_of_a_server_counts(suite: pytest.Pytester,
     page = Page((made / "index.html").read_text())
     assert f"! {PAIRS}: {line}" in text(result)
     assert f"{name}  set_accuracy" in text(result)
-    assert line in page.text
-    assert "majority vote of 5 answers" in page.text
+    assert line in page.told
+    assert "majority vote of 5 answers" in page.told
     assert line.replace("(", r"\(").replace(")", r"\)") in (made / "summary.md").read_text()
     assert written(made)["votes"] == {
         PAIRS: {"questions": 72, "ties": 0, "without": 0, "answers": 360, "silent": {}},
     }
     # The raw answers stay, in results.jsonl and on the page; their shares of the score are those of the votes.
     assert len(records.read(made).results) == 360
-    items = page.data["items"]
-    assert len(items["id"]) == 360
-    assert sum(numerator for numerator, _ in items["terms"]) == pytest.approx(36)
-    assert any("A 3, B 2 of 5 votes" in why for why in items["why"])
+    rows = page.results
+    assert len(rows) == 360
+    assert sum(row["terms"][0] for row in rows) == pytest.approx(36)
+    assert any("A 3, B 2 of 5 votes" in why for why in (row["row"]["why"] for row in rows))
 
 
 def test_ties_and_answers_without_an_option_are_invalid_and_counted(suite: pytest.Pytester) -> None:
@@ -223,7 +223,7 @@ def test_an_oracle_names_itself_in_every_file(suite: pytest.Pytester, capsys: py
         ("oracle_set_accuracy", 75): 0,
         ("oracle_individual_accuracy", 75): 0,
     }
-    for shown in (text(result), (made / "summary.md").read_text(), Page((made / "index.html").read_text()).text):
+    for shown in (text(result), (made / "summary.md").read_text(), Page((made / "index.html").read_text()).told):
         assert "oracle: 25 % of 4" in shown
         assert "threshold %" in shown.lower()
     code, output = medvqa_says(capsys, "gate", made, f"--baseline={made}")

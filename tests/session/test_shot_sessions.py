@@ -18,6 +18,7 @@ from medvqa.cli import main
 from medvqa.items import Image, Item
 from medvqa.protocols.shots import Chooser, Pool
 from support.judged import PAIRS, Repository, ended, items_of, repository
+from support.pages import Page
 from support.repositories import kill_group
 from support.servers import Reply, Request, Server, completion
 from support.sessions import written
@@ -97,7 +98,7 @@ def test_a_chat_model_sees_three_solved_examples_with_their_images(
     assert "pool:leave-group-out by category" in measures["set_accuracy"]["signature"]
     assert json.loads((folder / "run.json").read_text())["protocol"] == {"shots": 3}
     assert f"{PAIRS} (3 shots)" in output
-    page = (folder / "index.html").read_text()
+    page = Page((folder / "index.html").read_text()).told
     assert f"Solved examples of {PAIRS}" in page
     assert "3, from leave-group-out by category" in page
 

@@ -18,6 +18,7 @@ from medvqa.benchmarks import phantom
 from medvqa.comparing import gating
 from medvqa.items import Answer, Benchmark, Image, Item, Judgement, Prompt, Query, Result, Score
 from medvqa.protocols import prompts
+from support.bundles import BundleReader
 
 PHANTOM = {benchmark.name: benchmark for benchmark in phantom.BENCHMARKS}
 ABOUT = {
@@ -303,6 +304,30 @@ class Page(HTMLParser):
     def block(self, name: str) -> Any:
         """A block of JSON."""
         return json.loads(self.bytes_of(name))
+
+    @property
+    def told(self) -> str:
+        """All that the page tells: the strings and numbers of its blocks, in their order, as readable text."""
+        return " ".join(
+            json.dumps(self.block(name), ensure_ascii=False).replace('\\"', '"')
+            for name in self.blocks
+            if name != "columns" and not name.startswith("images/")
+        )
+
+    @property
+    def results(self) -> list[dict[str, Any]]:
+        """Its results by `BundleReader.row`, each with its texts (`answered`) and its terms of the score."""
+        read = BundleReader({name: self.bytes_of(name) for name in self.blocks})
+        terms = ("numerator", "denominator", "prompt_numerator", "prompt_denominator")
+        return [
+            {
+                **(row := read.row(place)),
+                **row["row"]["key"],
+                "answered": read.answers[place],
+                "terms": [read.columns[f"results.{name}"][place] for name in terms],
+            }
+            for place in range(len(read.answers))
+        ]
 
     @property
     def text(self) -> str:

@@ -1,6 +1,7 @@
 """Whatever a run folder holds, its page is the frame, the app, and blocks of base64; hostile text stays text."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,14 @@ def test_no_control_survives(text: str) -> None:
     assert texts.HIDDEN.search(texts.visible(text)) is None
     if texts.HIDDEN.search(text) is None:
         assert texts.visible(text) == text
+
+
+def test_the_app_names_the_same_characters() -> None:
+    source = (Path(__file__).parents[2] / "web/src/text.ts").read_text("utf-8")
+    (named,) = re.findall(r"/\(\[(.+)\]\+\)/u;", source)
+    python = re.sub(r"\\u\{([0-9a-f]+)\}", lambda match: f"\\U{match[1]:0>8}", named)
+    everything = "".join(map(chr, (*range(0xD800), *range(0xE000, 0x110000))))
+    assert re.findall(f"[{python}]", everything) == texts.HIDDEN.findall(everything)
 
 
 @given(

@@ -144,6 +144,12 @@ def test_solved_examples_that_are_not_at_hand_are_not_guessed(tmp_path: Path) ->
     assert outcomes(made, None) == {sent.NO_DATA: 3}
 
 
+def test_a_run_that_claims_many_solved_examples_costs_no_time(tmp_path: Path) -> None:
+    made = asked(planned(tmp_path, GMAI, shots=2), tmp_path)
+    made = replace(made, run={**made.run, "protocol": {"shots": 10**9}})
+    assert outcomes(made) == {sent.TOO_MANY: 3}
+
+
 def test_private_questions_that_a_run_does_not_hold_are_no_examples_on_its_page(tmp_path: Path) -> None:
     plan = planned(tmp_path, LESIONS, shots=1)
     assert outcomes(private(asked(plan, tmp_path)))[sent.PRIVATE] > 0

@@ -6,7 +6,7 @@ import io
 import json
 import zlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from medvqa import comparing
+from medvqa import comparing, metrics
 from medvqa.cli import main
-from medvqa.items import Benchmark
+from medvqa.items import Benchmark, Result
 from medvqa.report import bundle, comparison, html, tables
 from medvqa.report.bundle import columns
 from support import pages
@@ -491,3 +491,37 @@ def test_the_page_of_several_runs_needs_several(tmp_path: Path, capsys: pytest.C
     run = pages.write(tmp_path / "first", pages.guesses()[:3])
     assert main(["report", str(run), "-o", "x.html"]) == 4
     assert "-o names the page that compares several runs: name a second RUN" in capsys.readouterr().err
+
+
+@metrics.ratio(name="letters", binary=False, percent=False)
+def letters(results: Sequence[Result]) -> tuple[float, float]:
+    """The number of characters of a response."""
+    answer = results[0].answer
+    return float(len(answer.text) if answer else 0), 1.0
+
+
+def test_a_measure_that_is_no_percentage_stands_among_the_others_as_a_number(tmp_path: Path) -> None:
+    benchmark = pages.PHANTOM["phantom-gmai-mmbench"]
+    benchmark = replace(benchmark, metrics=(*benchmark.metrics, letters), headline=("letters", "accuracy"))
+    first = [result for result in pages.guesses() if result.item.benchmark == benchmark.name]
+    runs = [pages.write(tmp_path / "first", first), pages.write(tmp_path / "second", pages.changed(first, 2, 0.9))]
+    sides = [comparing.load(run) for run in runs]
+    known = {benchmark.name: benchmark}
+    paired = comparing.compare(sides[1], sides[0], known)
+    (pair,) = unpacked(sides, [html.Versus(paired)], known).view["pairs"]
+    (part,) = pair["parts"]
+    number, percentage = part["rows"]
+    (seen,) = [each for each in paired.tables if each.metric == "letters" and not each.slice]
+    before, after, difference, bounds = comparison.compared_values(seen)
+    texts = number["texts"]
+    assert (texts["baseline"], texts["new"], texts["difference"], texts["bounds"]) == (
+        before,
+        after,
+        difference,
+        bounds,
+    )
+    assert (number["percent"], percentage["percent"], number["flips"]) == (False, True, False)
+    text = "".join(word["text"] for word in part["sentence"]["words"])
+    assert f"{after} against {before} over" in text
+    assert "points" not in text
+    assert [measure["measure"] for measure in part["slices"]] == ["accuracy"], "only percentages have a chart"

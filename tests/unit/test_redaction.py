@@ -12,6 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from support import processes
+from support.pages import Page
 from support.servers import Reply, Request, Server, completion, error, scored
 
 PYTEST = (sys.executable, "-m", "pytest", "-p", "no:randomly", "-p", "no:html", "-p", "no:benchmark")
@@ -110,6 +111,8 @@ def leaks(folder: Path, printed: str, keys: tuple[str, ...]) -> list[tuple[str, 
     """Where a shape of a key is, and which: in any file under the folder, or in what was printed."""
     texts = {str(path.relative_to(folder)): path.read_text(errors="replace") for path in files(folder)}
     texts["terminal"] = printed
+    pages = (path for path in files(folder) if path.name == "index.html")
+    texts |= {f"blocks of {path.parent.name}": Page(path.read_text()).told for path in pages}
     return [(name, shape) for name, text in texts.items() for key in keys for shape in shapes(key) if shape in text]
 
 

@@ -15,7 +15,7 @@ from medvqa.cli import main
 from medvqa.items import Answer, DataError, Item, Judgement, Outcome, QuestionKey, Result, Score, UsageError
 from medvqa.judging import agreement, reviews, taxonomy
 from medvqa.judging.taxonomy import Classified, ErrorJudge, ErrorSample
-from medvqa.report import bundle
+from medvqa.report import bundle, html
 from support import pages
 from support.laws import examples
 
@@ -295,6 +295,6 @@ def test_the_page_has_the_same_tags() -> None:
 def test_the_page_of_a_run_has_the_digest_that_commands_expect(tmp_path: Path) -> None:
     """Parts of a report hold all results of the run, so the page and the commands digest the same answers."""
     folder = pages.write(tmp_path / "run", pages.twice())
-    blocks = bundle.of_run(report.build(folder, pages.PHANTOM), bundle.NO_PICTURES)
+    blocks = bundle.of_run(report.build(folder, pages.PHANTOM), html.Pictures("none", ""))
     (run,) = json.loads(blocks["head"])["runs"]
     assert run["digest"] == records.answers_digest(records.read(folder).results)

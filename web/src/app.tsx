@@ -43,22 +43,21 @@ const useRoute = (): readonly [State, Go] => {
   return [state, go];
 };
 
-/** Put the focus into the query line, once it is drawn. */
-const focusQuery = (): void => {
-  requestAnimationFrame(() => document.querySelector<HTMLElement>("[data-query]")?.focus());
-};
-
 export const App = ({ head, data }: { readonly head: BundleHead; readonly data: Data | null }) => {
   const [state, go] = useRoute();
   const view = head.kind === "tree" ? "questions" : state.view;
   const page: Page = { head, state: { ...state, view }, go, link: (change) => print({ ...state, view, ...change }), data };
   const [help, showHelp] = useState(false);
   const [letters, chooseLetters] = useLetters();
-  const search = (): void => {
-    if (view !== "questions") go({ ...START, view: "questions" });
-    focusQuery();
-  };
-  useKeys([{ keys: ["/"], run: search }, { keys: ["?"], run: () => { showHelp(true); }, always: true }], { base: true });
+  const [searching, search] = useState(false);
+  useEffect(() => {
+    // The query line may still have to be drawn, or the questions to be read.
+    const line = searching && view === "questions" ? document.querySelector<HTMLElement>("[data-query]") : null;
+    if (line === null) return;
+    line.focus();
+    search(false);
+  }, [searching, view, data]);
+  useKeys([{ keys: ["/"], run: () => { if (view !== "questions") go({ ...START, view: "questions" }); search(true); } }, { keys: ["?"], run: () => { showHelp(true); }, always: true }], { base: true });
   usePrinting(page);
   useEffect(() => {
     if (state.section !== "") document.getElementById(state.section)?.scrollIntoView();

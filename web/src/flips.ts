@@ -82,6 +82,8 @@ export interface FlipTable extends Table {
   /** 1 for each row that is better in the new run. */
   readonly better: Uint8Array;
   readonly units: readonly string[];
+  /** Whether a row may have several answers of a run: a pair, or samples. */
+  readonly several: boolean;
   /** Fields whose counts stand beside the list. */
   readonly facets: readonly number[];
   /** No row is a single result. */
@@ -179,6 +181,7 @@ export function flipsOf(data: Data, texts: Texts, kind: FlipKind): FlipTable {
     flips: Uint32Array.from(flips),
     better: Uint8Array.from(better),
     units,
+    several: rows.some((row) => row.length > 1),
     question: Uint32Array.from(flips.keys()),
     fields,
     facets: fields.flatMap((field, place) => (field.takes === "value" ? [place] : [])),

@@ -33,6 +33,9 @@ export const resultsLike = (data: Data, q: number, { technique, variant, sample 
     .resultsOf(q)
     .filter((r) => data.technique(r) === technique && data.variant(r) === variant && data.sample(r) === sample);
 
+/** More questions under one pair id are no pair. */
+const MOST_OF_PAIR = 12;
+
 /** The questions of a pair in their order; the question alone if it has no partner. */
 export const pairOf = (data: Data, q: number): readonly number[] => {
   const pairs = data.column("questions.pair");
@@ -43,5 +46,5 @@ export const pairOf = (data: Data, q: number): readonly number[] => {
   for (let other = 0; other < data.questions; other++) {
     if (pairs[other] === pair && benchmarks[other] === benchmarks[q]) members.push(other);
   }
-  return members;
+  return members.length > MOST_OF_PAIR ? [q] : members;
 };

@@ -3,7 +3,7 @@ import { useLayoutEffect } from "preact/hooks";
 import { useRemembered } from "./remembered";
 
 const THEMES = ["system", "light", "dark"] as const;
-const NAMES = { system: "System", light: "Light", dark: "Dark" } as const;
+const NAMES = { system: "Theme: system", light: "Theme: light", dark: "Theme: dark" } as const;
 
 /** The choice between light and dark, which the browser keeps. */
 export const ThemeChoice = () => {

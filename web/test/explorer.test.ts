@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import type { Answered, BundleHead, Tables } from "../src/bundle";
 import { Data } from "../src/data";
 import { exported } from "../src/explorer/export";
-import { commandOf, find, intervalOf, keysOf, pairSum, Source } from "../src/explorer/selecting";
+import { commandOf, find, hasScore, intervalOf, keysOf, pairSum, Source } from "../src/explorer/selecting";
 import { alone } from "../src/filter";
 import { keyText } from "../src/key";
 import { listed, setListed } from "../src/listed";
@@ -133,6 +133,13 @@ test("a known slice has its interval, another selection has none", () => {
   for (const query of ["modality:mri", "-modality:ct", "modality:ct,mri", "modality:ct outcome:wrong", "circle", "technique:ps", "technique:mc,ps"]) {
     expect(interval(query)).toBeNull();
   }
+});
+
+test("a selection by outcome, or of several techniques, has no score", () => {
+  const made = source();
+  const scored = (query: string): boolean => hasScore(find(made, state(), query));
+  expect(["", "modality:ct", "circle", "seconds>1", "-is:truncated"].every(scored)).toBe(true);
+  expect(["outcome:wrong", "-outcome:correct", "pair:confused", "technique:mc,ps"].some(scored)).toBe(false);
 });
 
 test("the command asks the same questions, and says which terms it leaves out", () => {

@@ -133,7 +133,7 @@ test("a slice has its value, interval and n, and a mark in words if it is worse"
   expect(words(first ?? null)).toContain("the same questions: a, b, c and 2 more");
   expect(words(first ?? null)).toContain("50.0040.00–60.0040");
   expect(words(second ?? null)).not.toContain("overall");
-  expect(words(root)).toContain("Not shown: 28 further slices");
+  expect(words(root)).toContain("28 further slices: see Slices.");
   expect(words(root)).toContain("Less confusion is better.");
   expect(words(root)).toContain("above overall");
 });

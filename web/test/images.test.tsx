@@ -6,6 +6,7 @@ import { afterEach, expect, test } from "vitest";
 import type { ImageHead } from "../src/bundle";
 import { sizeOf, sourceOf, whyNone } from "../src/images";
 import { Thumb } from "../src/ui/picture";
+import { Visible } from "../src/ui/text";
 
 const FILE = `images/${"0123456789abcdef".repeat(4)}.png`;
 const image = (fields: Partial<ImageHead>): ImageHead => ({ name: "ct/1.png", ...fields });
@@ -60,6 +61,16 @@ test("a file that the browser cannot load leaves the place of its image", async 
   expect(root.textContent).toContain("send the folder images too");
   block(FILE, "AAEC");
   expect(whyNone(image({ source: FILE }), true)).toBe("its data in this page are damaged");
+});
+
+test("a very long text is cut, and says so", () => {
+  const root = document.createElement("div");
+  render(<Visible text={"x".repeat(100_001)} />, root);
+  expect(root.textContent).toBe(`${"x".repeat(100_000)}… 1 more characters`);
+  render(<Visible text={"\u0000".repeat(90_000)} />, root);
+  expect(root.querySelectorAll("*").length).toBe(1);
+  render(<Visible text={"x".repeat(100_001)} whole />, root);
+  expect(root.textContent).toBe("x".repeat(100_001));
 });
 
 test("the size says what was lost", () => {

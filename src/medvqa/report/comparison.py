@@ -192,17 +192,6 @@ def compared_values(compared: Compared) -> tuple[str, str, str, str]:
     return percent(shown.baseline), percent(shown.new), _points(shown.difference), bounds
 
 
-def numbers(compared: Sequence[Compared]) -> list[str]:
-    """Return a line for each overall measure that is no percentage: the page charts percentages alone."""
-    return [
-        f"{row.metric}: {before} in the baseline, {after} in the new run, difference {difference}"
-        + (f" ({bounds})" if bounds else "")
-        for row in compared
-        if not row.percent and not row.slice
-        for before, after, difference, bounds in [compared_values(row)]
-    ]
-
-
 def _sliced(compared: Sequence[Compared], benchmark: Benchmark, shown: Shown, paired: Paired) -> list[TextTable]:
     wanted = shown.measures or benchmark.headline[:1]
     fixed = fixed_slices(paired.new.run, benchmark.name) & fixed_slices(paired.baseline.run, benchmark.name)
@@ -476,12 +465,13 @@ def as_csv(compared: Sequence[Paired]) -> str:
         (
             *(paired.new.name, paired.baseline.name, table.benchmark, table.technique, table.metric, table.better),
             *next(iter(table.slice.items()), ("", "")),
-            *(getattr(table.shown, name) for name in NUMBERS),
+            *(getattr(shown, name) for name in NUMBERS),
             *(table.p, table.adjusted, *(table.resampled or (None, None))),
             *(_settings(paired.difference) if differs else ()),
         )
         for paired in compared
         for table in paired.tables
+        for shown in [table.shown]
     ]
     return cells.table((*about, *NUMBERS, "p", "adjusted", "bootstrap_low", "bootstrap_high", *differs), rows)
 

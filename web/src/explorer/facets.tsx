@@ -13,10 +13,11 @@ const UNSCORED: readonly string[] = ["outcome", "pair", "sample", "rotation"];
 
 /** A selection whose fields are counted. */
 export interface Faceted {
-  readonly table: { readonly fields: readonly Field[]; readonly facets: readonly number[]; readonly result: unknown };
-  readonly about: { readonly name: string; readonly score: string };
+  readonly table: { readonly fields: readonly Field[]; readonly facets: readonly number[] };
+  readonly about: { readonly name: string };
+  /** Whether the selection has scores. */
+  readonly scored: boolean;
   readonly clauses: readonly Clause[];
-  readonly techniques: readonly string[];
   readonly selection: Pick<Selection, "facets">;
 }
 
@@ -71,11 +72,11 @@ const FacetOf = ({ found, field, facet, open: first, pick, clear }: OneOf) => {
   const matching = typed === "" ? entries : entries.filter((entry) => entry.value.label.toLowerCase().includes(wanted) || valuesOf(about, typed).includes(entry.place));
   const ordered = name === "outcome" || name === "pair" || name === "sample" || name === "rotation" || name === "prompt" ? matching : [...matching].sort(byLabel);
   const shown = !long || all || typed !== "" ? ordered.slice(0, MOST) : [...ordered].sort(byNumber).slice(0, Math.max(SHOWN, own.length));
-  const scored = found.about.score !== "" && found.table.result !== null && !UNSCORED.includes(name) && found.techniques.length < 2;
+  const scored = found.scored && !UNSCORED.includes(name);
   return (
     <details class="facet" open={open}>
       <summary onClick={(event) => { event.preventDefault(); setOpened(!open); }}>
-        <h3><Visible text={label} /></h3> <span class="quiet">{own.length > 0 ? (own.length === 1 && own[0]?.values.length === 1 ? "1 chosen" : "chosen") : count(entries.length)}</span>
+        <h2><Visible text={label} /></h2> <span class="quiet">{own.length > 0 ? (own.length === 1 && own[0]?.values.length === 1 ? "1 chosen" : "chosen") : count(entries.length)}</span>
       </summary>
       {open && (
         <>

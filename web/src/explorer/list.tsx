@@ -1,15 +1,14 @@
 // The list of answers: rows of one height, of which those in sight are drawn; as a table, as images, or as pairs.
 /* eslint-disable @typescript-eslint/non-nullable-type-assertion-style */
-import type { ComponentChildren } from "preact";
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 
 import type { Answered } from "../bundle";
 import { keyText } from "../key";
-import { useKeys } from "../keys";
 import type { Page } from "../page";
 import type { Numbers } from "../read";
 import type { Rows } from "../table";
 import { count, flat, took } from "../text";
+import { Grid, useListing, type GridColumn, type ListingOf } from "../ui/listing";
 import { Outcome } from "../ui/outcome";
 import { Visible } from "../ui/text";
 import { pairsOf, verdictOf, type Found, type Source } from "./selecting";
@@ -17,7 +16,6 @@ import { Thumbnail } from "./thumbnail";
 
 const HEIGHT = { table: 46, pairs: 66, images: 214 };
 const CARD = 176; // least width of an image
-const MORE = 6; // rows drawn beyond those in sight
 const CUT = 400; // characters of a response in a row
 
 interface ListOf {
@@ -28,190 +26,68 @@ interface ListOf {
   readonly words: readonly string[];
 }
 
-interface ListColumn {
-  readonly name: string;
-  readonly head: string;
-  readonly width: string;
-  readonly sorts: boolean;
-  /** Whether the first click on the heading sorts from the largest. */
-  readonly down?: boolean;
-  readonly cell: (row: number) => ComponentChildren;
-}
-
-/** The size of an element, and how far it is scrolled. */
-const useView = (element: { readonly current: HTMLElement | null }) => {
-  const [view, setView] = useState({ width: 900, height: 600, top: 0 });
-  useLayoutEffect(() => {
-    const found = element.current;
-    if (found === null) return undefined;
-    const measure = (): void => {
-      const { clientWidth: width, clientHeight: height, scrollTop: top } = found;
-      setView((before) => (before.width === width && before.height === height && before.top === top ? before : { width, height, top }));
-    };
-    measure();
-    found.addEventListener("scroll", measure, { passive: true });
-    const observer = new ResizeObserver(measure);
-    observer.observe(found);
-    return () => {
-      found.removeEventListener("scroll", measure);
-      observer.disconnect();
-    };
-  }, [element]);
-  return view;
+export const List = ({ page, source, found, words }: ListOf) => {
+  const { table, rows, layout } = found;
+  const key = (row: number): string => keyText(source.key(table, row));
+  const shows = (row: number, item: string): boolean =>
+    key(row) === item || (layout === "pairs" && pairsOf(source, table).members(row).some((each) => key(each) === item));
+  const listing = {
+    rows,
+    high: HEIGHT[layout],
+    item: page.state.item,
+    shows,
+    open: (row: number) => { page.go({ item: key(row) }); },
+    link: (row: number) => page.link({ item: key(row) }),
+  };
+  const name = `${count(rows.length)} ${layout === "pairs" ? "pairs" : "answers"}`;
+  if (layout === "images") return <Cards source={source} found={found} listing={listing} name={name} />;
+  return (
+    <Grid
+      {...listing}
+      label={name}
+      class={layout}
+      columns={(width) => (layout === "pairs" ? pairColumns(source, found) : tableColumns(source, found, words, width))}
+      sort={page.state.sort}
+      onSort={(sort) => { page.go({ sort }); }}
+    />
+  );
 };
 
-export const List = ({ page, source, found, words }: ListOf) => {
-  const box = useRef<HTMLDivElement>(null);
-  const view = useView(box);
-  const [at, setAt] = useState(0);
-  const [, setReached] = useState(0);
-  const wanted = useRef(false);
-  const { table, rows, layout } = found;
-  const { state } = page;
-  const high = HEIGHT[layout];
-  const across = layout === "images" ? Math.max(1, Math.floor(view.width / CARD)) : 1;
-  const lines = Math.ceil(rows.length / across);
-  const first = Math.max(0, Math.floor(view.top / high) - MORE);
-  const last = Math.min(lines, Math.ceil((view.top + view.height) / high) + MORE);
-  const active = Math.min(at, Math.max(0, rows.length - 1));
-  const drawn = Array.from(rows.subarray(first * across, last * across));
+interface CardsOf {
+  readonly source: Source;
+  readonly found: Found;
+  readonly listing: Omit<ListingOf, "across" | "head">;
+  readonly name: string;
+}
 
-  const reach = (place: number): void => {
-    const next = Math.max(0, Math.min(rows.length - 1, place));
-    const top = Math.floor(next / across) * high;
-    const element = box.current;
-    if (element !== null) {
-      const head = layout === "images" ? 0 : 34;
-      if (top < element.scrollTop) element.scrollTop = top;
-      else if (top + high + head > element.scrollTop + element.clientHeight) element.scrollTop = top + high + head - element.clientHeight;
-    }
-    wanted.current = true;
-    setAt(next);
-    // The row may be the active one already: then no state changes, and only this draws the list again.
-    setReached((before) => before + 1);
-  };
-  useLayoutEffect(() => {
-    if (!wanted.current) return;
-    const link = box.current?.querySelector<HTMLElement>(`[data-place="${active}"]`);
-    if (link === null || link === undefined) return;
-    wanted.current = false;
-    link.focus({ preventScroll: true });
-  });
-  // A new selection begins at its top.
-  const before = useRef(rows);
-  useLayoutEffect(() => {
-    if (before.current !== rows && box.current !== null && state.item === null) {
-      box.current.scrollTop = 0;
-      setAt(0);
-    }
-    before.current = rows;
-  }, [rows, state.item]);
-  // An item that is closed gives the focus to its row, which may be another than the one that was opened.
-  const opened = useRef(state.item);
-  useLayoutEffect(() => {
-    const closed = state.item === null ? opened.current : null;
-    opened.current = state.item;
-    if (closed === null) return;
-    const place = rows.findIndex((row) => keyText(source.key(table, row)) === closed || (layout === "pairs" && pairsOf(source, table).members(row).some((each) => keyText(source.key(table, each)) === closed)));
-    if (place >= 0) reach(place);
-  });
-  const key = (event: KeyboardEvent): void => {
-    const page_ = Math.max(1, Math.floor(view.height / high) - 1) * across;
-    const steps: Readonly<Record<string, number>> = {
-      ArrowDown: across,
-      ArrowUp: -across,
-      PageDown: page_,
-      PageUp: -page_,
-      Home: -rows.length,
-      End: rows.length,
-      ...(layout === "images" ? { ArrowRight: 1, ArrowLeft: -1 } : {}),
-    };
-    const step = Object.hasOwn(steps, event.key) ? steps[event.key] : undefined;
-    if (step === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
-    event.preventDefault();
-    reach(active + step);
-  };
-  const move = (step: number): void => {
-    // The first press shows the row that is next.
-    reach(box.current?.contains(document.activeElement) === true ? active + step : active);
-  };
-  useKeys([{ keys: ["j"], run: () => { move(1); } }, { keys: ["k"], run: () => { move(-1); } }]);
-  const open = (place: number, row: number): void => {
-    setAt(place);
-    box.current?.querySelector<HTMLElement>(`[data-place="${place}"]`)?.focus({ preventScroll: true });
-    page.go({ item: keyText(source.key(table, row)) });
-  };
-  const link = (place: number, row: number, content: ComponentChildren) => (
-    <a
-      href={page.link({ item: keyText(source.key(table, row)) })}
-      data-place={place}
-      tabIndex={place === active ? 0 : -1}
-      onClick={(event) => { event.preventDefault(); event.stopPropagation(); open(place, row); }}
-      onFocus={() => { setAt(place); }}
-    >
-      {content}
-    </a>
-  );
-  const name = `${count(rows.length)} ${layout === "pairs" ? "pairs" : "answers"}`;
-  const style = { height: `${lines * high}px` };
-  if (layout === "images") {
-    return (
-      <div class="list images" ref={box} role="list" aria-label={name} onKeyDown={key}>
-        <div class="all" style={style}>
-          {drawn.map((row, i) => {
-            const place = first * across + i;
-            return (
-              <div
-                key={place}
-                class="card"
-                role="listitem"
-                aria-setsize={rows.length}
-                aria-posinset={place + 1}
-                style={{ top: `${Math.floor(place / across) * high}px`, left: `${(100 / across) * (place % across)}%`, width: `${100 / across}%` }}
-                onClick={() => { open(place, row); }}
-              >
-                <Thumbnail data={source.data} question={table.question[row] as number} />
-                <p><OutcomeOf source={source} found={found} row={row} /> {link(place, row, <Label source={source} found={found} row={row} />)}</p>
-                <p class="text" title={flat(source.data.text(table.question[row] as number))}><Visible text={source.data.text(table.question[row] as number)} /></p>
-              </div>
-            );
-          })}
-        </div>
-      </div>
-    );
-  }
-  const columns = layout === "pairs" ? pairColumns(source, found) : tableColumns(source, found, words, view.width);
-  const template = { gridTemplateColumns: columns.map((column) => column.width).join(" ") };
+const Cards = ({ source, found, listing, name }: CardsOf) => {
+  const across = (width: number): number => Math.max(1, Math.floor(width / CARD));
+  const { box, across: number, lines, first, drawn, key, open, link } = useListing({ ...listing, head: 0, across });
+  const { table, rows } = found;
+  const { high } = listing;
   return (
-    <div class={`list ${layout}`} ref={box} role="grid" aria-label={name} aria-rowcount={rows.length + 1} aria-colcount={columns.length} onKeyDown={key}>
-      <div class="row head" role="row" aria-rowindex={1} style={template}>
-        {columns.map((column) => <Heading key={column.name} column={column} page={page} />)}
-      </div>
-      <div class="all" role="rowgroup" style={style}>
+    <div class="list images" ref={box} role="list" aria-label={name} onKeyDown={key}>
+      <div class="all" style={{ height: `${lines * high}px` }}>
         {drawn.map((row, i) => {
-          const place = first + i;
+          const place = first * number + i;
+          const question = table.question[row] as number;
           return (
-            <div key={place} class={place === active ? "row at" : "row"} role="row" aria-rowindex={place + 2} style={{ ...template, top: `${place * high}px` }} onClick={() => { open(place, row); }}>
-              {columns.map((column, c) => (
-                <div key={column.name} role={c === 0 ? "rowheader" : "gridcell"} class={`c-${column.name}`}>
-                  {c === 0 ? link(place, row, column.cell(row)) : column.cell(row)}
-                </div>
-              ))}
+            <div
+              key={place}
+              class="card"
+              role="listitem"
+              aria-setsize={rows.length}
+              aria-posinset={place + 1}
+              style={{ top: `${Math.floor(place / number) * high}px`, left: `${(100 / number) * (place % number)}%`, width: `${100 / number}%` }}
+              onClick={() => { open(place, row); }}
+            >
+              <Thumbnail data={source.data} question={question} />
+              <p><OutcomeOf source={source} found={found} row={row} /> {link(place, row, <Label source={source} found={found} row={row} />)}</p>
+              <p class="text" title={flat(source.data.text(question))}><Visible text={source.data.text(question)} /></p>
             </div>
           );
         })}
       </div>
-    </div>
-  );
-};
-
-const Heading = ({ column, page }: { readonly column: ListColumn; readonly page: Page }) => {
-  const { sort } = page.state;
-  const sorted = sort === column.name ? "ascending" : sort === `-${column.name}` ? "descending" : "none";
-  const next = column.down === true ? { none: `-${column.name}`, descending: column.name, ascending: "" } : { none: column.name, ascending: `-${column.name}`, descending: "" };
-  return (
-    <div role="columnheader" class={`c-${column.name}`} aria-sort={column.sorts ? sorted : undefined}>
-      {column.sorts ? <button type="button" onClick={() => { page.go({ sort: next[sorted] }); }}>{column.head}</button> : column.head}
     </div>
   );
 };
@@ -308,16 +184,16 @@ const hasNumbers = (values: Numbers): boolean => {
   return known;
 };
 
-function tableColumns(source: Source, found: Found, words: readonly string[], width: number): readonly ListColumn[] {
+function tableColumns(source: Source, found: Found, words: readonly string[], width: number): readonly GridColumn[] {
   const { table } = found;
   const { data } = source;
   const { result } = table;
   const question = (row: number): number => table.question[row] as number;
   const ways = table.fields.some((field) => field.name === "sample" || field.name === "rotation") || data.bundle.head.variants.some((variant) => variant !== "") || found.techniques.length > 1;
-  const id: ListColumn = { name: "id", head: "Id", width: ways ? "minmax(6rem, 11rem)" : `${Math.min(18, Math.max(5, longest(source, table) + 2))}ch`, sorts: true, cell: (row) => <Label source={source} found={found} row={row} /> };
-  const text: ListColumn = { name: "question", head: "Question", width: "minmax(0, 1fr)", sorts: true, cell: (row) => <span class="clamp" dir="auto"><Snippet text={data.text(question(row))} words={words} /></span> };
+  const id: GridColumn = { name: "id", head: "Id", width: ways ? "minmax(6rem, 11rem)" : `${Math.min(18, Math.max(5, longest(source, table) + 2))}ch`, sorts: true, cell: (row) => <Label source={source} found={found} row={row} /> };
+  const text: GridColumn = { name: "question", head: "Question", width: "minmax(0, 1fr)", sorts: true, cell: (row) => <span class="clamp" dir="auto"><Snippet text={data.text(question(row))} words={words} /></span> };
   const few = table.facets.map((field) => table.dimension[field] ?? -1).filter((d) => d >= 0 && data.dimension(d).name !== "kind").slice(0, 3);
-  const tags: ListColumn = {
+  const tags: GridColumn = {
     name: "tags",
     head: "Tags",
     width: "minmax(0, 0.6fr)",
@@ -326,9 +202,9 @@ function tableColumns(source: Source, found: Found, words: readonly string[], wi
   };
   if (result === null) return [id, text, ...(width > 500 ? [tags] : [])];
   const of = (row: number): number => result[row] as number;
-  const outcome: ListColumn = { name: "outcome", head: "Outcome", width: "6.8rem", sorts: true, cell: (row) => <OutcomeOf source={source} found={found} row={row} /> };
+  const outcome: GridColumn = { name: "outcome", head: "Outcome", width: "6.8rem", sorts: true, cell: (row) => <OutcomeOf source={source} found={found} row={row} /> };
   if (width < 620) return [id, outcome, text];
-  const number = (name: "seconds" | "confidence", head: string, show: (value: number) => string): readonly ListColumn[] => {
+  const number = (name: "seconds" | "confidence", head: string, show: (value: number) => string): readonly GridColumn[] => {
     const values = data.column(`results.${name}`);
     if (!hasNumbers(values)) return [];
     return [{ name, head, width: "4.8rem", sorts: true, down: true, cell: (row) => { const value = values[of(row)] as number; return Number.isNaN(value) ? <span class="quiet">–</span> : show(value); } }];
@@ -345,7 +221,7 @@ function tableColumns(source: Source, found: Found, words: readonly string[], wi
   ];
 }
 
-function pairColumns(source: Source, found: Found): readonly ListColumn[] {
+function pairColumns(source: Source, found: Found): readonly GridColumn[] {
   const { table } = found;
   const { data } = source;
   const members = (row: number): readonly number[] => pairsOf(source, table).members(row);

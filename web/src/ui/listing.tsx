@@ -2,8 +2,10 @@
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
+import { useKeys } from "../keys";
+
 /** The size of an element, and how far it is scrolled. */
-export const useView = (element: { readonly current: HTMLElement | null }) => {
+const useView = (element: { readonly current: HTMLElement | null }) => {
   const [view, setView] = useState({ width: 900, height: 600, top: 0 });
   useLayoutEffect(() => {
     const found = element.current;
@@ -24,7 +26,7 @@ export const useView = (element: { readonly current: HTMLElement | null }) => {
   return view;
 };
 
-interface ListingOf {
+export interface ListingOf {
   readonly rows: Uint32Array;
   /** The height of a line in pixels. */
   readonly high: number;
@@ -52,6 +54,13 @@ export function useListing({ rows, high, head, across: of = () => 1, item, shows
   const last = Math.min(lines, Math.ceil((view.top + view.height) / high) + MORE);
   const active = Math.min(at, Math.max(0, rows.length - 1));
 
+  // A row that is not drawn yet gets the focus when it is.
+  const settle = (place: number): void => {
+    const found = wanted.current ? box.current?.querySelector<HTMLElement>(`[data-place="${place}"]`) : null;
+    if (found === null || found === undefined) return;
+    wanted.current = false;
+    found.focus({ preventScroll: true });
+  };
   const reach = (place: number): void => {
     const next = Math.max(0, Math.min(rows.length - 1, place));
     const top = Math.floor(next / across) * high;
@@ -62,14 +71,9 @@ export function useListing({ rows, high, head, across: of = () => 1, item, shows
     }
     wanted.current = true;
     setAt(next);
+    settle(next);
   };
-  useLayoutEffect(() => {
-    if (!wanted.current) return;
-    const found = box.current?.querySelector<HTMLElement>(`[data-place="${active}"]`);
-    if (found === null || found === undefined) return;
-    wanted.current = false;
-    found.focus({ preventScroll: true });
-  });
+  useLayoutEffect(() => { settle(active); });
   // A new selection begins at its top.
   const before = useRef(rows);
   useLayoutEffect(() => {
@@ -104,6 +108,11 @@ export function useListing({ rows, high, head, across: of = () => 1, item, shows
     event.preventDefault();
     reach(active + step);
   };
+  const move = (step: number): void => {
+    // The first press shows the row that is next.
+    reach(box.current?.contains(document.activeElement) === true ? active + step : active);
+  };
+  useKeys([{ keys: ["j"], run: () => { move(1); } }, { keys: ["k"], run: () => { move(-1); } }]);
   const open = (place: number, row: number): void => {
     setAt(place);
     box.current?.querySelector<HTMLElement>(`[data-place="${place}"]`)?.focus({ preventScroll: true });
@@ -158,7 +167,7 @@ export const Grid = ({ label, class: name, columns: of, sort, onSort, ...listing
         {drawn.map((row, i) => {
           const place = first + i;
           return (
-            <div key={row} class={place === active ? "row at" : "row"} role="row" aria-rowindex={place + 2} style={{ ...template, top: `${place * high}px` }} onClick={() => { open(place, row); }}>
+            <div key={place} class={place === active ? "row at" : "row"} role="row" aria-rowindex={place + 2} style={{ ...template, top: `${place * high}px` }} onClick={() => { open(place, row); }}>
               {columns.map((column, c) => (
                 <div key={column.name} role={c === 0 ? "rowheader" : "gridcell"} class={`c-${column.name}`}>
                   {c === 0 ? link(place, row, column.cell(row)) : column.cell(row)}

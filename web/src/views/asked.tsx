@@ -5,22 +5,22 @@ import type { Answered, JudgeSaid } from "../bundle";
 import type { Data } from "../data";
 import { keyText } from "../key";
 import type { Page } from "../page";
-import { count, digits, flat, label, took } from "../text";
+import { count, digits, flat, label, MOST_SHOWN, took } from "../text";
 import { Outcome } from "../ui/outcome";
 import { Visible } from "../ui/text";
 import { ReviewPanel } from "./review";
 import { SentFold } from "./sent";
 
-/** The texts of a result; undefined while they are being read. */
-const useAnswered = (data: Data, r: number): Answered | undefined => {
+/** The texts of a result; undefined while they are being read, and without a result. */
+const useAnswered = (data: Data, r: number | undefined): Answered | undefined => {
   const [, redraw] = useState(0);
   useEffect(() => {
-    if (data.bundle.answers.at(r) !== undefined) return;
+    if (r === undefined || data.bundle.answers.at(r) !== undefined) return;
     let wanted = true;
     void data.bundle.answers.get(r).then(() => { if (wanted) redraw((number) => number + 1); });
     return () => { wanted = false; };
   }, [data, r]);
-  return data.bundle.answers.at(r);
+  return r === undefined ? undefined : data.bundle.answers.at(r);
 };
 
 /** The probability of each option among all options, by letter; null without log-probabilities. */
@@ -61,9 +61,15 @@ const Facts = ({ of }: { readonly of: readonly Fact[] }) => (
   </dl>
 );
 
-const Words = ({ text, name }: { readonly text: string; readonly name: string }) => (
-  <div class="response" dir="auto" tabIndex={0} role="group" aria-label={flat(name)}><Visible text={text} /></div>
-);
+const Words = ({ text, name }: { readonly text: string; readonly name: string }) => {
+  const [whole, setWhole] = useState(false);
+  return (
+    <>
+      <div class="response" dir="auto" tabIndex={0} role="group" aria-label={flat(name)}><Visible text={text} whole={whole} /></div>
+      {!whole && text.length > MOST_SHOWN && <button type="button" onClick={() => { setWhole(true); }}>Show all {count(text.length)} characters</button>}
+    </>
+  );
+};
 
 const JudgedPart = ({ of, id }: { readonly of: JudgeSaid; readonly id: string }) => (
   <section class="judged" aria-label={`The judge on ${flat(id)}`}>
@@ -184,9 +190,8 @@ const Answer = ({ data, r, answered, id }: {
       <h3>Score</h3>
       <Facts of={score} />
       {judged !== null && <JudgedPart of={judged} id={id} />}
-      {data.bundle.head.kind === "run" && <ReviewPanel key={`review ${r}`} data={data} result={r} of={id} />}
       <SentFold key={r} data={data} r={r} answered={answered} />
-      <ReviewPanel key={`review ${r}`} data={data} result={r} of={id} />
+      {data.bundle.head.kind === "run" && <ReviewPanel key={`review ${r}`} data={data} result={r} of={id} />}
       <h3>Details</h3>
       <Facts of={details} />
     </>
@@ -202,6 +207,13 @@ const AnswerOf = ({ data, r, several, id }: { readonly data: Data; readonly r: n
       <Answer data={data} r={r} answered={answered} id={name} />
     </div>
   );
+};
+
+/** The same among links: a technique that all answers share is left out. */
+const shortWayOf = (data: Data, r: number): string => {
+  const way = wayOf(data, r);
+  const technique = `${data.technique(r)} · `;
+  return data.bundle.head.techniques.length === 1 && way.startsWith(technique) ? way.slice(technique.length) : way;
 };
 
 /** Links to all answers to a question: other techniques, prompts, rotations and samples. */
@@ -222,7 +234,7 @@ const Ways = ({ page, data, q, shown }: { readonly page: Page; readonly data: Da
                 aria-current={shown.includes(r) ? "true" : undefined}
                 onClick={(event) => { event.preventDefault(); page.go({ item }, { replace: true }); }}
               >
-                <Visible text={wayOf(data, r)} />
+                <Visible text={shortWayOf(data, r)} />
               </a>{" "}
               <Outcome name={data.outcome(r)} />
             </li>
@@ -244,7 +256,7 @@ export const Asked = ({ page, data, q, results, side }: {
   const id = data.id(q);
   const several = results.length > 1;
   // The options show the probabilities of the only answer; several answers have theirs in their details.
-  const answered = useAnswered(data, results[0] ?? 0);
+  const answered = useAnswered(data, results[0]);
   const key = data.answers(q);
   const choices = data.options(q).length > 0;
   return (

@@ -26,8 +26,8 @@ export const Comparison = ({ page }: { readonly page: Page }) => {
   if (of === null) return null;
   return (
     <>
+      <h1 class="sr">Comparison: <Visible text={page.head.title} /></h1>
       <div hidden={exploring}>
-        <h1 class="sr">Comparison: <Visible text={page.head.title} /></h1>
         <Result page={page} of={of} />
         <Runs page={page} of={of} />
         <Ranking page={page} of={of} />

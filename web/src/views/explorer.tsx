@@ -7,7 +7,7 @@ import { exported } from "../explorer/export";
 import { Facets } from "../explorer/facets";
 import { List } from "../explorer/list";
 import { Problems, QueryLine } from "../explorer/query-line";
-import { benchmarkOf, find, keysOf, LAYOUTS, Source, type Found, type Layout } from "../explorer/selecting";
+import { benchmarkOf, find, hasScore, keysOf, LAYOUTS, Source, type Found, type Layout } from "../explorer/selecting";
 import { Again, Sum } from "../explorer/sum";
 import { alone } from "../filter";
 import { setListed } from "../listed";
@@ -119,7 +119,7 @@ const Loaded = ({ page, data }: { readonly page: Page; readonly data: Data }) =>
         <details class="filters-of-explorer" open={wide}>
           <summary>Filters</summary>
           <Facets
-            found={found}
+            found={{ ...found, scored: hasScore(found) }}
             pick={(field, value) => { const of = fields[field]; if (of !== undefined) pick(toggle(query, fields, of, value)); }}
             clear={(field) => { const of = fields[field]; if (of !== undefined) pick(without(query, fields, of)); }}
           />

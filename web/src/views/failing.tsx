@@ -36,7 +36,7 @@ const Linked = ({ to, query, children }: { readonly to: To; readonly query: stri
   query === "" ? <>{children}</> : <a href={to(query)}>{children}</a>;
 
 const Scroll = ({ name, children }: { readonly name: string; readonly children: ComponentChildren }) => (
-  <div class="scroll" tabIndex={0} role="region" aria-label={flat(name)}>
+  <div class="scroll" tabIndex={0} role="group" aria-label={flat(name)}>
     {children}
   </div>
 );
@@ -96,7 +96,7 @@ const Worst = ({ of, to }: { readonly of: WorstSlices; readonly to: To }) => {
         {of.better === "lower" && `Less ${label(of.measure)} is better. `}
         Overall: <Value of={of.overall} />{of.overall.percent && !of.overall.few && " %"} of {count(of.overall.n)} {of.overall.unit}.{" "}
         {of.notes.join(" ")}
-        {hidden > 0 && ` Not shown: ${plural(hidden, "further slice")}; see Slices.`}
+        {hidden > 0 && ` ${plural(hidden, "further slice")}: see Slices.`}
         {of.rows.length > 0 && of.overall.percent && " Grey line: the overall value."}
         {of.rows.some((row) => "random" in row.cell.references) && " Orange line: guessing."}
       </p>
@@ -115,7 +115,7 @@ const Worst = ({ of, to }: { readonly of: WorstSlices; readonly to: To }) => {
 const WorstOfPart = ({ part, to }: { readonly part: FailingPart; readonly to: To }) => (
   <>
     {part.worst.map((of, place) => (
-      <Fold open={place === 0} title={<Visible text={`Worst slices by ${label(of.measure)}`} />}><Worst of={of} to={to} /></Fold>
+      <Fold open={place === Math.max(0, part.worst.findIndex(({ rows }) => rows.length > 0))} title={<Visible text={`Worst slices by ${label(of.measure)}`} />}><Worst of={of} to={to} /></Fold>
     ))}
   </>
 );

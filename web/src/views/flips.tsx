@@ -26,7 +26,7 @@ interface Shown {
 
 export const Flips = ({ page, of }: Shown) => (
   <section id="flips" class="explorer" aria-labelledby="flips-title">
-    <h2 id="flips-title">Flips</h2>
+    <h1 id="flips-title">Flips</h1>
     <p class="quiet">A flip is a question or pair for which a headline measure changed. Both responses are shown.</p>
     {page.data === null ? <p role="status">Reading the questions.</p> : <Loaded page={page} of={of} data={page.data} />}
   </section>
@@ -132,7 +132,7 @@ const OfKind = ({ page, of, data, kind }: Shown & { readonly data: Data; readonl
         <details class="filters-of-explorer" open={wide}>
           <summary>Filters</summary>
           <Facets
-            found={{ ...found, about: { name: `${about.name} ${kind.pair} ${kind.measure}`, score: "" }, techniques: [] }}
+            found={{ ...found, about: { name: `${about.name} ${kind.pair} ${kind.measure}` }, scored: false }}
             pick={(field, value) => { const chosen = fields[field]; if (chosen !== undefined) pick(toggle(query, fields, chosen, value)); }}
             clear={(field) => { const chosen = fields[field]; if (chosen !== undefined) pick(without(query, fields, chosen)); }}
           />
@@ -205,7 +205,7 @@ interface ListOf {
 const List = ({ page, data, found: { table, rows }, names: [baseline, new_] }: ListOf) => {
   const { state, go } = page;
   const both = (row: number) => bothOf(data, table.flips[row] ?? 0);
-  const several = Array.from(rows).some((row) => both(row).length > 1);
+  const { several } = table;
   const said = (side: "baseline" | "new") => (row: number) => {
     const all = both(row);
     return (

@@ -7,6 +7,7 @@ import { useKeys } from "../keys";
 import { listed } from "../listed";
 import { answersLike, neighbours } from "../order";
 import type { Page } from "../page";
+import { VERDICTS } from "../table";
 import { count } from "../text";
 import { Dialog } from "../ui/dialog";
 import { Outcome } from "../ui/outcome";
@@ -15,6 +16,12 @@ import { Viewers } from "../ui/viewer";
 import { picturesOf } from "../pictures";
 import { Asked } from "./asked";
 import "../style/item.css";
+
+/** The verdict on the pair of a result, in words; none in a page without verdicts. */
+const verdictsOf = (data: Data, r: number): readonly string[] => {
+  const set = data.bundle.columns.get("results.verdict")?.[r] ?? 0;
+  return VERDICTS.filter((_, place) => ((set >> place) & 1) === 1).map(({ label }) => label);
+};
 
 export const ItemDialog = ({ page, data }: { readonly page: Page; readonly data: Data }) => {
   const item = page.state.item ?? "";
@@ -66,6 +73,7 @@ export const ItemDialog = ({ page, data }: { readonly page: Page; readonly data:
       }
       tools={
         <>
+          {pair && only !== undefined && <span class="pair-verdict">{verdictsOf(data, only).join(", ")}</span>}
           {!pair && only !== undefined && <Outcome name={data.outcome(only)} />}
           {place >= 0 && <span class="quiet place">{count(place + 1)} of {count(order.length)}</span>}
           <button type="button" disabled={before === null} onClick={() => { step(before); }}>Previous</button>

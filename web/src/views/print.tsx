@@ -3,7 +3,9 @@ import { render } from "preact";
 import { useEffect } from "preact/hooks";
 
 import type { Data } from "../data";
+import { Source, find } from "../explorer/selecting";
 import type { Page } from "../page";
+import type { State } from "../route";
 import { count, plural } from "../text";
 import { Outcome } from "../ui/outcome";
 import { Visible } from "../ui/text";
@@ -14,7 +16,7 @@ const CUT = 220;
 
 const cut = (text: string): string => (text.length > CUT ? `${text.slice(0, CUT)}…` : text);
 
-/** The first results to print, and their number in all: those that are not correct first, else in the order of the page. */
+/** The first answers of a run to print, and their number in all: those that are not correct first, in the order of the page. */
 export const printed = (data: Data): readonly [readonly number[], number] => {
   const correct = data.bundle.head.outcomes.indexOf("correct");
   const outcomes = data.column("results.outcome");
@@ -24,11 +26,27 @@ export const printed = (data: Data): readonly [readonly number[], number] => {
   return [[...failed, ...passed].slice(0, PRINTED), order.length];
 };
 
-const List = ({ data, results, of }: { readonly data: Data; readonly results: readonly number[]; readonly of: number }) => (
+/** The first answers that the explorer lists, and their number. */
+export const listed = (data: Data, state: State): readonly [readonly number[], number] => {
+  const { table, rows } = find(Source.of(data), state, state.query);
+  return [[...rows.subarray(0, PRINTED)].flatMap((row) => table.result?.[row] ?? []), rows.length];
+};
+
+interface ListOf {
+  readonly data: Data;
+  readonly results: readonly number[];
+  readonly of: number;
+  /** The order, in a few words. */
+  readonly order: string;
+  readonly query: string;
+}
+
+const List = ({ data, results, of, order, query }: ListOf) => (
   <section aria-labelledby="printed-title">
     <h2 id="printed-title">Questions</h2>
+    {query !== "" && <p>Selected by <code><Visible text={query} /></code></p>}
     <p>
-      {plural(results.length, "answer")} of {count(of)}, those that are not correct first.{" "}
+      {plural(results.length, "answer")} of {count(of)}{order}.{" "}
       {of > results.length && `${count(of - results.length)} are left out: the file index.html has all.`}
     </p>
     <table>
@@ -66,10 +84,12 @@ export const usePrinting = (page: Page): void => {
     const before = (): void => {
       unfolded = [...document.querySelectorAll<HTMLDetailsElement>("main details:not([open])")];
       for (const fold of unfolded) fold.open = true;
-      if (data === null || head.kind !== "run" || state.view !== "summary") return;
-      const [results, of] = printed(data);
+      if (data === null || head.kind !== "run" || state.view === "review") return;
+      const summary = state.view === "summary";
+      const [results, of] = summary ? printed(data) : listed(data, state);
+      const order = summary ? ", those that are not correct first" : "";
       // Drawn at once: the browser prints when this function returns.
-      render(<List data={data} results={results} of={of} />, place);
+      render(<List data={data} results={results} of={of} order={order} query={summary ? "" : state.query} />, place);
     };
     const after = (): void => {
       for (const fold of unfolded) fold.open = false;
@@ -83,5 +103,5 @@ export const usePrinting = (page: Page): void => {
       render(null, place);
       place.remove();
     };
-  }, [data, head, state.view]);
+  }, [data, head, state]);
 };

@@ -27,7 +27,6 @@ from medvqa.report.bundle.versus import ComparisonView, Versus
 
 Blocks = Mapping[str, bytes]
 """The blocks of a bundle by name, each as it is before it is deflated; image files are not (`images/...`)."""
-NO_PICTURES = Pictures("none", "")
 
 
 def of_run(report: Report, pictures: Pictures) -> Blocks:
@@ -105,7 +104,7 @@ def of_tree(parts: Sequence[tuple[Benchmark, Sequence[Item]]]) -> Blocks:
         [benchmark for benchmark, _ in parts],
         rows,
         command=["pytest", "--model=MODEL"],
-        pictures=NO_PICTURES,
+        pictures=Pictures("none", "", left_out={benchmark.name: "this page has no images" for benchmark, _ in parts}),
         declared=declared,
     )
     return blocks(packed, kind="tree", title="Lexical trees", about="", runs=[])

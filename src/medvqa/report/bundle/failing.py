@@ -13,9 +13,10 @@ from medvqa.items import CHOICE_KINDS, INVALID_OUTCOMES, OUTCOMES, SCORED_OUTCOM
 from medvqa.judging.taxonomy import ErrorShare
 from medvqa.protocols import rotation
 from medvqa.report import errors, tables
-from medvqa.report.build import PROMPT, Part, Report, slices
+from medvqa.report.build import Part, Report, slices
 from medvqa.report.bundle.cells import Cell, cell
 from medvqa.report.bundle.shape import Shape
+from medvqa.report.bundle.slices import dimensions_of
 from medvqa.report.bundle.texts import label, query, query_of, title_of
 
 KIND_OF_ERROR = "kind of error"
@@ -59,7 +60,7 @@ class WorstSlices(Shape, frozen=True):
     better: Literal["higher", "lower"]
     overall: Cell
     rows: list[WorstSlice]
-    """The worst of the slices with an interval, by the bound on its better side."""
+    """The worst slices with an interval, by its bound on the better side. Each is worse than the overall value."""
     ranked: int
     """The number of slices with an interval."""
     beyond: int
@@ -266,7 +267,7 @@ Place = tuple[str, str]
 def worst(part: Part) -> list[WorstSlices]:
     """Rank the slices of each headline measure; measures without a slice are left out."""
     better = {metric.name: metric.better for metric in part.benchmark.metrics}
-    dimensions = _dimensions(part)
+    dimensions = dimensions_of(part)
     members = _members(part.results, dimensions)
     ranked = [
         _ranked(
@@ -314,7 +315,7 @@ def _ranked(
         overall.name,
         better,
         cell(overall),
-        [row for _, row in ranked[:WORST]],
+        [row for _, row in ranked if _is_worse(row.cell.value, overall, better)][:WORST],
         len(ranked),
         beyond,
         apart[:APART],
@@ -332,9 +333,13 @@ def _bound(measure: Measure, better: Direction) -> float | None:
 
 def _is_beyond(measure: Measure, overall: Measure, better: Direction) -> bool:
     bound = _bound(measure, better)
-    if bound is None or overall.value is None:
+    return bound is not None and _is_worse(bound if better == "higher" else -bound, overall, better)
+
+
+def _is_worse(value: float | None, overall: Measure, better: Direction) -> bool:
+    if value is None or overall.value is None:
         return False
-    return bound < (overall.value if better == "higher" else -overall.value)
+    return value < overall.value if better == "higher" else value > overall.value
 
 
 def _notes(ranked: int, beyond: int, whole: int, better: Direction) -> list[str]:
@@ -374,16 +379,6 @@ def _row(measure: Measure, same: Sequence[str], *, beyond: bool) -> WorstSlice:
 def _name(measure: Measure) -> str:
     [(dimension, value)] = measure.slice.items()
     return f"{title_of(dimension, value)} ({label(dimension)})"
-
-
-def _dimensions(part: Part) -> list[str]:
-    """The benchmark's dimensions, then the kind of question if there are several."""
-    several = len({result.item.kind for result in part.results}) > 1
-    return [
-        *([PROMPT] if part.prompts else []),
-        *part.benchmark.dimensions,
-        *(["kind"] if several and "question_type" not in part.benchmark.dimensions else []),
-    ]
 
 
 def _members(results: Sequence[Result], dimensions: Sequence[str]) -> dict[Place, list[int]]:

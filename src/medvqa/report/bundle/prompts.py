@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from medvqa import printing
 from medvqa.benchmarks import own
 from medvqa.items import ORDERS, Benchmark, Image, Item, MedVQAError, Prompt, Query, Result, Shot, Technique
 from medvqa.protocols import ablation, prompts, rotation, shots
@@ -31,6 +32,13 @@ MOST_TEXT = 2**25
 MOST_TRIED = 4
 """Texts of earlier prompts that are tried for a further one."""
 
+MOST_SHOTS = 64
+"""Solved examples of a question; with more, its prompt is not rebuilt."""
+MOST_REASONS = 1000
+"""Different reasons for showing no prompt."""
+LONGEST_REASON = 300
+"""Characters of the message of an error within a reason."""
+
 Load = Callable[[Benchmark], Iterable[Item] | None]
 Pieces = tuple[int | str, ...]
 """The parts of a text: 0 for the question, N for the text of the Nth option as shown, any other text as it is."""
@@ -40,6 +48,7 @@ DIFFERS = "This version makes a prompt with another digest than the recorded one
 UNKNOWN = "The run asked by {}, and this version has no such prompt."
 FAILS = "The benchmark's prompt function fails for the recorded question."
 NO_DATA = "It needs the data: name their folder with medvqa report --data=DIR."
+TOO_MANY = f"It has more than {MOST_SHOTS} solved examples."
 NO_POOL = "Its solved examples come from a pool that is not read for pages."
 PRIVATE = "Its solved examples are questions that the run folder does not hold, and their data are not declared public."
 TOO_MUCH = "The texts of the prompts are too long for a page."
@@ -172,7 +181,7 @@ class _OfBenchmark:
             except Exception as error:  # noqa: BLE001 - a user's function may raise anything
                 # A message may name files of patients.
                 told = isinstance(error, MedVQAError) and self._benchmark.public
-                why = f"{FAILS} {error}" if told else FAILS
+                why = f"{FAILS} {printing.line(str(error))[:LONGEST_REASON]}" if told else FAILS
         return unproved or why or DIFFERS
 
     # The ways to ask
@@ -270,10 +279,14 @@ class _OfBenchmark:
             pool = shots.Pool(name, tuple(sorted(items, key=lambda item: item.id)), public=self._known[name].public)
         else:
             raise CannotShowError(NO_POOL)
-        return shots.Chooser(pool, self._items, next(iter(benchmark.dimensions), None))
+        # The part's benchmark has the user's own tags among its dimensions.
+        dimensions = self._known.get(benchmark.name, benchmark).dimensions
+        return shots.Chooser(pool, self._items, next(iter(dimensions), None))
 
     def _solved(self, item: Item, technique: Technique, ask: Asks) -> tuple[tuple[Item, ...], tuple[Shot, ...]]:
         """The solved examples of a question, as items and as shots (CannotShowError)."""
+        if self._protocol.shots > MOST_SHOTS:
+            raise CannotShowError(TOO_MANY)
         chooser, count = self._chooser, self._protocol.shots
         examples = chooser.exchanged(item, count) if self._ablation == "shuffle" else chooser.choose(item, count)
         if not chooser.pool.public and not set(map(shots.node, examples)) <= self._recorded:
@@ -354,6 +367,8 @@ class Packer:
         if isinstance(rebuilt, Rebuilt) and self._length > MOST_TEXT:
             rebuilt = TOO_MUCH
         if isinstance(rebuilt, str):
+            if len(self._reasons) >= MOST_REASONS and rebuilt not in self._reasons:
+                rebuilt = FAILS
             return -1 - self._reasons.setdefault(rebuilt, len(self._reasons))
         packed = self._sent(result, rebuilt, place)
         number = self._prompts.setdefault(msgspec.json.encode(packed), len(self._packed))

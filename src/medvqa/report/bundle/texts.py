@@ -11,7 +11,11 @@ from medvqa.data import lexicon
 from medvqa.items import Measure
 from medvqa.report import tables
 
-HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u2069\ufeff]")
+HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u180e\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e007f]"
+)
+"""Characters that are not seen, or that turn the direction of text. web/src/text.ts has the same."""
 
 
 def visible(text: str) -> str:
@@ -67,7 +71,7 @@ BARE = re.compile("[A-Za-z0-9_][A-Za-z0-9_.-]*")
 """Fields and values that the query line takes without quotation marks."""
 FIELDS = frozenset(
     {
-        *("outcome", "pair", "technique", "rotation", "sample", "is", "id", "seconds", "confidence"),
+        *("outcome", "pair", "technique", "rotation", "sample", "is", "tag", "id", "seconds", "confidence"),
         *("read", "read_text", "key", "key_text"),
     }
 )

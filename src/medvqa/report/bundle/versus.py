@@ -16,7 +16,7 @@ from medvqa.report.bundle.pictures import Pictures
 from medvqa.report.bundle.shape import Shape
 from medvqa.report.bundle.texts import bounds, chance, label, points, title_of
 
-STEPS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+STEPS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
 """Possible ends of an axis of differences, as fractions."""
 SURE = 0.05
 """A difference is shown if its adjusted p-value is at most this."""
