@@ -440,4 +440,4 @@ def test_a_run_of_drawn_images_says_that_they_show_no_patients(gapped: report.Re
     mixed = replace(gapped, parts=(replace(gapped.parts[0], benchmark=clinical), *gapped.parts))
     assert verdict.verdict_of(mixed).synthetic.startswith("The images of Phantom in ")
     own = replace(gapped, parts=(replace(gapped.parts[0], benchmark=clinical),))
-    assert verdict._synthetic(own) == ""
+    assert verdict.verdict_of(own).synthetic == ""

@@ -135,6 +135,10 @@ def test_every_number_of_a_comparison_is_that_of_comparing(versus: Unpacked, com
     assert "better" in {cell["sure"] for cell in versus.cells[1]}
 
 
+def test_a_comparison_on_drawn_images_says_that_they_show_no_patients(versus: Unpacked) -> None:
+    assert versus.head["comparison"]["synthetic"].startswith("The images are drawn by a program")
+
+
 def test_an_axis_reaches_beyond_each_bound_that_it_shows(versus: Unpacked) -> None:
     for pair in versus.view["pairs"]:
         for part in pair["parts"]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from medvqa.items import Outcome
+from medvqa.items import Benchmark, Outcome
 from medvqa.report.build import Part, Report
 from medvqa.report.bundle.cells import Cell, cell
 from medvqa.report.bundle.shape import Shape
@@ -87,7 +87,7 @@ def verdict_of(report: Report) -> VerdictView:
             *(warning for part in report.parts if part.results for warning in _invalid(report, part)),
         ],
         [note.text for note in notes if not note.warns],
-        _synthetic(report),
+        synthetic(part.benchmark for part in report.parts if part.results),
     )
 
 
@@ -142,11 +142,9 @@ def _control(report: Report) -> str:
     return f"{got}. These numbers are a control: they show the score without the right image."
 
 
-def _synthetic(report: Report) -> str:
-    """A warning before the results of images that show no patients: their names and tags look like clinical data."""
-    named = {
-        part.benchmark.title or part.benchmark.name: part.benchmark.origin for part in report.parts if part.results
-    }
+def synthetic(benchmarks: Iterable[Benchmark]) -> str:
+    """A warning if a program drew images of these benchmarks, else "": their names and tags look like clinical data."""
+    named = {benchmark.title or benchmark.name: benchmark.origin for benchmark in benchmarks}
     drawn = [name for name, origin in named.items() if origin is not None and origin.synthetic]
     if not drawn:
         return ""

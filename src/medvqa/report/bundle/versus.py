@@ -15,6 +15,7 @@ from medvqa.report import cells, comparison, tables
 from medvqa.report.bundle.pictures import Pictures
 from medvqa.report.bundle.shape import Shape
 from medvqa.report.bundle.texts import bounds, chance, label, points, title_of
+from medvqa.report.bundle.verdict import synthetic
 
 STEPS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
 """Possible ends of an axis of differences, as fractions."""
@@ -207,6 +208,8 @@ class ComparisonView(Shape, frozen=True):
     """The measures of flips."""
     boards: list[BoardView]
     pairs: list[PairView]
+    synthetic: str = ""
+    """A sentence if a program drew images of the runs, else ""."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +262,7 @@ def view(
         list(measures),
         _boards(rankings, allowed(compared), benchmarks, places),
         [_pair(versus, benchmarks, places) for versus in compared],
+        synthetic(benchmarks[part.benchmark] for paired in allowed(compared) for part in paired.parts),
     )
 
 
