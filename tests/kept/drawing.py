@@ -222,7 +222,7 @@ def store(case: str, found: Mapping[str, bytes]) -> None:
 # --- normalising ----------------------------------------------------------------------------------------------------
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:\+00:00|Z| UTC)?")
-_TOOK = re.compile(rb"(Took</\w+>\s*<\w+>)[^<]*")
+_TOOK = re.compile(rb'("Took",\s*"\w+": ")[^"]*')
 _SESSION = re.compile(r'("session": ?")[0-9a-f]{8}(")')
 
 
