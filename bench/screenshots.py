@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import io
 from pathlib import Path
+from urllib.parse import urlencode
 
 from page import CHROMIUM, FLAGS
 from PIL import Image
@@ -36,16 +37,17 @@ def everything(browser: Browser, file: Path, folder: Path, item: str | None) -> 
         tab.screenshot(path=folder / f"{name}.png", full_page=True)
     opened(browser, file).pdf(path=folder / "print.pdf", format="A4")
     for name, scheme, width in (("item", "light", 1320), ("item-dark", "dark", 1320), ("item-narrow", "light", 420)):
-        tab = opened(browser, file, scheme, width, f"#item={item}" if item is not None else "")
+        tab = opened(browser, file, scheme, width, f"#questions?{urlencode({'item': item})}" if item else "#questions")
         if item is None:
-            tab.locator(".items tbody tr").first.click()
+            tab.locator("[data-place]").first.click()
+        tab.locator("dialog").wait_for()
         tab.screenshot(path=folder / f"{name}.png")
 
 
 def readme(browser: Browser, file: Path, picture: Path, item: str) -> None:
     tab = opened(browser, file)
     top = Image.open(io.BytesIO(tab.screenshot(clip={"x": 0, "y": 0, "width": 1320, "height": 640})))
-    tab = opened(browser, file, fragment=f"#item={item}")
+    tab = opened(browser, file, fragment=f"#questions?{urlencode({'item': item})}")
     tab.locator("dialog img").first.evaluate("image => image.decode()")
     below = Image.open(io.BytesIO(tab.locator("dialog").screenshot()))
     whole = Image.new("RGB", (top.width, top.height + below.height), "white")
@@ -59,13 +61,13 @@ def main() -> int:
     parser.add_argument("page", type=Path, nargs="?", default=EXAMPLE, help="a run folder, or a page")
     parser.add_argument("folder", type=Path, nargs="?", default=Path("screenshots"))
     parser.add_argument("--readme", type=Path, nargs="?", const=README, metavar="FILE")
-    parser.add_argument("--item", metavar="BENCHMARK/ID")
+    parser.add_argument("--item", metavar="BENCHMARK|ID|TECHNIQUE")
     options = parser.parse_args()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
         file = options.page / "index.html" if options.page.is_dir() else options.page
         if options.readme is not None:
-            readme(browser, file, options.readme, options.item or "phantom-gmai-mmbench/101")
+            readme(browser, file, options.readme, options.item or "phantom-mediconfusion|1/1|ps")
         else:
             everything(browser, file, options.folder, options.item)
     return 0
