@@ -91,6 +91,7 @@ def prepared(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for line in (
         f"medvqa run --model=random --run=RUN {judged}",
         f"medvqa run --model=majority --run=NEW {judged}",
+        f"medvqa run --model=random --run=BLANK --ablate=blank {judged}",
         "medvqa run --model=random --run=part1 --shard=1/2",
         "medvqa run --model=random --run=part2 --shard=2/2",
         "medvqa run --model=random --run=main",
