@@ -12,9 +12,9 @@ from support import pages
 from support.tabs import CHROMIUM, FLAGS, Tab
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[object]:
-    """Chromium, started once for each process."""
+    """Chromium, started once for each file: while it runs, playwright's event loop allows no other one."""
     if not CHROMIUM.exists():
         pytest.skip("Chromium is not installed: apt-get install chromium")
     sync_api = pytest.importorskip("playwright.sync_api")

@@ -15,6 +15,8 @@ from medvqa.report import html
 from support import pages
 from support.tabs import Tab, until
 
+pytestmark = pytest.mark.slow
+
 PAIRS, GMAI = "phantom-mediconfusion", "phantom-gmai-mmbench"
 POINT = """([x, y]) => {
     const image = document.querySelector("dialog .frame img"), box = image.getBoundingClientRect();

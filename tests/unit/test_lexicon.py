@@ -416,7 +416,7 @@ def test_crossed_dimensions_are_shown_and_linked_by_their_parts() -> None:
     assert lexicon.uncrossed(*crossed) == {"ability": "lesion_recognition", "question_type": "judgment"}
     assert lexicon.display(*crossed) == "Lesion Recognition + judgment"
     assert link("medlesionvqa-val", **dict([crossed])) == (
-        "#b=medlesionvqa-val&t.ability=lesion_recognition&t.question_type=judgment"
+        "#questions?b=medlesionvqa-val&q=ability%3Alesion_recognition+question_type%3Ajudgment"
     )
     assert lexicon.uncrossed("a+b", "plain") == {"a+b": "plain"}, "a name of one's own with a plus"
     assert lexicon.display("a+b", "plain") == "plain"
