@@ -25,11 +25,14 @@ interface Shown {
 }
 
 export const Flips = ({ page, of }: Shown) => (
-  <section id="flips" class="explorer" aria-labelledby="flips-title">
-    <h1 id="flips-title">Flips</h1>
-    <p class="quiet">A flip is a question or pair for which a headline measure changed. Both responses are shown.</p>
-    {page.data === null ? <p role="status">Reading the questions.</p> : <Loaded page={page} of={of} data={page.data} />}
-  </section>
+  <>
+    <p class="printed">Flips are not printed. Save their list by the button CSV.</p>
+    <section id="flips" class="explorer" aria-labelledby="flips-title">
+      <h1 id="flips-title">Flips</h1>
+      <p class="quiet">A flip is a question or pair for which a headline measure changed. Both responses are shown.</p>
+      {page.data === null ? <p role="status">Reading the questions.</p> : <Loaded page={page} of={of} data={page.data} />}
+    </section>
+  </>
 );
 
 const tables = new WeakMap<Data, Map<FlipKind, FlipTable>>();
