@@ -25,6 +25,9 @@ export const whyNone = ({ source = "", why = "" }: ImageHead, failed: boolean): 
   return inside ? "its data in this page are damaged" : "its file is not beside this page: send the folder images too";
 };
 
+/** Whether the page has fewer pixels than the model got: a scale is then that of the shrunk image. */
+export const isShrunk = ({ width = 0, drawn_width = 0 }: ImageHead): boolean => drawn_width < width;
+
 /** The size of an image in words, and how the page shows it; "" if it was not read. */
 export const sizeOf = (image: ImageHead): string => {
   const { width = 0, height = 0, drawn_width = 0, drawn_height = 0, exact = false, source = "" } = image;
@@ -41,6 +44,7 @@ export interface Picture {
   readonly source: string | null;
   /** Its pixels in words, and how its file here differs; "" if unknown. */
   readonly size: string;
+  readonly shrunk: boolean;
   /** Why it is not shown. */
   readonly why: string;
   /** Why it is not shown if the browser cannot load its file. */
@@ -56,6 +60,7 @@ export const picturesOf = (data: Data, questions: readonly number[]): readonly P
       name: image.name.replace(/^unread-(?=\d+$)/, "image "),
       source: sourceOf(image),
       size: sizeOf(image),
+      shrunk: isShrunk(image),
       why: whyNone(image, false),
       failed: whyNone(image, true),
     }));

@@ -4,7 +4,7 @@ import { act } from "preact/test-utils";
 import { afterEach, expect, test } from "vitest";
 
 import type { ImageHead } from "../src/bundle";
-import { sizeOf, sourceOf, whyNone } from "../src/images";
+import { isShrunk, sizeOf, sourceOf, whyNone } from "../src/images";
 import { Thumb } from "../src/ui/picture";
 import { Visible } from "../src/ui/text";
 
@@ -80,4 +80,5 @@ test("the size says what was lost", () => {
   expect(sizeOf(image({ ...size, drawn_width: 1024, drawn_height: 768 }))).toBe("1,024 × 768 pixels, compressed here");
   expect(sizeOf(image({ ...size, drawn_width: 512, drawn_height: 384 }))).toBe("1,024 × 768 pixels, shrunk here to 512 × 384");
   expect(sizeOf(image({ ...size, source: "" }))).toBe("1,024 × 768 pixels");
+  expect([1024, 512].map((drawn_width) => isShrunk(image({ ...size, drawn_width })))).toEqual([false, true]);
 });

@@ -252,7 +252,7 @@ export const Viewers = ({ pictures }: { readonly pictures: readonly Picture[] })
               />
               {picture.source !== null && (
                 <figcaption>
-                  {one !== null && <b class="scale">{shownScale(one.sight.scale)}</b>}{" "}
+                  {one !== null && <b class="scale">{shownScale(one.sight.scale)}</b>}{one !== null && picture.shrunk && " of the shrunk image"}{" "}
                   <Visible text={picture.name} />
                   {size !== null && `, ${picture.size || pixels(size)}`}
                 </figcaption>
