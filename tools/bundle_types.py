@@ -16,14 +16,13 @@ from pathlib import Path
 
 import msgspec
 
-from medvqa.report.bundle.cells import Cell
 from medvqa.report.bundle.head import VERSION, BundleHead
 from medvqa.report.bundle.prompts import SentPrompts
 from medvqa.report.bundle.questions import Answered, Tables
 from medvqa.report.bundle.shape import Shape
 
 FILE = Path(__file__).parents[1] / "web" / "src" / "bundle.ts"
-ROOTS: tuple[type[Shape], ...] = (BundleHead, Tables, Answered, Cell, SentPrompts)
+ROOTS: tuple[type[Shape], ...] = (BundleHead, Tables, Answered, SentPrompts)
 PLAIN = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null", object: "unknown"}
 
 

@@ -50,28 +50,6 @@ export interface Answered {
   readonly served?: string;
 }
 
-/** A measure. Numbers are those of metrics.json, fractions if `percent`. */
-export interface Cell {
-  readonly benchmark: string;
-  readonly technique: string;
-  readonly name: string;
-  readonly slice: Readonly<Record<string, string>>;
-  readonly value: number | null;
-  readonly low: number | null;
-  readonly high: number | null;
-  readonly n: number;
-  readonly unit: string;
-  readonly percent: boolean;
-  /** Whether there are too few units for a percentage. */
-  readonly few: boolean;
-  /** The value in percent, its counts if there are few units, or a number that is no percentage. */
-  readonly shown: string;
-  /** The interval, or the reason for its absence; "" if neither is known. */
-  readonly interval: string;
-  /** Values of models that do not look: `random`, `majority`, `image_blind`. */
-  readonly references: Readonly<Record<string, number>>;
-}
-
 /** The block `prompts`. `results.prompt` (i32) is a place in `prompts`, or -1 - R for `reasons[R]`. */
 export interface SentPrompts {
   /** Texts in parts: 0 is the question, N the text of the Nth option as shown. */
@@ -565,6 +543,28 @@ export interface WordView {
   /** The field, reference or gap that the number is; "" for plain words. */
   readonly of?: "" | "value" | "low" | "high" | "n" | "random" | "majority" | "image_blind" | "blank" | "gap" | "gap_low" | "gap_high";
   readonly value?: number | null;
+}
+
+/** A measure. Numbers are those of metrics.json, fractions if `percent`. */
+export interface Cell {
+  readonly benchmark: string;
+  readonly technique: string;
+  readonly name: string;
+  readonly slice: Readonly<Record<string, string>>;
+  readonly value: number | null;
+  readonly low: number | null;
+  readonly high: number | null;
+  readonly n: number;
+  readonly unit: string;
+  readonly percent: boolean;
+  /** Whether there are too few units for a percentage. */
+  readonly few: boolean;
+  /** The value in percent, its counts if there are few units, or a number that is no percentage. */
+  readonly shown: string;
+  /** The interval, or the reason for its absence; "" if neither is known. */
+  readonly interval: string;
+  /** Values of models that do not look: `random`, `majority`, `image_blind`. */
+  readonly references: Readonly<Record<string, number>>;
 }
 
 /** A number of a rule: its field in metrics.json, its value and its text. */
