@@ -1,7 +1,7 @@
-"""Write web/src/bundle.ts, the format of a bundle as interfaces of TypeScript: `python tools/bundle_types.py`.
+"""Write the formats that the app reads as interfaces of TypeScript: `python tools/bundle_types.py`.
 
-The shapes of `medvqa.report.bundle` are the one declaration of the format; their docstrings come along. With --compare,
-write nothing and fail if the file differs.
+web/src/bundle.ts has the shapes of `medvqa.report.bundle`, web/src/served.ts those of `medvqa.view.shapes`. They are
+declared there alone; their docstrings come along. With --compare, write nothing and fail if a file differs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -20,9 +20,13 @@ from medvqa.report.bundle.head import VERSION, BundleHead
 from medvqa.report.bundle.prompts import SentPrompts
 from medvqa.report.bundle.questions import Answered, Tables
 from medvqa.report.bundle.shape import Shape
+from medvqa.view.shapes import Drawn, History, ItemPage, Problem, RunList, RunProgress
 
-FILE = Path(__file__).parents[1] / "web" / "src" / "bundle.ts"
-ROOTS: tuple[type[Shape], ...] = (BundleHead, Tables, Answered, SentPrompts)
+FOLDER = Path(__file__).parents[1] / "web" / "src"
+ROOTS: dict[str, tuple[type[Shape], ...]] = {
+    "bundle.ts": (BundleHead, Tables, Answered, SentPrompts),
+    "served.ts": (RunList, RunProgress, ItemPage, Drawn, History, Problem),
+}
 PLAIN = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null", object: "unknown"}
 
 
@@ -85,28 +89,31 @@ def interface(shape: type[Shape]) -> str:
     return text + "}\n"
 
 
-def module() -> str:
-    """The whole file."""
+def module(file: str, roots: Sequence[type[Shape]]) -> str:
+    """A whole file."""
     shapes: dict[type[Shape], None] = {}
-    waiting = list(ROOTS)
+    waiting = list(roots)
     while waiting:
         shape = waiting.pop(0)
         if shape not in shapes:
             shapes[shape] = None
             waiting += [part for hint in typing.get_type_hints(shape).values() for part in inside(hint)]
-    head = f"// Written by tools/bundle_types.py.\n\nexport const VERSION = {VERSION};\n"
+    head = "// Written by tools/bundle_types.py.\n"
+    if file == "bundle.ts":
+        head += f"\nexport const VERSION = {VERSION};\n"
     return "\n".join([head, *map(interface, shapes)])
 
 
 def main(arguments: list[str]) -> int:
     """Write or compare."""
-    if "--compare" not in arguments:
-        FILE.write_text(module(), "utf-8")
-        return 0
-    if FILE.read_text("utf-8") == module():
-        return 0
-    print(f"{FILE.name} is not what medvqa.report.bundle declares: type `python {Path(__file__).name}` in tools/")
-    return 1
+    differ = False
+    for file, roots in ROOTS.items():
+        if "--compare" not in arguments:
+            (FOLDER / file).write_text(module(file, roots), "utf-8")
+        elif (FOLDER / file).read_text("utf-8") != module(file, roots):
+            differ = True
+            print(f"{file} is not what its shapes declare: type `python {Path(__file__).name}` in tools/")
+    return int(differ)
 
 
 if __name__ == "__main__":

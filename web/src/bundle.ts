@@ -129,7 +129,17 @@ export interface ComparisonView {
   /** The measures of flips. */
   readonly measures: readonly string[];
   readonly boards: readonly BoardView[];
+  /**
+   * Each run against the first of `Head.runs`, or if they are not comparable, against the run from which it differs
+   * in one setting.
+   */
   readonly pairs: readonly PairView[];
+  readonly scales: readonly ScaleView[];
+  readonly matrices: readonly SliceMatrix[];
+  /** Number of tests in the family of headline measures: all differences whose p is adjusted together. */
+  readonly tests?: number;
+  /** Characters of a response in this bundle; longer ones are cut, and say so. 0: none is. */
+  readonly cut?: number;
   /** A sentence if a program drew images of the runs, else "". */
   readonly synthetic?: string;
 }
@@ -300,6 +310,8 @@ export interface BoardView {
   readonly lower: boolean;
   readonly sentence: string;
   readonly rows: readonly BoardRow[];
+  /** All pairs of the board's runs. */
+  readonly pairs: readonly BoardPair[];
 }
 
 /** The comparison of two runs, which are places in `Head.runs`. If there are `refusals`, there are no parts. */
@@ -317,6 +329,41 @@ export interface PairView {
   /** Headings of the values of the baseline and of the new run. */
   readonly headings: readonly [string, string];
   readonly parts: readonly PairedPartView[];
+  /** The option that sets the one difference, such as "ablate", "prompt" or "shots"; "" without one. */
+  readonly setting?: string;
+  /** The question that this difference answers, such as "Does it look at the picture?"; "" without one. */
+  readonly question?: string;
+}
+
+/**
+ * A headline measure of a benchmark and technique on which runs are compared unit by unit.
+ *
+ * The columns `units/S.*` hold its units, S its place in `ComparisonView.scales`: the list `questions` (places of the
+ * unit's questions: one, or those of a pair) and `values` (f64, units x runs in the order of `Head.runs`, one unit
+ * after the other; NaN where a run has no score). A unit flipped between two runs if both values are there and differ.
+ */
+export interface ScaleView {
+  /** A place in `Head.benchmarks`. */
+  readonly benchmark: number;
+  /** A place in `Head.techniques`. */
+  readonly technique: number;
+  readonly measure: string;
+  /** For people. */
+  readonly title: string;
+  readonly unit: "item" | "pair";
+  /** Whether less is better. */
+  readonly lower: boolean;
+}
+
+/** A measure by run and slice: one dimension. */
+export interface SliceMatrix {
+  /** A place in `ComparisonView.scales`. */
+  readonly scale: number;
+  readonly dimension: string;
+  readonly title: string;
+  /** Whether the dimension was fixed before the runs; else its slices are exploratory. */
+  readonly fixed: boolean;
+  readonly rows: readonly SliceMatrixRow[];
 }
 
 /** A solved example within a prompt. */
@@ -521,6 +568,21 @@ export interface BoardRow {
   readonly against: ComparedCell | null;
 }
 
+/** The difference between two runs of a board, `new` minus `baseline`, which are places in `Head.runs`. */
+export interface BoardPair {
+  readonly new: number;
+  readonly baseline: number;
+  readonly difference: number | null;
+  readonly low: number | null;
+  readonly high: number | null;
+  /** Two-sided p-value after Holm over the comparison's family (`ComparisonView.tests`). */
+  readonly adjusted: number | null;
+  readonly sure: "better" | "worse" | "";
+  /** The difference in points. */
+  readonly shown: string;
+  readonly bounds: string;
+}
+
 /** One benchmark and technique of a comparison. */
 export interface PairedPartView {
   readonly benchmark: string;
@@ -535,6 +597,14 @@ export interface PairedPartView {
   /** The axis of the headline measures runs from -`end` to `end`. */
   readonly end: number;
   readonly slices: readonly ComparedMeasure[];
+}
+
+/** One value of a dimension, with a cell for each run of the board, in the board's order of runs. */
+export interface SliceMatrixRow {
+  readonly value: string;
+  readonly title: string;
+  readonly short: string;
+  readonly cells: readonly SliceMatrixCell[];
 }
 
 /** Words of a sentence, or a number of it. */
@@ -811,6 +881,25 @@ export interface ComparedMeasure {
   readonly lower: boolean;
   readonly end: number;
   readonly tables: readonly SlicedTable[];
+}
+
+/** One run's value of a measure over one slice. */
+export interface SliceMatrixCell {
+  readonly run: number;
+  readonly value: number | null;
+  readonly low: number | null;
+  readonly high: number | null;
+  /** Number of units. */
+  readonly n: number;
+  readonly shown: string;
+  readonly interval: string;
+  /** Whether there are too few units for percentages. */
+  readonly few: boolean;
+  /** From the first run of the board, null for that run itself. */
+  readonly difference?: number | null;
+  readonly difference_shown?: string;
+  readonly adjusted?: number | null;
+  readonly sure?: "better" | "worse" | "";
 }
 
 /** The measure without the image, and the gain of the image, as metrics.json has them under `blank`. */

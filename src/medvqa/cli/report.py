@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -133,27 +131,14 @@ def compared_page(runs: Sequence[Path], output: Path | None, registry: Registry,
     from medvqa import comparing, printing, records
     from medvqa.report import html
 
-    sides = [comparing.load(folder) for folder in runs]
-    names = Counter(side.name for side in sides)
-    sides = [
-        replace(side, name=str(path)) if names[side.name] > 1 else side for side, path in zip(sides, runs, strict=True)
-    ]
-    baseline, *others = sides
-    compared, lines = list[html.Versus](), list[str]()
-    for new in others:
-        refusals = comparing.contrast(new, baseline).refusals
-        paired = comparing.compare(new, baseline, registry.benchmarks)
-        if not refusals and not paired.parts:
-            refusals = (f"{new.name} and {baseline.name} have no benchmark and technique in common",)
-        compared.append(html.Versus(paired, refusals, tuple(comparing.notes(new, baseline))))
-        lines += refusals
-    messages = [f"! not comparable: {printing.line(line)}" for line in dict.fromkeys(lines)]
-    comparable = [baseline, *(versus.paired.new for versus in compared if not versus.refusals)]
-    if len(comparable) < 2:
+    sides = comparing.named_apart([comparing.load(folder) for folder in runs], list(map(str, runs)))
+    study = comparing.study(sides, registry.benchmarks)
+    lines = dict.fromkeys(line for versus in study.versus for line in versus.refusals)
+    messages = [f"! not comparable: {printing.line(line)}" for line in lines]
+    if not study.comparable:
         return "\n".join([*messages, "no comparison was written; medvqa compare --anyway compares them nevertheless"])
-    rankings = comparing.rank(comparable, registry.benchmarks) if len(comparable) > 2 else []
     file = output or runs[0].resolve().parent / html.comparison_name(sides)
-    content = html.comparison_page(sides, compared, rankings, registry.benchmarks, html.inside(drawn))
+    content = html.comparison_page(study, registry.benchmarks, html.inside(drawn))
     try:
         records.write_atomic(file, content)
     except OSError as error:

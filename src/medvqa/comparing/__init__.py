@@ -9,6 +9,7 @@ from medvqa.comparing.differing import Contrast, Difference, contrast, notes
 from medvqa.comparing.paired import LEVEL, Compared, Flip, Paired, PairedPart, compare, under_protocols
 from medvqa.comparing.ranking import Ranked, Ranking, rank
 from medvqa.comparing.sides import Side, beside, load, refusals
+from medvqa.comparing.study import Scale, SlicedRuns, SliceValue, Study, Versus, named_apart, study
 from medvqa.comparing.trend import Trend, TrendRow, trends
 
 __all__ = [
@@ -21,16 +22,23 @@ __all__ = [
     "PairedPart",
     "Ranked",
     "Ranking",
+    "Scale",
     "Side",
+    "SliceValue",
+    "SlicedRuns",
+    "Study",
     "Trend",
     "TrendRow",
+    "Versus",
     "beside",
     "compare",
     "contrast",
     "load",
+    "named_apart",
     "notes",
     "rank",
     "refusals",
+    "study",
     "trends",
     "under_protocols",
 ]

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Literal
 
 from medvqa import records
-from medvqa.comparing import Ranking, Side, gating
+from medvqa.comparing import Study, gating
 from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Result
 from medvqa.report import comparison as compared_tables
 from medvqa.report.build import Report
@@ -23,7 +23,7 @@ from medvqa.report.bundle.questions import Packed, PackedRow, RunHead
 from medvqa.report.bundle.scorecard import scorecard_of
 from medvqa.report.bundle.slices import slices_of
 from medvqa.report.bundle.verdict import verdict_of
-from medvqa.report.bundle.versus import ComparisonView, Versus
+from medvqa.report.bundle.versus import ComparisonView
 
 Blocks = Mapping[str, bytes]
 """The blocks of a bundle by name, each as it is before it is deflated; image files are not (`images/...`)."""
@@ -68,31 +68,25 @@ def of_run(report: Report, pictures: Pictures) -> Blocks:
     return {**drawn, "prompts": questions.encode(asked.block)}
 
 
-def of_comparison(
-    sides: Sequence[Side],
-    compared: Sequence[Versus],
-    rankings: Sequence[Ranking],
-    benchmarks: Mapping[str, Benchmark],
-    pictures: Pictures,
-) -> Blocks:
-    """The bundle of several runs; the first of `sides` is the baseline of the others.
+def of_comparison(study: Study, benchmarks: Mapping[str, Benchmark], pictures: Pictures) -> Blocks:
+    """The bundle of several runs.
 
     `pictures` are those of flipped items. The blocks `csv/measures` and `csv/ranking` are tables for spreadsheets, as
     JSON strings.
     """
-    packed, measures = flips.pack(sides, compared, benchmarks, pictures)
-    runs = [RunHead(side.name, side.model, gating.digest(side.run, side.results)) for side in sides]
+    packed, measures = flips.pack(study.sides, study.versus, benchmarks, pictures)
+    runs = [RunHead(side.name, side.model, gating.digest(side.run, side.results)) for side in study.sides]
     return {
         **blocks(
             packed,
             kind="comparison",
-            title=versus.title(sides, compared),
+            title=versus.title(study.sides, study.versus),
             about="comparison",
             runs=runs,
-            comparison=versus.view(sides, compared, rankings, benchmarks, pictures, measures),
+            comparison=versus.view(study, benchmarks, pictures, measures),
         ),
-        "csv/measures": questions.encode(compared_tables.as_csv(versus.allowed(compared))),
-        "csv/ranking": questions.encode(versus.ranking_csv(rankings)),
+        "csv/measures": questions.encode(compared_tables.as_csv(versus.allowed(study.versus))),
+        "csv/ranking": questions.encode(versus.ranking_csv(study.rankings)),
     }
 
 

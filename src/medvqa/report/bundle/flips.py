@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from medvqa.comparing import Flip, Paired, Side
+from medvqa.comparing import Flip, Paired, Side, Versus
 from medvqa.comparing.differing import TECHNIQUE
 from medvqa.items import Benchmark, QuestionKey, Result, Technique
 from medvqa.report.bundle import questions
 from medvqa.report.bundle.columns import ColumnType
 from medvqa.report.bundle.pictures import Pictures
 from medvqa.report.bundle.questions import Packed, PackedRow, Places
-from medvqa.report.bundle.versus import Versus, allowed
+from medvqa.report.bundle.versus import allowed
 
 
 @dataclass(slots=True)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil
 from typing import Literal
 
-from medvqa.comparing import Compared, Paired, PairedPart, Ranked, Ranking, Side, under_protocols
+from medvqa.comparing import Compared, Paired, PairedPart, Ranked, Ranking, Side, Study, Versus, under_protocols
 from medvqa.data import lexicon
 from medvqa.items import Benchmark
 from medvqa.printing import some
@@ -133,6 +132,83 @@ class PairedPartView(Shape, frozen=True):
     slices: list[ComparedMeasure]
 
 
+class ScaleView(Shape, frozen=True):
+    """A headline measure of a benchmark and technique on which runs are compared unit by unit.
+
+    The columns `units/S.*` hold its units, S its place in `ComparisonView.scales`: the list `questions` (places of the
+    unit's questions: one, or those of a pair) and `values` (f64, units x runs in the order of `Head.runs`, one unit
+    after the other; NaN where a run has no score). A unit flipped between two runs if both values are there and differ.
+    """
+
+    benchmark: int
+    """A place in `Head.benchmarks`."""
+    technique: int
+    """A place in `Head.techniques`."""
+    measure: str
+    title: str
+    """For people."""
+    unit: Literal["item", "pair"]
+    lower: bool
+    """Whether less is better."""
+
+
+class BoardPair(Shape, frozen=True):
+    """The difference between two runs of a board, `new` minus `baseline`, which are places in `Head.runs`."""
+
+    new: int
+    baseline: int
+    difference: float | None
+    low: float | None
+    high: float | None
+    adjusted: float | None
+    """Two-sided p-value after Holm over the comparison's family (`ComparisonView.tests`)."""
+    sure: Way
+    shown: str
+    """The difference in points."""
+    bounds: str
+
+
+class SliceMatrixCell(Shape, frozen=True):
+    """One run's value of a measure over one slice."""
+
+    run: int
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    """Number of units."""
+    shown: str
+    interval: str
+    few: bool
+    """Whether there are too few units for percentages."""
+    difference: float | None = None
+    """From the first run of the board, null for that run itself."""
+    difference_shown: str = ""
+    adjusted: float | None = None
+    sure: Way = ""
+
+
+class SliceMatrixRow(Shape, frozen=True):
+    """One value of a dimension, with a cell for each run of the board, in the board's order of runs."""
+
+    value: str
+    title: str
+    short: str
+    cells: list[SliceMatrixCell]
+
+
+class SliceMatrix(Shape, frozen=True):
+    """A measure by run and slice: one dimension."""
+
+    scale: int
+    """A place in `ComparisonView.scales`."""
+    dimension: str
+    title: str
+    fixed: bool
+    """Whether the dimension was fixed before the runs; else its slices are exploratory."""
+    rows: list[SliceMatrixRow]
+
+
 class PairView(Shape, frozen=True):
     """The comparison of two runs, which are places in `Head.runs`. If there are `refusals`, there are no parts."""
 
@@ -149,6 +225,10 @@ class PairView(Shape, frozen=True):
     headings: tuple[str, str]
     """Headings of the values of the baseline and of the new run."""
     parts: list[PairedPartView]
+    setting: str = ""
+    """The option that sets the one difference, such as "ablate", "prompt" or "shots"; "" without one."""
+    question: str = ""
+    """The question that this difference answers, such as "Does it look at the picture?"; "" without one."""
 
 
 class BoardRow(Shape, frozen=True):
@@ -179,6 +259,8 @@ class BoardView(Shape, frozen=True):
     lower: bool
     sentence: str
     rows: list[BoardRow]
+    pairs: list[BoardPair]
+    """All pairs of the board's runs."""
 
 
 class RunFacts(Shape, frozen=True):
@@ -208,17 +290,16 @@ class ComparisonView(Shape, frozen=True):
     """The measures of flips."""
     boards: list[BoardView]
     pairs: list[PairView]
+    """Each run against the first of `Head.runs`, or if they are not comparable, against the run from which it differs
+    in one setting."""
+    scales: list[ScaleView]
+    matrices: list[SliceMatrix]
+    tests: int = 0
+    """Number of tests in the family of headline measures: all differences whose p is adjusted together."""
+    cut: int = 0
+    """Characters of a response in this bundle; longer ones are cut, and say so. 0: none is."""
     synthetic: str = ""
     """A sentence if a program drew images of the runs, else ""."""
-
-
-@dataclass(frozen=True, slots=True)
-class Versus:
-    """A comparison with its refusals and notes. If there are `refusals`, `paired` is not shown."""
-
-    paired: Paired
-    refusals: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 LONG = 200
@@ -246,14 +327,10 @@ def allowed(compared: Iterable[Versus]) -> list[Paired]:
 
 
 def view(
-    sides: Sequence[Side],
-    compared: Sequence[Versus],
-    rankings: Sequence[Ranking],
-    benchmarks: Mapping[str, Benchmark],
-    pictures: Pictures,
-    measures: Sequence[str],
+    study: Study, benchmarks: Mapping[str, Benchmark], pictures: Pictures, measures: Sequence[str]
 ) -> ComparisonView:
-    """The comparison; the first of `sides` is the baseline of the others. `measures` have flips."""
+    """The comparison. `measures` have flips."""
+    sides, compared, rankings = study.sides, study.versus, study.rankings
     places = {side.name: place for place, side in enumerate(sides)}
     return ComparisonView(
         [_facts(side) for side in sides],
@@ -262,7 +339,9 @@ def view(
         list(measures),
         _boards(rankings, allowed(compared), benchmarks, places),
         [_pair(versus, benchmarks, places) for versus in compared],
-        synthetic(benchmarks[part.benchmark] for paired in allowed(compared) for part in paired.parts),
+        [],
+        [],
+        synthetic=synthetic(benchmarks[part.benchmark] for paired in allowed(compared) for part in paired.parts),
     )
 
 
@@ -531,6 +610,7 @@ def _boards(
                 )
                 for row in ranking.rows
             ],
+            [],
         )
         for ranking in rankings
     ]

@@ -9,7 +9,7 @@ from medvqa.items import Benchmark, Item
 from medvqa.report.build import Report
 from medvqa.report.bundle import pictures
 from medvqa.report.bundle.pictures import IMAGES, Images, Load, Pictures, inside, parse
-from medvqa.report.bundle.versus import Versus, comparison_name
+from medvqa.report.bundle.versus import comparison_name
 from medvqa.report.html.page import FILE, comparison_page, lexicon_page, render
 
 __all__ = [
@@ -17,7 +17,6 @@ __all__ = [
     "IMAGES",
     "Images",
     "Pictures",
-    "Versus",
     "comparison_name",
     "comparison_page",
     "draw",

@@ -11,13 +11,13 @@ from functools import cache
 from importlib import resources
 from string import Template
 
-from medvqa.comparing import Ranking, Side
+from medvqa.comparing import Study
 from medvqa.items import Benchmark, Item
 from medvqa.report import bundle
 from medvqa.report.build import Report
 from medvqa.report.bundle.pictures import FOLDER, Pictures
 from medvqa.report.bundle.texts import visible
-from medvqa.report.bundle.versus import Versus, title
+from medvqa.report.bundle.versus import title
 
 FILE = "index.html"
 SCRIPT, STYLE, LICENCES, FRAME = "app.js", "app.css", "LICENSES.txt", "frame.html"
@@ -30,17 +30,10 @@ def render(report: Report, pictures: Pictures | None = None) -> bytes:
     return draw(report.title, bundle.of_run(report, pictures), folder=pictures.mode == "folder")
 
 
-def comparison_page(
-    sides: Sequence[Side],
-    compared: Sequence[Versus],
-    rankings: Sequence[Ranking],
-    benchmarks: Mapping[str, Benchmark],
-    pictures: Pictures | None = None,
-) -> bytes:
-    """The page of several runs; the first of `sides` is the baseline. `pictures` are those of items that flipped."""
+def comparison_page(study: Study, benchmarks: Mapping[str, Benchmark], pictures: Pictures | None = None) -> bytes:
+    """The page of several runs. `pictures` are those of items that flipped."""
     pictures = pictures or Pictures("none", "Images are left out.")
-    blocks = bundle.of_comparison(sides, compared, rankings, benchmarks, pictures)
-    return draw(title(sides, compared), blocks)
+    return draw(title(study.sides, study.versus), bundle.of_comparison(study, benchmarks, pictures))
 
 
 def lexicon_page(parts: Sequence[tuple[Benchmark, Sequence[Item]]]) -> bytes:
