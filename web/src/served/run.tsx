@@ -45,17 +45,19 @@ const Told = ({ page, progress, problem, drawing, ended, again, live }: PageOfRu
   const open = progress.state !== "finished";
   const offer: ComponentChildren = <button type="button" onClick={again}>Draw it again</button>;
   return (
-    <div role="status" class="said">
-      {problem !== "" && <p class="alert">{problem} {offer}</p>}
-      {drawing && <p class="aside">Drawing the page of {plural(progress.answered, "answer")}.</p>}
+    <div class="said">
+      <div role="status">
+        {problem !== "" && <p class="alert">{problem} {offer}</p>}
+        {drawing && <p class="aside">Drawing the page again.</p>}
+        {!drawing && !open && changed && <p class="aside">This run has changed since the page was drawn. {offer}</p>}
+        {!drawing && !open && !changed && ended && <p class="aside">The session has ended. This is the page of the finished run.</p>}
+      </div>
       {!drawing && open && (
         <p class="aside">
           <strong>The page so far.</strong> {progress.state === "running" ? "A session is running" : "This run is unfinished"}: {count(progress.answered)}
           {progress.selected > 0 && <> of {count(progress.selected)}</>} answered. {changed && offer} <button type="button" onClick={live}>Live view</button>
         </p>
       )}
-      {!drawing && !open && changed && <p class="aside">This run has changed since the page was drawn. {offer}</p>}
-      {!drawing && !open && !changed && ended && <p class="aside">The session has ended. This is the page of the finished run.</p>}
     </div>
   );
 };
