@@ -120,7 +120,7 @@ export const ResultList = ({ name, progress, items, reading }: ListProps) => {
     <section aria-labelledby="results-title" class="results">
       <h2 id="results-title">{wanted.order === "latest" ? "Latest answers" : "Answers"}</h2>
       <Filters wanted={wanted} change={change} progress={progress} />
-      <p class="fresh" role="status">
+      <p class="fresh">
         {fresh > 0 && <button type="button" onClick={latest}>{plural(fresh, "new answer")}: show</button>}
         {fresh <= 0 && page !== null && page.version !== progress.version && <button type="button" onClick={latest}>Answers have changed: show</button>}
       </p>

@@ -58,7 +58,7 @@ const Far = ({ progress }: { readonly progress: RunProgress }) => {
   ];
   return (
     <div class="far">
-      <p class="state"><strong data-state={state}>{STATES[state]}</strong> <span><data value={answered} data-far="answered">{count(answered)}</data>{selected > 0 && <> of <data value={selected} data-far="selected">{count(selected)}</data></>} answered</span></p>
+      <p class="now"><strong data-state={state}>{STATES[state]}</strong> <span><data value={answered} data-far="answered">{count(answered)}</data>{selected > 0 && <> of <data value={selected} data-far="selected">{count(selected)}</data></>} answered</span></p>
       {selected > 0 && <progress max={selected} value={Math.min(answered, selected)} aria-label={`Answered of ${count(selected)}`} />}
       <p class="quiet">{told.join(" · ")}</p>
       {state === "unfinished" && <p class="notes">No session is running, and {selected > answered ? plural(selected - answered, "question has no answer", "questions have no answer") : "some questions have no answer"}. The same command as before goes on with this run.</p>}

@@ -14,6 +14,10 @@ import { Live } from "./live";
 /** Results beyond which a run is looked at as a list: a page of so many takes minutes and much memory. */
 export const MOST_DRAWN = 200_000;
 
+/** Pixels from the top from which on somebody reads the list. */
+const READING_FROM = 300;
+const looksAtList = (): boolean => scrollY > READING_FROM || document.querySelector(".results")?.contains(document.activeElement) === true;
+
 /** Equal for equal results, also after the server was started again. */
 const resultsOf = ({ answered, last, parts }: RunProgress): string => JSON.stringify([answered, last, parts]);
 
@@ -45,17 +49,19 @@ const Told = ({ page, progress, problem, drawing, ended, again, live }: PageOfRu
   const open = progress.state !== "finished";
   const offer: ComponentChildren = <button type="button" onClick={again}>Draw it again</button>;
   return (
-    <div role="status" class="said">
-      {problem !== "" && <p class="alert">{problem} {offer}</p>}
-      {drawing && <p class="aside">Drawing the page of {plural(progress.answered, "answer")}.</p>}
+    <div class="said">
+      <div role="status">
+        {problem !== "" && <p class="alert">{problem} {offer}</p>}
+        {drawing && <p class="aside">Drawing the page again.</p>}
+        {!drawing && !open && changed && <p class="aside">This run has changed since the page was drawn. {offer}</p>}
+        {!drawing && !open && !changed && ended && <p class="aside">The session has ended. This is the page of the finished run.</p>}
+      </div>
       {!drawing && open && (
         <p class="aside">
           <strong>The page so far.</strong> {progress.state === "running" ? "A session is running" : "This run is unfinished"}: {count(progress.answered)}
           {progress.selected > 0 && <> of {count(progress.selected)}</>} answered. {changed && offer} <button type="button" onClick={live}>Live view</button>
         </p>
       )}
-      {!drawing && !open && changed && <p class="aside">This run has changed since the page was drawn. {offer}</p>}
-      {!drawing && !open && !changed && ended && <p class="aside">The session has ended. This is the page of the finished run.</p>}
     </div>
   );
 };
@@ -67,8 +73,11 @@ export const RunPage = ({ name }: { readonly name: string }) => {
   const [live, setLive] = useState<boolean | null>(null);
   const [ended, setEnded] = useState(false);
   const reading = useRef(false);
+  /** Whether the page was drawn without being asked for. */
+  const byItself = useRef(false);
   const { page, problem } = useDrawn([name], turn);
   const draw = useCallback((): void => {
+    byItself.current = false;
     setTurn((before) => before + 1);
     setLive((before) => before ?? false);
   }, []);
@@ -87,12 +96,16 @@ export const RunPage = ({ name }: { readonly name: string }) => {
     else if (was !== "finished") {
       setEnded(true);
       // Somebody who reads is not moved: the page is offered.
-      if (!large && !reading.current) draw();
+      if (large || reading.current || looksAtList()) return;
+      draw();
+      byItself.current = true;
     }
   }, [state, large, draw]);
   // A page that was asked for takes the place of the live view when it is there.
   const current = page !== null && page.turn === turn && page.data !== null;
-  useEffect(() => { if (current) setLive(false); }, [current, turn]);
+  useEffect(() => {
+    if (current && !(byItself.current && (reading.current || looksAtList()))) setLive(false);
+  }, [current, turn]);
   const read = useCallback((now: boolean): void => { reading.current = now; }, []);
   useReady(progress !== null && (live === true || page?.data != null));
 
