@@ -11,21 +11,21 @@ import threading
 import time
 from array import array
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from medvqa import files, metrics, records
-from medvqa.items import OUTCOMES, TECHNIQUES, Benchmark, Result
+from medvqa.items import OUTCOMES, TECHNIQUES, Benchmark
 from medvqa.records.folder import MAX_LINE
 from medvqa.view.facts import FactsReader, digest_of
+from medvqa.view.searching import Searches
+from medvqa.view.snapshot import SEPARATOR, TRUNCATED, Snapshot, identity_of
 
 CHUNK = 2**20
 """Bytes that one `advance` reads, unless a line is longer."""
@@ -37,11 +37,6 @@ RACY = 2.0
 """A file changed within so many seconds may change again without a new time stamp."""
 FOLLOWERS, ROWS = 64, 1_500_000
 """Followers, and their results, that `Followers` keeps."""
-
-TRUNCATED = 1
-"""Bit of `Snapshot.marks`: the answer was cut off at a token limit."""
-SEPARATOR = b"\xff"
-"""Stands before each id in `Snapshot.ids`; UTF-8 never holds it."""
 
 _OUTCOME = {outcome: number for number, outcome in enumerate(OUTCOMES)}
 _TECHNIQUE = {technique: number for number, technique in enumerate(TECHNIQUES)}
@@ -129,73 +124,6 @@ class _Index:
         self.scores[row], self.marks[row] = entry.score, entry.marks
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The index of a follower at one moment. Rows are in the order in which their keys first came.
-
-    `offsets`, `lengths`: the last line of each row, without its end. `benchmarks`: numbers of `benchmark_names`;
-    `techniques` and `outcomes`: places in TECHNIQUES and OUTCOMES; `scores`: NaN without one. `ids`: each id after
-    SEPARATOR; `starts`: the places of the separators. `runs`: how many results name each run. `end`: bytes read in
-    whole lines. `unread`: broken lines, with a torn last one. `reading`: the same object for snapshots of one file,
-    as long as it only grows. `keys`: digests of the keys, which may be those of a later moment.
-    """
-
-    path: Path
-    version: int
-    reading: object
-    identity: tuple[int, int] | None
-    end: int
-    unread: int
-    torn: bool
-    offsets: NDArray[np.uint64]
-    lengths: NDArray[np.uint32]
-    benchmarks: NDArray[np.uint32]
-    techniques: NDArray[np.uint8]
-    outcomes: NDArray[np.uint8]
-    scores: NDArray[np.float64]
-    marks: NDArray[np.uint8]
-    ids: bytes
-    starts: NDArray[np.uint64]
-    benchmark_names: tuple[str, ...]
-    runs: dict[str, int]
-    keys: Mapping[bytes, int]
-
-    def __len__(self) -> int:
-        """Return the number of results."""
-        return len(self.offsets)
-
-    def id_of(self, row: int) -> str:
-        """Return the id of a row."""
-        end = int(self.starts[row + 1]) if row + 1 < len(self.starts) else len(self.ids)
-        return self.ids[int(self.starts[row]) + 1 : end].decode("utf-8", "surrogatepass")
-
-    def results(self, rows: Iterable[int]) -> Iterator[Result | None]:
-        """Read results from the file; None for a line that has changed meanwhile.
-
-        FileNotFoundError if the file was removed or replaced, OSError if it cannot be read.
-        """
-        with self.opened() as file:
-            for row in rows:
-                yield self._result(file, int(row))
-
-    def opened(self) -> BinaryIO:
-        """Open the file that was read; FileNotFoundError if there is another at its place."""
-        file = files.reading(self.path, follow=False)
-        if _identity(file) != self.identity:
-            file.close()
-            raise FileNotFoundError(2, "it was replaced", str(self.path))
-        return file
-
-    def _result(self, file: BinaryIO, row: int) -> Result | None:
-        line = os.pread(file.fileno(), int(self.lengths[row]), int(self.offsets[row]))
-        try:
-            result = records.decode(line)
-        except msgspec.DecodeError:
-            return None
-        benchmark = self.benchmark_names[int(self.benchmarks[row])]
-        return result if (result.item.benchmark, result.item.id) == (benchmark, self.id_of(row)) else None
-
-
 class Follower:
     """Follows results.jsonl of one run folder. One thread at a time advances it; any number reads snapshots."""
 
@@ -203,7 +131,7 @@ class Follower:
         """Read nothing before `advance`. The folder may be missing; `titles`: of benchmarks, by name."""
         self.folder, self.titles = folder, titles
         self.path = folder / records.RESULTS
-        self.facts = FactsReader(folder)
+        self.facts, self.searches = FactsReader(folder), Searches()
         self.problem = ""
         """Why the file cannot be read, "" if it can or is missing."""
         self._advancing, self._lock = threading.Lock(), threading.Lock()
@@ -278,7 +206,7 @@ class Follower:
     def _read(self, file: BinaryIO, limit: int) -> bool:
         index, size = self._index, os.fstat(file.fileno()).st_size
         if not self._goes_on(file, size):
-            index = _Index(_identity(file))
+            index = _Index(identity_of(file))
             if self._index.empty:
                 with self._lock:
                     self._index = index
@@ -331,7 +259,7 @@ class Follower:
         """Whether a file begins with what was read of it."""
         index = self._index
         reached = index.end + index.tail
-        if index.identity != _identity(file) or size < reached:
+        if index.identity != identity_of(file) or size < reached:
             return False
         if os.pread(file.fileno(), len(index.proof), reached - len(index.proof)) != index.proof:
             return False
@@ -353,11 +281,6 @@ class Follower:
         with self._lock:
             if not self._growth or self._growth[-1][1] != self._index.taken:
                 self._growth.append((time.monotonic(), self._index.taken))
-
-
-def _identity(file: BinaryIO) -> tuple[int, int]:
-    status = os.fstat(file.fileno())
-    return status.st_dev, status.st_ino
 
 
 def _stamp(path: Path) -> tuple[int, ...] | None:
@@ -413,6 +336,7 @@ def _snapshot(path: Path, version: int, index: _Index) -> Snapshot:
         reading=index,
         identity=index.identity,
         end=index.end,
+        tail=index.tail,
         unread=index.broken + index.torn,
         torn=index.torn,
         ids=bytes(index.ids),

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from medvqa import records
 from medvqa.items import OUTCOMES, TECHNIQUES
 from medvqa.view.facts import Facts
-from medvqa.view.following import TRUNCATED, Follower, Snapshot
+from medvqa.view.following import Follower
 from medvqa.view.shapes import PartProgress, RunProgress, RunState
+from medvqa.view.snapshot import TRUNCATED, Snapshot
 from medvqa.view.state import state_of
 
 
