@@ -1,8 +1,6 @@
 """Pages of `medvqa view` in Chromium: a session from its first answer to its end, many tabs, and runs of any size."""
 
 import json
-import signal
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,7 @@ import pytest
 
 from medvqa import records, report
 from support import pages
-from support.repositories import Repository, await_results, kill_group
+from support.repositories import Repository, kill_group
 from support.tabs import Tab, until
 from support.viewed import Streams, View
 
@@ -21,8 +19,8 @@ ITEMS = 48
 ANSWERED = "Number(document.querySelector('[data-far=answered]')?.value ?? -1)"
 OUTCOMES = """Object.fromEntries([...document.querySelectorAll("[data-outcome]")].map(
     each => [each.dataset.outcome, Number(each.textContent.match(/[0-9]+$/)[0])]))"""
-MEASURES = """[...document.querySelectorAll("#scorecard data[data-measure]")].filter(each => each.value !== "").map(each =>
-    [each.dataset.benchmark, each.dataset.technique, each.dataset.measure, each.dataset.slice, Number(each.value)])"""
+MEASURES = """[...document.querySelectorAll("#scorecard data[data-measure]")].filter(each => each.value !== "").map(
+    each => [each.dataset.benchmark, each.dataset.technique, each.dataset.measure, each.dataset.slice, Number(each.value)])"""
 TURN = """state => {
     Object.defineProperty(document, "visibilityState", { configurable: true, get: () => state });
     document.dispatchEvent(new Event("visibilitychange"));
@@ -167,3 +165,71 @@ def test_many_tabs_share_one_event_stream_that_hidden_ones_let_go(browser: objec
     assert streams.most <= 2, "one that is given back may end after the next one began"
     recorder.close()
     context.close()
+
+
+def test_a_finished_run_is_walked_as_its_page(tab: Tab, five: Path, view: View) -> None:
+    page = opened(tab.page, view.address)
+    page.locator("a[href='/runs/first']").first.click()
+    page.wait_for_selector("#scorecard data[data-measure]")
+    shown_equals_stored(page, five / "first")
+    page.locator("nav a[href='#questions']").click()
+    page.locator("[data-place]").first.click()
+    page.wait_for_selector("dialog#item .response")
+    until(page, "[...document.querySelectorAll('dialog img')].every(each => each.naturalWidth > 0)")
+    assert page.locator("dialog img").first.get_attribute("src").startswith("/api/bundles/")
+    page.locator("dialog a[href^='/history?']").first.click()
+    until(page, "document.querySelectorAll('main [href^=\"/runs/\"]').length >= 5")
+    assert page.title() != ""
+    page.go_back()
+    page.wait_for_selector("dialog#item .response")
+
+
+@pytest.mark.parametrize("names", [("first", "second"), ("first", "second", "third", "fourth", "fifth")])
+def test_runs_are_compared(tab: Tab, view: View, names: tuple[str, ...]) -> None:
+    opened(tab.page, view.address)
+    page = opened(tab.page, f"{view.origin}/compare?" + "&".join(f"run={name}" for name in names))
+    text = page.locator("main").inner_text()
+    assert [name for name in names if name not in text] == []
+    page.locator("nav a[href='#questions']").click()
+    page.locator("[data-place]").first.click()
+    page.wait_for_selector("dialog[open] .response")
+
+
+def test_130_000_answers_are_opened_and_paged(tab: Tab, tmp_path: Path) -> None:
+    # One line written often: what is tested is their number.
+    (result,) = pages.guesses()[:1]
+    line, name = records.encode(result), json.dumps(result.item.id).encode()
+    assert line.count(name) >= 1
+    folder = pages.write(tmp_path / "reports" / "large", [], finished=None)
+    with (folder / "results.jsonl").open("wb") as file:
+        file.writelines(line.replace(name, b'"q%06d"' % n) + b"\n" for n in range(130_000))
+    with View(tmp_path / "reports") as view:
+        opened(tab.page, view.address)
+        page = opened(tab.page, view.run("large"))
+        assert page.evaluate(ANSWERED) == 130_000
+        first = "document.querySelector('.items tbody th')?.innerText === '{}'"
+        until(page, first.format("q129999"))
+        page.get_by_role("button", name="Last", exact=True).click()
+        until(page, first.format("q000049"))
+        page.get_by_label("Item").fill("q012345")
+        until(page, "document.querySelectorAll('.items tbody tr').length === 1")
+        page.locator(".items .plain").first.click()
+        page.wait_for_selector("dialog#item .question")
+
+
+def test_a_stranger_is_told_what_to_do(tab: Tab, view: View) -> None:
+    tab.page.goto(f"{view.origin}/")
+    assert "medvqa view" in tab.page.locator("body").inner_text()
+    assert tab.page.locator("main a").count() == 0
+    assert all("403" in line or "401" in line for line in tab.said)
+    tab.said.clear()
+
+
+def test_the_end_of_the_server_is_told(tab: Tab, five: Path) -> None:
+    with View(five) as view:
+        page = opened(tab.page, view.address)
+        view.end()
+        page.get_by_text("The server has ended: start medvqa view again").wait_for()
+        assert page.locator("main a[href='/runs/first']").count() >= 1, "what was shown stays"
+        assert all("ERR_CONNECTION" in line or "ERR_INCOMPLETE" in line for line in tab.said)
+        tab.said.clear()
