@@ -20,7 +20,7 @@ ANSWERED = "Number(document.querySelector('[data-far=answered]')?.value ?? -1)"
 OUTCOMES = """Object.fromEntries([...document.querySelectorAll("[data-outcome]")].map(
     each => [each.dataset.outcome, Number(each.textContent.match(/[0-9]+$/)[0])]))"""
 MEASURES = """[...document.querySelectorAll("#scorecard data[data-measure]")].filter(each => each.value !== "").map(
-    each => [each.dataset.benchmark, each.dataset.technique, each.dataset.measure, each.dataset.slice, Number(each.value)])"""
+    ({ dataset: of, value }) => [of.benchmark, of.technique, of.measure, of.slice, Number(value)])"""
 TURN = """state => {
     Object.defineProperty(document, "visibilityState", { configurable: true, get: () => state });
     document.dispatchEvent(new Event("visibilitychange"));
