@@ -32,7 +32,7 @@ const Chart = ({ trend: { points }, models }: { readonly trend: Trend; readonly 
       <svg width="100%" height={HEIGHT} focusable="false">
         {[axis.low, axis.high].map((value) => <line class="grid" x1="0" x2="100%" y1={down(axis, value)} y2={down(axis, value)} />)}
         {points.map((point, place) => {
-          const before = points.findLastIndex((other, at) => at < place && other.run.model === point.run.model);
+          const before = points.slice(0, place).map(({ run }) => run.model).lastIndexOf(point.run.model);
           const other = points[before];
           if (other === undefined) return null;
           return <line class={`path t${toneOf(point)}`} x1={`${places[before] ?? 0}%`} x2={`${places[place] ?? 0}%`} y1={down(axis, other.number.value ?? 0)} y2={down(axis, point.number.value ?? 0)} />;
