@@ -21,6 +21,7 @@ export interface RunPair {
 /** The values of the field `flip`, by `MatrixTable.flips`. */
 export const FLIPS = ["worse", "better", "same", "open"] as const;
 const OPEN = 3;
+const UNSCORED: readonly string[] = ["error", "unscored"];
 /** The values of the field `agree`, by `Agreement`. */
 export const AGREEING = ["wrong", "right", "apart"] as const;
 const APART = 2;
@@ -192,13 +193,25 @@ function cellsOf(data: Data, view: ScaleView, { size, runs, starts, questions }:
 
 // ---- flips and agreement -------------------------------------------------------------------------------------------
 
-/** The flip of each unit, a place in `FLIPS`: open where one of the runs that are `compared` has no score. */
-export function flipsOf({ size, runs, values, view }: Pick<Scale, "size" | "runs" | "values" | "view">, pair: RunPair, compared: readonly number[]): Uint8Array {
+/** Whether a run has no score for a question of a unit. An invalid pair, which a measure leaves out, has one. */
+const withoutScore = (scale: Scale, unit: number, run: number): boolean => {
+  const { data } = scale;
+  const results = scale.resultsOf(unit, run);
+  return (
+    results.some((result) => UNSCORED.includes(data.outcome(result))) ||
+    scale.questionsOf(unit).some((question) => !results.some((result) => data.question(result) === question))
+  );
+};
+
+/** The flip of each unit, a place in `FLIPS`: open where a run has no value, or another one of `compared` no score. */
+export function flipsOf(scale: Scale, pair: RunPair, compared: readonly number[]): Uint8Array {
+  const { size, runs, values, view } = scale;
   const flips = new Uint8Array(size).fill(OPEN);
   for (let unit = 0; unit < size; unit++) {
     const first = unit * runs;
-    if (compared.some((run) => Number.isNaN(values[first + run]))) continue;
     const change = (values[first + pair.new] as number) - (values[first + pair.baseline] as number);
+    if (Number.isNaN(change)) continue;
+    if (compared.some((run) => Number.isNaN(values[first + run]) && withoutScore(scale, unit, run))) continue;
     flips[unit] = change === 0 ? 2 : Number(view.lower ? change < 0 : change > 0);
   }
   return flips;
