@@ -18,6 +18,7 @@ from medvqa.records.baseline import (
 from medvqa.records.coverage import Coverage, Portion, Selection, cover, coverage, merged_parts, select_from
 from medvqa.records.folder import (
     DISTRIBUTION,
+    MAX_LINE,
     MAX_RUN,
     RESULTS,
     RUN,
@@ -36,6 +37,7 @@ from medvqa.records.folder import (
     properties,
     read,
     read_run,
+    replies_digest,
     run_name,
     signed,
     versions,
@@ -83,6 +85,7 @@ __all__ = [
     "DIGESTS",
     "DISTRIBUTION",
     "LOCK",
+    "MAX_LINE",
     "MAX_RUN",
     "OWN_ANSWERS",
     "OWN_REPLIES",
@@ -148,6 +151,7 @@ __all__ = [
     "remove",
     "remove_empty",
     "remove_selected",
+    "replies_digest",
     "response_digest",
     "reveal",
     "run_name",
