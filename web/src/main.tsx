@@ -5,12 +5,13 @@ import { render } from "preact";
 import { App } from "./app";
 import { Data } from "./data";
 import { blocksOfPage, readBundle, readHead } from "./read";
+import { isServed } from "./served/here";
 import { serve } from "./served/start";
 
 const main = async (): Promise<void> => {
   const root = document.getElementById("app");
   if (root === null) throw new Error("the page has no element app");
-  if (document.querySelector('meta[name="medvqa-view"]') !== null) {
+  if (isServed()) {
     serve(root);
     return;
   }

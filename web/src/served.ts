@@ -39,6 +39,8 @@ export interface ItemPage {
   readonly total: number;
   /** As in `RunProgress`. */
   readonly version: number;
+  /** Bytes of the results that the search for `text` has not reached: the same request goes on, and finds more. */
+  readonly unsearched?: number;
 }
 
 /**

@@ -118,8 +118,8 @@ class Side:
     def asked(self) -> dict[str, tuple[str, ...]]:
         """The techniques with results, by benchmark."""
         techniques: dict[str, set[str]] = {}
-        for result in self.results:
-            techniques.setdefault(result.item.benchmark, set()).add(result.technique)
+        for benchmark, technique in {(result.item.benchmark, result.technique) for result in self.results}:
+            techniques.setdefault(benchmark, set()).add(technique)
         return {
             name: tuple(technique for technique in TECHNIQUES if technique in techniques[name])
             for name in sorted(techniques)

@@ -20,6 +20,7 @@ from medvqa import files, metrics, printing, records
 from medvqa.comparing import gating
 from medvqa.comparing.sides import NOTED, model_name
 from medvqa.items import Benchmark, Measure, MedVQAError, UsageError
+from medvqa.records.coverage import absent_shares
 from medvqa.report import gate, tables
 from medvqa.report.build import headline_of, label_of, shown_benchmark
 from medvqa.session.registry import Registry
@@ -150,7 +151,7 @@ def _described(folder: Path, registry: Registry) -> Described:
         tuple(numbers),
         _gate(folder, stored if fresh else None),
         sum(sum(counts.values()) for counts in stored.outcomes.values()) if stored is not None and fresh else None,
-        complete=stored is not None and fresh and not (stored.missing or stored.unfinished),
+        complete=stored is not None and fresh and _is_complete(stored, run),
         stale=stale,
         why=why,
     )
@@ -170,6 +171,11 @@ def _stored_metrics(folder: Path) -> tuple[_StoredMetrics | None, list[_StoredMe
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return None, [], False, printing.line(f"{METRICS} is damaged: {error}. Write it anew: medvqa report RUN")
     return stored, overall, results is not None and results[2] > written[2], ""
+
+
+def _is_complete(stored: _StoredMetrics, run: Mapping[str, Any]) -> bool:
+    """Whether no selected question lacks a result; a single shard may be complete (`records.Coverage.finished`)."""
+    return not stored.missing and not set(stored.unfinished) - set(absent_shares(run))
 
 
 def _known(folder: Path, run: Mapping[str, Any], registry: Registry) -> Mapping[str, Benchmark]:

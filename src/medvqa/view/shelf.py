@@ -9,14 +9,18 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from medvqa import records
+import msgspec
+
+from medvqa import files, records
 from medvqa.session.registry import Registry
 from medvqa.view import entries
 from medvqa.view.entries import Described, Stamp
-from medvqa.view.shapes import RunEntry, RunList, RunState
+from medvqa.view.shapes import RunEntry, RunList
+from medvqa.view.state import state_of
 
 DEPTH = 3
 """Levels of folders below the served one in which runs are found."""
@@ -25,24 +29,55 @@ LISTED = 2_000
 SCANNED = 200_000
 """Most folders and files that are looked at: a tree without runs must not keep the server busy."""
 
-State = Callable[[Path, int], tuple[RunState, int]]
-"""Returns the state of a run folder and its number of results, given the number of its selected questions."""
+Count = Callable[[Path], int]
+"""Returns the number of results in a run folder whose metrics.json does not tell it."""
+
+
+class _Item(msgspec.Struct):
+    id: str
+    benchmark: str
+
+
+class _Line(msgspec.Struct):
+    """The key of a result."""
+
+    item: _Item
+    technique: str
+    variant: str = ""
+    sample: int = 0
+
+
+_lines = msgspec.json.Decoder(_Line)
+
+
+def count_results(folder: Path) -> int:
+    """Return the number of results in a run folder, 0 if they cannot be read; the last line of a key counts."""
+    path, keys = folder / records.RESULTS, set[int]()
+    with suppress(OSError), files.reading(path, follow=False) as file:
+        for _, line in files.lines(file, path, records.MAX_LINE):
+            with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                read = _lines.decode(line)
+                keys.add(hash((read.item.benchmark, read.item.id, read.technique, read.variant, read.sample)))
+    return len(keys)
 
 
 @dataclass(frozen=True)
 class _Kept:
+    """An entry as long as the files of its folder have these stamps. `counted`: its results if no file tells them."""
+
     stamps: tuple[Stamp, ...]
     described: Described
+    counted: int = 0
 
 
 class Shelf:
     """The runs of one folder. Threads may share it."""
 
-    def __init__(self, root: Path, registry: Registry, state: State) -> None:
+    def __init__(self, root: Path, registry: Registry, count: Count = count_results) -> None:
         """Read nothing before the first `list`. `registry` knows the benchmarks of the runs."""
         self.root = root.resolve()
         self._registry = registry
-        self._state = state
+        self._count = count
         self._lock = threading.Lock()
         self._folders: dict[str, Path] = {}
         self._kept: dict[Path, _Kept] = {}
@@ -71,24 +106,29 @@ class Shelf:
         return found
 
     def _entry(self, name: str, folder: Path) -> RunEntry:
-        described = self._described(folder)
+        kept = self._read(folder)
+        described = kept.described
         if described.unreadable:
             return RunEntry(name, "unreadable", "", "", "", "", 0, 0, "", [], [], why=described.why)
-        state, answered = self._state(folder, described.selected)
+        answered = kept.counted if described.answered is None else described.answered
+        finished = described.complete if described.answered is not None else 0 < described.selected <= answered
         return RunEntry(
-            *(name, state, described.model, described.label, described.started, described.finished),
+            *(name, state_of(folder, finished=finished)),
+            *(described.model, described.label, described.started, described.finished),
             *(answered, described.selected, described.part, list(described.benchmarks), list(described.numbers)),
             described.gate,
             described.stale,
             described.why,
         )
 
-    def _described(self, folder: Path) -> Described:
+    def _read(self, folder: Path) -> _Kept:
         stamps = tuple(entries.stamp(folder / name) for name in (*entries.READ, records.RESULTS))
         kept = self._kept.get(folder)
         if kept is None or kept.stamps != stamps:
-            kept = self._kept[folder] = _Kept(stamps, entries.describe(folder, self._registry))
-        return kept.described
+            described = entries.describe(folder, self._registry)
+            told = described.unreadable or described.answered is not None
+            kept = self._kept[folder] = _Kept(stamps, described, 0 if told else self._count(folder))
+        return kept
 
 
 def _find(root: Path) -> Iterator[Path]:
