@@ -52,7 +52,16 @@ from medvqa.records.journal import close as close_journals
 from medvqa.records.keyed import BaselineKey, find_key, keyed_question, own_key, reveal
 from medvqa.records.lock import LOCK, Holder, Lock, live_holder
 from medvqa.records.private import Pseudonyms, is_pseudonym, make_private
-from medvqa.records.selected import SELECTED, add_selected, remove_selected, select, selected, selected_by
+from medvqa.records.selected import (
+    SELECTED,
+    add_selected,
+    each_selected,
+    remove_selected,
+    select,
+    selected,
+    selected_by,
+    selected_files,
+)
 from medvqa.records.store import (
     OWN_ANSWERS,
     OWN_REPLIES,
@@ -116,6 +125,7 @@ __all__ = [
     "data_digest",
     "decode",
     "differences",
+    "each_selected",
     "encode",
     "find_key",
     "groups",
@@ -150,6 +160,7 @@ __all__ = [
     "select_from",
     "selected",
     "selected_by",
+    "selected_files",
     "signed",
     "versions",
     "without_patient",

@@ -162,6 +162,8 @@ class ItemPage(Shape, frozen=True):
     total: int
     version: int
     """As in `RunProgress`."""
+    unsearched: int = 0
+    """Bytes of the results that the search for `text` has not reached: the same request goes on, and finds more."""
 
 
 class Drawn(Shape, frozen=True):
