@@ -65,7 +65,7 @@ def shown_equals_stored(page: Any, folder: Path) -> None:
 
 def test_a_session_is_followed_from_its_first_answer_to_its_page(tab: Tab, tmp_path: Path) -> None:
     held = Repository(tmp_path / "repository", ITEMS, {"FAILS": "q00003", "HOLDS": "q00040"})
-    (held.path / "reports").mkdir()
+    pages.write(held.path / "reports" / "before", pages.guesses()[:3])
     with View(held.path / "reports", f"--plugin={held.path / 'conftest.py'}") as view:
         page = opened(tab.page, view.address)
         assert "token" not in page.url
@@ -186,8 +186,12 @@ def test_a_finished_run_is_walked_as_its_page(tab: Tab, five: Path, view: View) 
 
 @pytest.mark.parametrize("names", [("first", "second"), ("first", "second", "third", "fourth", "fifth")])
 def test_runs_are_compared(tab: Tab, view: View, names: tuple[str, ...]) -> None:
-    opened(tab.page, view.address)
-    page = opened(tab.page, f"{view.origin}/compare?" + "&".join(f"run={name}" for name in names))
+    page = opened(tab.page, view.address)
+    for name in names:
+        page.get_by_label(f"Compare {name}", exact=True).check()
+    page.locator("a.go").click()
+    page.wait_for_selector("nav a[href='#questions']")
+    page.wait_for_selector("html[data-ready]", state="attached")
     text = page.locator("main").inner_text()
     assert [name for name in names if name not in text] == []
     page.locator("nav a[href='#questions']").click()

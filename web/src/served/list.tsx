@@ -122,7 +122,7 @@ export const ResultList = ({ name, progress, items, reading }: ListProps) => {
       <Filters wanted={wanted} change={change} progress={progress} />
       <p class="fresh">
         {fresh > 0 && <button type="button" onClick={latest}>{plural(fresh, "new answer")}: show</button>}
-        {fresh <= 0 && page !== null && page.version !== progress.version && <button type="button" onClick={latest}>Answers have changed: show</button>}
+        {fresh <= 0 && page !== null && page.version < progress.version && <button type="button" onClick={latest}>Answers may have changed: read them again</button>}
       </p>
       {problem !== "" && <p class="alert" role="alert">{problem}</p>}
       {page === null && problem === "" && <p role="status">Reading the answers.</p>}
