@@ -112,7 +112,7 @@ export interface PartProgress {
 
 /** One result, with its question. */
 export interface ItemRow {
-  /** Its place in the run, in the order in which keys first came. */
+  /** Its place in the run, in the order in which keys first came; -1 in a history. */
   readonly row: number;
   readonly benchmark: string;
   readonly id: string;
