@@ -37,14 +37,16 @@ from medvqa import printing
 from medvqa.items import DataError, MedVQAError, UsageError
 from medvqa.report.bundle.questions import encode
 from medvqa.report.bundle.shape import Shape
-from medvqa.view import frame, reviews, stubs
+from medvqa.view import frame, items, reviews, stubs
 from medvqa.view.drawing import Drawings, NoBundle
+from medvqa.view.following import Follower, Followers
 from medvqa.view.guard import TooLarge
 from medvqa.view.images import NoImage, Originals, SentImage
+from medvqa.view.items import ItemQuery
+from medvqa.view.progress import run_progress
 from medvqa.view.reviews import ReviewsChanged
 from medvqa.view.shapes import Problem
 from medvqa.view.shelf import Shelf
-from medvqa.view.stubs import Follower, Followers, ItemQuery
 
 READING, IMAGES, HISTORIES, DRAWINGS = 6, 4, 1, 1
 """Threads for each kind of request: images that wait for their data set must not keep lists and pages waiting."""
@@ -137,12 +139,12 @@ class _Handlers:
 
     async def progress(self, request: Request) -> Response:
         name = request.path_params["name"]
-        return await self._read(lambda: stubs.run_progress(self._followed(name), name))
+        return await self._read(lambda: run_progress(self._followed(name), name))
 
     async def items(self, request: Request) -> Response:
         query = ItemQuery.of(_single(request))
         name = request.path_params["name"]
-        return await self._read(lambda: stubs.page(self._followed(name), query))
+        return await self._read(lambda: items.page(self._followed(name), query))
 
     async def history(self, request: Request) -> Response:
         given = _single(request)

@@ -29,11 +29,11 @@ from medvqa.session.registry import Registry
 from medvqa.view.app import Site, application
 from medvqa.view.connections import Connection
 from medvqa.view.drawing import Drawings
+from medvqa.view.following import Followers
 from medvqa.view.guard import Guard, Tokens
 from medvqa.view.images import Originals
 from medvqa.view.shelf import Shelf
 from medvqa.view.sources import Sources
-from medvqa.view.stubs import Followers
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -54,15 +54,14 @@ def serve(folder: Path, sources: Sources, registry: Registry, *, port: int = 0, 
 
     `port`: 0 for a free one. `browser`: whether to open the page.
     """
-    followers = Followers()
-    shelf = Shelf(folder, registry, followers.state)
+    shelf = Shelf(folder, registry)
     number = len(shelf.list().runs)
     if number == 0:
         raise UsageError(
             f"{folder} has no runs: start one by `medvqa run --model=...` or pytest, or name the folder that has them"
         )
     with _listening(port) as listener, scratch() as temporary:
-        site = Site(shelf, followers, Originals(sources, temporary), Drawings(sources, temporary))
+        site = Site(shelf, Followers(registry.benchmarks), Originals(sources, temporary), Drawings(sources, temporary))
         tokens = Tokens(secrets.token_urlsafe(32), secrets.token_urlsafe(32))
         address = f"http://{HOST}:{listener.getsockname()[1]}/?token="
         server = _Server(site, listener, tokens)
