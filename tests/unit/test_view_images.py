@@ -20,9 +20,7 @@ from medvqa.view.sources import Sources
 from support import pages
 
 TOML = """
-name = "ward"
-questions = "ward.csv"
-images = "."
+file = "ward.csv"
 """
 SECRET = "patient Miller"
 
@@ -74,7 +72,7 @@ def test_an_image_has_all_pixels_and_no_metadata(originals: Originals, data: Pat
 
 def test_a_damaged_image_costs_itself_alone(originals: Originals, data: Path, tmp_path: Path) -> None:
     folder, (image, damaged) = ward(data, tmp_path / "run")
-    with pytest.raises(NoImage, match="^The image ") as raised:
+    with pytest.raises(NoImage, match="The image ") as raised:
         originals.image(folder, address(damaged))
     assert str(data) not in str(raised.value)
     assert originals.image(folder, address(image)).content
@@ -98,7 +96,7 @@ def test_a_run_cannot_name_files(originals: Originals, data: Path, tmp_path: Pat
     for name in (str(secret), "../secret.png", "1.png", "sha256-" + digest[:12]):
         item = Item("1", "ward", "single_choice", "What?", images=(Image(name, str(secret), digest=digest),))
         folder = pages.write(tmp_path / f"run{len(name)}", [result(item)])
-        with pytest.raises(NoImage, match="no image of this name|changed since|another image"):
+        with pytest.raises(NoImage, match=r"no image of this name|changed since|another image"):
             originals.image(folder, digest)
 
 
@@ -146,9 +144,9 @@ def test_missing_data_say_what_to_type(data: Path, tmp_path: Path) -> None:
     gmai = pages.write(tmp_path / "gmai", [result(item)])
     made = Originals(Sources(str(tmp_path), noconftest=True), tmp_path)
     try:
-        with pytest.raises(NoImage, match="ward is not known here.*--benchmark=FILE"):
+        with pytest.raises(NoImage, match=r"ward is not known here.*--benchmark=FILE"):
             made.image(folder, address(image))
-        with pytest.raises(NoImage, match="gmai-mmbench-val are not found.*--data=DIR"):
+        with pytest.raises(NoImage, match=r"gmai-mmbench-val are not found.*--data=DIR"):
             made.image(gmai, "a" * 64)
     finally:
         made.close()

@@ -1,4 +1,4 @@
-"""Reviews that `medvqa view` keeps in a run folder: checked, whole, by one writer at a time, and read by the commands."""
+"""Reviews that `medvqa view` keeps in a run folder: checked, whole, by one writer at a time, read by the commands."""
 
 import json
 import os

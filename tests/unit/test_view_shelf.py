@@ -125,7 +125,8 @@ def test_marks_numbers_and_verdicts_of_earlier_results(tmp_path: Path, registry:
     os.utime(results, ns=(later, later))
     run = entry(tmp_path, registry, "change")
     assert run.stale
-    assert run.gate is not None and run.gate.stale
+    assert run.gate is not None
+    assert run.gate.stale
     assert run.answered == len(results.read_bytes().splitlines())
     assert run.state != "running"
 
