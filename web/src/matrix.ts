@@ -118,9 +118,8 @@ export function scaleAt(data: Data, of: ComparisonView, place: number): Scale {
 }
 
 function readScale(data: Data, view: ScaleView, place: number): Scale {
-  const values = data.column(`units/${place}.values`);
   const runs = data.bundle.head.runs.length;
-  const [starts, questions] = [data.column(`units/${place}.questions.offsets`), data.column(`units/${place}.questions.values`)];
+  const { values, starts, questions } = measured(data, place, runs);
   const size = starts.length - 1;
   const cells = cellsOf(data, view, { size, runs, starts, questions });
   const unitOf = new Uint32Array(cells.results.length);
@@ -134,6 +133,24 @@ function readScale(data: Data, view: ScaleView, place: number): Scale {
     resultsOf: (unit, run) => [...cells.results.subarray(cells.starts[unit * runs + run], cells.starts[unit * runs + run + 1])],
     ...counted(values, runs, view.lower),
     signs: (unit, run) => signOf(values[unit * runs + run] as number, view.lower),
+  };
+}
+
+/** The units of a scale for which some run has a value: a measure may leave out questions of other kinds. */
+function measured(data: Data, place: number, runs: number): { readonly values: Numbers; readonly starts: Numbers; readonly questions: Numbers } {
+  const values = data.column(`units/${place}.values`);
+  const [starts, questions] = [data.column(`units/${place}.questions.offsets`), data.column(`units/${place}.questions.values`)];
+  const kept: number[] = [];
+  for (let unit = 0; unit < starts.length - 1; unit++) {
+    if (!values.subarray(unit * runs, (unit + 1) * runs).every(Number.isNaN)) kept.push(unit);
+  }
+  if (kept.length === starts.length - 1) return { values, starts, questions };
+  const offsets = [0];
+  for (const unit of kept) offsets.push((offsets.at(-1) ?? 0) + (starts[unit + 1] as number) - (starts[unit] as number));
+  return {
+    values: Float64Array.from(kept.flatMap((unit) => [...values.subarray(unit * runs, (unit + 1) * runs)])),
+    starts: Uint32Array.from(offsets),
+    questions: Uint32Array.from(kept.flatMap((unit) => [...questions.subarray(starts[unit], starts[unit + 1])])),
   };
 }
 
@@ -447,7 +464,9 @@ export interface Preset {
 /** The presets of a table. */
 export function presetsOf(table: MatrixTable): readonly Preset[] {
   const { scale, flips } = table;
-  const { runs, view } = scale;
+  const { runs, view, data } = scale;
+  const name = (run: number): string => data.bundle.head.runs[run]?.name ?? "";
+  const against = (way: string): string => `${name(table.pair.new)} is ${way} than ${name(table.pair.baseline)}.`;
   const all = runs === 2 ? "both runs" : `all ${runs} runs`;
   const one = view.unit === "pair" ? "pair" : "question";
   const agree = table.fields.find((field) => field.name === "agree")?.codes;
@@ -458,7 +477,7 @@ export function presetsOf(table: MatrixTable): readonly Preset[] {
   return [
     { name: view.lower ? "Worst in all" : "All wrong", term: `wrong_in:${runs}`, units: scale.wrong.filter((number) => number === runs).length, meaning: view.lower ? `${all} have the worst value.` : `${all} are wrong: too hard, or the key is wrong.` },
     { name: "Same wrong option", term: "agree:wrong", units: agreeing, meaning: `${all} read the same wrong option${one === "pair" ? " of one of the questions" : ""}: the strongest hint at a wrong key.` },
-    { name: "Worse", term: "flip:worse", units: flipped(flips, "worse"), meaning: "the new run is worse than the baseline." },
-    { name: "Better", term: "flip:better", units: flipped(flips, "better"), meaning: "the new run is better than the baseline." },
+    { name: "Worse", term: "flip:worse", units: flipped(flips, "worse"), meaning: against("worse") },
+    { name: "Better", term: "flip:better", units: flipped(flips, "better"), meaning: against("better") },
   ];
 }

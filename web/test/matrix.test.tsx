@@ -37,7 +37,9 @@ const reading = fc.array(fc.constantFrom("A", "B", "C", ""), { minLength: 0, max
 const compared = fc.integer({ min: 2, max: 5 }).chain((runs) => fc.array(fc.array(reading, { minLength: runs, maxLength: runs }), { minLength: 1, maxLength: 12 }));
 const named = (readings: Readings): readonly string[] => (readings[0] ?? []).map((_, run) => `model ${run}`);
 const value = (letters: readonly string[]): number => letters.filter((letter) => letter === "A").length / letters.length;
-const ids = (readings: Readings, holds: (byRun: Readings[number]) => boolean): readonly string[] => readings.flatMap((byRun, q) => (holds(byRun) ? [`q${q + 1}`] : []));
+/** The questions that some run answered and for which something holds. */
+const ids = (readings: Readings, holds: (byRun: Readings[number]) => boolean): readonly string[] =>
+  readings.flatMap((byRun, q) => (holds(byRun) && byRun.some((each) => each.length > 0) ? [`q${q + 1}`] : []));
 
 test("the numbers of runs that are right and wrong are those of their answers", () => {
   fc.assert(

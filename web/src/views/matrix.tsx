@@ -134,7 +134,7 @@ const Presets = ({ page, asking, table }: { readonly page: Page; readonly asking
       {presets.map(({ name, term, units, meaning }) => (
         <li key={term}>
           <button type="button" aria-pressed={there.includes(term)} onClick={() => { asking.pick(switched(query, term)); }}>{name}</button>{" "}
-          <data value={units} data-preset={term}>{count(units)}</data>: {meaning}
+          <data value={units} data-preset={term}>{count(units)}</data>: <Visible text={meaning} />
         </li>
       ))}
     </ul>
