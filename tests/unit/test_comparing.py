@@ -586,7 +586,7 @@ def test_runs_are_ranked_by_the_items_that_all_have() -> None:
     runs = [answers(name, letters) for name, letters in texts.items()]
     runs.append(replace(answers("short", "A" * 40), name="short"))
     draw.shuffle(runs)
-    ranking, macro = comparing.rank(runs, KNOWN)
+    ranking, macro = comparing.study(runs, KNOWN).rankings
     assert (ranking.metric, ranking.items, ranking.better, macro.metric) == ("accuracy", 40, "higher", "macro_accuracy")
     assert [(row.name, row.rank, row.best, row.worst, row.value) for row in ranking.rows] == [
         ("good", 1, 1, 3, 1.0),
@@ -605,13 +605,13 @@ def test_runs_are_ranked_by_the_items_that_all_have() -> None:
 
 def test_less_confusion_is_the_better_place() -> None:
     runs = [pairs("none", ["AB"] * 24), pairs("all", ["AA"] * 24), pairs("half", ["AA", "AB"] * 12)]
-    ranking = next(each for each in comparing.rank(runs, KNOWN) if each.metric == "confusion")
+    ranking = next(each for each in comparing.study(runs, KNOWN).rankings if each.metric == "confusion")
     assert [(row.name, row.value) for row in ranking.rows] == [("none", 0.0), ("half", 0.5), ("all", 1.0)]
     assert (ranking.rows[0].best, ranking.rows[2].best, ranking.rows[2].worst) == (1, 3, 3)
 
 
 def test_too_few_groups_leave_every_place_open() -> None:
-    ranking, _ = comparing.rank([answers("a", "AAAA"), answers("b", "BBBB"), answers("c", "ABAB")], KNOWN)
+    ranking, _ = comparing.study([answers("a", "AAAA"), answers("b", "BBBB"), answers("c", "ABAB")], KNOWN).rankings
     assert [(row.best, row.worst, row.low) for row in ranking.rows] == [(1, 3, None)] * 3
     assert set(ranking.adjusted.values()) == {None}
 
@@ -679,7 +679,7 @@ def test_an_invalid_pair_stays_in_the_denominator_of_the_other_run() -> None:
 
 def test_runs_are_ranked_by_what_all_have_scored() -> None:
     sides = [half_answered("a", 300, 200, 160), half_answered("b", 300, 300, 160), half_answered("c", 300, 290, 100)]
-    ranking = comparing.rank(sides, KNOWN)[0]
+    ranking = comparing.study(sides, KNOWN).rankings[0]
     assert {row.name: row.value for row in ranking.rows} == {"a": 0.8, "b": 0.8, "c": 0.5}
     assert (ranking.scored, ranking.items) == (200, 300)
 
@@ -956,7 +956,7 @@ def test_a_technique_among_several_is_refused() -> None:
 
 def test_a_ranking_names_the_setting_of_each_run() -> None:
     runs = [asked("old"), asked("blank", "B" * 12, signature={"ablation": "blank"}), asked("again", "A" * 12)]
-    (accuracy, *_) = comparing.rank(runs, KNOWN)
+    (accuracy, *_) = comparing.study(runs, KNOWN).rankings
     assert {row.name: row.differs for row in accuracy.rows} == {"old": "", "blank": "blank", "again": ""}
 
 

@@ -11,7 +11,7 @@ from medvqa.cli.common import Commands, known_from
 from medvqa.items import UsageError
 
 if TYPE_CHECKING:
-    from medvqa.comparing import Paired, Side
+    from medvqa.comparing import Paired, Side, Study
 
 
 def add(commands: Commands, common: argparse.ArgumentParser) -> None:
@@ -109,32 +109,19 @@ def run(options: argparse.Namespace) -> str:
         )
     registry = known_from(options, [*baselines, *news])
     sides = _load([*baselines, *news], options.benchmark)
-    pairs = [(sides[new], sides[baseline]) for baseline in baselines for new in news]
-    refusals = [comparing.contrast(new, baseline).refusals for new, baseline in pairs]
-    if any(refusals) and not options.anyway:
-        lines = [line for reasons in refusals for line in reasons]
-        raise UsageError(
-            "these runs are not comparable:\n  "
-            + "\n  ".join(dict.fromkeys(lines))
-            + "\n--anyway compares them nevertheless, --benchmark=NAME one benchmark alone"
-        )
-    notes = [comparing.notes(new, baseline) for new, baseline in pairs]
-    comparisons = [
-        comparing.compare(new, baseline, registry.benchmarks, bootstrap=options.bootstrap) for new, baseline in pairs
-    ]
-    if not any(paired.parts for paired in comparisons):
-        new, baseline = pairs[0]
-        raise UsageError(f"{new.name} and {baseline.name} have no benchmark and technique in common")
-    _check_measures(options.measure, comparisons)
+    study = comparing.study(
+        list(sides.values()),
+        registry.benchmarks,
+        pairs=_pairs(list(sides), news, baselines) if options.baseline else None,
+        anyway=options.anyway,
+        bootstrap=options.bootstrap,
+    )
+    compared = [versus.paired for versus in study.versus]
+    if not any(paired.parts for paired in compared):
+        raise UsageError(_not_comparable(study, anyway=options.anyway))
+    _check_measures(options.measure, compared)
     shown = comparison.Shown(options.flips, options.slices, tuple(options.measure))
-    sections = [
-        section
-        for paired, refused, noted in zip(comparisons, refusals, notes, strict=True)
-        for section in comparison.sections(paired, registry.benchmarks, refusals=refused, notes=noted, shown=shown)
-    ]
-    rankings = comparing.rank(list(sides.values()), registry.benchmarks) if len(sides) > 2 else []
-    if rankings:
-        sections.append(comparison.Section("Ranking", (), tuple(map(comparison.ranked, rankings))))
+    sections = comparison.of_study(study, registry.benchmarks, shown)
     trends = []
     if options.by is not None:
         by, numbers = trend.numbers(options.by, list(sides.values()))
@@ -144,12 +131,11 @@ def run(options: argparse.Namespace) -> str:
         # Pairs of runs are not the point; their notes hold for the trend too.
         sections = [section for section in sections if section.notes and not section.tables]
         sections.append(comparison.Section(f"Trend over {by}", (), tuple(map(comparison.trend, trends))))
-    with_notes = list(zip(comparisons, refusals, notes, strict=True))
     written: dict[Path, Callable[[Path], None]] = {}
     if options.json is not None:
-        written[options.json] = lambda path: records.write_json(path, comparison.as_json(with_notes, rankings, trends))
+        written[options.json] = lambda path: records.write_json(path, comparison.as_json(study, trends))
     if options.csv is not None:
-        written[options.csv] = lambda path: records.write_atomic(path, comparison.as_csv(comparisons).encode())
+        written[options.csv] = lambda path: records.write_atomic(path, comparison.as_csv(compared).encode())
     if options.markdown is not None:
         written[options.markdown] = lambda path: records.write_atomic(path, comparison.as_markdown(sections).encode())
     for path, write in written.items():
@@ -158,6 +144,23 @@ def run(options: argparse.Namespace) -> str:
         except OSError as error:
             raise UsageError(f"{path} cannot be written: {error.strerror}") from error
     return comparison.text(sections)
+
+
+def _pairs(paths: Sequence[Path], news: Sequence[Path], baselines: Sequence[Path]) -> list[tuple[int, int]]:
+    """Each run with each baseline, as places of `paths`."""
+    return [(paths.index(new), paths.index(baseline)) for baseline in baselines for new in news]
+
+
+def _not_comparable(study: Study, *, anyway: bool) -> str:
+    """Say why no two runs are compared."""
+    lines = list(dict.fromkeys(line for versus in study.versus for line in versus.refusals))
+    if anyway or any(line.endswith("in common") for line in lines):
+        return lines[-1]
+    return (
+        "these runs are not comparable:\n  "
+        + "\n  ".join(lines)
+        + "\n--anyway compares them nevertheless, --benchmark=NAME one benchmark alone"
+    )
 
 
 def _load(paths: Sequence[Path], benchmarks: Sequence[str]) -> dict[Path, Side]:

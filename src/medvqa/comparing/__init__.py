@@ -5,22 +5,26 @@ Import `without` for the scores of one run without overlap: `medvqa leaks` alone
 
 from __future__ import annotations
 
+from medvqa.comparing.common import under_protocols
 from medvqa.comparing.differing import Contrast, Difference, contrast, notes
-from medvqa.comparing.paired import LEVEL, Compared, Flip, Paired, PairedPart, compare, under_protocols
-from medvqa.comparing.ranking import Ranked, Ranking, rank
+from medvqa.comparing.paired import LEVEL, Compared, Flip, Paired, PairedPart, compare
+from medvqa.comparing.ranking import Costliest, Ranked, RankedPair, Ranking
+from medvqa.comparing.scales import Scale, SlicedRuns, SliceValue
 from medvqa.comparing.sides import Side, beside, load, refusals
-from medvqa.comparing.study import Scale, SlicedRuns, SliceValue, Study, Versus, named_apart, study
+from medvqa.comparing.study import Study, Versus, named_apart, study
 from medvqa.comparing.trend import Trend, TrendRow, trends
 
 __all__ = [
     "LEVEL",
     "Compared",
     "Contrast",
+    "Costliest",
     "Difference",
     "Flip",
     "Paired",
     "PairedPart",
     "Ranked",
+    "RankedPair",
     "Ranking",
     "Scale",
     "Side",
@@ -36,7 +40,6 @@ __all__ = [
     "load",
     "named_apart",
     "notes",
-    "rank",
     "refusals",
     "study",
     "trends",

@@ -1,9 +1,9 @@
-"""Match the questions of two runs by content, not by id alone."""
+"""Match the questions of runs by content, not by id alone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from medvqa import metrics, records
@@ -13,21 +13,6 @@ from medvqa.items import SCORED_OUTCOMES, Item, QuestionKey, Result
 
 Samples = Sequence[Result]
 """The results of one question: one, or one for each sample."""
-
-
-@dataclass(frozen=True, slots=True)
-class Matched:
-    """The questions of one benchmark and technique that two runs have, sorted by the key of the first.
-
-    `first`, `second`: their results, question by question; the second's results get the items of the first, so tags
-    and pairs are equal. Groups of both runs are joined (`_in_common_groups`). `alone_*`: keys of questions that only
-    one run has.
-    """
-
-    first: tuple[Samples, ...]
-    second: tuple[Samples, ...]
-    alone_first: tuple[QuestionKey, ...]
-    alone_second: tuple[QuestionKey, ...]
 
 
 def by_question(results: Iterable[Result], benchmark: str, technique: str) -> dict[QuestionKey, list[Result]]:
@@ -75,19 +60,6 @@ def _same_images(one: Item, other: Item) -> bool:
     return True
 
 
-def match(first: Mapping[QuestionKey, Samples], second: Mapping[QuestionKey, Samples]) -> Matched:
-    """Match questions by content (`partners`)."""
-    partner = partners(first, second)
-    keys = sorted(partner)
-    items = _in_common_groups([(first[key][0].item, second[partner[key]][0].item) for key in keys])
-    return Matched(
-        tuple(_about(item, first[key]) for key, item in zip(keys, items, strict=True)),
-        tuple(_about(item, second[partner[key]]) for key, item in zip(keys, items, strict=True)),
-        tuple(sorted(first.keys() - partner.keys())),
-        tuple(sorted(second.keys() - set(partner.values()))),
-    )
-
-
 def partners(
     first: Mapping[QuestionKey, Samples], second: Mapping[QuestionKey, Samples]
 ) -> dict[QuestionKey, QuestionKey]:
@@ -107,23 +79,32 @@ def partners(
     return partner
 
 
-def _about(item: Item, samples: Samples) -> list[Result]:
+def _about(item: Item, samples: Samples) -> Samples:
+    if all(result.item is item for result in samples):
+        return samples
     return [replace(result, item=item) for result in samples]
 
 
-def _in_common_groups(pairs: Sequence[tuple[Item, Item]]) -> list[Item]:
-    """The first item of each pair, in the connected components of both runs' groups.
+def _in_common_groups(owners: Sequence[Sequence[Item | None]]) -> list[Item]:
+    """The first item of each question, in the connected components of all runs' groups.
 
-    A group that both runs have keeps its name in the first.
+    `owners`: the item of a question in each run, None where a run lacks it. A group that several runs have keeps its
+    name in the first.
     """
+    firsts = [next(item for item in items if item is not None) for items in owners]
+    if all(
+        item is None or item.cluster_id == first.cluster_id
+        for items, first in zip(owners, firsts, strict=True)
+        for item in items
+    ):
+        return firsts
 
-    def names(number: int) -> list[str]:
-        first, second = (item.cluster_id for item in pairs[number])
-        return [f"{i} {name}" for i, name in enumerate((first, second)) if name is not None]
+    def names(items: Sequence[Item | None]) -> list[str]:
+        return [f"{i} {item.cluster_id}" for i, item in enumerate(items) if item and item.cluster_id is not None]
 
-    joined = selection.components(filter(None, map(names, range(len(pairs)))))
-    groups = [joined[own_names[0]].partition(" ")[2] if (own_names := names(n)) else None for n in range(len(pairs))]
-    return [replace(item, cluster_id=group) for (item, _), group in zip(pairs, groups, strict=True)]
+    joined = selection.components(filter(None, map(names, owners)))
+    groups = [joined[own[0]].partition(" ")[2] if (own := names(items)) else None for items in owners]
+    return [replace(item, cluster_id=group) for item, group in zip(firsts, groups, strict=True)]
 
 
 def _same(first: Samples, second: Samples) -> bool:
@@ -152,3 +133,43 @@ def _response(side: Side, result: Result) -> tuple[Any, ...] | None:
     if result.answer is None:
         return None
     return side.said(result), result.score.outcome, result.score.value, metrics.is_complete(result) is False
+
+
+def align(runs: Sequence[Mapping[QuestionKey, Samples]], names: Sequence[str]) -> list[dict[QuestionKey, Samples]]:
+    """Match the questions of several runs: with those of the first, then with those that other runs have beside it.
+
+    Equal keys are equal questions then. Results get the item of the first run that has the question, with the groups of
+    all runs joined. If a question has the key of another one, its key gets the name of its run; so does its item if
+    several runs have it. `names`: of the runs.
+    """
+    first = runs[0]
+    beside: dict[QuestionKey, Samples] = {}
+    origins = [{key: key for key in first}]  # aligned key -> key in the run
+    for run, name in zip(runs[1:], names[1:], strict=True):
+        origin = partners(first, run)
+        if len(origin) < len(run):
+            origin |= partners(beside, _without(run, origin.values()))
+            for key in sorted(_without(run, origin.values())):
+                free = key
+                while free in first or free in beside or free in origin:
+                    free = free._replace(item=f"{free.item} in {name}")
+                origin[free] = key
+                beside[free] = run[key]
+        origins.append(origin)
+    owners: dict[QuestionKey, list[Item | None]] = {}
+    for place, (run, origin) in enumerate(zip(runs, origins, strict=True)):
+        for key, own in origin.items():
+            owners.setdefault(key, [None] * len(runs))[place] = run[own][0].item
+    items = dict(zip(owners, _in_common_groups(list(owners.values())), strict=True))
+    for key in beside:
+        if items[key].id != key.item and sum(key in origin for origin in origins) > 1:
+            items[key] = replace(items[key], id=key.item)
+    return [
+        {key: _about(items[key], run[origin[key]]) for key in sorted(origin)}
+        for run, origin in zip(runs, origins, strict=True)
+    ]
+
+
+def _without(run: Mapping[QuestionKey, Samples], keys: Collection[QuestionKey]) -> dict[QuestionKey, Samples]:
+    left_out = set(keys)
+    return {key: samples for key, samples in run.items() if key not in left_out}

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from medvqa import metrics as measures
-from medvqa import records, statistics
-from medvqa.benchmarks import not_known
+from medvqa import statistics
 from medvqa.comparing import differing, matching
+from medvqa.comparing.common import Alignment, CommonPart
 from medvqa.comparing.differing import Difference
 from medvqa.comparing.sides import Side
-from medvqa.items import Benchmark, FailedMetric, Metric, Result
+from medvqa.items import Benchmark, FailedMetric, Result
 from medvqa.metrics import EVERYTHING, Frame, Tabled
-from medvqa.protocols import combining
-from medvqa.protocols.protocol import Protocol
 from medvqa.statistics import Comparison, Table
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from medvqa.comparing.matching import Samples
 
 
 LEVEL = 0.95
@@ -31,10 +30,12 @@ LEVEL = 0.95
 class PairedPart:
     """One benchmark and technique of both runs.
 
-    `matched`: number of items in both runs, by content, not by id. `scored`: number of these with a score in both
-    runs; measures are compared on these. `unmatched_*`: ids of items in one run only. `errors_*`: ids of matched items
-    without an answer, or without a score that the other run has. Both block a verdict. `unchanged`: equal items,
-    responses and scores. `failed`: metrics that could not be computed for one of the runs.
+    `matched`: number of items in both runs, by content, not by id. `unmatched_*`: ids of items in one run only.
+    `errors_*`: ids of matched items without an answer, or without a score that the other run has. Both block a verdict.
+    `unchanged`: equal items, responses and scores. `failed`: metrics that could not be computed for one of the runs.
+
+    `runs`: the number of runs that share one set of questions, these two or more. `asked`: number of items in at least
+    one of them. `scored`: number of items with a score in all of them; measures are compared on these.
     """
 
     benchmark: str
@@ -47,11 +48,8 @@ class PairedPart:
     unchanged: bool
     scored: int
     failed: tuple[FailedMetric, ...] = ()
-
-    @property
-    def asked(self) -> int:
-        """The number of items in at least one of the runs."""
-        return self.matched + len(self.unmatched_new) + len(self.unmatched_baseline)
+    runs: int = 2
+    asked: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,103 +183,90 @@ def compare(
     """
     difference = differing.contrast(new, baseline).difference
     baseline = differing.aligned(new, baseline, difference)
-    new_techniques, baseline_techniques = new.asked, baseline.asked
-    common = {
-        name: [technique for technique in new_techniques[name] if technique in baseline_techniques[name]]
-        for name in new_techniques
-        if name in baseline_techniques
-    }
-    if unknown := [name for name in common if name not in benchmarks]:
-        raise not_known("the runs have", unknown[0], benchmarks)
-    compared_parts = [
-        _part(new, baseline, under_protocols(benchmarks[name], (new, baseline)), technique, level, bootstrap)
-        for name, techniques in common.items()
-        for technique in techniques
-    ]
+    parts = Alignment((new, baseline)).parts((0, 1), benchmarks)
+    compared = [measure for part in parts for measure in all_measures(part, 0, 1, level, bootstrap=bootstrap)]
     return Paired(
         new,
         baseline,
-        tuple(part for part, _, _ in compared_parts),
-        tuple(_one_family([measure for _, compared, _ in compared_parts for measure in compared])),
-        tuple(flip for _, _, flips in compared_parts for flip in flips),
+        tuple(paired_part(part, 0, 1, (new, baseline)) for part in parts),
+        tuple(one_family(slice_families([compared]))[0]),
+        tuple(flip for part in parts for flip in flips(part, 0, 1)),
         level,
         difference,
     )
 
 
-def under_protocols(benchmark: Benchmark, sides: Sequence[Side]) -> Benchmark:
-    """The benchmark with the names of its measures under the runs' protocols: an oracle's, if all have one.
-
-    If no run has a judge, measures that need one are no headline measures.
-    """
-    if not any(side.run.get("judge") for side in sides):
-        needed = measures.judged(benchmark)
-        benchmark = replace(benchmark, headline=tuple(name for name in benchmark.headline if name not in needed))
-    first, *others = (combining.named(benchmark, Protocol.of(side.run)) for side in sides)
-    return first if all(other.headline == first.headline for other in others) else benchmark
-
-
-def _part(
-    new: Side,
-    baseline: Side,
-    benchmark: Benchmark,
-    technique: str,
-    level: float,
-    bootstrap: bool,
-) -> tuple[PairedPart, list[Compared], list[Flip]]:
-    sides = [matching.by_question(side.results, benchmark.name, technique) for side in (new, baseline)]
-    matched = matching.match(*sides)
-    both = list(zip(matched.first, matched.second, strict=True))
-    failed: list[FailedMetric] = []
-    part = PairedPart(
-        benchmark.name,
-        technique,
+def paired_part(part: CommonPart, new: int, baseline: int, sides: Sequence[Side]) -> PairedPart:
+    """The numbers of questions of two runs, which are places of `sides`."""
+    ours, theirs = (part.results[part.places.index(place)] for place in (new, baseline))
+    both = [(ours[key], theirs[key]) for key in sorted(ours.keys() & theirs.keys())]
+    alone_new = _ids(ours[key] for key in ours.keys() - theirs.keys())
+    alone_baseline = _ids(theirs[key] for key in theirs.keys() - ours.keys())
+    unchanged = bool(both) and not (alone_new or alone_baseline)
+    return PairedPart(
+        part.benchmark.name,
+        part.technique,
         len(both),
-        tuple(key.item for key in matched.alone_first),
-        tuple(key.item for key in matched.alone_second),
-        tuple(ours[0].item.id for ours, theirs in both if matching.unanswered(ours, theirs)),
-        tuple(ours[0].item.id for ours, theirs in both if matching.unanswered(theirs, ours)),
-        bool(both)
-        and not (matched.alone_first or matched.alone_second)
-        and all(matching.same_responses(new, baseline, ours, theirs) for ours, theirs in both),
-        sum(matching.scored(ours) and matching.scored(theirs) for ours, theirs in both),
+        alone_new,
+        alone_baseline,
+        tuple(one[0].item.id for one, other in both if matching.unanswered(one, other)),
+        tuple(one[0].item.id for one, other in both if matching.unanswered(other, one)),
+        unchanged and all(matching.same_responses(sides[new], sides[baseline], one, other) for one, other in both),
+        part.scored,
+        part.failed,
+        len(part.places),
+        part.asked,
     )
-    rows = [[result for samples in side for result in samples] for side in (matched.first, matched.second)]
-    tables = [
-        measures.tables(results, _computable(benchmark, side, failed), benchmark.dimensions, failed)
-        for results, side in zip(rows, (new, baseline), strict=True)
-    ]
-    failed_by_name = {metric.name: metric for metric in failed}
-    part = replace(part, failed=tuple(failed_by_name.values()))
-    tables = [[tabled for tabled in side if tabled.metric.name not in failed_by_name] for side in tables]
-    compared, flips = [], []
+
+
+def _ids(questions: Iterable[Samples]) -> tuple[str, ...]:
+    """The ids of questions, sorted."""
+    return tuple(sorted(samples[0].item.id for samples in questions))
+
+
+def all_measures(
+    part: CommonPart, new: int, baseline: int, level: float = LEVEL, *, bootstrap: bool = False
+) -> list[Compared]:
+    """Compare each measure of two runs over all units and over each slice; p is not adjusted."""
+    compared = []
     resamples: dict[int, list[NDArray[np.float64]]] = {}
-    for one, other in map(measures.scored_in_all, zip(*tables, strict=True)):
-        headline = one.metric.name in benchmark.headline
-        measures_compared = [
-            replace(measure, headline=headline) for measure in _compared(one, other, benchmark.name, technique, level)
-        ]
-        if headline and bootstrap:
-            measures_compared = _resampled(measures_compared, one, other, level, resamples)
-        if headline and one.over is None and one.metric.percent:
-            flips += _flips(one, other, benchmark.name, technique)
-        compared += _adjusted(measures_compared)
-    return part, compared, flips
+    places = part.places.index(new), part.places.index(baseline)
+    for tabled in part.tabled:
+        one, other = (tabled[place] for place in places)
+        own = _compared(part, one, other, level)
+        if own[0].headline and bootstrap:
+            own = _resampled(own, one, other, level, resamples)
+        compared += own
+    return compared
 
 
-def _computable(benchmark: Benchmark, side: Side, failed: list[FailedMetric]) -> list[Metric]:
-    """The metrics of a benchmark; if a baseline holds no responses, without those that read them, or may."""
-    if side.run.get("responses") != records.DIGESTS:
-        return list(benchmark.metrics)
-    why = f"baseline {side.name} holds no responses; write it again without --no-responses"
-    failed += [FailedMetric(metric.name, why) for metric in benchmark.metrics if metric.needs_responses]
-    return [metric for metric in benchmark.metrics if not metric.needs_responses]
+def headline_measures(part: CommonPart, new: int, baseline: int, level: float = LEVEL) -> list[Compared]:
+    """Compare the headline measures of two runs over all units; p is not adjusted."""
+    one, other = part.places.index(new), part.places.index(baseline)
+    return [
+        measure
+        for tabled in part.headline
+        for measure in _compared(part, tabled[one], tabled[other], level, slices=False)
+    ]
 
 
-def _compared(new: Tabled, baseline: Tabled, benchmark: str, technique: str, level: float) -> list[Compared]:
-    """One metric over all items, and in every slice where both runs define it."""
+def flips(part: CommonPart, new: int, baseline: int) -> list[Flip]:
+    """The units of two runs that changed by a headline measure; of averages over slices there are none."""
+    one, other = part.places.index(new), part.places.index(baseline)
+    return [
+        flip
+        for tabled in part.headline
+        if tabled[one].over is None and tabled[one].metric.percent
+        for flip in _flips(tabled[one], tabled[other], part.benchmark.name, part.technique)
+    ]
+
+
+def _compared(part: CommonPart, new: Tabled, baseline: Tabled, level: float, *, slices: bool = True) -> list[Compared]:
+    """One metric over all items, and with `slices` in every slice where both runs define it."""
     metric, lower = new.metric, new.metric.better == "lower"
     tables = [side.table(complement=lower) for side in (new, baseline)]
+    if not slices and new.over is None:
+        tables = [everything(table) for table in tables]
     # The statistics expect fractions: compare a metric beyond 0 to 1 in units of its largest value.
     scale = 1.0 if new.bounded and baseline.bounded else _largest(tables)
     tables = [replace(table, numerator=table.numerator / scale) for table in tables] if scale > 1 else tables
@@ -292,24 +277,31 @@ def _compared(new: Tabled, baseline: Tabled, benchmark: str, technique: str, lev
         over=new.over,
         weights=new.weights,
     )
-    slices = new.frame.slices if new.over is None else new.frame.slices[:1]
     counted = _counted(new)
     return [
         Compared(
-            benchmark,
-            technique,
+            part.benchmark.name,
+            part.technique,
             metric.name,
             metric.unit,
             {dimension: value} if dimension else {},
             _scaled(comparison, scale),
             metric.better,
             None if comparison.worse is None else min(1.0, 2 * min(comparison.worse, 1 - comparison.worse)),
+            headline=metric.name in part.benchmark.headline,
             percent=bool(metric.percent),
             counted=counted,
         )
-        for (dimension, value), comparison in zip(slices, comparisons, strict=True)
+        for (dimension, value), comparison in zip(new.frame.slices, comparisons, strict=False)
         if comparison.units or not dimension
     ]
+
+
+def everything(table: Table) -> Table:
+    """The rows of the first slice, which holds every unit."""
+    kept = table.slice == 0
+    columns = (table.numerator, table.denominator, table.unit, table.group, table.slice)
+    return Table(*(column[kept] for column in columns))
 
 
 def _counted(tabled: Tabled) -> Literal["items", "pairs", "items and pairs"]:
@@ -346,27 +338,41 @@ def _scaled(comparison: Comparison, scale: float) -> Comparison:
     )
 
 
-def _one_family(compared: Sequence[Compared]) -> list[Compared]:
-    """Add Holm's adjusted p-values over the headline measures of all benchmarks and techniques, without slices."""
-    family = [measure.p for measure in compared if measure.headline and not measure.slice and measure.p is not None]
-    adjusted = iter(statistics.holm(family).tolist())
-    return [
-        replace(measure, adjusted=next(adjusted))
-        if measure.headline and not measure.slice and measure.p is not None
-        else measure
-        for measure in compared
-    ]
+def one_family(pairs: Sequence[Sequence[Compared]]) -> list[list[Compared]]:
+    """Add Holm's adjusted p-values over the headline measures, without slices, of all pairs of runs."""
+    return _corrected(pairs, lambda measure: () if in_family(measure) else None)
 
 
-def _adjusted(compared: Sequence[Compared]) -> list[Compared]:
-    """Add Holm's adjusted p-values over the slices of each dimension, for one metric."""
-    with_adjusted = list(compared)
-    for dimension in dict.fromkeys(name for measure in compared for name in measure.slice):
-        places = [i for i, measure in enumerate(compared) if dimension in measure.slice and measure.p is not None]
-        adjusted = statistics.holm([measure.p for measure in (compared[i] for i in places) if measure.p is not None])
-        for i, p in zip(places, adjusted.tolist(), strict=True):
-            with_adjusted[i] = replace(compared[i], adjusted=p)
-    return with_adjusted
+def in_family(measure: Compared) -> bool:
+    """Whether the p-value of a measure is of the comparison's one family."""
+    return measure.headline and not measure.slice and measure.p is not None
+
+
+def slice_families(pairs: Sequence[Sequence[Compared]]) -> list[list[Compared]]:
+    """Add Holm's adjusted p-values over the slices of each dimension and all pairs of runs, for each measure."""
+
+    def family(measure: Compared) -> tuple[str, ...] | None:
+        if measure.p is None or not measure.slice:
+            return None
+        return (measure.benchmark, measure.technique, measure.metric, *measure.slice)
+
+    return _corrected(pairs, family)
+
+
+def _corrected(
+    pairs: Sequence[Sequence[Compared]], family: Callable[[Compared], tuple[str, ...] | None]
+) -> list[list[Compared]]:
+    """Add Holm's adjusted p-values over each family; measures whose family is None stay as they are."""
+    corrected = [list(pair) for pair in pairs]
+    families: dict[tuple[str, ...], list[tuple[int, int, float]]] = {}
+    for i, pair in enumerate(pairs):
+        for j, measure in enumerate(pair):
+            if (key := family(measure)) is not None and measure.p is not None:
+                families.setdefault(key, []).append((i, j, measure.p))
+    for members in families.values():
+        for (i, j, _), p in zip(members, statistics.holm([p for *_, p in members]).tolist(), strict=True):
+            corrected[i][j] = replace(corrected[i][j], adjusted=p)
+    return corrected
 
 
 def _resampled(
@@ -409,9 +415,9 @@ def _flips(new: Tabled, baseline: Tabled, benchmark: str, technique: str) -> lis
     import numpy as np
 
     (one, _), (other, _) = (statistics.by_unit(table.table()) for table in (new, baseline))
-    change = one.numerator * other.denominator - other.numerator * one.denominator
-    changed = (one.slice == 0) & (one.denominator > 0) & (other.denominator > 0) & (change != 0)
-    wanted = dict(zip(one.unit[changed].tolist(), (change[changed] > 0).tolist(), strict=True))
+    now, was = statistics.own_values(one), statistics.own_values(other)
+    changed = (one.slice == 0) & ((now > was) | (now < was))
+    wanted = dict(zip(one.unit[changed].tolist(), (now[changed] > was[changed]).tolist(), strict=True))
     frame = new.frame
     everywhere = np.flatnonzero(frame.slice == 0)
     units: dict[int, list[int]] = {}

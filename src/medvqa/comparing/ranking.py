@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
-from medvqa import metrics as measures
 from medvqa import statistics
-from medvqa.comparing import differing, matching
-from medvqa.comparing.paired import under_protocols
+from medvqa.comparing import matching
+from medvqa.comparing.common import Alignment, CommonPart
+from medvqa.comparing.paired import Compared, everything
 from medvqa.comparing.sides import Side
-from medvqa.items import Benchmark, FailedMetric, Metric, QuestionKey, Result
+from medvqa.items import Benchmark, QuestionKey
 from medvqa.metrics import Tabled
-from medvqa.statistics import Influences, Table
-
-if TYPE_CHECKING:
-    from medvqa.comparing.matching import Samples
+from medvqa.statistics import Influences
 
 ERROR = 0.05
-"""Familywise error: chance that any two equal runs of a ranking are shown to differ."""
+"""Familywise error: chance that any two equal runs of a comparison are shown to differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +39,46 @@ class Ranked:
 
 
 @dataclass(frozen=True, slots=True)
+class Costliest:
+    """The run without which the others share the most questions: `scored` of them."""
+
+    name: str
+    scored: int
+
+
+@dataclass(frozen=True, slots=True)
+class RankedPair:
+    """The difference between two runs of a ranking, by their names."""
+
+    new: str
+    baseline: str
+    compared: Compared
+
+
+@dataclass(frozen=True, slots=True)
 class Ranking:
     """Runs in the order of one headline measure, the best first.
 
-    `items`: number of items in all runs. `scored`: number of these with a score in all runs; the measure is over these.
-    `adjusted`: two-sided p-value of each pair of runs, by their names in input order, after Holm over all pairs; None
-    without bounds.
+    `asked`: number of items in at least one run, `items` in all runs, `scored` of those with a score in all; the
+    measure is over these. `costliest`: a run that costs many of the items, None without one. `pairs`: the difference of
+    every two runs, a later run against an earlier one; p is adjusted over the family of the whole comparison.
     """
 
     benchmark: str
     technique: str
     metric: str
     better: Literal["higher", "lower"]
+    asked: int
     items: int
     scored: int
     rows: tuple[Ranked, ...]
-    adjusted: Mapping[tuple[str, str], float | None]
+    pairs: tuple[RankedPair, ...]
+    costliest: Costliest | None = None
+
+    @property
+    def adjusted(self) -> Mapping[tuple[str, str], float | None]:
+        """The adjusted two-sided p-value of each pair of runs, the earlier one first; None without bounds."""
+        return {(pair.baseline, pair.new): pair.compared.adjusted for pair in self.pairs}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,98 +95,109 @@ class InCommon:
     tabled: Sequence[Tabled]
 
 
-def rank(sides: Sequence[Side], benchmarks: Mapping[str, Benchmark]) -> list[Ranking]:
-    """Rank runs with different names by each headline measure, on the items that all of them have.
-
-    Runs that differ from the first in one setting are matched with it as in a comparison (`paired.compare`).
-    """
-    first, *others = sides
-    differences = [differing.contrast(side, first).difference for side in others]
-    sides = [first, *(differing.aligned(first, side, d) for side, d in zip(others, differences, strict=True))]
-    differs = ["", *("" if difference is None else difference.new for difference in differences)]
-    names = [side.name for side in sides]
-    return [_ranking(measure, names, differs) for measure in in_common(sides, benchmarks)]
-
-
-def in_common(sides: Sequence[Side], benchmarks: Mapping[str, Benchmark]) -> Iterator[InCommon]:
-    """Yield each headline measure of each benchmark and technique that all runs have, without numbers that are no
+def in_common(sides: Sequence[Side], benchmarks: Mapping[str, Benchmark]) -> list[InCommon]:
+    """Return each headline measure of each benchmark and technique that all runs have, without numbers that are no
     percentages."""
-    techniques_of_sides = [side.asked for side in sides]
-    for name, techniques in techniques_of_sides[0].items():
-        for technique in techniques:
-            if name in benchmarks and all(technique in others.get(name, ()) for others in techniques_of_sides):
-                yield from _in_common(sides, under_protocols(benchmarks[name], sides), technique)
-
-
-def _in_common(sides: Sequence[Side], benchmark: Benchmark, technique: str) -> Iterator[InCommon]:
-    chosen = [metric for metric in benchmark.metrics if metric.name in benchmark.headline]
-    rows = _common([matching.by_question(side.results, benchmark.name, technique) for side in sides])
-    failed: list[FailedMetric] = []
-    tabled = [measures.tables(results, chosen, benchmark.dimensions, failed) for results in rows]
-    failed_names = {metric.name for metric in failed}
-    # Comparisons of two runs show failed metrics, and numbers that are no percentages.
-    tabled = [
-        [table for table in run if table.metric.percent and table.metric.name not in failed_names] for run in tabled
+    places = range(len(sides))
+    return [
+        InCommon(part.benchmark.name, part.technique, part.items, part.scored, tabled)
+        for part in Alignment(sides).parts(places, benchmarks)
+        if len(part.places) == len(sides)
+        for tabled in part.headline
+        if all(run.metric.percent for run in tabled)
     ]
-    answered = [{result.item.id for result in results if matching.scored([result])} for results in rows]
-    items, scored = len({result.item.id for result in rows[0]}), len(set.intersection(*answered))
-    for one_measure in map(measures.scored_in_all, zip(*tabled, strict=True)):
-        yield InCommon(benchmark.name, technique, items, scored, one_measure)
 
 
-def _common(sides_by_question: Sequence[Mapping[QuestionKey, Samples]]) -> list[list[Result]]:
-    """The results of each run on the common questions, with the items of the first run."""
-    first, *others = sides_by_question
-    matched = [matching.match(first, other) for other in others]
-    kept = set(first)
-    for pairing in matched:
-        kept -= set(pairing.alone_first)
-    sides = [sorted(first.items())]
-    sides += [[(one[0].key.question, other) for one, other in zip(m.first, m.second, strict=True)] for m in matched]
-    return [[result for key, samples in side if key in kept for result in samples] for side in sides]
+def rank(
+    part: CommonPart,
+    names: Sequence[str],
+    differs: Sequence[str],
+    compared: Mapping[tuple[int, int], Mapping[str, Compared]],
+) -> list[Ranking]:
+    """Rank the runs of a part by each headline measure that is a percentage.
 
-
-def _ranking(measure: InCommon, names: Sequence[str], differs: Sequence[str]) -> Ranking:
-    tabled, metric = measure.tabled, measure.tabled[0].metric
-    estimates = [estimate(table) for table in tabled]
-    compared = {(i, j): _difference(tabled[i], tabled[j], metric) for i, j in combinations(range(len(tabled)), 2)}
-    tested = [pair for pair, (_, p) in compared.items() if p is not None]
-    corrected = statistics.holm([p for _, p in compared.values() if p is not None]).tolist()
-    adjusted: dict[tuple[int, int], float | None] = {
-        **dict.fromkeys(compared),
-        **dict(zip(tested, corrected, strict=True)),
-    }
-    better = [0] * len(tabled)
-    worse = [0] * len(tabled)
-    for (i, j), (difference, _) in compared.items():
-        p = adjusted[i, j]
-        if p is None or difference is None or p > ERROR:
+    `names` and `differs` of all runs, by place. `compared`: the headline measures of every two runs, by name; keys are
+    their places, the new one first.
+    """
+    costliest = _costliest(part, names)
+    rankings = []
+    for tabled in part.headline:
+        metric = tabled[0].metric
+        if not all(run.metric.percent for run in tabled):
             continue
-        above, below = (i, j) if difference > 0 else (j, i)
-        better[below] += 1
-        worse[above] += 1
-    sign = 1 if metric.better == "higher" else -1
-    keys = [float("-inf") if value is None else sign * value for value, _, _ in estimates]
-    ranked = [
-        Ranked(name, *estimate, 1 + sum(other > key for other in keys), 1 + above, len(names) - below)
-        for name, estimate, key, above, below in zip(names, estimates, keys, better, worse, strict=True)
-    ]
-    ranked = [replace(row, differs=value) for row, value in zip(ranked, differs, strict=True)]
-    return Ranking(
-        measure.benchmark,
-        measure.technique,
-        metric.name,
-        metric.better,
-        measure.items,
-        measure.scored,
-        tuple(sorted(ranked, key=lambda row: (row.rank, row.name))),
-        {(names[i], names[j]): p for (i, j), p in adjusted.items()},
-    )
+        pairs = {
+            (new, baseline): compared[new, baseline][metric.name]
+            for i, baseline in enumerate(part.places)
+            for new in part.places[i + 1 :]
+        }
+        better, worse = dict.fromkeys(part.places, 0), dict.fromkeys(part.places, 0)
+        for (new, baseline), measure in pairs.items():
+            difference = measure.comparison.difference
+            if measure.adjusted is not None and difference is not None and measure.adjusted <= ERROR:
+                above, below = (new, baseline) if difference > 0 else (baseline, new)
+                better[below] += 1
+                worse[above] += 1
+        estimates = [estimate(run) for run in tabled]
+        sign = 1 if metric.better == "higher" else -1
+        keys = [float("-inf") if value is None else sign * value for value, _, _ in estimates]
+        rows = [
+            Ranked(
+                names[place],
+                *own,
+                1 + sum(other > key for other in keys),
+                1 + better[place],
+                len(keys) - worse[place],
+                differs[place],
+            )
+            for place, own, key in zip(part.places, estimates, keys, strict=True)
+        ]
+        rankings.append(
+            Ranking(
+                part.benchmark.name,
+                part.technique,
+                metric.name,
+                metric.better,
+                part.asked,
+                part.items,
+                part.scored,
+                tuple(sorted(rows, key=lambda row: (row.rank, row.name))),
+                tuple(RankedPair(names[new], names[baseline], own) for (new, baseline), own in pairs.items()),
+                costliest,
+            )
+        )
+    return rankings
+
+
+COSTLY = 0.1
+"""A run is named as costly if without it the others share at least this part of all questions more."""
+
+
+def _costliest(part: CommonPart, names: Sequence[str]) -> Costliest | None:
+    """The run without which the other runs have scored the most questions in common, if these are many more."""
+    if len(part.places) < 3:
+        return None
+
+    lacking: dict[QuestionKey, int] = {}
+    times: dict[QuestionKey, int] = {}
+    keys = {key for questions in part.results for key in questions}
+    for place, questions in enumerate(part.results):
+        for key in keys:
+            if key not in questions or not matching.scored(questions[key]):
+                lacking[key] = place
+                times[key] = times.get(key, 0) + 1
+    alone = [0] * len(part.places)
+    for key, number in times.items():
+        if number == 1:
+            alone[lacking[key]] += 1
+    most = max(range(len(alone)), key=alone.__getitem__)
+    if alone[most] < COSTLY * part.asked:
+        return None
+    return Costliest(names[part.places[most]], part.scored + alone[most])
 
 
 def influences(tabled: Tabled) -> Influences:
     """The contributions of the units to a measure over all items."""
-    return tabled.mean(statistics.ratios(tabled.table() if tabled.over is not None else _everything(tabled.table())))
+    return tabled.mean(statistics.ratios(tabled.table() if tabled.over is not None else everything(tabled.table())))
 
 
 def estimate(tabled: Tabled) -> tuple[float | None, float | None, float | None]:
@@ -177,21 +208,3 @@ def estimate(tabled: Tabled) -> tuple[float | None, float | None, float | None]:
     if value != value:
         return None, None, None
     return (value, None, None) if below != below or not tabled.bounded else (value, below, above)
-
-
-def _difference(one: Tabled, other: Tabled, metric: Metric) -> tuple[float | None, float | None]:
-    """The first value minus the second, positive if better, and the two-sided p-value."""
-    tables = [table.table(complement=metric.better == "lower") for table in (one, other)]
-    if one.over is None:
-        tables = [_everything(table) for table in tables]
-    (comparison,) = statistics.compare(*tables, binary=one.binary and other.binary, over=one.over, weights=one.weights)
-    return comparison.difference, None if comparison.worse is None else min(
-        1.0, 2 * min(comparison.worse, 1 - comparison.worse)
-    )
-
-
-def _everything(table: Table) -> Table:
-    """The rows of the first slice, which holds every unit."""
-    kept = table.slice == 0
-    columns = (table.numerator, table.denominator, table.unit, table.group, table.slice)
-    return Table(*(column[kept] for column in columns))

@@ -5,22 +5,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from itertools import chain
 
-from medvqa.comparing import differing
-from medvqa.comparing.paired import Paired, compare
-from medvqa.comparing.ranking import Ranking, rank
+from medvqa.comparing import differing, paired, ranking, scales
+from medvqa.comparing.common import Alignment, CommonPart
+from medvqa.comparing.differing import Contrast
+from medvqa.comparing.paired import LEVEL, Compared, Paired
+from medvqa.comparing.ranking import Ranking
+from medvqa.comparing.scales import Scale, SlicedRuns
 from medvqa.comparing.sides import Side
-from medvqa.items import Benchmark, QuestionKey
+from medvqa.items import Benchmark
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+Places = tuple[int, int]
+"""The places of a new run and of its baseline."""
 
 
 @dataclass(frozen=True, slots=True)
 class Versus:
-    """A comparison of two runs with its refusals and notes. If there are `refusals`, `paired` is not shown."""
+    """A comparison of two runs with its refusals and notes. If there are `refusals`, `paired` may be empty."""
 
     paired: Paired
     refusals: tuple[str, ...] = ()
@@ -28,58 +30,19 @@ class Versus:
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
-    """A headline measure unit by unit, for all runs of a study.
-
-    `units`: the questions of each unit, as keys of `Study.aligned`: one, or those of a pair. `values`, (units, runs in
-    the order of `Study.sides`): the value of each unit, NaN where a run has no score. Two runs flip on a unit if both
-    values are there and differ.
-    """
-
-    benchmark: str
-    technique: str
-    metric: str
-    unit: Literal["item", "pair"]
-    better: Literal["higher", "lower"]
-    units: Sequence[tuple[QuestionKey, ...]]
-    values: NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class SliceValue:
-    """One run's value of a measure over one slice: `n` units in `groups` independent groups."""
-
-    run: int
-    value: float | None
-    low: float | None
-    high: float | None
-    n: int
-    groups: int
-
-
-@dataclass(frozen=True, slots=True)
-class SlicedRuns:
-    """A headline measure of the board's runs over each value of one dimension, on the questions of `Ranking.scored`.
-
-    `values`: slice value -> a value for each run of the board, in its order.
-    """
-
-    benchmark: str
-    technique: str
-    metric: str
-    dimension: str
-    values: Mapping[str, Sequence[SliceValue]]
-
-
-@dataclass(frozen=True, slots=True)
 class Study:
     """Several runs; the first of `sides` is the baseline.
 
-    `aligned`: the results of each run under the items and techniques of the first, where the content is the same.
-    `board`: places of the runs that are ranked together; none of them differs from another in more than the model or
-    one setting. `versus`: each run against the first; or if these are not comparable, against the first run from which
-    it differs in one setting alone. `tests`: the number of p-values that are adjusted together, of headline measures
-    over all questions.
+    `aligned`: all results of each run under common items and techniques: those of the first run that has the question.
+    Of two runs, the new one comes first. Equal keys are equal questions.
+
+    `board`: places of the runs that are ranked together: none of them differs from another in more than the model or
+    one setting. With more than two of them, all numbers about two runs of the board are over the questions that all of
+    the board have scored. Any other pair is compared on the questions that both have scored.
+
+    `versus`: each run against the first; or if these are not comparable, against another run (`partners`). `tests`: the
+    number of p-values that are adjusted together, of headline measures over all questions: those of every two runs of
+    the board, and of each other pair of `versus`.
     """
 
     sides: tuple[Side, ...]
@@ -97,19 +60,198 @@ class Study:
         return any(not versus.refusals for versus in self.versus)
 
 
-def study(sides: Sequence[Side], benchmarks: Mapping[str, Benchmark]) -> Study:
-    """Compare runs with different names (UsageError for an unknown benchmark)."""
-    baseline, *others = sides
-    versus = []
-    for new in others:
-        refusals = differing.contrast(new, baseline).refusals
-        paired = compare(new, baseline, benchmarks)
-        if not refusals and not paired.parts:
-            refusals = (f"{new.name} and {baseline.name} have no benchmark and technique in common",)
-        versus.append(Versus(paired, refusals, tuple(differing.notes(new, baseline))))
-    board = (0, *(place for place, found in enumerate(versus, 1) if not found.refusals))
-    rankings = rank([sides[place] for place in board], benchmarks) if len(board) > 2 else []
-    return Study(tuple(sides), tuple(sides), board, tuple(versus), tuple(rankings))
+class _Contrasts:
+    """The differences of every two runs, each found once."""
+
+    def __init__(self, sides: Sequence[Side]) -> None:
+        self._sides = sides
+        self._known: dict[Places, Contrast] = {}
+
+    def of(self, new: int, baseline: int) -> Contrast:
+        if (new, baseline) not in self._known:
+            self._known[new, baseline] = differing.contrast(self._sides[new], self._sides[baseline])
+        return self._known[new, baseline]
+
+
+def study(
+    sides: Sequence[Side],
+    benchmarks: Mapping[str, Benchmark],
+    *,
+    pairs: Sequence[Places] | None = None,
+    anyway: bool = False,
+    bootstrap: bool = False,
+    flips: bool = True,
+) -> Study:
+    """Compare runs with different names (UsageError for an unknown benchmark).
+
+    `pairs`: the runs to compare, as places of the new run and its baseline; None: as `partners` finds them. `anyway`:
+    compare, and rank, runs that are not comparable too. `bootstrap` as for `compare`. `flips`: list the results of the
+    units that changed; `Study.scales` has their values in any case.
+    """
+    contrasts = _Contrasts(sides)
+    shown = partners(contrasts, len(sides)) if pairs is None else list(pairs)
+    board = _board(contrasts, sides)
+    if anyway:
+        refused = {place for pair in shown if contrasts.of(*pair).refusals for place in pair}
+        board = tuple(sorted({*board, *refused}))
+    compared = [pair for pair in shown if anyway or not contrasts.of(*pair).refusals]
+    # Of two runs, tags and pairs come from the new one.
+    order = (1, 0) if len(sides) == 2 else None
+    alignment = Alignment(_under_one_technique(contrasts, sides, compared), order)
+    found = _compare(alignment, board, compared, benchmarks, bootstrap=bootstrap)
+    versus = tuple(_versus(alignment, sides, pair, contrasts.of(*pair), found, flips=flips) for pair in shown)
+    several = len(sides) > 2
+    names = [side.name for side in sides]
+    differs = [
+        "" if d is None else d.new for d in (contrasts.of(i, 0).difference if i else None for i in range(len(sides)))
+    ]
+    ranked = [part for part in found.board if several and len(part.places) == len(board)]
+    return Study(
+        tuple(sides),
+        tuple(replace(side, results=alignment.results(place)) for place, side in enumerate(alignment.sides)),
+        board,
+        versus,
+        tuple(each for part in ranked for each in ranking.rank(part, names, differs, found.headline(part))),
+        tuple(scales.scales(found.board, found.apart, len(sides), board)),
+        tuple(each for part in found.board for each in scales.sliced(part)) if several else (),
+        found.tests,
+    )
+
+
+def partners(contrasts: _Contrasts, runs: int) -> list[Places]:
+    """The pairs of runs to compare: each run with the first.
+
+    If these are not comparable, with the first run from which it differs in one setting, else with the first run with
+    which it is comparable at all, else with the first run, to name the reasons. No two runs are paired twice.
+    """
+    pairs: list[Places] = []
+    for new in range(1, runs):
+        baseline = 0
+        if contrasts.of(new, 0).refusals:
+            others = [place for place in range(1, runs) if place != new]
+            one_setting = (place for place in others if contrasts.of(new, place).difference is not None)
+            comparable = (place for place in others if not contrasts.of(new, place).refusals)
+            baseline = next(chain(one_setting, comparable), 0)
+        if (baseline, new) not in pairs:
+            pairs.append((new, baseline))
+    return pairs
+
+
+def _board(contrasts: _Contrasts, sides: Sequence[Side]) -> tuple[int, ...]:
+    """The runs that are ranked together.
+
+    First those that differ from the first run in no setting. Then each run that differs from it in one, if it is
+    comparable with every run that is on the board already.
+    """
+    allowed = {place: contrasts.of(place, 0) for place in range(1, len(sides)) if not contrasts.of(place, 0).refusals}
+    board = [0, *(place for place, contrast in allowed.items() if contrast.difference is None)]
+    for place, contrast in allowed.items():
+        if contrast.difference is not None and all(
+            not contrasts.of(*sorted((place, other), reverse=True)).refusals for other in board
+        ):
+            board.append(place)
+    return tuple(sorted(board))
+
+
+def _under_one_technique(contrasts: _Contrasts, sides: Sequence[Side], pairs: Sequence[Places]) -> list[Side]:
+    """The runs with the technique of the first run that they are compared with, if it is their one difference.
+
+    Of two runs, both have the technique of the new one.
+    """
+    aligned = list(sides)
+    for new, baseline in pairs:
+        difference = contrasts.of(new, baseline).difference
+        if len(sides) == 2:
+            aligned[baseline] = differing.aligned(sides[new], sides[baseline], difference)
+        else:
+            aligned[new] = differing.aligned(aligned[baseline], aligned[new], difference)
+    return aligned
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The parts of the board and of the other pairs, and the measures of each pair; `tests` as in `Study`."""
+
+    board: list[CommonPart]
+    apart: list[CommonPart]
+    parts: Mapping[Places, Sequence[CommonPart]]
+    measures: Mapping[Places, Sequence[Compared]]
+    tests: int
+
+    def headline(self, part: CommonPart) -> dict[Places, dict[str, Compared]]:
+        """The headline measures of a part over all units, of every two runs."""
+        return {
+            pair: {
+                measure.metric: measure
+                for measure in measures
+                if measure.headline
+                and not measure.slice
+                and (measure.benchmark, measure.technique) == (part.benchmark.name, part.technique)
+            }
+            for pair, measures in self.measures.items()
+        }
+
+
+def _compare(
+    alignment: Alignment,
+    board: Sequence[int],
+    shown: Sequence[Places],
+    benchmarks: Mapping[str, Benchmark],
+    *,
+    bootstrap: bool,
+) -> _Found:
+    """Compare the pairs that are shown by all measures, and all others of the board by headline measures."""
+    board_parts = alignment.parts(board, benchmarks) if len(board) > 1 else []
+    parts: dict[Places, list[CommonPart]] = {}
+    apart: list[CommonPart] = []
+    for pair in shown:
+        if set(pair) <= set(board) and len(set(pair)) == 2:
+            parts[pair] = [part for part in board_parts if set(pair) <= set(part.places)]
+        else:
+            parts[pair] = alignment.parts(pair, benchmarks)
+            apart += parts[pair]
+    measures = {
+        pair: [measure for part in own for measure in paired.all_measures(part, *pair, LEVEL, bootstrap=bootstrap)]
+        for pair, own in parts.items()
+    }
+    others = {
+        (new, baseline): [
+            measure
+            for part in board_parts
+            if {new, baseline} <= set(part.places)
+            for measure in paired.headline_measures(part, new, baseline)
+        ]
+        for i, baseline in enumerate(board)
+        for new in board[i + 1 :]
+        if (new, baseline) not in measures
+    }
+    adjusted = dict(zip(measures, paired.slice_families(list(measures.values())), strict=True)) | others
+    adjusted = dict(zip(adjusted, paired.one_family(list(adjusted.values())), strict=True))
+    tests = sum(paired.in_family(measure) for own in adjusted.values() for measure in own)
+    return _Found(board_parts, apart, parts, adjusted, tests)
+
+
+def _versus(
+    alignment: Alignment, sides: Sequence[Side], pair: Places, contrast: Contrast, found: _Found, *, flips: bool
+) -> Versus:
+    new, baseline = pair
+    parts = found.parts.get(pair, ())
+    both = alignment.sides[new], alignment.sides[baseline]
+    refusals = contrast.refusals
+    if not refusals and not parts:
+        refusals = (f"{both[0].name} and {both[1].name} have no benchmark and technique in common",)
+    return Versus(
+        Paired(
+            *both,
+            tuple(paired.paired_part(part, new, baseline, alignment.sides) for part in parts),
+            tuple(found.measures.get(pair, ())),
+            tuple(flip for part in parts for flip in paired.flips(part, new, baseline)) if flips else (),
+            LEVEL,
+            contrast.difference,
+        ),
+        refusals,
+        tuple(differing.notes(sides[new], sides[baseline])),
+    )
 
 
 def named_apart(sides: Sequence[Side], paths: Sequence[str]) -> list[Side]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from medvqa import metrics, statistics
 from medvqa.benchmarks import not_known
-from medvqa.comparing.paired import under_protocols
+from medvqa.comparing.common import under_protocols
 from medvqa.comparing.sides import Side
 from medvqa.data.likeness import LEVELS, Level, Overlaps
 from medvqa.items import Benchmark, FailedMetric, Item, Result, UsageError

@@ -30,7 +30,7 @@ from medvqa.metrics.definitions import (
     unparsed_rate,
     valid_pairs,
 )
-from medvqa.metrics.frames import EVERYTHING, Frame, groups
+from medvqa.metrics.frames import EVERYTHING, Frame, Layout, groups, layout_of
 from medvqa.metrics.maxima import MAXIMA, maxima
 from medvqa.metrics.measuring import (
     Tabled,
@@ -62,6 +62,7 @@ __all__ = [
     "MAXIMA",
     "SHIPPED",
     "Frame",
+    "Layout",
     "Spread",
     "Tabled",
     "abstained_rate",
@@ -79,6 +80,7 @@ __all__ = [
     "is_complete",
     "judged",
     "latest",
+    "layout_of",
     "macro_accuracy",
     "macro_score",
     "maxima",

@@ -95,16 +95,75 @@ class Frame:
         return Table(*terms, self.counted, self.group, self.slice_of, len(self.slices))
 
 
-def frames(rows: Sequence[Result], dimensions: Sequence[str]) -> Mapping[str, Frame]:
+@dataclass(frozen=True, slots=True)
+class _Memberships:
+    """The fields of a `Frame` that follow from its items alone."""
+
+    blind: NDArray[np.bool_]
+    unit: NDArray[np.intp]
+    slice: NDArray[np.intp]
+    weight: NDArray[np.float64]
+    cell: NDArray[np.intp]
+    counted: NDArray[np.intp]
+    group: NDArray[np.intp]
+    slice_of: NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The slices, pairs and groups of questions: runs on the same items share it."""
+
+    slices: Sequence[Slice]
+    pairs: Sequence[Sequence[int]]
+    items_in: _Memberships
+    pairs_in: _Memberships
+
+
+def frames(rows: Sequence[Result], dimensions: Sequence[str], layout: Layout | None = None) -> Mapping[str, Frame]:
     """Return the frames of items ("item") and of whole pairs ("pair").
 
     `rows`: one result per key, sorted by key. `dimensions` come first among the slices. Results with one `cluster_id`,
-    or of one pair, are in one group.
+    or of one pair, are in one group. `layout`: that of the same items in another run.
     """
     import numpy as np
 
     samples_of = [list(samples) for _, samples in groupby(rows, key=lambda result: result.key.question)]
     firsts = [samples[0] for samples in samples_of]
+    placed = layout_of(rows, dimensions) if layout is None else layout
+
+    def frame(units: Sequence[Unit], samples: Sequence[Sequence[Unit]], memberships: _Memberships) -> Frame:
+        return Frame(
+            units,
+            [unit for samples_of_unit in samples for unit in samples_of_unit],
+            np.repeat(np.arange(len(units)), [len(samples_of_unit) for samples_of_unit in samples]),
+            memberships.blind,
+            placed.slices,
+            memberships.unit,
+            memberships.slice,
+            memberships.weight,
+            memberships.cell,
+            memberships.counted,
+            memberships.group,
+            memberships.slice_of,
+        )
+
+    return {
+        "item": frame(
+            list(zip(firsts)), [[(result,) for result in samples] for samples in samples_of], placed.items_in
+        ),
+        "pair": frame(
+            [(firsts[a], firsts[b]) for a, b in placed.pairs],
+            [_together(samples_of[a], samples_of[b]) for a, b in placed.pairs],
+            placed.pairs_in,
+        ),
+    }
+
+
+def layout_of(rows: Sequence[Result], dimensions: Sequence[str]) -> Layout:
+    """Return the layout of the questions of some results; `rows` and `dimensions` as for `frames`."""
+    import numpy as np
+
+    firsts = [next(samples) for _, samples in groupby(rows, key=lambda result: result.key.question)]
     slices, row, slice_index = _memberships(firsts, dimensions)
     pairs = _pairs(firsts)
     pair_of = np.full(len(firsts), -1)
@@ -113,14 +172,12 @@ def frames(rows: Sequence[Result], dimensions: Sequence[str]) -> Mapping[str, Fr
     blind_pairs = np.array([references.blind_pair(firsts[a].item, firsts[b].item) for a, b in pairs], dtype=bool)
     counted, group = _observations(firsts)
 
-    def frame(
-        units: Sequence[Unit],
-        samples: Sequence[Sequence[Unit]],
+    def placed(
         blind: NDArray[np.bool_],
         first: NDArray[np.intp],
         memberships: tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]],
-    ) -> Frame:
-        all_units = np.arange(len(units))
+    ) -> _Memberships:
+        all_units = np.arange(len(first))
         unit, slice_index, weight = memberships
         unit, slice_index = np.concatenate([all_units, unit]), np.concatenate([np.zeros_like(all_units), slice_index])
         weight = np.concatenate([np.ones(len(all_units)), weight])
@@ -128,12 +185,8 @@ def frames(rows: Sequence[Result], dimensions: Sequence[str]) -> Mapping[str, Fr
         order = np.lexsort((observation[unit], slice_index))
         unit, slice_index, weight = unit[order], slice_index[order], weight[order]
         starts_cell = (np.diff(slice_index, prepend=-1) > 0) | (np.diff(observation[unit], prepend=-1) != 0)
-        return Frame(
-            units,
-            [unit for samples_of_unit in samples for unit in samples_of_unit],
-            np.repeat(all_units, [len(samples_of_unit) for samples_of_unit in samples]),
+        return _Memberships(
             blind,
-            slices,
             unit,
             slice_index,
             weight,
@@ -146,22 +199,16 @@ def frames(rows: Sequence[Result], dimensions: Sequence[str]) -> Mapping[str, Fr
     paired = pair_of[row] >= 0
     cells, slots = np.unique(pair_of[row][paired] * len(slices) + slice_index[paired], return_counts=True)
     in_blind_pair = np.append(blind_pairs, False)[pair_of]  # the last one for -1
-    return {
-        "item": frame(
-            list(zip(firsts)),
-            [[(result,) for result in samples] for samples in samples_of],
-            in_blind_pair,
-            np.arange(len(firsts)),
-            (row, slice_index, np.ones(len(row))),
-        ),
-        "pair": frame(
-            [(firsts[a], firsts[b]) for a, b in pairs],
-            [_together(samples_of[a], samples_of[b]) for a, b in pairs],
+    return Layout(
+        slices,
+        pairs,
+        placed(in_blind_pair, np.arange(len(firsts)), (row, slice_index, np.ones(len(row)))),
+        placed(
             blind_pairs,
             np.array([a for a, _ in pairs], dtype=np.intp),
             (*divmod(cells, len(slices)), slots.astype(float)),
         ),
-    }
+    )
 
 
 def groups(rows: Sequence[Result]) -> NDArray[np.intp]:

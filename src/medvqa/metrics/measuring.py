@@ -14,7 +14,7 @@ from medvqa.data import selection
 from medvqa.items import Answer, FailedMetric, Item, Kind, Measure, Metric, Result, Score, UsageError
 from medvqa.metrics import references
 from medvqa.metrics.definitions import LEFT_OUT, MAX_VALUE
-from medvqa.metrics.frames import Frame, frames
+from medvqa.metrics.frames import Frame, Layout, frames
 from medvqa.metrics.references import References, Unit
 from medvqa.statistics import Correction, Estimates, Influences, Table
 
@@ -158,15 +158,17 @@ def tables(
     metrics: Sequence[Metric],
     dimensions: Sequence[str],
     failed: MutableSequence[FailedMetric] | None = None,
+    layout: Layout | None = None,
 ) -> list[Tabled]:
     """Return the terms of the results by metric, without metrics that apply to no result.
 
-    Arguments and errors as for `measures`. Tables of results on the same items differ only in their terms.
+    Arguments and errors as for `measures`. Tables of results on the same items differ only in their terms; `layout`,
+    that of the same items in another run (`frames.layout_of`), saves time.
     """
     rows = latest(results)
     if not rows:
         return []
-    by_unit = frames(rows, dimensions)
+    by_unit = frames(rows, dimensions, layout)
     terms_by_key: dict[object, tuple[NDArray[np.float64], bool] | None] = {}
     metric_tables = []
     for metric in metrics:

@@ -8,7 +8,18 @@ from math import inf
 from typing import Any
 
 from medvqa import printing
-from medvqa.comparing import Compared, Difference, Flip, Paired, PairedPart, Ranked, Ranking, Trend, under_protocols
+from medvqa.comparing import (
+    Compared,
+    Difference,
+    Flip,
+    Paired,
+    PairedPart,
+    Ranked,
+    Ranking,
+    Study,
+    Trend,
+    under_protocols,
+)
 from medvqa.items import Benchmark, Result
 from medvqa.report import cells, markdown, terminal
 from medvqa.report.tables import FEW, TextTable, figure, no_interval, percent, with_unit
@@ -23,6 +34,8 @@ UNNAMED = " (--json=FILE names them)"
 """Ends lines without ids: printed output may be public, and the data are not declared public."""
 EXPLORATORY = "exploratory, p by Holm over all its slices"
 FIXED = "fixed before the runs, p by Holm over all its slices"
+
+PAIRS = " and all pairs of runs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +61,21 @@ class Shown:
     names: bool = False
 
 
+def of_study(study: Study, benchmarks: Mapping[str, Benchmark], shown: Shown | None = None) -> list[Section]:
+    """Return the comparison of several runs: the sections of each pair, then the rankings."""
+    tests = study.tests if len(study.sides) > 2 else 0
+    pairs = [
+        section
+        for versus in study.versus
+        for section in sections(
+            versus.paired, benchmarks, refusals=versus.refusals, notes=versus.notes, shown=shown, tests=tests
+        )
+    ]
+    if not study.rankings:
+        return pairs
+    return [*pairs, Section("Ranking", (), tuple(ranked(ranking, tests) for ranking in study.rankings))]
+
+
 def sections(
     paired: Paired,
     benchmarks: Mapping[str, Benchmark],
@@ -55,10 +83,12 @@ def sections(
     refusals: Sequence[str] = (),
     notes: Sequence[str] = (),
     shown: Shown | None = None,
+    tests: int = 0,
 ) -> list[Section]:
     """Return the comparison of two runs: a section for both, and one per benchmark and technique.
 
-    `refusals` and `notes` are those of `medvqa.comparing`.
+    `refusals` and `notes` are those of `medvqa.comparing`. `tests`: the number of p-values of several runs that are
+    adjusted together, 0 for two runs alone.
     """
     shown = shown or Shown()
     head = [f"not comparable: {line}" for line in refusals] + list(notes)
@@ -73,7 +103,7 @@ def sections(
         benchmark = under_protocols(benchmarks[part.benchmark], (paired.new, paired.baseline))
         named = benchmark.public or shown.names
         notes = _warnings(part, paired, named=named)
-        tables = [headline(own, paired.difference), *_sliced(own, benchmark, shown, paired)]
+        tables = [headline(own, paired.difference, tests), *_sliced(own, benchmark, shown, paired, tests)]
         if named:
             tables += _flipped(flips, shown.flips)
         elif flips and shown.flips != 0:
@@ -107,10 +137,13 @@ def _name(part: PairedPart) -> str:
 
 
 def on_both(part: PairedPart) -> str:
-    """The number of items compared: all items, or those that both runs have scored."""
-    if part.scored == part.asked:
-        return f"{_items(part.asked)} in both runs"
-    return f"{part.scored:,} of {_items(part.asked)} scored in both runs"
+    """The number of items compared: all items, or those that both runs have scored; of a board, that all have."""
+    return _scored_in(part.scored, part.asked, part.runs)
+
+
+def _scored_in(scored: int, asked: int, runs: int) -> str:
+    number = "both runs" if runs == 2 else f"all {runs} runs"
+    return f"{_items(asked)} in {number}" if scored == asked else f"{scored:,} of {_items(asked)} scored in {number}"
 
 
 def _warnings(part: PairedPart, paired: Paired, *, named: bool) -> list[str]:
@@ -133,10 +166,16 @@ def _warnings(part: PairedPart, paired: Paired, *, named: bool) -> list[str]:
     return lines
 
 
-def headline(compared: Sequence[Compared], difference: Difference | None = None) -> TextTable:
+def family(tests: int) -> str:
+    """Name the p-values that are adjusted together; `tests` as for `sections`."""
+    return f"all {tests} tests of headline measures and pairs of runs" if tests else "all headline measures"
+
+
+def headline(compared: Sequence[Compared], difference: Difference | None = None, tests: int = 0) -> TextTable:
     """Tabulate the headline measures over all items: both values, the difference, its bounds, and counts.
 
-    `difference`: the one setting in which the runs differ, which the title and the columns name.
+    `difference`: the one setting in which the runs differ, which the title and the columns name. `tests` as for
+    `sections`.
     """
     rows = [row for row in compared if row.headline and not row.slice]
     resampled = any(row.resampled for row in rows)
@@ -152,8 +191,8 @@ def headline(compared: Sequence[Compared], difference: Difference | None = None)
         ),
     ]
     return TextTable(
-        f"{meaning(difference)}difference in points, new minus baseline; each bound one-sided; p by Holm over all "
-        "headline measures",
+        f"{meaning(difference)}difference in points, new minus baseline; each bound one-sided; p by Holm over "
+        f"{family(tests)}",
         tuple(columns),
         tuple(
             (
@@ -192,14 +231,16 @@ def compared_values(compared: Compared) -> tuple[str, str, str, str]:
     return percent(shown.baseline), percent(shown.new), _points(shown.difference), bounds
 
 
-def _sliced(compared: Sequence[Compared], benchmark: Benchmark, shown: Shown, paired: Paired) -> list[TextTable]:
+def _sliced(
+    compared: Sequence[Compared], benchmark: Benchmark, shown: Shown, paired: Paired, tests: int
+) -> list[TextTable]:
     wanted = shown.measures or benchmark.headline[:1]
     fixed = fixed_slices(paired.new.run, benchmark.name) & fixed_slices(paired.baseline.run, benchmark.name)
     return [
         table
         for metric in wanted
         for dimension in benchmark.dimensions
-        if (table := by_dimension(compared, metric, dimension, shown.slices, paired.difference, fixed)).rows
+        if (table := by_dimension(compared, metric, dimension, shown.slices, paired.difference, fixed, tests)).rows
     ]
 
 
@@ -216,10 +257,11 @@ def by_dimension(
     limit: int | None = None,
     difference: Difference | None = None,
     fixed: Collection[str] = (),
+    tests: int = 0,
 ) -> TextTable:
     """One measure over the slices of one dimension, smallest p first; at most `limit` rows, None for all.
 
-    `fixed`: the dimensions that were fixed before the runs.
+    `fixed`: the dimensions that were fixed before the runs. `tests` as for `sections`.
     """
     slices = [row for row in compared if row.metric == metric and dimension in row.slice]
     slices.sort(key=lambda row: (_or(row.p, inf), -abs(row.comparison.difference or 0.0), row.slice[dimension]))
@@ -238,7 +280,8 @@ def by_dimension(
         for row in kept
     ]
     columns = (dimension, *values(difference), "difference", "bounds (95 % each)", "better", "worse", "n", "groups")
-    title = f"{metric} by {dimension} ({meaning(difference)}{FIXED if dimension in fixed else EXPLORATORY}{more})"
+    status = (FIXED if dimension in fixed else EXPLORATORY) + (PAIRS if tests else "")
+    title = f"{metric} by {dimension} ({meaning(difference)}{status}{more})"
     return TextTable(title, (*columns, "adjusted p"), tuple(rows), frozenset(range(1, len(columns) + 1)))
 
 
@@ -271,8 +314,11 @@ def _short(result: Result) -> str:
 
 
 def of_all(ranking: Ranking) -> str:
-    """The number of items in a ranking."""
-    return _in_all(ranking.items, ranking.scored)
+    """The number of items in a ranking; if a run costs many, its name."""
+    number = _scored_in(ranking.scored, ranking.asked, len(ranking.rows))
+    if (costly := ranking.costliest) is None:
+        return number
+    return f"{number}; without {costly.name} it would be {costly.scored:,}"
 
 
 def _in_all(items: int, scored: int) -> str:
@@ -281,8 +327,8 @@ def _in_all(items: int, scored: int) -> str:
     return f"{scored:,} of {_items(items)} that all runs have scored"
 
 
-def ranked(ranking: Ranking) -> TextTable:
-    """Several runs by one measure, the best first."""
+def ranked(ranking: Ranking, tests: int) -> TextTable:
+    """Several runs by one measure, the best first; `tests` as for `sections`."""
     differ = any(row.differs for row in ranking.rows)
     rows = [
         (
@@ -298,7 +344,7 @@ def ranked(ranking: Ranking) -> TextTable:
     less = ", less is better" if ranking.better == "lower" else ""
     title = (
         f"{ranking.benchmark}, {ranking.technique}: {ranking.metric}{less} ({of_all(ranking)}; possible ranks, given "
-        "the intervals of differences: 5 % by Holm over all pairs of runs)"
+        f"the intervals of differences: 5 % by Holm over {family(tests)})"
     )
     columns = ("rank", "run", *(["differs in"] if differ else []), "%", "95 % interval", "possible ranks")
     return TextTable(title, columns, tuple(rows), frozenset({0, *range(len(columns) - 3, len(columns))}))
@@ -351,28 +397,25 @@ def as_markdown(sections: Sequence[Section]) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def as_json(
-    compared: Sequence[tuple[Paired, Sequence[str], Sequence[str]]],
-    rankings: Sequence[Ranking] = (),
-    trends: Sequence[Trend] = (),
-) -> dict[str, Any]:
-    """Comparisons with their refusals and notes, rankings and trends, as a value for `records.write_json`."""
+def as_json(study: Study, trends: Sequence[Trend] = ()) -> dict[str, Any]:
+    """The comparisons with their refusals and notes, rankings and trends, as a value for `records.write_json`."""
     return {
         "schema": SCHEMA,
+        "tests": study.tests,
         "comparisons": [
             {
-                "new": paired.new.name,
-                "baseline": paired.baseline.name,
-                "level": paired.level,
-                "refusals": list(refusals),
-                "notes": list(notes),
-                "unchanged": paired.unchanged,
-                **({} if paired.difference is None else {"differs": paired.difference}),
-                "parts": paired.parts,
-                "measures": [_as_json(table) for table in paired.tables],
-                "flips": [_flip_as_json(flip) for flip in paired.flips],
+                "new": versus.paired.new.name,
+                "baseline": versus.paired.baseline.name,
+                "level": versus.paired.level,
+                "refusals": list(versus.refusals),
+                "notes": list(versus.notes),
+                "unchanged": versus.paired.unchanged,
+                **({} if versus.paired.difference is None else {"differs": versus.paired.difference}),
+                "parts": versus.paired.parts,
+                "measures": [_as_json(table) for table in versus.paired.tables],
+                "flips": [_flip_as_json(flip) for flip in versus.paired.flips],
             }
-            for paired, refusals, notes in compared
+            for versus in study.versus
         ],
         "rankings": [
             {
@@ -380,12 +423,16 @@ def as_json(
                 "technique": ranking.technique,
                 "name": ranking.metric,
                 "better": ranking.better,
+                "asked": ranking.asked,
                 "items": ranking.items,
                 "scored": ranking.scored,
                 "runs": [_ranked_as_json(row) for row in ranking.rows],
-                "pairs": [{"runs": list(names), "adjusted": p} for names, p in ranking.adjusted.items()],
+                "pairs": [
+                    {"runs": [pair.baseline, pair.new], "adjusted": pair.compared.adjusted} for pair in ranking.pairs
+                ],
+                **({} if ranking.costliest is None else {"costliest": ranking.costliest}),
             }
-            for ranking in rankings
+            for ranking in study.rankings
         ],
         **({"trends": list(trends)} if trends else {}),
     }

@@ -25,7 +25,16 @@ from medvqa.statistics.gate import (
     shortfall,
     smallest_loss,
 )
-from medvqa.statistics.influence import Influences, Table, by_unit, combination, difference, mean_over, ratios
+from medvqa.statistics.influence import (
+    Influences,
+    Table,
+    by_unit,
+    combination,
+    difference,
+    mean_over,
+    own_values,
+    ratios,
+)
 from medvqa.statistics.intervals import (
     METHOD,
     METHOD_OF_NUMBERS,
@@ -80,6 +89,7 @@ __all__ = [
     "intervals",
     "level_of",
     "mean_over",
+    "own_values",
     "p_below",
     "part_difference",
     "passable_margin",

@@ -70,6 +70,19 @@ def by_unit(table: Table) -> tuple[Table, NDArray[np.intp]]:
     return summed, rows.astype(np.intp)
 
 
+DIGITS = 12
+"""Digits to which the values of units are compared: sums of the same fractions in another order are equal."""
+
+
+def own_values(table: Table) -> NDArray[np.float64]:
+    """The value of each row of a table by unit, (rows,), rounded to `DIGITS`; NaN for a row that is left out."""
+    import numpy as np
+
+    values = np.full(len(table.unit), np.nan)
+    np.divide(table.numerator, table.denominator, out=values, where=table.denominator > 0)
+    return values.round(DIGITS)
+
+
 def distinct(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
     """Return the distinct keys, sorted, and the place of every key among them; np.unique, but fast for sorted keys."""
     import numpy as np

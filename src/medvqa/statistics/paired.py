@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from medvqa.statistics.clustered import clustered
-from medvqa.statistics.influence import Table, by_unit, difference, mean_over, ratios, sums
+from medvqa.statistics.influence import Table, by_unit, difference, mean_over, own_values, ratios, sums
 from medvqa.statistics.intervals import LEAST_DF, LEAST_DISCORDANT
 from medvqa.statistics.planning import POWER
 
@@ -260,9 +260,8 @@ def _flips(new: Table, baseline: Table, over: Sequence[int] | None) -> _Flips:
 
     counted = (new.denominator > 0) | (baseline.denominator > 0)
     both = (new.denominator > 0) & (baseline.denominator > 0)
-    # Multiply instead of divide, so that equal ratios compare equal.
-    change = new.numerator * baseline.denominator - baseline.numerator * new.denominator
-    rose, fell = both & (change > 0), both & (change < 0)
+    now, was = own_values(new), own_values(baseline)
+    rose, fell = now > was, now < was
     if over is None:
         of, comparisons = new.slice, new.slices
     else:

@@ -1,0 +1,192 @@
+"""Headline measures of several runs unit by unit, and slice by slice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from medvqa import statistics
+from medvqa.comparing.common import CommonPart
+from medvqa.comparing.paired import everything
+from medvqa.items import QuestionKey
+from medvqa.metrics import Tabled
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Unit = tuple[QuestionKey, ...]
+"""The questions of a unit."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scale:
+    """A headline measure unit by unit, for all runs of a study.
+
+    `units`: the questions of each unit, as keys of `Study.aligned`: one, or those of a pair. `values`, (units, runs in
+    the order of `Study.sides`): the value of each unit, NaN where a run has no score. Two runs flip on a unit if both
+    values are there and differ. A unit that some runs of the board have not scored counts for no two runs of the board:
+    it may stand several times, with the values of runs that are compared with each other off the board.
+    """
+
+    benchmark: str
+    technique: str
+    metric: str
+    unit: Literal["item", "pair"]
+    better: Literal["higher", "lower"]
+    units: Sequence[Unit]
+    values: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class SliceValue:
+    """One run's value of a measure over one slice: `n` units in `groups` independent groups.
+
+    `low` and `high` bound its 95 % interval.
+    """
+
+    run: int
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    groups: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlicedRuns:
+    """A headline measure of the board's runs over each value of one dimension, on the questions of `Ranking.scored`.
+
+    `values`: slice value -> a value for each run of the board, in its order.
+    """
+
+    benchmark: str
+    technique: str
+    metric: str
+    dimension: str
+    values: Mapping[str, Sequence[SliceValue]]
+
+
+@dataclass(slots=True)
+class _Rows:
+    """The units of a scale, under way; `shared`: whether the runs of the board count in a row, by row."""
+
+    tabled: Tabled
+    units: list[Unit] = field(default_factory=list)
+    values: list[list[float]] = field(default_factory=list)
+    shared: list[bool] = field(default_factory=list)
+    places: dict[Unit, list[int]] = field(default_factory=dict)
+
+    def add(self, unit: Unit, values: Mapping[int, float], board: Sequence[int], runs: int, *, shared: bool) -> None:
+        """Add the values of some runs, to a row of the unit if they may be compared there."""
+        for place in self.places.get(unit, ()):
+            row = self.values[place]
+            with_values = {run for run in board if row[run] == row[run] or values.get(run, _NAN) == values.get(run)}
+            same = all(row[run] != row[run] or value != value or row[run] == value for run, value in values.items())
+            if same and (self.shared[place] or len(with_values) < 2):
+                for run, value in values.items():
+                    if value == value:
+                        row[run] = value
+                return
+        self.places.setdefault(unit, []).append(len(self.units))
+        self.units.append(unit)
+        self.values.append([values.get(run, _NAN) for run in range(runs)])
+        self.shared.append(shared)
+
+
+_NAN = float("nan")
+
+
+def scales(board: Iterable[CommonPart], pairs: Iterable[CommonPart], runs: int, ranked: Sequence[int]) -> list[Scale]:
+    """The values of all units by each headline measure whose units flip: no average over slices, no plain number.
+
+    `board`: the parts of the runs that are ranked together, which are the places `ranked` of `runs` runs. `pairs`: the
+    parts of two runs each.
+    """
+    import numpy as np
+
+    by_measure: dict[tuple[str, str, str], _Rows] = {}
+    for shared, parts in ((True, board), (False, pairs)):
+        for part in parts:
+            for tabled in part.headline:
+                metric = tabled[0].metric
+                if metric.mean_over is not None or not metric.percent:
+                    continue
+                key = part.benchmark.name, part.technique, metric.name
+                rows = by_measure.setdefault(key, _Rows(tabled[0]))
+                units, values = _by_unit(tabled)
+                for unit, own in zip(units, values.tolist(), strict=True):
+                    if any(value == value for value in own):
+                        by_run = dict(zip(part.places, own, strict=True))
+                        rows.add(unit, by_run, ranked, runs, shared=shared)
+    return [
+        Scale(
+            benchmark,
+            technique,
+            name,
+            rows.tabled.metric.unit,
+            rows.tabled.metric.better,
+            rows.units,
+            np.array(rows.values, dtype=float).reshape(-1, runs),
+        )
+        for (benchmark, technique, name), rows in by_measure.items()
+    ]
+
+
+def _by_unit(tabled: Sequence[Tabled]) -> tuple[list[Unit], NDArray[np.float64]]:
+    """The questions of each unit, and the values, (units, runs)."""
+    import numpy as np
+
+    tables = [statistics.by_unit(everything(run.table()))[0] for run in tabled]
+    frame = tabled[0].frame
+    own = np.flatnonzero(frame.slice == 0)
+    questions: dict[int, list[QuestionKey]] = {code: [] for code in tables[0].unit.tolist()}
+    for code, unit in zip(frame.counted[frame.cell[own]].tolist(), frame.unit[own].tolist(), strict=True):
+        questions[code] += [result.key.question for result in frame.units[unit]]
+    units = [tuple(questions[code]) for code in tables[0].unit.tolist()]
+    return units, np.column_stack([statistics.own_values(table) for table in tables])
+
+
+def sliced(part: CommonPart) -> list[SlicedRuns]:
+    """The headline measures of a part by slice, of the benchmark's dimensions, with two-sided intervals."""
+    measures = []
+    for tabled in part.headline:
+        metric = tabled[0].metric
+        if metric.mean_over is not None or not metric.percent:
+            continue
+        by_run = [_slices(place, run) for place, run in zip(part.places, tabled, strict=True)]
+        places: dict[str, list[int]] = {}
+        for place, (dimension, _) in enumerate(tabled[0].frame.slices):
+            places.setdefault(dimension, []).append(place)
+        for dimension in part.benchmark.dimensions:
+            values = {
+                tabled[0].frame.slices[place][1]: [run[place] for run in by_run]
+                for place in places.get(dimension, ())
+                if any(run[place].n for run in by_run)
+            }
+            if values:
+                measures.append(SlicedRuns(part.benchmark.name, part.technique, metric.name, dimension, values))
+    return measures
+
+
+def _slices(run: int, tabled: Tabled) -> list[SliceValue]:
+    """The value of a measure in each slice, EVERYTHING first."""
+    import numpy as np
+
+    table = statistics.by_unit(tabled.table())[0]
+    ratios = statistics.ratios(table)
+    estimates = statistics.clustered(ratios)
+    low, high = statistics.intervals(estimates, binary=tabled.binary)
+    units = np.bincount(table.slice[table.denominator > 0], minlength=table.slices)
+    columns = (ratios.value, low, high, units, estimates.groups)
+    return [
+        SliceValue(
+            run, _number(value), *((_number(below), _number(above)) if tabled.bounded else (None, None)), n, groups
+        )
+        for value, below, above, n, groups in zip(*(column.tolist() for column in columns), strict=True)
+    ]
+
+
+def _number(value: float) -> float | None:
+    return None if value != value else value
