@@ -80,7 +80,7 @@ def partners(
 
 
 def _about(item: Item, samples: Samples) -> Samples:
-    if all(result.item is item for result in samples):
+    if all(result.item is item or result.item == item for result in samples):
         return samples
     return [replace(result, item=item) for result in samples]
 
@@ -109,14 +109,9 @@ def _in_common_groups(owners: Sequence[Sequence[Item | None]]) -> list[Item]:
 
 def _same(first: Samples, second: Samples) -> bool:
     one, other = first[0].item, second[0].item
-    return content(one)[:-1] == content(other)[:-1] and _same_images(one, other)
-
-
-def unanswered(samples: Samples, others: Samples) -> bool:
-    """Whether an item has no answer, or has no score while the other run has one."""
-    if any(result.score.outcome == "error" for result in samples):
-        return True
-    return not scored(samples) and scored(others)
+    # Equal options may have another order.
+    equal = one == other and [*one.options] == [*other.options]
+    return equal or (content(one)[:-1] == content(other)[:-1] and _same_images(one, other))
 
 
 def scored(samples: Samples) -> bool:
