@@ -75,7 +75,7 @@ export const App = ({ head, data }: { readonly head: BundleHead; readonly data: 
           </p>
           <nav aria-label="Views">
             {head.kind !== "tree" && <a href="#summary" aria-current={current("summary")}>Summary</a>}
-            <a href="#questions" aria-current={current("questions")}>{head.kind === "comparison" ? "Flips" : "Questions"}</a>
+            <a href="#questions" aria-current={current("questions")}>Questions</a>
             {head.kind === "run" && <a href="#review" aria-current={current("review")}>Review{data !== null && <ReviewCount data={data} />}</a>}
           </nav>
           <div class="tools">

@@ -25,6 +25,8 @@ export interface Value {
 export interface Name {
   readonly name: string;
   readonly label: string;
+  /** Further names by which it can be typed. The name of any field counts first. */
+  readonly also?: readonly string[];
   readonly takes: "value" | "number" | "identity";
   readonly values: readonly Value[];
   readonly find?: (text: string) => readonly number[];
@@ -135,10 +137,14 @@ const same = (text: string, names: readonly string[]): boolean => {
   return typed !== "" && names.some((name) => slug(name) === typed);
 };
 
+const namesOf = (field: Name): readonly string[] => [field.name, field.label, ...(field.also ?? [])];
+
 /** The place of a field by its name, -1 without. */
 export function fieldOf(fields: readonly Name[], text: string): number {
   const exact = fields.findIndex((field) => field.name === text);
-  return exact >= 0 ? exact : fields.findIndex((field) => same(text, [field.name, field.label]));
+  if (exact >= 0) return exact;
+  const also = fields.findIndex((field) => field.also?.includes(text));
+  return also >= 0 ? also : fields.findIndex((field) => same(text, namesOf(field)));
 }
 
 /** The places of the values that a text names: the exact name, else all that differ by case and punctuation alone. */
@@ -308,6 +314,13 @@ export function toggle(text: string, fields: readonly Name[], field: Name, value
 export const without = (text: string, fields: readonly Name[], field: Name): string =>
   print(parse(text).filter((term) => !isOf(fields, field, term)));
 
+/** The text with a term at its end, or without it where it stands. */
+export function switched(text: string, term: string): string {
+  const terms = parse(text);
+  const rest = terms.filter((each) => printTerm(each) !== term);
+  return rest.length < terms.length ? print(rest) : `${text.trim()} ${term}`.trim();
+}
+
 /** The text with another in place of a term. */
 export const replaced = (text: string, term: Pick<Term, "start" | "end">, by: string): string =>
   (text.slice(0, term.start) + by + text.slice(term.end)).trim();
@@ -366,7 +379,7 @@ const ofField = (field: Name, start: number, end: number, sign: string): Suggest
 });
 
 const matching = (typed: string, fields: readonly Name[], most: number): Name[] =>
-  fields.filter((field) => slug(field.name).startsWith(slug(typed)) || slug(field.label).startsWith(slug(typed))).slice(0, most);
+  fields.filter((field) => namesOf(field).some((name) => slug(name).startsWith(slug(typed)))).slice(0, most);
 
 function beginning(typed: string, values: readonly Value[], most: number): Value[] {
   const wanted = slug(typed);

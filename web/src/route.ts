@@ -9,9 +9,11 @@ export interface State {
   /** The name of the benchmark that the explorer shows, "" for the first. */
   readonly benchmark: string;
   readonly technique: string;
-  /** In a comparison: the name of the new run, and the measure whose flips are shown; "" for the first. */
+  /** In a comparison: the names of the new run and of its baseline, the measure, and the dimension; "" for the first. */
   readonly run: string;
+  readonly against: string;
   readonly measure: string;
+  readonly dimension: string;
   /** The query line: the one filter. */
   readonly query: string;
   /** A column, with "-" before it for descending; "" for the default order. */
@@ -28,7 +30,9 @@ export const START: State = {
   benchmark: "",
   technique: "",
   run: "",
+  against: "",
   measure: "",
+  dimension: "",
   query: "",
   sort: "",
   layout: "",
@@ -38,9 +42,11 @@ export const START: State = {
 
 const NAMES = {
   run: "run",
+  against: "against",
   benchmark: "b",
   technique: "technique",
   measure: "measure",
+  dimension: "dimension",
   query: "q",
   sort: "sort",
   layout: "layout",
@@ -58,7 +64,9 @@ export const parse = (hash: string): State => {
     benchmark: of("benchmark"),
     technique: of("technique"),
     run: of("run"),
+    against: of("against"),
     measure: of("measure"),
+    dimension: of("dimension"),
     query: of("query"),
     sort: of("sort"),
     layout: of("layout"),
