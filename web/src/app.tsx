@@ -1,4 +1,5 @@
 // The shell: header, views by route, theme, footer.
+import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 
 import type { BundleHead } from "./bundle";
@@ -43,7 +44,15 @@ const useRoute = (): readonly [State, Go] => {
   return [state, go];
 };
 
-export const App = ({ head, data }: { readonly head: BundleHead; readonly data: Data | null }) => {
+interface AppProps {
+  readonly head: BundleHead;
+  readonly data: Data | null;
+  /** Whether `medvqa view` serves the page: it has a way to the other runs, and may have something to say first. */
+  readonly served?: boolean;
+  readonly said?: ComponentChildren;
+}
+
+export const App = ({ head, data, served = false, said = null }: AppProps) => {
   const [state, go] = useRoute();
   const view = head.kind === "tree" ? "questions" : state.view;
   const page: Page = { head, state: { ...state, view }, go, link: (change) => print({ ...state, view, ...change }), data };
@@ -74,6 +83,7 @@ export const App = ({ head, data }: { readonly head: BundleHead; readonly data: 
             <strong><Visible text={head.title} /></strong> <span><Visible text={head.about} /></span>
           </p>
           <nav aria-label="Views">
+            {served && <a href="/">All runs</a>}
             {head.kind !== "tree" && <a href="#summary" aria-current={current("summary")}>Summary</a>}
             <a href="#questions" aria-current={current("questions")}>Questions</a>
             {head.kind === "run" && <a href="#review" aria-current={current("review")}>Review{data !== null && <ReviewCount data={data} />}</a>}
@@ -85,6 +95,7 @@ export const App = ({ head, data }: { readonly head: BundleHead; readonly data: 
         </div>
       </header>
       <main id="main" class="wide" tabIndex={-1}>
+        {said}
         {head.kind === "comparison" && <Comparison page={page} />}
         {head.kind !== "comparison" && view === "questions" && <Explorer page={page} />}
         {head.kind === "run" && view === "review" && (data === null ? <p role="status">Reading the questions.</p> : <ReviewView page={page} data={data} />)}
@@ -95,7 +106,7 @@ export const App = ({ head, data }: { readonly head: BundleHead; readonly data: 
       <footer class="wide">
         <p>Drawn by {head.generator}.{head.kind === "comparison" && " A score on these questions says nothing about clinical use."}</p>
         <details>
-          <summary>Licences of the software in this file</summary>
+          <summary>Licences of the software in this {served ? "page" : "file"}</summary>
           <pre>{licences()}</pre>
         </details>
       </footer>

@@ -1,4 +1,4 @@
-// The images of questions, and where their pixels are: inside the page, or in a file beside it.
+// The images of questions, and where their pixels are: inside the page, in a file beside it, or at a server.
 import type { ImageHead } from "./bundle";
 import type { Data } from "./data";
 import { count } from "./text";
@@ -10,17 +10,27 @@ const TYPES: ReadonlyMap<string, string> = new Map([
   ["webp", "image/webp"],
 ]);
 
+let folder = "";
+let served = false;
+
+/** Say where a server has the images of the page. */
+export const setImagesAt = (address: string): void => {
+  folder = address;
+  served = true;
+};
+
 /** The address of an image for `src`; null if it has no file. Blocks of images stand in the page as base64. */
 export const sourceOf = ({ source = "" }: ImageHead): string | null => {
   const type = TYPES.get(FILE.exec(source)?.[1] ?? "");
   if (type === undefined) return null;
   const block = document.getElementById(`block-${source}`);
-  return block === null ? source : `data:${type};base64,${block.textContent}`;
+  return block === null ? folder + source : `data:${type};base64,${block.textContent}`;
 };
 
 /** The reason for showing nothing. `failed`: the browser could not load the file. */
 export const whyNone = ({ source = "", why = "" }: ImageHead, failed: boolean): string => {
   if (!failed || source === "") return why || "it is not part of this page";
+  if (served) return "the server did not send it";
   const inside = document.getElementById(`block-${source}`) !== null;
   return inside ? "its data in this page are damaged" : "its file is not beside this page: send the folder images too";
 };

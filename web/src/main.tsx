@@ -5,10 +5,16 @@ import { render } from "preact";
 import { App } from "./app";
 import { Data } from "./data";
 import { blocksOfPage, readBundle, readHead } from "./read";
+import { isServed } from "./served/here";
+import { serve } from "./served/start";
 
 const main = async (): Promise<void> => {
   const root = document.getElementById("app");
   if (root === null) throw new Error("the page has no element app");
+  if (isServed()) {
+    serve(root);
+    return;
+  }
   const head = await readHead(blocksOfPage);
   root.replaceChildren();
   render(<App head={head} data={null} />, root);

@@ -39,6 +39,8 @@ export interface ItemPage {
   readonly total: number;
   /** As in `RunProgress`. */
   readonly version: number;
+  /** Bytes of the results that the search for `text` has not reached: the same request goes on, and finds more. */
+  readonly unsearched?: number;
 }
 
 /**
@@ -88,7 +90,7 @@ export interface RunEntry {
   readonly gate?: GateAttempt | null;
   /** Whether metrics.json is older than the results. */
   readonly stale?: boolean;
-  /** If unreadable: the reason. */
+  /** The reason for being unreadable, or for having no numbers. */
   readonly why?: string;
 }
 
@@ -110,7 +112,7 @@ export interface PartProgress {
 
 /** One result, with its question. */
 export interface ItemRow {
-  /** Its place in the run, in the order in which keys first came. */
+  /** Its place in the run, in the order in which keys first came; -1 in a history. */
   readonly row: number;
   readonly benchmark: string;
   readonly id: string;
@@ -130,7 +132,7 @@ export interface ItemRow {
   /** Characters of the response that are left out, 0 if none are. */
   readonly cut: number;
   readonly seconds: number | null;
-  /** SHA-256 of each image as recorded, "" if it has none: `GET /api/runs/NAME/images/SHA256`. */
+  /** `images.address` of each image, "" if it has none: `GET /api/runs/NAME/images/ADDRESS`. */
   readonly images: readonly string[];
   readonly pair?: string;
   readonly truncated?: boolean;
@@ -162,6 +164,8 @@ export interface HeadlineNumber {
   readonly shown: string;
   /** A digest of signature and selection: numbers with equal digests belong to one trend. */
   readonly comparable: string;
+  /** The interval as all reports show it, or the reason for its absence; "" if counts are shown. */
+  readonly interval?: string;
   /** Whether less is better. */
   readonly lower?: boolean;
   readonly percent?: boolean;
@@ -174,4 +178,6 @@ export interface GateAttempt {
   /** The first reason, "" without one. */
   readonly reason: string;
   readonly baseline?: string;
+  /** Whether it may be the verdict on other results than those of the run. */
+  readonly stale?: boolean;
 }

@@ -128,7 +128,7 @@ class Side:
     @property
     def model(self) -> str:
         """The model's name, as in reports."""
-        return str((self.run.get("model") or {}).get("name") or (self.run.get("config") or {}).get("name") or "unknown")
+        return model_name(self.run)
 
     def signature(self, benchmark: str) -> dict[str, str]:
         """The signature of a benchmark, without prompt and technique."""
@@ -142,6 +142,11 @@ class Side:
     def said(self, result: Result) -> object:
         """The digest of a response: equal for equal responses, also if the run stores only digests."""
         return records.said(self.run, result)
+
+
+def model_name(run: Mapping[str, Any]) -> str:
+    """Return the name of a run's model (run.json), as in reports."""
+    return str((run.get("model") or {}).get("name") or (run.get("config") or {}).get("name") or "unknown")
 
 
 def _digested(result: Result, answer: Answer) -> Result:

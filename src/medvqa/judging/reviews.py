@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, BinaryIO
 
 import msgspec
 
@@ -78,21 +78,26 @@ def read(path: Path, digest: str, keys: Container[QuestionKey]) -> list[Review]:
     Raises DataError, with file and line, for a review of another run or of a result that the run does not have, for a
     second review of a result, for an unknown tag, field or score, and above one of the limits.
     """
-    found: dict[QuestionKey, Review] = {}
     with limits.opened(path, str(path)) as file:
-        if file.seek(0, os.SEEK_END) > MAX_FILE:
-            raise limits.larger(str(path), MAX_FILE, FORMAT)
-        file.seek(0)
-        for number, value in json_text.values(file, str(path)):
-            where = f"{path} line {number}"
-            if len(found) == MAX_REVIEWS:
-                raise limits.above(where, MAX_REVIEWS, "reviews", FORMAT)
-            review = _review(value, where, digest)
-            if review.key not in keys:
-                raise DataError(f"{where}: the run has no result {_name(review.key)}")
-            if before := found.get(review.key):
-                raise DataError(f"{where}: a second review of {_name(review.key)}, after {before.where}; keep one")
-            found[review.key] = review
+        return parse(file, str(path), digest, keys)
+
+
+def parse(file: BinaryIO, name: str, digest: str, keys: Container[QuestionKey]) -> list[Review]:
+    """Return the reviews of an open file, as `read`; `name` is that of the file in errors (DataError)."""
+    found: dict[QuestionKey, Review] = {}
+    if file.seek(0, os.SEEK_END) > MAX_FILE:
+        raise limits.larger(name, MAX_FILE, FORMAT)
+    file.seek(0)
+    for number, value in json_text.values(file, name):
+        where = f"{name} line {number}"
+        if len(found) == MAX_REVIEWS:
+            raise limits.above(where, MAX_REVIEWS, "reviews", FORMAT)
+        review = _review(value, where, digest)
+        if review.key not in keys:
+            raise DataError(f"{where}: the run has no result {_name(review.key)}")
+        if before := found.get(review.key):
+            raise DataError(f"{where}: a second review of {_name(review.key)}, after {before.where}; keep one")
+        found[review.key] = review
     return list(found.values())
 
 

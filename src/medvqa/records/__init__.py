@@ -18,6 +18,7 @@ from medvqa.records.baseline import (
 from medvqa.records.coverage import Coverage, Portion, Selection, cover, coverage, merged_parts, select_from
 from medvqa.records.folder import (
     DISTRIBUTION,
+    MAX_LINE,
     MAX_RUN,
     RESULTS,
     RUN,
@@ -36,6 +37,7 @@ from medvqa.records.folder import (
     properties,
     read,
     read_run,
+    replies_digest,
     run_name,
     signed,
     versions,
@@ -48,9 +50,18 @@ from medvqa.records.identity import of_run as identity_of_run
 from medvqa.records.journal import Journal, Suspects, bury
 from medvqa.records.journal import close as close_journals
 from medvqa.records.keyed import BaselineKey, find_key, keyed_question, own_key, reveal
-from medvqa.records.lock import LOCK, Lock
+from medvqa.records.lock import LOCK, Holder, Lock, live_holder
 from medvqa.records.private import Pseudonyms, is_pseudonym, make_private
-from medvqa.records.selected import SELECTED, add_selected, remove_selected, select, selected, selected_by
+from medvqa.records.selected import (
+    SELECTED,
+    add_selected,
+    each_selected,
+    remove_selected,
+    select,
+    selected,
+    selected_by,
+    selected_files,
+)
 from medvqa.records.store import (
     OWN_ANSWERS,
     OWN_REPLIES,
@@ -74,6 +85,7 @@ __all__ = [
     "DIGESTS",
     "DISTRIBUTION",
     "LOCK",
+    "MAX_LINE",
     "MAX_RUN",
     "OWN_ANSWERS",
     "OWN_REPLIES",
@@ -84,6 +96,7 @@ __all__ = [
     "BaselineKey",
     "Contents",
     "Coverage",
+    "Holder",
     "Journal",
     "Lock",
     "Portion",
@@ -112,6 +125,7 @@ __all__ = [
     "data_digest",
     "decode",
     "differences",
+    "each_selected",
     "encode",
     "find_key",
     "groups",
@@ -124,6 +138,7 @@ __all__ = [
     "judged_by_rule",
     "keyed_question",
     "lines",
+    "live_holder",
     "make_private",
     "merged_parts",
     "own_folder",
@@ -136,6 +151,7 @@ __all__ = [
     "remove",
     "remove_empty",
     "remove_selected",
+    "replies_digest",
     "response_digest",
     "reveal",
     "run_name",
@@ -144,6 +160,7 @@ __all__ = [
     "select_from",
     "selected",
     "selected_by",
+    "selected_files",
     "signed",
     "versions",
     "without_patient",

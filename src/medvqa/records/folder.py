@@ -350,9 +350,15 @@ def answers_digest(results: Iterable[Result]) -> str:
 
     It stays the same if the answers are scored again, and changes if an answer is added or replaced.
     """
+    ordered = sorted(results, key=lambda result: result.key)
+    return replies_digest((result.key, result.answer.reply if result.answer else None) for result in ordered)
+
+
+def replies_digest(replies: Iterable[tuple[QuestionKey, str | None]]) -> str:
+    """Return `answers_digest` of keys, in their order, with their replies; None for a result without an answer."""
     total = hashlib.sha256()
-    for result in sorted(results, key=lambda result: result.key):
-        total.update(_encoder.encode((*result.key, result.answer.reply if result.answer else None)))
+    for key, reply in replies:
+        total.update(_encoder.encode((*key, reply)))
     return total.hexdigest()[:32]
 
 

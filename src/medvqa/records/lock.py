@@ -27,8 +27,8 @@ _MAX_HOLDER = 2**12
 _open: set[int] = set()
 
 
-class _Holder(msgspec.Struct):
-    """The process that holds a lock."""
+class Holder(msgspec.Struct, frozen=True):
+    """The process that holds a lock. `since`: ISO 8601 with time zone."""
 
     pid: int
     host: str
@@ -82,14 +82,14 @@ class Lock:
         self._file, self._tried = file, True
         _close_in_children()
         _open.add(file)
-        holder = _Holder(os.getpid(), socket.gethostname(), datetime.now().astimezone().isoformat(" ", "seconds"))
+        holder = Holder(os.getpid(), socket.gethostname(), datetime.now().astimezone().isoformat(" ", "seconds"))
         os.ftruncate(file, 0)
         write_all(file, msgspec.json.encode(holder))
         return None
 
     def _refusal(self, path: Path) -> str:
         try:
-            holder = msgspec.json.decode(files.read(path, _MAX_HOLDER), type=_Holder)
+            holder = msgspec.json.decode(files.read(path, _MAX_HOLDER), type=Holder)
             who = f"another process (pid {holder.pid} on {holder.host}, since {holder.since})"
         except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             who = "another process"
@@ -129,3 +129,41 @@ def _close_all() -> None:
     for file in _open:
         os.close(file)
     _open.clear()
+
+
+def live_holder(run: Path) -> Holder | None:
+    """Return the process on this host that holds a run folder, None if none is known to live.
+
+    Only reads: a lock tried for a moment could refuse a session that starts then. A holder on another host is not
+    known to live. The number of a dead process may belong to a younger one; Linux tells by its start.
+    """
+    try:
+        with files.reading(run / LOCK, follow=False) as file:
+            holder = msgspec.json.decode(file.read(_MAX_HOLDER), type=Holder)
+        since = datetime.fromisoformat(holder.since).timestamp()
+    except (OSError, ValueError, OverflowError, RecursionError):
+        return None
+    if holder.host != socket.gethostname() or not 0 < holder.pid < 2**31:
+        return None
+    return holder if _lives(holder.pid, since) else None
+
+
+def _lives(pid: int, since: float) -> bool:
+    """Whether a process lives, is no zombie, and began before a time (seconds since 1970)."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # another user's
+    try:
+        # The name, in brackets, may hold spaces and brackets.
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        booted = next(
+            int(line.split()[1]) for line in Path("/proc/stat").read_bytes().splitlines() if line.startswith(b"btime")
+        )
+        state, ticks = fields[0], int(fields[19])
+    except (OSError, IndexError, ValueError, StopIteration):
+        return True  # not Linux
+    # Both times are rounded to seconds.
+    return state not in (b"Z", b"X") and booted + ticks / os.sysconf("SC_CLK_TCK") <= since + 2

@@ -7,7 +7,7 @@ adds them to `selected.jsonl`, which holds the keys of all sessions. So no death
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -55,7 +55,18 @@ def selected(folder: Path) -> tuple[QuestionKey, ...]:
 
     Also reads the sessions' own files, because a killed session leaves only these. DataError if they cannot be read.
     """
-    return tuple(sorted({key for path in (folder / SELECTED, *_sessions(folder)) for key in _read(path)}))
+    return tuple(sorted(set(each_selected(folder))))
+
+
+def each_selected(folder: Path) -> Iterator[QuestionKey]:
+    """Yield the keys of `selected` one by one, in the order of the files, most of them twice (DataError)."""
+    for path in selected_files(folder):
+        yield from _each(path)
+
+
+def selected_files(folder: Path) -> list[Path]:
+    """The files that hold a run's selected keys; the first may be missing."""
+    return [folder / SELECTED, *_sessions(folder)]
 
 
 def join_selected(parts: Sequence[Path], folder: Path) -> None:
@@ -82,13 +93,18 @@ def _write(path: Path, keys: Iterable[QuestionKey]) -> None:
 
 
 def _read(path: Path) -> tuple[QuestionKey, ...]:
+    return tuple(_each(path))
+
+
+def _each(path: Path) -> Iterator[QuestionKey]:
     if not path.exists() and not path.is_symlink():
-        return ()
+        return
     try:
         with files.reading(path, follow=False) as file:
             if os.fstat(file.fileno()).st_size > MAX_SELECTED:
                 raise DataError(f"{path}: larger than {files.size(MAX_SELECTED)}; {_REMEDY}")
-            return tuple(_decoder.decode(line) for _, line in files.lines(file, path, MAX_KEY))
+            for _, line in files.lines(file, path, MAX_KEY):
+                yield _decoder.decode(line)
     except OSError as error:
         why = (error.strerror or str(error)).removesuffix("; remove it")
         raise DataError(f"{path} cannot be read: {why}; {_REMEDY}") from error

@@ -85,7 +85,7 @@ class Part:
     @property
     def headline(self) -> list[Measure]:
         """The benchmark's headline measures, over all its items."""
-        return [*self.sliced, *self._overall(*position.names(self.benchmark.headline))]
+        return self._overall(*_headline(self.benchmark))
 
     @property
     def sliced(self) -> list[Measure]:
@@ -194,7 +194,7 @@ def build(
     several = len({result.technique for result in stored.results}) > 1
     protocol = Protocol.of(run)
     ablation, combine = LABELS.get(run.get("ablation", ""), ""), combining.label(protocol, combining.models_of(run))
-    label = ", ".join(filter(None, (ablation, protocol.label, combine)))
+    label = label_of(run)
     parts = []
     for name, group in groupby(stored.results, key=lambda result: result.item.benchmark):
         if name not in benchmarks:
@@ -242,6 +242,37 @@ def build(
     )
 
 
+def label_of(run: Mapping[str, Any]) -> str:
+    """Return the label of a run (run.json) as `Report.label` has it."""
+    protocol = Protocol.of(run)
+    combine = combining.label(protocol, combining.models_of(run))
+    return ", ".join(filter(None, (LABELS.get(run.get("ablation", ""), ""), protocol.label, combine)))
+
+
+def shown_benchmark(benchmark: Benchmark, run: Mapping[str, Any]) -> Benchmark:
+    """Return a benchmark with the metrics that the reports of a run show: of its protocol, its judge and its kits."""
+    return _under(_with_kits(benchmark, run.get("metric_like", ()), run, None, {})[0], run)
+
+
+def headline_of(benchmark: Benchmark, run: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of a benchmark's headline measures in the reports of a run (run.json), in their order."""
+    return _headline(shown_benchmark(benchmark, run))
+
+
+def _headline(benchmark: Benchmark) -> tuple[str, ...]:
+    names = benchmark.headline
+    return (*names, *metrics.MAXIMA.values(), *position.names(names))
+
+
+def _under(benchmark: Benchmark, run: Mapping[str, Any]) -> Benchmark:
+    """Return a benchmark with the names of its measures in a run, without those of a judge if there was none."""
+    benchmark = combining.named(benchmark, Protocol.of(run))
+    if run.get("judge"):
+        return benchmark
+    shown = tuple(name for name in benchmark.headline if name not in metrics.judged(benchmark))
+    return replace(benchmark, headline=shown)
+
+
 def _with_kits(
     benchmark: Benchmark,
     kits: Sequence[str],
@@ -273,14 +304,11 @@ def _with_kits(
 
 def parts_of(benchmark: Benchmark, results: Sequence[Result], run: Mapping[str, Any]) -> list[Part]:
     """One part per technique, and one for the maxima over several."""
-    benchmark = combining.named(benchmark, Protocol.of(run))
+    benchmark = _under(benchmark, run)
     about = run.get("benchmarks", {}).get(benchmark.name, {})
     # Reports show the user's own tags beside the benchmark's.
     own_tags = (run.get("tags") or {}).get("dimensions", ())
     benchmark = replace(benchmark, dimensions=(*benchmark.dimensions, *own_tags))
-    if not run.get("judge"):
-        shown = tuple(name for name in benchmark.headline if name not in metrics.judged(benchmark))
-        benchmark = replace(benchmark, headline=shown)
     common, prompts = about.get("signature", {}), about.get("prompts", {})
     by_technique = {name: tuple(result for result in results if result.technique == name) for name in TECHNIQUES}
     parts = [

@@ -48,6 +48,12 @@ def value(measure: Measure) -> str:
     return figure(measure.value, is_percent=measure.percent)
 
 
+def with_percent(measure: Measure) -> str:
+    """A measure as `value` shows it, with " %" if it is a percentage: for places without a heading of the unit."""
+    shown = value(measure)
+    return f"{shown} %" if measure.percent and measure.value is not None and "/" not in shown else shown
+
+
 def interval(measure: Measure) -> str:
     """The 95 % interval as its value is shown, or the reason for its absence; empty if counts are shown."""
     if measure.value is None or few(measure):
@@ -116,9 +122,7 @@ def headline(report: Report, references: Sequence[str] = tuple(REFERENCES)) -> T
         chosen = [str(portion or "")] if partial else []
         for measure in part.headline:
             levels = (percent(measure.references[n]) if n in measure.references else "" for n in references)
-            shown = value(measure)
-            if unit == VALUE and measure.percent and measure.value is not None and "/" not in shown:
-                shown += " %"
+            shown = with_percent(measure) if unit == VALUE else value(measure)
             sd = [over_samples.get((part.name, measure.name), "") if not few(measure) else ""] if over_samples else []
             cells = shown, interval(measure), *sd, counted(measure), *chosen, *levels
             rows.append((*_named(report, part), measure.name, *cells))

@@ -29,6 +29,8 @@ class HeadlineNumber(Shape, frozen=True):
     """The value as all reports show it, such as "62.50 %" or "5/8"."""
     comparable: str
     """A digest of signature and selection: numbers with equal digests belong to one trend."""
+    interval: str = ""
+    """The interval as all reports show it, or the reason for its absence; "" if counts are shown."""
     lower: bool = False
     """Whether less is better."""
     percent: bool = True
@@ -42,6 +44,8 @@ class GateAttempt(Shape, frozen=True):
     reason: str
     """The first reason, "" without one."""
     baseline: str = ""
+    stale: bool = False
+    """Whether it may be the verdict on other results than those of the run."""
 
 
 class RunEntry(Shape, frozen=True):
@@ -67,7 +71,7 @@ class RunEntry(Shape, frozen=True):
     stale: bool = False
     """Whether metrics.json is older than the results."""
     why: str = ""
-    """If unreadable: the reason."""
+    """The reason for being unreadable, or for having no numbers."""
 
 
 class RunList(Shape, frozen=True):
@@ -124,7 +128,7 @@ class ItemRow(Shape, frozen=True):
     """One result, with its question."""
 
     row: int
-    """Its place in the run, in the order in which keys first came."""
+    """Its place in the run, in the order in which keys first came; -1 in a history."""
     benchmark: str
     id: str
     technique: str
@@ -144,7 +148,7 @@ class ItemRow(Shape, frozen=True):
     """Characters of the response that are left out, 0 if none are."""
     seconds: float | None
     images: list[str]
-    """SHA-256 of each image as recorded, "" if it has none: `GET /api/runs/NAME/images/SHA256`."""
+    """`images.address` of each image, "" if it has none: `GET /api/runs/NAME/images/ADDRESS`."""
     pair: str = ""
     truncated: bool = False
 
@@ -158,6 +162,8 @@ class ItemPage(Shape, frozen=True):
     total: int
     version: int
     """As in `RunProgress`."""
+    unsearched: int = 0
+    """Bytes of the results that the search for `text` has not reached: the same request goes on, and finds more."""
 
 
 class Drawn(Shape, frozen=True):

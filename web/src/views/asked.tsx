@@ -6,6 +6,8 @@ import type { Answered, JudgeSaid } from "../bundle";
 import type { Data } from "../data";
 import { keyText } from "../key";
 import type { Page } from "../page";
+import { isServed } from "../served/here";
+import { historyLink } from "../served/routes";
 import { count, digits, flat, label, MOST_SHOWN, took } from "../text";
 import { Outcome } from "../ui/outcome";
 import { Visible } from "../ui/text";
@@ -280,6 +282,7 @@ export const Asked = ({ page, data, q, results, side, list }: {
         <Facts of={[[key.length > 1 ? "Reference answers" : "Reference answer", key.length === 0 ? "withheld by the owners of the data" : key.join("; ")]]} />
       )}
       <Ways page={page} data={data} q={q} shown={results} />
+      {isServed() && <p class="key"><a href={historyLink(data.benchmark(q).name, id)}>This item in all runs</a></p>}
       {list ?? results.map((r, place) => <AnswerOf key={`${r} ${place}`} data={data} r={r} several={several} id={id} />)}
       {results.length === 0 && data.results > 0 && <p class="notes">This question has no such answer in the run.</p>}
     </article>

@@ -6,6 +6,7 @@ is passed on. An image that cannot be shown has its reason, and costs no other i
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shlex
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -14,7 +15,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from medvqa import files, printing, records
-from medvqa.items import Benchmark, DataError, Image, Item, MedVQAError, UsageError
+from medvqa.items import Benchmark, DataError, Image, Item, MedVQAError, Result, UsageError
 from medvqa.report.build import Report
 from medvqa.report.bundle import picture_files
 from medvqa.report.bundle.facts import declaring_files
@@ -60,7 +61,7 @@ class Pictures:
     are rebuilt; None if the data must not be read.
     """
 
-    mode: Images
+    mode: Images | Literal["served"]
     note: str
     shown: Mapping[tuple[str, str], tuple[ImageHead, ...]] = field(default_factory=dict)
     blocks: Mapping[str, bytes] = field(default_factory=dict, repr=False)
@@ -182,10 +183,10 @@ def _read(image: Image) -> PIL.Image.Image | ImageHead:
     try:
         return image.pil()
     except DataError as error:
-        return ImageHead(image.name, why=_reason(image, error))
+        return ImageHead(image.name, why=reason(image, error))
 
 
-def _reason(image: Image, error: DataError) -> str:
+def reason(image: Image, error: DataError) -> str:
     """Return the reason of an error without the image's name, and without any path of this machine."""
     cause = error.__cause__
     if isinstance(cause, OSError) and cause.strerror:
@@ -272,6 +273,38 @@ def _inside(images: Sequence[Image], private: Container[Image], megabytes: int) 
     told += f", and {missing:,} did not fit" if missing else ""
     told += f" (at most {megabytes} MB; --images=folder shows them whole)" if inexact or missing else ""
     return _DrawnPictures(heads, blocks, f"{told}.")
+
+
+def address(image: Image) -> str:
+    """Return 64 hexadecimal digits that name a recorded image in addresses; "" if it was not read, or is blank.
+
+    They are the digest of its file, or of `Image.key` if it is one of several views of a file.
+    """
+    if image.blank or not re.fullmatch("[0-9a-f]{64}", image.digest):
+        return ""
+    return image.digest if image.key == image.digest else hashlib.sha256(image.key.encode()).hexdigest()
+
+
+def served(results: Iterable[Result], load: Load | None = None) -> Pictures:
+    """Return the images of results as a server sends them, each by its `address`, when somebody looks at it.
+
+    None is read here: the server tells why it has not got one.
+    """
+    shown = {}
+    for result in results:
+        item = result.item
+        if item.images and (item.benchmark, item.id) not in shown:
+            shown[item.benchmark, item.id] = tuple(map(_served, item.images))
+    return Pictures("served", "Images are read from the data folder when they are looked at.", shown, load=load)
+
+
+def _served(image: Image) -> ImageHead:
+    name = address(image)
+    if image.blank:
+        return ImageHead(image.name, why="the model got a grey picture in its place")
+    if not name:
+        return ImageHead(image.name, why="the run has no digest of it: it could not be read")
+    return ImageHead(image.name, f"{FOLDER}/{name}.png", exact=True)
 
 
 def inside(drawn: Iterable[Pictures]) -> Pictures:

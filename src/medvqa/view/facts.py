@@ -1,0 +1,129 @@
+"""The facts of a run folder that its progress needs beside the results: run.json, and the selected questions."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from medvqa import records
+from medvqa.items import DataError, QuestionKey, UsageError
+
+_encoder = msgspec.json.Encoder()
+
+
+def digest_of(key: QuestionKey) -> bytes:
+    """Return 16 bytes that stand for a key."""
+    return blake2b(_encoder.encode(key), digest_size=16).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The selected questions: digests of their keys, and their number by benchmark and technique.
+
+    `problem`: why their files cannot be read, "" if they can.
+    """
+
+    keys: frozenset[bytes] = frozenset()
+    parts: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What run.json and the files of selected keys say. `problem`: why run.json cannot be read, "" if it can."""
+
+    run: Mapping[str, Any]
+    chosen: Chosen
+    problem: str = ""
+
+    @property
+    def since(self) -> str:
+        """Start of the last session, "" if unknown."""
+        sessions = self.run.get("sessions") or [{}]
+        return str(sessions[-1].get("started") or self.run.get("started") or "")
+
+    def finished(self, keys: Mapping[bytes, Any], runs: Mapping[str, int], unread: int) -> bool:
+        """Whether no selected question is known to be missing, as `records.coverage` has it (`Coverage.finished`).
+
+        `keys`: digests of the keys that have a result; `runs`: how many results name each run; `unread`: broken lines.
+        """
+        run, chosen = self.run, self.chosen
+        names = {run.get("name"), *run.get("names", ())}
+        if chosen.problem or ("selection" in run and not run.get("merged") and runs.keys() - names):
+            return False
+        selected = records.Selection.of(run).questions
+        if not chosen.keys and not selected:
+            ended = all(part.get("finished") for part in run.get("merged") or [run])
+            return ended and not unread and not run.get("missing")
+        if selected > len(chosen.keys):
+            return len(keys) >= selected and chosen.keys <= keys.keys()
+        return chosen.keys <= keys.keys()
+
+    @property
+    def selected(self) -> int:
+        """Number of selected questions, 0 if unknown."""
+        return max(records.Selection.of(self.run).questions, len(self.chosen.keys))
+
+
+class FactsReader:
+    """Reads the facts of a run folder, again only if a file has changed. Threads may share it."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read nothing before `read`."""
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._run: tuple[object, Mapping[str, Any], str] = (None, {}, "")
+        self._chosen: tuple[object, Chosen] = (None, Chosen())
+
+    def read(self) -> Facts:
+        """Return the facts as the files are now."""
+        with self._lock:
+            stamp = _stamps([self._folder / records.RUN])
+            if stamp != self._run[0]:
+                self._run = (stamp, *_run(self._folder))
+            stamp = _stamps(records.selected_files(self._folder))
+            if stamp != self._chosen[0]:
+                self._chosen = (stamp, _chosen(self._folder))
+            return Facts(self._run[1], self._chosen[1], self._run[2])
+
+
+def _stamps(paths: list[Path]) -> tuple[object, ...]:
+    """Values that change if one of some files is replaced."""
+    stamps: list[object] = []
+    for path in paths:
+        try:
+            status = os.lstat(path)
+        except OSError:
+            continue
+        stamps.append((path.name, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
+    return tuple(stamps)
+
+
+def _run(folder: Path) -> tuple[Mapping[str, Any], str]:
+    if (folder / records.RUN).is_symlink():
+        return {}, f"{records.RUN} is a symbolic link"
+    try:
+        return records.read_run(folder), ""
+    except UsageError as error:
+        return {}, str(error)
+
+
+def _chosen(folder: Path) -> Chosen:
+    keys, parts = set[bytes](), Counter[tuple[str, str]]()
+    try:
+        for key in records.each_selected(folder):
+            digest = digest_of(key)
+            if digest not in keys:
+                keys.add(digest)
+                parts[key.benchmark, key.technique] += 1
+    except DataError as error:
+        return Chosen(problem=str(error))
+    return Chosen(frozenset(keys), dict(parts))

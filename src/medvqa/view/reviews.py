@@ -1,0 +1,187 @@
+"""The reviews of a run, kept in its folder: the one file that the server writes.
+
+reviews.jsonl has the format that the page exports and `medvqa classify --human` and `medvqa agreement --human` read.
+It is checked by the same code before it is written.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b, sha256
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from medvqa import files, records
+from medvqa.data import json_text
+from medvqa.items import DataError, MedVQAError, QuestionKey
+from medvqa.judging import reviews
+from medvqa.view.entries import stamp
+
+FILE = "reviews.jsonl"
+
+
+class ReviewsChanged(MedVQAError):
+    """Somebody else has changed the reviews since they were read."""
+
+
+@dataclass(frozen=True)
+class SavedReviews:
+    """The reviews of a run as text, "" without any, and the tag of this state of the file.
+
+    `earlier`: the number of reviews in the file that are of other answers, because the run went on or was answered
+    again. They are not in the text; the next `save` keeps them in a file of their own.
+    """
+
+    text: str
+    etag: str
+    earlier: int = 0
+
+
+def read(folder: Path) -> SavedReviews:
+    """Read the reviews of a run folder. DataError if the file is damaged, a link, or too large."""
+    content = _content(folder)
+    if not content:
+        return SavedReviews("", _tag(content))
+    digest, number = _of(content)
+    if digest != _Answers.of(folder).digest:
+        return SavedReviews("", _tag(content), number)
+    try:
+        return SavedReviews(content.decode("utf-8-sig"), _tag(content))
+    except UnicodeDecodeError as error:
+        raise DataError(f"{FILE} is no UTF-8 text: {error}") from None
+
+
+def save(folder: Path, text: str, etag: str) -> str:
+    """Write all reviews of a run, in place of those of state `etag`; return the tag of the new state.
+
+    Reviews of earlier answers move to reviews-DIGEST.jsonl. ReviewsChanged if the file is in another state; DataError
+    for a wrong file, and for reviews of another run; OSError if the folder cannot be written.
+    """
+    content = text.encode("utf-8", "replace")
+    answers = _Answers.of(folder)
+    reviews.parse(io.BytesIO(content), "reviews", answers.digest, answers)
+    with _alone(folder):
+        before = _content(folder)
+        if _tag(before) != etag:
+            raise ReviewsChanged("The reviews of this run were changed meanwhile, in another tab or by somebody else.")
+        if before and (digest := _of(before)[0]) != answers.digest:
+            files.replace(folder / f"reviews-{_plain(digest)}.jsonl", before, mode=_mode(folder))
+        if content:
+            files.replace(folder / FILE, content, mode=_mode(folder))
+        else:
+            (folder / FILE).unlink(missing_ok=True)
+    return _tag(content)
+
+
+def _content(folder: Path) -> bytes:
+    path = folder / FILE
+    try:
+        with files.reading(path, follow=False) as file:
+            content = file.read(reviews.MAX_FILE + 1)
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise DataError(f"{FILE} cannot be read: {error.strerror}") from error
+    if len(content) > reviews.MAX_FILE:
+        raise DataError(f"{FILE} is larger than {files.size(reviews.MAX_FILE)}, and no file of reviews")
+    return content
+
+
+def _tag(content: bytes) -> str:
+    return sha256(content).hexdigest()[:32]
+
+
+def _of(content: bytes) -> tuple[str, int]:
+    """The digest of the run that a file is about, and its number of reviews (DataError)."""
+    lines = [value for _, value in json_text.values(io.BytesIO(content), FILE)]
+    first = lines[0].get("run") if lines and isinstance(lines[0], dict) else ""
+    return first if isinstance(first, str) else "", len(lines)
+
+
+def _plain(digest: str) -> str:
+    """A digest as part of a file's name; a stranger's file may have any text there."""
+    return digest[:12] if digest[:12].isalnum() and digest.isascii() else "earlier"
+
+
+def _mode(folder: Path) -> int:
+    """The permissions of the file: those that it has, else those of results.jsonl."""
+    for name in (FILE, records.RESULTS):
+        try:
+            return stat.S_IMODE((folder / name).lstat().st_mode) & 0o666
+        except FileNotFoundError:
+            continue
+    return 0o600
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep other servers from saving within the block. The lock is on the folder itself: sessions do not use it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """The digest of a run's answers (`records.answers_digest`), and hashes of the keys of its results."""
+
+    digest: str
+    keys: frozenset[bytes]
+
+    @classmethod
+    def of(cls, folder: Path) -> _Answers:
+        """Read results.jsonl, unless its stamp is that of before (DataError)."""
+        try:
+            return _answers(folder, stamp(folder / records.RESULTS))
+        except OSError as error:
+            raise DataError(f"{records.RESULTS} cannot be read: {error.strerror}") from error
+
+    def __contains__(self, key: object) -> bool:
+        """Whether the run has a result of a key."""
+        return isinstance(key, QuestionKey) and _hash(key) in self.keys
+
+
+def _hash(key: QuestionKey) -> bytes:
+    return blake2b(msgspec.json.encode(key), digest_size=12).digest()
+
+
+@lru_cache(maxsize=4)
+def _answers(folder: Path, stamped: object) -> _Answers:
+    # Two passes, so that the answers of a large run are never held all at once.
+    path, places, start = folder / records.RESULTS, dict[QuestionKey, int](), 0
+    with files.reading(path, follow=False) as file:
+        for _, line in files.lines(file, path, records.MAX_LINE):
+            if (key := _key(line)) is not None:
+                places[key] = start
+            start += len(line)
+        digest = records.replies_digest((key, _reply(file, places[key])) for key in sorted(places))
+    return _Answers(digest, frozenset(map(_hash, places)))
+
+
+def _reply(file: BinaryIO, start: int) -> str | None:
+    """The reply of the result whose line starts at a byte."""
+    file.seek(start)
+    try:
+        answer = records.decode(file.readline(records.MAX_LINE)).answer
+    except msgspec.DecodeError:
+        raise DataError(f"{records.RESULTS} was changed while it was read: try again") from None
+    return None if answer is None else answer.reply
+
+
+def _key(line: bytes) -> QuestionKey | None:
+    try:
+        return records.decode(line).key if line.strip() else None
+    except msgspec.DecodeError:
+        return None

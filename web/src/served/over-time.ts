@@ -1,0 +1,88 @@
+// Numbers of comparable runs over time, and the verdicts of gates, from the list of runs.
+import type { GateAttempt, HeadlineNumber, RunEntry } from "../served";
+
+/** One number of a run in a trend. */
+export interface TrendPoint {
+  readonly run: RunEntry;
+  readonly number: HeadlineNumber;
+}
+
+/** Numbers with one digest, of at least two runs, the earliest first. */
+export interface Trend {
+  readonly key: string;
+  readonly points: readonly TrendPoint[];
+}
+
+/** Whether the numbers of a run are of all its selected questions, as they are now. */
+export const isWhole = ({ state, stale = false }: RunEntry): boolean => state === "finished" && !stale;
+
+const byTime = (one: RunEntry, other: RunEntry): number => (one.started < other.started ? -1 : one.started > other.started ? 1 : 0);
+
+/** Trends in the order in which the latest runs have their numbers. `left`: runs whose numbers are in none, as they are not whole. */
+export const trendsOf = (runs: readonly RunEntry[]): { readonly trends: readonly Trend[]; readonly left: number } => {
+  const groups = new Map<string, TrendPoint[]>();
+  for (const run of runs) {
+    if (!isWhole(run) || run.started === "") continue;
+    for (const number of run.numbers) {
+      if (number.value === null) continue;
+      const group = groups.get(number.comparable);
+      if (group === undefined) groups.set(number.comparable, [{ run, number }]);
+      else group.push({ run, number });
+    }
+  }
+  const trends = [...groups]
+    .filter(([, points]) => points.length > 1)
+    .map(([key, points]) => ({ key, points: points.sort((one, other) => byTime(one.run, other.run)) }));
+  return { trends, left: runs.filter((run) => run.numbers.length > 0 && (!isWhole(run) || run.started === "")).length };
+};
+
+/** The axis of a trend: all values and intervals, with room, on round numbers. */
+export interface TrendAxis {
+  readonly low: number;
+  readonly high: number;
+  readonly labels: readonly [string, string];
+}
+
+const rounded = (value: number): string => String(Number(value.toPrecision(3)));
+
+export const axisOf = (points: readonly TrendPoint[]): TrendAxis => {
+  const numbers = points.flatMap(({ number }) => [number.value, ...(hasInterval(number) ? [number.low, number.high] : [])].filter((value) => value !== null));
+  const least = Math.min(...numbers);
+  const most = Math.max(...numbers);
+  if (points[0]?.number.percent ?? true) {
+    const low = Math.min(0.95, Math.floor(least * 20) / 20);
+    const high = Math.max(low + 0.05, Math.ceil(most * 20) / 20);
+    return { low, high, labels: [`${rounded(100 * low)} %`, `${rounded(100 * high)} %`] };
+  }
+  const room = (most - least) / 10 || Math.abs(most) / 10 || 1;
+  return { low: least - room, high: most + room, labels: [rounded(least - room), rounded(most + room)] };
+};
+
+/** Whether reports show an interval of a number: those of few units have counts alone. */
+export const hasInterval = ({ interval = "", low, high }: HeadlineNumber): boolean => interval !== "" && low !== null && high !== null;
+
+/** A run with the verdict of its gate. */
+export interface GatedRun {
+  readonly run: RunEntry;
+  readonly gate: GateAttempt;
+}
+
+/** Runs with a gate, the latest first. */
+export const gatedRuns = (runs: readonly RunEntry[]): readonly GatedRun[] =>
+  runs
+    .flatMap((run) => (run.gate == null ? [] : [{ run, gate: run.gate }]))
+    .sort((one, other) => byTime(other.run, one.run));
+
+/** A time of a run in this reader's time zone, such as 2026-11-22 23:13; the text itself if it is no time. */
+export const when = (iso: string): string => {
+  const time = new Date(iso);
+  if (iso === "" || Number.isNaN(time.getTime())) return iso;
+  const two = (number: number): string => String(number).padStart(2, "0");
+  return `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())} ${two(time.getHours())}:${two(time.getMinutes())}`;
+};
+
+/** Whether a run has all the words of a filter, in any case. */
+export const matches = ({ name, model, label, state, part, benchmarks, gate }: RunEntry, filter: string): boolean => {
+  const text = [name, model, label, state, part, ...benchmarks, gate == null ? "" : `gate ${gate.result}`].join("\n").toLowerCase();
+  return filter.toLowerCase().split(/\s+/).every((word) => text.includes(word));
+};
