@@ -14,7 +14,7 @@ class BundleReader:
 
     def __init__(self, blocks: Mapping[str, bytes]) -> None:
         self.head = json.loads(blocks["head"])
-        assert self.head["version"] == 1
+        assert self.head["version"] == 2
         self.tables = json.loads(blocks["tables"])
         self.answers = [answer for k in range(self.head["answers"]) for answer in json.loads(blocks[f"answers/{k}"])]
         self.columns = {

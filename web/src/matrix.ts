@@ -21,7 +21,6 @@ export interface RunPair {
 /** The values of the field `flip`, by `MatrixTable.flips`. */
 export const FLIPS = ["worse", "better", "same", "open"] as const;
 const OPEN = 3;
-const UNSCORED: readonly string[] = ["error", "unscored"];
 /** The values of the field `agree`, by `Agreement`. */
 export const AGREEING = ["wrong", "right", "apart"] as const;
 const APART = 2;
@@ -43,6 +42,8 @@ export interface Scale {
   readonly runs: number;
   /** Units x runs; NaN without a score. */
   readonly values: Numbers;
+  /** Rows x runs, as the page has them; `unit`: the unit of each row. */
+  readonly rows: { readonly unit: Uint32Array; readonly values: Numbers };
   readonly units: readonly string[];
   readonly questionsOf: (unit: number) => readonly number[];
   readonly resultsOf: (unit: number, run: number) => readonly number[];
@@ -94,16 +95,6 @@ export function pairOf(names: readonly string[], of: ComparisonView, state: Pick
   return { new: run, baseline: against < 0 ? other(run) : against };
 }
 
-/** The runs that must all have a score where two of them are compared: those of their board, else the two. */
-export function comparedWith(data: Data, of: ComparisonView, view: ScaleView, pair: RunPair): readonly number[] {
-  const { head } = data.bundle;
-  const board = of.boards.find(
-    ({ benchmark, technique, measure }) => benchmark === head.benchmarks[view.benchmark]?.name && technique === head.techniques[view.technique] && measure === view.measure,
-  );
-  const ranked = board?.rows.map((row) => row.run) ?? [];
-  return ranked.includes(pair.new) && ranked.includes(pair.baseline) ? ranked : [pair.new, pair.baseline];
-}
-
 // ---- scales --------------------------------------------------------------------------------------------------------
 
 const scales = new WeakMap<Data, Map<number, Scale>>();
@@ -118,23 +109,47 @@ export function scaleAt(data: Data, of: ComparisonView, place: number): Scale {
 }
 
 function readScale(data: Data, view: ScaleView, place: number): Scale {
-  const values = data.column(`units/${place}.values`);
   const runs = data.bundle.head.runs.length;
-  const [starts, questions] = [data.column(`units/${place}.questions.offsets`), data.column(`units/${place}.questions.values`)];
-  const size = starts.length - 1;
-  const cells = cellsOf(data, view, { size, runs, starts, questions });
+  const { values, rows, questions } = merged(data, place, runs);
+  const size = questions.length;
+  const cells = cellsOf(data, view, questions, runs);
   const unitOf = new Uint32Array(cells.results.length);
   for (let unit = 0; unit < size; unit++) unitOf.fill(unit, cells.starts[unit * runs], cells.starts[(unit + 1) * runs]);
-  const questionsOf = (unit: number): readonly number[] => [...questions.subarray(starts[unit], starts[unit + 1])];
-  const first = (unit: number): number => questions[starts[unit] as number] as number;
   return {
-    data, place, view, size, runs, values, unitOf, questionsOf,
+    data, place, view, size, runs, values, rows, unitOf,
     results: cells.results,
-    units: Array.from({ length: size }, (_, unit) => (view.unit === "pair" ? data.pair(first(unit)) : null) ?? data.id(first(unit))),
+    // Some measures count the questions of a pair together, others one by one.
+    units: questions.map((of) => (of.length > 1 ? data.pair(of[0] as number) : null) ?? data.id(of[0] as number)),
+    questionsOf: (unit) => questions[unit] ?? [],
     resultsOf: (unit, run) => [...cells.results.subarray(cells.starts[unit * runs + run], cells.starts[unit * runs + run + 1])],
     ...counted(values, runs, view.lower),
     signs: (unit, run) => signOf(values[unit * runs + run] as number, view.lower),
   };
+}
+
+/** The units of a scale with the value of each run. A unit may have several rows, and a row no value. */
+function merged(data: Data, place: number, runs: number): Pick<Scale, "values" | "rows"> & { readonly questions: readonly (readonly number[])[] } {
+  const all = data.column(`units/${place}.values`);
+  const [starts, list] = [data.column(`units/${place}.questions.offsets`), data.column(`units/${place}.questions.values`)];
+  const places = new Map<string, number>();
+  const questions: (readonly number[])[] = [];
+  const values: number[] = [];
+  const unit: number[] = [];
+  const kept: number[] = [];
+  for (let row = 0; row < starts.length - 1; row++) {
+    const own = all.subarray(row * runs, (row + 1) * runs);
+    if (own.every(Number.isNaN)) continue;
+    const of = [...list.subarray(starts[row], starts[row + 1])];
+    const known = places.get(of.join()) ?? questions.length;
+    unit.push(known);
+    kept.push(...own);
+    if (known === questions.length) {
+      places.set(of.join(), known);
+      questions.push(of);
+      values.push(...own);
+    } else own.forEach((value, run) => { if (!Number.isNaN(value)) values[known * runs + run] = value; });
+  }
+  return { questions, values: Float64Array.from(values), rows: { unit: Uint32Array.from(unit), values: Float64Array.from(kept) } };
 }
 
 const signOf = (value: number, lower: boolean): Sign =>
@@ -156,19 +171,11 @@ function counted(values: Numbers, runs: number, lower: boolean): Pick<Scale, "ri
   return { right, wrong, scored };
 }
 
-interface Questions {
-  readonly size: number;
-  readonly runs: number;
-  readonly starts: Numbers;
-  readonly questions: Numbers;
-}
-
 /** The results of units by runs: those of the scale's technique. */
-function cellsOf(data: Data, view: ScaleView, { size, runs, starts, questions }: Questions): Cells {
+function cellsOf(data: Data, view: ScaleView, questions: readonly (readonly number[])[], runs: number): Cells {
+  const size = questions.length;
   const unitOf = new Int32Array(data.questions).fill(-1);
-  for (let unit = 0; unit < size; unit++) {
-    for (let at = starts[unit] as number; at < (starts[unit + 1] as number); at++) unitOf[questions[at] as number] = unit;
-  }
+  questions.forEach((of, unit) => { for (const question of of) unitOf[question] = unit; });
   const [question, run, technique] = ["question", "run", "technique"].map((name) => data.column(`results.${name}`)) as [Numbers, Numbers, Numbers];
   const made = new Uint32Array(size * runs + 1);
   const cellOf = (result: number): number => {
@@ -193,26 +200,16 @@ function cellsOf(data: Data, view: ScaleView, { size, runs, starts, questions }:
 
 // ---- flips and agreement -------------------------------------------------------------------------------------------
 
-/** Whether a run has no score for a question of a unit. An invalid pair, which a measure leaves out, has one. */
-const withoutScore = (scale: Scale, unit: number, run: number): boolean => {
-  const { data } = scale;
-  const results = scale.resultsOf(unit, run);
-  return (
-    results.some((result) => UNSCORED.includes(data.outcome(result))) ||
-    scale.questionsOf(unit).some((question) => !results.some((result) => data.question(result) === question))
-  );
-};
-
-/** The flip of each unit, a place in `FLIPS`: open where a run has no value, or another one of `compared` no score. */
-export function flipsOf(scale: Scale, pair: RunPair, compared: readonly number[]): Uint8Array {
-  const { size, runs, values, view } = scale;
+/**
+ * The flip of each unit, a place in `FLIPS`: open where the two runs are not compared. A unit has several rows of values
+ * if some runs are compared there and others are not: two runs are compared if one row has both.
+ */
+export function flipsOf({ size, runs, view, rows }: Pick<Scale, "size" | "runs" | "view" | "rows">, pair: RunPair): Uint8Array {
   const flips = new Uint8Array(size).fill(OPEN);
-  for (let unit = 0; unit < size; unit++) {
-    const first = unit * runs;
-    const change = (values[first + pair.new] as number) - (values[first + pair.baseline] as number);
+  for (let row = 0; row < rows.unit.length; row++) {
+    const change = (rows.values[row * runs + pair.new] as number) - (rows.values[row * runs + pair.baseline] as number);
     if (Number.isNaN(change)) continue;
-    if (compared.some((run) => Number.isNaN(values[first + run]) && withoutScore(scale, unit, run))) continue;
-    flips[unit] = change === 0 ? 2 : Number(view.lower ? change < 0 : change > 0);
+    flips[rows.unit[row] as number] = change === 0 ? 2 : Number(view.lower ? change < 0 : change > 0);
   }
   return flips;
 }
@@ -394,11 +391,11 @@ function ranksOf(scale: Scale, flips: Uint8Array, column: string): Uint32Array |
   return ranksOfNumbers(Float32Array.from({ length: size }, (_, unit) => values[unit * runs + run] as number));
 }
 
-/** The table of a scale, with the flips between two runs. `compared`: the runs that must all have a score. */
-export function matrixOf(scale: Scale, texts: Texts, pair: RunPair, compared: readonly number[]): MatrixTable {
+/** The table of a scale, with the flips between two runs. */
+export function matrixOf(scale: Scale, texts: Texts, pair: RunPair): MatrixTable {
   const base = fields.get(scale) ?? fieldsOf(scale);
   fields.set(scale, base);
-  const flips = flipsOf(scale, pair, compared);
+  const flips = flipsOf(scale, pair);
   const flip = choice("flip", "flip", [["worse", "worse"], ["better", "better"], ["same", "same"], ["open", "not compared"]], { codes: flips });
   const all = [{ ...flip, also: ["way"] }, ...base.map((field) => named(field, scale, pair))];
   const zeros = new Uint8Array(scale.size);
@@ -428,6 +425,9 @@ export function matrixOf(scale: Scale, texts: Texts, pair: RunPair, compared: re
   };
 }
 
+/** The name of a unit. */
+export const unitName = ({ questionsOf }: Scale): "pair" | "question" => (questionsOf(0).length > 1 ? "pair" : "question");
+
 /** The number of units with a flip of some kind. */
 export const flipped = (flips: Uint8Array, way: (typeof FLIPS)[number]): number => {
   const wanted = FLIPS.indexOf(way);
@@ -447,9 +447,11 @@ export interface Preset {
 /** The presets of a table. */
 export function presetsOf(table: MatrixTable): readonly Preset[] {
   const { scale, flips } = table;
-  const { runs, view } = scale;
+  const { runs, view, data } = scale;
+  const name = (run: number): string => data.bundle.head.runs[run]?.name ?? "";
+  const against = (way: string): string => `${name(table.pair.new)} is ${way} than ${name(table.pair.baseline)}.`;
   const all = runs === 2 ? "both runs" : `all ${runs} runs`;
-  const one = view.unit === "pair" ? "pair" : "question";
+  const one = unitName(scale);
   const agree = table.fields.find((field) => field.name === "agree")?.codes;
   let agreeing = 0;
   for (let unit = 0; unit < scale.size; unit++) {
@@ -458,7 +460,7 @@ export function presetsOf(table: MatrixTable): readonly Preset[] {
   return [
     { name: view.lower ? "Worst in all" : "All wrong", term: `wrong_in:${runs}`, units: scale.wrong.filter((number) => number === runs).length, meaning: view.lower ? `${all} have the worst value.` : `${all} are wrong: too hard, or the key is wrong.` },
     { name: "Same wrong option", term: "agree:wrong", units: agreeing, meaning: `${all} read the same wrong option${one === "pair" ? " of one of the questions" : ""}: the strongest hint at a wrong key.` },
-    { name: "Worse", term: "flip:worse", units: flipped(flips, "worse"), meaning: "the new run is worse than the baseline." },
-    { name: "Better", term: "flip:better", units: flipped(flips, "better"), meaning: "the new run is better than the baseline." },
+    { name: "Worse", term: "flip:worse", units: flipped(flips, "worse"), meaning: against("worse") },
+    { name: "Better", term: "flip:better", units: flipped(flips, "better"), meaning: against("better") },
   ];
 }

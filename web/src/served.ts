@@ -39,6 +39,8 @@ export interface ItemPage {
   readonly total: number;
   /** As in `RunProgress`. */
   readonly version: number;
+  /** Bytes of the results that the search for `text` has not reached: the same request goes on, and finds more. */
+  readonly unsearched?: number;
 }
 
 /**
@@ -110,7 +112,7 @@ export interface PartProgress {
 
 /** One result, with its question. */
 export interface ItemRow {
-  /** Its place in the run, in the order in which keys first came. */
+  /** Its place in the run, in the order in which keys first came; -1 in a history. */
   readonly row: number;
   readonly benchmark: string;
   readonly id: string;

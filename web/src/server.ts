@@ -77,8 +77,14 @@ export const ask = <T>(path: string, asked: Asked = {}): Promise<T> =>
 export interface Versioned {
   readonly text: string;
   readonly version: string;
+  /** Reviews of earlier answers that the server keeps beside the text. */
+  readonly earlier?: number;
 }
-const versioned = async (response: Response): Promise<Versioned> => ({ text: await response.text(), version: response.headers.get("ETag") ?? "" });
+const versioned = async (response: Response): Promise<Versioned> => ({
+  text: await response.text(),
+  version: response.headers.get("ETag") ?? "",
+  earlier: Number(response.headers.get("Medvqa-Earlier") ?? 0),
+});
 
 /** Read a text of `/api/`. */
 export const askText = (path: string, asked: Asked = {}): Promise<Versioned> => request(`/api/${path}`, asked, versioned);

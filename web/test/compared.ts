@@ -1,5 +1,5 @@
 // Comparisons made by hand: questions, runs and their answers.
-import type { Answered, BoardView, BundleHead, ComparisonView, PairView, ScaleView, Tables } from "../src/bundle";
+import type { Answered, BundleHead, ComparisonView, PairView, ScaleView, Tables } from "../src/bundle";
 import { Data } from "../src/data";
 import type { Answers, Blocks, Numbers } from "../src/read";
 
@@ -14,7 +14,7 @@ export type Readings = readonly (readonly Reading[])[];
 const valueOf = (reading: Reading): number => (reading.length === 0 ? NaN : reading.filter((letter) => letter === "A").length / reading.length);
 
 /** A comparison of runs on single questions, with a dimension "modality" of ct (even questions) and mri. */
-export function comparisonOf(names: readonly string[], readings: Readings, boards: readonly BoardView[] = []): Data {
+export function comparisonOf(names: readonly string[], readings: Readings): Data {
   const results = readings.flatMap((byRun, question) => byRun.flatMap((reading, run) => reading.map((letter, sample) => ({ question, run, letter, sample: reading.length > 1 ? sample + 1 : 0 }))));
   const ids = readings.map((_, question) => `q${question + 1}`);
   const words = [...ids, "Which is it?", "a circle", "a square", "a line", "read"];
@@ -58,14 +58,14 @@ export function comparisonOf(names: readonly string[], readings: Readings, board
     all: (step) => { step?.(said.length); return Promise.resolve(); },
   };
   const blocks: Blocks = () => Promise.reject(new Error("no block"));
-  return new Data({ head: headOf(names, boards), tables, columns, answers: answers as Answers, blocks });
+  return new Data({ head: headOf(names), tables, columns, answers: answers as Answers, blocks });
 }
 
-function headOf(names: readonly string[], boards: readonly BoardView[]): BundleHead {
+function headOf(names: readonly string[]): BundleHead {
   const modality = { name: "modality", of: "questions", values: ["ct", "mri"].map((value) => ({ value, title: value.toUpperCase(), short: "", select: null })) };
   const scales: readonly ScaleView[] = [{ benchmark: 0, technique: 0, measure: "accuracy", title: "accuracy", unit: "item", lower: false }];
   const pairs = names.slice(1).map((_, place) => ({ new: place + 1, baseline: 0, refusals: [], parts: [] }) as unknown as PairView);
-  const comparison = { runs: [], images: "", few: 10, measures: ["accuracy"], boards, pairs, scales, matrices: [] } as unknown as ComparisonView;
+  const comparison = { runs: [], images: "", few: 10, measures: ["accuracy"], boards: [], pairs, scales, matrices: [] } as unknown as ComparisonView;
   return {
     kind: "comparison", version: 2, runs: names.map((name) => ({ name, model: name, digest: "" })),
     benchmarks: [{ name: "shapes", title: "Shapes", score: "accuracy", definition: "", command: "", pairs: false, dimensions: [0], intervals: {} }],

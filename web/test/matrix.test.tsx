@@ -3,14 +3,15 @@ import { render } from "preact";
 import { act } from "preact/test-utils";
 import { afterEach, beforeEach, expect, test } from "vitest";
 
-import type { BoardView, ComparisonView } from "../src/bundle";
+import type { ComparisonView } from "../src/bundle";
 import type { Data } from "../src/data";
 import { exportedUnits } from "../src/explorer/matrix-export";
 import { Source } from "../src/explorer/selecting";
 import { inOrder, select } from "../src/filter";
-import { comparedWith, flipped, matrixOf, pairOf, presetsOf, runField, scaleAt, scaleOf, type MatrixTable } from "../src/matrix";
+import { flipped, matrixOf, pairOf, presetsOf, runField, scaleAt, scaleOf, type MatrixTable } from "../src/matrix";
 import type { Page } from "../src/page";
 import { fieldOf, parse, print, printTerm, resolve, suggest } from "../src/query";
+import type { Numbers } from "../src/read";
 import { START, type State } from "../src/route";
 import { Matrix } from "../src/views/matrix";
 import { sideBySide } from "../src/views/matrix-item";
@@ -23,8 +24,7 @@ const viewOf = (data: Data): ComparisonView => {
 };
 
 const tableOf = (data: Data, pair = { new: 1, baseline: 0 }): MatrixTable => {
-  const scale = scaleAt(data, viewOf(data), 0);
-  return matrixOf(scale, Source.of(data).texts, pair, comparedWith(data, viewOf(data), scale.view, pair));
+  return matrixOf(scaleAt(data, viewOf(data), 0), Source.of(data).texts, pair);
 };
 
 const unitsOf = (table: MatrixTable, query: string): readonly string[] => {
@@ -37,7 +37,9 @@ const reading = fc.array(fc.constantFrom("A", "B", "C", ""), { minLength: 0, max
 const compared = fc.integer({ min: 2, max: 5 }).chain((runs) => fc.array(fc.array(reading, { minLength: runs, maxLength: runs }), { minLength: 1, maxLength: 12 }));
 const named = (readings: Readings): readonly string[] => (readings[0] ?? []).map((_, run) => `model ${run}`);
 const value = (letters: readonly string[]): number => letters.filter((letter) => letter === "A").length / letters.length;
-const ids = (readings: Readings, holds: (byRun: Readings[number]) => boolean): readonly string[] => readings.flatMap((byRun, q) => (holds(byRun) ? [`q${q + 1}`] : []));
+/** The questions that some run answered and for which something holds. */
+const ids = (readings: Readings, holds: (byRun: Readings[number]) => boolean): readonly string[] =>
+  readings.flatMap((byRun, q) => (holds(byRun) && byRun.some((each) => each.length > 0) ? [`q${q + 1}`] : []));
 
 test("the numbers of runs that are right and wrong are those of their answers", () => {
   fc.assert(
@@ -84,11 +86,16 @@ test("a flip is a difference between two runs that both have a score, and turns 
   );
 });
 
-test("two runs of a board are compared on the questions that all of the board have scored", () => {
-  const readings: Readings = [[["A"], ["B"], []], [["A"], ["B"], ["A"]]];
-  const board = { benchmark: "shapes", technique: "mc", measure: "accuracy", rows: [{ run: 0 }, { run: 1 }, { run: 2 }] } as unknown as BoardView;
-  expect(unitsOf(tableOf(comparisonOf(["a", "b", "c"], readings)), "flip:worse")).toEqual(["q1", "q2"]);
-  expect(unitsOf(tableOf(comparisonOf(["a", "b", "c"], readings, [board])), "flip:worse")).toEqual(["q2"]);
+test("a unit with several rows of values stands once, and is compared for runs that share a row", () => {
+  const data = comparisonOf(["a", "b", "c"], [[["A"], ["B"], ["A"]], [["A"], ["B"], ["A"]]]);
+  const columns = data.bundle.columns as Map<string, Numbers>;
+  // Question 1: a against b, and c alone; question 2: all.
+  columns.set("units/0.questions.offsets", Uint32Array.of(0, 1, 2, 3));
+  columns.set("units/0.questions.values", Uint32Array.of(0, 0, 1));
+  columns.set("units/0.values", Float64Array.of(1, 0, NaN, NaN, NaN, 1, 1, 0, 1));
+  expect(unitsOf(tableOf(data), "flip:worse")).toEqual(["q1", "q2"]);
+  expect(unitsOf(tableOf(data, { new: 2, baseline: 1 }), "flip:better")).toEqual(["q2"]);
+  expect(unitsOf(tableOf(data), "right_in:2")).toEqual(["q1", "q2"]);
 });
 
 test("whatever a run is called, its field is found by its number and takes no other field's name", () => {

@@ -67,7 +67,11 @@ def partners(
 
     Questions with equal keys are matched first, then the rest in the order of their keys.
     """
-    partner = {key: key for key in sorted(first.keys() & second.keys()) if _same(first[key], second[key])}
+    partner = {
+        key: key
+        for key in sorted(first.keys() & second.keys())
+        if same_question(first[key][0].item, second[key][0].item)
+    }
     taken = set(partner.values())
     left: dict[tuple[Any, ...], list[QuestionKey]] = {}
     for key in sorted(second.keys() - taken, reverse=True):
@@ -80,7 +84,7 @@ def partners(
 
 
 def _about(item: Item, samples: Samples) -> Samples:
-    if all(result.item is item or result.item == item for result in samples):
+    if all(result.item is item for result in samples):
         return samples
     return [replace(result, item=item) for result in samples]
 
@@ -107,8 +111,8 @@ def _in_common_groups(owners: Sequence[Sequence[Item | None]]) -> list[Item]:
     return [replace(item, cluster_id=group) for item, group in zip(firsts, groups, strict=True)]
 
 
-def _same(first: Samples, second: Samples) -> bool:
-    one, other = first[0].item, second[0].item
+def same_question(one: Item, other: Item) -> bool:
+    """Whether two questions of one key have the same content, as far as both runs recorded it."""
     # Equal options may have another order.
     equal = one == other and [*one.options] == [*other.options]
     return equal or (content(one)[:-1] == content(other)[:-1] and _same_images(one, other))

@@ -1,6 +1,6 @@
 """Follow the results of run folders: read what was appended, and keep a compact index of the lines.
 
-`Follower` holds about 100 bytes a result, and no text but ids. A row is read from the file when it is asked for.
+`Follower` holds about 230 bytes a result, and no text but ids. A row is read from the file when it is asked for.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import time
 from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple
@@ -35,7 +34,7 @@ MINUTE = 60.0
 """Seconds over which a rate is taken."""
 RACY = 2.0
 """A file changed within so many seconds may change again without a new time stamp."""
-FOLLOWERS, ROWS = 64, 1_500_000
+FOLLOWERS, ROWS = 64, 400_000
 """Followers, and their results, that `Followers` keeps."""
 
 _OUTCOME = {outcome: number for number, outcome in enumerate(OUTCOMES)}
@@ -104,6 +103,10 @@ class _Index:
         self.benchmark_codes, self.run_codes = _Codes(), _Codes()
 
     @property
+    def searchable(self) -> int:
+        return self.end + self.tail
+
+    @property
     def empty(self) -> bool:
         return not (self.end or self.tail or self.torn)
 
@@ -134,6 +137,8 @@ class Follower:
         self.facts, self.searches = FactsReader(folder), Searches()
         self.problem = ""
         """Why the file cannot be read, "" if it can or is missing."""
+        self.behind = True
+        """Whether the file has more to read, as far as the last `advance` knows."""
         self._advancing, self._lock = threading.Lock(), threading.Lock()
         self._index = _Index(None)
         # Rises over restarts of the server, too: a page that stays open must not take other results for its own.
@@ -158,24 +163,28 @@ class Follower:
         cannot be read sets `problem`, and keeps what was read.
         """
         with self._advancing:
-            try:
-                stamp = _stamp(self.path)
-                if stamp is not None and stamp == self._stamp:
-                    return False
-                with files.reading(self.path, follow=False) as file:
-                    more = self._read(file, limit)
-            except FileNotFoundError:
-                if not self._index.empty:
-                    self._replace(_Index(None))
-                self.problem, self._stamp = "", None
+            self.behind = self._advance(limit)
+            return self.behind
+
+    def _advance(self, limit: int) -> bool:
+        try:
+            stamp = _stamp(self.path)
+            if stamp is not None and stamp == self._stamp:
                 return False
-            except OSError as error:
-                self.problem, self._stamp = f"{records.RESULTS} cannot be read: {error.strerror or error}", None
-                return False
-            self.problem, self._stamp = "", None if more else stamp
-            if not more:
-                self._note_growth()
-            return more
+            with files.reading(self.path, follow=False) as file:
+                more = self._read(file, limit)
+        except FileNotFoundError:
+            if not self._index.empty:
+                self._replace(_Index(None))
+            self.problem, self._stamp = "", None
+            return False
+        except OSError as error:
+            self.problem, self._stamp = f"{records.RESULTS} cannot be read: {error.strerror or error}", None
+            return False
+        self.problem, self._stamp = "", None if more else stamp
+        if not more:
+            self._note_growth()
+        return more
 
     def catch_up(self, stopped: Callable[[], bool] = lambda: False) -> None:
         """Advance to the end of the file, unless `stopped`."""
@@ -185,9 +194,11 @@ class Follower:
     def snapshot(self) -> Snapshot:
         """Return the index as read so far."""
         with self._lock:
-            if self._snapshot is None or self._snapshot.version != self._version:
-                self._snapshot = _snapshot(self.path, self._version, self._index)
-            return self._snapshot
+            index, last = self._index, self._snapshot
+            now = (self._version, index, index.searchable)
+            if last is None or (last.version, last.reading, last.searchable) != now:
+                last = self._snapshot = _snapshot(self.path, self._version, index)
+            return last
 
     def rate(self, now: float | None = None) -> float | None:
         """Results that came a second, over the last minute as seen; None if none came. `now`: `time.monotonic()`."""
@@ -367,12 +378,8 @@ class Followers:
                 self._followers.popitem(last=False)
             return follower
 
-    def known(self, folder: Path) -> Follower | None:
-        """Return a follower only if there is one."""
-        with self._lock:
-            return self._followers.get(folder)
-
-    def drop(self, folder: Path) -> None:
-        """Give a follower up, as of a folder that is gone."""
-        with self._lock, suppress(KeyError):
-            del self._followers[folder]
+    def count(self, folder: Path) -> int:
+        """Return the number of results in a run folder as it is now, 0 if they cannot be read."""
+        follower = self.of(folder)
+        follower.catch_up()
+        return 0 if follower.problem else len(follower)

@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from medvqa import metrics
+from medvqa import metrics, records
 from medvqa.items import OUTCOMES, TECHNIQUES, Result, UsageError
 from medvqa.protocols import rotation
+from medvqa.report.bundle.pictures import address
 from medvqa.view.following import Follower
 from medvqa.view.shapes import ItemPage, ItemRow
-from medvqa.view.snapshot import SEPARATOR, Snapshot
+from medvqa.view.snapshot import SEPARATOR, TRUNCATED, Snapshot
 
 Order = Literal["first", "latest"]
 ORDERS: tuple[Order, ...] = get_args(Order)
+CUT_OFF = "truncated"
+"""Stands among the outcomes of a query for answers that were cut off at a token limit, whatever their outcome."""
 MOST = 200
 """Rows of a page."""
 LONGEST = 20_000
 """Characters of a response in a page."""
 LONGEST_TEXT = 1000
 """Characters of a text that is searched."""
+LONGEST_LINE = 2**22
+"""Bytes of a line that is read for a page."""
 TRIES = 3
 """How often a page is read anew if its file is replaced meanwhile."""
 
@@ -52,7 +57,7 @@ class ItemQuery:
         """Read the parameters of an address; `outcome` may name several, with commas (UsageError)."""
         outcomes = tuple(filter(None, given.get("outcome", "").split(",")))
         for name, values, known in (
-            ("outcome", outcomes, OUTCOMES),
+            ("outcome", outcomes, (*OUTCOMES, CUT_OFF)),
             ("technique", tuple(filter(None, [given.get("technique", "")])), TECHNIQUES),
         ):
             if wrong := [value for value in values if value not in known]:
@@ -106,13 +111,49 @@ def _page(follower: Follower, snapshot: Snapshot, query: ItemQuery) -> ItemPage:
     if query.order == "latest":
         rows = rows[np.argsort(snapshot.offsets[rows], kind="stable")[::-1]]
     shown = rows[query.start : query.start + query.count].tolist()
-    results = snapshot.results(shown) if shown else ()
     return ItemPage(
-        [item_row(row, result) for row, result in zip(shown, results, strict=True) if result is not None],
+        list(_rows(snapshot, shown)),
         len(rows),
         len(snapshot),
         snapshot.version,
         unsearched,
+    )
+
+
+def _rows(snapshot: Snapshot, rows: Sequence[int]) -> Iterator[ItemRow]:
+    """Yield the rows of a page; a line that is too long by far is named, and not read."""
+    short = [row for row in rows if snapshot.lengths[row] <= LONGEST_LINE]
+    results = snapshot.results(short)
+    for row in rows:
+        if snapshot.lengths[row] > LONGEST_LINE:
+            yield _unshown(snapshot, row)
+        elif (result := next(results)) is not None:
+            yield item_row(row, result)
+
+
+def _unshown(snapshot: Snapshot, row: int) -> ItemRow:
+    why = f"not shown: its line in {records.RESULTS} has {int(snapshot.lengths[row]):,} bytes"
+    benchmark = snapshot.benchmark_names[int(snapshot.benchmarks[row])]
+    outcome, technique = OUTCOMES[int(snapshot.outcomes[row])], TECHNIQUES[int(snapshot.techniques[row])]
+    return ItemRow(
+        row=row,
+        benchmark=benchmark,
+        id=snapshot.id_of(row),
+        technique=technique,
+        variant="",
+        sample=0,
+        kind="",
+        question="",
+        options=[],
+        answers=[],
+        extracted=[],
+        outcome=outcome,
+        score=None,
+        why=why,
+        response="",
+        cut=0,
+        seconds=None,
+        images=[],
     )
 
 
@@ -126,7 +167,11 @@ def _matching(follower: Follower, snapshot: Snapshot, query: ItemQuery) -> tuple
     if query.technique:
         chosen &= snapshot.techniques == _place(TECHNIQUES, query.technique)
     if query.outcomes:
-        chosen &= np.isin(snapshot.outcomes, [_place(OUTCOMES, outcome) for outcome in query.outcomes])
+        codes = [_place(OUTCOMES, outcome) for outcome in query.outcomes if outcome != CUT_OFF]
+        wanted = np.isin(snapshot.outcomes, codes)
+        if CUT_OFF in query.outcomes:
+            wanted |= (snapshot.marks & TRUNCATED) != 0
+        chosen &= wanted
     if query.id:
         named = np.zeros(len(snapshot), bool)
         named[_rows_named(snapshot, query.id)] = True
@@ -178,7 +223,7 @@ def item_row(row: int, result: Result) -> ItemRow:
         response=response[:LONGEST],
         cut=max(len(response) - LONGEST, 0),
         seconds=seconds if seconds is not None and math.isfinite(seconds) else None,
-        images=[image.digest for image in item.images],
+        images=[address(image) for image in item.images],
         pair=item.pair_id or "",
         truncated=metrics.is_complete(result) is False,
     )

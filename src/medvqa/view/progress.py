@@ -20,10 +20,11 @@ from medvqa.view.state import state_of
 
 
 def run_progress(follower: Follower, name: str) -> RunProgress:
-    """Return the progress of a run as far as its follower has read.
+    """Return the progress of a run as it is now.
 
     Numbers count results. A run is finished if `records.coverage` says so.
     """
+    follower.catch_up()
     facts, snapshot = follower.facts.read(), follower.snapshot()
     state = _state(follower, facts, snapshot)
     running = state == "running"

@@ -25,7 +25,7 @@ PART = 2**18
 SEARCHES = 16
 """Texts whose search is kept."""
 
-# Written as they are in JSON, whoever writes it: no quotes, slashes, signs of markup.
+# No quotes, slashes and signs of markup: they may be escaped.
 _PLAIN = re.compile(r"[ !#-%(-.0-;=?-\[\]-~]+")
 
 
@@ -36,7 +36,7 @@ class Search:
         """Search nothing yet."""
         self._text = text.lower()
         # Lines without the longest plain part need not be decoded.
-        self._plain = max(_PLAIN.findall(self._text), key=len, default="").encode()
+        self._plain = plain_part(self._text)
         self._lock = threading.Lock()
         self._end = 0
         self._hits = array("Q")
@@ -57,10 +57,7 @@ class Search:
     def _search(self, file: BinaryIO, left: int, until: float) -> int:
         """Search some whole lines; return the number of their bytes."""
         file.seek(self._end)
-        part = file.read(min(PART, left))
-        if len(part) < left and not part.endswith(b"\n"):
-            rest = file.readline(min(MAX_LINE, left - len(part)))
-            part += rest
+        part = read_part(file, left)
         lowered, done = part.lower(), 0
         while done < len(part) and time.monotonic() < until:
             place = lowered.find(self._plain, done)
@@ -80,6 +77,19 @@ class Search:
         except msgspec.DecodeError:
             return False
         return any(self._text in text.lower() for text in texts_of(result))
+
+
+def read_part(file: BinaryIO, left: int) -> bytes:
+    """Read about PART of the `left` bytes, up to the end of a line."""
+    part = file.read(min(PART, left))
+    if len(part) < left and not part.endswith(b"\n"):
+        part += file.readline(min(MAX_LINE, left - len(part)))
+    return part
+
+
+def plain_part(text: str) -> bytes:
+    """Return the longest part of a text that stands in JSON as it is, whoever writes it; b"" if there is none."""
+    return max(_PLAIN.findall(text), key=len, default="").encode()
 
 
 def texts_of(result: Result) -> tuple[str, ...]:

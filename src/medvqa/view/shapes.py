@@ -128,7 +128,7 @@ class ItemRow(Shape, frozen=True):
     """One result, with its question."""
 
     row: int
-    """Its place in the run, in the order in which keys first came."""
+    """Its place in the run, in the order in which keys first came; -1 in a history."""
     benchmark: str
     id: str
     technique: str

@@ -1,7 +1,7 @@
 // The rows of the matrix: a unit each, with a column for each run.
 import type { ComponentChildren } from "preact";
 
-import { FLIPS, runField, type MatrixTable, type Scale } from "../matrix";
+import { FLIPS, runField, unitName, type MatrixTable, type Scale } from "../matrix";
 import type { Page } from "../page";
 import { count, flat } from "../text";
 import { Grid, type GridColumn } from "../ui/listing";
@@ -89,7 +89,7 @@ export const MatrixList = ({ page, table, rows }: ListOf) => {
   const several = runs === 2 && scale.results.length > scale.size * runs;
   return (
     <Grid
-      label={`${count(rows.length)} ${scale.view.unit === "pair" ? "pairs" : "questions"} by ${runs} runs`}
+      label={`${count(rows.length)} ${unitName(scale)}s by ${runs} runs`}
       class={several ? "matrix flips pairs" : "matrix flips"}
       rows={rows}
       high={several ? 66 : 46}

@@ -1,7 +1,7 @@
 // An open unit: its questions, and the answers of all runs. Two runs stand side by side, more as a list.
 import type { ComparisonView } from "../bundle";
 import type { Data } from "../data";
-import { comparedWith, FLIPS, flipsOf, scaleAt, type MatrixTable, type RunPair } from "../matrix";
+import { FLIPS, flipsOf, scaleAt, unitName, type MatrixTable, type RunPair } from "../matrix";
 import { picturesOf } from "../images";
 import type { Page } from "../page";
 import { label } from "../text";
@@ -38,7 +38,7 @@ export const UnitDialog = ({ page, of, data, table, rows }: DialogOf) => {
   if (unit < 0) {
     return (
       <Dialog id="item" title="Unknown question" close={close}>
-        <p role="alert">No {scale.view.unit === "pair" ? "pair" : "question"} of this measure has the id <Visible text={state.item ?? ""} />. Its link may belong to another page.</p>
+        <p role="alert">No {unitName(scale)} of this measure has the id <Visible text={state.item ?? ""} />. Its link may belong to another page.</p>
       </Dialog>
     );
   }
@@ -94,9 +94,9 @@ export const sideBySide = (baseline: readonly number[], new_: readonly number[])
 const Changes = ({ of, data, table, unit, pair }: Omit<DialogOf, "page" | "rows"> & { readonly unit: number; readonly pair: RunPair }) => {
   const { view, units } = table.scale;
   const changes = of.scales.flatMap((each, place) => {
-    if (each.benchmark !== view.benchmark || each.technique !== view.technique || each.unit !== view.unit) return [];
+    if (each.benchmark !== view.benchmark || each.technique !== view.technique) return [];
     const scale = scaleAt(data, of, place);
-    const flips = place === table.scale.place ? table.flips : flipsOf(scale, pair, comparedWith(data, of, each, pair));
+    const flips = place === table.scale.place ? table.flips : flipsOf(scale, pair);
     const flip = FLIPS[flips[scale.units.indexOf(units[unit] ?? "")] ?? FLIPS.length];
     return flip === "better" || flip === "worse" ? [{ measure: each.measure, flip }] : [];
   });

@@ -10,7 +10,7 @@ import { MatrixList } from "../explorer/matrix-list";
 import { Source } from "../explorer/selecting";
 import { useQuery, type Asking } from "../explorer/use-query";
 import { inOrder, select, type Selection } from "../filter";
-import { comparedWith, flipped, matrixOf, pairOf, presetsOf, scaleAt, scaleOf, type MatrixTable, type RunPair } from "../matrix";
+import { flipped, matrixOf, pairOf, presetsOf, scaleAt, scaleOf, unitName, type MatrixTable, type RunPair } from "../matrix";
 import type { Page } from "../page";
 import { parse, printTerm, resolve, switched, type Clause, type Problem, type Term } from "../query";
 import type { State } from "../route";
@@ -78,14 +78,13 @@ const OfScale = ({ page, of, data, place }: Shown & { readonly data: Data; reado
   const chosen = pairOf(head.runs.map((run) => run.name), of, state);
   useOldLinks(page, chosen);
   const table = useMemo(() => {
-    const scale = scaleAt(data, of, place);
-    const pair = { new: chosen.new, baseline: chosen.baseline };
-    return matrixOf(scale, texts, pair, comparedWith(data, of, scale.view, pair));
+    return matrixOf(scaleAt(data, of, place), texts, { new: chosen.new, baseline: chosen.baseline });
   }, [data, of, place, texts, chosen.new, chosen.baseline]);
   const asking = useQuery(page, { texts, fields: table.fields, find: (pending) => findUnits(table, query, sort, pending), on: [table, sort], eager: false });
   const { found, searching } = asking;
   const { view } = table.scale;
-  const one = view.unit === "pair" ? "pair" : "question";
+  const one = unitName(table.scale);
+  const board = of.boards.find((each) => each.benchmark === head.benchmarks[view.benchmark]?.name && each.technique === head.techniques[view.technique] && each.measure === view.measure);
   const download = async (): Promise<void> => {
     await texts.load(() => undefined);
     save(exportedUnits(page, found.table, found.rows), "questions-by-run.csv", "text/csv");
@@ -96,7 +95,7 @@ const OfScale = ({ page, of, data, place }: Shown & { readonly data: Data; reado
       <Presets page={page} asking={asking} table={table} />
       <Bar page={page} asking={asking} table={table} example="worse" any={found.rows.length > 0} download={download} />
       <Mended page={page} asking={asking} problems={found.problems}>
-        <Sum page={page} found={found} one={one} />
+        <Sum page={page} found={found} one={one} counted={board?.counted ?? ""} />
       </Mended>
       {searching && <Reading texts={texts} of={data.results} searching />}
       <WithFilters page={page} asking={asking} found={{ ...found, about: { name: `${place} ${table.pair.new} ${table.pair.baseline}` }, scored: false }}>
@@ -108,7 +107,7 @@ const OfScale = ({ page, of, data, place }: Shown & { readonly data: Data; reado
 };
 
 /** The number of listed units, and of their flips. */
-const Sum = ({ page, found: { table, rows }, one }: { readonly page: Page; readonly found: FoundUnits; readonly one: string }) => {
+const Sum = ({ page, found: { table, rows }, one, counted }: { readonly page: Page; readonly found: FoundUnits; readonly one: string; readonly counted: string }) => {
   const { scale, pair, flips } = table;
   const listed = Uint8Array.from(rows, (row) => flips[row] ?? 3);
   const name = (run: number) => <strong><Visible text={page.head.runs[run]?.name ?? ""} /></strong>;
@@ -120,6 +119,7 @@ const Sum = ({ page, found: { table, rows }, one }: { readonly page: Page; reado
         {name(pair.new)} against {name(pair.baseline)}: <data id="flips-worse" value={worse}>{count(worse)}</data> <span class="way w-worse"><span aria-hidden="true">▼</span> worse</span>,{" "}
         <data id="flips-better" value={better}>{count(better)}</data> <span class="way w-better"><span aria-hidden="true">▲</span> better</span>
       </span>
+      {counted !== "" && <span class="quiet"><Visible text={counted} /></span>}
     </p>
   );
 };
@@ -134,7 +134,7 @@ const Presets = ({ page, asking, table }: { readonly page: Page; readonly asking
       {presets.map(({ name, term, units, meaning }) => (
         <li key={term}>
           <button type="button" aria-pressed={there.includes(term)} onClick={() => { asking.pick(switched(query, term)); }}>{name}</button>{" "}
-          <data value={units} data-preset={term}>{count(units)}</data>: {meaning}
+          <data value={units} data-preset={term}>{count(units)}</data>: <Visible text={meaning} />
         </li>
       ))}
     </ul>

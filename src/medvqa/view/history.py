@@ -1,0 +1,101 @@
+"""The results of one item over all runs of the list."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from medvqa import files, records
+from medvqa.comparing import matching
+from medvqa.items import QuestionKey, Result
+from medvqa.view.items import item_row
+from medvqa.view.searching import plain_part, read_part
+from medvqa.view.shapes import History, HistoryRow, RunEntry
+from medvqa.view.shelf import Shelf
+
+SECONDS = 20.0
+"""Time that a search through all runs may take; the runs that it does not reach are named."""
+MOST = 2_000
+"""Most results that are shown."""
+
+
+def history(shelf: Shelf, benchmark: str, item: str) -> History:
+    """Return the results of an item in all listed runs, the latest run first.
+
+    Each file is searched for the id, and only lines with it are read. A question is compared with that of the latest
+    run that has the item.
+    """
+    until = time.monotonic() + SECONDS
+    rows: list[HistoryRow] = []
+    unread: list[str] = []
+    latest: Result | None = None
+    for entry in shelf.list().runs:
+        folder = shelf.folder(entry.name)
+        if folder is None or (entry.benchmarks and benchmark not in entry.benchmarks):
+            continue
+        if entry.state == "unreadable":
+            unread.append(f"{entry.name}: {entry.why}")
+            continue
+        if time.monotonic() > until:
+            unread.append(f"{entry.name}: not searched, as the search took longer than {SECONDS:.0f} seconds")
+            continue
+        try:
+            results = _results(folder / records.RESULTS, benchmark, item, until)
+        except FileNotFoundError:
+            continue  # a session that has no result yet
+        except OSError as error:
+            unread.append(f"{entry.name}: {error.strerror or error}")
+            continue
+        if len(results) + len(rows) > MOST:
+            unread.append(f"{entry.name}: not shown, as there are more than {MOST:,} results of this item")
+            continue
+        for result in results:
+            latest = latest or result
+            rows.append(_row(entry, result, latest))
+    return History(benchmark, item, rows, unread)
+
+
+def _row(entry: RunEntry, result: Result, latest: Result) -> HistoryRow:
+    same = matching.same_question(latest.item, result.item)
+    return HistoryRow(entry.name, entry.model, entry.label, entry.started, same, item_row(-1, result))
+
+
+def _results(path: Path, benchmark: str, item: str, until: float) -> list[Result]:
+    """Return the last result of each key of an item, sorted (OSError; TimeoutError after `until`)."""
+    results: dict[QuestionKey, Result] = {}
+    for line in _lines_with(path, item, until):
+        try:
+            result = records.decode(line)
+        except msgspec.DecodeError:
+            continue
+        if (result.item.benchmark, result.item.id) == (benchmark, item):
+            results[result.key] = result
+        if len(results) > MOST:
+            break
+    return [results[key] for key in sorted(results)]
+
+
+def _lines_with(path: Path, item: str, until: float) -> Iterator[bytes]:
+    """Yield the lines that may hold an id."""
+    plain = plain_part(item)
+    # An id that may be escaped is looked for by its plain part alone.
+    named = re.compile(rb'"id"\s*:\s*"' + re.escape(plain) + b'"' if plain == item.encode() else b"")
+    with files.reading(path, follow=False) as file:
+        left = os.fstat(file.fileno()).st_size
+        while left > 0 and (part := read_part(file, left)):
+            left -= len(part)
+            if time.monotonic() > until:
+                raise TimeoutError(110, f"the search took longer than {SECONDS:.0f} seconds", str(path))
+            place = part.find(plain)
+            while 0 <= place < len(part):
+                start = part.rfind(b"\n", 0, place) + 1
+                end = part.find(b"\n", place)
+                end = len(part) if end < 0 else end
+                if named.search(part, start, end):
+                    yield part[start:end]
+                place = part.find(plain, end + 1)
