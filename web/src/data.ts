@@ -92,8 +92,10 @@ export class Data {
   outcome(r: number): string {
     return at(this.bundle.head.outcomes, this.at("results.outcome", r));
   }
+  /** The technique by which a result was asked; runs that differ in it have another one in common for comparison. */
   technique(r: number): string {
-    return at(this.bundle.head.techniques, this.at("results.technique", r));
+    const column = this.bundle.columns.has("results.own_technique") ? "results.own_technique" : "results.technique";
+    return at(this.bundle.head.techniques, this.at(column, r));
   }
   variant(r: number): string {
     return at(this.bundle.head.variants, this.at("results.variant", r));

@@ -53,6 +53,7 @@ def pack(study: Study, benchmarks: Mapping[str, Benchmark], pictures: Pictures) 
     packing, columns = Packing(), TypedArrays()
     packing.add_questions(columns, rows.items, pictures)
     _add_results(packing, columns, rows)
+    _add_own_techniques(packing, columns, rows, study)
     known = [benchmarks[name] for name in names]
     dimensions, by_benchmark = questions.dimensions_of_all(known, rows.items, [], columns)
     for place, scale in enumerate(study.scales):
@@ -139,6 +140,19 @@ def _add_results(packing: Packing, columns: TypedArrays, rows: _Rows) -> None:
     finishes = (packing.finishes.place(r.answer.finish or "" if r.answer else "") for r in shown)
     columns.add_any("results.finish", "u8", finishes)
     columns.add("results.seconds", "f32", map(questions.seconds_of, shown))
+
+
+def _add_own_techniques(packing: Packing, columns: TypedArrays, rows: _Rows, study: Study) -> None:
+    """If runs differ in the technique, add that of each run: `results.technique` has the common one."""
+    own = {
+        (run, name): techniques[0]
+        for run, (side, aligned) in enumerate(zip(study.sides, study.aligned, strict=True))
+        for name, techniques in side.asked.items()
+        if techniques != aligned.asked.get(name)
+    }
+    if own:
+        techniques = (own.get((run, result.item.benchmark), result.technique) for run, _, result in rows.rows)
+        columns.add("results.own_technique", "u8", map(packing.techniques.place, techniques))
 
 
 def _add_scale(columns: TypedArrays, place: int, scale: Scale, by_key: Mapping[QuestionKey, int]) -> None:
