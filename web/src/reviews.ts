@@ -115,6 +115,19 @@ export const read = (lines: string, digest: string): readonly Entry[] => {
 
 export type Store = Pick<Storage, "getItem" | "setItem" | "removeItem">;
 
+/** A store at a server: it is read and written in its own time, and says so. */
+export interface SavedStore extends Store {
+  readonly state: "reading" | "saved" | "saving" | "failed" | "changed";
+  /** Why nothing could be read or saved. */
+  readonly why: string;
+  readonly conflicts: number;
+  readonly earlier: number;
+  readonly subscribe: (listener: () => void) => () => void;
+  readonly load: () => Promise<void>;
+  readonly flush: () => Promise<void>;
+  readonly decide: (mine: boolean) => void;
+}
+
 /** The browser's storage, or null where it is blocked. */
 export const localStore = (): Store | null => {
   try {
@@ -326,20 +339,30 @@ export class Reviews {
 }
 
 const all = new WeakMap<Data, Reviews>();
+const saved = new WeakMap<Data, SavedStore>();
+
+/** The store at the server that has the reviews of a page, null for the browser's. */
+export const savedOf = (data: Data): SavedStore | null => saved.get(data) ?? null;
+
+/** Keep the reviews of a page in this store, before any view asks for them. */
+export const saveIn = (data: Data, store: SavedStore): void => {
+  saved.set(data, store);
+};
 
 /** The reviews of a page; there is one object for all views. */
 export const reviewsOf = (data: Data): Reviews => {
   const known = all.get(data);
   if (known !== undefined) return known;
-  const reviews = new Reviews(data, localStore());
+  const server = savedOf(data);
+  const reviews = new Reviews(data, server ?? localStore());
   const tell = (): void => {
     setTagged({ has: (result) => reviews.isReviewed(result), tags: (result) => reviews.tags(result) });
   };
   reviews.subscribe(tell);
   tell();
-  addEventListener("storage", () => {
-    reviews.refresh();
-  });
+  const refresh = (): void => { reviews.refresh(); };
+  if (server === null) addEventListener("storage", refresh);
+  else server.subscribe(refresh);
   all.set(data, reviews);
   return reviews;
 };

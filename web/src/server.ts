@@ -77,8 +77,14 @@ export const ask = <T>(path: string, asked: Asked = {}): Promise<T> =>
 export interface Versioned {
   readonly text: string;
   readonly version: string;
+  /** Reviews of earlier answers that the server keeps beside the text. */
+  readonly earlier?: number;
 }
-const versioned = async (response: Response): Promise<Versioned> => ({ text: await response.text(), version: response.headers.get("ETag") ?? "" });
+const versioned = async (response: Response): Promise<Versioned> => ({
+  text: await response.text(),
+  version: response.headers.get("ETag") ?? "",
+  earlier: Number(response.headers.get("Medvqa-Earlier") ?? 0),
+});
 
 /** Read a text of `/api/`. */
 export const askText = (path: string, asked: Asked = {}): Promise<Versioned> => request(`/api/${path}`, asked, versioned);
@@ -94,12 +100,15 @@ export const put = (path: string, { text, version }: Versioned, asked: Asked = {
 /** A path below `/api/` for a run: its name may have "/". */
 export const pathOfRun = (name: string): string => `runs/${name.split("/").map(encodeURIComponent).join("/")}`;
 
+/** Locks that all tabs share; null in a browser without them. */
+export const locksOfTabs = (): LockManager | null => (navigator as { readonly locks?: LockManager | null }).locks ?? null;
+
 /** Have the page of one run drawn, or the comparison of several. One at a time: the connections of a browser are few. */
 export const drawn = (runs: readonly string[], signal?: AbortSignal): Promise<Drawn> => {
   const names = runs.map((name) => `run=${encodeURIComponent(name)}`).join("&");
   const draw = (): Promise<Drawn> => ask(`bundle?${names}`, { signal, seconds: DRAWING_SECONDS });
-  const locks = navigator.locks as LockManager | undefined;
-  if (locks === undefined) return draw();
+  const locks = locksOfTabs();
+  if (locks === null) return draw();
   return locks.request("medvqa-drawing", signal === undefined ? {} : { signal }, draw);
 };
 

@@ -6,7 +6,10 @@ import { blocksOf, put, ServerProblem } from "../src/server";
 import { ALL, itemsPath } from "../src/served/items";
 import { lasting, Live, rateOf, saidOf } from "../src/served/live";
 import { compareLink, historyLink, routeOf, runLink } from "../src/served/routes";
+import type { Feed, News } from "../src/served/events";
+import { FeedProvider } from "../src/served/feed";
 import { Frame, Waiting } from "../src/served/frame";
+import { RunPage } from "../src/served/run";
 import type { ItemPage, ItemRow, RunProgress } from "../src/served";
 
 const HOSTILE = "<img src=x onerror=alert(1)>\u202e";
@@ -150,4 +153,51 @@ test("a frame names its page, and waiting says what for", async () => {
   expect(document.title).toBe("Runs · medvqa");
   expect(find("[role=status]").textContent).toBe("Reading the runs.");
   expect(find("nav a").getAttribute("aria-current")).toBe("page");
+});
+
+test("a session that ends turns into its page, unless somebody reads", async () => {
+  const listeners = new Set<(news: News) => void>();
+  const feed = {
+    subscribe: (listener: (news: News) => void) => {
+      listeners.add(listener);
+      return () => { listeners.delete(listener); };
+    },
+  } as unknown as Feed;
+  const hear = (news: News): void => { for (const each of listeners) each(news); };
+  let progress = PROGRESS;
+  answer = (path) =>
+    path.endsWith("/progress") ? Response.json(progress)
+    : path.startsWith("/api/bundle?") ? Response.json({ error: "It could not be drawn." }, { status: 500 })
+    : Response.json(pageOf([rowOf(0)], 3));
+  const asks = (): number => asked.filter((path) => path.startsWith("/api/bundle?")).length;
+  const open = async (): Promise<void> => {
+    progress = PROGRESS;
+    await act(() => { render(null, root); });
+    await act(() => { render(<FeedProvider value={feed}><RunPage name="a/b" /></FeedProvider>, root); });
+    await until(() => root.querySelector(".items") !== null);
+  };
+  const end = async (): Promise<void> => {
+    progress = { ...PROGRESS, state: "finished", answered: 10 };
+    await act(() => { hear({ kind: "progress", progress }); });
+  };
+
+  await open();
+  expect(root.textContent).toContain("Draw the page so far");
+  await end();
+  await until(() => root.textContent.includes("It could not be drawn."));
+  expect(asks()).toBe(1);
+  expect(button("Show its page")).toBeDefined();
+
+  await open();
+  await act(() => { button("q0").click(); });
+  await end();
+  await until(() => root.textContent.includes("This run is finished."));
+  expect(asks()).toBe(1);
+  await act(() => { button("Show its page").click(); });
+  await until(() => asks() === 2);
+
+  // Another run's news change nothing here.
+  await open();
+  await act(() => { hear({ kind: "progress", progress: { ...PROGRESS, name: "other", answered: 9 } }); });
+  expect(find("[data-far=answered]").getAttribute("value")).toBe("3");
 });

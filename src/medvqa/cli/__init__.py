@@ -38,6 +38,7 @@ from medvqa.cli import (
     split,
     sweep,
     table,
+    view,
 )
 from medvqa.cli.common import Commands, say
 from medvqa.items import MedVQAError, UsageError
@@ -189,7 +190,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in (
-        *(run, sweep, paper, report, rescore, compare, table, gate),
+        *(run, sweep, paper, report, view, rescore, compare, table, gate),
         *(data, fetch, imports, leaks, baseline, merge, combine, agreement, classify, lexicon, split, models, cache),
     ):
         command.add(commands, common)

@@ -16,10 +16,12 @@ from medvqa.items import OUTCOMES, TECHNIQUES, Result, UsageError
 from medvqa.protocols import rotation
 from medvqa.view.following import Follower
 from medvqa.view.shapes import ItemPage, ItemRow
-from medvqa.view.snapshot import SEPARATOR, Snapshot
+from medvqa.view.snapshot import SEPARATOR, TRUNCATED, Snapshot
 
 Order = Literal["first", "latest"]
 ORDERS: tuple[Order, ...] = get_args(Order)
+CUT_OFF = "truncated"
+"""Stands among the outcomes of a query for answers that were cut off at a token limit, whatever their outcome."""
 MOST = 200
 """Rows of a page."""
 LONGEST = 20_000
@@ -54,7 +56,7 @@ class ItemQuery:
         """Read the parameters of an address; `outcome` may name several, with commas (UsageError)."""
         outcomes = tuple(filter(None, given.get("outcome", "").split(",")))
         for name, values, known in (
-            ("outcome", outcomes, OUTCOMES),
+            ("outcome", outcomes, (*OUTCOMES, CUT_OFF)),
             ("technique", tuple(filter(None, [given.get("technique", "")])), TECHNIQUES),
         ):
             if wrong := [value for value in values if value not in known]:
@@ -164,7 +166,11 @@ def _matching(follower: Follower, snapshot: Snapshot, query: ItemQuery) -> tuple
     if query.technique:
         chosen &= snapshot.techniques == _place(TECHNIQUES, query.technique)
     if query.outcomes:
-        chosen &= np.isin(snapshot.outcomes, [_place(OUTCOMES, outcome) for outcome in query.outcomes])
+        codes = [_place(OUTCOMES, outcome) for outcome in query.outcomes if outcome != CUT_OFF]
+        wanted = np.isin(snapshot.outcomes, codes)
+        if CUT_OFF in query.outcomes:
+            wanted |= (snapshot.marks & TRUNCATED) != 0
+        chosen &= wanted
     if query.id:
         named = np.zeros(len(snapshot), bool)
         named[_rows_named(snapshot, query.id)] = True

@@ -113,9 +113,17 @@ class Shelf:
         answered = kept.counted if described.answered is None else described.answered
         finished = described.complete if described.answered is not None else 0 < described.selected <= answered
         return RunEntry(
-            *(name, state_of(folder, finished=finished)),
-            *(described.model, described.label, described.started, described.finished),
-            *(answered, described.selected, described.part, list(described.benchmarks), list(described.numbers)),
+            name,
+            state_of(folder, finished=finished),
+            described.model,
+            described.label,
+            described.started,
+            described.finished,
+            answered,
+            described.selected,
+            described.part,
+            list(described.benchmarks),
+            list(described.numbers),
             described.gate,
             described.stale,
             described.why,

@@ -4,8 +4,10 @@ import { useCallback, useEffect, useState } from "preact/hooks";
 import type { BundleHead } from "../bundle";
 import { Data } from "../data";
 import { setImagesAt } from "../images";
+import { saveIn } from "../reviews";
 import { readBundle, readHead, type Blocks } from "../read";
 import { blocksOf, drawn, imagesOf, isLeft, sentenceOf } from "../server";
+import { openSaved } from "./saved";
 
 export interface DrawnPage {
   readonly head: BundleHead;
@@ -42,6 +44,8 @@ export const useDrawn = (names: readonly string[], turn: number): { readonly pag
       setImagesAt(imagesOf(key));
       setPage((before) => before ?? { head, data: null, notes, turn });
       const data = new Data(await readBundle(blocks, head));
+      const [only, second] = wanted.split("\n");
+      if (only !== undefined && second === undefined) saveIn(data, openSaved(only, head.runs[0]?.digest ?? ""));
       left.signal.throwIfAborted();
       document.title = `${head.title} · medvqa`;
       setPage({ head, data, notes, turn });

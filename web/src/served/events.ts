@@ -1,6 +1,6 @@
 // News of the server. A browser opens six connections to a server at most, so all its tabs share one event stream: a
 // visible tab that holds a lock has the stream and passes its news on. A hidden tab takes no part.
-import { ENDED, ServerProblem, ask, isLeft, listen, sentenceOf, type Heard } from "../server";
+import { ENDED, ServerProblem, ask, isLeft, listen, locksOfTabs, sentenceOf, type Heard } from "../server";
 import type { RunProgress } from "../served";
 
 export type News =
@@ -134,7 +134,7 @@ export class Feed {
 /** The feed of this tab. */
 export const startFeed = (): Feed => {
   const feed = new Feed({
-    locks: "locks" in navigator ? navigator.locks : null,
+    locks: locksOfTabs(),
     channel: new BroadcastChannel(NAME),
     visible: () => document.visibilityState === "visible",
     listen,

@@ -28,7 +28,7 @@ const Choice = ({ name, value, values, choose }: {
   </label>
 );
 
-const Search = ({ name, value, search }: { readonly name: string; readonly value: string; readonly search: (text: string) => void }) => {
+const Search = ({ name, hint = "", value, search }: { readonly name: string; readonly hint?: string; readonly value: string; readonly search: (text: string) => void }) => {
   const [typed, setTyped] = useState(value);
   useEffect(() => { setTyped(value); }, [value]);
   const latest = useRef(search);
@@ -41,7 +41,7 @@ const Search = ({ name, value, search }: { readonly name: string; readonly value
   return (
     <label class="choice">
       {name}
-      <input type="search" value={typed} onInput={({ currentTarget }) => { setTyped(currentTarget.value); }} />
+      <input type="search" placeholder={hint} value={typed} onInput={({ currentTarget }) => { setTyped(currentTarget.value); }} />
     </label>
   );
 };
@@ -53,8 +53,8 @@ const Filters = ({ wanted, change, progress }: Pick<Listed, "wanted" | "change">
       <Choice name="Outcome" value={wanted.outcome} values={[...OUTCOMES, TRUNCATED]} choose={(outcome) => { change({ outcome }); }} />
       {of("benchmark").length > 1 && <Choice name="Benchmark" value={wanted.benchmark} values={of("benchmark")} choose={(benchmark) => { change({ benchmark }); }} />}
       {of("technique").length > 1 && <Choice name="Technique" value={wanted.technique} values={of("technique")} choose={(technique) => { change({ technique }); }} />}
-      <Search name="Item" value={wanted.id} search={(id) => { change({ id }); }} />
-      <Search name="Text" value={wanted.text} search={(text) => { change({ text }); }} />
+      <Search name="Item" hint="an id, or its begin and *" value={wanted.id} search={(id) => { change({ id }); }} />
+      <Search name="Text" hint="in question or response" value={wanted.text} search={(text) => { change({ text }); }} />
       <label class="choice">
         Order
         <select value={wanted.order} onChange={({ currentTarget }) => { change({ order: currentTarget.value === "first" ? "first" : "latest" }); }}>
@@ -122,12 +122,13 @@ export const ResultList = ({ name, progress, items, reading }: ListProps) => {
       <Filters wanted={wanted} change={change} progress={progress} />
       <p class="fresh">
         {fresh > 0 && <button type="button" onClick={latest}>{plural(fresh, "new answer")}: show</button>}
-        {fresh <= 0 && page !== null && page.version !== progress.version && <button type="button" onClick={latest}>Answers have changed: show</button>}
+        {fresh <= 0 && page !== null && page.version < progress.version && <button type="button" onClick={latest}>Answers may have changed: read them again</button>}
       </p>
       {problem !== "" && <p class="alert" role="alert">{problem}</p>}
       {page === null && problem === "" && <p role="status">Reading the answers.</p>}
       {page !== null && (
         <>
+          {(page.unsearched ?? 0) > 0 && <p class="quiet">Searching: {count(Math.ceil((page.unsearched ?? 0) / 1e6))} MB left. More may be found.</p>}
           <Pages start={start} change={change} matching={page.matching} shown={rows.length} />
           <div class="scroll" tabIndex={0} role="group" aria-label="Results">
             <table class="items">

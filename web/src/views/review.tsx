@@ -5,7 +5,7 @@ import { save } from "../csv";
 import type { Data } from "../data";
 import { keyText } from "../key";
 import type { Page } from "../page";
-import { MAX_COMMENT, MAX_FILE, SCORES, TAGS, TAG_NAMES, reviewsOf, type Entry, type Kept, type Reviews, type Tag } from "../reviews";
+import { MAX_COMMENT, MAX_FILE, SCORES, TAGS, TAG_NAMES, reviewsOf, savedOf, type Entry, type Kept, type Reviews, type SavedStore, type Tag } from "../reviews";
 import "../style/review.css";
 import { count, flat, label, plural } from "../text";
 import { Outcome } from "../ui/outcome";
@@ -28,8 +28,45 @@ const LOST: Readonly<Record<Exclude<Kept, "kept">, string>> = {
     "The storage of this browser has reviews of this run that this page cannot read. It leaves them as they are, and keeps yours until you close it. Export them before, or delete all.",
 };
 
-const StorageNote = ({ kept }: { readonly kept: Kept }) =>
-  kept === "kept" ? null : <p class="alert" role="alert">{LOST[kept]}</p>;
+const StorageNote = ({ data, kept }: { readonly data: Data; readonly kept: Kept }) => {
+  const saved = savedOf(data);
+  if (saved !== null) return <SavedNote saved={saved} />;
+  return kept === "kept" ? null : <p class="alert" role="alert">{LOST[kept]}</p>;
+};
+
+/** What the server says of its file, if somebody must know it. */
+const SavedNote = ({ saved }: { readonly saved: SavedStore }) => {
+  if (saved.state === "failed") {
+    return (
+      <p class="alert" role="alert">
+        Your last reviews are not saved: <Visible text={saved.why} /> Export them before you close the page.{" "}
+        <button type="button" onClick={() => { void saved.load(); }}>Try again</button>
+      </p>
+    );
+  }
+  if (saved.state !== "changed") return null;
+  return (
+    <p class="alert" role="alert">
+      {plural(saved.conflicts, "review")} that you changed {saved.conflicts === 1 ? "was" : "were"} changed elsewhere meanwhile, in another tab or by somebody else. Nothing is saved until you choose.{" "}
+      <button type="button" onClick={() => { saved.decide(true); }}>Keep mine</button>{" "}
+      <button type="button" onClick={() => { saved.decide(false); }}>Take theirs</button>
+    </p>
+  );
+};
+
+const SAVED: Readonly<Record<SavedStore["state"], string>> = {
+  reading: "Reading your reviews. ",
+  saved: "Saved in the run folder, in reviews.jsonl. ",
+  saving: "Saving. ",
+  failed: "",
+  changed: "",
+};
+
+/** Where a review stays, in a few words. */
+const placeOf = (data: Data, kept: Kept): string => {
+  const saved = savedOf(data);
+  return saved === null ? (kept === "kept" ? "Kept in this browser. " : "") : SAVED[saved.state];
+};
 
 /** The number of reviews, beside the name of their view. */
 export const ReviewCount = ({ data }: { readonly data: Data }) => {
@@ -61,7 +98,7 @@ export const ReviewPanel = ({ data, result, of }: { readonly data: Data; readonl
   return (
     <section class="review" aria-label={`Your review of ${flat(of)}`}>
       <h3>Your review</h3>
-      <StorageNote kept={reviews.kept} />
+      <StorageNote data={data} kept={reviews.kept} />
       <fieldset>
         <legend>Tags</legend>
         <div class="tags">
@@ -94,7 +131,7 @@ export const ReviewPanel = ({ data, result, of }: { readonly data: Data; readonl
         Comment
         <textarea rows={2} maxLength={MAX_COMMENT} value={comment} onInput={({ currentTarget }) => { reviews.set(result, { comment: currentTarget.value }); }} />
       </label>
-      <p class="quiet">{reviews.kept === "kept" && "Kept in this browser. "}Do not name patients: an export holds the comment.</p>
+      <p class="quiet">{placeOf(data, reviews.kept)}Do not name patients: an export holds the comment.</p>
     </section>
   );
 };
@@ -107,7 +144,7 @@ interface Pending {
 }
 
 /** Export, import and delete the reviews of one run. */
-const Files = ({ page, reviews, run }: { readonly page: Page; readonly reviews: Reviews; readonly run: number }) => {
+const Files = ({ page, data, reviews, run }: { readonly page: Page; readonly data: Data; readonly reviews: Reviews; readonly run: number }) => {
   const name = page.head.runs[run]?.name ?? "";
   const lines = reviews.exported(run);
   const number = lines === "" ? 0 : lines.split("\n").length - 1;
@@ -154,7 +191,7 @@ const Files = ({ page, reviews, run }: { readonly page: Page; readonly reviews: 
       {deleting && (
         <>
           <button type="button" onClick={() => { reviews.clear(run); confirm(false); say("All reviews are deleted."); }}>
-            Delete {plural(number, "review")} from this browser
+            Delete {plural(number, "review")} from {savedOf(data) === null ? "this browser" : "the run folder"}
           </button>
           <button type="button" onClick={() => { confirm(false); }}>Keep them</button>
         </>
@@ -207,15 +244,20 @@ export const ReviewView = ({ page, data }: { readonly page: Page; readonly data:
   const all = reviews.results();
   const results = only === null ? all : all.filter((result) => reviews.tags(result).includes(only));
   const runs = page.head.runs.map((_, run) => run);
+  const saved = savedOf(data);
   return (
     <section id="review" aria-labelledby="review-title">
       <h1 id="review-title">Your reviews</h1>
       <p>
         Open a question, choose tags and write a comment. {plural(all.length, "answer is", "answers are")} reviewed.
-        {reviews.kept === "kept" && " Reviews stay in this browser, under the digest of the run’s answers. They hold no name and no image."}
+        {saved === null && reviews.kept === "kept" && " Reviews stay in this browser, under the digest of the run’s answers. They hold no name and no image."}
+        {saved !== null && " Reviews are saved in the run folder, in reviews.jsonl, which the commands below read. They hold no name and no image."}
       </p>
-      <StorageNote kept={reviews.kept} />
-      {runs.map((run) => <Files page={page} reviews={reviews} run={run} />)}
+      {saved !== null && saved.earlier > 0 && (
+        <p class="aside">{plural(saved.earlier, "review")} of earlier answers of this run {saved.earlier === 1 ? "stays" : "stay"} in its folder: the run went on, or was answered again. With your first review they move to a file of their own there.</p>
+      )}
+      <StorageNote data={data} kept={reviews.kept} />
+      {runs.map((run) => <Files page={page} data={data} reviews={reviews} run={run} />)}
       {all.length > 0 && (
         <>
           <div class="chips" role="group" aria-label="Tag">
@@ -240,7 +282,8 @@ export const ReviewView = ({ page, data }: { readonly page: Page; readonly data:
       )}
       <h2>Use them</h2>
       <p>
-        Name an exported file after its reader. <code>medvqa classify RUN --human=FILE</code> takes the tags perception,
+        {saved === null ? "Name an exported file after its reader. " : "FILE is RUN/reviews.jsonl, or an exported file, named after its reader. "}
+        <code>medvqa classify RUN --human=FILE</code> takes the tags perception,
         knowledge, laterality and extraction as kinds of errors. <code>medvqa agreement RUN --human=FILE</code> compares
         your scores with the judge’s.
       </p>

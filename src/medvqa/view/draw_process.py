@@ -1,0 +1,114 @@
+"""A process that draws one bundle into a folder and ends: its memory, as large as the run needs it, goes with it.
+
+The request comes as one line of JSON, and the reply goes out as one. If the input ends before, the server is gone, and
+the process ends too.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import zlib
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from medvqa import benchmarks, comparing, printing, report
+from medvqa.items import Benchmark, Item, MedVQAError, UsageError
+from medvqa.report import bundle
+from medvqa.report.bundle import pictures
+from medvqa.session.registry import Registry
+from medvqa.view.sources import Sources
+
+LEVEL = 6
+"""Level of zlib: the user waits for it once, and the way is short."""
+
+
+class RunToDraw(msgspec.Struct, frozen=True):
+    """A run folder, and its name for people."""
+
+    name: str
+    folder: str
+
+
+class BundleRequest(msgspec.Struct, frozen=True):
+    """Draw one run, or the comparison of several with the first, into an empty `folder`."""
+
+    sources: Sources
+    runs: list[RunToDraw]
+    folder: str
+
+
+class BundleReply(msgspec.Struct):
+    """`why`: the reason for a failure, "" without one. `files`: the file of each block."""
+
+    why: str = ""
+    files: dict[str, str] = {}
+    notes: list[str] = []
+
+
+def serve() -> None:
+    """Answer one request."""
+    replies = os.fdopen(os.dup(1), "wb")
+    # conftest.py files print to the standard output.
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the server, and the input with it.
+    with suppress(OSError):
+        os.nice(5)  # A session that runs beside comes first.
+    request = msgspec.json.decode(sys.stdin.buffer.readline(), type=BundleRequest)
+    threading.Thread(target=_end_with_input, daemon=True).start()
+    try:
+        reply = drawn(request)
+    except MedVQAError as error:
+        reply = BundleReply(str(error))
+    except OSError as error:
+        reply = BundleReply(f"The page cannot be drawn: {error.strerror or error}")
+    replies.write(msgspec.json.encode(reply) + b"\n")
+    replies.flush()
+
+
+def _end_with_input() -> None:
+    os.read(0, 1)
+    os._exit(1)
+
+
+def drawn(request: BundleRequest) -> BundleReply:
+    """Draw the bundle of a request (MedVQAError, OSError)."""
+    folders = [Path(run.folder) for run in request.runs]
+    registry = request.sources.registry(folders)
+    notes: list[str] = []
+    blocks = _run(folders[0], registry, request) if len(folders) == 1 else _several(folders, registry, request, notes)
+    files = {}
+    for place, (name, block) in enumerate(blocks.items()):
+        files[name] = str(place)
+        (Path(request.folder) / str(place)).write_bytes(zlib.compress(block, LEVEL))
+    return BundleReply(files=files, notes=notes)
+
+
+def _run(folder: Path, registry: Registry, request: BundleRequest) -> bundle.Blocks:
+    def load(benchmark: Benchmark) -> Sequence[Item] | None:
+        return benchmarks.load_found(benchmark, request.sources.folder)
+
+    built = report.build(folder, registry.benchmarks, data=request.sources.folder)
+    results = [result for part in built.parts for result in part.results]
+    return bundle.of_run(built, pictures.served(results, load))
+
+
+def _several(folders: list[Path], registry: Registry, request: BundleRequest, notes: list[str]) -> bundle.Blocks:
+    loaded = [comparing.load(folder) for folder in folders]
+    study = comparing.study(comparing.named_apart(loaded, [run.name for run in request.runs]), registry.benchmarks)
+    lines = dict.fromkeys(line for versus in study.versus for line in versus.refusals)
+    notes += [f"not comparable: {printing.line(line)}" for line in lines]
+    if not study.comparable:
+        raise UsageError(f"These runs cannot be compared: {'; '.join(map(printing.line, lines))}")
+    shown = pictures.served(result for side in study.sides for result in side.results)
+    return bundle.of_comparison(study, registry.benchmarks, shown)
+
+
+if __name__ == "__main__":
+    serve()

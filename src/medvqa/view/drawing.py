@@ -1,0 +1,174 @@
+"""Bundles of runs and comparisons, each drawn by a process of its own into a temporary folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+
+from medvqa import printing, records
+from medvqa.items import MedVQAError
+from medvqa.view.draw_process import BundleReply, BundleRequest, RunToDraw
+from medvqa.view.entries import stamp
+from medvqa.view.shapes import Drawn
+from medvqa.view.sources import Sources
+
+KEPT = 8
+"""Bundles that are kept: pages in other tabs read answers from theirs."""
+MOST = 20
+"""Runs of one comparison."""
+_FILES = (records.RESULTS, records.RUN, "gate.json", "errors.json", "blank.json")
+_START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from medvqa.view import draw_process as p; p.serve()"
+
+
+class NotDrawn(MedVQAError):
+    """A bundle cannot be drawn; the message is the reason, for people."""
+
+
+class NoBundle(MedVQAError):
+    """No bundle has this key or block any more."""
+
+
+@dataclass(frozen=True)
+class _Kept:
+    folder: Path
+    files: Mapping[str, str]
+    runs: tuple[Path, ...]
+    drawn: Drawn
+
+
+class Drawings:
+    """The bundles that were drawn. Threads may share it; `close` ends its process."""
+
+    def __init__(self, sources: Sources, scratch: Path) -> None:
+        """`scratch` is a folder of the server's own."""
+        self._sources = sources
+        self._scratch = scratch
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._lock = threading.Lock()
+        self._drawing = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._closed = False
+
+    def drawn(self, runs: Sequence[tuple[str, Path]]) -> Drawn:
+        """Return the bundle of runs, given by name and folder; draw it unless it is kept (NotDrawn)."""
+        if not 0 < len(runs) <= MOST:
+            raise NotDrawn(f"{len(runs)} runs are named: a page shows 1 to {MOST}. medvqa report compares more.")
+        with self._drawing:
+            key = _key(runs)
+            with self._lock:
+                if (kept := self._kept.get(key)) is not None:
+                    self._kept.move_to_end(key)
+                    return kept.drawn
+            folder = self._scratch / key
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(mode=0o700)
+            request = BundleRequest(self._sources, [RunToDraw(n, os.fspath(f)) for n, f in runs], os.fspath(folder))
+            try:
+                reply = self._asked(request)
+            except NotDrawn:
+                shutil.rmtree(folder, ignore_errors=True)
+                raise
+            drawn = Drawn(key, [printing.line(note) for note in reply.notes])
+            self._keep(key, _Kept(folder, reply.files, tuple(folder for _, folder in runs), drawn))
+            return drawn
+
+    def block(self, key: str, name: str) -> Path:
+        """Return the file of a block, deflated (NoBundle)."""
+        kept = self._known(key)
+        if name not in kept.files:
+            raise NoBundle("This page has no such block.")
+        return kept.folder / kept.files[name]
+
+    def runs(self, key: str) -> Sequence[Path]:
+        """Return the run folders of a bundle (NoBundle)."""
+        return self._known(key).runs
+
+    def stop(self) -> None:
+        """End the process that draws, if there is one: the request for its bundle fails."""
+        process = self._process
+        if process is not None:
+            process.kill()
+
+    def close(self) -> None:
+        """Draw nothing any more."""
+        self._closed = True
+        self.stop()
+
+    def _known(self, key: str) -> _Kept:
+        with self._lock:
+            if key not in self._kept:
+                raise NoBundle("This page was drawn anew since: load it again.")
+            self._kept.move_to_end(key)
+            return self._kept[key]
+
+    def _keep(self, key: str, kept: _Kept) -> None:
+        with self._lock:
+            self._kept[key] = kept
+            dropped = [self._kept.popitem(last=False)[1] for _ in range(len(self._kept) - KEPT)]
+        for old in dropped:
+            shutil.rmtree(old.folder, ignore_errors=True)
+
+    def _asked(self, request: BundleRequest) -> BundleReply:
+        """Send a request to a new process and read its reply (NotDrawn)."""
+        paths = json.dumps([os.path.abspath(path) for path in sys.path])
+        errors = Path(request.folder) / "stderr"
+        with open(errors, "wb") as file:
+            process = subprocess.Popen(  # noqa: S603
+                [sys.executable, "-c", _START, paths],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=file,
+                start_new_session=True,
+            )
+        self._process = process
+        try:
+            if self._closed:
+                process.kill()
+            output = _exchange(process, msgspec.json.encode(request) + b"\n")
+        finally:
+            process.kill()
+            process.wait()
+            self._process = None
+        if not output.endswith(b"\n"):
+            raise NotDrawn(f"The page could not be drawn: {self._why(errors, process.returncode)}")
+        reply = msgspec.json.decode(output, type=BundleReply)
+        if reply.why:
+            raise NotDrawn(printing.line(reply.why))
+        return reply
+
+    def _why(self, errors: Path, code: int) -> str:
+        if self._closed:
+            return "the server has ended."
+        said = errors.read_bytes()[-20_000:].decode("utf-8", "replace").strip()
+        last = printing.line(said.splitlines()[-1])[:300] if said else f"exit code {code}"
+        return f"the process that draws it has ended ({last})."
+
+
+def _exchange(process: subprocess.Popen[bytes], request: bytes) -> bytes:
+    """Send the request and return all output. The input stays open: its end is the end of the server."""
+    if process.stdin is None or process.stdout is None:
+        return b""
+    with process.stdin, process.stdout:
+        try:
+            process.stdin.write(request)
+            process.stdin.flush()
+            return process.stdout.read()
+        except OSError:
+            return b""
+
+
+def _key(runs: Sequence[tuple[str, Path]]) -> str:
+    """A digest of the names of runs, and of the stamps of their files."""
+    stamps = [(name, os.fspath(folder), [stamp(folder / file) for file in _FILES]) for name, folder in runs]
+    return sha256(repr(stamps).encode("utf-8", "surrogateescape")).hexdigest()[:32]

@@ -1,0 +1,213 @@
+"""The checks before any answer of `medvqa view`: who asks, from which page, and how.
+
+A page of another origin, a name that resolves to this machine, and other users of the machine must get nothing. The
+address that is printed holds a token, which is exchanged for a cookie.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+import threading
+from collections.abc import Iterable
+
+import msgspec
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from medvqa.items import MedVQAError
+from medvqa.judging.reviews import MAX_FILE
+from medvqa.view.shapes import Problem
+
+LARGEST_BODY = MAX_FILE
+"""Bytes of a body: reviews are all that is sent here."""
+HEADERS = {
+    b"content-security-policy": b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    b"connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    b"x-content-type-options": b"nosniff",
+    b"referrer-policy": b"no-referrer",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"cross-origin-opener-policy": b"same-origin",
+    # Patients' data must not lie in the browser's cache.
+    b"cache-control": b"no-store",
+}
+"""Headers of every answer."""
+_TOO_LARGE = f"The reviews are larger than {LARGEST_BODY:,} bytes."
+_WRITTEN = re.compile(r"/api/runs/.+/reviews")
+_SITES = frozenset({b"same-origin", b"none"})
+_MODES = frozenset({b"navigate", b"same-origin", b"cors", b"no-cors"})
+_PAGE_DESTINATIONS = frozenset({b"document", b"empty", b"image", b"script", b"style"})
+_API_DESTINATIONS = frozenset({b"document", b"empty", b"image"})
+
+
+class Tokens:
+    """The secrets that open the door: a lasting `token`, and one `ticket` that is good for one time.
+
+    The ticket is for the command line of a browser, which other users of the machine can read.
+    """
+
+    def __init__(self, token: str, ticket: str) -> None:
+        """Both are text of the URL-safe alphabet."""
+        self.token = token.encode("ascii")
+        self.ticket = ticket.encode("ascii")
+        self._used = False
+        self._lock = threading.Lock()
+
+    def is_cookie(self, value: bytes) -> bool:
+        """Whether a cookie opens the door."""
+        return hmac.compare_digest(value, self.token)
+
+    def exchange(self, value: bytes) -> bool:
+        """Whether a token of an address is exchanged for a cookie; the ticket is used up by this."""
+        if hmac.compare_digest(value, self.token):
+            return True
+        with self._lock:
+            opens = hmac.compare_digest(value, self.ticket) and not self._used
+            self._used |= opens
+        return opens
+
+
+class TooLarge(MedVQAError):
+    """A body has more bytes than `LARGEST_BODY`."""
+
+
+class _Refused(Exception):
+    """A request is answered here. `headers`: more headers of the answer."""
+
+    def __init__(self, status: int, error: str, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
+        super().__init__(error)
+        self.status = status
+        self.headers = list(headers)
+
+
+class Guard:
+    """ASGI middleware that answers refused requests itself, and adds `HEADERS` to every answer."""
+
+    def __init__(self, app: ASGIApp, port: int, tokens: Tokens) -> None:
+        """`port`: the port of 127.0.0.1 at which the server is reached."""
+        self._app = app
+        self._tokens = tokens
+        self._cookie = f"medvqa-view-{port}".encode()
+        names = [f"127.0.0.1:{port}", f"localhost:{port}"]
+        if port == 80:
+            names += ["127.0.0.1", "localhost"]  # Browsers leave the port of HTTP out.
+        self._hosts = frozenset(name.encode() for name in names)
+        self._home = names[0]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or pass it on."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        started = False
+
+        async def sent(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                kept = [(name, value) for name, value in message["headers"] if name.lower() not in HEADERS]
+                message = {**message, "headers": [*kept, *HEADERS.items()]}
+            await send(message)
+
+        try:
+            self._check(scope)
+            await self._app(scope, _limited(receive), sent)
+        except _Refused as refused:
+            if not started:
+                await _answer(scope, refused, sent)
+
+    def _check(self, scope: Scope) -> None:
+        """Raise _Refused unless a request may be passed on."""
+        headers: list[tuple[bytes, bytes]] = scope["headers"]
+        host = _one(headers, b"host")
+        if host not in self._hosts:
+            raise _Refused(403, f"This server answers at http://{self._home} alone.")
+        origin = _one(headers, b"origin")
+        if origin not in (None, b"http://" + (host or b"")):
+            raise _Refused(403, "Pages of other origins cannot read from this server.")
+        self._check_fetch(headers, scope["path"])
+        self._check_method(scope, origin)
+        self._check_secret(scope, headers)
+
+    def _check_fetch(self, headers: list[tuple[bytes, bytes]], path: str) -> None:
+        """Check what a browser says about the page that asks: one on another port of this machine is `same-site`."""
+        site, mode = _one(headers, b"sec-fetch-site"), _one(headers, b"sec-fetch-mode")
+        destinations = _API_DESTINATIONS if path.startswith("/api/") else _PAGE_DESTINATIONS
+        destination = _one(headers, b"sec-fetch-dest")
+        if site is not None and site not in _SITES:
+            raise _Refused(
+                403,
+                f"This was asked for by a page or a link elsewhere: type http://{self._home} into the address bar.",
+            )
+        if (mode is not None and mode not in _MODES) or (destination is not None and destination not in destinations):
+            raise _Refused(403, "This address cannot be shown inside another page.")
+
+    def _check_method(self, scope: Scope, origin: bytes | None) -> None:
+        method = scope["method"]
+        if method in ("GET", "HEAD"):
+            return
+        if method != "PUT" or not _WRITTEN.fullmatch(scope["path"]):
+            raise _Refused(405, "Only reviews can be written here.", [(b"allow", b"GET, HEAD")])
+        if origin is None:
+            raise _Refused(403, "A review is saved by a page of this server alone.")
+        length = _one(scope["headers"], b"content-length")
+        if length is not None and (not length.isdigit() or int(length[:12]) > LARGEST_BODY):
+            raise _Refused(413, _TOO_LARGE)
+
+    def _check_secret(self, scope: Scope, headers: list[tuple[bytes, bytes]]) -> None:
+        """Check the cookie; exchange a token for one."""
+        known = any(self._tokens.is_cookie(value) for value in _cookies(headers, self._cookie))
+        tokens = [part[6:] for part in scope["query_string"].split(b"&") if part.startswith(b"token=")]
+        if scope["path"] == "/" and tokens:
+            # The page is at a clean address, so that the token is in no history, bookmark or screenshot.
+            if known or (len(tokens) == 1 and self._tokens.exchange(tokens[0])):
+                value = self._cookie + b"=" + self._tokens.token + b"; HttpOnly; SameSite=Strict; Path=/"
+                raise _Refused(303, "The address is /.", [(b"location", b"/"), (b"set-cookie", value)])
+            raise _Refused(403, "The token of this address is not valid: open the address that medvqa view printed.")
+        if not known:
+            raise _Refused(403, "This browser is not known here: open the address that medvqa view printed.")
+
+
+def _one(headers: list[tuple[bytes, bytes]], name: bytes) -> bytes | None:
+    """The value of a header, None without one; one that comes twice is refused."""
+    values = [value for key, value in headers if key == name]
+    if len(values) > 1:
+        raise _Refused(400, "A header came twice.")
+    return values[0] if values else None
+
+
+def _cookies(headers: list[tuple[bytes, bytes]], name: bytes) -> list[bytes]:
+    parts = (part.strip().partition(b"=") for key, value in headers if key == b"cookie" for part in value.split(b";"))
+    return [value for key, _, value in parts if key == name]
+
+
+def _limited(receive: Receive) -> Receive:
+    """Count the bytes of a body that comes without its length, or with a wrong one."""
+    read = 0
+
+    async def limited() -> Message:
+        nonlocal read
+        message = await receive()
+        read += len(message.get("body", b""))
+        if read > LARGEST_BODY:
+            raise TooLarge(_TOO_LARGE)
+        return message
+
+    return limited
+
+
+async def _answer(scope: Scope, refused: _Refused, send: Send) -> None:
+    # A person reads the sentence; the app reads the shape.
+    person = not scope["path"].startswith("/api/") and b"text/html" in (_first(scope["headers"], b"accept") or b"")
+    body = str(refused).encode() if person else msgspec.json.encode(Problem(str(refused)))
+    type = b"text/plain; charset=utf-8" if person else b"application/json"
+    length = str(len(body)).encode()
+    headers = [(b"content-type", type), (b"content-length", length), *refused.headers]
+    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+
+def _first(headers: list[tuple[bytes, bytes]], name: bytes) -> bytes | None:
+    return next((value for key, value in headers if key == name), None)
