@@ -54,14 +54,15 @@ def serve(folder: Path, sources: Sources, registry: Registry, *, port: int = 0, 
 
     `port`: 0 for a free one. `browser`: whether to open the page.
     """
-    shelf = Shelf(folder, registry)
+    followers = Followers(registry.benchmarks)
+    shelf = Shelf(folder, registry, followers)
     number = len(shelf.list().runs)
     if number == 0:
         raise UsageError(
             f"{folder} has no runs: start one by `medvqa run --model=...` or pytest, or name the folder that has them"
         )
     with _listening(port) as listener, scratch() as temporary:
-        site = Site(shelf, Followers(registry.benchmarks), Originals(sources, temporary), Drawings(sources, temporary))
+        site = Site(shelf, followers, Originals(sources, temporary), Drawings(sources, temporary))
         tokens = Tokens(secrets.token_urlsafe(32), secrets.token_urlsafe(32))
         address = f"http://{HOST}:{listener.getsockname()[1]}/?token="
         server = _Server(site, listener, tokens)
