@@ -119,14 +119,10 @@ def peak(pid: int) -> float:
 def children(pid: int) -> list[int]:
     """The children of a process, and theirs."""
     try:
-        own = [
-            int(word)
-            for task in Path(f"/proc/{pid}/task").iterdir()
-            for word in (task / "children").read_text().split()
-        ]
+        words = " ".join((task / "children").read_text() for task in Path(f"/proc/{pid}/task").iterdir()).split()
     except OSError:
         return []
-    own = [int(word) for word in words.split()]
+    own = [int(word) for word in words]
     return [*own, *(below for child in own for below in children(child))]
 
 
