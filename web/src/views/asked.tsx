@@ -162,7 +162,7 @@ export const Answer = ({ data, r, answered, id }: {
     [choices ? "Option read" : "Answer read", read === "" ? "none" : read],
     ...fact("Probabilities", chances === null ? "" : given.map((text) => `${text} ${inPercent(chances, text)}`).join(", ")),
     ...fact("Correct", choices ? data.right(r).join(", ") : ""),
-    ["Reason", data.why(r)],
+    ...fact("Reason", data.why(r, answered)),
     ...fact("Scored", judged === null ? "" : byJudge(judged)),
   ];
   const details: Fact[] = [
@@ -179,9 +179,10 @@ export const Answer = ({ data, r, answered, id }: {
     <>
       <h3>Response</h3>
       {answered === undefined ? <p class="quiet">Reading the response.</p>
-        : response === null ? <p class="quiet">No answer.</p>
+        : response === null ? <p class="quiet">{data.bundle.answers.none ? "This page holds no responses." : "No answer."}</p>
         : response === "" ? <p class="quiet">{answered.logprobs == null ? "An empty text." : "No text: this technique compares the probabilities of the options."}</p>
         : <Words text={response} name={`Response to ${id}`} />}
+      {(answered?.left_out ?? 0) > 0 && <p class="quiet">{count(answered?.left_out ?? 0)} more characters are left out; the page of the run has them.</p>}
       {(answered?.folded ?? []).map(({ name, texts }) => (
         <details key={name} class="more folded">
           <summary><Visible text={name} /></summary>
