@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from medvqa import metrics, records
 from medvqa.items import OUTCOMES, TECHNIQUES, Result, UsageError
 from medvqa.protocols import rotation
+from medvqa.report.bundle.pictures import address
 from medvqa.view.following import Follower
 from medvqa.view.shapes import ItemPage, ItemRow
 from medvqa.view.snapshot import SEPARATOR, TRUNCATED, Snapshot
@@ -222,7 +223,7 @@ def item_row(row: int, result: Result) -> ItemRow:
         response=response[:LONGEST],
         cut=max(len(response) - LONGEST, 0),
         seconds=seconds if seconds is not None and math.isfinite(seconds) else None,
-        images=[image.digest for image in item.images],
+        images=[address(image) for image in item.images],
         pair=item.pair_id or "",
         truncated=metrics.is_complete(result) is False,
     )

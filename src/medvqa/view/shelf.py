@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
-from medvqa import files, records
+from medvqa import records
 from medvqa.session.registry import Registry
 from medvqa.view import entries
 from medvqa.view.entries import Described, Stamp
+from medvqa.view.following import Followers
 from medvqa.view.shapes import RunEntry, RunList
 from medvqa.view.state import state_of
 
@@ -28,37 +26,6 @@ LISTED = 2_000
 """Most runs that are listed."""
 SCANNED = 200_000
 """Most folders and files that are looked at: a tree without runs must not keep the server busy."""
-
-Count = Callable[[Path], int]
-"""Returns the number of results in a run folder whose metrics.json does not tell it."""
-
-
-class _Item(msgspec.Struct):
-    id: str
-    benchmark: str
-
-
-class _Line(msgspec.Struct):
-    """The key of a result."""
-
-    item: _Item
-    technique: str
-    variant: str = ""
-    sample: int = 0
-
-
-_lines = msgspec.json.Decoder(_Line)
-
-
-def count_results(folder: Path) -> int:
-    """Return the number of results in a run folder, 0 if they cannot be read; the last line of a key counts."""
-    path, keys = folder / records.RESULTS, set[int]()
-    with suppress(OSError), files.reading(path, follow=False) as file:
-        for _, line in files.lines(file, path, records.MAX_LINE):
-            with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                read = _lines.decode(line)
-                keys.add(hash((read.item.benchmark, read.item.id, read.technique, read.variant, read.sample)))
-    return len(keys)
 
 
 @dataclass(frozen=True)
@@ -73,11 +40,14 @@ class _Kept:
 class Shelf:
     """The runs of one folder. Threads may share it."""
 
-    def __init__(self, root: Path, registry: Registry, count: Count = count_results) -> None:
-        """Read nothing before the first `list`. `registry` knows the benchmarks of the runs."""
+    def __init__(self, root: Path, registry: Registry, followers: Followers) -> None:
+        """Read nothing before the first `list`. `registry` knows the benchmarks of the runs.
+
+        `followers` count the results of runs whose metrics.json is missing or older than they are.
+        """
         self.root = root.resolve()
         self._registry = registry
-        self._count = count
+        self._followers = followers
         self._lock = threading.Lock()
         self._folders: dict[str, Path] = {}
         self._kept: dict[Path, _Kept] = {}
@@ -135,8 +105,13 @@ class Shelf:
         if kept is None or kept.stamps != stamps:
             described = entries.describe(folder, self._registry)
             told = described.unreadable or described.answered is not None
-            kept = self._kept[folder] = _Kept(stamps, described, 0 if told else self._count(folder))
+            kept = self._kept[folder] = _Kept(stamps, described, 0 if told else self._counted(folder))
         return kept
+
+    def _counted(self, folder: Path) -> int:
+        follower = self._followers.of(folder)
+        follower.catch_up()
+        return len(follower)
 
 
 def _find(root: Path) -> Iterator[Path]:

@@ -12,7 +12,7 @@ from medvqa.comparing import Study, gating
 from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Result
 from medvqa.report import comparison as compared_tables
 from medvqa.report.build import Report
-from medvqa.report.bundle import failing, flips, questions, versus
+from medvqa.report.bundle import boards, failing, flips, questions, versus
 from medvqa.report.bundle.facts import command, declaring_files
 from medvqa.report.bundle.gate import gate_of
 from medvqa.report.bundle.head import VERSION, BundleHead, RunView
@@ -83,10 +83,10 @@ def of_comparison(study: Study, benchmarks: Mapping[str, Benchmark], pictures: P
             title=versus.title(study.sides, study.versus),
             about="comparison",
             runs=runs,
-            comparison=versus.view(study, benchmarks, pictures, measures),
+            comparison=versus.view(study, benchmarks, pictures, measures, packed),
         ),
         "csv/measures": questions.encode(compared_tables.as_csv(versus.allowed(study.versus))),
-        "csv/ranking": questions.encode(versus.ranking_csv(study.rankings)),
+        "csv/ranking": questions.encode(boards.ranking_csv(study.rankings)),
     }
 
 
