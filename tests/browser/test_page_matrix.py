@@ -82,7 +82,9 @@ def preset(page: Any, term: str) -> int:
 
 def go(page: Any, **fields: str) -> None:
     """Open the questions with these fields in the address, as a link does."""
-    page.evaluate("hash => { location.hash = hash }", "#questions?" + "&".join(f"{k}={quote(v)}" for k, v in fields.items()))
+    page.evaluate(
+        "hash => { location.hash = hash }", "#questions?" + "&".join(f"{k}={quote(v)}" for k, v in fields.items())
+    )
 
 
 def exported(page: Any) -> list[dict[str, str]]:
