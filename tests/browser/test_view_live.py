@@ -119,7 +119,7 @@ def five(tmp_path_factory: pytest.TempPathFactory) -> Path:
         results = pages.changed(first, n, 0.2 * n) if n else first
         folder = pages.write(reports / name, results, model={"name": name})
         report.write(report.build(folder, pages.PHANTOM))
-    pages.write(reports / "going on", first[:10], finished=None)
+    pages.write(reports / "going on", first[:10], finished="")
     return reports
 
 
@@ -205,7 +205,7 @@ def test_130_000_answers_are_opened_and_paged(tab: Tab, tmp_path: Path) -> None:
     (result,) = pages.guesses()[:1]
     line, name = records.encode(result), json.dumps(result.item.id).encode()
     assert line.count(name) >= 1
-    folder = pages.write(tmp_path / "reports" / "large", [], finished=None)
+    folder = pages.write(tmp_path / "reports" / "large", [], finished="")
     with (folder / "results.jsonl").open("wb") as file:
         file.writelines(line.replace(name, b'"q%06d"' % n) + b"\n" for n in range(130_000))
     with View(tmp_path / "reports") as view:
