@@ -18,6 +18,6 @@ test("the link of a slice selects by its tags, whatever they hold", () => {
       expect(clauses.map((clause) => [clause.field, clause.values])).toEqual([[0, [1]], [1, [0]]]);
     }),
   );
-  expect(queryOf({ "ability+question_type": "lesion_recognition+judgment" }, "worse")).toBe("way:worse ability:lesion_recognition question_type:judgment");
+  expect(queryOf({ "ability+question_type": "lesion_recognition+judgment" }, "worse")).toBe("flip:worse ability:lesion_recognition question_type:judgment");
   expect(queryOf({}, null)).toBe("");
 });

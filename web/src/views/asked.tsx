@@ -11,7 +11,6 @@ import { historyLink } from "../served/routes";
 import { count, digits, flat, label, MOST_SHOWN, took } from "../text";
 import { Outcome } from "../ui/outcome";
 import { Visible } from "../ui/text";
-import { historyLink, isServed } from "../served/routes";
 import { ReviewPanel } from "./review";
 import { SentFold } from "./sent";
 
