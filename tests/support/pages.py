@@ -129,7 +129,7 @@ def several_runs(reports: Path, only: str = "") -> list[Path]:
     ]
 
 
-def many_runs(reports: Path, number: int, only: str = "") -> list[Path]:
+def many_runs(reports: Path, number: int, only: str = "", **about: object) -> list[Path]:
     """Runs of models that are right ever less often; `only` one benchmark of them.
 
     All models read the same wrong option of three questions. From the third run on, one question of the last run has
@@ -137,14 +137,29 @@ def many_runs(reports: Path, number: int, only: str = "") -> list[Path]:
     """
     first = _suspect([result for result in guesses() if only in result.item.benchmark])
     same = {result.key for result in first if result.score.why == SUSPECT}
-    runs = [write(reports / "model-a", first, model={"name": "guesser"})]
+    runs = [write(reports / "model-a", first, model={"name": "guesser"}, **about)]
     for seed in range(2, number + 1):
         other = {result.key: result for result in changed(first, seed, 0.8, 1 - 0.08 * seed)}
         results = [result if result.key in same else other[result.key] for result in first]
         if seed == number > 2:
             lost = replace(results[-1], answer=None, score=Score(None, "error", (), "no answer"))
             results = [*results[1:-1], lost]
-        runs.append(write(reports / f"model-{chr(96 + seed)}", results, model={"name": f"guesser {seed}"}))
+        runs.append(write(reports / f"model-{chr(96 + seed)}", results, model={"name": f"guesser {seed}"}, **about))
+    return runs
+
+
+def committee(reports: Path) -> list[Path]:
+    """Five models, and the first two of them without the images."""
+    about = {
+        "benchmarks": {name: {"items": 100, "signature": {"data": "0"}, "prompts": {"mc": "x@1"}} for name in PHANTOM},
+        "finished": "2026-01-02T03:06:05+00:00",
+    }
+    runs = many_runs(reports, 5, **about)
+    fields = {name: {**of, "signature": {"data": "0", "ablation": "blank"}} for name, of in about["benchmarks"].items()}
+    without = {**about, "ablation": "blank", "benchmarks": fields}
+    for letter, model, seed in (("a", "guesser", 21), ("b", "guesser 2", 22)):
+        results = changed(guesses(), seed, 0.9, 0.1)
+        runs.append(write(reports / f"model-{letter}-blank", results, model={"name": model}, **without))
     return runs
 
 
@@ -181,6 +196,7 @@ class ComparedRuns:
 
 COMPARED: Mapping[str, Callable[[Path], Sequence[Path]]] = {
     "two runs": lambda reports: many_runs(reports, 2, "gmai"),
+    "committee": committee,
     "five runs": lambda reports: many_runs(reports, 5),
     "ten runs": lambda reports: many_runs(reports, 10, "mediconfusion"),
     "blank run": lambda reports: tuple(reversed(ablated(reports))),

@@ -144,6 +144,8 @@ export interface ComparisonView {
   readonly left_out?: string;
   /** A sentence if a program drew images of the runs, else "". */
   readonly synthetic?: string;
+  /** Runs that are not on the leaderboard. */
+  readonly apart?: readonly RunApart[];
 }
 
 /** One image of a question. */
@@ -366,6 +368,12 @@ export interface SliceMatrix {
   /** Whether the dimension was fixed before the runs; else its slices are exploratory. */
   readonly fixed: boolean;
   readonly rows: readonly SliceMatrixRow[];
+}
+
+/** A run that is not on the leaderboard; `run` is a place in `Head.runs`. */
+export interface RunApart {
+  readonly run: number;
+  readonly why: readonly string[];
 }
 
 /** A solved example within a prompt. */

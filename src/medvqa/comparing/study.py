@@ -4,7 +4,7 @@ which p-values are adjusted together."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from medvqa.comparing import differing, paired, ranking, scales
@@ -42,7 +42,8 @@ class Study:
 
     `versus`: each run against the first; or if these are not comparable, against another run (`partners`). `tests`: the
     number of p-values that are adjusted together, of headline measures over all questions: those of every two runs of
-    the board, and of each other pair of `versus`.
+    the board, and of each other pair of `versus`. `apart`: runs that are not on the board, by their place, each with
+    the reasons why a run of the board is not comparable with it.
     """
 
     sides: tuple[Side, ...]
@@ -53,6 +54,7 @@ class Study:
     scales: tuple[Scale, ...] = ()
     sliced: tuple[SlicedRuns, ...] = ()
     tests: int = 0
+    apart: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def comparable(self) -> bool:
@@ -115,6 +117,7 @@ def study(
         tuple(scales.scales(found.board, found.apart, len(sides), board)),
         tuple(each for part in found.board for each in scales.sliced(part)) if several else (),
         found.tests,
+        {place: _reasons(contrasts, place, board) for place in range(len(sides)) if place not in board},
     )
 
 
@@ -151,6 +154,11 @@ def _board(contrasts: _Contrasts, sides: Sequence[Side]) -> tuple[int, ...]:
         ):
             board.append(place)
     return tuple(sorted(board))
+
+
+def _reasons(contrasts: _Contrasts, place: int, board: Sequence[int]) -> tuple[str, ...]:
+    """Why the first run of the board that is not comparable with a run is not."""
+    return next((lines for other in board if (lines := contrasts.of(place, other).refusals)), ())
 
 
 def _under_one_technique(contrasts: _Contrasts, sides: Sequence[Side], pairs: Sequence[Places]) -> list[Side]:

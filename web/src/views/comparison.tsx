@@ -1,4 +1,5 @@
 // The comparison of runs: its result in sentences, the runs, ranking, differences; and the explorer of questions by run.
+import { Fragment } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 
 import type { ComparisonView, PairedPartView, PairView } from "../bundle";
@@ -9,10 +10,11 @@ import { count, flat } from "../text";
 import { Visible } from "../ui/text";
 import { Way } from "../ui/way";
 import "../style/comparison.css";
-import { Differences, linkOf, Refused } from "./differences";
+import { Differences, headingOf, linkOf, Refused } from "./differences";
 import { Effects } from "./effects";
 import { Leaderboard } from "./leaderboard";
 import { Matrix } from "./matrix";
+import { groupsOf, leadersOf } from "./leaders";
 import { Figure, opens } from "./ranking";
 import { Slices } from "./slice-matrix";
 
@@ -31,6 +33,7 @@ export const Comparison = ({ page }: { readonly page: Page }) => {
     <>
       <div hidden={exploring} class={page.head.runs.length > 2 ? "committee" : undefined}>
         <h1 class="sr">Comparison: <Visible text={page.head.title} /></h1>
+        {page.head.runs.length > 2 && <Paper page={page} of={of} />}
         <Result page={page} of={of} />
         <Leaderboard page={page} of={of} />
         {page.head.runs.length > 2 && <Effects page={page} of={of} />}
@@ -48,17 +51,29 @@ interface Shown {
   readonly of: ComparisonView;
 }
 
+/** What a sheet of paper must say at its top. */
+const Paper = ({ page, of }: Shown) => {
+  const days = [...new Set(of.runs.map((run) => run.started.slice(0, 10)).filter((day) => day !== ""))].sort();
+  return (
+    <p class="paper">
+      {page.head.runs.map((run, place) => <Fragment key={place}>{place > 0 && ", "}<strong><Visible text={run.name} /></strong>{place === 0 && " (baseline)"}</Fragment>)}.
+      {" "}Runs of <Visible text={[...new Set([days[0] ?? "an unknown day", days.at(-1) ?? ""])].filter((day) => day !== "").join(" to ")} />; printed on {new Date().toLocaleDateString("sv-SE")}.
+    </p>
+  );
+};
+
 const Result = ({ page, of }: Shown) => {
   const several = page.head.runs.length > 2;
   const compared = of.pairs.filter((pair) => pair.refusals.length === 0);
   const refusals = [...new Set(of.pairs.flatMap((pair) => pair.refusals))];
-  const notes = [...new Set(of.pairs.flatMap((pair) => [...pair.notes, ...pair.parts.flatMap((part) => part.warnings)]))];
+  const apart = (of.apart ?? []).map(({ run }) => page.head.runs[run]?.name ?? "");
   return (
     <section id="result" aria-labelledby="result-title">
       <h2 id="result-title">Result</h2>
       {(of.synthetic ?? "") !== "" && <p class="alert" role="note"><Visible text={of.synthetic ?? ""} /></p>}
       {of.boards.length > 0 && (
         <ul class="vs-said">
+          {groupsOf(of.boards).length > 1 && <li class="vs-plain" data-leaders=""><Leaders page={page} of={of} /></li>}
           {of.boards.map((board, place) => opens(of.boards, place) && (
             <li class="vs-plain" key={board.title}><strong><Visible text={board.title} />.</strong> <Visible text={board.sentence} /></li>
           ))}
@@ -66,24 +81,55 @@ const Result = ({ page, of }: Shown) => {
       )}
       {of.boards.length === 0 && compared.map((pair) => <Said page={page} pair={pair} key={`${pair.new} ${pair.baseline}`} />)}
       {refusals.length > 0 && <Refused of={refusals} />}
-      {several && notes.length > 0 && <Notes of={notes} />}
+      {apart.length > 0 && of.boards.length > 0 && (
+        <p class="notes off-board">
+          Not on the leaderboard, so not ranked: <Visible text={apart.join(", ")} />. <a href={page.link({ view: "summary", section: "apart" })}>Why</a>
+        </p>
+      )}
+      {several && <Notes of={notesOf(page, of)} />}
       <p class="key">
-        A difference is shown (▲ better, ▼ worse) only if its p, corrected for{" "}
-        {several ? `the ${count(of.tests ?? 0)} differences of all pairs of runs in all headline measures` : "all headline measures"}, is at most 0.05. Only a gate
-        gives a verdict.
+        A difference is shown (▲ better, ▼ worse) only if its p, corrected by Holm for{" "}
+        {several ? `the ${count(of.tests ?? 0)} differences of all pairs of runs in all headline measures` : "all headline measures"}, is at most 0.05. The same rule
+        gives all colours of this page{several && "; in slices, p is corrected for one measure and dimension"}. Only a gate gives a verdict.
       </p>
     </section>
   );
 };
 
+/** The runs that may rank first in most benchmarks, by their first measures. */
+const Leaders = ({ page, of }: Shown) => {
+  const groups = groupsOf(of.boards);
+  const leaders = leadersOf(groups);
+  const [most = 0] = leaders.map(([, number]) => number);
+  const names = leaders.filter(([, number]) => number === most).map(([run]) => page.head.runs[run]?.name ?? "");
+  return (
+    <strong>
+      May rank first in {most === groups.length ? `all ${count(most)}` : `${count(most)} of ${count(groups.length)}`} benchmarks:{" "}
+      <Visible text={names.join(", ")} />.
+    </strong>
+  );
+};
+
+/** The notes of all pairs, each once, with its pairs unless it holds for all. */
+export function notesOf(page: Page, of: ComparisonView): readonly string[] {
+  const compared = of.pairs.filter((pair) => pair.refusals.length === 0);
+  const notes = new Map<string, Set<string>>();
+  for (const pair of compared) {
+    const heading = headingOf(page, pair);
+    const said = [...pair.notes, ...pair.parts.flatMap((part) => part.warnings.map((note) => `${part.title}: ${note}`))];
+    for (const note of said) notes.set(note, (notes.get(note) ?? new Set()).add(heading));
+  }
+  return [...notes].map(([note, pairs]) => (pairs.size === compared.length ? note : `${note} (${[...pairs].join("; ")})`));
+}
+
 const FIRST_NOTES = 3;
 
 /** What limits the comparison: the first lines, and the others folded. */
-const Notes = ({ of }: { readonly of: readonly string[] }) => (
+const Notes = ({ of }: { readonly of: readonly string[] }) => of.length > 0 && (
   <>
     <ul class="notes">{of.slice(0, FIRST_NOTES).map((note) => <li key={note}><Visible text={note} /></li>)}</ul>
     {of.length > FIRST_NOTES && (
-      <details class="notes">
+      <details class="notes limits">
         <summary>{count(of.length - FIRST_NOTES)} more notes</summary>
         <ul>{of.slice(FIRST_NOTES).map((note) => <li key={note}><Visible text={note} /></li>)}</ul>
       </details>
@@ -104,7 +150,7 @@ const Said = ({ page, pair }: { readonly page: Page; readonly pair: PairView }) 
       <ul class="vs-said">
         {pair.parts.map((part) => <Sentence part={part} key={`${part.benchmark}/${part.technique}`} />)}
       </ul>
-      {page.head.runs.length === 2 && pair.notes.length > 0 && <Notes of={pair.notes} />}
+      {page.head.runs.length === 2 && <Notes of={pair.notes} />}
     </div>
   );
 };

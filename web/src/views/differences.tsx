@@ -182,7 +182,10 @@ export const values = (cell: ComparedCell, text: string): string => (cell.percen
 /** The pair that a state names, else the first that is compared. */
 export function chosenOf(page: Page, of: ComparisonView): Pick<PairView, "new" | "baseline"> {
   const names = page.head.runs.map((run) => run.name);
-  return pairOf(names, { ...of, pairs: [...of.pairs.filter((pair) => pair.parts.length > 0), ...of.pairs] }, page.state);
+  const apart = new Set((of.apart ?? []).map(({ run }) => run));
+  const compared = of.pairs.filter((pair) => pair.parts.length > 0);
+  const ranked = compared.filter((pair) => !apart.has(pair.new) && !apart.has(pair.baseline));
+  return pairOf(names, { ...of, pairs: [...ranked, ...compared, ...of.pairs] }, page.state);
 }
 
 /** One pair of runs at a time, chosen by name. */
@@ -193,7 +196,7 @@ export const Differences = ({ page, of }: { readonly page: Page; readonly of: Co
   return (
     <section id="differences" aria-labelledby="differences-title" data-new={flat(new_)} data-baseline={flat(baseline)}>
       <h2 id="differences-title">
-        <Visible text={new_} /> against <Visible text={baseline} />
+        {page.head.runs.length > 2 && "Differences: "}<Visible text={new_} /> against <Visible text={baseline} />
         {pair !== undefined && pair.differs !== "" && <span class="quiet"> <Visible text={pair.differs} /></span>}
       </h2>
       {page.head.runs.length > 2 && <Choose page={page} of={of} chosen={chosen} />}

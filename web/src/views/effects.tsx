@@ -1,9 +1,8 @@
 // Pairs of runs that differ in one setting: what that setting changes, such as the image taken away.
-import type { ComparedCell, ComparisonView, PairView } from "../bundle";
+import type { ComparedCell, ComparisonView, PairedPartView, PairView } from "../bundle";
 import type { Page } from "../page";
-import { capital, flat } from "../text";
+import { capital, count, flat } from "../text";
 import { Gap, GapAxis } from "../ui/gap";
-import { Table, type TableColumn } from "../ui/table";
 import { Visible } from "../ui/text";
 import { Way } from "../ui/way";
 import { Changed, headingOf, linkOf, values } from "./differences";
@@ -26,7 +25,7 @@ export const Effects = ({ page, of }: { readonly page: Page; readonly of: Compar
   return (
     <section id="effects" aria-labelledby="effects-title">
       <h2 id="effects-title">One setting changed</h2>
-      <p class="key">The two runs of a row differ in nothing else, so their difference is the effect of the setting. Each bound is one-sided, 95 %.</p>
+      <p class="key">The two runs of a pair differ in nothing else, so new minus baseline is the effect of the setting. Each bound is one-sided, 95 %.</p>
       {[...questions].map(([question, pairs]) => (
         <div key={question}>
           <h3><Visible text={question === "" ? capital(pairs[0]?.effect ?? "") : question} /></h3>
@@ -37,49 +36,86 @@ export const Effects = ({ page, of }: { readonly page: Page; readonly of: Compar
   );
 };
 
-interface Row {
+interface EffectOf {
+  readonly page: Page;
+  readonly pairs: readonly PairView[];
+  readonly question: string;
+}
+
+const COLUMNS = 9;
+
+const Effect = ({ page, pairs, question }: EffectOf) => {
+  const end = Math.max(...pairs.flatMap((pair) => pair.parts.map((part) => part.end)));
+  const label = flat(question === "" ? "Effect of one setting" : question);
+  return (
+    <div class="scroll" tabIndex={0} role="group" aria-label={label}>
+      <table class="forest versus effects">
+        <thead>
+          <tr>
+            <th scope="col">Benchmark</th>
+            <th scope="col" class="right">baseline</th>
+            <th scope="col" class="right">new</th>
+            <th scope="col" class="right main">difference, points</th>
+            <th scope="col">bounds</th>
+            <th scope="col" class="chart"><GapAxis end={end} /></th>
+            <th scope="col">sign</th>
+            <th scope="col" class="right">better</th>
+            <th scope="col" class="right">worse</th>
+          </tr>
+        </thead>
+        {pairs.map((pair) => <EffectPair key={`${pair.new} ${pair.baseline}`} page={page} pair={pair} end={end} />)}
+      </table>
+    </div>
+  );
+};
+
+/** In how many benchmarks the first measure differs for certain. */
+export const shownIn = (parts: readonly PairedPartView[]): string => {
+  const sure = parts.filter((part) => (part.rows[0]?.sure ?? "") !== "").length;
+  if (parts.length === 1) return sure === 1 ? "A difference is shown." : "No difference is shown.";
+  return `A difference is shown in ${sure === 0 ? "none" : count(sure)} of ${count(parts.length)} benchmarks.`;
+};
+
+const EffectPair = ({ page, pair, end }: { readonly page: Page; readonly pair: PairView; readonly end: number }) => (
+  <tbody>
+    <tr class="group">
+      <th scope="rowgroup" colSpan={COLUMNS}>
+        <a href={linkOf(page, pair)}><Visible text={headingOf(page, pair)} /></a> <strong>{shownIn(pair.parts)}</strong>{" "}
+        <span class="quiet"><Visible text={`${capital(pair.differs)}. New minus baseline is ${pair.effect}.`} /></span>
+      </th>
+    </tr>
+    {pair.parts.map((part) => part.rows[0] !== undefined && (
+      <EffectRow key={`${part.benchmark}/${part.technique}`} page={page} pair={pair} title={part.title} cell={part.rows[0]} end={end} />
+    ))}
+  </tbody>
+);
+
+interface RowOf {
+  readonly page: Page;
   readonly pair: PairView;
   readonly title: string;
   readonly cell: ComparedCell;
+  readonly end: number;
 }
 
-const Effect = ({ page, pairs, question }: { readonly page: Page; readonly pairs: readonly PairView[]; readonly question: string }) => {
-  const rows = pairs.flatMap((pair) =>
-    pair.parts.flatMap((part): readonly Row[] => {
-      const [cell] = part.rows;
-      return cell === undefined ? [] : [{ pair, title: part.title, cell }];
-    }),
-  );
-  const end = Math.max(...pairs.flatMap((pair) => pair.parts.map((part) => part.end)));
-  const columns: readonly TableColumn<Row>[] = [
-    { key: "runs", head: "Runs", heading: true, by: ({ pair }) => headingOf(page, pair).toLowerCase(), cell: ({ pair }) => <a href={linkOf(page, pair)}><Visible text={headingOf(page, pair)} /></a> },
-    { key: "benchmark", head: "Benchmark", by: ({ title }) => title.toLowerCase(), cell: ({ title, cell }) => <><Visible text={title} /> <span class="quiet"><Visible text={cell.title} />{cell.lower && ", less is better"}</span></> },
-    { key: "setting", head: "Setting", cell: ({ pair }) => <span class="quiet"><Visible text={pair.differs} /></span> },
-    { key: "baseline", head: "baseline", right: true, by: ({ cell }) => cell.baseline, cell: ({ cell }) => <Figure name="baseline" value={cell.baseline} text={values(cell, cell.texts.baseline)} /> },
-    { key: "new", head: "new", right: true, by: ({ cell }) => cell.new, cell: ({ cell }) => <Figure name="new" value={cell.new} text={values(cell, cell.texts.new)} /> },
-    { key: "difference", head: "difference", right: true, class: "main", by: ({ cell }) => cell.difference, cell: ({ cell }) => <Figure name="difference" value={cell.difference} text={cell.texts.difference} /> },
-    { key: "bounds", head: "bounds", class: "quiet", cell: ({ cell }) => cell.texts.bounds },
-    { key: "chart", head: <GapAxis end={end} />, class: "chart", cell: ({ cell }) => (cell.few || !cell.percent ? "" : <Gap of={cell} end={end} />) },
-    { key: "way", head: "", cell: ({ cell }) => <Way way={cell.sure} open={cell.few ? "too few" : "not shown"} /> },
-    { key: "gained", head: "better", right: true, by: ({ cell }) => cell.gained, cell: ({ pair, cell }) => <Changed of={{ page, pair }} cell={cell} way="better" /> },
-    { key: "lost", head: "worse", right: true, by: ({ cell }) => cell.lost, cell: ({ pair, cell }) => <Changed of={{ page, pair }} cell={cell} way="worse" /> },
-  ];
-  return (
-    <Table
-      rows={rows}
-      columns={columns}
-      label={flat(question === "" ? "Effect of one setting" : question)}
-      class="forest versus effects"
-      rowKey={({ pair, cell }) => `${pair.new} ${pair.baseline} ${cell.benchmark} ${cell.technique}`}
-      rowClass={({ cell }) => cell.sure}
-      identity={({ pair, cell }) => ({
-        "data-new": flat(page.head.runs[pair.new]?.name ?? ""),
-        "data-baseline": flat(page.head.runs[pair.baseline]?.name ?? ""),
-        "data-benchmark": cell.benchmark,
-        "data-technique": cell.technique,
-        "data-measure": cell.name,
-        "data-slice": "",
-      })}
-    />
-  );
-};
+const EffectRow = ({ page, pair, title, cell, end }: RowOf) => (
+  <tr
+    class={cell.sure}
+    data-new={flat(page.head.runs[pair.new]?.name ?? "")}
+    data-baseline={flat(page.head.runs[pair.baseline]?.name ?? "")}
+    data-benchmark={cell.benchmark}
+    data-technique={cell.technique}
+    data-measure={cell.name}
+    data-slice=""
+  >
+    <th scope="row"><Visible text={title} /> <span class="quiet"><Visible text={cell.title} />{cell.lower && ", less is better"}</span></th>
+    <td class="right"><Figure name="baseline" value={cell.baseline} text={values(cell, cell.texts.baseline)} /></td>
+    <td class="right"><Figure name="new" value={cell.new} text={values(cell, cell.texts.new)} /></td>
+    <td class="right main"><Figure name="difference" value={cell.difference} text={cell.texts.difference} /></td>
+    <td class="quiet">{cell.texts.bounds}</td>
+    <td class="chart">{!cell.few && cell.percent && <Gap of={cell} end={end} />}</td>
+    <td><Way way={cell.sure} open={cell.few ? "too few" : "not shown"} /></td>
+    <td class="right"><Changed of={{ page, pair }} cell={cell} way="better" /></td>
+    <td class="right"><Changed of={{ page, pair }} cell={cell} way="worse" /></td>
+  </tr>
+);

@@ -1,38 +1,22 @@
 // All runs that can be ranked together, in one table: a column for each benchmark.
 import { useState } from "preact/hooks";
 
-import type { BoardRow, BoardView, ComparisonView } from "../bundle";
+import type { BoardRow, BoardView, ComparisonView, PairView } from "../bundle";
 import type { Page } from "../page";
 import { capital, flat, label } from "../text";
 import { Axis, Strip } from "../ui/strip";
 import { Table, type TableColumn } from "../ui/table";
 import { Visible } from "../ui/text";
-import { Figure, opens, Ranking, ranks } from "./ranking";
+import { headingOf } from "./differences";
+import { groupsOf, measuresOf, shownOf } from "./leaders";
+import { Figure, Ranking, ranks } from "./ranking";
+
+const SIGNS = { "": "", better: "▲", worse: "▼" } as const;
 
 interface Shown {
   readonly page: Page;
   readonly of: ComparisonView;
 }
-
-/** The boards of one benchmark and technique, in the order of its headline measures. */
-export type Group = readonly BoardView[];
-
-export const groupsOf = (boards: readonly BoardView[]): readonly Group[] => {
-  const groups: BoardView[][] = [];
-  boards.forEach((board, place) => {
-    if (opens(boards, place)) groups.push([board]);
-    else groups.at(-1)?.push(board);
-  });
-  return groups;
-};
-
-/** The board of each group by a measure; a group without it shows its first one. */
-export const shownOf = (groups: readonly Group[], measure: string): readonly BoardView[] =>
-  groups.flatMap((group) => group.find((board) => board.measure === measure) ?? group[0] ?? []);
-
-/** The measures to choose from: the first of each benchmark together, and each name that another place has. */
-export const measuresOf = (groups: readonly Group[]): readonly string[] =>
-  [...new Set(groups.flatMap((group) => group.slice(1).map((board) => board.measure)))];
 
 export const Leaderboard = ({ page, of }: Shown) => {
   const [measure, choose] = useState("");
@@ -57,11 +41,37 @@ export const Leaderboard = ({ page, of }: Shown) => {
       )}
       <Board page={page} boards={boards} order={order} />
       <p class="key">
-        A value, its 95 % interval on an axis from 0 to 100 %, and the ranks that are possible: one run ranks above another for
-        certain only if their difference is shown. A run that may rank first is in bold. {[...new Set(boards.map((board) => board.counted))].map(capital).join("; ")}.
+        A value with its 95 % interval on an axis from 0 to 100 %; the ranks that are possible, in bold if a run may be first; and the difference
+        from <Visible text={page.head.runs[0]?.name ?? ""} /> in points. One run ranks above another only if their difference is shown. {[...new Set(boards.map((board) => board.counted))].map(capital).join("; ")}.
       </p>
+      <Apart page={page} of={of} />
       <Ranking page={page} of={of} />
     </section>
+  );
+};
+
+/** The runs that are not ranked, each with its reason. */
+const Apart = ({ page, of }: Shown) => {
+  const apart = of.apart ?? [];
+  if (apart.length === 0) return null;
+  const pairOf = (run: number): PairView | undefined =>
+    of.pairs.find((pair) => pair.parts.length > 0 && (pair.setting ?? "") !== "" && (pair.new === run || pair.baseline === run));
+  return (
+    <div id="apart" class="notes">
+      <p><strong>Not on the leaderboard</strong></p>
+      <ul>
+        {apart.map(({ run, why }) => {
+          const pair = pairOf(run);
+          return (
+            <li key={run}>
+              <strong><Visible text={page.head.runs[run]?.name ?? ""} /></strong>:{" "}
+              {pair !== undefined && <>see <a href={page.link({ view: "summary", section: "effects" })}><Visible text={headingOf(page, pair)} /></a>. </>}
+              <Visible text={why.join("; ")} />
+            </li>
+          );
+        })}
+      </ul>
+    </div>
   );
 };
 
@@ -100,7 +110,13 @@ const Board = ({ page, boards, order }: { readonly page: Page; readonly boards: 
 
 const Place = ({ of, board, run }: { readonly of: BoardRow; readonly board: BoardView; readonly run: string }) => (
   <span class="placed" data-run={run} data-benchmark={board.benchmark} data-technique={board.technique} data-measure={board.measure}>
-    <b><Figure name="value" value={of.value} text={of.shown} /></b> <Strip of={of} width={96} />{" "}
-    <span class={of.best === 1 ? "ranks leads" : "ranks"}>rank {ranks(of)}</span>
+    <b><Figure name="value" value={of.value} text={of.shown} /></b> <Strip of={of} width={80} />{" "}
+    <span class={of.best === 1 ? "ranks leads" : "ranks"}>rank {ranks(of)}</span>{" "}
+    {of.against !== null && (
+      <span class={of.against.sure === "" ? "quiet" : `w-${of.against.sure}`}>
+        <Figure name="difference" value={of.against.difference} text={of.against.texts.difference} />
+        {of.against.sure !== "" && <><span aria-hidden="true"> {SIGNS[of.against.sure]}</span><span class="sr"> {of.against.sure}</span></>}
+      </span>
+    )}
   </span>
 );

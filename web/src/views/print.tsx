@@ -83,7 +83,7 @@ export const usePrinting = (page: Page): void => {
     let unfolded: HTMLDetailsElement[] = [];
     const before = (): void => {
       // The report of several runs for a committee is one to three pages: what is folded stays out.
-      unfolded = [...document.querySelectorAll<HTMLDetailsElement>("main details:not([open])")].filter((fold) => fold.closest(".committee") === null);
+      unfolded = [...document.querySelectorAll<HTMLDetailsElement>("main details:not([open])")].filter((fold) => fold.closest(".committee") === null || fold.matches(".limits"));
       for (const fold of unfolded) fold.open = true;
       if (data === null || head.kind !== "run" || state.view === "review") return;
       const summary = state.view === "summary";

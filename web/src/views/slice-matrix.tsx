@@ -1,6 +1,4 @@
 // A measure by slice and run: a row for each value of a dimension, a column for each run of the leaderboard.
-import { useState } from "preact/hooks";
-
 import type { ComparisonView, ScaleView, SliceMatrix, SliceMatrixCell, SliceMatrixRow } from "../bundle";
 import type { Page } from "../page";
 import { capital, count, flat, plural } from "../text";
@@ -15,26 +13,34 @@ interface Shown {
 const SIGNS = { "": "", better: "▲", worse: "▼" } as const;
 
 export const Slices = ({ page, of }: Shown) => {
-  const [chosen, choose] = useState({ scale: of.matrices[0]?.scale ?? 0, dimension: of.matrices[0]?.dimension ?? "" });
-  if (of.matrices.length === 0) return null;
-  const scales = [...new Set(of.matrices.map((matrix) => matrix.scale))];
-  const dimensions = of.matrices.filter((matrix) => matrix.scale === chosen.scale);
-  const matrix = dimensions.find((each) => each.dimension === chosen.dimension) ?? dimensions[0];
-  const scale = of.scales[chosen.scale];
+  const matrix = matrixAt(page, of);
+  const scale = of.scales[matrix?.scale ?? -1];
   if (matrix === undefined || scale === undefined) return null;
+  const scales = [...new Set(of.matrices.map((each) => each.scale))];
+  const dimensions = of.matrices.filter((each) => each.scale === matrix.scale);
+  const choose = (place: number, dimension: string): void => {
+    const next = of.scales[place];
+    page.go({
+      benchmark: page.head.benchmarks[next?.benchmark ?? 0]?.name ?? "",
+      technique: page.head.techniques[next?.technique ?? 0] ?? "",
+      measure: next?.measure ?? "",
+      dimension,
+      section: "",
+    }, { replace: true });
+  };
   return (
     <section id="slices" aria-labelledby="slices-title">
       <h2 id="slices-title">Slices by run</h2>
       <p class="chooser">
         <label>
           Measure{" "}
-          <select value={`${chosen.scale}`} onChange={(event) => { choose({ ...chosen, scale: Number(event.currentTarget.value) }); }}>
+          <select value={`${matrix.scale}`} onChange={(event) => { choose(Number(event.currentTarget.value), matrix.dimension); }}>
             {scales.map((place) => <option key={place} value={`${place}`}>{flat(titleOf(page, of.scales[place]))}</option>)}
           </select>
         </label>{" "}
         <label>
           by{" "}
-          <select value={matrix.dimension} onChange={(event) => { choose({ ...chosen, dimension: event.currentTarget.value }); }}>
+          <select value={matrix.dimension} onChange={(event) => { choose(matrix.scale, event.currentTarget.value); }}>
             {dimensions.map((each) => <option key={each.dimension} value={each.dimension}>{flat(each.title)}</option>)}
           </select>
         </label>
@@ -42,6 +48,19 @@ export const Slices = ({ page, of }: Shown) => {
       <Matrix page={page} scale={scale} of={matrix} few={of.few} />
     </section>
   );
+};
+
+/** The matrix that the address names, else the first; of a measure without the dimension, its first one. */
+export const matrixAt = ({ head, state }: Pick<Page, "head" | "state">, of: ComparisonView): SliceMatrix | undefined => {
+  const named = of.scales.findIndex(
+    (scale) =>
+      scale.measure === state.measure &&
+      head.benchmarks[scale.benchmark]?.name === state.benchmark &&
+      (state.technique === "" || head.techniques[scale.technique] === state.technique),
+  );
+  const own = of.matrices.filter((matrix) => matrix.scale === named);
+  const among = own.length > 0 ? own : of.matrices.filter((matrix) => matrix.scale === of.matrices[0]?.scale);
+  return among.find((matrix) => matrix.dimension === state.dimension) ?? among[0];
 };
 
 const titleOf = (page: Page, scale: ScaleView | undefined): string => {
@@ -84,9 +103,8 @@ const Matrix = ({ page, scale, of, few }: MatrixOf) => {
       <p class="key">
         Percent, and below it the number of {scale.unit === "pair" ? "pairs" : "questions"}; under {few}, counts in grey. {scale.lower && "Less is better. "}
         {of.fixed ? "These slices were fixed before the runs. " : "These slices are exploratory. "}
-        {shown === 0 ? "No field is coloured: no run surely differs from the baseline in a slice. " : `${plural(shown, "field")} coloured. `}
-        A field is coloured only if the run is surely better (▲) or worse (▼) there than <Visible text={named(runs[0] ?? 0)} />: adjusted p at most 0.05, by
-        Holm over all fields with a run's difference from it. A field leads to its questions.
+        {shown === 0 ? "No field is coloured: no run differs for certain from " : `${plural(shown, "field")} coloured, by the rule above: better (▲) or worse (▼) than `}
+        <Visible text={named(runs[0] ?? 0)} />. A field leads to its questions.
       </p>
     </>
   );

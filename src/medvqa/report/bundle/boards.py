@@ -155,7 +155,7 @@ def boards(study: Study, benchmarks: Mapping[str, Benchmark]) -> list[BoardView]
             f"{benchmarks[ranking.benchmark].title or ranking.benchmark}, {ranking.technique}",
             comparison.of_all(ranking),
             ranking.better == "lower",
-            _leading(ranking),
+            _leading(ranking, everyone=len(study.board) == len(study.sides)),
             [_board_row(row, places[row.name], ranking, study.sides[study.board[0]].name) for row in ranking.rows],
             [_board_pair(pair, places) for pair in ranking.pairs],
         )
@@ -197,20 +197,20 @@ def _board_pair(pair: RankedPair, places: Mapping[str, int]) -> BoardPair:
     )
 
 
-def _leading(ranking: Ranking) -> str:
-    """Say which runs may rank first: no run is shown to be better than these."""
+def _leading(ranking: Ranking, *, everyone: bool) -> str:
+    """Say which runs may rank first: no run is shown to be better than these. `everyone`: no run is off the board."""
     measure = label(ranking.metric)
     first, *others = ranking.rows
     if first.value is None:
         return f"By {measure}, no run has a value."
     if all((row.best, row.worst) == (1, len(ranking.rows)) for row in ranking.rows):
-        return f"By {measure}, no difference between any two runs is shown."
+        return f"By {measure}, no difference between any two runs{'' if everyone else ' of the leaderboard'} is shown."
     lead = f"By {measure}, {first.name} leads with {tables.percent(first.value)} %"
     rivals = [f"{row.name} ({tables.percent(row.value)} %)" for row in others if row.best == 1]
     if rivals:
         return f"{lead}; {_enumerated(rivals)} may be as good."
     if first.worst == 1:
-        return f"{lead}, better than each other run."
+        return f"{lead}, better than each other run{'' if everyone else ' of the leaderboard'}."
     return f"{lead}; for each other run, a better one is shown."
 
 
@@ -223,10 +223,11 @@ def _enumerated(names: Sequence[str]) -> str:
 
 def matrices(study: Study, benchmarks: Mapping[str, Benchmark]) -> list[SliceMatrix]:
     """The headline measures of the board's runs over the slices of each dimension."""
+    first = study.sides[study.board[0]].name
     against = {
         (versus.paired.new.name, measure.benchmark, measure.technique, measure.metric, *measure.slice.items()): measure
         for versus in study.versus
-        if versus.paired.baseline is study.versus[0].paired.baseline
+        if versus.paired.baseline.name == first
         for measure in versus.paired.tables
         if measure.headline and measure.slice
     }

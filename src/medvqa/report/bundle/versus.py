@@ -89,6 +89,13 @@ class RunFacts(Shape, frozen=True):
     started: str
 
 
+class RunApart(Shape, frozen=True):
+    """A run that is not on the leaderboard; `run` is a place in `Head.runs`."""
+
+    run: int
+    why: list[str]
+
+
 class ComparisonView(Shape, frozen=True):
     """The comparison of runs; the first of `Head.runs` is the baseline.
 
@@ -114,6 +121,8 @@ class ComparisonView(Shape, frozen=True):
     """A sentence if the texts of all results are left out, else ""; there are no blocks of answers then."""
     synthetic: str = ""
     """A sentence if a program drew images of the runs, else ""."""
+    apart: list[RunApart] = []
+    """Runs that are not on the leaderboard."""
 
 
 LONG = 200
@@ -164,6 +173,7 @@ def view(
         large.cut,
         large.left_out,
         synthetic=synthetic(benchmarks[part.benchmark] for paired in compared for part in paired.parts),
+        apart=[RunApart(place, list(why)) for place, why in study.apart.items()] if study.rankings else [],
     )
 
 
