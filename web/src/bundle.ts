@@ -136,6 +136,8 @@ export interface ComparisonView {
   readonly pairs: readonly PairView[];
   readonly scales: readonly ScaleView[];
   readonly matrices: readonly SliceMatrix[];
+  /** Runs that are not on the leaderboard. */
+  readonly apart: readonly RunApart[];
   /** Number of tests in the family of headline measures: all differences whose p is adjusted together. */
   readonly tests?: number;
   /** Characters of a response in this bundle; longer ones are cut, and say so. 0: none is. */
@@ -144,8 +146,6 @@ export interface ComparisonView {
   readonly left_out?: string;
   /** A sentence if a program drew images of the runs, else "". */
   readonly synthetic?: string;
-  /** Runs that are not on the leaderboard. */
-  readonly apart?: readonly RunApart[];
 }
 
 /** One image of a question. */

@@ -65,7 +65,7 @@ function headOf(names: readonly string[]): BundleHead {
   const modality = { name: "modality", of: "questions", values: ["ct", "mri"].map((value) => ({ value, title: value.toUpperCase(), short: "", select: null })) };
   const scales: readonly ScaleView[] = [{ benchmark: 0, technique: 0, measure: "accuracy", title: "accuracy", unit: "item", lower: false }];
   const pairs = names.slice(1).map((_, place) => ({ new: place + 1, baseline: 0, refusals: [], parts: [] }) as unknown as PairView);
-  const comparison = { runs: [], images: "", few: 10, measures: ["accuracy"], boards: [], pairs, scales, matrices: [] } as unknown as ComparisonView;
+  const comparison = { runs: [], images: "", few: 10, measures: ["accuracy"], boards: [], pairs, scales, matrices: [], apart: [] } as unknown as ComparisonView;
   return {
     kind: "comparison", version: 2, runs: names.map((name) => ({ name, model: name, digest: "" })),
     benchmarks: [{ name: "shapes", title: "Shapes", score: "accuracy", definition: "", command: "", pairs: false, dimensions: [0], intervals: {} }],

@@ -6,7 +6,7 @@ import type { ComparisonView, PairedPartView, PairView } from "../bundle";
 import { save } from "../csv";
 import type { Page } from "../page";
 import { json } from "../read";
-import { count, flat } from "../text";
+import { count, flat, plural } from "../text";
 import { Visible } from "../ui/text";
 import { Way } from "../ui/way";
 import "../style/comparison.css";
@@ -35,7 +35,7 @@ export const Comparison = ({ page }: { readonly page: Page }) => {
         <h1 class="sr">Comparison: <Visible text={page.head.title} /></h1>
         {page.head.runs.length > 2 && <Paper page={page} of={of} />}
         <Result page={page} of={of} />
-        <Leaderboard page={page} of={of} />
+        <Leaderboard page={page} of={of} rule={<Rule of={of} several />} />
         {page.head.runs.length > 2 && <Effects page={page} of={of} />}
         <Slices page={page} of={of} />
         <Differences page={page} of={of} />
@@ -66,7 +66,7 @@ const Result = ({ page, of }: Shown) => {
   const several = page.head.runs.length > 2;
   const compared = of.pairs.filter((pair) => pair.refusals.length === 0);
   const refusals = [...new Set(of.pairs.flatMap((pair) => pair.refusals))];
-  const apart = (of.apart ?? []).map(({ run }) => page.head.runs[run]?.name ?? "");
+  const apart = of.apart.map(({ run }) => page.head.runs[run]?.name ?? "");
   return (
     <section id="result" aria-labelledby="result-title">
       <h2 id="result-title">Result</h2>
@@ -82,19 +82,24 @@ const Result = ({ page, of }: Shown) => {
       {of.boards.length === 0 && compared.map((pair) => <Said page={page} pair={pair} key={`${pair.new} ${pair.baseline}`} />)}
       {refusals.length > 0 && <Refused of={refusals} />}
       {apart.length > 0 && of.boards.length > 0 && (
-        <p class="notes off-board">
-          Not on the leaderboard, so not ranked: <Visible text={apart.join(", ")} />. <a href={page.link({ view: "summary", section: "apart" })}>Why</a>
+        <p class="limits">
+          Not on the leaderboard, so not ranked: <Visible text={apart.join(", ")} />. <a class="screen" href={page.link({ view: "summary", section: "apart" })}>Why</a>
         </p>
       )}
-      {several && <Notes of={notesOf(page, of)} />}
+      {several && <Limits of={notesOf(page, of)} />}
+      {(!several || of.boards.length === 0) && <Rule of={of} several={several} />}
+    </section>
+  );
+};
+
+/** When a difference is shown, for all sections. */
+export const Rule = ({ of, several }: { readonly of: ComparisonView; readonly several: boolean }) => (
       <p class="key">
         A difference is shown (▲ better, ▼ worse) only if its p, corrected by Holm for{" "}
         {several ? `the ${count(of.tests ?? 0)} differences of all pairs of runs in all headline measures` : "all headline measures"}, is at most 0.05. The same rule
         gives all colours of this page{several && "; in slices, p is corrected for one measure and dimension"}. Only a gate gives a verdict.
       </p>
-    </section>
-  );
-};
+);
 
 /** The runs that may rank first in most benchmarks, by their first measures. */
 const Leaders = ({ page, of }: Shown) => {
@@ -129,12 +134,20 @@ const Notes = ({ of }: { readonly of: readonly string[] }) => of.length > 0 && (
   <>
     <ul class="notes">{of.slice(0, FIRST_NOTES).map((note) => <li key={note}><Visible text={note} /></li>)}</ul>
     {of.length > FIRST_NOTES && (
-      <details class="notes limits">
+      <details class="notes">
         <summary>{count(of.length - FIRST_NOTES)} more notes</summary>
         <ul>{of.slice(FIRST_NOTES).map((note) => <li key={note}><Visible text={note} /></li>)}</ul>
       </details>
     )}
   </>
+);
+
+/** The notes of several runs, folded; a sheet of paper has them all. */
+const Limits = ({ of }: { readonly of: readonly string[] }) => of.length > 0 && (
+  <details class="limits">
+    <summary>{plural(of.length, "note")} on the questions and runs that are compared</summary>
+    <ul>{of.map((note) => <li key={note}><Visible text={note} /></li>)}</ul>
+  </details>
 );
 
 const Said = ({ page, pair }: { readonly page: Page; readonly pair: PairView }) => {
@@ -181,6 +194,7 @@ const Runs = ({ page, of }: Shown) => {
       save(text, `${name}.csv`, "text/csv");
     });
   };
+  const table = <SetUps page={page} of={of} />;
   return (
     <section id="runs" aria-labelledby="runs-title">
       <h2 id="runs-title">Runs</h2>
@@ -194,6 +208,12 @@ const Runs = ({ page, of }: Shown) => {
           {of.boards.length > 0 && <button id="ranking-csv" type="button" onClick={() => { offer("ranking"); }}>Ranking as CSV</button>}
         </p>
       )}
+      {page.head.runs.length > 2 ? <details class="limits"><summary>Set-ups of {count(of.runs.length)} runs</summary>{table}</details> : table}
+    </section>
+  );
+};
+
+const SetUps = ({ page, of }: Shown) => (
       <div class="scroll" tabIndex={0} role="group" aria-label="Table of runs">
         <table>
           <thead>
@@ -216,6 +236,4 @@ const Runs = ({ page, of }: Shown) => {
           </tbody>
         </table>
       </div>
-    </section>
-  );
-};
+);

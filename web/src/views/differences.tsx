@@ -114,7 +114,7 @@ const Slices = ({ of, measure, about }: { readonly of: Shown; readonly measure: 
         key={table.dimension}
         title={<Visible text={`${label(measure.measure)} by ${label(table.dimension)}`} />}
         note={<Told of={table} lower={measure.lower} />}
-        open={table.rows.length <= OPEN && (of.page.head.comparison?.pairs.length === 1 || table.rows.some((cell) => cell.sure !== ""))}
+        open={table.rows.length <= OPEN && of.page.head.comparison?.pairs.length === 1}
       >
         <Table
           rows={table.rows}
@@ -182,7 +182,7 @@ export const values = (cell: ComparedCell, text: string): string => (cell.percen
 /** The pair that a state names, else the first that is compared. */
 export function chosenOf(page: Page, of: ComparisonView): Pick<PairView, "new" | "baseline"> {
   const names = page.head.runs.map((run) => run.name);
-  const apart = new Set((of.apart ?? []).map(({ run }) => run));
+  const apart = new Set(of.apart.map(({ run }) => run));
   const compared = of.pairs.filter((pair) => pair.parts.length > 0);
   const ranked = compared.filter((pair) => !apart.has(pair.new) && !apart.has(pair.baseline));
   return pairOf(names, { ...of, pairs: [...ranked, ...compared, ...of.pairs] }, page.state);

@@ -28,12 +28,21 @@ export const Effects = ({ page, of }: { readonly page: Page; readonly of: Compar
       <p class="key">The two runs of a pair differ in nothing else, so new minus baseline is the effect of the setting. Each bound is one-sided, 95 %.</p>
       {[...questions].map(([question, pairs]) => (
         <div key={question}>
-          <h3><Visible text={question === "" ? capital(pairs[0]?.effect ?? "") : question} /></h3>
+          <h3>
+            <Visible text={question === "" ? capital(pairs[0]?.effect ?? "") : question} />
+            {meaningOf(pairs) !== "" && <span class="quiet"> new minus baseline is <Visible text={meaningOf(pairs)} /></span>}
+          </h3>
           <Effect page={page} pairs={pairs} question={question} />
         </div>
       ))}
     </section>
   );
+};
+
+/** The meaning of new minus baseline, if it is the same for all pairs. */
+const meaningOf = (pairs: readonly PairView[]): string => {
+  const [first = "", ...others] = new Set(pairs.map((pair) => pair.effect));
+  return others.length === 0 ? first : "";
 };
 
 interface EffectOf {
@@ -81,7 +90,7 @@ const EffectPair = ({ page, pair, end }: { readonly page: Page; readonly pair: P
     <tr class="group">
       <th scope="rowgroup" colSpan={COLUMNS}>
         <a href={linkOf(page, pair)}><Visible text={headingOf(page, pair)} /></a> <strong>{shownIn(pair.parts)}</strong>{" "}
-        <span class="quiet"><Visible text={`${capital(pair.differs)}. New minus baseline is ${pair.effect}.`} /></span>
+        <span class="quiet"><Visible text={capital(pair.differs)} /></span>
       </th>
     </tr>
     {pair.parts.map((part) => part.rows[0] !== undefined && (

@@ -1,4 +1,5 @@
 // All runs that can be ranked together, in one table: a column for each benchmark.
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 
 import type { BoardRow, BoardView, ComparisonView, PairView } from "../bundle";
@@ -18,7 +19,7 @@ interface Shown {
   readonly of: ComparisonView;
 }
 
-export const Leaderboard = ({ page, of }: Shown) => {
+export const Leaderboard = ({ page, of, rule }: Shown & { readonly rule: ComponentChildren }) => {
   const [measure, choose] = useState("");
   if (of.boards.length === 0) return null;
   const groups = groupsOf(of.boards);
@@ -44,6 +45,7 @@ export const Leaderboard = ({ page, of }: Shown) => {
         A value with its 95 % interval on an axis from 0 to 100 %; the ranks that are possible, in bold if a run may be first; and the difference
         from <Visible text={page.head.runs[0]?.name ?? ""} /> in points. One run ranks above another only if their difference is shown. {[...new Set(boards.map((board) => board.counted))].map(capital).join("; ")}.
       </p>
+      {rule}
       <Apart page={page} of={of} />
       <Ranking page={page} of={of} />
     </section>
@@ -52,7 +54,7 @@ export const Leaderboard = ({ page, of }: Shown) => {
 
 /** The runs that are not ranked, each with its reason. */
 const Apart = ({ page, of }: Shown) => {
-  const apart = of.apart ?? [];
+  const apart = of.apart;
   if (apart.length === 0) return null;
   const pairOf = (run: number): PairView | undefined =>
     of.pairs.find((pair) => pair.parts.length > 0 && (pair.setting ?? "") !== "" && (pair.new === run || pair.baseline === run));

@@ -113,6 +113,8 @@ class ComparisonView(Shape, frozen=True):
     in one setting."""
     scales: list[ScaleView]
     matrices: list[SliceMatrix]
+    apart: list[RunApart]
+    """Runs that are not on the leaderboard."""
     tests: int = 0
     """Number of tests in the family of headline measures: all differences whose p is adjusted together."""
     cut: int = 0
@@ -121,8 +123,6 @@ class ComparisonView(Shape, frozen=True):
     """A sentence if the texts of all results are left out, else ""; there are no blocks of answers then."""
     synthetic: str = ""
     """A sentence if a program drew images of the runs, else ""."""
-    apart: list[RunApart] = []
-    """Runs that are not on the leaderboard."""
 
 
 LONG = 200
@@ -169,11 +169,11 @@ def view(
         [_pair(versus, benchmarks, places, tests, listed) for versus in study.versus],
         boards.scale_views(study, names, large.packed.techniques),
         boards.matrices(study, benchmarks),
+        [RunApart(place, list(why)) for place, why in study.apart.items()] if study.rankings else [],
         study.tests,
         large.cut,
         large.left_out,
         synthetic=synthetic(benchmarks[part.benchmark] for paired in compared for part in paired.parts),
-        apart=[RunApart(place, list(why)) for place, why in study.apart.items()] if study.rankings else [],
     )
 
 
