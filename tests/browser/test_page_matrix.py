@@ -204,7 +204,7 @@ def test_any_two_runs_can_be_chosen_and_the_query_names_runs_by_number(tab: Tab,
     none = units.holding(lambda by_run: scored(by_run) and not any(map(right, by_run)) and "ct" in tags_of(by_run))
     assert listed(page) == len(none)
     page.locator(".query-input").fill("model-d")
-    option = page.get_by_role("option").first
+    option = page.locator(".suggestions li").first
     sync_api.expect(option).to_contain_text("run4:")
     option.click()
     assert page.locator(".query-input").input_value() == "run4:"
