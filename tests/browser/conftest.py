@@ -1,6 +1,8 @@
 """A browser and its tabs."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -49,3 +51,24 @@ def versus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     reports = tmp_path_factory.mktemp("several")
     assert main(["report", *map(str, pages.several_runs(reports)), "-o", str(reports / "all.html")]) == 0
     return reports / "all.html"
+
+
+@pytest.fixture(scope="session")
+def compared_runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], pages.ComparedRuns]:
+    """Comparisons by name: the page, its runs and what `medvqa compare` says. Each is drawn when first asked for."""
+
+    @cache
+    def drawn(name: str) -> pages.ComparedRuns:
+        reports = tmp_path_factory.mktemp(name.replace(" ", "-"))
+        runs = pages.COMPARED[name](reports)
+        assert main(["report", *map(str, runs), "-o", str(reports / "all.html")]) == 0
+        assert main(["compare", *map(str, runs), "--json", str(reports / "all.json")]) == 0
+        return pages.ComparedRuns(reports / "all.html", runs, json.loads((reports / "all.json").read_text()))
+
+    return drawn
+
+
+@pytest.fixture(scope="session")
+def ten(compared_runs: Callable[[str], pages.ComparedRuns]) -> Path:
+    """The page that compares ten runs."""
+    return compared_runs("ten runs").page

@@ -57,7 +57,7 @@ def first_item(page: Any) -> None:
 
 def first_flip(page: Any) -> None:
     page.locator("[data-place]").first.click()
-    page.wait_for_selector("dialog[open] .response")
+    page.wait_for_selector("dialog[open] :is(.response, .answer-line)")
 
 
 VIEWS = {
@@ -71,6 +71,7 @@ VIEWS = {
     "review": Shown("phantom", "#review"),
     "comparison": Shown("versus", "#summary", within="main"),
     "flips": Shown("versus", "#questions"),
+    "ten runs": Shown("ten", "#questions", within="main"),
     "flip": Shown("versus", "#questions?b=phantom-mediconfusion", first_flip, "dialog"),
     "tree": Shown("tree", "#questions"),
     "keys": Shown("phantom", "#review", keys, "#help"),

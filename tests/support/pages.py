@@ -7,6 +7,7 @@ import random
 import re
 import zlib
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from html.parser import HTMLParser
@@ -49,6 +50,7 @@ HOSTILE = (
     "__proto__",
     "https://example.org/?a=1&b=2#c",
 )
+SUSPECT = "all models read it"
 VOID = {"meta", "link", "img", "br", "hr", "input", "line", "circle", "rect", "path", "use"}
 
 
@@ -127,6 +129,36 @@ def several_runs(reports: Path, only: str = "") -> list[Path]:
     ]
 
 
+def many_runs(reports: Path, number: int, only: str = "") -> list[Path]:
+    """Runs of models that are right ever less often; `only` one benchmark of them.
+
+    All models read the same wrong option of three questions. From the third run on, one question of the last run has
+    no score, and another one is missing.
+    """
+    first = _suspect([result for result in guesses() if only in result.item.benchmark])
+    same = {result.key for result in first if result.score.why == SUSPECT}
+    runs = [write(reports / "model-a", first, model={"name": "guesser"})]
+    for seed in range(2, number + 1):
+        other = {result.key: result for result in changed(first, seed, 0.8, 1 - 0.08 * seed)}
+        results = [result if result.key in same else other[result.key] for result in first]
+        if seed == number > 2:
+            lost = replace(results[-1], answer=None, score=Score(None, "error", (), "no answer"))
+            results = [*results[1:-1], lost]
+        runs.append(write(reports / f"model-{chr(96 + seed)}", results, model={"name": f"guesser {seed}"}))
+    return runs
+
+
+def _suspect(results: list[Result]) -> list[Result]:
+    """The same results, three of them with a wrong option read."""
+    made = list(results)
+    for place in [i for i, result in enumerate(results) if result.item.kind == "single_choice"][2:5]:
+        item = made[place].item
+        letter = next(letter for letter in item.options if letter not in item.answers)
+        score = Score(0.0, "wrong", (letter,), SUSPECT)
+        made[place] = replace(made[place], answer=Answer(letter, None, seconds=1.0), score=score)
+    return made
+
+
 def ablated(reports: Path) -> tuple[Path, Path]:
     """A run, and the run of the same model without the images."""
     about = {
@@ -136,6 +168,24 @@ def ablated(reports: Path) -> tuple[Path, Path]:
     shown = write(reports / "shown", changed(guesses(), 3, 0.9), **about)
     fields = {name: {**of, "signature": {"data": "0", "ablation": "blank"}} for name, of in about["benchmarks"].items()}
     return shown, write(reports / "blank", guesses(), **{**about, "ablation": "blank", "benchmarks": fields})
+
+
+@dataclass(frozen=True)
+class ComparedRuns:
+    """The page of a comparison, its runs in their order, and the JSON of `medvqa compare`."""
+
+    page: Path
+    runs: Sequence[Path]
+    said: Mapping[str, Any]
+
+
+COMPARED: Mapping[str, Callable[[Path], Sequence[Path]]] = {
+    "two runs": lambda reports: many_runs(reports, 2, "gmai"),
+    "five runs": lambda reports: many_runs(reports, 5),
+    "ten runs": lambda reports: many_runs(reports, 10, "mediconfusion"),
+    "blank run": lambda reports: tuple(reversed(ablated(reports))),
+}
+"""The runs of comparisons by their names."""
 
 
 def gated(reports: Path) -> Path:

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,12 @@ def run(name: str, letters: str, **about: Any) -> Side:
 
 def compared(new: str, old: str, **options: Any) -> comparing.Paired:
     return comparing.compare(run("new", new), run("old", old), {"slake": SLAKE}, **options)
+
+
+def study(found: comparison.Paired, refusals: Sequence[str] = (), notes: Sequence[str] = ()) -> comparing.Study:
+    versus = comparing.Versus(found, tuple(refusals), tuple(notes))
+    sides = found.baseline, found.new
+    return comparing.Study(sides, sides, (0, 1), (versus,), ())
 
 
 def rows(table: comparison.TextTable) -> list[dict[str, str]]:
@@ -160,7 +167,7 @@ def test_of_data_that_are_not_declared_public_no_question_is_named() -> None:
         "2 units flipped, of data that are not declared public (--json=FILE names them)",
     )
     assert not re.search(r"q0\d", comparison.text(sections) + comparison.as_markdown(sections))
-    assert "q02" in json.dumps(comparison.as_json([(found, (), ())])["comparisons"][0]["flips"])
+    assert "q02" in json.dumps(comparison.as_json(study(found))["comparisons"][0]["flips"])
     (_, part) = comparison.sections(found, own, shown=comparison.Shown(0))
     assert part.notes[1:] == ()
     (_, part) = comparison.sections(found, own, shown=comparison.Shown(0, names=True))
@@ -178,8 +185,10 @@ def test_unchanged_runs_say_so() -> None:
 
 def test_json_holds_everything(tmp_path: Path) -> None:
     found = compared("A" * 15 + "B" * 9, "A" * 12 + "B" * 10 + "AA", bootstrap=True)
-    rankings = comparing.rank([run("a", "AB" * 6), run("b", "AA" * 6), run("c", "BB" * 6)], {"slake": SLAKE})
-    records.write_json(tmp_path / "x.json", comparison.as_json([(found, ["why"], ["so"])], rankings))
+    sides = [run("a", "AB" * 6), run("b", "AA" * 6), run("c", "BB" * 6)]
+    rankings = comparing.study(sides, {"slake": SLAKE}).rankings
+    written_study = replace(study(found, ["why"], ["so"]), rankings=rankings)
+    records.write_json(tmp_path / "x.json", comparison.as_json(written_study))
     written = json.loads((tmp_path / "x.json").read_text())
     (one,) = written["comparisons"]
     assert (written["schema"], one["new"], one["baseline"], one["refusals"], one["notes"]) == (
@@ -285,8 +294,9 @@ def test_the_others_are_compared_with_the_first(repository: Path, capsys: pytest
     assert main(["compare", "reports/old", "reports/new", "reports/third", PLUGIN, "--slices=1", "--flips=all"]) == 0
     printed = capsys.readouterr().out
     assert printed.index("new against old") < printed.index("third against old") < printed.index("Ranking")
-    assert "slake, mc: 24 items in both runs" in printed
-    assert "accuracy by modality (exploratory, p by Holm over all its slices, 1 of 3 shown)" in printed
+    assert "slake, mc: 24 items in all 3 runs" in printed
+    assert re.search("p by Holm over all [0-9]+ tests of headline measures and pairs of runs", printed)
+    assert "accuracy by modality (exploratory, p by Holm over all its slices and all pairs of runs, 1 of 3" in printed
     assert "6 worse, 6 better\n" in printed
     assert main(["compare", "reports/old", "reports/new", PLUGIN]) == 0
     assert "Ranking" not in capsys.readouterr().out

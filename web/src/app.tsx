@@ -85,7 +85,7 @@ export const App = ({ head, data, served = false, said = null }: AppProps) => {
           <nav aria-label="Views">
             {served && <a href="/">All runs</a>}
             {head.kind !== "tree" && <a href="#summary" aria-current={current("summary")}>Summary</a>}
-            <a href="#questions" aria-current={current("questions")}>{head.kind === "comparison" ? "Flips" : "Questions"}</a>
+            <a href="#questions" aria-current={current("questions")}>Questions</a>
             {head.kind === "run" && <a href="#review" aria-current={current("review")}>Review{data !== null && <ReviewCount data={data} />}</a>}
           </nav>
           <div class="tools">

@@ -7,8 +7,8 @@
     GET .../NAME/items?...   items.page(Followers.of(folder), ItemQuery.of(parameters)) -> ItemPage
     GET .../NAME/images/SHA  Originals.image(folder, address) -> SentImage
     GET .../NAME/reviews     reviews.read(folder) -> SavedReviews; PUT: reviews.save(folder, text, etag) -> etag
-    GET /api/history?...     history.history(shelf, followers, benchmark, id) -> History
-    GET /api/events          events.stream(shelf, followers, ended), an async generator of bytes that ends with `ended`
+    GET /api/history?...     history.history(shelf, benchmark, id) -> History
+    GET /api/events          Events(shelf, followers).stream(ended), an async generator of bytes that ends with `ended`
     GET /api/bundle?run=...  await Drawings.drawn(runs) -> Drawn
     GET /api/bundles/KEY/... Drawings.block(key, name) -> Path; Drawings.runs(key) -> folders, for images
 
@@ -37,8 +37,9 @@ from medvqa import printing
 from medvqa.items import DataError, MedVQAError, UsageError
 from medvqa.report.bundle.questions import encode
 from medvqa.report.bundle.shape import Shape
-from medvqa.view import frame, items, reviews, stubs
+from medvqa.view import frame, history, items, reviews
 from medvqa.view.drawing import Drawings, NoBundle
+from medvqa.view.events import Events
 from medvqa.view.following import Follower, Followers
 from medvqa.view.guard import TooLarge
 from medvqa.view.images import NoImage, Originals, SentImage
@@ -123,6 +124,7 @@ class _Handlers:
         self._site = site
         self._reading, self._images = Threads(READING), Threads(IMAGES)
         self._histories, self._drawings = Threads(HISTORIES), Threads(DRAWINGS)
+        self._events = Events(site.shelf, site.followers)
 
     async def page(self, request: Request) -> Response:
         return Response(frame.page(), media_type="text/html")
@@ -152,17 +154,12 @@ class _Handlers:
         if missing:
             raise Missing(f"The history of an item needs its {' and '.join(missing)} in the address.")
         benchmark, id = given["benchmark"], given["id"]
-        site = self._site
-        return _json(await self._histories.run(stubs.history, site.shelf, site.followers, benchmark, id))
+        return _json(await self._histories.run(history.history, self._site.shelf, benchmark, id))
 
     async def events(self, request: Request) -> Response:
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
-        site = self._site
-        return StreamingResponse(
-            stubs.stream(site.shelf, site.followers, site.ended),
-            media_type="text/event-stream",
-        )
+        return StreamingResponse(self._events.stream(self._site.ended), media_type="text/event-stream")
 
     async def image(self, request: Request) -> Response:
         name, address = request.path_params["name"], request.path_params["address"]

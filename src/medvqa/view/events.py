@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import anyio.to_thread
 import msgspec
 
 from medvqa import records
@@ -112,7 +113,8 @@ class Events:
         # What changed while nobody listened is no news: a page reads the list when it connects.
         self._listed, self._next_list = b"", 0.0
         while True:
-            listed, changed = await asyncio.to_thread(self._look)
+            # A look that takes long must not hold the end of the server up, as a thread of asyncio's own would.
+            listed, changed = await anyio.to_thread.run_sync(self._look, abandon_on_cancel=True)
             for listener in self._listeners:
                 listener.runs |= listed
                 listener.progress |= changed

@@ -103,6 +103,10 @@ class _Index:
         self.benchmark_codes, self.run_codes = _Codes(), _Codes()
 
     @property
+    def searchable(self) -> int:
+        return self.end + self.tail
+
+    @property
     def empty(self) -> bool:
         return not (self.end or self.tail or self.torn)
 
@@ -190,9 +194,11 @@ class Follower:
     def snapshot(self) -> Snapshot:
         """Return the index as read so far."""
         with self._lock:
-            if self._snapshot is None or self._snapshot.version != self._version:
-                self._snapshot = _snapshot(self.path, self._version, self._index)
-            return self._snapshot
+            index, last = self._index, self._snapshot
+            now = (self._version, index, index.searchable)
+            if last is None or (last.version, last.reading, last.searchable) != now:
+                last = self._snapshot = _snapshot(self.path, self._version, index)
+            return last
 
     def rate(self, now: float | None = None) -> float | None:
         """Results that came a second, over the last minute as seen; None if none came. `now`: `time.monotonic()`."""

@@ -1,4 +1,5 @@
 // One question with its answers: options, response, score and the texts beside it.
+import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 
 import type { Answered, JudgeSaid } from "../bundle";
@@ -14,7 +15,7 @@ import { ReviewPanel } from "./review";
 import { SentFold } from "./sent";
 
 /** The texts of a result; undefined while they are being read, and without a result. */
-const useAnswered = (data: Data, r: number | undefined): Answered | undefined => {
+export const useAnswered = (data: Data, r: number | undefined): Answered | undefined => {
   const [, redraw] = useState(0);
   useEffect(() => {
     if (r === undefined || data.bundle.answers.at(r) !== undefined) return;
@@ -63,7 +64,8 @@ const Facts = ({ of }: { readonly of: readonly Fact[] }) => (
   </dl>
 );
 
-const Words = ({ text, name }: { readonly text: string; readonly name: string }) => {
+/** A text of a model. */
+export const Words = ({ text, name }: { readonly text: string; readonly name: string }) => {
   const [whole, setWhole] = useState(false);
   return (
     <>
@@ -98,6 +100,7 @@ const Options = ({ data, q, results, texts }: {
   if (options.length === 0) return null;
   const right = new Set(first === undefined ? data.answers(q) : data.right(first));
   const letters = options.map(([letter]) => letter);
+  const runs = new Set(results.map((r) => data.at("results.run", r))).size;
   const chances = texts.map((answered) => probabilities(answered?.logprobs, letters));
   const chosenBy = (letter: string): readonly string[] =>
     results.filter((r) => lettersIn(data, r, options).includes(letter)).map((r) => runName(data, r)).filter((name, place, names) => names.indexOf(name) === place);
@@ -107,7 +110,7 @@ const Options = ({ data, q, results, texts }: {
         const by = chosenBy(letter);
         const marks = [
           ...(right.has(letter) ? ["✓ correct"] : []),
-          ...(by.length > 0 ? [results.length > 1 ? `● chosen by ${by.join(", ")}` : "● chosen"] : []),
+          ...(by.length > 0 ? [results.length > 1 ? `● chosen by ${runs > 2 ? `${by.length} of ${runs} runs: ` : ""}${by.join(", ")}` : "● chosen"] : []),
           ...chances.flatMap((chance) => (chance === null ? [] : [inPercent(chance, letter)])),
         ];
         return (
@@ -129,13 +132,14 @@ const lettersIn = (data: Data, r: number, options: readonly (readonly [string, s
   return same ? data.extracted(r) : options.flatMap(([letter, text]) => (data.extracted(r).some((each) => shown.get(each) === text) ? [letter] : []));
 };
 
-const runName = (data: Data, r: number): string => data.bundle.head.runs[data.at("results.run", r)]?.name ?? "";
+export const runName = (data: Data, r: number): string => data.bundle.head.runs[data.at("results.run", r)]?.name ?? "";
 
 /** How an answer was asked, among the answers to its question. */
-const wayOf = (data: Data, r: number): string =>
+export const wayOf = (data: Data, r: number): string =>
   [data.technique(r), data.variant(r), ...(data.sample(r) > 0 ? [`sample ${data.sample(r)}`] : [])].filter((part) => part !== "").join(" · ");
 
-const Answer = ({ data, r, answered, id }: {
+/** An answer with its score and details. */
+export const Answer = ({ data, r, answered, id }: {
   readonly data: Data;
   readonly r: number;
   readonly answered: Answered | undefined;
@@ -158,7 +162,7 @@ const Answer = ({ data, r, answered, id }: {
     [choices ? "Option read" : "Answer read", read === "" ? "none" : read],
     ...fact("Probabilities", chances === null ? "" : given.map((text) => `${text} ${inPercent(chances, text)}`).join(", ")),
     ...fact("Correct", choices ? data.right(r).join(", ") : ""),
-    ["Reason", data.why(r)],
+    ...fact("Reason", data.why(r, answered)),
     ...fact("Scored", judged === null ? "" : byJudge(judged)),
   ];
   const details: Fact[] = [
@@ -175,9 +179,10 @@ const Answer = ({ data, r, answered, id }: {
     <>
       <h3>Response</h3>
       {answered === undefined ? <p class="quiet">Reading the response.</p>
-        : response === null ? <p class="quiet">No answer.</p>
+        : response === null ? <p class="quiet">{data.bundle.answers.none ? "This page holds no responses." : "No answer."}</p>
         : response === "" ? <p class="quiet">{answered.logprobs == null ? "An empty text." : "No text: this technique compares the probabilities of the options."}</p>
         : <Words text={response} name={`Response to ${id}`} />}
+      {(answered?.left_out ?? 0) > 0 && <p class="quiet">{count(answered?.left_out ?? 0)} more characters are left out; the page of the run has them.</p>}
       {(answered?.folded ?? []).map(({ name, texts }) => (
         <details key={name} class="more folded">
           <summary><Visible text={name} /></summary>
@@ -247,13 +252,14 @@ const Ways = ({ page, data, q, shown }: { readonly page: Page; readonly data: Da
   );
 };
 
-/** A question and its answers, one for each run that is compared. `side`: it stands beside another one. */
-export const Asked = ({ page, data, q, results, side }: {
+/** A question and its answers, one for each run that is compared. `side`: it stands beside another one; `list`: in place of the answers. */
+export const Asked = ({ page, data, q, results, side, list }: {
   readonly page: Page;
   readonly data: Data;
   readonly q: number;
   readonly results: readonly number[];
   readonly side: boolean;
+  readonly list?: ComponentChildren;
 }) => {
   const id = data.id(q);
   const several = results.length > 1;
@@ -277,7 +283,7 @@ export const Asked = ({ page, data, q, results, side }: {
       )}
       <Ways page={page} data={data} q={q} shown={results} />
       {isServed() && <p class="key"><a href={historyLink(data.benchmark(q).name, id)}>This item in all runs</a></p>}
-      {results.map((r, place) => <AnswerOf key={`${r} ${place}`} data={data} r={r} several={several} id={id} />)}
+      {list ?? results.map((r, place) => <AnswerOf key={`${r} ${place}`} data={data} r={r} several={several} id={id} />)}
       {results.length === 0 && data.results > 0 && <p class="notes">This question has no such answer in the run.</p>}
     </article>
   );

@@ -1,4 +1,4 @@
-// The comparison of runs: its result in sentences, the runs, ranking, differences; and the explorer of flips.
+// The comparison of runs: its result in sentences, the runs, ranking, differences; and the explorer of questions by run.
 import { useLayoutEffect, useRef } from "preact/hooks";
 
 import type { ComparisonView, PairedPartView, PairView } from "../bundle";
@@ -10,7 +10,7 @@ import { Visible } from "../ui/text";
 import { Way } from "../ui/way";
 import "../style/comparison.css";
 import { Differences, Refused } from "./differences";
-import { Flips } from "./flips";
+import { Matrix } from "./matrix";
 import { Figure, opens, Ranking } from "./ranking";
 
 export const Comparison = ({ page }: { readonly page: Page }) => {
@@ -33,7 +33,7 @@ export const Comparison = ({ page }: { readonly page: Page }) => {
         <Ranking page={page} of={of} />
         {of.pairs.map((pair, place) => <Differences page={page} pair={pair} place={place} key={pair.new} />)}
       </div>
-      {exploring && <Flips page={page} of={of} />}
+      {exploring && <Matrix page={page} of={of} />}
     </>
   );
 };

@@ -3,14 +3,13 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 
 import type { Data } from "../data";
 import { findQuestion, keyText, pairOf, parseKey, resultsLike } from "../key";
-import { useKeys } from "../keys";
 import { listed } from "../listed";
 import { answersLike, neighbours } from "../order";
 import type { Page } from "../page";
 import { VERDICTS } from "../table";
-import { count } from "../text";
 import { Dialog } from "../ui/dialog";
 import { Outcome } from "../ui/outcome";
+import { Steps, useStepKeys } from "../ui/steps";
 import { Visible } from "../ui/text";
 import { Viewers } from "../ui/viewer";
 import { picturesOf } from "../images";
@@ -43,16 +42,9 @@ export const ItemDialog = ({ page, data }: { readonly page: Page; readonly data:
   const inList = page.state.view === "questions" ? listed() : [];
   const order = inList.some((key) => shown.has(key)) ? inList : like;
   const { place, before, after } = neighbours(order, item, shown);
-  const step = (to: string | null): void => {
-    if (to !== null) page.go({ item: to }, { replace: true });
-  };
-  useKeys(
-    [
-      { keys: ["ArrowLeft", "k"], run: () => { step(before); } },
-      { keys: ["ArrowRight", "j"], run: () => { step(after); } },
-    ],
-    { modal: true },
-  );
+  const step = (to: string | null): (() => void) | null => (to === null ? null : () => { page.go({ item: to }, { replace: true }); });
+  const steps = { place, of: order.length, before: step(before), after: step(after) };
+  useStepKeys(steps);
   if (opened === null) {
     return (
       <Dialog id="item" title="Unknown item" close={close}>
@@ -75,9 +67,7 @@ export const ItemDialog = ({ page, data }: { readonly page: Page; readonly data:
         <>
           {pair && only !== undefined && <span class="pair-verdict">{verdictsOf(data, only).join(", ")}</span>}
           {!pair && only !== undefined && <Outcome name={data.outcome(only)} />}
-          {place >= 0 && <span class="quiet place">{count(place + 1)} of {count(order.length)}</span>}
-          <button type="button" disabled={before === null} onClick={() => { step(before); }}>Previous</button>
-          <button type="button" disabled={after === null} onClick={() => { step(after); }}>Next</button>
+          <Steps {...steps} />
         </>
       }
     >

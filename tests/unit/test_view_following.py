@@ -1,0 +1,258 @@
+"""A follower of results.jsonl equals `records.read` after any growth, replacement or truncation of the file."""
+
+import math
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
+
+from medvqa import records
+from medvqa.items import Answer, Item, QuestionKey, Result, Score
+from medvqa.view import following
+from medvqa.view.following import Follower, Followers
+from medvqa.view.progress import run_progress
+from medvqa.view.state import state_of
+from support.laws import examples
+
+SCORES = {"correct": 1.0, "partial": 0.5, "wrong": 0.0, "error": None}
+
+
+def result(item: str, outcome: str = "correct", said: str = "A", **fields: object) -> Result:
+    question = Item(item, "slake", "single_choice", "Which one?", {"A": "a", "B": "b"}, ("A",))
+    answer = None if outcome == "error" else Answer(said, seconds=0.5)
+    return replace(Result("run", question, "0" * 64, answer, Score(SCORES[outcome], outcome, ("A",))), **fields)
+
+
+def append(folder: Path, *results: Result) -> None:
+    with (folder / records.RESULTS).open("ab") as file:
+        file.writelines(records.encode(one) + b"\n" for one in results)
+
+
+def check(follower: Follower) -> None:
+    """The follower tells what `records.read` reads."""
+    follower.catch_up()
+    snapshot = follower.snapshot()
+    if not follower.path.exists():
+        assert len(snapshot) == 0
+        return
+    stored = records.read(follower.folder)
+    followed = list(snapshot.results(range(len(snapshot))))
+    assert sorted((one.key, one) for one in followed) == [(one.key, one) for one in stored.results]
+    assert snapshot.unread == len(stored.unread)
+    assert [snapshot.id_of(row) for row in range(len(snapshot))] == [one.item.id for one in followed]
+    counted = Counter(one.run for one in stored.results)
+    assert snapshot.runs == dict(counted)
+    scores = [one.score.value for one in followed]
+    assert [None if math.isnan(score) else score for score in snapshot.scores.tolist()] == scores
+
+
+class Following(RuleBasedStateMachine):
+    """Any interleaving of what may happen to the file and of reading it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.path = self.folder / records.RESULTS
+        self.follower = Follower(self.folder)
+        self.number = 0
+
+    def line(self, item: str, outcome: str) -> bytes:
+        # Each answer is another one, as in a session.
+        self.number += 1
+        return records.encode(result(item, outcome, f"A {self.number}")) + b"\n"
+
+    def append(self, data: bytes) -> None:
+        with self.path.open("ab") as file:
+            file.write(data)
+
+    @rule(item=st.sampled_from(["1", "2", "é\xff", ""]), outcome=st.sampled_from(list(SCORES)), cut=st.integers(0, 400))
+    def write(self, item: str, outcome: str, cut: int) -> None:
+        line = self.line(item, outcome)
+        # About half of the lines come in two parts, the second of which may never come.
+        self.append(line[: max(len(line) - cut, 0)] if cut < 200 else line)
+
+    @rule(data=st.sampled_from([b"\n", b"}\n", b"{}\n", b" ", b"[" * 300 + b"\n", b'{"item": NaN}\n', b"\xff\n"]))
+    def spoil(self, data: bytes) -> None:
+        self.append(data)
+
+    @rule(items=st.lists(st.sampled_from(["1", "3"]), max_size=3), whole=st.booleans())
+    def put_another(self, items: list[str], whole: bool) -> None:
+        content = b"".join(self.line(item, "wrong") for item in items)
+        records.write_atomic(self.path, content if whole else content[:-1])
+
+    @rule(share=st.floats(0, 1))
+    def shorten(self, share: float) -> None:
+        if self.path.exists():
+            os.truncate(self.path, int(share * self.path.stat().st_size))
+
+    @rule()
+    def remove(self) -> None:
+        self.path.unlink(missing_ok=True)
+
+    @rule(limit=st.integers(1, 3000))
+    def advance(self, limit: int) -> None:
+        self.follower.advance(limit)
+
+    @rule()
+    def compare(self) -> None:
+        check(self.follower)
+
+    def teardown(self) -> None:
+        check(self.follower)
+        self.path.unlink(missing_ok=True)
+        self.folder.rmdir()
+
+
+TestFollowing = Following.TestCase
+TestFollowing.settings = settings(examples(100), stateful_step_count=20, deadline=None)
+
+
+def test_a_version_rises_with_each_change_and_stays_without(tmp_path: Path) -> None:
+    follower = Follower(tmp_path)
+    versions = []
+    for change in (
+        lambda: append(tmp_path, result("1")),
+        lambda: append(tmp_path, result("1", "wrong")),
+        lambda: (tmp_path / records.RESULTS).unlink(),
+    ):
+        change()
+        follower.catch_up()
+        versions.append(follower.version)
+        follower.catch_up()
+        assert follower.version == versions[-1]
+    assert versions == sorted(set(versions))
+
+
+def test_a_line_that_is_too_long_costs_itself_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "MAX_LINE", 5000)
+    append(tmp_path, result("1"), result("2", said="x" * 20_000), result("3"))
+    follower = Follower(tmp_path)
+    while follower.advance(1000):
+        pass
+    snapshot = follower.snapshot()
+    assert [snapshot.id_of(row) for row in range(len(snapshot))] == ["1", "3"]
+    assert snapshot.unread == 1
+    append(tmp_path, result("4"))
+    follower.catch_up()
+    assert len(follower) == 3
+
+
+def test_a_link_or_a_pipe_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    append(tmp_path / "real", result("1"))
+    for make in (lambda at: at.symlink_to(tmp_path / "real" / records.RESULTS), os.mkfifo):
+        folder = Path(tempfile.mkdtemp(dir=tmp_path))
+        make(folder / records.RESULTS)
+        follower = Follower(folder)
+        follower.catch_up()
+        assert "cannot be read" in follower.problem
+        assert len(follower) == 0
+
+
+def test_followers_used_least_recently_are_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "ROWS", 3)
+    followers = Followers()
+    kept = []
+    for name in "abc":
+        (tmp_path / name).mkdir()
+        append(tmp_path / name, result("1"), result("2"))
+        assert followers.count(tmp_path / name) == 2
+        kept.append(followers.of(tmp_path / name))
+    assert followers.of(tmp_path / "c") is kept[2]
+    assert followers.of(tmp_path / "a") is not kept[0]
+
+
+# --- progress and state -------------------------------------------------------------------------------------------
+
+
+def run_folder(folder: Path, keys: list[QuestionKey], **about: object) -> None:
+    run = {"name": "run", "benchmarks": {"slake": {"items": 3, "questions": {"mc": 3}}}, **about}
+    selection = records.select_from(keys, run, ["--limit=3"])
+    records.select(folder, "s1", keys)
+    records.add_selected(folder)
+    records.write_json(folder / records.RUN, {**run, "selection": selection.as_json()})
+
+
+@pytest.mark.parametrize("stranger", [False, True])
+def test_progress_agrees_with_the_coverage_and_counts_of_the_folder(tmp_path: Path, stranger: bool) -> None:
+    keys = [result(item).key for item in "123"]
+    run_folder(tmp_path, keys, sessions=[{"started": "2026-01-01T00:00:00+00:00"}])
+    follower = Followers().of(tmp_path)
+    assert run_progress(follower, "r").answered == 0
+    for one in (result("1"), result("2", "error"), result("2", "partial"), result("3", run="x" if stranger else "run")):
+        append(tmp_path, one)
+        progress = run_progress(follower, "r")
+        covered = records.coverage(tmp_path)
+        assert (progress.state == "finished") == covered.finished
+        assert (progress.answered, progress.selected) == (covered.there, covered.selected)
+    (part,) = progress.parts
+    assert part.outcomes == {"correct": 2, "partial": 1}
+    assert (part.score, part.scored, part.selected) == (2.5, 3, 3)
+    assert progress.since == "2026-01-01T00:00:00+00:00"
+    assert progress.unread == 0
+    (tmp_path / records.RUN).write_text('{"name": 3}')
+    assert run_progress(follower, "r").state == "unreadable"
+
+
+def test_the_rate_is_that_of_the_last_minute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr(following.time, "monotonic", lambda: clock[0])
+    append(tmp_path, *(result(str(number)) for number in range(50)))
+    follower = Follower(tmp_path)
+    follower.catch_up()
+    assert follower.rate() is None, "what was there before is no growth"
+    for number in range(30):
+        clock[0] += 10
+        append(tmp_path, result(f"new {number}"))
+        follower.catch_up()
+    assert follower.rate() == pytest.approx(0.1, rel=0.2)
+    clock[0] += 61
+    assert follower.rate() is None
+
+
+def test_a_run_is_running_while_the_process_of_its_lock_lives(tmp_path: Path) -> None:
+    hold = "import sys; from pathlib import Path; from medvqa import records\n"
+    hold += "records.Lock(Path(sys.argv[1])).acquire(); print('held', flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", hold, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"held\n"
+        assert state_of(tmp_path, finished=True) == "running"
+        process.kill()
+    assert (tmp_path / records.LOCK).exists()
+    assert state_of(tmp_path, finished=True) == "finished"
+    assert state_of(tmp_path, finished=False) == "unfinished"
+
+
+@pytest.mark.parametrize(
+    "lock",
+    [
+        b"",
+        b"\xff",
+        b"[" * 4000,
+        {"pid": -1},
+        {"pid": 2**80},
+        {"host": "elsewhere"},
+        # The number of a process that began later: the holder is dead.
+        {"since": "2001-01-01 00:00:00+00:00"},
+        {"since": "never"},
+    ],
+)
+def test_a_lock_of_no_living_holder_is_none(tmp_path: Path, lock: bytes | dict[str, object]) -> None:
+    holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": "2999-01-01 00:00:00+00:00"}
+    (tmp_path / records.LOCK).write_bytes(msgspec.json.encode(holder))
+    assert records.live_holder(tmp_path) is not None
+    content = lock if isinstance(lock, bytes) else msgspec.json.encode(holder | lock)
+    (tmp_path / records.LOCK).write_bytes(content)
+    assert records.live_holder(tmp_path) is None
