@@ -44,7 +44,7 @@ const Chart = ({ trend: { points }, models, name }: { readonly trend: Trend; rea
             <g>
               {hasInterval(number) && <line class={`range t${toneOf(point)}`} x1={x} x2={x} y1={down(axis, number.low ?? 0)} y2={down(axis, number.high ?? 0)} />}
               <svg x={x} y={down(axis, number.value ?? 0)} overflow="visible">
-                <a href={runLink(run.name)} tabIndex={-1} aria-label={flat(`${run.name}: ${number.shown}`)}>
+                <a href={runLink(run.name)} tabIndex={-1}>
                   <title>{flat(`${run.name}, ${run.model}, ${when(run.started)}: ${valueOf(point)}`)}</title>
                   <rect class="hit" x={-9} y={-9} width={18} height={18} />
                   <Mark tone={toneOf(point)} />
