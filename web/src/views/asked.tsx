@@ -201,7 +201,6 @@ export const Answer = ({ data, r, answered, id }: {
       {data.bundle.head.kind === "run" && <ReviewPanel key={`review ${r}`} data={data} result={r} of={id} />}
       <h3>Details</h3>
       <Facts of={details} />
-      {isServed() && <p><a href={historyLink(data.benchmark(data.question(r)).name, data.id(data.question(r)))}>This item in all runs</a></p>}
     </>
   );
 };
