@@ -14,7 +14,7 @@ class BundleReader:
 
     def __init__(self, blocks: Mapping[str, bytes]) -> None:
         self.head = json.loads(blocks["head"])
-        assert self.head["version"] == 1
+        assert self.head["version"] == 2
         self.tables = json.loads(blocks["tables"])
         self.answers = [answer for k in range(self.head["answers"]) for answer in json.loads(blocks[f"answers/{k}"])]
         self.columns = {
@@ -37,11 +37,26 @@ class BundleReader:
         """Letters and texts."""
         return [(letter, self.word(text)) for letter, text in self.tables["options"][place]]
 
+    def flips(self, new: int, baseline: int) -> list[tuple[str, str, str, bool]]:
+        """Of a comparison: benchmark, measure and id of each unit that flipped, and whether the new run is better."""
+        found, runs = [], len(self.head["runs"])
+        for place, scale in enumerate(self.head["comparison"]["scales"]):
+            values = self.columns[f"units/{place}.values"]
+            for unit, start in enumerate(range(0, len(values), runs)):
+                change = values[start + new] - values[start + baseline]
+                if change < 0 or change > 0:
+                    first = self.listed(f"units/{place}.questions", unit)[0]
+                    pair = self.columns["questions.pair"][first]
+                    name = self.word(self.columns["questions.id"][first] if pair < 0 else pair)
+                    benchmark = self.head["benchmarks"][scale["benchmark"]]["name"]
+                    found.append((benchmark, scale["measure"], name, (change > 0) != scale["lower"]))
+        return found
+
     def row(self, r: int) -> dict[str, Any]:
         """A result, as `support.written.expected` has it."""
         head, columns, lists = self.head, self.columns, self.tables["lists"]
         q = columns["results.question"][r]
-        answer = self.answers[r]
+        answer = self.answers[r] if self.answers else {}
         tags = {}
         for d, dimension in enumerate(head["dimensions"]):
             places = self.listed(f"tags/{d}", q if dimension["of"] == "questions" else r)
@@ -65,7 +80,7 @@ class BundleReader:
             "right": tuple(lists[columns["results.answers"][r]]),
             "extracted": tuple(lists[columns["results.extracted"][r]]),
             "outcome": head["outcomes"][columns["results.outcome"][r]],
-            "why": self.word(columns["results.why"][r]),
+            "why": self.word(columns["results.why"][r]) if "results.why" in columns else answer.get("why", ""),
             "finish": head["finishes"][int(columns["results.finish"][r])],
         }
         return {

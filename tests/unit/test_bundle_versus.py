@@ -43,8 +43,16 @@ class Unpacked:
         offsets, values = self.column(f"{name}.offsets"), self.column(f"{name}.values")
         return [values[start:end] for start, end in pairwise(offsets)]
 
-    def words(self, name: str) -> list[str]:
-        return [self.tables["words"][place] for place in self.column(name)]
+    def flips(self, scale: int, new: int, baseline: int) -> list[tuple[list[int], bool]]:
+        """The questions of each unit that flipped, and whether the new run is better."""
+        runs, lower = len(self.head["runs"]), self.view["scales"][scale]["lower"]
+        values = self.column(f"units/{scale}.values")
+        rows = [values[start : start + runs] for start in range(0, len(values), runs)]
+        return [
+            (questions, (row[new] > row[baseline]) != lower)
+            for questions, row in zip(self.lists(f"units/{scale}.questions"), rows, strict=True)
+            if row[new] < row[baseline] or row[new] > row[baseline]
+        ]
 
     @property
     def cells(self) -> list[list[dict[str, Any]]]:
@@ -233,96 +241,29 @@ def test_a_ranking_names_the_runs_that_may_be_first(versus: Unpacked) -> None:
     assert len({board["sentence"].split(",")[1] for board in versus.view["boards"]}) > 1
 
 
-def test_flips_are_those_of_comparing_with_both_responses(versus: Unpacked, compared: list[comparing.Paired]) -> None:
-    ids, pairs = versus.words("questions.id"), versus.column("questions.pair")
-    question, run = versus.column("results.question"), versus.column("results.run")
-    told = {}
-    flips = zip(
-        *(versus.column(f"flips.{name}") for name in ("pair", "benchmark", "technique")),
-        *(versus.lists(f"flips.{name}") for name in ("measures", "better", "new", "baseline")),
-        strict=True,
-    )
-    for number, benchmark, technique, measures, better, new, baseline in flips:
-        assert versus.head["techniques"][technique] == "mc"
-        assert [question[result] for result in new] == [question[result] for result in baseline]
-        assert {run[result] for result in new} == {number + 1}
-        assert {run[result] for result in baseline} == {0}
-        both = [
-            (ids[question[b]], versus.answers[b]["response"], versus.answers[a]["response"])
-            for a, b in zip(new, baseline, strict=True)
-        ]
-        first = question[new[0]]
-        unit = ids[first] if pairs[first] < 0 else versus.tables["words"][pairs[first]]
-        for metric, rose in zip(measures, better, strict=True):
-            key = number, versus.head["benchmarks"][benchmark]["name"], versus.view["measures"][metric], unit
-            told[key] = bool(rose), both
-    wanted = {
-        (number, flip.benchmark, flip.metric, flip.unit): (
-            flip.better,
-            [(b.item.id, b.answer.text, a.answer.text) for a, b in zip(flip.new, flip.baseline, strict=True)],
-        )
-        for number, paired in enumerate(compared)
-        for flip in paired.flips
-    }
-    assert len(wanted) > 50
-    assert told == wanted
-    assert len(versus.column("flips.pair")) < len(told), "a pair that flipped in two measures stands once"
-    assert len(question) == len({*zip(run, question, strict=True)}), "each answer stands once, also of the baseline"
-
-
 def test_a_slice_leads_to_as_many_flips_as_it_counts(versus: Unpacked) -> None:
     """A row of a slice links to the flips with its tag; their number is the one that it names."""
     dimensions = {each["name"]: place for place, each in enumerate(versus.head["dimensions"])}
-    question = versus.column("results.question")
     names = [each["name"] for each in versus.head["benchmarks"]]
-    new, better, measures = (versus.lists(f"flips.{name}") for name in ("new", "better", "measures"))
-    numbers, benchmarks = versus.column("flips.pair"), versus.column("flips.benchmark")
+    scales = {(names[each["benchmark"]], each["measure"]): place for place, each in enumerate(versus.view["scales"])}
     tags = {name: versus.lists(f"tags/{place}") for name, place in dimensions.items()}
     linked = 0
-    for number, cells in enumerate(versus.cells):
+    for pair, cells in zip(versus.view["pairs"], versus.cells, strict=True):
         for cell in cells:
             if not cell["flips"] or not cell["slice"]:
                 continue
             (dimension, value), *_ = cell["slice"].items()
-            place = [each["value"] for each in versus.head["dimensions"][dimensions[dimension]]["values"]]
-            found: Counter[int] = Counter()
-            for flip, results in enumerate(new):
-                if (numbers[flip], names[benchmarks[flip]]) != (number, cell["benchmark"]):
-                    continue
-                metric = [versus.view["measures"][each] for each in measures[flip]]
-                if cell["name"] in metric and any(
-                    place[tag] == value for result in results for tag in tags[dimension][question[result]]
-                ):
-                    found[better[flip][metric.index(cell["name"])]] += 1
-            assert (found[1], found[0]) == (cell["gained"], cell["lost"]), cell
+            place = [each["value"] for each in versus.head["dimensions"][dimensions[dimension]]["values"]].index(value)
+            found = Counter(
+                better
+                for questions, better in versus.flips(
+                    scales[cell["benchmark"], cell["name"]], pair["new"], pair["baseline"]
+                )
+                if any(place in tags[dimension][question] for question in questions)
+            )
+            assert (found[True], found[False]) == (cell["gained"], cell["lost"]), cell
             linked += cell["gained"] + cell["lost"]
     assert linked > 100
-
-
-@pytest.mark.parametrize(("new", "baseline"), [(0, 3), (3, 0), (3, 2)])
-def test_flips_of_runs_with_other_numbers_of_samples_show_both_responses(
-    tmp_path: Path, new: int, baseline: int
-) -> None:
-    """Each sample stands beside one of the other run, the last of the shorter beside all that are left."""
-    first = [result for result in pages.guesses() if "mediconfusion" in result.item.benchmark]
-    second = pages.changed(first, 2, 0.6)
-    runs = [
-        pages.write(tmp_path / name, pages.repeated(results, times) if times else results)
-        for name, results, times in (("first", first, baseline), ("second", second, new))
-    ]
-    sides = [comparing.load(run) for run in runs]
-    made = unpacked(comparing.study(sides, pages.PHANTOM), pages.PHANTOM)
-    known = [{(r.item.id, r.sample): r.answer.text for r in side.results} for side in sides]
-    ids, question, sample = made.words("questions.id"), made.column("results.question"), made.column("results.sample")
-    both = list(zip(made.lists("flips.new"), made.lists("flips.baseline"), strict=True))
-    assert both
-    for ours, theirs in both:
-        assert set(Counter(ids[question[result]] for result in ours).values()) == {max(new, baseline)}
-        for number, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
-            for result, times, texts in ((mine, new, known[1]), (other, baseline, known[0])):
-                wanted = min(number % max(new, baseline) + 1, times)
-                assert sample[result] == wanted
-                assert made.answers[result]["response"] == texts[ids[question[result]], wanted]
 
 
 def test_the_tables_for_spreadsheets_are_those_of_medvqa_compare(
@@ -336,7 +277,7 @@ def test_the_tables_for_spreadsheets_are_those_of_medvqa_compare(
     ]
 
 
-def test_answers_of_a_judge_are_marked_in_flips(tmp_path: Path) -> None:
+def test_answers_of_a_judge_are_marked(tmp_path: Path) -> None:
     runs = [pages.write(tmp_path / "plain", pages.guesses()), pages.write(tmp_path / "judged", pages.judged())]
     sides = [comparing.load(run) for run in runs]
     made = unpacked(comparing.study(sides, pages.PHANTOM), pages.PHANTOM)
@@ -382,10 +323,10 @@ def test_answers_of_another_technique_keep_their_technique(tmp_path: Path) -> No
     assert difference is not None
     assert difference.setting == "technique"
     made = unpacked(study, pages.PHANTOM)
-    assert made.column("flips.pair")
-    techniques = [made.head["techniques"][place] for place in made.column("results.technique")]
-    assert {*zip(made.column("results.run"), techniques, strict=True)} == {(0, "mc"), (1, "ps")}
-    assert {made.head["techniques"][place] for place in made.column("flips.technique")} == {"ps"}
+    assert any(made.flips(scale, 1, 0) for scale in range(len(made.view["scales"])))
+    for name, wanted in (("technique", {(0, "ps"), (1, "ps")}), ("own_technique", {(0, "mc"), (1, "ps")})):
+        techniques = [made.head["techniques"][place] for place in made.column(f"results.{name}")]
+        assert {*zip(made.column("results.run"), techniques, strict=True)} == wanted
 
 
 def strange_comparison(folder: Path, texts: tuple[str, ...]) -> bytes:
@@ -403,7 +344,7 @@ def strange_comparison(folder: Path, texts: tuple[str, ...]) -> bytes:
     study = replace(study, versus=versus)
     made = Unpacked(bundle.of_comparison(study, known, html.Pictures("none", texts[0])))
     assert [bool(pair["parts"]) for pair in made.view["pairs"]] == [True, False], "refused runs have no numbers"
-    assert set(made.column("flips.pair")) == {0}
+    assert set(made.column("results.run")) == {0, 1}
     return html.comparison_page(study, known)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from statsmodels.stats.multitest import multipletests
 
 from medvqa import comparing, metrics
 from medvqa.comparing import Compared, Side, Study
@@ -109,3 +112,167 @@ def test_flips_that_the_page_derives_are_those_of_the_comparison(data: st.DataOb
             assert derived(study, places[new], places[baseline], measure) == (own.gained, own.lost), (new, baseline)
     keys = [{result.key.question for result in each.results} for each in study.aligned]
     assert all(set(unit) <= set().union(*keys) for scale in study.scales for unit in scale.units)
+
+
+def shown_pairs(study: Study) -> list[tuple[str, str]]:
+    return [(versus.paired.new.name, versus.paired.baseline.name) for versus in study.versus if not versus.refusals]
+
+
+def ran(name: str, right: float, *, number: int = 60, seed: int = 0, **about: str) -> Side:
+    draw = random.Random(f"{name} {seed}")
+    return side(name, results("".join("A" if draw.random() < right else "B" for _ in range(number))), **about)
+
+
+def test_each_run_is_compared_with_the_first_or_with_the_run_from_which_it_differs_in_one_setting() -> None:
+    a, b = ran("A", 0.9), ran("B", 0.6)
+    blanks = [ran(f"{name}-blank", 0.5, model=name, ablation="blank") for name in "AB"]
+    study = comparing.study([a, blanks[0], b, blanks[1]], KNOWN)
+    assert shown_pairs(study) == [("A-blank", "A"), ("B", "A"), ("B-blank", "B")]
+    assert study.board == (0, 2)
+    assert {row.name for ranking in study.rankings for row in ranking.rows} == {"A", "B"}
+    assert [versus.paired.difference is not None for versus in study.versus] == [True, False, True]
+    # Three headline measures, of one pair of the board and two effects; macro and micro averages are both defined.
+    assert study.tests == 3 * 3
+    # Without the runs that show images, the blank runs are comparable with each other alone.
+    lone = comparing.study([a, blanks[1], ran("C-blank", 0.5, model="C", ablation="blank")], KNOWN)
+    assert shown_pairs(lone) == [("B-blank", "C-blank")]
+    assert (lone.board, lone.rankings) == ((0,), ())
+
+
+def test_runs_that_no_other_run_is_comparable_with_are_named_with_the_reasons() -> None:
+    other = ran("other", 0.5)
+    other.run["benchmarks"]["single"]["signature"]["data"] = "2"  # type: ignore[index]
+    study = comparing.study([ran("A", 0.9), ran("B", 0.6), other], KNOWN)
+    assert study.versus[1].refusals == ("single: the data set is 2 in other and 1 in A",)
+    assert study.versus[1].paired.parts == study.versus[1].paired.tables == ()
+    assert study.board == (0, 1)
+    anyway = comparing.study([ran("A", 0.9), ran("B", 0.6), other], KNOWN, anyway=True)
+    assert anyway.versus[1].paired.parts
+    assert anyway.board == (0, 1, 2)
+
+
+@examples(40)
+@given(st.lists(st.tuples(st.sampled_from("AB"), st.sampled_from(["", "blank", "3", "5"])), min_size=2, max_size=6))
+def test_runs_of_a_board_are_comparable_with_each_other(kinds: list[tuple[str, str]]) -> None:
+    """The rule in other words: runs that differ in no setting; then each whose addition keeps all pairs comparable."""
+    signatures = {"": {}, "blank": {"ablation": "blank"}, "3": {"shots": "3"}, "5": {"shots": "5"}}
+    sides = [side(f"{n}", results("AB"), model=model, **signatures[kind]) for n, (model, kind) in enumerate(kinds)]
+    study = comparing.study(sides, KNOWN)
+    (first, setting), expected = kinds[0], [0]
+    expected += [n for n, (_, kind) in enumerate(kinds) if n and kind == setting]
+    for n, (model, kind) in enumerate(kinds):
+        if kind != setting and model == first:
+            others = [kinds[other] for other in expected]
+            # Comparable: the same setting, or the same model with another value of one setting.
+            if all(kind == k or (model == m and (not kind or not k or {kind, k} <= {"3", "5"})) for m, k in others):
+                expected.append(n)
+    assert study.board == tuple(sorted(expected))
+
+
+def test_a_board_has_one_set_of_questions_and_names_the_run_that_costs_most() -> None:
+    sides = [side("A", results("AB" * 30)), side("B", results("A" * 60)), side("C", results("B" * 20 + "E" * 40))]
+    sides.append(side("A-blank", results("B" * 60), model="A", ablation="blank"))
+    study = comparing.study(sides, KNOWN)
+    (ranking, *_) = study.rankings
+    assert (ranking.asked, ranking.items, ranking.scored) == (60, 60, 20)
+    assert ranking.costliest == comparing.Costliest("C", 60)
+    by_pair = {(v.paired.new.name, v.paired.baseline.name): v.paired for v in study.versus}
+    accuracy = {
+        pair: next(each for each in paired.tables if each.metric == "accuracy" and not each.slice).comparison
+        for pair, paired in by_pair.items()
+    }
+    assert {pair: each.units for pair, each in accuracy.items()} == {
+        ("B", "A"): 20,
+        ("C", "A"): 20,
+        ("A-blank", "A"): 60,
+    }
+    assert {(part.runs, part.scored) for part in by_pair["B", "A"].parts} == {(3, 20)}
+    assert {(part.runs, part.scored) for part in by_pair["A-blank", "A"].parts} == {(2, 60)}
+    values = {row.name: row.value for row in ranking.rows}
+    assert (values["A"], values["B"], values["C"]) == (0.5, 1.0, 0.0)
+    assert {value.n for sliced in study.sliced for run in sliced.values.values() for value in run} <= {6, 7}
+
+
+def test_p_values_of_headline_measures_are_one_family_and_those_of_slices_one_for_each_measure_and_dimension() -> None:
+    sides = [ran(name, right) for name, right in (("A", 0.5), ("B", 0.7), ("C", 0.9))]
+    sides.append(ran("A-blank", 0.3, model="A", ablation="blank"))
+    study = comparing.study(sides, KNOWN)
+    board = {
+        (pair.new, pair.baseline, ranking.metric): pair.compared for ranking in study.rankings for pair in ranking.pairs
+    }
+    effect = {
+        ("A-blank", "A", each.metric): each
+        for each in study.versus[2].paired.tables
+        if each.headline and not each.slice
+    }
+    family = [each for each in [*board.values(), *effect.values()] if each.p is not None]
+    assert study.tests == len(family) > 9
+    expected = multipletests([each.p for each in family], method="holm")[1]
+    assert [each.adjusted for each in family] == pytest.approx(list(expected))
+    for versus in study.versus[:2]:
+        for each in versus.paired.tables:
+            if each.headline and not each.slice:
+                assert board[versus.paired.new.name, "A", each.metric] == each
+    organs = [each for v in study.versus for each in v.paired.tables if "organ" in each.slice and each.p is not None]
+    organs = [each for each in organs if each.metric == "accuracy"]
+    assert len(organs) == 9
+    expected = multipletests([each.p for each in organs], method="holm")[1]
+    assert [each.adjusted for each in organs] == pytest.approx(list(expected))
+
+
+def test_possible_ranks_follow_from_the_adjusted_p_of_the_family() -> None:
+    study = comparing.study([ran(name, right) for name, right in (("A", 0.1), ("B", 0.6), ("C", 0.95))], KNOWN)
+    for ranking in study.rankings:
+        for row in ranking.rows:
+            better = worse = 0
+            for pair in ranking.pairs:
+                own = pair.compared
+                if row.name in (pair.new, pair.baseline) and own.adjusted is not None and own.adjusted <= 0.05:
+                    sign = 1 if row.name == pair.new else -1
+                    worse += sign * (own.comparison.difference or 0) > 0
+                    better += sign * (own.comparison.difference or 0) < 0
+            assert (row.best, row.worst) == (1 + better, 3 - worse)
+
+
+def test_values_of_slices_are_those_of_the_measures_of_a_run() -> None:
+    sides = [ran(name, right) for name, right in (("A", 0.5), ("B", 0.7), ("C", 0.9))]
+    study = comparing.study(sides, KNOWN)
+    told = {
+        (s.metric, s.dimension, value, own.run): (own.value, own.low, own.high, own.n)
+        for s in study.sliced
+        for value, runs in s.values.items()
+        for own in runs
+    }
+    wanted = {
+        (m.name, dimension, value, place): (m.value, m.low, m.high, m.n)
+        for place, each in enumerate(sides)
+        for m in metrics.measures(each.results, SINGLE.metrics, ("organ",), benchmark="single", signature={})
+        for dimension, value in m.slice.items()
+        if dimension == "organ"
+    }
+    assert told.keys() == wanted.keys()
+    for key, numbers in told.items():
+        assert numbers == pytest.approx(wanted[key]), key
+
+
+def test_two_runs_are_compared_as_by_compare() -> None:
+    """A study of two runs adds nothing, and takes nothing away."""
+    texts = ("AABBAB-EAx" * 6, "ABBAB-AEBx" * 6)
+    old, new = (side(name, [*results(text), *results(text, "pairs")]) for name, text in zip("on", texts, strict=True))
+    study = comparing.study([old, new], KNOWN)
+    assert (study.versus[0].paired, study.rankings, study.sliced) == (comparing.compare(new, old, KNOWN), (), ())
+
+
+def test_questions_with_one_id_and_other_content_have_keys_of_their_own() -> None:
+    def asked(name: str, *texts: str) -> Side:
+        items = [Item(f"q{n}", "single", "single_choice", text, {"A": "a"}, ("A",)) for n, text in enumerate(texts)]
+        return side(name, [Result("run", item, "", Answer("A"), score(item, Answer("A"))) for item in items])
+
+    study = comparing.study([asked("A", "one", "two"), asked("B", "two", "new"), asked("C", "new", "one")], KNOWN)
+    by_run = [{result.item.id: result.item.question for result in each.results} for each in study.aligned]
+    assert by_run == [
+        {"q0": "one", "q1": "two"},
+        {"q1": "two", "q1 in B": "new"},
+        {"q0": "one", "q1 in B": "new"},
+    ]
+    assert study.versus[0].paired.parts[0].unmatched_new == ("q1 in B",)

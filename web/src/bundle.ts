@@ -1,6 +1,6 @@
 // Written by tools/bundle_types.py.
 
-export const VERSION = 1;
+export const VERSION = 2;
 
 /** The first block: everything but questions and results. */
 export interface BundleHead {
@@ -48,6 +48,10 @@ export interface Answered {
   readonly cut?: boolean;
   /** The model that the server says it runs. */
   readonly served?: string;
+  /** Characters of the response after those that are here (`ComparisonView.cut`). */
+  readonly left_out?: number;
+  /** The reason of the score, if there is no column `results.why`. */
+  readonly why?: string;
 }
 
 /** The block `prompts`. `results.prompt` (i32) is a place in `prompts`, or -1 - R for `reasons[R]`. */
@@ -116,9 +120,7 @@ export interface RunView {
 /**
  * The comparison of runs; the first of `Head.runs` is the baseline.
  *
- * The columns `flips.*` hold the units whose headline measure changed: `pair` (a place in `pairs`), `benchmark`,
- * `technique`; the lists `measures` (places in `measures`) and `better` (1 or 0), of one length; the lists `new` and
- * `baseline`, of one length: results of the same question, side by side.
+ * The columns `units/S.*` hold the units of the headline measures (`ScaleView`).
  */
 export interface ComparisonView {
   readonly runs: readonly RunFacts[];
@@ -126,8 +128,6 @@ export interface ComparisonView {
   readonly images: string;
   /** Below this number of units, counts are shown in place of percentages. */
   readonly few: number;
-  /** The measures of flips. */
-  readonly measures: readonly string[];
   readonly boards: readonly BoardView[];
   /**
    * Each run against the first of `Head.runs`, or if they are not comparable, against the run from which it differs
@@ -140,6 +140,8 @@ export interface ComparisonView {
   readonly tests?: number;
   /** Characters of a response in this bundle; longer ones are cut, and say so. 0: none is. */
   readonly cut?: number;
+  /** A sentence if the texts of all results are left out, else ""; there are no blocks of answers then. */
+  readonly left_out?: string;
   /** A sentence if a program drew images of the runs, else "". */
   readonly synthetic?: string;
 }

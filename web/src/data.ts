@@ -1,5 +1,5 @@
 // Questions and results by their places: accessors over the typed arrays of a bundle.
-import type { BenchmarkHead, ImageHead, TagDimension } from "./bundle";
+import type { Answered, BenchmarkHead, ImageHead, TagDimension } from "./bundle";
 import type { Bundle, Numbers } from "./read";
 
 const NONE = -1;
@@ -92,8 +92,10 @@ export class Data {
   outcome(r: number): string {
     return at(this.bundle.head.outcomes, this.at("results.outcome", r));
   }
+  /** The technique by which a result was asked; runs that differ in it have another one in common for comparison. */
   technique(r: number): string {
-    return at(this.bundle.head.techniques, this.at("results.technique", r));
+    const column = this.bundle.columns.has("results.own_technique") ? "results.own_technique" : "results.technique";
+    return at(this.bundle.head.techniques, this.at(column, r));
   }
   variant(r: number): string {
     return at(this.bundle.head.variants, this.at("results.variant", r));
@@ -112,8 +114,9 @@ export class Data {
   extracted(r: number): readonly string[] {
     return this.#list("results.extracted", r);
   }
-  why(r: number): string {
-    return this.word(this.at("results.why", r));
+  /** The reason of a score; in a comparison it stands among the texts of the result. */
+  why(r: number, answered?: Answered): string {
+    return this.bundle.columns.has("results.why") ? this.word(this.at("results.why", r)) : (answered?.why ?? "");
   }
   finish(r: number): string {
     return at(this.bundle.head.finishes, this.at("results.finish", r));

@@ -55,6 +55,8 @@ export const columnsOf = (block: Uint8Array, heads: readonly TypedArray[]): Read
     ]),
   );
 
+const NOTHING: Answered = {};
+
 /** The texts of results, which are read block by block when they are first asked for. */
 export class Answers {
   readonly #blocks: Blocks;
@@ -69,13 +71,20 @@ export class Answers {
     this.#number = head.answers;
   }
 
+  /** Whether the bundle holds no texts of results. */
+  get none(): boolean {
+    return this.#number === 0;
+  }
+
   /** The texts of a result, or undefined while its block has not been read. */
   at(result: number): Answered | undefined {
+    if (this.none) return NOTHING;
     return this.#read.get(Math.floor(result / this.#chunk))?.[result % this.#chunk];
   }
 
   /** Read the block of a result. */
   async get(result: number): Promise<Answered> {
+    if (this.none) return NOTHING;
     const chunk = await this.#chunkAt(Math.floor(result / this.#chunk));
     const answered = chunk[result % this.#chunk];
     if (answered === undefined) throw new Error(`the page has no result ${result}`);

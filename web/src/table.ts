@@ -381,9 +381,15 @@ export class Texts {
   /** Read all responses; `step` is called now and then, and at the end. */
   load(step: () => void): Promise<void> {
     let told = performance.now();
-    this.#reading ??= this.#data.bundle.answers.all((results) => {
+    const { answers } = this.#data.bundle;
+    if (answers.none) {
+      this.read = this.#data.results;
+      step();
+      return Promise.resolve();
+    }
+    this.#reading ??= answers.all((results) => {
       for (let result = this.read; result < results; result++) {
-        this.#responses[result] = this.#data.bundle.answers.at(result)?.response?.toLowerCase();
+        this.#responses[result] = answers.at(result)?.response?.toLowerCase();
       }
       this.read = results;
       if (!this.complete && performance.now() - told < 400) return;

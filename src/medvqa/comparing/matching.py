@@ -113,14 +113,9 @@ def _in_common_groups(owners: Sequence[Sequence[Item | None]]) -> list[Item]:
 
 def same_question(one: Item, other: Item) -> bool:
     """Whether two questions of one key have the same content, as far as both runs recorded it."""
-    return content(one)[:-1] == content(other)[:-1] and _same_images(one, other)
-
-
-def unanswered(samples: Samples, others: Samples) -> bool:
-    """Whether an item has no answer, or has no score while the other run has one."""
-    if any(result.score.outcome == "error" for result in samples):
-        return True
-    return not scored(samples) and scored(others)
+    # Equal options may have another order.
+    equal = one == other and [*one.options] == [*other.options]
+    return equal or (content(one)[:-1] == content(other)[:-1] and _same_images(one, other))
 
 
 def scored(samples: Samples) -> bool:

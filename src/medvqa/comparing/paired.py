@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Literal
 
 from medvqa import statistics
 from medvqa.comparing import differing, matching
-from medvqa.comparing.common import Alignment, CommonPart
+from medvqa.comparing.common import Alignment, CommonPart, Counted
 from medvqa.comparing.differing import Difference
 from medvqa.comparing.sides import Side
-from medvqa.items import Benchmark, FailedMetric, Result
+from medvqa.items import Benchmark, FailedMetric, QuestionKey, Result
 from medvqa.metrics import EVERYTHING, Frame, Tabled
-from medvqa.statistics import Comparison, Table
+from medvqa.statistics import Comparison
 
 if TYPE_CHECKING:
     import numpy as np
@@ -77,7 +77,7 @@ class Compared:
     resampled: tuple[float, float] | None = None
     headline: bool = False
     percent: bool = True
-    counted: Literal["items", "pairs", "items and pairs"] = "items"
+    counted: Counted = "items"
 
     @property
     def shown(self) -> Comparison:
@@ -198,10 +198,10 @@ def compare(
 
 def paired_part(part: CommonPart, new: int, baseline: int, sides: Sequence[Side]) -> PairedPart:
     """The numbers of questions of two runs, which are places of `sides`."""
-    ours, theirs = (part.results[part.places.index(place)] for place in (new, baseline))
-    both = [(ours[key], theirs[key]) for key in sorted(ours.keys() & theirs.keys())]
-    alone_new = _ids(ours[key] for key in ours.keys() - theirs.keys())
-    alone_baseline = _ids(theirs[key] for key in theirs.keys() - ours.keys())
+    one, other = part.places.index(new), part.places.index(baseline)
+    ours, theirs = part.results[one], part.results[other]
+    both = ours.keys() & theirs.keys()
+    alone_new, alone_baseline = _ids(ours, ours.keys() - both), _ids(theirs, theirs.keys() - both)
     unchanged = bool(both) and not (alone_new or alone_baseline)
     return PairedPart(
         part.benchmark.name,
@@ -209,9 +209,9 @@ def paired_part(part: CommonPart, new: int, baseline: int, sides: Sequence[Side]
         len(both),
         alone_new,
         alone_baseline,
-        tuple(one[0].item.id for one, other in both if matching.unanswered(one, other)),
-        tuple(one[0].item.id for one, other in both if matching.unanswered(other, one)),
-        unchanged and all(matching.same_responses(sides[new], sides[baseline], one, other) for one, other in both),
+        _ids(ours, both & part.outcomes[one].unanswered(part.outcomes[other])),
+        _ids(ours, both & part.outcomes[other].unanswered(part.outcomes[one])),
+        unchanged and all(matching.same_responses(sides[new], sides[baseline], ours[key], theirs[key]) for key in both),
         part.scored,
         part.failed,
         len(part.places),
@@ -219,9 +219,9 @@ def paired_part(part: CommonPart, new: int, baseline: int, sides: Sequence[Side]
     )
 
 
-def _ids(questions: Iterable[Samples]) -> tuple[str, ...]:
-    """The ids of questions, sorted."""
-    return tuple(sorted(samples[0].item.id for samples in questions))
+def _ids(questions: Mapping[QuestionKey, Samples], keys: Iterable[QuestionKey]) -> tuple[str, ...]:
+    """The ids of some questions, sorted."""
+    return tuple(sorted(questions[key][0].item.id for key in keys))
 
 
 def all_measures(
@@ -263,21 +263,8 @@ def flips(part: CommonPart, new: int, baseline: int) -> list[Flip]:
 
 def _compared(part: CommonPart, new: Tabled, baseline: Tabled, level: float, *, slices: bool = True) -> list[Compared]:
     """One metric over all items, and with `slices` in every slice where both runs define it."""
-    metric, lower = new.metric, new.metric.better == "lower"
-    tables = [side.table(complement=lower) for side in (new, baseline)]
-    if not slices and new.over is None:
-        tables = [everything(table) for table in tables]
-    # The statistics expect fractions: compare a metric beyond 0 to 1 in units of its largest value.
-    scale = 1.0 if new.bounded and baseline.bounded else _largest(tables)
-    tables = [replace(table, numerator=table.numerator / scale) for table in tables] if scale > 1 else tables
-    comparisons = statistics.compare(
-        *tables,
-        binary=new.binary and baseline.binary and scale == 1,
-        level=level,
-        over=new.over,
-        weights=new.weights,
-    )
-    counted = _counted(new)
+    metric, counted = new.metric, part.counted(new)
+    comparisons = part.compare(new, baseline, level, slices=slices)
     return [
         Compared(
             part.benchmark.name,
@@ -285,7 +272,7 @@ def _compared(part: CommonPart, new: Tabled, baseline: Tabled, level: float, *, 
             metric.name,
             metric.unit,
             {dimension: value} if dimension else {},
-            _scaled(comparison, scale),
+            comparison,
             metric.better,
             None if comparison.worse is None else min(1.0, 2 * min(comparison.worse, 1 - comparison.worse)),
             headline=metric.name in part.benchmark.headline,
@@ -295,47 +282,6 @@ def _compared(part: CommonPart, new: Tabled, baseline: Tabled, level: float, *, 
         for (dimension, value), comparison in zip(new.frame.slices, comparisons, strict=False)
         if comparison.units or not dimension
     ]
-
-
-def everything(table: Table) -> Table:
-    """The rows of the first slice, which holds every unit."""
-    kept = table.slice == 0
-    columns = (table.numerator, table.denominator, table.unit, table.group, table.slice)
-    return Table(*(column[kept] for column in columns))
-
-
-def _counted(tabled: Tabled) -> Literal["items", "pairs", "items and pairs"]:
-    paired = {unit[0].item.pair_id is not None for unit in tabled.frame.units}
-    return "items and pairs" if len(paired) > 1 else "pairs" if True in paired else "items"
-
-
-def _largest(tables: Sequence[Table]) -> float:
-    import numpy as np
-
-    defined = [table.denominator > 0 for table in tables]
-    ratios = [
-        np.abs(table.numerator[kept] / table.denominator[kept]) for table, kept in zip(tables, defined, strict=True)
-    ]
-    return max(1.0, *(float(ratio.max(initial=0)) for ratio in ratios))
-
-
-def _scaled(comparison: Comparison, scale: float) -> Comparison:
-    if scale == 1:
-        return comparison
-
-    def scaled(value: float | None) -> float | None:
-        return None if value is None else scale * value
-
-    return replace(
-        comparison,
-        baseline=scaled(comparison.baseline),
-        new=scaled(comparison.new),
-        difference=scaled(comparison.difference),
-        low=scaled(comparison.low),
-        high=scaled(comparison.high),
-        se=scaled(comparison.se),
-        detectable=scaled(comparison.detectable),
-    )
 
 
 def one_family(pairs: Sequence[Sequence[Compared]]) -> list[list[Compared]]:

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from medvqa import statistics
-from medvqa.comparing import matching
-from medvqa.comparing.common import Alignment, CommonPart
-from medvqa.comparing.paired import Compared, everything
+from medvqa.comparing.common import Alignment, CommonPart, everything
+from medvqa.comparing.paired import Compared
 from medvqa.comparing.sides import Side
-from medvqa.items import Benchmark, QuestionKey
+from medvqa.items import Benchmark
 from medvqa.metrics import Tabled
 from medvqa.statistics import Influences
 
@@ -177,18 +176,11 @@ def _costliest(part: CommonPart, names: Sequence[str]) -> Costliest | None:
     if len(part.places) < 3:
         return None
 
-    lacking: dict[QuestionKey, int] = {}
-    times: dict[QuestionKey, int] = {}
-    keys = {key for questions in part.results for key in questions}
-    for place, questions in enumerate(part.results):
-        for key in keys:
-            if key not in questions or not matching.scored(questions[key]):
-                lacking[key] = place
-                times[key] = times.get(key, 0) + 1
-    alone = [0] * len(part.places)
-    for key, number in times.items():
-        if number == 1:
-            alone[lacking[key]] += 1
+    scored = [run.scored for run in part.outcomes]
+    alone = []
+    for place in range(len(scored)):
+        others = frozenset.intersection(*(own for other, own in enumerate(scored) if other != place))
+        alone.append(len(others - scored[place]))
     most = max(range(len(alone)), key=alone.__getitem__)
     if alone[most] < COSTLY * part.asked:
         return None

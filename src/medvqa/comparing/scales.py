@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from medvqa import statistics
-from medvqa.comparing.common import CommonPart
-from medvqa.comparing.paired import everything
+from medvqa.comparing.common import CommonPart, everything
 from medvqa.items import QuestionKey
 from medvqa.metrics import Tabled
 

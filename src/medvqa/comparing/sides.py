@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,7 @@ class Side:
     covered: records.Coverage | None = None
     key: records.BaselineKey | None = None
     samples: tuple[Result, ...] | None = None
+    _asked: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -115,15 +116,15 @@ class Side:
         )
 
     @property
-    def asked(self) -> dict[str, tuple[str, ...]]:
+    def asked(self) -> Mapping[str, tuple[str, ...]]:
         """The techniques with results, by benchmark."""
-        techniques: dict[str, set[str]] = {}
-        for benchmark, technique in {(result.item.benchmark, result.technique) for result in self.results}:
-            techniques.setdefault(benchmark, set()).add(technique)
-        return {
-            name: tuple(technique for technique in TECHNIQUES if technique in techniques[name])
-            for name in sorted(techniques)
-        }
+        if not self._asked:
+            techniques: dict[str, set[str]] = {}
+            for benchmark, technique in {(result.item.benchmark, result.technique) for result in self.results}:
+                techniques.setdefault(benchmark, set()).add(technique)
+            for name in sorted(techniques):
+                self._asked[name] = tuple(technique for technique in TECHNIQUES if technique in techniques[name])
+        return self._asked
 
     @property
     def model(self) -> str:

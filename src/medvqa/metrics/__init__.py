@@ -42,6 +42,7 @@ from medvqa.metrics.measuring import (
     scored_in_all,
     signed,
     tables,
+    tables_of,
 )
 from medvqa.metrics.open_questions import (
     closed_accuracy,
@@ -106,6 +107,7 @@ __all__ = [
     "spreads",
     "table12_overall",
     "tables",
+    "tables_of",
     "truncated_rate",
     "unparsed_rate",
     "valid_pairs",

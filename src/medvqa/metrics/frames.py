@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -119,17 +119,14 @@ class Layout:
     pairs_in: _Memberships
 
 
-def frames(rows: Sequence[Result], dimensions: Sequence[str], layout: Layout | None = None) -> Mapping[str, Frame]:
+def frames(questions: Sequence[Sequence[Result]], layout: Layout) -> Mapping[str, Frame]:
     """Return the frames of items ("item") and of whole pairs ("pair").
 
-    `rows`: one result per key, sorted by key. `dimensions` come first among the slices. Results with one `cluster_id`,
-    or of one pair, are in one group. `layout`: that of the same items in another run.
+    `questions`: the samples of each, one result per key, sorted by key. `layout`: that of their items.
     """
     import numpy as np
 
-    samples_of = [list(samples) for _, samples in groupby(rows, key=lambda result: result.key.question)]
-    firsts = [samples[0] for samples in samples_of]
-    placed = layout_of(rows, dimensions) if layout is None else layout
+    firsts = [samples[0] for samples in questions]
 
     def frame(units: Sequence[Unit], samples: Sequence[Sequence[Unit]], memberships: _Memberships) -> Frame:
         return Frame(
@@ -137,7 +134,7 @@ def frames(rows: Sequence[Result], dimensions: Sequence[str], layout: Layout | N
             [unit for samples_of_unit in samples for unit in samples_of_unit],
             np.repeat(np.arange(len(units)), [len(samples_of_unit) for samples_of_unit in samples]),
             memberships.blind,
-            placed.slices,
+            layout.slices,
             memberships.unit,
             memberships.slice,
             memberships.weight,
@@ -148,22 +145,27 @@ def frames(rows: Sequence[Result], dimensions: Sequence[str], layout: Layout | N
         )
 
     return {
-        "item": frame(
-            list(zip(firsts)), [[(result,) for result in samples] for samples in samples_of], placed.items_in
-        ),
+        "item": frame(list(zip(firsts)), [list(zip(samples)) for samples in questions], layout.items_in),
         "pair": frame(
-            [(firsts[a], firsts[b]) for a, b in placed.pairs],
-            [_together(samples_of[a], samples_of[b]) for a, b in placed.pairs],
-            placed.pairs_in,
+            [(firsts[a], firsts[b]) for a, b in layout.pairs],
+            [_together(questions[a], questions[b]) for a, b in layout.pairs],
+            layout.pairs_in,
         ),
     }
 
 
-def layout_of(rows: Sequence[Result], dimensions: Sequence[str]) -> Layout:
-    """Return the layout of the questions of some results; `rows` and `dimensions` as for `frames`."""
+def by_question(rows: Iterable[Result]) -> list[list[Result]]:
+    """Return the results of each question; `rows` are sorted by key."""
+    return [list(samples) for _, samples in groupby(rows, key=lambda result: result.key.question)]
+
+
+def layout_of(firsts: Sequence[Result], dimensions: Sequence[str]) -> Layout:
+    """Return the layout of questions, by a result of each, sorted by key. `dimensions` come first among the slices.
+
+    Results with one `cluster_id`, or of one pair, are in one group.
+    """
     import numpy as np
 
-    firsts = [next(samples) for _, samples in groupby(rows, key=lambda result: result.key.question)]
     slices, row, slice_index = _memberships(firsts, dimensions)
     pairs = _pairs(firsts)
     pair_of = np.full(len(firsts), -1)

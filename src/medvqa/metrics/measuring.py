@@ -14,7 +14,7 @@ from medvqa.data import selection
 from medvqa.items import Answer, FailedMetric, Item, Kind, Measure, Metric, Result, Score, UsageError
 from medvqa.metrics import references
 from medvqa.metrics.definitions import LEFT_OUT, MAX_VALUE
-from medvqa.metrics.frames import Frame, Layout, frames
+from medvqa.metrics.frames import Frame, Layout, by_question, frames, layout_of
 from medvqa.metrics.references import References, Unit
 from medvqa.statistics import Correction, Estimates, Influences, Table
 
@@ -158,17 +158,30 @@ def tables(
     metrics: Sequence[Metric],
     dimensions: Sequence[str],
     failed: MutableSequence[FailedMetric] | None = None,
-    layout: Layout | None = None,
 ) -> list[Tabled]:
     """Return the terms of the results by metric, without metrics that apply to no result.
 
-    Arguments and errors as for `measures`. Tables of results on the same items differ only in their terms; `layout`,
-    that of the same items in another run (`frames.layout_of`), saves time.
+    Arguments and errors as for `measures`. Tables of results on the same items differ only in their terms.
     """
-    rows = latest(results)
-    if not rows:
+    questions = by_question(latest(results))
+    if not questions:
         return []
-    by_unit = frames(rows, dimensions, layout)
+    return tables_of(questions, layout_of([samples[0] for samples in questions], dimensions), metrics, failed)
+
+
+def tables_of(
+    questions: Sequence[Sequence[Result]],
+    layout: Layout,
+    metrics: Sequence[Metric],
+    failed: MutableSequence[FailedMetric] | None = None,
+) -> list[Tabled]:
+    """Return the terms of questions by metric, as `tables` does.
+
+    `questions`: the samples of each, the last result of each key, sorted by key. `layout`: that of their items, which
+    runs on the same items share.
+    """
+    rows = [result for samples in questions for result in samples]
+    by_unit = frames(questions, layout)
     terms_by_key: dict[object, tuple[NDArray[np.float64], bool] | None] = {}
     metric_tables = []
     for metric in metrics:

@@ -19,5 +19,14 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows([safe(cell) for cell in row] for row in rows)
+    known: dict[str, object] = {}  # Most texts come again in each row.
+
+    def cell(value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        if value not in known:
+            known[value] = safe(value)
+        return known[value]
+
+    writer.writerows(list(map(cell, row)) for row in rows)
     return file.getvalue()

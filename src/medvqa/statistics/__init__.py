@@ -46,7 +46,7 @@ from medvqa.statistics.intervals import (
     wilson,
 )
 from medvqa.statistics.multiplicity import holm
-from medvqa.statistics.paired import Comparison, compare, tango
+from medvqa.statistics.paired import Comparison, Prepared, Shared, compare, compare_prepared, prepared, tango
 from medvqa.statistics.part import PartDifference, part_difference
 from medvqa.statistics.planning import chance_of_pass, passable_margin, units_needed
 from medvqa.statistics.spread import Deviations, deviations
@@ -66,7 +66,9 @@ __all__ = [
     "Influences",
     "MarginRule",
     "PartDifference",
+    "Prepared",
     "RuleVerdict",
+    "Shared",
     "SliceGuard",
     "Table",
     "TestedRule",
@@ -78,6 +80,7 @@ __all__ = [
     "clustered",
     "combination",
     "compare",
+    "compare_prepared",
     "components",
     "corrected",
     "decide",
@@ -94,6 +97,7 @@ __all__ = [
     "part_difference",
     "passable_margin",
     "percentile",
+    "prepared",
     "ratios",
     "resampled",
     "shortfall",

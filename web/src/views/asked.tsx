@@ -11,6 +11,7 @@ import { historyLink } from "../served/routes";
 import { count, digits, flat, label, MOST_SHOWN, took } from "../text";
 import { Outcome } from "../ui/outcome";
 import { Visible } from "../ui/text";
+import { historyLink, isServed } from "../served/routes";
 import { ReviewPanel } from "./review";
 import { SentFold } from "./sent";
 
@@ -162,7 +163,7 @@ export const Answer = ({ data, r, answered, id }: {
     [choices ? "Option read" : "Answer read", read === "" ? "none" : read],
     ...fact("Probabilities", chances === null ? "" : given.map((text) => `${text} ${inPercent(chances, text)}`).join(", ")),
     ...fact("Correct", choices ? data.right(r).join(", ") : ""),
-    ["Reason", data.why(r)],
+    ...fact("Reason", data.why(r, answered)),
     ...fact("Scored", judged === null ? "" : byJudge(judged)),
   ];
   const details: Fact[] = [
@@ -179,9 +180,10 @@ export const Answer = ({ data, r, answered, id }: {
     <>
       <h3>Response</h3>
       {answered === undefined ? <p class="quiet">Reading the response.</p>
-        : response === null ? <p class="quiet">No answer.</p>
+        : response === null ? <p class="quiet">{data.bundle.answers.none ? "This page holds no responses." : "No answer."}</p>
         : response === "" ? <p class="quiet">{answered.logprobs == null ? "An empty text." : "No text: this technique compares the probabilities of the options."}</p>
         : <Words text={response} name={`Response to ${id}`} />}
+      {(answered?.left_out ?? 0) > 0 && <p class="quiet">{count(answered?.left_out ?? 0)} more characters are left out; the page of the run has them.</p>}
       {(answered?.folded ?? []).map(({ name, texts }) => (
         <details key={name} class="more folded">
           <summary><Visible text={name} /></summary>
@@ -200,6 +202,7 @@ export const Answer = ({ data, r, answered, id }: {
       {data.bundle.head.kind === "run" && <ReviewPanel key={`review ${r}`} data={data} result={r} of={id} />}
       <h3>Details</h3>
       <Facts of={details} />
+      {isServed() && <p><a href={historyLink(data.benchmark(data.question(r)).name, data.id(data.question(r)))}>This item in all runs</a></p>}
     </>
   );
 };

@@ -12,7 +12,7 @@ from medvqa.comparing import Study, gating
 from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Result
 from medvqa.report import comparison as compared_tables
 from medvqa.report.build import Report
-from medvqa.report.bundle import boards, failing, flips, questions, versus
+from medvqa.report.bundle import boards, failing, questions, units, versus
 from medvqa.report.bundle.facts import command, declaring_files
 from medvqa.report.bundle.gate import gate_of
 from medvqa.report.bundle.head import VERSION, BundleHead, RunView
@@ -71,19 +71,19 @@ def of_run(report: Report, pictures: Pictures) -> Blocks:
 def of_comparison(study: Study, benchmarks: Mapping[str, Benchmark], pictures: Pictures) -> Blocks:
     """The bundle of several runs.
 
-    `pictures` are those of flipped items. The blocks `csv/measures` and `csv/ranking` are tables for spreadsheets, as
+    `pictures` are those of questions. The blocks `csv/measures` and `csv/ranking` are tables for spreadsheets, as
     JSON strings.
     """
-    packed, measures = flips.pack(study.sides, study.versus, benchmarks, pictures)
+    large = units.pack(study, benchmarks, pictures)
     runs = [RunHead(side.name, side.model, gating.digest(side.run, side.results)) for side in study.sides]
     return {
         **blocks(
-            packed,
+            large.packed,
             kind="comparison",
             title=versus.title(study.sides, study.versus),
             about="comparison",
             runs=runs,
-            comparison=versus.view(study, benchmarks, pictures, measures, packed),
+            comparison=versus.view(study, benchmarks, pictures, large),
         ),
         "csv/measures": questions.encode(compared_tables.as_csv(versus.allowed(study.versus))),
         "csv/ranking": questions.encode(boards.ranking_csv(study.rankings)),
@@ -131,7 +131,7 @@ def blocks(
         packed.finishes,
         packed.columns.heads,
         len(packed.answers),
-        questions.CHUNK,
+        packed.chunk,
         run,
         comparison,
     )

@@ -15,7 +15,7 @@ from medvqa.report.bundle.slices import SlicesView
 from medvqa.report.bundle.verdict import VerdictView
 from medvqa.report.bundle.versus import ComparisonView
 
-VERSION = 1
+VERSION = 2
 """The version of the format. A reader refuses another one."""
 
 

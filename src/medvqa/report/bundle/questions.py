@@ -126,6 +126,10 @@ class Answered(Shape, frozen=True):
     """Whether the reply was cut off outside of `response`, in an earlier turn or after the answer's line."""
     served: str = ""
     """The model that the server says it runs."""
+    left_out: int = 0
+    """Characters of the response after those that are here (`ComparisonView.cut`)."""
+    why: str = ""
+    """The reason of the score, if there is no column `results.why`."""
 
 
 class Places:
@@ -175,6 +179,48 @@ class Packed:
     answers: list[list[Answered]]
     files: Mapping[str, bytes]
     """Image files inside the page, by name."""
+    chunk: int = CHUNK
+    """Results in each element of `answers` but the last."""
+
+
+class Packing:
+    """The values to which columns point, in the order in which they first came."""
+
+    def __init__(self) -> None:
+        """No value has come."""
+        self.words, self.options, self.lists, self.images = Places(), Places(), Places(), Places()
+        self.techniques, self.variants, self.finishes = Places(), Places(), Places()
+
+    def listed(self, texts: Iterable[str]) -> int:
+        """The place of a short list of strings."""
+        return self.lists.place(tuple(texts))
+
+    def offered(self, item: Item) -> int:
+        """The place of an item's options."""
+        return self.options.place(tuple((letter, self.words.place(text)) for letter, text in item.options.items()))
+
+    def add_questions(self, columns: TypedArrays, items: Sequence[tuple[int, Item]], pictures: Pictures) -> None:
+        """Add the columns of questions, each with the place of its benchmark."""
+        columns.add("questions.benchmark", "u16", (number for number, _ in items))
+        columns.add("questions.id", "u32", (self.words.place(item.id) for _, item in items))
+        columns.add("questions.kind", "u8", (KINDS.index(item.kind) for _, item in items))
+        columns.add("questions.text", "u32", (self.words.place(item.question) for _, item in items))
+        columns.add("questions.options", "u32", (self.offered(item) for _, item in items))
+        columns.add("questions.answers", "u32", (self.listed(item.answers) for _, item in items))
+        pairs = (NONE if item.pair_id is None else self.words.place(item.pair_id) for _, item in items)
+        columns.add("questions.pair", "i32", pairs)
+        images = ([self.images.place(image) for image in pictures.of(item)] for _, item in items)
+        columns.add_lists("questions.images", "u32", images)
+
+    @property
+    def tables(self) -> Tables:
+        """The block `tables`."""
+        return Tables(
+            self.words.values(),
+            [list(options_of_question) for options_of_question in self.options.values()],
+            [list(texts) for texts in self.lists.values()],
+            self.images.values(),
+        )
 
 
 def score_of(benchmark: Benchmark) -> Metric | None:
@@ -271,18 +317,7 @@ def pack(
     name. `measures` supply the intervals of branches of the tree over one dimension. `asked` collects the prompts.
     """
     rows = list(rows)
-    words, options, lists, images = Places(), Places(), Places(), Places()
-    techniques, variants, finishes = Places(), Places(), Places()
-
-    def listed(texts: Iterable[str]) -> int:
-        return lists.place(tuple(texts))
-
-    def offered(item: Item) -> int:
-        return options.place(tuple((letter, words.place(text)) for letter, text in item.options.items()))
-
-    def pictured(item: Item) -> list[int]:
-        return [images.place(image) for image in pictures.of(item)]
-
+    packing = Packing()
     places: dict[tuple[int, str], list[int]] = {}
     items: list[tuple[int, Item]] = []
     questions = []
@@ -296,14 +331,7 @@ def pack(
             items.append((row.benchmark, row.item))
         questions.append(same[0])
     columns = TypedArrays()
-    columns.add("questions.benchmark", "u16", (number for number, _ in items))
-    columns.add("questions.id", "u32", (words.place(item.id) for _, item in items))
-    columns.add("questions.kind", "u8", (KINDS.index(item.kind) for _, item in items))
-    columns.add("questions.text", "u32", (words.place(item.question) for _, item in items))
-    columns.add("questions.options", "u32", (offered(item) for _, item in items))
-    columns.add("questions.answers", "u32", (listed(item.answers) for _, item in items))
-    columns.add("questions.pair", "i32", (NONE if i.pair_id is None else words.place(i.pair_id) for _, i in items))
-    columns.add_lists("questions.images", "u32", (pictured(item) for _, item in items))
+    packing.add_questions(columns, items, pictures)
 
     answered = [(row, row.result) for row in rows if row.result is not None]
     # The letters of a response are those of the options as shown.
@@ -311,16 +339,18 @@ def pack(
     of_results = (question for row, question in zip(rows, questions, strict=True) if row.result is not None)
     columns.add("results.question", "u32", of_results)
     columns.add("results.run", "u16", (row.run for row, _ in answered))
-    columns.add("results.technique", "u8", (techniques.place(result.technique) for result in shown))
-    columns.add_any("results.variant", "u16", (variants.place(result.variant) for result in shown))
+    columns.add("results.technique", "u8", (packing.techniques.place(result.technique) for result in shown))
+    columns.add_any("results.variant", "u16", (packing.variants.place(result.variant) for result in shown))
     columns.add_any("results.sample", "u32", (result.sample for result in shown))
     columns.add("results.outcome", "u8", (OUTCOMES.index(result.score.outcome) for result in shown))
-    columns.add("results.options", "u32", (offered(result.item) for result in shown))
-    columns.add("results.answers", "u32", (listed(result.item.answers) for result in shown))
-    columns.add("results.extracted", "u32", (listed(result.score.extracted) for result in shown))
-    columns.add("results.why", "u32", (words.place(row.why) for row, _ in answered))
-    columns.add_any("results.finish", "u8", (finishes.place(r.answer.finish or "" if r.answer else "") for r in shown))
-    columns.add("results.seconds", "f32", (_seconds(result) for result in shown))
+    columns.add("results.options", "u32", (packing.offered(result.item) for result in shown))
+    columns.add("results.answers", "u32", (packing.listed(result.item.answers) for result in shown))
+    columns.add("results.extracted", "u32", (packing.listed(result.score.extracted) for result in shown))
+    columns.add("results.why", "u32", (packing.words.place(row.why) for row, _ in answered))
+    columns.add_any(
+        "results.finish", "u8", (packing.finishes.place(r.answer.finish or "" if r.answer else "") for r in shown)
+    )
+    columns.add("results.seconds", "f32", (seconds_of(result) for result in shown))
     columns.add("results.confidence", "f32", (math.nan if (p := confidence(r)) is None else p for r in shown))
     columns.add("results.marks", "u8", map(marks, shown))
     columns.add("results.verdict", "u8", verdicts([(row.run, result) for row, result in answered]))
@@ -335,32 +365,22 @@ def pack(
 
         columns.add("results.prompt", "i32", (asked.add(result, question) for _, result in answered))
 
-    dimensions, by_benchmark = _dimensions(benchmarks, items, answered, columns)
-    packed = list(map(_answered, shown))
+    dimensions, by_benchmark = dimensions_of_all(benchmarks, items, answered, columns)
+    packed = list(map(answered_of, shown))
     return Packed(
-        [
-            _head(
-                benchmark, places, dimensions, command, measures, declared, any(i.pair_id for b, i in items if b == n)
-            )
-            for n, (benchmark, places) in enumerate(zip(benchmarks, by_benchmark, strict=True))
-        ],
+        heads(benchmarks, by_benchmark, dimensions, items, command, measures, declared),
         dimensions,
-        techniques.values(),
-        variants.values(),
-        finishes.values(),
+        packing.techniques.values(),
+        packing.variants.values(),
+        packing.finishes.values(),
         columns,
-        Tables(
-            words.values(),
-            [list(options_of_question) for options_of_question in options.values()],
-            [list(texts) for texts in lists.values()],
-            images.values(),
-        ),
+        packing.tables,
         [packed[start : start + CHUNK] for start in range(0, len(packed), CHUNK)],
         pictures.blocks,
     )
 
 
-def _dimensions(
+def dimensions_of_all(
     benchmarks: Sequence[Benchmark],
     items: Sequence[tuple[int, Item]],
     answered: Sequence[tuple[PackedRow, Result]],
@@ -417,6 +437,23 @@ def dimensions_of(benchmark: Benchmark, items: Iterable[Item]) -> list[str]:
     return [*first, *sorted(dimensions - set(first) - {"kind"}), "kind"]
 
 
+def heads(
+    benchmarks: Sequence[Benchmark],
+    dimensions_by_benchmark: Sequence[list[int]],
+    dimensions: Sequence[TagDimension],
+    items: Sequence[tuple[int, Item]],
+    command: Sequence[str],
+    measures: Iterable[Measure] = (),
+    declared: Mapping[str, str] = MappingProxyType({}),
+) -> list[BenchmarkHead]:
+    """The benchmarks of the questions; arguments as for `pack`."""
+    with_pairs = {number for number, item in items if item.pair_id}
+    return [
+        _head(benchmark, places, dimensions, command, measures, declared, number in with_pairs)
+        for number, (benchmark, places) in enumerate(zip(benchmarks, dimensions_by_benchmark, strict=True))
+    ]
+
+
 def _head(
     benchmark: Benchmark,
     places: list[int],
@@ -460,13 +497,14 @@ def _intervals(
     return intervals
 
 
-def _seconds(result: Result) -> float:
+def seconds_of(result: Result) -> float:
     """The time of an answer in seconds, NaN without one."""
     answer = result.answer
     return math.nan if answer is None or answer.seconds is None else answer.seconds
 
 
-def _answered(result: Result) -> Answered:
+def answered_of(result: Result) -> Answered:
+    """The texts of a result."""
     answer = result.answer
     judged = None if result.judgement is None else judged_of(result.judgement)
     folded = folded_of(result) or None

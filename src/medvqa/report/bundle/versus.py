@@ -13,8 +13,8 @@ from medvqa.report.bundle.boards import BoardView, ScaleView, SliceMatrix
 from medvqa.report.bundle.differences import ComparedCell, compared_cell
 from medvqa.report.bundle.effects import QUESTIONS, ComparedSentence, sentence
 from medvqa.report.bundle.pictures import Pictures
-from medvqa.report.bundle.questions import Packed
 from medvqa.report.bundle.shape import Shape
+from medvqa.report.bundle.units import PackedUnits
 from medvqa.report.bundle.verdict import synthetic
 
 STEPS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
@@ -92,9 +92,7 @@ class RunFacts(Shape, frozen=True):
 class ComparisonView(Shape, frozen=True):
     """The comparison of runs; the first of `Head.runs` is the baseline.
 
-    The columns `flips.*` hold the units whose headline measure changed: `pair` (a place in `pairs`), `benchmark`,
-    `technique`; the lists `measures` (places in `measures`) and `better` (1 or 0), of one length; the lists `new` and
-    `baseline`, of one length: results of the same question, side by side.
+    The columns `units/S.*` hold the units of the headline measures (`ScaleView`).
     """
 
     runs: list[RunFacts]
@@ -102,8 +100,6 @@ class ComparisonView(Shape, frozen=True):
     """One or more sentences about the place of the images."""
     few: int
     """Below this number of units, counts are shown in place of percentages."""
-    measures: list[str]
-    """The measures of flips."""
     boards: list[BoardView]
     pairs: list[PairView]
     """Each run against the first of `Head.runs`, or if they are not comparable, against the run from which it differs
@@ -114,6 +110,8 @@ class ComparisonView(Shape, frozen=True):
     """Number of tests in the family of headline measures: all differences whose p is adjusted together."""
     cut: int = 0
     """Characters of a response in this bundle; longer ones are cut, and say so. 0: none is."""
+    left_out: str = ""
+    """A sentence if the texts of all results are left out, else ""; there are no blocks of answers then."""
     synthetic: str = ""
     """A sentence if a program drew images of the runs, else ""."""
 
@@ -146,25 +144,25 @@ def view(
     study: Study,
     benchmarks: Mapping[str, Benchmark],
     pictures: Pictures,
-    measures: Sequence[str],
-    packed: Packed,
+    large: PackedUnits,
 ) -> ComparisonView:
-    """The comparison. `measures` have flips; `packed` holds the questions."""
+    """The comparison; `large` holds questions and results."""
     compared = allowed(study.versus)
     places = {side.name: place for place, side in enumerate(study.sides)}
-    names = [benchmark.name for benchmark in packed.benchmarks]
+    names = [benchmark.name for benchmark in large.packed.benchmarks]
     tests = study.tests if len(study.sides) > 2 else 0
     listed = {(scale.benchmark, scale.technique, scale.metric) for scale in study.scales}
     return ComparisonView(
         [_facts(side) for side in study.sides],
         pictures.note,
         tables.FEW,
-        list(measures),
         boards.boards(study, benchmarks),
         [_pair(versus, benchmarks, places, tests, listed) for versus in study.versus],
-        boards.scale_views(study, names, packed.techniques),
+        boards.scale_views(study, names, large.packed.techniques),
         boards.matrices(study, benchmarks),
         study.tests,
+        large.cut,
+        large.left_out,
         synthetic=synthetic(benchmarks[part.benchmark] for paired in compared for part in paired.parts),
     )
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import os
 import zlib
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib import resources
 from string import Template
@@ -55,10 +57,16 @@ def draw(title: str, blocks: bundle.Blocks, *, folder: bool = False) -> bytes:
         policy=html.escape(policy),
         style=style,
         script=script,
-        blocks="\n".join(element(name, block) for name, block in blocks.items()),
+        blocks="\n".join(_elements(blocks)),
         licences=html.escape(_asset(LICENCES)),
     )
     return text.encode("utf-8", "replace")
+
+
+def _elements(blocks: bundle.Blocks) -> list[str]:
+    """The elements of all blocks. Zlib lets other threads run, so that large pages are packed by several cores."""
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        return list(threads.map(element, blocks.keys(), blocks.values()))
 
 
 def element(name: str, block: bytes) -> str:
