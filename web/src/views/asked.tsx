@@ -6,8 +6,6 @@ import type { Answered, JudgeSaid } from "../bundle";
 import type { Data } from "../data";
 import { keyText } from "../key";
 import type { Page } from "../page";
-import { isServed } from "../served/here";
-import { historyLink } from "../served/routes";
 import { count, digits, flat, label, MOST_SHOWN, took } from "../text";
 import { Outcome } from "../ui/outcome";
 import { Visible } from "../ui/text";
