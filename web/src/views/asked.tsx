@@ -6,6 +6,7 @@ import type { Answered, JudgeSaid } from "../bundle";
 import type { Data } from "../data";
 import { keyText } from "../key";
 import type { Page } from "../page";
+import { historyLink, isServed } from "../served/routes";
 import { count, digits, flat, label, MOST_SHOWN, took } from "../text";
 import { Outcome } from "../ui/outcome";
 import { Visible } from "../ui/text";
