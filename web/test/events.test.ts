@@ -95,6 +95,7 @@ test("a hidden tab lets go, another follows, and a tab that is shown again asks 
   expect(browser.streams.size).toBe(1);
   browser.tell(PROGRESS);
   expect(kinds(second.news)).toContain("progress");
+  expect(kinds(first.news)).not.toContain("progress");
   second.show(false);
   await settled();
   expect(browser.streams.size).toBe(0);

@@ -173,7 +173,8 @@ class _Handlers:
         name = request.path_params["name"]
         if request.method != "PUT":
             saved = await self._reading.run(lambda: reviews.read(self._folder(name)))
-            return Response(saved.text, headers={"ETag": f'"{saved.etag}"'}, media_type="application/jsonl")
+            headers = {"ETag": f'"{saved.etag}"', "Medvqa-Earlier": str(saved.earlier)}
+            return Response(saved.text, headers=headers, media_type="application/jsonl")
         body = await request.body()
         try:
             text = body.decode("utf-8")

@@ -27,8 +27,10 @@ class Connection(H11Protocol):
         super().connection_made(transport)
         self._phase: tuple[object, ...] = ()
         self.since = self.loop.time()
-        waiting = [each for each in self.connections if isinstance(each, Connection) and each.waits_for == "request"]
-        if len(self.connections) > MOST and waiting:
+        mine = (each for each in self.connections if isinstance(each, Connection))
+        there = [each for each in mine if not each.transport.is_closing()]
+        waiting = [each for each in there if each.waits_for == "request"]
+        if len(there) > MOST and waiting:
             min(waiting, key=lambda each: each.since).transport.abort()
         self._timer: asyncio.TimerHandle = self.loop.call_later(PERIOD, self._look)
 

@@ -40,7 +40,7 @@ class NoBundle(MedVQAError):
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _KeptBundle:
     folder: Path
     files: Mapping[str, str]
     runs: tuple[Path, ...]
@@ -54,7 +54,7 @@ class Drawings:
         """`scratch` is a folder of the server's own."""
         self._sources = sources
         self._scratch = scratch
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._kept: OrderedDict[str, _KeptBundle] = OrderedDict()
         self._lock = threading.Lock()
         self._drawing = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -80,7 +80,7 @@ class Drawings:
                 shutil.rmtree(folder, ignore_errors=True)
                 raise
             drawn = Drawn(key, [printing.line(note) for note in reply.notes])
-            self._keep(key, _Kept(folder, reply.files, tuple(folder for _, folder in runs), drawn))
+            self._keep(key, _KeptBundle(folder, reply.files, tuple(folder for _, folder in runs), drawn))
             return drawn
 
     def block(self, key: str, name: str) -> Path:
@@ -105,14 +105,14 @@ class Drawings:
         self._closed = True
         self.stop()
 
-    def _known(self, key: str) -> _Kept:
+    def _known(self, key: str) -> _KeptBundle:
         with self._lock:
             if key not in self._kept:
                 raise NoBundle("This page was drawn anew since: load it again.")
             self._kept.move_to_end(key)
             return self._kept[key]
 
-    def _keep(self, key: str, kept: _Kept) -> None:
+    def _keep(self, key: str, kept: _KeptBundle) -> None:
         with self._lock:
             self._kept[key] = kept
             dropped = [self._kept.popitem(last=False)[1] for _ in range(len(self._kept) - KEPT)]

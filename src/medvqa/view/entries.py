@@ -231,14 +231,15 @@ def _numbers(
         benchmark = shown_benchmark(known[name], run)
         better = {metric.name: metric.better for metric in benchmark.metrics}
         numbers += [
-            _number(measures[headline], lower=better.get(headline) == "lower")
+            _number(measures[headline], lower=better.get(headline) == "lower", selected="selection" in run)
             for headline in headline_of(known[name], run)
             if headline in measures
         ]
     return numbers
 
 
-def _number(stored: _StoredMeasure, *, lower: bool) -> HeadlineNumber:
+def _number(stored: _StoredMeasure, *, lower: bool, selected: bool) -> HeadlineNumber:
+    """One number; `selected`: whether the run recorded its selection. If not, only equal numbers of units compare."""
     measure = Measure(
         *(stored.benchmark, stored.name, stored.value, stored.low, stored.high, stored.n, stored.count, stored.unit),
         technique=stored.technique,
@@ -251,7 +252,10 @@ def _number(stored: _StoredMeasure, *, lower: bool) -> HeadlineNumber:
         *(stored.value, stored.low, stored.high),
         round(stored.n),
         tables.with_percent(measure),
-        comparable(stored.benchmark, stored.technique, stored.name, stored.signature, stored.selection),
+        comparable(
+            *(stored.benchmark, stored.technique, stored.name, stored.signature),
+            stored.selection if selected else {"n": stored.n},
+        ),
         tables.interval(measure),
         lower,
         stored.percent,

@@ -86,6 +86,16 @@ class Events:
         self._listed = b""
         self._next_list = 0.0
 
+    @property
+    def watching(self) -> bool:
+        """Whether the runs are looked at."""
+        return self._task is not None
+
+    @property
+    def ready(self) -> bool:
+        """Whether changes from now on are told."""
+        return bool(self._listed)
+
     async def stream(self, ended: asyncio.Event) -> AsyncIterator[bytes]:
         """Yield the events of one connection until `ended`; the first ones tell how the running sessions stand."""
         listener = _Listener()

@@ -15,6 +15,7 @@ import msgspec
 
 from medvqa import records
 from medvqa.items import DataError, QuestionKey, UsageError
+from medvqa.view.snapshot import Snapshot
 
 _encoder = msgspec.json.Encoder()
 
@@ -82,17 +83,29 @@ class FactsReader:
         self._lock = threading.Lock()
         self._run: tuple[object, Mapping[str, Any], str] = (None, {}, "")
         self._chosen: tuple[object, Chosen] = (None, Chosen())
+        self._facts: tuple[object, Facts] | None = None
+        self._finished: tuple[Facts, int, bool] | None = None
 
     def read(self) -> Facts:
-        """Return the facts as the files are now."""
+        """Return the facts as the files are now; the same object as long as they stay."""
         with self._lock:
-            stamp = _stamps([self._folder / records.RUN])
-            if stamp != self._run[0]:
-                self._run = (stamp, *_run(self._folder))
-            stamp = _stamps(records.selected_files(self._folder))
-            if stamp != self._chosen[0]:
-                self._chosen = (stamp, _chosen(self._folder))
-            return Facts(self._run[1], self._chosen[1], self._run[2])
+            run = _stamps([self._folder / records.RUN])
+            if run != self._run[0]:
+                self._run = (run, *_run(self._folder))
+            chosen = _stamps(records.selected_files(self._folder))
+            if chosen != self._chosen[0]:
+                self._chosen = (chosen, _chosen(self._folder))
+            if self._facts is None or self._facts[0] != (run, chosen):
+                self._facts = ((run, chosen), Facts(self._run[1], self._chosen[1], self._run[2]))
+            return self._facts[1]
+
+    def finished(self, facts: Facts, snapshot: Snapshot) -> bool:
+        """Return `Facts.finished` of some results, worked out once: it looks at every key."""
+        known = self._finished
+        if known is None or known[0] is not facts or known[1] != snapshot.version:
+            finished = facts.finished(snapshot.keys, snapshot.runs, snapshot.unread)
+            known = self._finished = (facts, snapshot.version, finished)
+        return known[2]
 
 
 def _stamps(paths: list[Path]) -> tuple[object, ...]:

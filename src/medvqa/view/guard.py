@@ -70,7 +70,7 @@ class TooLarge(MedVQAError):
     """A body has more bytes than `LARGEST_BODY`."""
 
 
-class _Refused(Exception):
+class _RefusedRequest(Exception):
     """A request is answered here. `headers`: more headers of the answer."""
 
     def __init__(self, status: int, error: str, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
@@ -114,19 +114,19 @@ class Guard:
         try:
             self._check(scope)
             await self._app(scope, _limited(receive), sent)
-        except _Refused as refused:
+        except _RefusedRequest as refused:
             if not started:
                 await _answer(scope, refused, sent)
 
     def _check(self, scope: Scope) -> None:
-        """Raise _Refused unless a request may be passed on."""
+        """Raise _RefusedRequest unless a request may be passed on."""
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         host = _one(headers, b"host")
         if host not in self._hosts:
-            raise _Refused(403, f"This server answers at http://{self._home} alone.")
+            raise _RefusedRequest(403, f"This server answers at http://{self._home} alone.")
         origin = _one(headers, b"origin")
         if origin not in (None, b"http://" + (host or b"")):
-            raise _Refused(403, "Pages of other origins cannot read from this server.")
+            raise _RefusedRequest(403, "Pages of other origins cannot read from this server.")
         self._check_fetch(headers, scope["path"])
         self._check_method(scope, origin)
         self._check_secret(scope, headers)
@@ -137,24 +137,24 @@ class Guard:
         destinations = _API_DESTINATIONS if path.startswith("/api/") else _PAGE_DESTINATIONS
         destination = _one(headers, b"sec-fetch-dest")
         if site is not None and site not in _SITES:
-            raise _Refused(
+            raise _RefusedRequest(
                 403,
                 f"This was asked for by a page or a link elsewhere: type http://{self._home} into the address bar.",
             )
         if (mode is not None and mode not in _MODES) or (destination is not None and destination not in destinations):
-            raise _Refused(403, "This address cannot be shown inside another page.")
+            raise _RefusedRequest(403, "This address cannot be shown inside another page.")
 
     def _check_method(self, scope: Scope, origin: bytes | None) -> None:
         method = scope["method"]
         if method in ("GET", "HEAD"):
             return
         if method != "PUT" or not _WRITTEN.fullmatch(scope["path"]):
-            raise _Refused(405, "Only reviews can be written here.", [(b"allow", b"GET, HEAD")])
+            raise _RefusedRequest(405, "Only reviews can be written here.", [(b"allow", b"GET, HEAD")])
         if origin is None:
-            raise _Refused(403, "A review is saved by a page of this server alone.")
+            raise _RefusedRequest(403, "A review is saved by a page of this server alone.")
         length = _one(scope["headers"], b"content-length")
         if length is not None and (not length.isdigit() or int(length[:12]) > LARGEST_BODY):
-            raise _Refused(413, _TOO_LARGE)
+            raise _RefusedRequest(413, _TOO_LARGE)
 
     def _check_secret(self, scope: Scope, headers: list[tuple[bytes, bytes]]) -> None:
         """Check the cookie; exchange a token for one."""
@@ -164,17 +164,17 @@ class Guard:
             # The page is at a clean address, so that the token is in no history, bookmark or screenshot.
             if known or (len(tokens) == 1 and self._tokens.exchange(tokens[0])):
                 value = self._cookie + b"=" + self._tokens.token + b"; HttpOnly; SameSite=Strict; Path=/"
-                raise _Refused(303, "The address is /.", [(b"location", b"/"), (b"set-cookie", value)])
-            raise _Refused(403, "The token of this address is not valid: open the address that medvqa view printed.")
+                raise _RefusedRequest(303, "The address is /.", [(b"location", b"/"), (b"set-cookie", value)])
+            raise _RefusedRequest(403, "This address is not valid: open the one that medvqa view printed.")
         if not known:
-            raise _Refused(403, "This browser is not known here: open the address that medvqa view printed.")
+            raise _RefusedRequest(403, "This browser is not known here: open the address that medvqa view printed.")
 
 
 def _one(headers: list[tuple[bytes, bytes]], name: bytes) -> bytes | None:
     """The value of a header, None without one; one that comes twice is refused."""
     values = [value for key, value in headers if key == name]
     if len(values) > 1:
-        raise _Refused(400, "A header came twice.")
+        raise _RefusedRequest(400, "A header came twice.")
     return values[0] if values else None
 
 
@@ -198,7 +198,7 @@ def _limited(receive: Receive) -> Receive:
     return limited
 
 
-async def _answer(scope: Scope, refused: _Refused, send: Send) -> None:
+async def _answer(scope: Scope, refused: _RefusedRequest, send: Send) -> None:
     # A person reads the sentence; the app reads the shape.
     person = not scope["path"].startswith("/api/") and b"text/html" in (_first(scope["headers"], b"accept") or b"")
     body = str(refused).encode() if person else msgspec.json.encode(Problem(str(refused)))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medvqa import metrics, records
-from medvqa.items import OUTCOMES, TECHNIQUES, Result, UsageError
+from medvqa.items import OUTCOMES, TECHNIQUES, DataError, Result, UsageError
 from medvqa.protocols import rotation
 from medvqa.report.bundle.pictures import address
 from medvqa.view.following import Follower
@@ -96,6 +96,8 @@ def page(follower: Follower, query: ItemQuery) -> ItemPage:
     """
     for left in reversed(range(TRIES)):
         follower.catch_up()
+        if follower.problem:
+            raise DataError(follower.problem)
         snapshot = follower.snapshot()
         try:
             return _page(follower, snapshot, query)

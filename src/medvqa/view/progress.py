@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import numpy as np
-from numpy.typing import NDArray
 
 from medvqa import records
 from medvqa.items import OUTCOMES, TECHNIQUES
@@ -30,7 +28,8 @@ def run_progress(follower: Follower, name: str) -> RunProgress:
     running = state == "running"
     answered, selected = len(snapshot), facts.selected
     rate = follower.rate()
-    left = max(selected - answered, 0) / rate if rate and selected and running else None
+    # A session that asks questions again, as after errors, does not tell how many.
+    left = (selected - answered) / rate if rate and selected > answered and running else None
     return RunProgress(
         name=name,
         state=state,
@@ -51,42 +50,41 @@ def run_progress(follower: Follower, name: str) -> RunProgress:
 def _state(follower: Follower, facts: Facts, snapshot: Snapshot) -> RunState:
     if facts.problem or follower.problem:
         return "unreadable"
-    finished = facts.finished(snapshot.keys, snapshot.runs, snapshot.unread)
-    return state_of(follower.folder, finished=finished)
+    state = state_of(follower.folder, finished=False)
+    if state != "running" and follower.facts.finished(facts, snapshot):
+        return "finished"
+    return state
 
 
 def _parts(snapshot: Snapshot, facts: Facts, titles: Mapping[str, str]) -> list[PartProgress]:
     """Return the numbers of each benchmark and technique that was selected or has a result."""
+    names = [(benchmark, str(technique)) for benchmark in snapshot.benchmark_names for technique in TECHNIQUES]
     codes = snapshot.benchmarks.astype(np.int64) * len(TECHNIQUES) + snapshot.techniques
-    order = np.argsort(codes, kind="stable")
-    present, begins = np.unique(codes[order], return_index=True)
-    rows = {
-        (snapshot.benchmark_names[code // len(TECHNIQUES)], str(TECHNIQUES[code % len(TECHNIQUES)])): places
-        for code, places in zip(present.tolist(), np.split(order, begins[1:]), strict=False)
-    }
-    parts = []
-    for benchmark, technique in sorted(facts.chosen.parts.keys() | rows.keys()):
-        places = rows.get((benchmark, technique), order[:0])
-        selected = facts.chosen.parts.get((benchmark, technique), 0)
-        parts.append(_part(snapshot, places, (benchmark, titles.get(benchmark, benchmark), technique), selected))
-    return parts
-
-
-def _part(snapshot: Snapshot, rows: NDArray[np.intp], names: tuple[str, str, str], selected: int) -> PartProgress:
-    counts = np.bincount(snapshot.outcomes[rows], minlength=len(OUTCOMES)).tolist()
-    scores = snapshot.scores[rows]
+    flat = np.bincount(codes * len(OUTCOMES) + snapshot.outcomes, minlength=len(names) * len(OUTCOMES))
+    outcomes = dict(zip(names, flat.reshape(-1, len(OUTCOMES)).tolist(), strict=True))
     # A stranger's file may hold any number.
-    scores = scores[np.abs(scores) <= 1]
-    return PartProgress(
-        benchmark=names[0],
-        title=names[1],
-        technique=names[2],
-        answered=len(rows),
-        selected=selected,
-        outcomes={outcome: count for outcome, count in zip(OUTCOMES, counts, strict=True) if count},
-        score=math.fsum(scores.tolist()),
-        scored=len(scores),
-    )
+    valid = np.abs(snapshot.scores) <= 1
+    scored = np.bincount(codes[valid], minlength=len(names)).tolist()
+    scores = np.bincount(codes[valid], weights=snapshot.scores[valid], minlength=len(names)).tolist()
+    sums = dict(zip(names, zip(scores, scored, strict=True), strict=True))
+    present = {name for name, counts in outcomes.items() if any(counts)}
+    parts = []
+    for benchmark, technique in sorted(facts.chosen.parts.keys() | present):
+        counts = outcomes.get((benchmark, technique), [0] * len(OUTCOMES))
+        score, number = sums.get((benchmark, technique), (0.0, 0))
+        parts.append(
+            PartProgress(
+                benchmark=benchmark,
+                title=titles.get(benchmark, benchmark),
+                technique=technique,
+                answered=sum(counts),
+                selected=facts.chosen.parts.get((benchmark, technique), 0),
+                outcomes={outcome: count for outcome, count in zip(OUTCOMES, counts, strict=True) if count},
+                score=score,
+                scored=number,
+            )
+        )
+    return parts
 
 
 def _changed(follower: Follower) -> str:

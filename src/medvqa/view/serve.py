@@ -54,17 +54,18 @@ def serve(folder: Path, sources: Sources, registry: Registry, *, port: int = 0, 
 
     `port`: 0 for a free one. `browser`: whether to open the page.
     """
-    shelf = Shelf(folder, registry)
+    followers = Followers(registry.benchmarks)
+    shelf = Shelf(folder, registry, followers)
     number = len(shelf.list().runs)
     if number == 0:
         raise UsageError(
             f"{folder} has no runs: start one by `medvqa run --model=...` or pytest, or name the folder that has them"
         )
     with _listening(port) as listener, scratch() as temporary:
-        site = Site(shelf, Followers(registry.benchmarks), Originals(sources, temporary), Drawings(sources, temporary))
+        site = Site(shelf, followers, Originals(sources, temporary), Drawings(sources, temporary))
         tokens = Tokens(secrets.token_urlsafe(32), secrets.token_urlsafe(32))
         address = f"http://{HOST}:{listener.getsockname()[1]}/?token="
-        server = _Server(site, listener, tokens)
+        server = _ViewServer(site, listener, tokens)
         thread = threading.Thread(target=server.run, name="server", daemon=True)
         runs = "1 run" if number == 1 else f"{number:,} runs"
         with _signals_raise():
@@ -84,7 +85,7 @@ def serve(folder: Path, sources: Sources, registry: Registry, *, port: int = 0, 
                 server.end(thread)
 
 
-class _Server(uvicorn.Server):
+class _ViewServer(uvicorn.Server):
     """Uvicorn without its own handling of signals. Its requests hold no exit up: they run in daemon threads."""
 
     def __init__(self, site: Site, listener: socket.socket, tokens: Tokens) -> None:
@@ -148,7 +149,7 @@ class _Server(uvicorn.Server):
         self._site.originals.close()
 
 
-class _Line(logging.Formatter):
+class _LogLine(logging.Formatter):
     """One printable line for each record, without a traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -164,7 +165,7 @@ class _Line(logging.Formatter):
 
 def _log_to_stderr() -> None:
     handler = logging.StreamHandler()
-    handler.setFormatter(_Line())
+    handler.setFormatter(_LogLine())
     for name in ("uvicorn", "asyncio"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
@@ -191,19 +192,21 @@ def _listening(port: int) -> Iterator[socket.socket]:
 def _signals_raise() -> Iterator[None]:
     """Within the block, a signal that ends the server raises KeyboardInterrupt, once; a second one ends it hard."""
     before = {number: signal.getsignal(number) for number in _SIGNALS}
+    # One that is ignored stays so: `nohup` keeps a server alive after its terminal.
+    taken = [number for number in _SIGNALS if before[number] is not signal.SIG_IGN]
 
     def end(number: int, frame: FrameType | None) -> NoReturn:
-        for each in _SIGNALS:
+        for each in taken:
             signal.signal(each, signal.default_int_handler)
         raise KeyboardInterrupt
 
-    for number in _SIGNALS:
+    for number in taken:
         signal.signal(number, end)
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number in taken:
+            signal.signal(number, before[number])
 
 
 @contextmanager

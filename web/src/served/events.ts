@@ -40,6 +40,8 @@ export class Feed {
   constructor(around: Around) {
     this.#around = around;
     around.channel.addEventListener("message", ({ data }: MessageEvent<Passed>) => {
+      // A hidden tab asks for the present state when it is shown.
+      if (!around.visible()) return;
       if (data.kind !== "ask") this.#tell(data);
       else if (this.#leads) this.#pass({ kind: "connection", why: this.#why });
     });

@@ -14,7 +14,7 @@ import { GateHistory, GateWord, Trends } from "./trends";
 export const MOST_COMPARED = 10;
 /** Rows that are drawn at first. */
 const SHOWN = 200;
-/** Numbers of a run in its row. */
+/** Numbers of a run in its row at first. */
 const NUMBERS = 6;
 
 const Empty = ({ root }: { readonly root: string }) => (
@@ -27,7 +27,7 @@ const Empty = ({ root }: { readonly root: string }) => (
 
 const StateOf = ({ run }: { readonly run: RunEntry }) => (
   <>
-    <span class="state" data-state={run.state}>{run.state}</span>
+    <span class="run-state" data-state={run.state}>{run.state}</span>
     {run.state === "running" && run.selected > 0 && <progress max={run.selected} value={run.answered} aria-label={`Answered questions of ${flat(run.name)}`} />}
     {run.state !== "unreadable" && (run.state !== "finished" || run.selected > run.answered) && (
       <small class="quiet">{count(run.answered)}{run.selected > 0 && ` of ${count(run.selected)}`} answered</small>
@@ -43,13 +43,25 @@ const NumberOf = ({ number, several }: { readonly number: HeadlineNumber; readon
   </li>
 );
 
+/** The first measure of each benchmark and technique, and the others. */
+const split = (numbers: readonly HeadlineNumber[]): readonly [readonly HeadlineNumber[], readonly HeadlineNumber[]] => {
+  const isFirst = (number: HeadlineNumber, place: number): boolean =>
+    numbers.findIndex(({ benchmark, technique }) => benchmark === number.benchmark && technique === number.technique) === place;
+  const firsts = numbers.filter(isFirst).slice(0, NUMBERS);
+  return [firsts, numbers.filter((number) => !firsts.includes(number))];
+};
+
 const Numbers = ({ run }: { readonly run: RunEntry }) => {
   const several = new Set(run.numbers.map(({ technique }) => technique)).size > 1;
+  const [firsts, others] = split(run.numbers);
+  const list = (numbers: readonly HeadlineNumber[]) => (
+    <ul class="numbers">{numbers.map((number) => <NumberOf key={`${number.benchmark} ${number.technique} ${number.name}`} number={number} several={several} />)}</ul>
+  );
   return (
     <>
-      {run.numbers.length > 0 && !isWhole(run) && <small class="quiet">{run.stale === true ? "Of earlier results: " : "So far: "}</small>}
-      <ul class="numbers">{run.numbers.slice(0, NUMBERS).map((number) => <NumberOf key={`${number.benchmark} ${number.technique} ${number.name}`} number={number} several={several} />)}</ul>
-      {run.numbers.length > NUMBERS && <small class="quiet">{count(run.numbers.length - NUMBERS)} more on its page</small>}
+      {firsts.length > 0 && !isWhole(run) && <small class="quiet">{run.stale === true ? "Of earlier results: " : "So far: "}</small>}
+      {list(firsts)}
+      {others.length > 0 && <details><summary>{plural(others.length, "more measure")}</summary>{list(others)}</details>}
       {run.why !== undefined && run.why !== "" && <small class={run.state === "unreadable" ? "bad" : "quiet"}><Visible text={run.why} /></small>}
     </>
   );

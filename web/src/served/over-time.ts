@@ -11,6 +11,9 @@ export interface TrendPoint {
 export interface Trend {
   readonly key: string;
   readonly points: readonly TrendPoint[];
+  /** Its number among those of the same measure, from 1, and how many these are: their runs cannot be compared. */
+  readonly setup: number;
+  readonly setups: number;
 }
 
 /** Whether the numbers of a run are of all its selected questions, as they are now. */
@@ -30,9 +33,12 @@ export const trendsOf = (runs: readonly RunEntry[]): { readonly trends: readonly
       else group.push({ run, number });
     }
   }
-  const trends = [...groups]
-    .filter(([, points]) => points.length > 1)
-    .map(([key, points]) => ({ key, points: points.sort((one, other) => byTime(one.run, other.run)) }));
+  const several = [...groups].filter(([, points]) => points.length > 1);
+  const measureOf = ([first]: readonly TrendPoint[]): string => (first === undefined ? "" : [first.number.benchmark, first.number.technique, first.number.name].join("\n"));
+  const trends = several.map(([key, points]) => {
+    const alike = several.filter(([, others]) => measureOf(others) === measureOf(points)).map(([other]) => other);
+    return { key, points: points.sort((one, other) => byTime(one.run, other.run)), setup: alike.indexOf(key) + 1, setups: alike.length };
+  });
   return { trends, left: runs.filter((run) => run.numbers.length > 0 && (!isWhole(run) || run.started === "")).length };
 };
 

@@ -71,6 +71,7 @@ const TrendOf = ({ trend, several }: { readonly trend: Trend; readonly several: 
       <figcaption>
         <strong>{capital(title)}</strong> <Visible text={benchmark} />{several && <> (<Visible text={technique} />)</>}
         {about.length > 0 && <small class="quiet"><Visible text={about.join(" · ")} /></small>}
+        {trend.setups > 1 && <small class="quiet">Set-up {trend.setup} of {trend.setups}, which are not comparable</small>}
         {lower && <small class="quiet">Less is better.</small>}
       </figcaption>
       <Chart trend={trend} models={models} />

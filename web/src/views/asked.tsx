@@ -11,6 +11,7 @@ import { historyLink } from "../served/routes";
 import { count, digits, flat, label, MOST_SHOWN, took } from "../text";
 import { Outcome } from "../ui/outcome";
 import { Visible } from "../ui/text";
+import { historyLink, isServed } from "../served/routes";
 import { ReviewPanel } from "./review";
 import { SentFold } from "./sent";
 
@@ -201,6 +202,7 @@ export const Answer = ({ data, r, answered, id }: {
       {data.bundle.head.kind === "run" && <ReviewPanel key={`review ${r}`} data={data} result={r} of={id} />}
       <h3>Details</h3>
       <Facts of={details} />
+      {isServed() && <p><a href={historyLink(data.benchmark(data.question(r)).name, data.id(data.question(r)))}>This item in all runs</a></p>}
     </>
   );
 };

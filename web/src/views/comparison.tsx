@@ -9,9 +9,12 @@ import { count, flat } from "../text";
 import { Visible } from "../ui/text";
 import { Way } from "../ui/way";
 import "../style/comparison.css";
-import { Differences, Refused } from "./differences";
+import { Differences, linkOf, Refused } from "./differences";
+import { Effects } from "./effects";
+import { Leaderboard } from "./leaderboard";
 import { Matrix } from "./matrix";
-import { Figure, opens, Ranking } from "./ranking";
+import { Figure, opens } from "./ranking";
+import { Slices } from "./slice-matrix";
 
 export const Comparison = ({ page }: { readonly page: Page }) => {
   const of = page.head.comparison;
@@ -26,12 +29,14 @@ export const Comparison = ({ page }: { readonly page: Page }) => {
   if (of === null) return null;
   return (
     <>
-      <div hidden={exploring}>
+      <div hidden={exploring} class={page.head.runs.length > 2 ? "committee" : undefined}>
         <h1 class="sr">Comparison: <Visible text={page.head.title} /></h1>
         <Result page={page} of={of} />
+        <Leaderboard page={page} of={of} />
+        {page.head.runs.length > 2 && <Effects page={page} of={of} />}
+        <Slices page={page} of={of} />
+        <Differences page={page} of={of} />
         <Runs page={page} of={of} />
-        <Ranking page={page} of={of} />
-        {of.pairs.map((pair, place) => <Differences page={page} pair={pair} place={place} key={pair.new} />)}
       </div>
       {exploring && <Matrix page={page} of={of} />}
     </>
@@ -43,41 +48,63 @@ interface Shown {
   readonly of: ComparisonView;
 }
 
-const Result = ({ page, of }: Shown) => (
-  <section id="result" aria-labelledby="result-title">
-    <h2 id="result-title">Result</h2>
-    {(of.synthetic ?? "") !== "" && <p class="alert" role="note"><Visible text={of.synthetic ?? ""} /></p>}
-    {of.boards.length > 0 && (
-      <div class="vs-pair">
-        <h3><a href="#ranking">Ranking</a></h3>
+const Result = ({ page, of }: Shown) => {
+  const several = page.head.runs.length > 2;
+  const compared = of.pairs.filter((pair) => pair.refusals.length === 0);
+  const refusals = [...new Set(of.pairs.flatMap((pair) => pair.refusals))];
+  const notes = [...new Set(of.pairs.flatMap((pair) => [...pair.notes, ...pair.parts.flatMap((part) => part.warnings)]))];
+  return (
+    <section id="result" aria-labelledby="result-title">
+      <h2 id="result-title">Result</h2>
+      {(of.synthetic ?? "") !== "" && <p class="alert" role="note"><Visible text={of.synthetic ?? ""} /></p>}
+      {of.boards.length > 0 && (
         <ul class="vs-said">
           {of.boards.map((board, place) => opens(of.boards, place) && (
             <li class="vs-plain" key={board.title}><strong><Visible text={board.title} />.</strong> <Visible text={board.sentence} /></li>
           ))}
         </ul>
-      </div>
+      )}
+      {of.boards.length === 0 && compared.map((pair) => <Said page={page} pair={pair} key={`${pair.new} ${pair.baseline}`} />)}
+      {refusals.length > 0 && <Refused of={refusals} />}
+      {several && notes.length > 0 && <Notes of={notes} />}
+      <p class="key">
+        A difference is shown (▲ better, ▼ worse) only if its p, corrected for{" "}
+        {several ? `the ${count(of.tests ?? 0)} differences of all pairs of runs in all headline measures` : "all headline measures"}, is at most 0.05. Only a gate
+        gives a verdict.
+      </p>
+    </section>
+  );
+};
+
+const FIRST_NOTES = 3;
+
+/** What limits the comparison: the first lines, and the others folded. */
+const Notes = ({ of }: { readonly of: readonly string[] }) => (
+  <>
+    <ul class="notes">{of.slice(0, FIRST_NOTES).map((note) => <li key={note}><Visible text={note} /></li>)}</ul>
+    {of.length > FIRST_NOTES && (
+      <details class="notes">
+        <summary>{count(of.length - FIRST_NOTES)} more notes</summary>
+        <ul>{of.slice(FIRST_NOTES).map((note) => <li key={note}><Visible text={note} /></li>)}</ul>
+      </details>
     )}
-    {of.pairs.map((pair, place) => <Said page={page} pair={pair} place={place} key={pair.new} />)}
-    <p class="key">A difference is shown (▲ better, ▼ worse) only if its p, corrected for all headline measures, is at most 0.05. Only a gate gives a verdict.</p>
-  </section>
+  </>
 );
 
-const Said = ({ page, pair, place }: { readonly page: Page; readonly pair: PairView; readonly place: number }) => {
+const Said = ({ page, pair }: { readonly page: Page; readonly pair: PairView }) => {
   const [new_, baseline] = [page.head.runs[pair.new]?.name ?? "", page.head.runs[pair.baseline]?.name ?? ""];
   return (
-    <div class="vs-pair" data-new={flat(new_)}>
+    <div class="vs-pair" data-new={flat(new_)} data-baseline={flat(baseline)}>
       <h3>
-        <a href={`#comparison-${place + 1}`}><Visible text={new_} /> against <Visible text={baseline} /></a>
+        {(pair.question ?? "") !== "" && <><Visible text={pair.question ?? ""} />{" "}</>}
+        <a href={linkOf(page, pair)}><Visible text={new_} /> against <Visible text={baseline} /></a>
         {pair.differs !== "" && <span class="quiet"> <Visible text={pair.differs} /></span>}
       </h3>
-      {pair.refusals.length > 0 && <Refused of={pair.refusals} />}
-      {pair.effect !== "" && pair.refusals.length === 0 && (
-        <p>New minus baseline is <Visible text={pair.effect} />: nothing else differs between the two runs.</p>
-      )}
+      {pair.effect !== "" && <p>New minus baseline is <Visible text={pair.effect} />: nothing else differs between the two runs.</p>}
       <ul class="vs-said">
         {pair.parts.map((part) => <Sentence part={part} key={`${part.benchmark}/${part.technique}`} />)}
       </ul>
-      {pair.notes.length > 0 && <ul class="notes">{pair.notes.map((note) => <li key={note}><Visible text={note} /></li>)}</ul>}
+      {page.head.runs.length === 2 && pair.notes.length > 0 && <Notes of={pair.notes} />}
     </div>
   );
 };

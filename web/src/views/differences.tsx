@@ -1,7 +1,8 @@
-// The comparison of two runs: headline measures, and slices whose rows lead to their flips.
+// The differences of one pair of runs: headline measures, and slices whose rows lead to their flips.
 import { Fragment } from "preact";
 
-import type { ComparedCell, ComparedMeasure, PairedPartView, PairView, SlicedTable } from "../bundle";
+import type { BoardPair, BoardView, ComparedCell, ComparedMeasure, ComparisonView, PairedPartView, PairView, SlicedTable } from "../bundle";
+import { pairOf } from "../matrix";
 import type { Page } from "../page";
 import { printTerm } from "../query";
 import { count, flat, label, plural } from "../text";
@@ -22,7 +23,7 @@ export function queryOf(slice: Readonly<Record<string, string>>, way: "better" |
     const crossed = names.length === values.length ? names.map((name, i) => [name, values[i] ?? ""] as const) : [[dimension, value] as const];
     return crossed.map(([name, of]) => printTerm({ field: name, operator: ":", values: [of], not: false }));
   });
-  return [...(way === null ? [] : [`way:${way}`]), ...terms].join(" ");
+  return [...(way === null ? [] : [`flip:${way}`]), ...terms].join(" ");
 }
 
 interface Shown {
@@ -35,6 +36,7 @@ const flipsOf = ({ page, pair }: Shown, cell: ComparedCell, way: "better" | "wor
     view: "questions",
     section: "",
     run: page.head.runs[pair.new]?.name ?? "",
+    against: page.head.runs[pair.baseline]?.name ?? "",
     benchmark: cell.benchmark,
     technique: cell.technique,
     measure: cell.name,
@@ -42,7 +44,7 @@ const flipsOf = ({ page, pair }: Shown, cell: ComparedCell, way: "better" | "wor
     item: null,
   });
 
-const Changed = ({ of, cell, way }: { readonly of: Shown; readonly cell: ComparedCell; readonly way: "better" | "worse" }) => {
+export const Changed = ({ of, cell, way }: { readonly of: Shown; readonly cell: ComparedCell; readonly way: "better" | "worse" }) => {
   const number = way === "better" ? cell.gained : cell.lost;
   const figure = <Figure name={way === "better" ? "gained" : "lost"} value={number} text={count(number)} />;
   if (number === 0 || !cell.flips) return figure;
@@ -53,7 +55,7 @@ function columnsOf(of: Shown, rows: readonly ComparedCell[], first: string, end:
   const few = rows.every((cell) => cell.few);
   const percent = rows.every((cell) => cell.percent);
   const unit = percent ? ", %" : "";
-  const values = (cell: ComparedCell, text: string): string => (cell.percent && !percent && !cell.few ? `${text} %` : text);
+  const written = (cell: ComparedCell, text: string): string => (percent ? text : values(cell, text));
   const [baseline, new_] = of.pair.headings;
   const number = (key: string, head: string, cell: TableColumn<ComparedCell>["cell"], by: (cell: ComparedCell) => number | null, look = ""): TableColumn<ComparedCell> =>
     ({ key, head, right: true, class: look, cell, by });
@@ -72,8 +74,8 @@ function columnsOf(of: Shown, rows: readonly ComparedCell[], first: string, end:
         </>
       ),
     },
-    { key: "baseline", head: <><Visible text={baseline} />{unit}</>, right: true, class: "quiet", by: (cell) => cell.baseline, cell: (cell) => <Figure name="baseline" value={cell.baseline} text={values(cell, cell.texts.baseline)} /> },
-    { key: "new", head: <><Visible text={new_} />{unit}</>, right: true, by: (cell) => cell.new, cell: (cell) => <Figure name="new" value={cell.new} text={values(cell, cell.texts.new)} /> },
+    { key: "baseline", head: <><Visible text={baseline} />{unit}</>, right: true, class: "quiet", by: (cell) => cell.baseline, cell: (cell) => <Figure name="baseline" value={cell.baseline} text={written(cell, cell.texts.baseline)} /> },
+    { key: "new", head: <><Visible text={new_} />{unit}</>, right: true, by: (cell) => cell.new, cell: (cell) => <Figure name="new" value={cell.new} text={written(cell, cell.texts.new)} /> },
     number("difference", percent ? "difference, points" : "difference", (cell) => <Figure name="difference" value={cell.difference} text={cell.texts.difference} />, (cell) => (cell.few ? null : cell.difference), "main"),
     ...(few
       ? []
@@ -166,23 +168,133 @@ const Part = ({ of, part, exact }: { readonly of: Shown; readonly part: PairedPa
   );
 };
 
-export const Differences = ({ page, pair, place }: Shown & { readonly place: number }) => {
-  const [new_, baseline] = [page.head.runs[pair.new]?.name ?? "", page.head.runs[pair.baseline]?.name ?? ""];
-  const anchor = `comparison-${place + 1}`;
-  const exact = pair.parts.some((part) => part.rows.some((cell) => cell.mcnemar !== null));
+/** `NEW against BASELINE`. */
+export const headingOf = (page: Page, pair: Pick<PairView, "new" | "baseline">): string =>
+  `${page.head.runs[pair.new]?.name ?? ""} against ${page.head.runs[pair.baseline]?.name ?? ""}`;
+
+/** The link to the differences of a pair. */
+export const linkOf = (page: Page, pair: Pick<PairView, "new" | "baseline">): string =>
+  page.link({ view: "summary", section: "differences", run: page.head.runs[pair.new]?.name ?? "", against: page.head.runs[pair.baseline]?.name ?? "" });
+
+/** A value of a measure; its unit stands beside it where the column has several. */
+export const values = (cell: ComparedCell, text: string): string => (cell.percent && !cell.few && text !== "" ? `${text} %` : text);
+
+/** The pair that a state names, else the first that is compared. */
+export function chosenOf(page: Page, of: ComparisonView): Pick<PairView, "new" | "baseline"> {
+  const names = page.head.runs.map((run) => run.name);
+  return pairOf(names, { ...of, pairs: [...of.pairs.filter((pair) => pair.parts.length > 0), ...of.pairs] }, page.state);
+}
+
+/** One pair of runs at a time, chosen by name. */
+export const Differences = ({ page, of }: { readonly page: Page; readonly of: ComparisonView }) => {
+  const chosen = chosenOf(page, of);
+  const pair = of.pairs.find((each) => each.new === chosen.new && each.baseline === chosen.baseline);
+  const [new_, baseline] = [page.head.runs[chosen.new]?.name ?? "", page.head.runs[chosen.baseline]?.name ?? ""];
   return (
-    <section id={anchor} aria-labelledby={`${anchor}-title`} data-new={flat(new_)} data-baseline={flat(baseline)}>
-      <h2 id={`${anchor}-title`}>
+    <section id="differences" aria-labelledby="differences-title" data-new={flat(new_)} data-baseline={flat(baseline)}>
+      <h2 id="differences-title">
         <Visible text={new_} /> against <Visible text={baseline} />
-        {pair.differs !== "" && <span class="quiet"> <Visible text={pair.differs} /></span>}
+        {pair !== undefined && pair.differs !== "" && <span class="quiet"> <Visible text={pair.differs} /></span>}
       </h2>
-      {pair.refusals.length > 0 && <Refused of={pair.refusals} />}
-      {pair.notes.length > 0 && <ul class="notes">{pair.notes.map((note) => <li key={note}><Visible text={note} /></li>)}</ul>}
-      {pair.parts.map((part) => <Part of={{ page, pair }} part={part} exact={exact} key={`${part.benchmark}/${part.technique}`} />)}
-      {pair.parts.length > 0 && <Key level={pair.level} few={page.head.comparison?.few ?? 0} />}
+      {page.head.runs.length > 2 && <Choose page={page} of={of} chosen={chosen} />}
+      {pair === undefined ? <Overall page={page} of={of} chosen={chosen} /> : <Pair page={page} pair={pair} />}
     </section>
   );
 };
+
+interface Chosen {
+  readonly page: Page;
+  readonly of: ComparisonView;
+  readonly chosen: Pick<PairView, "new" | "baseline">;
+}
+
+const Choose = ({ page, of, chosen }: Chosen) => {
+  const go = (next: Pick<PairView, "new" | "baseline">): void => {
+    page.go({ run: page.head.runs[next.new]?.name ?? "", against: page.head.runs[next.baseline]?.name ?? "", section: "" }, { replace: true });
+  };
+  const computed = (next: Pick<PairView, "new" | "baseline">): boolean => of.pairs.some((pair) => pair.new === next.new && pair.baseline === next.baseline);
+  const others = (name: "new" | "baseline", other: number) =>
+    page.head.runs.map((run, place) => place !== other && (
+      <option key={place} value={`${place}`}>{flat(run.name)}{computed({ ...chosen, [name]: place }) ? "" : " (without slices)"}</option>
+    ));
+  return (
+    <p class="chooser">
+      <label>Run <select value={`${chosen.new}`} onChange={(event) => { go({ ...chosen, new: Number(event.currentTarget.value) }); }}>{others("new", chosen.baseline)}</select></label>{" "}
+      <label>against <select value={`${chosen.baseline}`} onChange={(event) => { go({ ...chosen, baseline: Number(event.currentTarget.value) }); }}>{others("baseline", chosen.new)}</select></label>{" "}
+      <button type="button" onClick={() => { go({ new: chosen.baseline, baseline: chosen.new }); }}>Swap</button>
+    </p>
+  );
+};
+
+const Pair = ({ page, pair }: Shown) => {
+  const exact = pair.parts.some((part) => part.rows.some((cell) => cell.mcnemar !== null));
+  return (
+    <>
+      {pair.refusals.length > 0 && <Refused of={pair.refusals} />}
+      {pair.notes.length > 0 && <ul class="notes">{pair.notes.map((note) => <li key={note}><Visible text={note} /></li>)}</ul>}
+      {pair.parts.map((part) => <Part of={{ page, pair }} part={part} exact={exact} key={`${part.benchmark}/${part.technique}`} />)}
+      {pair.parts.length > 0 && <Key level={pair.level} few={page.head.comparison?.few ?? 0} tests={page.head.runs.length > 2 ? (page.head.comparison?.tests ?? 0) : 0} />}
+    </>
+  );
+};
+
+interface OverallRow {
+  readonly board: BoardView;
+  readonly pair: BoardPair;
+}
+
+/** Two runs of the leaderboard whose slices are not part of the bundle: their differences over all questions. */
+const Overall = ({ page, of, chosen }: Chosen) => {
+  const rows = of.boards.flatMap((board): readonly OverallRow[] => {
+    const pair = board.pairs.find((each) => each.new === chosen.new && each.baseline === chosen.baseline);
+    if (pair !== undefined) return [{ board, pair }];
+    const turned = board.pairs.find((each) => each.new === chosen.baseline && each.baseline === chosen.new);
+    return turned === undefined ? [] : [{ board, pair: reversed(turned) }];
+  });
+  const [new_, baseline] = [page.head.runs[chosen.new]?.name ?? "", page.head.runs[chosen.baseline]?.name ?? ""];
+  const flips = ({ board }: OverallRow): string =>
+    page.link({ view: "questions", section: "", run: new_, against: baseline, benchmark: board.benchmark, technique: board.technique, measure: board.measure, query: "flip:worse,better", item: null });
+  const columns: readonly TableColumn<OverallRow>[] = [
+    { key: "benchmark", head: "Benchmark", heading: true, cell: ({ board }) => <Visible text={board.title} /> },
+    { key: "measure", head: "Measure", cell: ({ board, pair }) => <><a href={flips({ board, pair })}>{label(board.measure)}</a>{board.lower && <span class="quiet"> less is better</span>}</> },
+    { key: "difference", head: "difference, points", right: true, class: "main", by: ({ pair }) => pair.difference, cell: ({ pair }) => <Figure name="difference" value={pair.difference} text={pair.shown} /> },
+    { key: "bounds", head: "bounds", class: "quiet", cell: ({ pair }) => pair.bounds },
+    { key: "adjusted", head: "adjusted p", right: true, by: ({ pair }) => pair.adjusted, cell: ({ pair }) => <Figure name="adjusted" value={pair.adjusted} text={pair.adjusted === null ? "" : pair.adjusted < 0.001 ? "<0.001" : pair.adjusted.toFixed(3)} /> },
+    { key: "way", head: "", cell: ({ pair }) => <Way way={pair.sure} /> },
+  ];
+  if (rows.length === 0) return <p class="notes">These two runs are not compared: they differ in more than one setting, or are not on one leaderboard.</p>;
+  return (
+    <>
+      <Table
+        rows={rows}
+        columns={columns}
+        label={flat(`${new_} against ${baseline}`)}
+        class="forest versus"
+        rowKey={({ board }) => `${board.benchmark}/${board.technique}/${board.measure}`}
+        rowClass={({ pair }) => pair.sure}
+        identity={({ board }) => ({ "data-new": flat(new_), "data-baseline": flat(baseline), "data-benchmark": board.benchmark, "data-technique": board.technique, "data-measure": board.measure, "data-slice": "" })}
+      />
+      <p class="key">A measure leads to the flips of the two runs. For their slices, type <code>medvqa report</code> with the folder of <Visible text={baseline} /> first and that of <Visible text={new_} /> second.</p>
+    </>
+  );
+};
+
+const TURNED = { better: "worse", worse: "better", "": "" } as const;
+const minus = (value: number | null): number | null => (value === null ? null : -value);
+const turned = (text: string): string => text.replace(/[+\-−]/g, (sign) => (sign === "+" ? "-" : "+"));
+
+/** The difference the other way round. */
+export const reversed = (pair: BoardPair): BoardPair => ({
+  ...pair,
+  new: pair.baseline,
+  baseline: pair.new,
+  difference: minus(pair.difference),
+  low: minus(pair.high),
+  high: minus(pair.low),
+  sure: TURNED[pair.sure],
+  shown: turned(pair.shown),
+  bounds: pair.low === null || pair.high === null ? pair.bounds : turned(pair.bounds).split(" to ").reverse().join(" to "),
+});
 
 export const Refused = ({ of }: { readonly of: readonly string[] }) => (
   <div class="notes refused">
@@ -191,13 +303,13 @@ export const Refused = ({ of }: { readonly of: readonly string[] }) => (
   </div>
 );
 
-const Key = ({ level, few }: { readonly level: number; readonly few: number }) => (
+const Key = ({ level, few, tests }: { readonly level: number; readonly few: number; readonly tests: number }) => (
   <p class="key">
     <svg class="strip" width={30} height={16} aria-hidden="true"><line class="range" x1={2} x2={28} y1={8} y2={8} /><circle cx={15} cy={8} r={3.5} /></svg>
     {" "}difference and its one-sided bounds; each holds in {Number((100 * level).toPrecision(6))} % of comparisons. A hollow dot has no bounds. Better, worse:
     the number of units (questions or pairs) that changed; it leads to them. Groups: independent units; questions about one patient or
     image form one group. Detectable: the true loss, in points, that such data would show in 80 % of comparisons. Below {few} units,
-    counts are shown in grey. Adjusted p (Holm): over all headline measures; in slices, over one dimension and measure. The marks
+    counts are shown in grey. Adjusted p (Holm): over {tests > 0 ? `the ${count(tests)} differences of all pairs of runs in all headline measures` : "all headline measures"}; in slices, over one dimension and measure{tests > 0 && " of all pairs with the baseline"}. The marks
     ▲ better and ▼ worse mean an adjusted p of at most 0.05. Only a gate gives a verdict.
   </p>
 );

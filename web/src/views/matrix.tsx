@@ -195,12 +195,12 @@ const Runs = ({ page, pair }: { readonly page: Page; readonly pair: RunPair }) =
     page.go({ run: names[both.new] ?? "", against: names[both.baseline] ?? "" });
   };
   const of = (name: keyof RunPair, title: string) => (
-    <label>
-      {title}{" "}
-      <select value={String(pair[name])} onChange={(event) => { choose({ [name]: Number(event.currentTarget.value) }); }}>
+    <span>
+      <span aria-hidden="true">{title} </span>
+      <select aria-label={name === "new" ? "New run" : "Baseline"} value={String(pair[name])} onChange={(event) => { choose({ [name]: Number(event.currentTarget.value) }); }}>
         {names.map((each, run) => <option key={run} value={String(run)}>{`${run + 1} ${flat(each)}`}</option>)}
       </select>
-    </label>
+    </span>
   );
   return <><span>Flips</span><div class="two-runs">{of("new", "of")} {of("baseline", "against")}</div></>;
 };

@@ -82,7 +82,8 @@ export const usePrinting = (page: Page): void => {
     document.getElementById("app")?.after(place);
     let unfolded: HTMLDetailsElement[] = [];
     const before = (): void => {
-      unfolded = [...document.querySelectorAll<HTMLDetailsElement>("main details:not([open])")];
+      // The report of several runs for a committee is one to three pages: what is folded stays out.
+      unfolded = [...document.querySelectorAll<HTMLDetailsElement>("main details:not([open])")].filter((fold) => fold.closest(".committee") === null);
       for (const fold of unfolded) fold.open = true;
       if (data === null || head.kind !== "run" || state.view === "review") return;
       const summary = state.view === "summary";

@@ -1,7 +1,8 @@
-// Several runs by each headline measure, with the ranks that the differences between them leave open.
+// Several runs by each headline measure, in full: intervals, possible ranks, and differences from the first run.
 import type { BoardRow, BoardView, ComparisonView } from "../bundle";
 import type { Page } from "../page";
 import { flat, label } from "../text";
+import { Fold } from "../ui/fold";
 import { Table, type TableColumn } from "../ui/table";
 import { Axis, Strip } from "../ui/strip";
 import { Visible } from "../ui/text";
@@ -14,29 +15,16 @@ export const Ranking = ({ page, of }: { readonly page: Page; readonly of: Compar
   const named = (run: number): string => page.head.runs[run]?.name ?? "";
   const first = named(0);
   return (
-    <section id="ranking" aria-labelledby="ranking-title">
-      <h2 id="ranking-title">Ranking</h2>
-      {of.boards.map((board, place) => {
-        const begins = opens(of.boards, place);
-        return (
-          <div key={`${board.benchmark}/${board.technique}/${board.measure}`}>
-            {begins && <h3><Visible text={board.title} /> <span class="quiet">{board.counted}</span></h3>}
-            <details class="slices" open={begins}>
-              <summary>
-                <h4>By <Visible text={label(board.measure)} /></h4>
-                {board.lower && <span class="quiet"> less is better</span>}
-              </summary>
-              <p class="quiet"><Visible text={board.sentence} /></p>
-              <Board of={board} named={named} first={first} />
-            </details>
-          </div>
-        );
-      })}
-      <p class="key">
-        Possible ranks: a run ranks above another for certain only if their difference is significant at 5 %, by Holm over all
-        pairs of runs.
-      </p>
-    </section>
+    <Fold title="Each measure with intervals and differences" open={false}>
+      {of.boards.map((board, place) => (
+        <div key={`${board.benchmark}/${board.technique}/${board.measure}`}>
+          {opens(of.boards, place) && <h3><Visible text={board.title} /> <span class="quiet">{board.counted}</span></h3>}
+          <h4>By <Visible text={label(board.measure)} />{board.lower && <span class="quiet"> less is better</span>}</h4>
+          <p class="quiet"><Visible text={board.sentence} /></p>
+          <Board of={board} named={named} first={first} />
+        </div>
+      ))}
+    </Fold>
   );
 };
 

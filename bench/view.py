@@ -1,0 +1,263 @@
+"""Memory and times of `medvqa view` with large runs: `python bench/view.py [--items N] [--runs N] [--keep DIR]`.
+
+A run in the shape of GMAI-MMBench with responses of about 300 characters (bench/page.py), and ten runs of 26,000
+questions, are generated and served by a real server. A client then reads the list, the progress, 100 pages at random
+places and filters, searches of texts, and the history of an item, while an event stream is open. Lines are appended to
+the large run under its lock, and their events awaited. The peak of the server's memory is read from /proc before and
+after the page of the run is drawn, which is done by a child process of its own. `--keep` leaves the folders in DIR,
+and takes those that are there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import itertools
+import json
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote, urlencode, urlsplit
+
+import page
+
+from medvqa import records
+from medvqa.benchmarks import gmai_mmbench
+from medvqa.items import OUTCOMES, QuestionKey
+
+PAGES, MEMORY, PAGE, HISTORY = 100, 300, 100, 1000
+"""Pages that are read; the goals: MB of the server, ms of a page, ms of the history of an item in ten runs."""
+NAME = gmai_mmbench.VAL.name
+
+
+def make(root: Path, items: int, runs: int) -> None:
+    """The large run and the smaller ones, unless they are there."""
+    root.mkdir(parents=True, exist_ok=True)
+    large(root / "large", items)
+    if runs:
+        large(root / "small-0", 26_000)
+    for number in range(1, runs):
+        if not (root / f"small-{number}").exists():
+            shutil.copytree(root / "small-0", root / f"small-{number}")
+
+
+def large(folder: Path, items: int) -> None:
+    """A finished run with the keys that it selected."""
+    if folder.exists():
+        return
+    page.make(folder, items)
+    keys = [QuestionKey(NAME, f"{number:05}", "mc") for number in range(items)]
+    records.select(folder, "s", keys)
+    records.add_selected(folder)
+    run = {**records.read_run(folder), "name": "large", "finished": "2026-01-01T01:00:00+00:00"}
+    run["benchmarks"][NAME]["questions"] = {"mc": items}
+    records.write_json(folder / records.RUN, {**run, "selection": records.select_from(keys, run, ()).as_json()})
+
+
+class Client:
+    """Requests with the cookie of the server."""
+
+    def __init__(self, address: str) -> None:
+        parts = urlsplit(address)
+        self.host, self.port = str(parts.hostname), parts.port
+        connection = self.connect()
+        connection.request("GET", f"/?{parts.query}")
+        answer = connection.getresponse()
+        answer.read()
+        self.cookie = str(answer.getheader("set-cookie")).partition(";")[0]
+
+    def connect(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection(self.host, self.port, timeout=600)
+
+    def open(self, path: str) -> http.client.HTTPResponse:
+        connection = self.connect()
+        connection.request("GET", path, headers={"Cookie": self.cookie})
+        answer = connection.getresponse()
+        if answer.status != 200:
+            raise SystemExit(f"{path}: {answer.status} {answer.read()!r}")
+        return answer
+
+    def get(self, path: str, **parameters: object) -> dict:
+        query = f"?{urlencode(parameters)}" if parameters else ""
+        return json.loads(self.open(path + query).read())
+
+
+@contextmanager
+def server(root: Path) -> Iterator[tuple[int, Client]]:
+    """A server of the folder: its process, and a client."""
+    command = [sys.executable, "-m", "medvqa.cli", "view", str(root), "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        address = next(word for word in process.stdout.readline().split() if word.startswith("http"))
+        try:
+            yield process.pid, Client(address)
+        finally:
+            started = time.perf_counter()
+            process.terminate()
+            process.wait()
+            print(f"  ended in {time.perf_counter() - started:.1f} s")
+
+
+def peak(pid: int) -> float:
+    """The largest memory that a process has had, in MB; 0 if it is gone."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return next((int(line.split()[1]) / 1e3 for line in lines if line.startswith("VmHWM")), 0.0)
+
+
+def children(pid: int) -> list[int]:
+    """The children of a process, and theirs."""
+    try:
+        words = " ".join((task / "children").read_text() for task in Path(f"/proc/{pid}/task").iterdir()).split()
+    except OSError:
+        return []
+    own = [int(word) for word in words]
+    return [*own, *(below for child in own for below in children(child))]
+
+
+def timed(name: str, call: Callable[[], object], times: int = 1, goal: float = 0) -> None:
+    """Print the time of a call, or median and slowest of several."""
+    taken = []
+    for _ in range(times):
+        started = time.perf_counter()
+        call()
+        taken.append(1000 * (time.perf_counter() - started))
+    slowest = f", slowest {max(taken):.0f}" if times > 1 else ""
+    aim = f" (goal: {goal:.0f})" if goal else ""
+    print(f"  {name:<58} {statistics.median(taken):7.0f} ms{slowest}{aim}", flush=True)
+
+
+def pages(client: Client, items: int) -> None:
+    """Pages at random places, with filters of all kinds in turn."""
+    draw = random.Random(0)
+    filters = itertools.cycle(
+        [
+            lambda: {"start": draw.randrange(items)},
+            lambda: {"start": draw.randrange(items), "order": "latest"},
+            lambda: {"outcome": draw.choice(OUTCOMES[:3]), "start": draw.randrange(1000)},
+            lambda: {"outcome": "wrong,unparsed", "order": "latest", "count": 200},
+            lambda: {"id": f"{draw.randrange(items):05}"},
+            lambda: {"id": f"{draw.randrange(100):02}*", "benchmark": NAME},
+        ]
+    )
+    timed(f"{PAGES} pages", lambda: client.get("/api/runs/large/items", **next(filters)()), PAGES, PAGE)
+
+
+def search(client: Client, text: str) -> None:
+    """A text in all questions and responses: parts of the file, one after the other."""
+    started, taken = time.perf_counter(), []
+    while True:
+        begun = time.perf_counter()
+        found = client.get("/api/runs/large/items", text=text)
+        taken.append(1000 * (time.perf_counter() - begun))
+        if not found.get("unsearched"):
+            break
+    whole = time.perf_counter() - started
+    print(
+        f"  search of {text!r}: {found['matching']:,} results, page {statistics.median(taken):.0f} ms, slowest "
+        f"{max(taken):.0f} (goal: {PAGE}); all in {len(taken)} pages and {whole:.1f} s"
+    )
+
+
+class Listener(threading.Thread):
+    """Reads the event stream; `told` has the number of answers of the large run."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(daemon=True)
+        self._answer = client.open("/api/events")
+        self.told = 0
+
+    def run(self) -> None:
+        while line := self._answer.readline():
+            if line.startswith(b"data: ") and (data := json.loads(line[6:])) and data["name"] == "large":
+                self.told = data["answered"]
+
+
+def live(listener: Listener, folder: Path, items: int) -> None:
+    """Append results under the lock, and wait for each to be told."""
+    lock = records.Lock(folder)
+    lock.acquire()
+    lines = list(itertools.islice(page.results(items + 500, seed=3), items, items + 500))
+    total, taken = items, []
+    with (folder / records.RESULTS).open("ab") as file:
+        size = file.tell()
+        for start in range(0, len(lines), 50):
+            begun = time.perf_counter()
+            file.write(b"".join(records.encode(line) + b"\n" for line in lines[start : start + 50]))
+            file.flush()
+            total += 50
+            while listener.told < total and time.perf_counter() - begun < 60:
+                time.sleep(0.01)
+            taken.append(1000 * (time.perf_counter() - begun))
+    lock.release()
+    print(f"  appended results are told after {statistics.median(taken):.0f} ms, the first after {taken[0]:.0f}")
+    os.truncate(folder / records.RESULTS, size)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--items", type=int, default=130_000)
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--no-drawing", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        root = options.keep or Path(temporary, "reports")
+        make(root, options.items, options.runs)
+        size = (root / "large" / records.RESULTS).stat().st_size / 1e6
+        print(f"{options.items:,} items ({size:.0f} MB), and {options.runs} runs of 26,000")
+        with server(root) as (pid, client):
+            measure(pid, client, root, options.items, drawing=not options.no_drawing)
+    return 0
+
+
+def measure(pid: int, client: Client, root: Path, items: int, *, drawing: bool) -> None:
+    """Use the server as a person would, and print times and memory."""
+    print(f"  memory once it is started {peak(pid):.0f} MB")
+    timed("list of runs, the first", lambda: client.get("/api/runs"))
+    timed("list of runs", lambda: client.get("/api/runs"), 5)
+    timed("progress, the first: reads the whole file", lambda: client.get("/api/runs/large/progress"))
+    timed("progress", lambda: client.get("/api/runs/large/progress"), 5)
+    pages(client, items)
+    for text in ("oedema", "the answer is b", "no such words", "größe"):
+        search(client, text)
+    item = {"benchmark": NAME, "id": "00017"}
+    timed("history of an item in all runs", lambda: client.get("/api/history", **item), 5, HISTORY)
+    listener = Listener(client)
+    listener.start()
+    time.sleep(2)
+    live(listener, root / "large", items)
+    print(f"  memory of the server at its peak {peak(pid):.0f} MB (goal: {MEMORY})")
+    if drawing:
+        drawn(pid, client)
+
+
+def drawn(pid: int, client: Client) -> None:
+    """The page of the large run, and the memory of the child that draws it."""
+    largest, ended = [0.0], threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(0.02):
+            largest[0] = max([largest[0], *map(peak, children(pid))])
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    timed("page of the run, drawn by a child", lambda: client.get(f"/api/bundle?run={quote('large')}"))
+    ended.set()
+    watcher.join()
+    print(f"  memory of the child at its peak {largest[0]:.0f} MB, of the server then {peak(pid):.0f} MB")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

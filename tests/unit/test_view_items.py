@@ -1,0 +1,222 @@
+"""Pages of results, and the history of an item, equal what a plain reading of the run folders gives."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medvqa import records
+from medvqa.items import OUTCOMES, Answer, DataError, Item, QuestionKey, Result, Score, UsageError
+from medvqa.session.registry import Registry
+from medvqa.view import history as histories
+from medvqa.view import items, searching
+from medvqa.view.following import Follower, Followers
+from medvqa.view.items import ItemQuery
+from medvqa.view.shapes import ItemPage
+from medvqa.view.shelf import Shelf
+from support.laws import examples
+
+SAID = ("The answer is A.", 'A "quoted" \\ word', "Größe: É", "", "line\nbreak <b> & more", "中文")
+IDS = ("1", "10", "100", "2", "é*", 'a"b', "x/y")
+
+
+def result(item: str, number: int) -> Result:
+    question = Item(item, ("slake", "own")[number % 2], "single_choice", f"Which one, {number}?", {"A": "a", "B": "b"})
+    outcome = OUTCOMES[number % len(OUTCOMES)]
+    value = {"correct": 1.0, "partial": 0.5, "error": None, "unscored": None}.get(outcome, 0.0)
+    answer = None if outcome == "error" else Answer(SAID[number % len(SAID)], seconds=0.5)
+    return Result("run", question, "", answer, Score(value, outcome), ("mc", "ff")[number % 3 == 0], sample=number % 2)
+
+
+def write(folder: Path, results: list[Result]) -> None:
+    folder.mkdir(exist_ok=True)
+    lines = [records.encode(one) for one in results]
+    # A stranger may have written it in another way.
+    lines[::5] = [json.dumps(json.loads(line)).encode() for line in lines[::5]]
+    (folder / records.RESULTS).write_bytes(b"".join(line + b"\n" for line in lines))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    # Later lines replace some of the first.
+    write(folder, [result(IDS[number % len(IDS)], number * 7 % 61) for number in range(90)])
+    return folder
+
+
+def expected(folder: Path, query: ItemQuery) -> list[QuestionKey]:
+    """The keys of all matching results, in the order of the query."""
+    last: dict[QuestionKey, Result] = {}
+    lines: list[QuestionKey] = []
+    for _, one in records.lines(folder):
+        last[one.key] = one
+        lines.append(one.key)
+    keys = list(last) if query.order == "first" else list(dict.fromkeys(reversed(lines)))
+    return [key for key in keys if matches(last[key], query)]
+
+
+def matches(one: Result, query: ItemQuery) -> bool:
+    named = one.item.id.startswith(query.id[:-1]) if query.id.endswith("*") else query.id in ("", one.item.id)
+    texts = (one.item.question, one.answer.text if one.answer else "")
+    return (
+        named
+        and query.benchmark in ("", one.item.benchmark)
+        and query.technique in ("", one.technique)
+        and (not query.outcomes or one.score.outcome in query.outcomes)
+        and any(query.text.lower() in text.lower() for text in texts)
+    )
+
+
+def whole(follower: Follower, query: ItemQuery) -> ItemPage:
+    """The page once the whole file was searched."""
+    page = items.page(follower, query)
+    while page.unsearched:
+        before, page = page.unsearched, items.page(follower, query)
+        assert page.unsearched <= before
+    return page
+
+
+QUERIES = st.builds(
+    ItemQuery,
+    start=st.integers(0, 40),
+    count=st.integers(0, 40),
+    order=st.sampled_from(items.ORDERS),
+    benchmark=st.sampled_from(["", "slake", "own", "none"]),
+    technique=st.sampled_from(["", "mc", "ff"]),
+    outcomes=st.lists(st.sampled_from(OUTCOMES), max_size=3).map(tuple),
+    id=st.sampled_from(["", "1", "1*", "*", "é**", 'a"*', "é*", "none", "\x00", "x/y"]),
+    text=st.sampled_from(
+        ["", "answer", "WHICH ONE, 1", '"QUOTED" \\', "grösse", "\n", "break <B>", "中", "é", "none", "i"]
+    ),
+)
+
+
+@given(QUERIES)
+@examples(200)
+def test_a_page_equals_a_plain_filter(run: Path, query: ItemQuery) -> None:
+    page = whole(Follower(run), query)
+    keys = expected(run, query)
+    assert [QuestionKey(row.benchmark, row.id, row.technique, row.variant, row.sample) for row in page.rows] == keys[
+        query.start : query.start + query.count
+    ]
+    assert page.matching == len(keys)
+
+
+def test_a_search_goes_on_where_it_stopped_and_over_new_lines(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searching, "PART", 100)
+    clock = [0.0]
+
+    def tick() -> float:
+        clock[0] += searching.SECONDS / 10
+        return clock[0]
+
+    monkeypatch.setattr(searching.time, "monotonic", tick)
+    folder = run.parent / "copied"
+    folder.mkdir(exist_ok=True)
+    (folder / records.RESULTS).write_bytes((run / records.RESULTS).read_bytes())
+    follower, query = Follower(folder), ItemQuery(text="answer", count=200)
+    first = items.page(follower, query)
+    assert first.unsearched > 0
+    assert whole(follower, query).matching == len(expected(folder, query)) > first.matching
+    with (folder / records.RESULTS).open("ab") as file:
+        file.write(records.encode(replace(result("new", 6))) + b"\n")
+    assert [row.id for row in whole(follower, query).rows][-1] == "new"
+    # A replaced file is searched anew.
+    records.write_atomic(folder / records.RESULTS, records.encode(result("other", 6)) + b"\n")
+    assert [row.id for row in whole(follower, query).rows] == ["other"]
+
+
+def test_long_responses_are_cut_and_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = replace(result("1", 0), answer=Answer("x" * 20_001, finish="length"))
+    write(tmp_path, [long, result("2", 0)])
+    (row, _) = items.page(Follower(tmp_path), ItemQuery()).rows
+    assert (len(row.response), row.cut, row.truncated) == (20_000, 1, True)
+    monkeypatch.setattr(items, "LONGEST_LINE", 10_000)
+    (row, other) = items.page(Follower(tmp_path), ItemQuery()).rows
+    assert "bytes" in row.why
+    assert (row.response, other.id) == ("", "2")
+
+
+def test_a_row_that_vanishes_meanwhile_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, [result(item, 1) for item in "123"])
+    follower = Follower(tmp_path)
+    follower.catch_up()
+    monkeypatch.setattr(follower, "catch_up", lambda: None)
+    path = tmp_path / records.RESULTS
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2].replace(b'"1"', b'"9"'))
+    assert items.page(follower, ItemQuery()).rows == []
+    records.write_atomic(path, b"")
+    assert items.page(follower, ItemQuery()).rows == []
+    monkeypatch.undo()
+    path.unlink()
+    assert items.page(follower, ItemQuery()).total == 0
+    path.symlink_to(tmp_path)
+    with pytest.raises(DataError, match="cannot be read"):
+        items.page(follower, ItemQuery())
+
+
+def test_the_parameters_of_an_address() -> None:
+    query = ItemQuery.of({"start": "3", "count": "9", "order": "latest", "outcome": "wrong,error", "id": "q*"})
+    assert query == ItemQuery(3, 9, "latest", outcomes=("wrong", "error"), id="q*")
+    assert ItemQuery.of({}) == ItemQuery()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"start": "-1"},
+        {"start": "٣"},
+        {"start": "9" * 5000},
+        {"count": "201"},
+        {"order": "random"},
+        {"outcome": "right"},
+        {"technique": "MC"},
+        {"text": "x" * 1001},
+    ],
+)
+def test_wrong_parameters_are_named(given: Mapping[str, str]) -> None:
+    with pytest.raises(UsageError, match=f"^{next(iter(given))}"):
+        ItemQuery.of(given)
+
+
+# --- history ------------------------------------------------------------------------------------------------------
+
+
+def runs(root: Path, **changes: Mapping[str, object]) -> Shelf:
+    """Runs with all ids, started in the order of their names; `changes` to the item 100 of each."""
+    for number, (name, fields) in enumerate(changes.items()):
+        question = Item("100", "slake", "single_choice", "Which one?", {"A": "a", "B": "b"}, ("A",))
+        asked = Result("run", replace(question, **fields), "", Answer(f"A {name}"), Score(1.0, "correct"))  # type: ignore[arg-type]
+        others = [replace(asked, item=replace(asked.item, id=item)) for item in IDS if item != "100"]
+        write(root / name, [replace(asked, answer=Answer("earlier")), *others, asked, replace(asked, sample=2)])
+        about = {"name": name, "started": f"2026-01-0{number + 1}T00:00:00+00:00", "benchmarks": {"slake": {}}}
+        records.write_json(root / name / records.RUN, about)
+    return Shelf(root, Registry.of([], installed=[]), Followers())
+
+
+def test_a_history_has_the_last_results_of_all_runs(tmp_path: Path) -> None:
+    shelf = runs(tmp_path, a={}, b={"question": "Another?"}, c={})
+    (tmp_path / "c" / records.RESULTS).open("ab").write(b'{"id":"100"\n\xff "id":"100"\n')
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / records.RUN).write_text("{")
+    found = histories.history(shelf, "slake", "100")
+    assert [(row.run, row.item.response, row.item.sample, row.same) for row in found.rows] == [
+        (name, f"A {name}", sample, name != "b") for name in "cba" for sample in (0, 2)
+    ]
+    assert [line.partition(":")[0] for line in found.unread] == ["d"]
+    assert histories.history(shelf, "own", "100").rows == []
+    for item in IDS:
+        assert {row.item.id for row in histories.history(shelf, "slake", item).rows} == {item}, item
+
+
+def test_runs_that_a_history_does_not_reach_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf = runs(tmp_path, a={}, b={})
+    monkeypatch.setattr(histories, "SECONDS", -1.0)
+    found = histories.history(shelf, "slake", "100")
+    assert found.rows == []
+    assert [line.partition(":")[0] for line in found.unread] == ["b", "a"]
