@@ -21,7 +21,7 @@ sync_api = pytest.importorskip("playwright.sync_api")
 pytestmark = pytest.mark.slow
 
 BENCH = Path(__file__).parents[2] / "bench" / "page.py"
-GMAI, CONFUSION, LESION = "phantom-gmai-mmbench", "phantom-mediconfusion", "phantom-medlesionvqa"
+GMAI = "phantom-gmai-mmbench"
 
 
 @pytest.fixture(scope="module")
@@ -30,17 +30,13 @@ def compared(versus: Path) -> dict[str, comparing.Paired]:
     return {new.name: comparing.compare(new, sides[0], pages.PHANTOM) for new in sides[1:]}
 
 
-def choose(page: Any, group: str, name: str) -> None:
-    page.get_by_role("group", name=group, exact=True).get_by_role("button", name=name, exact=True).click()
-
-
 def ask(page: Any, query: str) -> None:
     page.locator(".query-input").fill(query)
     page.locator(".query-input").press("Enter")
 
 
 def total(page: Any) -> int:
-    return int(page.locator("#flips-count").get_attribute("data-flips"))
+    return int(page.locator("#units-count").get_attribute("data-units"))
 
 
 def exported(page: Any, button: str) -> list[dict[str, str]]:
@@ -128,83 +124,10 @@ def test_a_slice_leads_to_its_flips_and_tables_sort(
     assert page.evaluate("scrollY") == pytest.approx(before, abs=200)
 
 
-def test_flips_are_chosen_filtered_and_searched(tab: Tab, versus: Path, compared: dict[str, comparing.Paired]) -> None:
-    page = tab.open(versus, "#questions")
-    for run, paired in compared.items():
-        choose(page, "Comparison", f"{run} against first")
-        for benchmark, metric in ((CONFUSION, "set_accuracy"), (GMAI, "accuracy")):
-            choose(page, "Benchmark", benchmark)
-            choose(page, "Measure", metric.replace("_", " "))
-            flips = [f for f in paired.flips if (f.benchmark, f.metric) == (benchmark, metric)]
-            assert total(page) == len(flips)
-            ask(page, "way:worse")
-            assert total(page) == sum(not flip.better for flip in flips)
-            page.get_by_role("button", name="Clear", exact=True).click()
-    ct = [flip for flip in flips if "ct" in flip.new[0].item.tags["modality"]]
-    facet = page.locator("details.facet", has=page.get_by_role("heading", name="modality", exact=True))
-    facet.locator("summary").click()
-    facet.get_by_role("button", name="CT").click()
-    assert total(page) == len(ct)
-    ask(page, "baseline:wrong new:correct")
-    wrong = [f for f in flips if (f.baseline[0].score.outcome, f.new[0].score.outcome) == ("wrong", "correct")]
-    assert total(page) == len(wrong)
-    ask(page, f'"{ct[0].new[0].item.id}"')
-    sync_api.expect(page.locator(".list .c-id a", has_text=ct[0].unit).first).to_be_visible()
-    ask(page, f"id:{ct[0].unit}")
-    assert page.locator(".list .c-id a").all_inner_texts() == [ct[0].unit]
-    ask(page, '"no such words"')
-    page.wait_for_selector(".empty")
-    ask(page, "way:neither")
-    assert "way has no value neither. Values: worse, better." in page.locator(".problems").inner_text()
-
-
-def test_a_flip_shows_both_answers_and_has_a_permalink(
-    tab: Tab, versus: Path, compared: dict[str, comparing.Paired]
-) -> None:
-    page = tab.open(versus, f"#questions?run=third&b={CONFUSION}&measure=individual_accuracy")
-    link = page.locator(".list .c-id a").first
-    unit = link.inner_text()
-    link.click()
-    flip = next(f for f in compared["third"].flips if (f.metric, f.unit) == ("individual_accuracy", unit))
-    answers = page.locator("dialog .answer")
-    assert answers.count() == 2 * len(flip.new) == 4
-    for i, result in enumerate(each for both in zip(flip.baseline, flip.new, strict=True) for each in both):
-        sync_api.expect(answers.nth(i).locator(".response").first).to_contain_text(result.answer.text)
-        assert result.score.why in answers.nth(i).inner_text()
-        assert ("first", "third")[i % 2] in answers.nth(i).inner_text()
-    left, right = (answers.nth(i).bounding_box() for i in (0, 1))
-    assert left["y"] == right["y"]
-    assert left["x"] + left["width"] < right["x"]
-    assert page.locator("dialog img").count() == 2
-    title = page.locator("dialog h2").inner_text()
-    fragment = page.evaluate("location.hash")
-    page.goto("about:blank")
-    page = tab.open(versus, fragment)
-    assert page.locator("dialog h2").inner_text() == title
-    page.keyboard.press("ArrowRight")
-    sync_api.expect(page.locator("dialog h2")).not_to_have_text(title)
-    page.keyboard.press("Escape")
-    page.locator("dialog").wait_for(state="detached")
-    chosen = page.get_by_role("group", name="Measure").locator("[aria-pressed=true]")
-    assert chosen.inner_text() == "individual accuracy"
-    assert page.evaluate("document.activeElement.closest('.list') !== null")
-    page = tab.open(versus, f"#questions?run=third&b={CONFUSION}&item=nothing")
-    assert "No flip of this measure has the id nothing" in page.locator("dialog").inner_text()
-
-
-def test_measures_ranking_and_flips_are_exported(tab: Tab, versus: Path, compared: dict[str, comparing.Paired]) -> None:
+def test_measures_and_ranking_are_exported(tab: Tab, versus: Path, compared: dict[str, comparing.Paired]) -> None:
     page = tab.open(versus)
     assert len(exported(page, "#measures-csv")) == sum(len(paired.tables) for paired in compared.values())
     assert {row["run"] for row in exported(page, "#ranking-csv")} == {"first", *compared}
-    page = tab.open(versus, f"#questions?run=third&b={LESION}&measure=mean_score")
-    rows = exported(page, "#csv")
-    flips = [f for f in compared["third"].flips if (f.benchmark, f.metric) == (LESION, "mean_score")]
-    assert {row["unit"]: row["way"] for row in rows} == {f.unit: "better" if f.better else "worse" for f in flips}
-    responses = {f.unit: (f.baseline[0].answer.text, f.new[0].answer.text) for f in flips}
-    for row in rows:
-        for name, text in zip(("response of baseline", "response of new"), responses[row["unit"]], strict=True):
-            assert row[name].lstrip("'") == text
-        assert row["new run"] == "third"
 
 
 @pytest.fixture(scope="module")
@@ -239,7 +162,7 @@ def test_hostile_runs_fire_nothing_and_ask_for_nothing(tab: Tab, strangers: Path
                 float(cell)
                 continue
             assert not cell.startswith(("=", "+", "-", "@"))
-    page.get_by_role("link", name="Flips", exact=True).click()
+    page.get_by_role("link", name="Questions", exact=True).click()
     units = (len(pages.HOSTILE) + 1) // 2  # pairs, and one question that is left over
     assert total(page) == units
     page.locator(".list .c-id a").first.click()

@@ -197,7 +197,7 @@ class ComparedRuns:
 COMPARED: Mapping[str, Callable[[Path], Sequence[Path]]] = {
     "two runs": lambda reports: many_runs(reports, 2, "gmai"),
     "committee": committee,
-    "five runs": lambda reports: many_runs(reports, 5),
+    "five runs": lambda reports: many_runs(reports, 5, "gmai"),
     "ten runs": lambda reports: many_runs(reports, 10, "mediconfusion"),
     "blank run": lambda reports: tuple(reversed(ablated(reports))),
 }

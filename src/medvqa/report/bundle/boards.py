@@ -210,7 +210,8 @@ def _leading(ranking: Ranking, *, everyone: bool) -> str:
     if rivals:
         return f"{lead}; {_enumerated(rivals)} may be as good."
     if first.worst == 1:
-        return f"{lead}, better than each other run{'' if everyone else ' of the leaderboard'}."
+        board = "" if everyone else " of the leaderboard"
+        return f"{lead}, better than {f'each other run{board}' if len(others) > 1 else others[0].name}."
     return f"{lead}; for each other run, a better one is shown."
 
 
