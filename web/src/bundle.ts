@@ -136,6 +136,8 @@ export interface ComparisonView {
   readonly pairs: readonly PairView[];
   readonly scales: readonly ScaleView[];
   readonly matrices: readonly SliceMatrix[];
+  /** The runs that are not on the leaderboard. */
+  readonly unranked: readonly UnrankedRun[];
   /** Number of tests in the family of headline measures: all differences whose p is adjusted together. */
   readonly tests?: number;
   /** Characters of a response in this bundle; longer ones are cut, and say so. 0: none is. */
@@ -366,6 +368,14 @@ export interface SliceMatrix {
   /** Whether the dimension was fixed before the runs; else its slices are exploratory. */
   readonly fixed: boolean;
   readonly rows: readonly SliceMatrixRow[];
+}
+
+/** A run that is not on the leaderboard. `run` and `beside` are places in `Head.runs`. */
+export interface UnrankedRun {
+  readonly run: number;
+  /** The first run of the leaderboard that it cannot be ranked with. */
+  readonly beside: number;
+  readonly reasons: readonly string[];
 }
 
 /** A solved example within a prompt. */

@@ -30,6 +30,15 @@ class Versus:
 
 
 @dataclass(frozen=True, slots=True)
+class Unranked:
+    """A run off the board, by its place, and the first run of the board that it cannot be ranked with, and why."""
+
+    place: int
+    beside: int
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Study:
     """Several runs; the first of `sides` is the baseline.
 
@@ -42,7 +51,7 @@ class Study:
 
     `versus`: each run against the first; or if these are not comparable, against another run (`partners`). `tests`: the
     number of p-values that are adjusted together, of headline measures over all questions: those of every two runs of
-    the board, and of each other pair of `versus`.
+    the board, and of each other pair of `versus`. `unranked`: the runs off the board.
     """
 
     sides: tuple[Side, ...]
@@ -53,6 +62,7 @@ class Study:
     scales: tuple[Scale, ...] = ()
     sliced: tuple[SlicedRuns, ...] = ()
     tests: int = 0
+    unranked: tuple[Unranked, ...] = ()
 
     @property
     def comparable(self) -> bool:
@@ -115,6 +125,7 @@ def study(
         tuple(scales.scales(found.board, found.apart, len(sides), board)),
         tuple(each for part in found.board for each in scales.sliced(part)) if several else (),
         found.tests,
+        tuple(_unranked(contrasts, place, board) for place in range(len(sides)) if place not in board),
     )
 
 
@@ -151,6 +162,11 @@ def _board(contrasts: _Contrasts, sides: Sequence[Side]) -> tuple[int, ...]:
         ):
             board.append(place)
     return tuple(sorted(board))
+
+
+def _unranked(contrasts: _Contrasts, place: int, board: Sequence[int]) -> Unranked:
+    refused = ((other, contrasts.of(*sorted((place, other), reverse=True)).refusals) for other in board)
+    return next(Unranked(place, other, reasons) for other, reasons in refused if reasons)
 
 
 def _under_one_technique(contrasts: _Contrasts, sides: Sequence[Side], pairs: Sequence[Places]) -> list[Side]:

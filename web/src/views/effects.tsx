@@ -6,7 +6,7 @@ import { Gap, GapAxis } from "../ui/gap";
 import { Table, type TableColumn } from "../ui/table";
 import { Visible } from "../ui/text";
 import { Way } from "../ui/way";
-import { Changed, headingOf, linkOf, values } from "./differences";
+import { Alone, alone, Changed, headingOf, linkOf, values } from "./differences";
 import { Figure } from "./ranking";
 
 /** The pairs that differ in one setting, by the question that it answers, in their order. */
@@ -33,8 +33,16 @@ export const Effects = ({ page, of }: { readonly page: Page; readonly of: Compar
           <Effect page={page} pairs={pairs} question={question} />
         </div>
       ))}
+      {[...questions.values()].flat().some((pair) => pair.parts.some((part) => part.rows.slice(0, 1).some(alone))) && <Alone tests={of.tests ?? 0} />}
     </section>
   );
+};
+
+/** The headings of the two values: the settings, if all pairs have the same ones. */
+export const headingsOf = (pairs: readonly PairView[]): readonly [string, string] => {
+  const [first] = pairs;
+  const same = first !== undefined && pairs.every(({ headings }) => headings.join("\n") === first.headings.join("\n"));
+  return same && first.headings[0] !== first.headings[1] ? first.headings : ["baseline", "new"];
 };
 
 interface Row {
@@ -50,16 +58,17 @@ const Effect = ({ page, pairs, question }: { readonly page: Page; readonly pairs
       return cell === undefined ? [] : [{ pair, title: part.title, cell }];
     }),
   );
+  const [before, after] = headingsOf(pairs);
   const end = Math.max(...pairs.flatMap((pair) => pair.parts.map((part) => part.end)));
   const columns: readonly TableColumn<Row>[] = [
-    { key: "runs", head: "Runs", heading: true, by: ({ pair }) => headingOf(page, pair).toLowerCase(), cell: ({ pair }) => <a href={linkOf(page, pair)}><Visible text={headingOf(page, pair)} /></a> },
-    { key: "benchmark", head: "Benchmark", by: ({ title }) => title.toLowerCase(), cell: ({ title, cell }) => <><Visible text={title} /> <span class="quiet"><Visible text={cell.title} />{cell.lower && ", less is better"}</span></> },
-    { key: "setting", head: "Setting", cell: ({ pair }) => <span class="quiet"><Visible text={pair.differs} /></span> },
-    { key: "baseline", head: "baseline", right: true, by: ({ cell }) => cell.baseline, cell: ({ cell }) => <Figure name="baseline" value={cell.baseline} text={values(cell, cell.texts.baseline)} /> },
-    { key: "new", head: "new", right: true, by: ({ cell }) => cell.new, cell: ({ cell }) => <Figure name="new" value={cell.new} text={values(cell, cell.texts.new)} /> },
+    { key: "runs", head: "Runs", heading: true, by: ({ pair }) => headingOf(page, pair).toLowerCase(), cell: ({ pair }) => <><a href={linkOf(page, pair)}><Visible text={headingOf(page, pair)} /></a>{before === "baseline" && <span class="quiet setting"><Visible text={pair.differs} /></span>}</> },
+    { key: "benchmark", head: "Benchmark", class: "wraps", by: ({ title }) => title.toLowerCase(), cell: ({ title, cell }) => <><Visible text={title} /> <span class="quiet"><Visible text={cell.title} />{cell.lower && ", less is better"}</span></> },
+    { key: "baseline", head: <Visible text={before} />, right: true, by: ({ cell }) => cell.baseline, cell: ({ cell }) => <Figure name="baseline" value={cell.baseline} text={values(cell, cell.texts.baseline)} /> },
+    { key: "new", head: <Visible text={after} />, right: true, by: ({ cell }) => cell.new, cell: ({ cell }) => <Figure name="new" value={cell.new} text={values(cell, cell.texts.new)} /> },
     { key: "difference", head: "difference", right: true, class: "main", by: ({ cell }) => cell.difference, cell: ({ cell }) => <Figure name="difference" value={cell.difference} text={cell.texts.difference} /> },
     { key: "bounds", head: "bounds", class: "quiet", cell: ({ cell }) => cell.texts.bounds },
     { key: "chart", head: <GapAxis end={end} />, class: "chart", cell: ({ cell }) => (cell.few || !cell.percent ? "" : <Gap of={cell} end={end} />) },
+    { key: "adjusted", head: "adjusted p", right: true, class: "quiet", by: ({ cell }) => cell.adjusted, cell: ({ cell }) => <Figure name="adjusted" value={cell.adjusted} text={cell.texts.adjusted} /> },
     { key: "way", head: "", cell: ({ cell }) => <Way way={cell.sure} open={cell.few ? "too few" : "not shown"} /> },
     { key: "gained", head: "better", right: true, by: ({ cell }) => cell.gained, cell: ({ pair, cell }) => <Changed of={{ page, pair }} cell={cell} way="better" /> },
     { key: "lost", head: "worse", right: true, by: ({ cell }) => cell.lost, cell: ({ pair, cell }) => <Changed of={{ page, pair }} cell={cell} way="worse" /> },

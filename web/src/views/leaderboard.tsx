@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 
 import type { BoardRow, BoardView, ComparisonView } from "../bundle";
 import type { Page } from "../page";
-import { capital, flat, label } from "../text";
+import { capital, flat, label, plural } from "../text";
 import { Axis, Strip } from "../ui/strip";
 import { Table, type TableColumn } from "../ui/table";
 import { Visible } from "../ui/text";
@@ -60,8 +60,29 @@ export const Leaderboard = ({ page, of }: Shown) => {
         A value, its 95 % interval on an axis from 0 to 100 %, and the ranks that are possible: one run ranks above another for
         certain only if their difference is shown. A run that may rank first is in bold. {[...new Set(boards.map((board) => board.counted))].map(capital).join("; ")}.
       </p>
+      {of.unranked.length > 0 && <Unranked page={page} of={of} />}
       <Ranking page={page} of={of} />
     </section>
+  );
+};
+
+/** The runs that are not in the table, each with the reason. */
+const Unranked = ({ page, of }: Shown) => {
+  const named = (run: number) => <strong><Visible text={page.head.runs[run]?.name ?? ""} /></strong>;
+  return (
+    <ul class="unranked">
+      {of.unranked.map(({ run, beside, reasons }) => (
+        <li key={run} data-unranked={flat(page.head.runs[run]?.name ?? "")}>
+          Not ranked: {named(run)}. It cannot be compared with {named(beside)}: <Visible text={reasons[0] ?? ""} />
+          {reasons.length > 1 && (
+            <details>
+              <summary>{plural(reasons.length - 1, "more reason")}</summary>
+              <ul>{reasons.slice(1).map((reason) => <li key={reason}><Visible text={reason} /></li>)}</ul>
+            </details>
+          )}
+        </li>
+      ))}
+    </ul>
   );
 };
 

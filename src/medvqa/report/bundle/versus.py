@@ -89,6 +89,15 @@ class RunFacts(Shape, frozen=True):
     started: str
 
 
+class UnrankedRun(Shape, frozen=True):
+    """A run that is not on the leaderboard. `run` and `beside` are places in `Head.runs`."""
+
+    run: int
+    beside: int
+    """The first run of the leaderboard that it cannot be ranked with."""
+    reasons: list[str]
+
+
 class ComparisonView(Shape, frozen=True):
     """The comparison of runs; the first of `Head.runs` is the baseline.
 
@@ -106,6 +115,8 @@ class ComparisonView(Shape, frozen=True):
     in one setting."""
     scales: list[ScaleView]
     matrices: list[SliceMatrix]
+    unranked: list[UnrankedRun]
+    """The runs that are not on the leaderboard."""
     tests: int = 0
     """Number of tests in the family of headline measures: all differences whose p is adjusted together."""
     cut: int = 0
@@ -160,6 +171,7 @@ def view(
         [_pair(versus, benchmarks, places, tests, listed) for versus in study.versus],
         boards.scale_views(study, names, large.packed.techniques),
         boards.matrices(study, benchmarks),
+        [UnrankedRun(each.place, each.beside, list(each.reasons)) for each in study.unranked],
         study.tests,
         large.cut,
         large.left_out,
