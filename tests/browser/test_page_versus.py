@@ -46,7 +46,8 @@ NUMBERS = """within => [...document.querySelectorAll(within + " data[data-number
     const row = each.closest("[data-measure]"), pair = each.closest("[data-new]");
     return [pair?.dataset.new ?? "", pair?.dataset.baseline ?? "", {...row.dataset}, each.dataset.number, each.value];
 })"""
-FIELDS = """() => [...document.querySelectorAll("#slices data[data-slice]")].map(each => [{...each.dataset}, each.value])"""
+FIELDS = """() =>
+    [...document.querySelectorAll("#slices data[data-slice]")].map(each => [{...each.dataset}, each.value])"""
 TURNED = {"gained": "lost", "lost": "gained"}
 
 
