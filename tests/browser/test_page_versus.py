@@ -15,7 +15,7 @@ from medvqa import comparing
 from medvqa.items import Judgement, SelfRanking
 from medvqa.report import html
 from support import pages
-from support.tabs import Tab
+from support.tabs import Tab, until
 
 sync_api = pytest.importorskip("playwright.sync_api")
 pytestmark = pytest.mark.slow
@@ -24,10 +24,17 @@ BENCH = Path(__file__).parents[2] / "bench" / "page.py"
 GMAI = "phantom-gmai-mmbench"
 
 
+NAMES = ("first", "second", "third")
+
+
 @pytest.fixture(scope="module")
-def compared(versus: Path) -> dict[str, comparing.Paired]:
-    sides = [comparing.load(versus.parent / name) for name in ("first", "second", "third")]
-    return {new.name: comparing.compare(new, sides[0], pages.PHANTOM) for new in sides[1:]}
+def study(versus: Path) -> comparing.Study:
+    return comparing.study([comparing.load(versus.parent / name) for name in NAMES], pages.PHANTOM)
+
+
+@pytest.fixture(scope="module")
+def compared(study: comparing.Study) -> dict[str, comparing.Paired]:
+    return {each.paired.new.name: each.paired for each in study.versus}
 
 
 def ask(page: Any, query: str) -> None:
@@ -54,7 +61,7 @@ OF_UNITS = ("gained", "lost", "discordant_groups", "detectable")
 
 
 def test_every_number_of_the_summary_is_that_of_comparing(
-    tab: Tab, versus: Path, compared: dict[str, comparing.Paired]
+    tab: Tab, versus: Path, study: comparing.Study, compared: dict[str, comparing.Paired]
 ) -> None:
     page = tab.open(versus)
     known = {
@@ -62,34 +69,30 @@ def test_every_number_of_the_summary_is_that_of_comparing(
         for name, paired in compared.items()
         for c in paired.tables
     }
-    sides = [comparing.load(versus.parent / name) for name in ("first", "second", "third")]
-    ranked = {
-        (row.name, ranking.benchmark, ranking.metric): row
-        for ranking in comparing.rank(sides, pages.PHANTOM)
-        for row in ranking.rows
-    }
-    told = set()
-    for new, row, number, value in page.evaluate(NUMBERS):
-        if "run" in row:
-            place = ranked[row["run"], row["benchmark"], row["measure"]]
-            if number != "difference":
+    ranked = {(row.name, ranking.benchmark, ranking.metric): row for ranking in study.rankings for row in ranking.rows}
+    said = set()
+    for run in NAMES[1:]:
+        page.evaluate("hash => { location.hash = hash }", f"#differences?run={run}&against=first")
+        until(page, "run => document.querySelector('#differences').dataset.new === run", run)
+        for new, row, number, value in page.evaluate(NUMBERS):
+            if "run" in row and number != "difference":
+                place = ranked[row["run"], row["benchmark"], row["measure"]]
                 assert value == ("" if getattr(place, number) is None else f"{getattr(place, number)}")
-            continue
-        key = new, row["benchmark"], row["technique"], row["measure"], row["slice"]
-        side = known[key].comparison if number in OF_UNITS else known[key].shown
-        wanted = known[key].adjusted if number == "adjusted" else getattr(side, number)
-        assert value == "" if wanted is None else float(value) == pytest.approx(wanted, abs=1e-12), (key, number)
-        told.add(key)
-    assert len(told) > 200
-    assert page.locator(".vs-said data[data-number]").count() > 30
+                continue
+            key = row.get("run", new), row["benchmark"], row["technique"], row["measure"], row.get("slice", "")
+            side = known[key].comparison if number in OF_UNITS else known[key].shown
+            wanted = known[key].adjusted if number == "adjusted" else getattr(side, number)
+            assert value == "" if wanted is None else float(value) == pytest.approx(wanted, abs=1e-12), (key, number)
+            said.add(key)
+    assert len(said) > 200
 
 
 def test_a_slice_leads_to_its_flips_and_tables_sort(
     tab: Tab, versus: Path, compared: dict[str, comparing.Paired]
 ) -> None:
-    page = tab.open(versus, "#comparison-2")
+    page = tab.open(versus, "#differences?run=third&against=first")
     fold = page.locator(
-        "#comparison-2 details", has=page.get_by_role("heading", name="accuracy by modality", exact=True)
+        "#differences details", has=page.get_by_role("heading", name="accuracy by modality", exact=True)
     ).last
     table = fold.locator("table")
     fold.evaluate("each => (each.open = true)")
@@ -115,7 +118,7 @@ def test_a_slice_leads_to_its_flips_and_tables_sort(
     before = page.evaluate("scrollY")
     worse.click()
     assert total(page) == number
-    assert page.locator(".query-input").input_value() == "way:worse modality:ct"
+    assert page.locator(".query-input").input_value() == "flip:worse modality:ct"
     wanted = [flip for flip in compared["third"].flips if (flip.benchmark, flip.metric) == (GMAI, "accuracy")]
     wanted = [flip for flip in wanted if not flip.better and "ct" in flip.new[0].item.tags["modality"]]
     assert sorted(page.locator(".list .c-id a").all_inner_texts()) == sorted(flip.unit for flip in wanted)
