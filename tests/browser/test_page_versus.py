@@ -149,8 +149,10 @@ def strangers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, each in (("0", pages.marked(results, right=False)), ("1", judged)):
         run = pages.write(folder / name, each, model={"name": pages.HOSTILE[3]})
         sides.append(replace(comparing.load(run), name=pages.HOSTILE[int(name)]))
-    paired = comparing.compare(sides[1], sides[0], {"strange": benchmark})
-    page = html.comparison_page(sides, [html.Versus(paired, (), pages.HOSTILE)], [], {"strange": benchmark})
+    study = comparing.study(sides, {"strange": benchmark})
+    [versus] = study.versus
+    told = replace(study, versus=(replace(versus, refusals=(), notes=pages.HOSTILE),))
+    page = html.comparison_page(told, {"strange": benchmark})
     (folder / "page.html").write_bytes(page)
     return folder / "page.html"
 
