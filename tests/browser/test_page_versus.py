@@ -1,9 +1,10 @@
-"""The page of several runs in Chromium: its numbers are those of `medvqa.comparing`, and its flips can be explored."""
+"""The summary of a comparison in Chromium: its numbers are those of `medvqa compare`, and lead to their questions."""
 
 import csv
 import io
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -22,19 +23,7 @@ pytestmark = pytest.mark.slow
 
 BENCH = Path(__file__).parents[2] / "bench" / "page.py"
 GMAI = "phantom-gmai-mmbench"
-
-
-NAMES = ("first", "second", "third")
-
-
-@pytest.fixture(scope="module")
-def study(versus: Path) -> comparing.Study:
-    return comparing.study([comparing.load(versus.parent / name) for name in NAMES], pages.PHANTOM)
-
-
-@pytest.fixture(scope="module")
-def compared(study: comparing.Study) -> dict[str, comparing.Paired]:
-    return {each.paired.new.name: each.paired for each in study.versus}
+Drawn = Callable[[str], pages.ComparedRuns]
 
 
 def ask(page: Any, query: str) -> None:
@@ -42,7 +31,7 @@ def ask(page: Any, query: str) -> None:
     page.locator(".query-input").press("Enter")
 
 
-def total(page: Any) -> int:
+def listed(page: Any) -> int:
     return int(page.locator("#units-count").get_attribute("data-units"))
 
 
@@ -53,44 +42,114 @@ def exported(page: Any, button: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
-NUMBERS = """() => [...document.querySelectorAll("[data-measure] data[data-number]")].map(each => {
-    const row = each.closest("[data-measure]"), section = each.closest("[data-new]");
-    return [section?.dataset.new ?? "", {...row.dataset}, each.dataset.number, each.value];
+NUMBERS = """within => [...document.querySelectorAll(within + " data[data-number]")].map(each => {
+    const row = each.closest("[data-measure]"), pair = each.closest("[data-new]");
+    return [pair?.dataset.new ?? "", pair?.dataset.baseline ?? "", {...row.dataset}, each.dataset.number, each.value];
 })"""
-OF_UNITS = ("gained", "lost", "discordant_groups", "detectable")
+FIELDS = """() => [...document.querySelectorAll("#slices data[data-slice]")].map(each => [{...each.dataset}, each.value])"""
+TURNED = {"gained": "lost", "lost": "gained"}
 
 
-def test_every_number_of_the_summary_is_that_of_comparing(
-    tab: Tab, versus: Path, study: comparing.Study, compared: dict[str, comparing.Paired]
-) -> None:
-    page = tab.open(versus)
-    known = {
-        (name, c.benchmark, c.technique, c.metric, "; ".join(f"{k}={v}" for k, v in c.slice.items())): c
-        for name, paired in compared.items()
-        for c in paired.tables
-    }
-    ranked = {(row.name, ranking.benchmark, ranking.metric): row for ranking in study.rankings for row in ranking.rows}
-    said = set()
-    for run in NAMES[1:]:
-        page.evaluate("hash => { location.hash = hash }", f"#differences?run={run}&against=first")
-        until(page, "run => document.querySelector('#differences').dataset.new === run", run)
-        for new, row, number, value in page.evaluate(NUMBERS):
-            if "run" in row and number != "difference":
-                place = ranked[row["run"], row["benchmark"], row["measure"]]
-                assert value == ("" if getattr(place, number) is None else f"{getattr(place, number)}")
-                continue
-            key = row.get("run", new), row["benchmark"], row["technique"], row["measure"], row.get("slice", "")
-            side = known[key].comparison if number in OF_UNITS else known[key].shown
-            wanted = known[key].adjusted if number == "adjusted" else getattr(side, number)
-            assert value == "" if wanted is None else float(value) == pytest.approx(wanted, abs=1e-12), (key, number)
-            said.add(key)
-    assert len(said) > 200
+class Said:
+    """What `medvqa compare --json` said, by what a number of the page names."""
+
+    def __init__(self, said: Any) -> None:
+        self.measures = {
+            (each["new"], each["baseline"], *self.key(measure)): measure
+            for each in said["comparisons"]
+            for measure in each["measures"]
+        }
+        self.ranked = {
+            (row["name"], ranking["benchmark"], ranking["technique"], ranking["name"]): row
+            for ranking in said.get("rankings", ())
+            for row in ranking["runs"]
+        }
+
+    @staticmethod
+    def key(measure: Any) -> tuple[str, ...]:
+        sliced = "; ".join(f"{name}={value}" for name, value in measure["slice"].items())
+        return measure["benchmark"], measure["technique"], measure["name"], sliced
+
+    def number(self, new: str, baseline: str, row: dict[str, str], number: str) -> float | None:
+        own = row["benchmark"], row["technique"], row["measure"]
+        if "run" in row and number != "difference":
+            return self.ranked[row["run"], *own][number]
+        names = (row["run"], self.first) if "run" in row else (new, baseline)
+        measure = self.measures[*names, *own, row.get("slice", "")]
+        # What gets better or worse of a value that is to be low is the other way round.
+        return measure[TURNED.get(number, number) if measure["better"] == "lower" else number]
+
+    @property
+    def first(self) -> str:
+        return next(baseline for _, baseline, *_ in self.measures)
 
 
-def test_a_slice_leads_to_its_flips_and_tables_sort(
-    tab: Tab, versus: Path, compared: dict[str, comparing.Paired]
-) -> None:
-    page = tab.open(versus, "#differences?run=third&against=first")
+def check(said: Said, page: Any, within: str) -> int:
+    """Check all numbers of a part of the page, and return how many there are."""
+    numbers = page.evaluate(NUMBERS, within)
+    for new, baseline, row, number, value in numbers:
+        wanted = said.number(new, baseline, row, number)
+        told = (new, baseline, row, number, value, wanted)
+        assert (value == "") == (wanted is None), told
+        assert wanted is None or float(value) == pytest.approx(wanted, abs=1e-12), told
+    return len(numbers)
+
+
+@pytest.mark.parametrize("name", ["two runs", "five runs and a blank one", "blank run"])
+def test_every_number_of_the_summary_is_that_of_compare(tab: Tab, compared_runs: Drawn, name: str) -> None:
+    compared = compared_runs(name)
+    said = Said(compared.said)
+    page = tab.open(compared.page)
+    several = len(compared.runs) > 2
+    if not several:
+        assert check(said, page, "#result") >= 5
+    else:
+        assert check(said, page, "#ranking .leaderboard") == 5 * 3
+        further = page.locator("#ranking select option").evaluate_all("all => all.map(each => each.value)")[1:]
+        for measure in further:
+            page.locator("#ranking select").select_option(measure)
+            assert check(said, page, "#ranking .leaderboard") == 5 * 3
+        assert check(said, page, "#ranking .board") == 5 * 8 * 3 - 8, "rank, value, and difference from the first run"
+        assert check(said, page, "#effects") == 3 * 6
+    for paired in compared.said["comparisons"]:
+        if several:
+            page.get_by_label("Run", exact=True).select_option(label=paired["new"])
+            until(page, "name => document.querySelector('#differences').dataset.new === name", paired["new"])
+        told = check(said, page, "#differences")
+        assert told > 100, paired["new"]
+
+
+def test_every_field_of_the_slices_is_that_of_compare(tab: Tab, compared_runs: Drawn) -> None:
+    said = Said(compared_runs("five runs").said)
+    page = tab.open(compared_runs("five runs").page)
+    measure, dimension = page.locator("#slices select").first, page.locator("#slices select").nth(1)
+    values = "all => all.map(each => each.value)"
+    seen = 0
+    for scale in measure.locator("option").evaluate_all(values):
+        measure.select_option(scale)
+        for name in dimension.locator("option").evaluate_all(values):
+            dimension.select_option(name)
+            for field, value in page.evaluate(FIELDS):
+                key = field["benchmark"], field["technique"], field["measure"], field["slice"]
+                if field["run"] == said.first:
+                    others = [of for (_, baseline, *own), of in said.measures.items() if tuple(own) == key]
+                    assert {of["baseline"] for of in others} == {pytest.approx(float(value), abs=1e-12)}
+                    continue
+                of = said.measures[field["run"], said.first, *key]
+                wanted = {"n": of["units"], "difference": of["difference"], "adjusted": of["adjusted"]}
+                assert float(value) == pytest.approx(of["new"], abs=1e-12)
+                for number, right in wanted.items():
+                    assert (field[number] == "") == (right is None)
+                    assert right is None or float(field[number]) == pytest.approx(right, abs=1e-12)
+                shown = of["adjusted"] is not None and of["adjusted"] <= 0.05 and of["units"] >= 10
+                assert (field["sure"] != "") == shown
+                seen += 1
+    assert seen > 1000
+
+
+def test_a_slice_leads_to_its_flips_and_back_and_tables_sort(tab: Tab, compared_runs: Drawn) -> None:
+    compared = compared_runs("five runs")
+    page = tab.open(compared.page, "#differences?run=model-e&against=model-a")
     fold = page.locator(
         "#differences details", has=page.get_by_role("heading", name="accuracy by modality", exact=True)
     ).last
@@ -117,20 +176,41 @@ def test_a_slice_leads_to_its_flips_and_tables_sort(
     worse.scroll_into_view_if_needed()
     before = page.evaluate("scrollY")
     worse.click()
-    assert total(page) == number
     assert page.locator(".query-input").input_value() == "flip:worse modality:ct"
-    wanted = [flip for flip in compared["third"].flips if (flip.benchmark, flip.metric) == (GMAI, "accuracy")]
-    wanted = [flip for flip in wanted if not flip.better and "ct" in flip.new[0].item.tags["modality"]]
-    assert sorted(page.locator(".list .c-id a").all_inner_texts()) == sorted(flip.unit for flip in wanted)
+    (paired,) = [each for each in compared.said["comparisons"] if each["new"] == "model-e"]
+    flips = [flip for flip in paired["flips"] if (flip["benchmark"], flip["name"]) == (GMAI, "accuracy")]
+    tagged = {
+        result.item.id
+        for result in comparing.load(compared.runs[0]).results
+        if result.item.benchmark == GMAI and "ct" in result.item.tags.get("modality", ())
+    }
+    lost = {flip["unit"] for flip in flips if not flip["better"]} & tagged
+    assert listed(page) == len(lost) == number
+    assert set(page.locator(".list .c-id a").all_inner_texts()) == lost
     page.go_back()
     assert table.is_visible(), "folds stay as they were"
     assert page.evaluate("scrollY") == pytest.approx(before, abs=200)
 
 
-def test_measures_and_ranking_are_exported(tab: Tab, versus: Path, compared: dict[str, comparing.Paired]) -> None:
+def test_a_field_of_the_slices_leads_to_its_questions(tab: Tab, versus: Path) -> None:
     page = tab.open(versus)
-    assert len(exported(page, "#measures-csv")) == sum(len(paired.tables) for paired in compared.values())
-    assert {row["run"] for row in exported(page, "#ranking-csv")} == {"first", *compared}
+    for run in ("first", "third"):
+        field = page.locator(f"#slices td a:has(data[data-run='{run}'])").first
+        n = int(field.locator("data").get_attribute("data-n"))
+        name, _, value = field.locator("data").get_attribute("data-slice").partition("=")
+        field.click()
+        assert page.locator(".query-input").input_value() == f"{name}:{value}"
+        assert listed(page) == n > 0
+        page.go_back()
+        page.wait_for_selector("#slices")
+
+
+def test_measures_and_ranking_are_exported(tab: Tab, compared_runs: Drawn) -> None:
+    compared = compared_runs("five runs")
+    page = tab.open(compared.page)
+    rows = exported(page, "#measures-csv")
+    assert len(rows) == sum(len(each["measures"]) for each in compared.said["comparisons"])
+    assert {row["run"] for row in exported(page, "#ranking-csv")} == {run.name for run in compared.runs}
 
 
 @pytest.fixture(scope="module")
@@ -146,19 +226,21 @@ def strangers(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for result in pages.marked(results, right=True)
     ]
     sides = []
-    for name, each in (("0", pages.marked(results, right=False)), ("1", judged)):
+    for name, each in (("0", pages.marked(results, right=False)), ("1", judged), ("2", results)):
         run = pages.write(folder / name, each, model={"name": pages.HOSTILE[3]})
         sides.append(replace(comparing.load(run), name=pages.HOSTILE[int(name)]))
-    study = comparing.study(sides, {"strange": benchmark})
-    [versus] = study.versus
-    told = replace(study, versus=(replace(versus, refusals=(), notes=pages.HOSTILE),))
-    page = html.comparison_page(told, {"strange": benchmark})
-    (folder / "page.html").write_bytes(page)
-    return folder / "page.html"
+    for name, number in (("two", 2), ("three", 3)):
+        study = comparing.study(sides[:number], {"strange": benchmark})
+        noted = replace(study, versus=tuple(replace(each, notes=pages.HOSTILE) for each in study.versus))
+        (folder / f"{name}.html").write_bytes(html.comparison_page(noted, {"strange": benchmark}))
+    return folder
 
 
-def test_hostile_runs_fire_nothing_and_ask_for_nothing(tab: Tab, strangers: Path) -> None:
-    page = tab.open(strangers)
+@pytest.mark.parametrize("name", ["two", "three"])
+def test_hostile_runs_fire_nothing_and_ask_for_nothing(tab: Tab, strangers: Path, name: str) -> None:
+    file = strangers / f"{name}.html"
+    page = tab.open(file)
+    page.evaluate("document.querySelectorAll('details').forEach(each => (each.open = true))")
     assert "\u202e" not in page.evaluate("document.body.innerText")
     for row in exported(page, "#measures-csv"):
         for cell in row.values():
@@ -168,8 +250,9 @@ def test_hostile_runs_fire_nothing_and_ask_for_nothing(tab: Tab, strangers: Path
                 continue
             assert not cell.startswith(("=", "+", "-", "@"))
     page.get_by_role("link", name="Questions", exact=True).click()
-    units = (len(pages.HOSTILE) + 1) // 2  # pairs, and one question that is left over
-    assert total(page) == units
+    page.wait_for_selector("#units-count")
+    units = listed(page)
+    assert units == (len(pages.HOSTILE) + 1) // 2, "pairs, and one question that is left over"
     page.locator(".list .c-id a").first.click()
     for _ in range(units):
         page.locator("dialog .question").last.hover()
@@ -181,11 +264,11 @@ def test_hostile_runs_fire_nothing_and_ask_for_nothing(tab: Tab, strangers: Path
     assert "\u202e" not in page.evaluate("document.body.innerText")
     for row in exported(page, "#csv"):
         assert not [cell for cell in row.values() if cell.lstrip("\x00\x1b \t").startswith(("=", "+", "-", "@"))]
-    assert tab.asked == [strangers.resolve().as_uri()]
+    assert tab.asked == [file.resolve().as_uri()]
 
 
 def test_a_judge_and_folded_texts_stand_beside_a_flipped_answer(tab: Tab, strangers: Path) -> None:
-    page = tab.open(strangers, "#questions")
+    page = tab.open(strangers / "two.html", "#questions?q=flip%3Abetter")
     page.locator(".list .c-id a").first.click()
     new = page.locator("dialog .answer").nth(1)
     said = new.locator(".judged")
@@ -209,11 +292,13 @@ def test_a_comparison_of_26000_items_is_small_and_can_be_used(tab: Tab, tmp_path
     file = tmp_path / "large.html"
     assert file.stat().st_size < 15e6
     page = tab.open(file, "#questions")
-    before = total(page)
-    assert before > 10_000
+    before = listed(page)
+    assert before == 26_000
+    ask(page, "flip:worse,better")
+    assert 10_000 < listed(page) < before
     ask(page, "department:dermatology")
-    assert 0 < total(page) < before
-    ask(page, "department:dermatology way:worse")
+    assert 0 < listed(page) < before
+    ask(page, "department:dermatology flip:worse")
     page.locator(".list .c-id a").first.click()
     responses = page.locator("dialog .response")
     sync_api.expect(responses).to_have_count(2)

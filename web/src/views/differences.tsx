@@ -98,6 +98,18 @@ const headlineColumns = (of: Shown, part: PairedPartView, exact: boolean): Table
   ...(exact ? [{ key: "mcnemar", head: "McNemar p", right: true, class: "quiet", by: (cell: ComparedCell) => cell.mcnemar, cell: (cell: ComparedCell) => <Figure name="mcnemar" value={cell.mcnemar} text={cell.texts.mcnemar} /> }] : []),
 ];
 
+/** Whether a row's own bounds lie to one side of 0, while its difference is not shown: too many others were tested beside it. */
+export const alone = (cell: Pick<ComparedCell, "low" | "high" | "few" | "sure" | "adjusted">): boolean =>
+  !cell.few && cell.sure === "" && cell.adjusted !== null && cell.low !== null && cell.high !== null && (cell.low > 0 || cell.high < 0);
+
+export const Alone = ({ tests }: { readonly tests: number }) => (
+  <p class="notes" data-alone>
+    A row can have both bounds on one side of 0 and still not be shown. Its bounds are for this row alone. {tests > 1 ? `But ${count(tests)} differences` : "But several differences"} were
+    tested here, and among so many a few look large by chance. So the p of each is corrected for all of them, and only a corrected p of at most 0.05
+    counts. Such a row is a reason to test again with more questions, not proof of a difference.
+  </p>
+);
+
 const rowClass = (cell: ComparedCell): string => `${cell.few ? "few " : ""}${cell.sure}`;
 const identity = (cell: ComparedCell): Identity => ({
   "data-benchmark": cell.benchmark,
@@ -236,6 +248,7 @@ const Pair = ({ page, pair }: Shown) => {
       {pair.refusals.length > 0 && <Refused of={pair.refusals} />}
       {pair.notes.length > 0 && <ul class="notes">{pair.notes.map((note) => <li key={note}><Visible text={note} /></li>)}</ul>}
       {pair.parts.map((part) => <Part of={{ page, pair }} part={part} exact={exact} key={`${part.benchmark}/${part.technique}`} />)}
+      {pair.parts.some((part) => part.rows.some(alone)) && <Alone tests={page.head.comparison?.tests ?? 0} />}
       {pair.parts.length > 0 && <Key level={pair.level} few={page.head.comparison?.few ?? 0} tests={page.head.runs.length > 2 ? (page.head.comparison?.tests ?? 0) : 0} />}
     </>
   );
