@@ -72,3 +72,9 @@ def compared_runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], p
 def ten(compared_runs: Callable[[str], pages.ComparedRuns]) -> Path:
     """The page that compares ten runs."""
     return compared_runs("ten runs").page
+
+
+@pytest.fixture(scope="session")
+def committee(compared_runs: Callable[[str], pages.ComparedRuns]) -> Path:
+    """The page that compares five models, two of them without the images too."""
+    return compared_runs("committee").page

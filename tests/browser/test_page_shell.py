@@ -69,7 +69,7 @@ VIEWS = {
     "item": Shown("phantom", "#questions", first_item, "#item"),
     "pair": Shown("phantom", "#questions?b=phantom-mediconfusion", first_item, "#item"),
     "review": Shown("phantom", "#review"),
-    "comparison": Shown("versus", "#summary", within="main"),
+    "comparison": Shown("committee", "#summary", within="main"),
     "flips": Shown("versus", "#questions"),
     "ten runs": Shown("ten", "#questions", within="main"),
     "flip": Shown("versus", "#questions?b=phantom-mediconfusion", first_flip, "dialog"),

@@ -57,7 +57,8 @@ const Paper = ({ page, of }: Shown) => {
   return (
     <p class="paper">
       {page.head.runs.map((run, place) => <Fragment key={place}>{place > 0 && ", "}<strong><Visible text={run.name} /></strong>{place === 0 && " (baseline)"}</Fragment>)}.
-      {" "}Runs of <Visible text={[...new Set([days[0] ?? "an unknown day", days.at(-1) ?? ""])].filter((day) => day !== "").join(" to ")} />; printed on {new Date().toLocaleDateString("sv-SE")}.
+      {" "}Runs of <span class="nowrap"><Visible text={[...new Set([days[0] ?? "an unknown day", days.at(-1) ?? ""])].filter((day) => day !== "").join(" to ")} /></span>;
+      {" "}printed on <span class="nowrap">{new Date().toLocaleDateString("sv-SE")}</span>.
     </p>
   );
 };

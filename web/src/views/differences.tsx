@@ -2,7 +2,7 @@
 import { Fragment } from "preact";
 
 import type { BoardPair, BoardView, ComparedCell, ComparedMeasure, ComparisonView, PairedPartView, PairView, SlicedTable } from "../bundle";
-import { pairOf } from "../matrix";
+import { flipped, flipsOf, pairOf, scaleAt } from "../matrix";
 import type { Page } from "../page";
 import { printTerm } from "../query";
 import { count, flat, label, plural } from "../text";
@@ -31,7 +31,7 @@ interface Shown {
   readonly pair: PairView;
 }
 
-const flipsOf = ({ page, pair }: Shown, cell: ComparedCell, way: "better" | "worse" | null): string =>
+const flipsLink = ({ page, pair }: Shown, cell: ComparedCell, way: "better" | "worse" | null): string =>
   page.link({
     view: "questions",
     section: "",
@@ -48,7 +48,7 @@ export const Changed = ({ of, cell, way }: { readonly of: Shown; readonly cell: 
   const number = way === "better" ? cell.gained : cell.lost;
   const figure = <Figure name={way === "better" ? "gained" : "lost"} value={number} text={count(number)} />;
   if (number === 0 || !cell.flips) return figure;
-  return <a href={flipsOf(of, cell, way)} aria-label={flat(`${count(number)} flips of ${cell.title}: ${way}`)}>{figure}</a>;
+  return <a href={flipsLink(of, cell, way)} aria-label={flat(`${count(number)} flips of ${cell.title}: ${way}`)}>{figure}</a>;
 };
 
 function columnsOf(of: Shown, rows: readonly ComparedCell[], first: string, end: number): TableColumn<ComparedCell>[] {
@@ -67,7 +67,7 @@ function columnsOf(of: Shown, rows: readonly ComparedCell[], first: string, end:
       by: (cell) => cell.title.toLowerCase(),
       cell: (cell) => (
         <>
-          {cell.flips && cell.gained + cell.lost > 0 ? <a href={flipsOf(of, cell, null)}><Visible text={cell.title} /></a> : <Visible text={cell.title} />}
+          {cell.flips && cell.gained + cell.lost > 0 ? <a href={flipsLink(of, cell, null)}><Visible text={cell.title} /></a> : <Visible text={cell.title} />}
           {cell.short !== "" && <span class="quiet"> <Visible text={cell.short} /></span>}
           {cell.lower && Object.keys(cell.slice).length === 0 && <span class="quiet"> less is better</span>}
           {cell.sure !== "" && <> <Way way={cell.sure} /></>}
@@ -257,26 +257,56 @@ const Pair = ({ page, pair }: Shown) => {
 interface OverallRow {
   readonly board: BoardView;
   readonly pair: BoardPair;
+  /** The units that changed; null while they are being read, or where the measure has none. */
+  readonly gained: number | null;
+  readonly lost: number | null;
+}
+
+/** The units of a board's measure that changed between two runs, counted from their values. */
+function changedUnits(page: Page, of: ComparisonView, board: BoardView, pair: BoardPair): Pick<OverallRow, "gained" | "lost"> {
+  const place = of.scales.findIndex(
+    (scale) =>
+      scale.measure === board.measure &&
+      page.head.benchmarks[scale.benchmark]?.name === board.benchmark &&
+      page.head.techniques[scale.technique] === board.technique,
+  );
+  if (page.data === null || place < 0) return { gained: null, lost: null };
+  const flips = flipsOf(scaleAt(page.data, of, place), pair);
+  return { gained: flipped(flips, "better"), lost: flipped(flips, "worse") };
 }
 
 /** Two runs of the leaderboard whose slices are not part of the bundle: their differences over all questions. */
 const Overall = ({ page, of, chosen }: Chosen) => {
   const rows = of.boards.flatMap((board): readonly OverallRow[] => {
     const pair = board.pairs.find((each) => each.new === chosen.new && each.baseline === chosen.baseline);
-    if (pair !== undefined) return [{ board, pair }];
+    if (pair !== undefined) return [{ board, pair, ...changedUnits(page, of, board, pair) }];
     const turned = board.pairs.find((each) => each.new === chosen.baseline && each.baseline === chosen.new);
-    return turned === undefined ? [] : [{ board, pair: reversed(turned) }];
+    if (turned === undefined) return [];
+    const back = reversed(turned);
+    return [{ board, pair: back, ...changedUnits(page, of, board, back) }];
   });
   const [new_, baseline] = [page.head.runs[chosen.new]?.name ?? "", page.head.runs[chosen.baseline]?.name ?? ""];
-  const flips = ({ board }: OverallRow): string =>
-    page.link({ view: "questions", section: "", run: new_, against: baseline, benchmark: board.benchmark, technique: board.technique, measure: board.measure, query: "flip:worse,better", item: null });
+  const flips = ({ board }: OverallRow, ways = "worse,better"): string =>
+    page.link({ view: "questions", section: "", run: new_, against: baseline, benchmark: board.benchmark, technique: board.technique, measure: board.measure, query: `flip:${ways}`, item: null });
   const columns: readonly TableColumn<OverallRow>[] = [
     { key: "benchmark", head: "Benchmark", heading: true, cell: ({ board }) => <Visible text={board.title} /> },
-    { key: "measure", head: "Measure", cell: ({ board, pair }) => <><a href={flips({ board, pair })}>{label(board.measure)}</a>{board.lower && <span class="quiet"> less is better</span>}</> },
+    { key: "measure", head: "Measure", cell: (row) => <><a href={flips(row)}>{label(row.board.measure)}</a>{row.board.lower && <span class="quiet"> less is better</span>}</> },
     { key: "difference", head: "difference, points", right: true, class: "main", by: ({ pair }) => pair.difference, cell: ({ pair }) => <Figure name="difference" value={pair.difference} text={pair.shown} /> },
     { key: "bounds", head: "bounds", class: "quiet", cell: ({ pair }) => pair.bounds },
     { key: "adjusted", head: "adjusted p", right: true, by: ({ pair }) => pair.adjusted, cell: ({ pair }) => <Figure name="adjusted" value={pair.adjusted} text={pair.adjusted === null ? "" : pair.adjusted < 0.001 ? "<0.001" : pair.adjusted.toFixed(3)} /> },
-    { key: "way", head: "", cell: ({ pair }) => <Way way={pair.sure} /> },
+    { key: "way", head: "sign", cell: ({ pair }) => <Way way={pair.sure} /> },
+    ...(["better", "worse"] as const).map((way): TableColumn<OverallRow> => {
+      const number = (row: OverallRow): number | null => (way === "better" ? row.gained : row.lost);
+      return {
+        key: way,
+        head: way,
+        right: true,
+        by: number,
+        cell: (row) => number(row) !== null && (
+          <a href={flips(row, way)}><Figure name={way === "better" ? "gained" : "lost"} value={number(row)} text={count(number(row) ?? 0)} /></a>
+        ),
+      };
+    }),
   ];
   if (rows.length === 0) return <p class="notes">These two runs are not compared: they differ in more than one setting, or are not on one leaderboard.</p>;
   return (
@@ -290,7 +320,10 @@ const Overall = ({ page, of, chosen }: Chosen) => {
         rowClass={({ pair }) => pair.sure}
         identity={({ board }) => ({ "data-new": flat(new_), "data-baseline": flat(baseline), "data-benchmark": board.benchmark, "data-technique": board.technique, "data-measure": board.measure, "data-slice": "" })}
       />
-      <p class="key">A measure leads to the flips of the two runs. For their slices, type <code>medvqa report</code> with the folder of <Visible text={baseline} /> first and that of <Visible text={new_} /> second.</p>
+      <p class="key">
+        A measure leads to the flips of the two runs. For their slices, type <code>medvqa report</code> with the folder of <Visible text={baseline} /> first
+        and that of <Visible text={new_} /> second, or choose the two in <code>medvqa view</code>.
+      </p>
     </>
   );
 };

@@ -15,11 +15,11 @@ export const Ranking = ({ page, of }: { readonly page: Page; readonly of: Compar
   const named = (run: number): string => page.head.runs[run]?.name ?? "";
   const first = named(0);
   return (
-    <Fold title="Each measure with intervals and differences" open={false}>
+    <Fold title="Each measure with intervals and differences" open={false} level={3}>
       {of.boards.map((board, place) => (
         <div key={`${board.benchmark}/${board.technique}/${board.measure}`}>
-          {opens(of.boards, place) && <h3><Visible text={board.title} /> <span class="quiet">{board.counted}</span></h3>}
-          <h4>By <Visible text={label(board.measure)} />{board.lower && <span class="quiet"> less is better</span>}</h4>
+          {opens(of.boards, place) && <h4><Visible text={board.title} /> <span class="quiet">{board.counted}</span></h4>}
+          <p class="by"><strong>By <Visible text={label(board.measure)} /></strong>{board.lower && <span class="quiet"> less is better</span>}</p>
           <p class="quiet"><Visible text={board.sentence} /></p>
           <Board of={board} named={named} first={first} />
         </div>
