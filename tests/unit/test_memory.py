@@ -18,7 +18,8 @@ def test_the_search_for_cycles_goes_on_after_the_pause():
             raise ValueError
         return not gc.isenabled()
 
-    assert paused(False) and gc.isenabled()
+    assert paused(False)
+    assert gc.isenabled()
     with pytest.raises(ValueError):
         paused(True)
     assert gc.isenabled()
