@@ -1,9 +1,10 @@
 """How large the pages of big runs are, and how fast they open and filter: `python bench/page.py [--items N...]`.
 
 For each number of items, a run in the shape of GMAI-MMBench with responses of about 300 characters is generated and
-drawn; Chromium then opens the page from disk and uses the explorer. The same for the comparison with a second run of
-the first number, of which about half of the answers flip. `--keep` writes the run folders of the first number, as DIR
-and DIR-2, and the comparison as DIR.html; `--no-browser` ends after drawing. The same arguments give the same bytes.
+drawn; Chromium then opens the page from disk and uses the explorer. The same for the comparison of `--runs` runs of the
+first number (2 and 10), each of which says something else about the same questions. `--keep` writes the run folders of
+the first number, as DIR, DIR-2 and so on, and their comparisons as DIR-2-runs.html; `--no-browser` ends after drawing.
+The same arguments give the same bytes.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import resource
 import statistics
 import tempfile
 import time
@@ -30,6 +32,8 @@ FLAGS = (
 )
 SIZE, OPENS, FILTER = 15e6, {26_000: 1.0, 130_000: 3.0}, 50
 """The goals: bytes at 26,000 items without images; seconds until the page can be used, by items; ms of a filter."""
+SIZE_OF_TEN, OPENS_OF_TEN = 40e6, 1.5
+"""The goals for ten runs of 26,000 items."""
 LETTERS = "ABCDE"
 SENTENCE = """
 the image shows a lesion with an irregular border and mild asymmetry in the upper left lobe which suggests that there
@@ -120,17 +124,24 @@ STEPS = {
     "images in place of rows": "[...document.querySelectorAll('button')].find(e => e.textContent === 'Images').click()",
     "rows again": "[...document.querySelectorAll('button')].find(e => e.textContent === 'Table').click()",
 }
-FLIPS = {
+COMPARED = {
     "filter: a task": FACET.format("task") + ".querySelector('ul button').click()",
-    "filter: worse ones too": TYPE.format("way:worse"),
-    "search: a word of 2 % of the responses": TYPE.format("oedema"),
-    "open a flip": "document.querySelector('.list .c-id a').click()",
+    "filter: worse ones": TYPE.format("flip:worse"),
+    "filter: wrong in two runs or more": TYPE.format("wrong_in>=2"),
+    "open a question": "document.querySelector('.list .row a').click()",
     "close it": "document.querySelector('#close').click()",
+    "search: a word of 2 % of the responses": TYPE.format("oedema"),
 }
 
 
-def browse(page: Path, steps: Mapping[str, str], rounds: int = 5, *, read: str = "") -> dict[str, float]:
-    """Open the page and use it; print and return medians in ms. `read`: wait until this selector is gone."""
+def browse(
+    page: Path, steps: Mapping[str, str], rounds: int = 5, *, read: str = "", search: str = ""
+) -> dict[str, float]:
+    """Open the page and use it; print and return medians in ms.
+
+    `read`: wait until this selector is gone. `search`: search for this word first; large comparisons read the responses
+    then.
+    """
     from playwright.sync_api import Page, sync_playwright
 
     def timed(page: Page, script: str) -> float:
@@ -155,8 +166,16 @@ def browse(page: Path, steps: Mapping[str, str], rounds: int = 5, *, read: str =
             if read:
                 tab.evaluate("location.hash = '#questions'")
                 tab.wait_for_selector(".list .row")
+                name, began = "responses can be searched", 0.0
+                if search:
+                    name, began = "first search, which reads the responses", tab.evaluate("performance.now()")
+                    tab.evaluate(f"() => {{ {TYPE.format(search)} }}")
+                    tab.wait_for_timeout(100)  # until it says that it reads
                 tab.wait_for_selector(read, state="detached", timeout=60_000)
-                times.setdefault("responses can be searched", []).append(tab.evaluate("performance.now()"))
+                times.setdefault(name, []).append(tab.evaluate("performance.now()") - began)
+                if search:
+                    tab.evaluate(f"() => {{ {TYPE.format('')} }}")
+                    tab.wait_for_timeout(500)
             for name, script in steps.items():
                 times[name].append(timed(tab, script))
             tab.close()
@@ -173,14 +192,14 @@ def main() -> int:
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--no-browser", action="store_true")
-    parser.add_argument("--no-comparison", action="store_true")
+    parser.add_argument("--runs", type=int, nargs="*", default=[2, 10], help="the runs of each comparison")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         first, *more = options.items
         folder = options.keep or Path(temporary, "large")
         one(folder, first, rounds=options.rounds, browser=not options.no_browser)
-        if not options.no_comparison:
-            versus(folder, first, browser=not options.no_browser)
+        for number in options.runs:
+            compared(folder, first, number, rounds=options.rounds, browser=not options.no_browser)
         for items in more:
             one(Path(temporary, str(items)), items, rounds=options.rounds, browser=not options.no_browser)
     return 0
@@ -209,25 +228,32 @@ def one(folder: Path, n: int, *, rounds: int, browser: bool) -> None:
 KNOWN = {gmai_mmbench.VAL.name: gmai_mmbench.VAL}
 
 
-def versus(folder: Path, n: int, *, browser: bool) -> None:
-    """The comparison with a second run of the same questions."""
-    second = folder.with_name(f"{folder.name}-2")
-    make(second, n, seed=1)
-    baseline, new = comparing.load(folder), comparing.load(second)
-    started = time.perf_counter()
-    paired = comparing.compare(new, baseline, KNOWN)
-    compared = time.perf_counter() - started
-    content = html.comparison_page([baseline, new], [html.Versus(paired)], [], KNOWN)
-    seconds = time.perf_counter() - started - compared
-    page = folder.with_suffix(".html")
+def compared(folder: Path, n: int, runs: int, *, rounds: int, browser: bool) -> None:
+    """The comparison of several runs of the same questions."""
+    folders = [folder, *(folder.with_name(f"{folder.name}-{number}") for number in range(2, runs + 1))]
+    for seed, each in enumerate(folders):
+        if not (each / records.RESULTS).exists():
+            make(each, n, seed=seed)
+    sides = [comparing.load(each) for each in folders]
+    started = time.process_time()
+    study = comparing.study(sides, KNOWN, flips=False)
+    seconds = time.process_time() - started
+    started, cpu = time.perf_counter(), time.process_time()
+    content = html.comparison_page(study, KNOWN)
+    drawn, cpu = time.perf_counter() - started, time.process_time() - cpu
+    page = folder.with_name(f"{folder.name}-{runs}-runs.html")
     records.write_atomic(page, content)
-    print(f"compared with a second run: {len(paired.flips):,} flips, {len(paired.tables):,} measures and slices")
+    goal = f" (goal: under {SIZE_OF_TEN / 1e6:.0f})" if runs == 10 else ""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    print(f"{runs} runs of {n:,} items, {runs * n:,} results")
     print(
-        f"  page {len(content) / 1e6:.1f} MB (goal: under {SIZE / 1e6:.0f}), compared in {compared:.1f} s and drawn in "
-        f"{seconds:.1f} s"
+        f"  page {len(content) / 1e6:.1f} MB{goal}, compared in {seconds:.1f} s of CPU, drawn in {drawn:.1f} s "
+        f"({cpu:.1f} s of CPU), peak memory {peak:.0f} MB"
     )
     if browser:
-        browse(page.resolve(), FLIPS, read=".reading")
+        browse(page.resolve(), COMPARED, rounds, read=".reading", search="oedema")
+        if runs == 10 and n == min(OPENS):
+            print(f"  (goal: ready in {1000 * OPENS_OF_TEN:.0f} ms)")
 
 
 if __name__ == "__main__":

@@ -196,15 +196,15 @@ def test_any_two_runs_can_be_chosen_and_the_query_names_runs_by_number(tab: Tab,
     page.get_by_role("button", name="Better", exact=True).click()
     assert {row["unit"] for row in exported(page)} == gained
     ask(page, "run4:correct run3:wrong")
-    wrong = units.holding(lambda by_run: right(by_run[3]) and [r.score.outcome for r in by_run[2]] == ["wrong"])
+    wrong = units.holding(lambda by_run: scored(by_run) and right(by_run[3]) and by_run[2][0].score.outcome == "wrong")
     assert {row["unit"] for row in exported(page)} == wrong
     ask(page, "right_in>=4")
-    assert listed(page) == len(units.holding(lambda by_run: sum(map(right, by_run)) >= 4))
+    assert listed(page) == len(units.holding(lambda by_run: scored(by_run) and sum(map(right, by_run)) >= 4))
     ask(page, "modality:ct right_in:0")
-    none = units.holding(lambda by_run: not any(map(right, by_run)) and "ct" in tags_of(by_run))
+    none = units.holding(lambda by_run: scored(by_run) and not any(map(right, by_run)) and "ct" in tags_of(by_run))
     assert listed(page) == len(none)
     page.locator(".query-input").fill("model-d")
-    option = page.get_by_role("option").first
+    option = page.locator(".suggestions li").first
     sync_api.expect(option).to_contain_text("run4:")
     option.click()
     assert page.locator(".query-input").input_value() == "run4:"

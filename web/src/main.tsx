@@ -5,7 +5,7 @@ import { render } from "preact";
 import { App } from "./app";
 import { Data } from "./data";
 import { blocksOfPage, readBundle, readHead } from "./read";
-import { isServed } from "./served/here";
+import { isServed } from "./served/routes";
 import { serve } from "./served/start";
 
 const main = async (): Promise<void> => {

@@ -90,7 +90,7 @@ test("numbers of the live view are those so far, errors and truncated answers co
   expect(find("progress").getAttribute("max")).toBe("10");
   expect(root.textContent).toContain("30 answers/min · about 14 s left");
   expect(root.textContent).toContain("Mean score so far, %");
-  expect(root.textContent).toContain("100.00 of 2");
+  expect(root.textContent).toContain("100.00 of 2 scored");
   expect(root.textContent).toContain("They are no result of the run");
   expect(find(".first-looked").textContent).toContain("1 error: questions without an answer");
   expect(find("[data-announced]").textContent).toBe("Running: 3 of 10 answered.");

@@ -132,7 +132,7 @@ def compared_page(runs: Sequence[Path], output: Path | None, registry: Registry,
     from medvqa.report import html
 
     sides = comparing.named_apart([comparing.load(folder) for folder in runs], list(map(str, runs)))
-    study = comparing.study(sides, registry.benchmarks)
+    study = comparing.study(sides, registry.benchmarks, flips=False)
     lines = dict.fromkeys(line for versus in study.versus for line in versus.refusals)
     messages = [f"! not comparable: {printing.line(line)}" for line in lines]
     if not study.comparable:

@@ -68,7 +68,7 @@ class SlicedRuns:
 
 
 @dataclass(slots=True)
-class _Rows:
+class _ScaleRows:
     """The units of a scale, under way; `shared`: whether the runs of the board count in a row, by row."""
 
     tabled: Tabled
@@ -105,7 +105,7 @@ def scales(board: Iterable[CommonPart], pairs: Iterable[CommonPart], runs: int, 
     """
     import numpy as np
 
-    by_measure: dict[tuple[str, str, str], _Rows] = {}
+    by_measure: dict[tuple[str, str, str], _ScaleRows] = {}
     for shared, parts in ((True, board), (False, pairs)):
         for part in parts:
             for tabled in part.headline:
@@ -113,7 +113,7 @@ def scales(board: Iterable[CommonPart], pairs: Iterable[CommonPart], runs: int, 
                 if metric.mean_over is not None or not metric.percent:
                     continue
                 key = part.benchmark.name, part.technique, metric.name
-                rows = by_measure.setdefault(key, _Rows(tabled[0]))
+                rows = by_measure.setdefault(key, _ScaleRows(tabled[0]))
                 units, values = _by_unit(tabled)
                 for unit, own in zip(units, values.tolist(), strict=True):
                     if any(value == value for value in own):

@@ -185,7 +185,7 @@ def _under_one_technique(contrasts: _Contrasts, sides: Sequence[Side], pairs: Se
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _PairsCompared:
     """The parts of the board and of the other pairs, and the measures of each pair; `tests` as in `Study`."""
 
     board: list[CommonPart]
@@ -215,7 +215,7 @@ def _compare(
     benchmarks: Mapping[str, Benchmark],
     *,
     bootstrap: bool,
-) -> _Found:
+) -> _PairsCompared:
     """Compare the pairs that are shown by all measures, and all others of the board by headline measures."""
     board_parts = alignment.parts(board, benchmarks) if len(board) > 1 else []
     parts: dict[Places, list[CommonPart]] = {}
@@ -244,11 +244,11 @@ def _compare(
     adjusted = dict(zip(measures, paired.slice_families(list(measures.values())), strict=True)) | others
     adjusted = dict(zip(adjusted, paired.one_family(list(adjusted.values())), strict=True))
     tests = sum(paired.in_family(measure) for own in adjusted.values() for measure in own)
-    return _Found(board_parts, apart, parts, adjusted, tests)
+    return _PairsCompared(board_parts, apart, parts, adjusted, tests)
 
 
 def _versus(
-    alignment: Alignment, sides: Sequence[Side], pair: Places, contrast: Contrast, found: _Found, *, flips: bool
+    alignment: Alignment, sides: Sequence[Side], pair: Places, contrast: Contrast, found: _PairsCompared, *, flips: bool
 ) -> Versus:
     new, baseline = pair
     parts = found.parts.get(pair, ())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from math import inf
 from typing import Any
 
@@ -399,9 +399,10 @@ def as_markdown(sections: Sequence[Section]) -> str:
 
 def as_json(study: Study, trends: Sequence[Trend] = ()) -> dict[str, Any]:
     """The comparisons with their refusals and notes, rankings and trends, as a value for `records.write_json`."""
+    several = len(study.sides) > 2
     return {
         "schema": SCHEMA,
-        "tests": study.tests,
+        **({"tests": study.tests} if several else {}),
         "comparisons": [
             {
                 "new": versus.paired.new.name,
@@ -411,7 +412,7 @@ def as_json(study: Study, trends: Sequence[Trend] = ()) -> dict[str, Any]:
                 "notes": list(versus.notes),
                 "unchanged": versus.paired.unchanged,
                 **({} if versus.paired.difference is None else {"differs": versus.paired.difference}),
-                "parts": versus.paired.parts,
+                "parts": [_part_as_json(part, several=several) for part in versus.paired.parts],
                 "measures": [_as_json(table) for table in versus.paired.tables],
                 "flips": [_flip_as_json(flip) for flip in versus.paired.flips],
             }
@@ -436,6 +437,12 @@ def as_json(study: Study, trends: Sequence[Trend] = ()) -> dict[str, Any]:
         ],
         **({"trends": list(trends)} if trends else {}),
     }
+
+
+def _part_as_json(part: PairedPart, *, several: bool) -> dict[str, Any]:
+    """A part; only if several runs may share its questions, it says how many do, and how many items these asked."""
+    left_out = () if several else ("runs", "asked")
+    return {own.name: getattr(part, own.name) for own in fields(part) if own.name not in left_out}
 
 
 def _ranked_as_json(row: Ranked) -> dict[str, Any]:

@@ -132,7 +132,7 @@ def _described(folder: Path, registry: Registry) -> Described:
     selection = records.Selection.of(run)
     stored, overall, stale, why = _stored_metrics(folder)
     known = _known(folder, run, registry)
-    numbers = _numbers(overall, run, known)
+    numbers = _numbers(overall, run, known, {} if stored is None else stored.outcomes)
     lost = list(dict.fromkeys(measure.benchmark for measure in overall if measure.benchmark not in known))
     if lost:
         why = (
@@ -218,28 +218,35 @@ def _part(selection: records.Selection) -> str:
 
 
 def _numbers(
-    overall: Iterable[_StoredMeasure], run: Mapping[str, Any], known: Mapping[str, Benchmark]
+    overall: Iterable[_StoredMeasure],
+    run: Mapping[str, Any],
+    known: Mapping[str, Benchmark],
+    outcomes: Mapping[str, Mapping[str, int]],
 ) -> list[HeadlineNumber]:
-    """The headline measures over all questions, in the order of the reports."""
+    """The headline measures over all questions, in the order of the reports.
+
+    If a run did not record its selection, only numbers over equally many results share a trend.
+    """
     parts: dict[tuple[str, str], dict[str, _StoredMeasure]] = {}
     for measure in overall:
         parts.setdefault((measure.benchmark, measure.technique), {})[measure.name] = measure
     numbers = []
-    for (name, _), measures in parts.items():
+    for (name, technique), measures in parts.items():
         if name not in known:
             continue
+        counted = sum(outcomes.get(f"{name} {technique}", outcomes.get(name, {})).values())
+        unknown = None if "selection" in run else {"results": counted}
         benchmark = shown_benchmark(known[name], run)
         better = {metric.name: metric.better for metric in benchmark.metrics}
         numbers += [
-            _number(measures[headline], lower=better.get(headline) == "lower", selected="selection" in run)
+            _number(measures[headline], lower=better.get(headline) == "lower", unknown=unknown)
             for headline in headline_of(known[name], run)
             if headline in measures
         ]
     return numbers
 
 
-def _number(stored: _StoredMeasure, *, lower: bool, selected: bool) -> HeadlineNumber:
-    """One number; `selected`: whether the run recorded its selection. If not, only equal numbers of units compare."""
+def _number(stored: _StoredMeasure, *, lower: bool, unknown: Mapping[str, int] | None) -> HeadlineNumber:
     measure = Measure(
         *(stored.benchmark, stored.name, stored.value, stored.low, stored.high, stored.n, stored.count, stored.unit),
         technique=stored.technique,
@@ -254,7 +261,7 @@ def _number(stored: _StoredMeasure, *, lower: bool, selected: bool) -> HeadlineN
         tables.with_percent(measure),
         comparable(
             *(stored.benchmark, stored.technique, stored.name, stored.signature),
-            stored.selection if selected else {"n": stored.n},
+            stored.selection if unknown is None else unknown,
         ),
         tables.interval(measure),
         lower,

@@ -26,7 +26,7 @@ def digest_of(key: QuestionKey) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class SelectedKeys:
     """The selected questions: digests of their keys, and their number by benchmark and technique.
 
     `problem`: why their files cannot be read, "" if they can.
@@ -42,7 +42,7 @@ class Facts:
     """What run.json and the files of selected keys say. `problem`: why run.json cannot be read, "" if it can."""
 
     run: Mapping[str, Any]
-    chosen: Chosen
+    chosen: SelectedKeys
     problem: str = ""
 
     @property
@@ -82,7 +82,7 @@ class FactsReader:
         self._folder = folder
         self._lock = threading.Lock()
         self._run: tuple[object, Mapping[str, Any], str] = (None, {}, "")
-        self._chosen: tuple[object, Chosen] = (None, Chosen())
+        self._chosen: tuple[object, SelectedKeys] = (None, SelectedKeys())
         self._facts: tuple[object, Facts] | None = None
         self._finished: tuple[Facts, int, bool] | None = None
 
@@ -129,7 +129,7 @@ def _run(folder: Path) -> tuple[Mapping[str, Any], str]:
         return {}, str(error)
 
 
-def _chosen(folder: Path) -> Chosen:
+def _chosen(folder: Path) -> SelectedKeys:
     keys, parts = set[bytes](), Counter[tuple[str, str]]()
     try:
         for key in records.each_selected(folder):
@@ -138,5 +138,5 @@ def _chosen(folder: Path) -> Chosen:
                 keys.add(digest)
                 parts[key.benchmark, key.technique] += 1
     except DataError as error:
-        return Chosen(problem=str(error))
-    return Chosen(frozenset(keys), dict(parts))
+        return SelectedKeys(problem=str(error))
+    return SelectedKeys(frozenset(keys), dict(parts))

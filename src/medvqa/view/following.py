@@ -41,7 +41,7 @@ _OUTCOME = {outcome: number for number, outcome in enumerate(OUTCOMES)}
 _TECHNIQUE = {technique: number for number, technique in enumerate(TECHNIQUES)}
 
 
-class _Entry(NamedTuple):
+class _IndexedLine(NamedTuple):
     """The indexed fields of one line."""
 
     digest: bytes
@@ -56,11 +56,11 @@ class _Entry(NamedTuple):
     length: int
 
 
-def _entry(line: bytes, offset: int) -> _Entry:
+def _entry(line: bytes, offset: int) -> _IndexedLine:
     """Return the fields of a line without its end (msgspec.DecodeError)."""
     result = records.decode(line)
     score = result.score.value
-    return _Entry(
+    return _IndexedLine(
         digest_of(result.key),
         result.item.id.encode("utf-8", "surrogatepass"),
         result.item.benchmark,
@@ -110,7 +110,7 @@ class _Index:
     def empty(self) -> bool:
         return not (self.end or self.tail or self.torn)
 
-    def take(self, entry: _Entry) -> None:
+    def take(self, entry: _IndexedLine) -> None:
         """Note the last line of a key."""
         self.taken += 1
         row = self.rows.setdefault(entry.digest, len(self.offsets))
@@ -311,7 +311,7 @@ def _whole_lines(file: BinaryIO, start: int, limit: int) -> bytes:
     return data
 
 
-def _decoded(lines: bytes, start: int) -> tuple[list[_Entry], int]:
+def _decoded(lines: bytes, start: int) -> tuple[list[_IndexedLine], int]:
     """Return the entries of whole lines, and the number of broken ones."""
     entries, broken = [], 0
     for line in lines.split(b"\n")[:-1]:
@@ -324,7 +324,7 @@ def _decoded(lines: bytes, start: int) -> tuple[list[_Entry], int]:
     return entries, broken
 
 
-def _last(tail: bytes, start: int) -> tuple[_Entry | None, bool]:
+def _last(tail: bytes, start: int) -> tuple[_IndexedLine | None, bool]:
     """Return the entry of a last line without its end, if it is whole, and whether it is torn."""
     if not tail.strip():
         return None, False

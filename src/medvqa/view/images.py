@@ -77,7 +77,7 @@ class _LineItem(msgspec.Struct):
     images: list[_LineImage] = []
 
 
-class _Line(msgspec.Struct):
+class _RecordedLine(msgspec.Struct):
     item: _LineItem
 
 
@@ -91,7 +91,7 @@ class _DataSet:
     at: float
 
 
-_lines = msgspec.json.Decoder(_Line)
+_lines = msgspec.json.Decoder(_RecordedLine)
 _stored = msgspec.json.Decoder(StoredImage)
 
 

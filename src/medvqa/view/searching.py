@@ -18,7 +18,7 @@ from medvqa.items import Result
 from medvqa.records.folder import MAX_LINE
 from medvqa.view.snapshot import Snapshot
 
-SECONDS = 0.06
+SECONDS = 0.04
 """Time that one call searches; the next one goes on."""
 PART = 2**18
 """Bytes that are searched between two looks at the clock, unless a line is longer."""

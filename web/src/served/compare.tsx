@@ -47,7 +47,6 @@ export const Compared = ({ names }: { readonly names: readonly string[] }) => {
               <button type="button" onClick={again}>Draw it again</button>
             </p>
           )}
-          {page.notes.length > 0 && <ul class="notes">{page.notes.map((note) => <li key={note}><Visible text={note} /></li>)}</ul>}
         </div>
       }
     />

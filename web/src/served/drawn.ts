@@ -13,7 +13,6 @@ export interface DrawnPage {
   readonly head: BundleHead;
   /** Null while questions and results are being read. */
   readonly data: Data | null;
-  readonly notes: readonly string[];
   /** Rises with each drawing. */
   readonly turn: number;
 }
@@ -29,7 +28,7 @@ export const useDrawn = (names: readonly string[], turn: number): { readonly pag
     const left = new AbortController();
     setProblem("");
     const draw = async (): Promise<void> => {
-      const { key, notes } = await drawn(wanted.split("\n"), left.signal);
+      const { key } = await drawn(wanted.split("\n"), left.signal);
       // Blocks of answers are read when they are looked at, which may fail then.
       const blocks: Blocks = async (name) => {
         try {
@@ -42,13 +41,13 @@ export const useDrawn = (names: readonly string[], turn: number): { readonly pag
       const head = await readHead(blocks);
       left.signal.throwIfAborted();
       setImagesAt(imagesOf(key));
-      setPage((before) => before ?? { head, data: null, notes, turn });
+      setPage((before) => before ?? { head, data: null, turn });
       const data = new Data(await readBundle(blocks, head));
       const [only, second] = wanted.split("\n");
       if (only !== undefined && second === undefined) saveIn(data, openSaved(only, head.runs[0]?.digest ?? ""));
       left.signal.throwIfAborted();
       document.title = `${head.title} · medvqa`;
-      setPage({ head, data, notes, turn });
+      setPage({ head, data, turn });
     };
     draw().catch((error: unknown) => { if (!left.signal.aborted) fail(error); });
     return () => { left.abort(); };

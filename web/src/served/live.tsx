@@ -62,7 +62,7 @@ const Far = ({ progress }: { readonly progress: RunProgress }) => {
       {selected > 0 && <progress max={selected} value={Math.min(answered, selected)} aria-label={`Answered of ${count(selected)}`} />}
       <p class="quiet">{told.join(" · ")}</p>
       {state === "unfinished" && <p class="notes">No session is running, and {selected > answered ? plural(selected - answered, "question has no answer", "questions have no answer") : "some questions have no answer"}. The same command as before goes on with this run.</p>}
-      {selected === 0 && <p class="quiet">The number of selected questions is not known yet.</p>}
+      {selected === 0 && <p class="quiet">The number of selected questions is not known{state === "running" && " yet"}.</p>}
       {unread > 0 && <p class="notes">{plural(unread, "line")} of results.jsonl cannot be read and {unread === 1 ? "is" : "are"} not counted.</p>}
     </div>
   );
@@ -99,7 +99,7 @@ const PartRow = ({ part, show }: { readonly part: PartProgress; readonly show: S
           </button>
         ))}
       </td>
-      <td class="right">{scored === 0 ? <span class="quiet">–</span> : <>{percent(score, scored)} <span class="quiet">of {count(scored)}</span></>}</td>
+      <td class="right">{scored === 0 ? <span class="quiet">–</span> : <>{percent(score, scored)} <span class="quiet">of {count(scored)} scored</span></>}</td>
     </tr>
   );
 };

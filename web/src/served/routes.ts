@@ -29,3 +29,6 @@ export const runLink = (name: string): string => RUNS + name.split("/").map(enco
 export const compareLink = (names: readonly string[]): string => `/compare?${names.map((name) => `run=${encodeURIComponent(name)}`).join("&")}`;
 /** The results of one item over all runs. */
 export const historyLink = (benchmark: string, id: string): string => `/history?${new URLSearchParams({ benchmark, id }).toString()}`;
+
+/** Whether `medvqa view` serves this page: else it is a file, and there is no server to ask. */
+export const isServed = (): boolean => document.querySelector('meta[name="medvqa-view"]') !== null;

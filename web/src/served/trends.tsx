@@ -21,15 +21,15 @@ const Mark = ({ tone }: { readonly tone: number }) => <path class={`mark t${tone
 
 const valueOf = ({ number }: TrendPoint): string => `${number.shown}${hasInterval(number) ? ` (${number.interval ?? ""})` : ""}`;
 
-const Chart = ({ trend: { points }, models }: { readonly trend: Trend; readonly models: readonly string[] }) => {
+const Chart = ({ trend: { points }, models, name }: { readonly trend: Trend; readonly models: readonly string[]; readonly name: string }) => {
   const axis = axisOf(points);
   const places = points.map((_, place) => across(place, points.length));
   const toneOf = (point: TrendPoint): number => models.indexOf(point.run.model) % TONES;
   return (
-    <div class="trend-chart" aria-hidden="true">
+    <div class="trend-chart">
       <span class="top-label">{axis.labels[1]}</span>
       <span class="bottom-label">{axis.labels[0]}</span>
-      <svg width="100%" height={HEIGHT} focusable="false">
+      <svg width="100%" height={HEIGHT} focusable="false" role="group" aria-label={flat(name)}>
         {[axis.low, axis.high].map((value) => <line class="grid" x1="0" x2="100%" y1={down(axis, value)} y2={down(axis, value)} />)}
         {points.map((point, place) => {
           const before = points.slice(0, place).map(({ run }) => run.model).lastIndexOf(point.run.model);
@@ -74,7 +74,7 @@ const TrendOf = ({ trend, several }: { readonly trend: Trend; readonly several: 
         {trend.setups > 1 && <small class="quiet">Set-up {trend.setup} of {trend.setups}, which are not comparable</small>}
         {lower && <small class="quiet">Less is better.</small>}
       </figcaption>
-      <Chart trend={trend} models={models} />
+      <Chart trend={trend} models={models} name={name} />
       <p class="ends"><span>{when(first.run.started).slice(0, 10)}</span><span>{when(last.run.started).slice(0, 10)}</span></p>
       <ul class="models">
         {models.slice(0, TONES).map((model, tone) => (

@@ -6,8 +6,7 @@ import type { Answered, JudgeSaid } from "../bundle";
 import type { Data } from "../data";
 import { keyText } from "../key";
 import type { Page } from "../page";
-import { isServed } from "../served/here";
-import { historyLink } from "../served/routes";
+import { historyLink, isServed } from "../served/routes";
 import { count, digits, flat, label, MOST_SHOWN, took } from "../text";
 import { Outcome } from "../ui/outcome";
 import { Visible } from "../ui/text";
@@ -201,7 +200,6 @@ export const Answer = ({ data, r, answered, id }: {
       {data.bundle.head.kind === "run" && <ReviewPanel key={`review ${r}`} data={data} result={r} of={id} />}
       <h3>Details</h3>
       <Facts of={details} />
-      {isServed() && <p><a href={historyLink(data.benchmark(data.question(r)).name, data.id(data.question(r)))}>This item in all runs</a></p>}
     </>
   );
 };

@@ -57,6 +57,7 @@ const Result = ({ page, of }: Shown) => {
     <section id="result" aria-labelledby="result-title">
       <h2 id="result-title">Result</h2>
       {(of.synthetic ?? "") !== "" && <p class="alert" role="note"><Visible text={of.synthetic ?? ""} /></p>}
+      {(of.left_out ?? "") !== "" && <p class="notes" role="note"><Visible text={of.left_out ?? ""} /></p>}
       {of.boards.length > 0 && (
         <ul class="vs-said">
           {of.boards.map((board, place) => opens(of.boards, place) && (

@@ -210,7 +210,7 @@ def _leading(ranking: Ranking) -> str:
     if rivals:
         return f"{lead}; {_enumerated(rivals)} may be as good."
     if first.worst == 1:
-        return f"{lead}, better than each other run."
+        return f"{lead}, better than {'each other run' if len(others) > 1 else others[0].name}."
     return f"{lead}; for each other run, a better one is shown."
 
 
