@@ -41,11 +41,10 @@ def choose(page: Any, **names: str) -> None:
         if page.locator("#differences").get_attribute(f"data-{which}") != name:
             place = chooser.locator("option").evaluate_all(PLACE, name)
             chooser.select_option(place)
-            until(
-                page, "([which, name]) => document.querySelector('#differences').dataset[which] === name", [which, name]
-            )
+            until(page, CHOSEN, [which, name])
 
 
+CHOSEN = "([which, name]) => document.querySelector('#differences').dataset[which] === name"
 PLACE = "(all, name) => all.find(each => [name, `${name} (without slices)`].includes(each.textContent)).value"
 
 

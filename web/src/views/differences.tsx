@@ -273,7 +273,7 @@ const Overall = ({ page, of, chosen }: Chosen) => {
     { key: "difference", head: "difference, points", right: true, class: "main", by: ({ pair }) => pair.difference, cell: ({ pair }) => <Figure name="difference" value={pair.difference} text={pair.shown} /> },
     { key: "bounds", head: "bounds", class: "quiet", cell: ({ pair }) => pair.bounds },
     { key: "adjusted", head: "adjusted p", right: true, by: ({ pair }) => pair.adjusted, cell: ({ pair }) => <Figure name="adjusted" value={pair.adjusted} text={pair.adjusted === null ? "" : pair.adjusted < 0.001 ? "<0.001" : pair.adjusted.toFixed(3)} /> },
-    { key: "way", head: "", cell: ({ pair }) => <Way way={pair.sure} /> },
+    { key: "way", head: <span class="sr">Result</span>, cell: ({ pair }) => <Way way={pair.sure} /> },
   ];
   if (rows.length === 0) return <p class="notes">These two runs are not compared: they differ in more than one setting, or are not on one leaderboard.</p>;
   return (

@@ -69,7 +69,7 @@ const Effect = ({ page, pairs, question }: { readonly page: Page; readonly pairs
     { key: "bounds", head: "bounds", class: "quiet", cell: ({ cell }) => cell.texts.bounds },
     { key: "chart", head: <GapAxis end={end} />, class: "chart", cell: ({ cell }) => (cell.few || !cell.percent ? "" : <Gap of={cell} end={end} />) },
     { key: "adjusted", head: "adjusted p", right: true, class: "quiet", by: ({ cell }) => cell.adjusted, cell: ({ cell }) => <Figure name="adjusted" value={cell.adjusted} text={cell.texts.adjusted} /> },
-    { key: "way", head: "", cell: ({ cell }) => <Way way={cell.sure} open={cell.few ? "too few" : "not shown"} /> },
+    { key: "way", head: <span class="sr">Result</span>, cell: ({ cell }) => <Way way={cell.sure} open={cell.few ? "too few" : "not shown"} /> },
     { key: "gained", head: "better", right: true, by: ({ cell }) => cell.gained, cell: ({ pair, cell }) => <Changed of={{ page, pair }} cell={cell} way="better" /> },
     { key: "lost", head: "worse", right: true, by: ({ cell }) => cell.lost, cell: ({ pair, cell }) => <Changed of={{ page, pair }} cell={cell} way="worse" /> },
   ];

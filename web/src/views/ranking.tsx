@@ -15,12 +15,11 @@ export const Ranking = ({ page, of }: { readonly page: Page; readonly of: Compar
   const named = (run: number): string => page.head.runs[run]?.name ?? "";
   const first = named(0);
   return (
-    <Fold title="Each measure with intervals and differences" open={false}>
+    <Fold title="Each measure with intervals and differences" open={false} level={3}>
       {of.boards.map((board, place) => (
         <div key={`${board.benchmark}/${board.technique}/${board.measure}`}>
-          {opens(of.boards, place) && <h3><Visible text={board.title} /> <span class="quiet">{board.counted}</span></h3>}
-          <h4>By <Visible text={label(board.measure)} />{board.lower && <span class="quiet"> less is better</span>}</h4>
-          <p class="quiet"><Visible text={board.sentence} /></p>
+          {opens(of.boards, place) && <h4><Visible text={board.title} /> <span class="quiet">{board.counted}</span></h4>}
+          <p><Visible text={board.sentence} />{board.lower && <span class="quiet"> Less is better.</span>}</p>
           <Board of={board} named={named} first={first} />
         </div>
       ))}
