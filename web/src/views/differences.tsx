@@ -287,7 +287,8 @@ const Overall = ({ page, of, chosen }: Chosen) => {
         rowClass={({ pair }) => pair.sure}
         identity={({ board }) => ({ "data-new": flat(new_), "data-baseline": flat(baseline), "data-benchmark": board.benchmark, "data-technique": board.technique, "data-measure": board.measure, "data-slice": "" })}
       />
-      <p class="key">A measure leads to the flips of the two runs. For their slices, type <code>medvqa report</code> with the folder of <Visible text={baseline} /> first and that of <Visible text={new_} /> second.</p>
+      {rows.some(({ pair }) => alone({ ...pair, few: pair.shown === "" })) && <Alone tests={of.tests ?? 0} />}
+      <p class="key">Each bound is one-sided, 95 %. A measure leads to the flips of the two runs. For their slices, type <code>medvqa report</code> with the folder of <Visible text={baseline} /> first and that of <Visible text={new_} /> second.</p>
     </>
   );
 };

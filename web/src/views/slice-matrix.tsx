@@ -84,8 +84,8 @@ const Matrix = ({ page, scale, of, few }: MatrixOf) => {
       <p class="key">
         Percent, and below it the number of {scale.unit === "pair" ? "pairs" : "questions"}; under {few}, counts in grey. {scale.lower && "Less is better. "}
         {of.fixed ? "These slices were fixed before the runs. " : "These slices are exploratory. "}
-        {shown === 0 ? "No field is coloured: no run surely differs from the baseline in a slice. " : `${plural(shown, "field")} coloured. `}
-        A field is coloured only if the run is surely better (▲) or worse (▼) there than <Visible text={named(runs[0] ?? 0)} />: adjusted p at most 0.05, by
+        {shown === 0 ? "No field is coloured: in no slice is a difference from the baseline shown. " : `${plural(shown, "field")} coloured. `}
+        A field is coloured only if the run is shown to be better (▲) or worse (▼) there than <Visible text={named(runs[0] ?? 0)} />: adjusted p at most 0.05, by
         Holm over all fields with a run's difference from it. A field leads to its questions.
       </p>
     </>
