@@ -200,7 +200,6 @@ COMPARED: Mapping[str, Callable[[Path], Sequence[Path]]] = {
     "five runs": lambda reports: many_runs(reports, 5, "gmai"),
     "ten runs": lambda reports: many_runs(reports, 10, "mediconfusion"),
     "blank run": lambda reports: tuple(reversed(ablated(reports))),
-    "five runs and a blank one": lambda reports: (*many_runs(reports, 5), *reversed(ablated(reports))),
 }
 """The runs of comparisons by their names."""
 
