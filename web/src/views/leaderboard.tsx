@@ -17,7 +17,7 @@ interface Shown {
 /** The boards of one benchmark and technique, in the order of its headline measures. */
 export type Group = readonly BoardView[];
 
-export const groupsOf = (boards: readonly BoardView[]): readonly Group[] => {
+const groupsOf = (boards: readonly BoardView[]): readonly Group[] => {
   const groups: BoardView[][] = [];
   boards.forEach((board, place) => {
     if (opens(boards, place)) groups.push([board]);
@@ -27,11 +27,11 @@ export const groupsOf = (boards: readonly BoardView[]): readonly Group[] => {
 };
 
 /** The board of each group by a measure; a group without it shows its first one. */
-export const shownOf = (groups: readonly Group[], measure: string): readonly BoardView[] =>
+const shownOf = (groups: readonly Group[], measure: string): readonly BoardView[] =>
   groups.flatMap((group) => group.find((board) => board.measure === measure) ?? group[0] ?? []);
 
 /** The measures to choose from: the first of each benchmark together, and each name that another place has. */
-export const measuresOf = (groups: readonly Group[]): readonly string[] =>
+const measuresOf = (groups: readonly Group[]): readonly string[] =>
   [...new Set(groups.flatMap((group) => group.slice(1).map((board) => board.measure)))];
 
 export const Leaderboard = ({ page, of }: Shown) => {
