@@ -333,7 +333,7 @@ const minus = (value: number | null): number | null => (value === null ? null : 
 const turned = (text: string): string => text.replace(/[+\-−]/g, (sign) => (sign === "+" ? "-" : "+"));
 
 /** The difference the other way round. */
-const reversed = (pair: BoardPair): BoardPair => ({
+export const reversed = (pair: BoardPair): BoardPair => ({
   ...pair,
   new: pair.baseline,
   baseline: pair.new,
