@@ -4,8 +4,6 @@ A new view joins by a line in VIEWS.
 """
 
 import json
-import shutil
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,7 +15,7 @@ import pytest
 from medvqa import benchmarks, report
 from medvqa.report import html
 from support import pages
-from support.tabs import Tab, until
+from support.tabs import Tab, text_of, until
 
 ROOT = Path(__file__).parents[2]
 AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
@@ -203,17 +201,6 @@ def test_nothing_of_a_printed_view_is_cut_off(opened: Callable[[str], Any], name
     page.emulate_media(media="print")
     beyond = page.evaluate(BEYOND.replace("auto|scroll|hidden", "none"), A4)
     assert beyond == []
-
-
-def text_of(pdf: bytes, folder: Path) -> list[str]:
-    """The text of each page of a PDF."""
-    file = folder / "page.pdf"
-    file.write_bytes(pdf)
-    if shutil.which("pdftotext"):
-        done = subprocess.run(["pdftotext", "-layout", str(file), "-"], check=True, capture_output=True)
-        return done.stdout.decode().split("\f")[:-1]
-    pypdf = pytest.importorskip("pypdf", reason="neither pdftotext (poppler-utils) nor pypdf is installed")
-    return [each.extract_text() for each in pypdf.PdfReader(file).pages]
 
 
 def test_a_printed_run_has_its_summary_and_a_bounded_list_of_questions(tab: Tab, phantom: Path, tmp_path: Path) -> None:

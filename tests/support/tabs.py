@@ -1,8 +1,12 @@
 """A tab of Chromium that keeps what its page said and asked for."""
 
+import shutil
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = (
@@ -31,6 +35,17 @@ class Tab:
         self.page.goto(file.resolve().as_uri() + fragment)
         self.page.wait_for_selector("html[data-ready]", state="attached", timeout=60_000)
         return self.page
+
+
+def text_of(pdf: bytes, folder: Path) -> list[str]:
+    """The text of each page of a PDF."""
+    file = folder / "page.pdf"
+    file.write_bytes(pdf)
+    if shutil.which("pdftotext"):
+        done = subprocess.run(["pdftotext", "-layout", str(file), "-"], check=True, capture_output=True)
+        return done.stdout.decode().split("\f")[:-1]
+    pypdf = pytest.importorskip("pypdf", reason="neither pdftotext (poppler-utils) nor pypdf is installed")
+    return [each.extract_text() for each in pypdf.PdfReader(file).pages]
 
 
 def until(page: Any, expression: str, argument: object = None, seconds: float = 30) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from medvqa import records
+from medvqa import memory, records
 from medvqa.items import TECHNIQUES, Answer, QuestionKey, Result, UsageError
 from medvqa.protocols import combining
 from medvqa.protocols.protocol import Protocol
@@ -154,6 +154,7 @@ def _digested(result: Result, answer: Answer) -> Result:
     return replace(result, answer=replace(answer, text=records.response_digest(answer)))
 
 
+@memory.no_cycle_search()
 def load(path: Path) -> Side:
     """Read a run folder or a baseline file; keyed hashes need their key.
 

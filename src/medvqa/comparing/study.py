@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
+from medvqa import memory
 from medvqa.comparing import differing, paired, ranking, scales
 from medvqa.comparing.common import Alignment, CommonPart
 from medvqa.comparing.differing import Contrast
@@ -75,6 +76,7 @@ class _Contrasts:
         return self._known[new, baseline]
 
 
+@memory.no_cycle_search()
 def study(
     sides: Sequence[Side],
     benchmarks: Mapping[str, Benchmark],

@@ -377,7 +377,7 @@ def _expected(metric: Metric) -> str:
 
 def _applies(metric: Metric, units: Sequence[Unit]) -> list[bool]:
     """Return for each unit whether all its questions are of the metric's kinds."""
-    if metric.kinds is None:
+    if metric.kinds is None or metric.kinds.issuperset({result.item.kind for unit in units for result in unit}):
         return [True] * len(units)
     return [metric.kinds.issuperset([result.item.kind for result in unit]) for unit in units]
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from medvqa import answers, files
+from medvqa import answers, files, memory
 from medvqa.items import DataError, Image, Item, QuestionKey, Result, UsageError
 from medvqa.records import about
 from medvqa.records.private import make_private
@@ -105,6 +105,7 @@ class Stored:
     unread: tuple[str, ...] = ()
 
 
+@memory.no_cycle_search()
 def read(folder: Path) -> Stored:
     """All results of a run folder, in one pass. UsageError if it is no run folder."""
     path = folder / RESULTS

@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from medvqa import metrics, records, scoring
+from medvqa import memory, metrics, records, scoring
 from medvqa.benchmarks import not_known, open_answers
 from medvqa.comparing import blank as blanks
 from medvqa.comparing import gating
@@ -172,6 +172,7 @@ class Report:
         return tuple(name for name in TECHNIQUES if any(part.technique == name for part in self.parts))
 
 
+@memory.no_cycle_search()
 def build(
     folder: Path,
     benchmarks: Mapping[str, Benchmark],

@@ -202,7 +202,8 @@ const Runs = ({ page, of }: Shown) => {
       <h2 id="runs-title">Runs</h2>
       <p class="banner">
         The baseline is <Visible text={page.head.runs[0]?.name ?? ""} />. Differences are new minus baseline, in percentage points, over
-        the questions that both runs scored. <Visible text={of.images} />
+        {page.head.runs.length > 2 ? " the questions that all runs of the leaderboard scored; for a run that is not on it, over those that both runs scored." : " the questions that both runs scored."}{" "}
+        <Visible text={of.images} />
       </p>
       {of.pairs.some((pair) => pair.refusals.length === 0) && (
         <p class="offers">

@@ -210,7 +210,7 @@ def remove(folder: Path) -> None:
 def digest(run: Mapping[str, Any], results: Sequence[Result]) -> str:
     """Digest of a run's results, 12 hex digits: questions, responses and scores."""
     total = sha256()
-    for result in sorted(results, key=lambda result: result.key):
+    for key, result in sorted(((result.key, result) for result in results), key=lambda pair: pair[0]):
         score = result.score.outcome, result.score.value
-        total.update(msgspec.json.encode((result.key.stored, records.said(run, result), score)))
+        total.update(msgspec.json.encode((key.stored, records.said(run, result), score)))
     return total.hexdigest()[:12]

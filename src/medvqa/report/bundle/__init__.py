@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import PurePath
 from typing import Literal
 
-from medvqa import records
+from medvqa import memory, records
 from medvqa.comparing import Study, gating
 from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Result
 from medvqa.report import comparison as compared_tables
@@ -29,6 +29,7 @@ Blocks = Mapping[str, bytes]
 """The blocks of a bundle by name, each as it is before it is deflated; image files are not (`images/...`)."""
 
 
+@memory.no_cycle_search()
 def of_run(report: Report, pictures: Pictures) -> Blocks:
     """The bundle of a run."""
     by_name: dict[str, tuple[Benchmark, list[Result]]] = {}
@@ -68,6 +69,7 @@ def of_run(report: Report, pictures: Pictures) -> Blocks:
     return {**drawn, "prompts": questions.encode(asked.block)}
 
 
+@memory.no_cycle_search()
 def of_comparison(study: Study, benchmarks: Mapping[str, Benchmark], pictures: Pictures) -> Blocks:
     """The bundle of several runs.
 
