@@ -192,7 +192,7 @@ export const linkOf = (page: Page, pair: Pick<PairView, "new" | "baseline">): st
 export const values = (cell: ComparedCell, text: string): string => (cell.percent && !cell.few && text !== "" ? `${text} %` : text);
 
 /** The pair that a state names, else the first that is compared. */
-export function chosenOf(page: Page, of: ComparisonView): Pick<PairView, "new" | "baseline"> {
+function chosenOf(page: Page, of: ComparisonView): Pick<PairView, "new" | "baseline"> {
   const names = page.head.runs.map((run) => run.name);
   const apart = new Set(of.apart.map(({ run }) => run));
   const compared = of.pairs.filter((pair) => pair.parts.length > 0);
@@ -333,7 +333,7 @@ const minus = (value: number | null): number | null => (value === null ? null : 
 const turned = (text: string): string => text.replace(/[+\-−]/g, (sign) => (sign === "+" ? "-" : "+"));
 
 /** The difference the other way round. */
-export const reversed = (pair: BoardPair): BoardPair => ({
+const reversed = (pair: BoardPair): BoardPair => ({
   ...pair,
   new: pair.baseline,
   baseline: pair.new,
