@@ -266,18 +266,8 @@ def test_a_judge_and_folded_texts_stand_beside_a_flipped_answer(tab: Tab, strang
 
 
 def test_a_comparison_of_26000_items_is_small_and_can_be_used(tab: Tab, tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        str(BENCH),
-        "--items",
-        "26000",
-        "--runs",
-        "2",
-        "--no-browser",
-        "--keep",
-        str(tmp_path / "large"),
-    ]
-    subprocess.run(command, check=True, capture_output=True)
+    command = [sys.executable, str(BENCH), "--items", "26000", "--runs", "2", "--no-browser", "--keep"]
+    subprocess.run([*command, str(tmp_path / "large")], check=True, capture_output=True)
     file = tmp_path / "large-2-runs.html"
     assert file.stat().st_size < 15e6
     page = tab.open(file, "#questions")
