@@ -241,6 +241,29 @@ def test_a_ranking_names_the_runs_that_may_be_first(versus: Unpacked) -> None:
     assert len({board["sentence"].split(",")[1] for board in versus.view["boards"]}) > 1
 
 
+NAMES = ("difference", "adjusted", "sure")
+
+
+def test_signs_of_slices_are_those_of_the_pairs_with_the_first_run_wherever_they_stand(tmp_path: Path) -> None:
+    first, other, blank = (pages.committee(tmp_path)[place] for place in (0, 1, 5))
+    # The pair of the second run comes first, and is not with the first run: they differ in the model and the image.
+    study = comparing.study([comparing.load(run) for run in (blank, other, first)], pages.PHANTOM)
+    assert [(each.paired.new.name, each.paired.baseline.name) for each in study.versus] == [
+        ("model-b", "model-a"),
+        ("model-a", "model-a-blank"),
+    ]
+    view = unpacked(study, pages.PHANTOM).view
+    assert [each["run"] for each in view["apart"]] == [1]
+    assert all("each other run" not in board["sentence"] for board in view["boards"])
+    [pair] = [each for each in view["pairs"] if each["baseline"] == 0]
+    table = pair["parts"][0]["slices"][0]["tables"][0]
+    cells = {row["value"]: row["cells"][1] for row in view["matrices"][0]["rows"]}
+    assert {cells[row["slice"][table["dimension"]]]["difference"] for row in table["rows"]} != {None}
+    for row in table["rows"]:
+        cell = cells[row["slice"][table["dimension"]]]
+        assert [cell.get(name) or "" for name in NAMES] == [row.get(name) or "" for name in NAMES]
+
+
 def test_a_slice_leads_to_as_many_flips_as_it_counts(versus: Unpacked) -> None:
     """A row of a slice links to the flips with its tag; their number is the one that it names."""
     dimensions = {each["name"]: place for place, each in enumerate(versus.head["dimensions"])}

@@ -102,7 +102,7 @@ def test_a_board_has_the_difference_of_every_two_runs(view: dict[str, Any], stud
             assert board["sentence"].startswith(f"By {measure}, {leader} leads with ")
             assert board["sentence"].endswith(f"%, better than {other}.")
         else:
-            assert board["sentence"] == f"By {measure}, no difference between any two runs is shown."
+            assert board["sentence"] == f"By {measure}, no difference between any two runs of the leaderboard is shown."
 
 
 def test_a_board_names_those_that_may_be_as_good_as_its_first() -> None:
