@@ -69,12 +69,6 @@ def compared_runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], p
 
 
 @pytest.fixture(scope="session")
-def beside(compared_runs: Callable[[str], pages.ComparedRuns]) -> Path:
-    """The page that compares runs with each other, and one with its blank run."""
-    return compared_runs("blank run beside others").page
-
-
-@pytest.fixture(scope="session")
 def ten(compared_runs: Callable[[str], pages.ComparedRuns]) -> Path:
     """The page that compares ten runs."""
     return compared_runs("ten runs").page

@@ -174,16 +174,15 @@ def _suspect(results: list[Result]) -> list[Result]:
     return made
 
 
-def ablated(reports: Path, only: str = "") -> tuple[Path, Path]:
-    """A run, and the run of the same model without the images; `only` one benchmark of them."""
-    without = [result for result in guesses() if only in result.item.benchmark]
+def ablated(reports: Path) -> tuple[Path, Path]:
+    """A run, and the run of the same model without the images."""
     about = {
         "benchmarks": {name: {"items": 100, "signature": {"data": "0"}, "prompts": {"mc": "x@1"}} for name in PHANTOM},
         "finished": "2026-01-02T03:06:05+00:00",
     }
-    shown = write(reports / "shown", changed(without, 3, 0.9), **about)
+    shown = write(reports / "shown", changed(guesses(), 3, 0.9), **about)
     fields = {name: {**of, "signature": {"data": "0", "ablation": "blank"}} for name, of in about["benchmarks"].items()}
-    return shown, write(reports / "blank", without, **{**about, "ablation": "blank", "benchmarks": fields})
+    return shown, write(reports / "blank", guesses(), **{**about, "ablation": "blank", "benchmarks": fields})
 
 
 @dataclass(frozen=True)
@@ -201,10 +200,6 @@ COMPARED: Mapping[str, Callable[[Path], Sequence[Path]]] = {
     "five runs": lambda reports: many_runs(reports, 5, "gmai"),
     "ten runs": lambda reports: many_runs(reports, 10, "mediconfusion"),
     "blank run": lambda reports: tuple(reversed(ablated(reports))),
-    "blank run beside others": lambda reports: (
-        *many_runs(reports, 3, "mediconfusion"),
-        *reversed(ablated(reports, "mediconfusion")),
-    ),
 }
 """The runs of comparisons by their names."""
 
