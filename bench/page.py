@@ -153,13 +153,18 @@ def browse(
             "return performance.now() - t; }"
         )
 
-    times: dict[str, list[float]] = {name: [] for name in ("first paint", "ready", *steps)}
+    cpu = "CPU of the page's thread until ready"
+    times: dict[str, list[float]] = {name: [] for name in ("first paint", "ready", cpu, *steps)}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
         for _ in range(rounds):
             tab = browser.new_page(viewport={"width": 1320, "height": 900})
+            inspector = tab.context.new_cdp_session(tab)
+            inspector.send("Performance.enable", {"timeDomain": "threadTicks"})
             tab.goto(page.as_uri(), wait_until="commit")
             tab.wait_for_selector("html[data-ready]", state="attached", timeout=60_000)
+            metrics = {each["name"]: each["value"] for each in inspector.send("Performance.getMetrics")["metrics"]}
+            times[cpu].append(1000 * metrics["TaskDuration"])
             times["ready"].append(tab.evaluate("performance.getEntriesByName('ready')[0].startTime"))
             paint = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
             times["first paint"].append(tab.evaluate(paint))

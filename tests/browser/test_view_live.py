@@ -197,7 +197,8 @@ def test_runs_are_compared(tab: Tab, view: View, names: tuple[str, ...]) -> None
     assert [name for name in names if name not in text] == []
     page.locator("nav a[href='#questions']").click()
     page.locator("[data-place]").first.click()
-    page.wait_for_selector("dialog[open] .question")
+    page.wait_for_selector("dialog[open] .response")
+    until(page, f"document.querySelectorAll('dialog[open] .response').length >= {len(names)}")
 
 
 def test_130_000_answers_are_opened_and_paged(tab: Tab, tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def independent(n: int) -> statistics.Estimates:
         np.full(n + 1, n),
         np.full(n + 1, float(n)),
         np.full(n + 1, float(n)),
-        np.minimum(np.arange(n + 1), n - np.arange(n + 1)),
+        lambda: np.minimum(np.arange(n + 1), n - np.arange(n + 1)),
     )
 
 
@@ -134,7 +134,7 @@ def test_what_enumeration_takes_for_independent_units_is_what_comes_out() -> Non
     expected = independent(7)
     assert found.variance[0] == pytest.approx(expected.variance[3])
     assert (found.df[0], found.n[0], found.groups[0]) == pytest.approx((6, 7, 7))
-    assert (found.effective_groups[0], found.deviating[0]) == (pytest.approx(7), expected.deviating[3])
+    assert (found.effective_groups[0], found.deviating()[0]) == (pytest.approx(7), expected.deviating()[3])
 
 
 # CR2

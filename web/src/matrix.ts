@@ -21,11 +21,10 @@ export interface RunPair {
 /** The values of the field `flip`, by `MatrixTable.flips`. */
 export const FLIPS = ["worse", "better", "same", "open"] as const;
 const OPEN = 3;
-/** The values of the field `agree`, by `Agreement`. */
-export const AGREEING = ["wrong", "right", "apart"] as const;
+/** The code of a question for which runs read different options. */
 const APART = 2;
 /** The sign of a value, as an outcome. */
-export type Sign = "correct" | "wrong" | "partial" | "unscored";
+type Sign = "correct" | "wrong" | "partial" | "unscored";
 
 /** The results of each unit in each run: those of unit u in run r are `results[starts[c]]` to `results[starts[c + 1] - 1]`, c = u * runs + r. */
 interface Cells {
@@ -222,7 +221,7 @@ const chosen = (data: Data, result: number): string => {
 };
 
 /**
- * For each unit, whether all runs read the same option: places in `AGREEING`, one for each question of the unit.
+ * For each unit, whether all runs read the same option: 0 for a wrong one, 1 for a right one, `APART` if not; one for each question of the unit.
  * All results of all runs must agree; "wrong" or "right" is their outcome. A run without an answer agrees with none.
  */
 function agreements(scale: Scale): Codes {
@@ -437,7 +436,7 @@ export const flipped = (flips: Uint8Array, way: (typeof FLIPS)[number]): number 
 // ---- presets -------------------------------------------------------------------------------------------------------
 
 /** A term for the query line with the number of units that it selects, and what it means. */
-export interface Preset {
+interface Preset {
   readonly name: string;
   readonly term: string;
   readonly units: number;

@@ -27,7 +27,9 @@ and P are block-diagonal.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from medvqa.statistics.influence import Influences, distinct, sums
@@ -51,8 +53,8 @@ class Estimates:
     8:183), and with equal weights the number of units.
 
     `effective_groups` is 1 / sum of h^2, h a group's share of the weights: the effective number of units if the units
-    of a group were fully correlated; 0 if undefined. `deviating` counts the groups with another value than the most
-    frequent one; the variance is estimated from these groups.
+    of a group were fully correlated; 0 if undefined. `deviating()` counts the groups with another value than the most
+    frequent one; the variance is estimated from these groups. It is a function, since differences do without it.
     """
 
     value: NDArray[np.float64]
@@ -61,7 +63,7 @@ class Estimates:
     groups: NDArray[np.intp]
     n: NDArray[np.float64]
     effective_groups: NDArray[np.float64]
-    deviating: NDArray[np.intp]
+    deviating: Callable[[], NDArray[np.intp]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,7 +101,7 @@ def clustered(influences: Influences, correction: Correction | None = None) -> E
         by.groups,
         by.n,
         by.effective_groups,
-        _deviating(influences.own, by),
+        partial(_deviating, influences.own, by),
     )
 
 

@@ -161,7 +161,7 @@ def design_effect(estimates: Estimates, *, binary: bool) -> NDArray[np.float64]:
     together = n / np.where(estimates.effective_groups > 0, estimates.effective_groups, 1.0)
     varies = (independent > 0) & (estimates.variance >= VARIES)
     ratio = np.divide(estimates.variance, independent, out=together.copy(), where=varies)
-    ratio = np.where(estimates.deviating < LEAST_DISCORDANT, np.maximum(ratio, together), ratio)
+    ratio = np.where(estimates.deviating() < LEAST_DISCORDANT, np.maximum(ratio, together), ratio)
     return np.maximum(ratio, 1.0) if binary else ratio
 
 

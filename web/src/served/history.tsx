@@ -19,7 +19,7 @@ import { runLink } from "./routes";
 const SHORT = 300;
 
 /** The result within the page of its run. */
-export const resultLink = (run: string, { benchmark, id, technique, variant, sample }: ItemRow): string =>
+const resultLink = (run: string, { benchmark, id, technique, variant, sample }: ItemRow): string =>
   runLink(run) + print({ ...START, view: "questions", benchmark, item: keyText({ benchmark, item: id, technique, variant, sample }) });
 
 const Question = ({ run, item }: HistoryRow) => {

@@ -11,7 +11,7 @@ import { compareLink, runLink } from "./routes";
 import { GateHistory, GateWord, Trends } from "./trends";
 
 /** Runs that can be compared at once. */
-export const MOST_COMPARED = 10;
+const MOST_COMPARED = 10;
 /** Rows that are drawn at first. */
 const SHOWN = 200;
 /** Numbers of a run in its row at first. */

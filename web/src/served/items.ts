@@ -6,7 +6,7 @@ import type { ItemPage } from "../served";
 import { useLoaded } from "./feed";
 
 /** Which results are listed. An empty text stands for all. */
-export interface Wanted {
+interface Wanted {
   readonly order: "latest" | "first";
   readonly outcome: string;
   readonly benchmark: string;

@@ -12,7 +12,7 @@ import { Frame, Waiting } from "./frame";
 import { Live } from "./live";
 
 /** Results beyond which a run is looked at as a list: a page of so many takes minutes and much memory. */
-export const MOST_DRAWN = 200_000;
+const MOST_DRAWN = 200_000;
 
 /** Pixels from the top from which on somebody reads the list. */
 const READING_FROM = 300;

@@ -6,10 +6,10 @@ import { ServerProblem, askText, pathOfRun, put, sentenceOf, type Versioned } fr
 /** Milliseconds after the last change before it is saved. */
 export const PAUSE = 700;
 
-export type SavedState = "reading" | "saved" | "saving" | "failed" | "changed";
+type SavedState = "reading" | "saved" | "saving" | "failed" | "changed";
 
 /** The ways to the server; tests have their own. */
-export interface SavedAt {
+interface SavedAt {
   readonly read: () => Promise<Versioned>;
   readonly write: (next: Versioned) => Promise<Versioned>;
 }

@@ -2,7 +2,7 @@
 import { useKeys } from "../keys";
 import { count } from "../text";
 
-export interface StepsOf {
+interface StepsOf {
   /** The place of what is open, -1 if the list does not have it. */
   readonly place: number;
   readonly of: number;

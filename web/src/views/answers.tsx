@@ -21,7 +21,7 @@ const Response = ({ data, answered }: { readonly data: Data; readonly answered: 
   const left = answered.left_out ?? 0;
   if (response === null || response === undefined) return <span class="quiet">{data.bundle.answers.none ? "Not in this page." : "No answer."}</span>;
   if (response === "") return <span class="quiet">{answered.logprobs == null ? "An empty text." : "No text: probabilities of options."}</span>;
-  return <><Visible text={response} />{left > 0 && <span class="quiet"> … {count(left)} more characters are left out.</span>}</>;
+  return <><span class="response"><Visible text={response} /></span>{left > 0 && <span class="quiet"> … {count(left)} more characters are left out.</span>}</>;
 };
 
 const Line = ({ data, r, mark }: OneOf) => {
@@ -39,7 +39,7 @@ const Line = ({ data, r, mark }: OneOf) => {
         </th>
         <td><Outcome name={data.outcome(r)} /></td>
         <td><Visible text={data.extracted(r).join(", ") || "–"} /></td>
-        <td class="said" dir="auto"><Response data={data} answered={answered} /></td>
+        <td dir="auto"><Response data={data} answered={answered} /></td>
         <td><button type="button" aria-expanded={open} aria-label={`Details of ${flat(name)}`} onClick={() => { setOpen(!open); }}>{open ? "Less" : "Details"}</button></td>
       </tr>
       {open && <tr><td colSpan={5}><Answer data={data} r={r} answered={answered} id={`${data.id(data.question(r))}, run ${name}`} /></td></tr>}

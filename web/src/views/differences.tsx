@@ -192,7 +192,7 @@ export const linkOf = (page: Page, pair: Pick<PairView, "new" | "baseline">): st
 export const values = (cell: ComparedCell, text: string): string => (cell.percent && !cell.few && text !== "" ? `${text} %` : text);
 
 /** The pair that a state names, else the first that is compared. */
-export function chosenOf(page: Page, of: ComparisonView): Pick<PairView, "new" | "baseline"> {
+function chosenOf(page: Page, of: ComparisonView): Pick<PairView, "new" | "baseline"> {
   const names = page.head.runs.map((run) => run.name);
   const apart = new Set(of.apart.map(({ run }) => run));
   const compared = of.pairs.filter((pair) => pair.parts.length > 0);

@@ -5,7 +5,7 @@ import { capital, count, flat } from "../text";
 import { Gap, GapAxis } from "../ui/gap";
 import { Visible } from "../ui/text";
 import { Way } from "../ui/way";
-import { Changed, headingOf, linkOf, values } from "./differences";
+import { Alone, alone, Changed, headingOf, linkOf, values } from "./differences";
 import { Figure } from "./ranking";
 
 /** The pairs that differ in one setting, by the question that it answers, in their order. */
@@ -35,6 +35,7 @@ export const Effects = ({ page, of }: { readonly page: Page; readonly of: Compar
           <Effect page={page} pairs={pairs} question={question} />
         </div>
       ))}
+      {[...questions.values()].flat().some((pair) => pair.parts.some((part) => part.rows.slice(0, 1).some(alone))) && <Alone tests={of.tests ?? 0} />}
     </section>
   );
 };
@@ -51,7 +52,7 @@ interface EffectOf {
   readonly question: string;
 }
 
-const COLUMNS = 9;
+const COLUMNS = 10;
 
 const Effect = ({ page, pairs, question }: EffectOf) => {
   const end = Math.max(...pairs.flatMap((pair) => pair.parts.map((part) => part.end)));
@@ -67,6 +68,7 @@ const Effect = ({ page, pairs, question }: EffectOf) => {
             <th scope="col" class="right main">difference, points</th>
             <th scope="col">bounds</th>
             <th scope="col" class="chart"><GapAxis end={end} /></th>
+            <th scope="col" class="right">adjusted p</th>
             <th scope="col">sign</th>
             <th scope="col" class="right">better</th>
             <th scope="col" class="right">worse</th>
@@ -123,6 +125,7 @@ const EffectRow = ({ page, pair, title, cell, end }: RowOf) => (
     <td class="right main"><Figure name="difference" value={cell.difference} text={cell.texts.difference} /></td>
     <td class="quiet">{cell.texts.bounds}</td>
     <td class="chart">{!cell.few && cell.percent && <Gap of={cell} end={end} />}</td>
+    <td class="right quiet"><Figure name="adjusted" value={cell.adjusted} text={cell.texts.adjusted} /></td>
     <td><Way way={cell.sure} open={cell.few ? "too few" : "not shown"} /></td>
     <td class="right"><Changed of={{ page, pair }} cell={cell} way="better" /></td>
     <td class="right"><Changed of={{ page, pair }} cell={cell} way="worse" /></td>
