@@ -330,7 +330,7 @@ const Overall = ({ page, of, chosen }: Chosen) => {
 
 const TURNED = { better: "worse", worse: "better", "": "" } as const;
 const minus = (value: number | null): number | null => (value === null ? null : -value);
-const turned = (text: string): string => text.replace(/[+\-−]/g, (sign) => (sign === "+" ? "-" : "+"));
+const turned = (text: string): string => text.replace(/[+\-−]/g, (sign) => (sign === "+" ? "−" : "+"));
 
 /** The difference the other way round. */
 export const reversed = (pair: BoardPair): BoardPair => ({
