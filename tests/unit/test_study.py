@@ -129,6 +129,8 @@ def test_each_run_is_compared_with_the_first_or_with_the_run_from_which_it_diffe
     study = comparing.study([a, blanks[0], b, blanks[1]], KNOWN)
     assert shown_pairs(study) == [("A-blank", "A"), ("B", "A"), ("B-blank", "B")]
     assert study.board == (0, 2)
+    assert study.apart.keys() == {1, 3}
+    assert study.apart[1][0].startswith("2 settings differ, so no effect can be told: the model: A in A-blank, B in B")
     assert {row.name for ranking in study.rankings for row in ranking.rows} == {"A", "B"}
     assert [versus.paired.difference is not None for versus in study.versus] == [True, False, True]
     # Three headline measures, of one pair of the board and two effects; macro and micro averages are both defined.
@@ -146,9 +148,10 @@ def test_runs_that_no_other_run_is_comparable_with_are_named_with_the_reasons() 
     assert study.versus[1].refusals == ("single: the data set is 2 in other and 1 in A",)
     assert study.versus[1].paired.parts == study.versus[1].paired.tables == ()
     assert study.board == (0, 1)
+    assert study.apart == {2: study.versus[1].refusals}
     anyway = comparing.study([ran("A", 0.9), ran("B", 0.6), other], KNOWN, anyway=True)
     assert anyway.versus[1].paired.parts
-    assert anyway.board == (0, 1, 2)
+    assert (anyway.board, anyway.apart) == ((0, 1, 2), {})
 
 
 @examples(40)
