@@ -101,6 +101,23 @@ def versus(study: Study) -> Unpacked:
     return unpacked(study, pages.PHANTOM)
 
 
+def test_runs_tell_invalid_and_cut_answers_and_what_is_missing(sides: list[comparing.Side]) -> None:
+    part = {
+        "selection": {"how": ["--limit=9"], "benchmarks": {"phantom-mediconfusion": {"mc": {"chosen": 9, "of": 72}}}}
+    }
+    changed = replace(sides[1], run={**sides[1].run, **part})
+    one = unpacked(comparing.study([sides[0], changed, sides[2]], pages.PHANTOM), pages.PHANTOM)
+    outcomes, run = one.column("results.outcome"), one.column("results.run")
+    invalid = {one.head["outcomes"].index(name) for name in ("refused", "abstained", "unparsed")}
+    assert sum(facts["invalid"] for facts in one.view["runs"]) > 0
+    for place, facts in enumerate(one.view["runs"]):
+        own = [each for each, number in enumerate(run) if number == place]
+        assert facts["invalid"] == sum(outcomes[each] in invalid for each in own)
+        finishes = [result.answer.finish for result in sides[place].results if result.answer is not None]
+        assert facts["truncated"] == finishes.count("length")
+    assert one.view["runs"][1]["limits"] == ["selected phantom-mediconfusion (mc): 9 of 72, by --limit=9"]
+
+
 NUMBERS = ("baseline", "new", "difference", "low", "high", "units", "groups", "mcnemar")
 OF_UNITS = ("gained", "lost", "discordant_groups", "detectable")
 """Numbers that count in the direction in which more is better."""

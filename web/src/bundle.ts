@@ -302,6 +302,12 @@ export interface RunFacts {
   readonly images: string;
   readonly answers: number;
   readonly started: string;
+  /** What is missing of the run, such as "unfinished: 19 of 307 questions have a result", and the selected part. */
+  readonly limits: readonly string[];
+  /** Answers that were refused, abstained or could not be read; they count as wrong. */
+  readonly invalid: number;
+  /** Answers cut off at a token limit. */
+  readonly truncated: number;
 }
 
 /** Runs by one headline measure, over the questions that all runs have scored. */

@@ -82,7 +82,7 @@ const Result = ({ page, of }: Shown) => {
         </ul>
       )}
       {of.boards.length === 0 && compared.map((pair) => <Said page={page} pair={pair} key={`${pair.new} ${pair.baseline}`} />)}
-      {refusals.length > 0 && <Refused of={refusals} />}
+      {refusals.length > 0 && of.apart.length === 0 && <Refused of={refusals} />}
       {apart.length > 0 && of.boards.length > 0 && (
         <p class="limits">
           Not on the leaderboard, so not ranked: <Visible text={apart.join(", ")} />. <a class="screen" href={page.link({ view: "summary", section: "apart" })}>Why</a>

@@ -2,9 +2,9 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 
-import type { BoardRow, BoardView, ComparisonView, PairView } from "../bundle";
+import type { BoardRow, BoardView, ComparisonView, PairView, RunFacts } from "../bundle";
 import type { Page } from "../page";
-import { capital, flat, label } from "../text";
+import { capital, count, flat, label, plural } from "../text";
 import { Axis, Strip } from "../ui/strip";
 import { Table, type TableColumn } from "../ui/table";
 import { Visible } from "../ui/text";
@@ -40,10 +40,10 @@ export const Leaderboard = ({ page, of, rule }: Shown & { readonly rule: Compone
           </label>
         </p>
       )}
-      <Board page={page} boards={boards} order={order} />
+      <Board page={page} of={of} boards={boards} order={order} />
       <p class="key">
         A value with its 95 % interval on an axis from 0 to 100 %; the ranks that are possible, in bold if a run may be first; and the difference
-        from <Visible text={page.head.runs[0]?.name ?? ""} /> in points. One run ranks above another only if their difference is shown. {[...new Set(boards.map((board) => board.counted))].map(capital).join("; ")}.
+        from <Visible text={page.head.runs[0]?.name ?? ""} /> in points. One run ranks above another only if their difference is shown. Invalid: the share of a run's answers that were refused, abstained or not read; they count as wrong. {[...new Set(boards.map((board) => board.counted))].map(capital).join("; ")}.
       </p>
       {rule}
       <Apart page={page} of={of} />
@@ -68,7 +68,7 @@ const Apart = ({ page, of }: Shown) => {
             <li key={run}>
               <strong><Visible text={page.head.runs[run]?.name ?? ""} /></strong>:{" "}
               {pair !== undefined && <>see <a href={page.link({ view: "summary", section: "effects" })}><Visible text={headingOf(page, pair)} /></a>. </>}
-              <Visible text={why.join("; ")} />
+              <Visible text={[...(of.runs[run]?.limits ?? []), ...why].join("; ")} />
             </li>
           );
         })}
@@ -77,7 +77,26 @@ const Apart = ({ page, of }: Shown) => {
   );
 };
 
-const Board = ({ page, boards, order }: { readonly page: Page; readonly boards: readonly BoardView[]; readonly order: readonly number[] }) => {
+/** The share of answers that were refused, abstained or not read. */
+const shareOf = (facts: RunFacts | undefined): number | null => (facts === undefined || facts.answers === 0 ? null : facts.invalid / facts.answers);
+
+/** Low scores that are no lack of skill have their numbers: answers without an option, and answers that were cut off. */
+const Unread = ({ of }: { readonly of: RunFacts | undefined }) => {
+  if (of === undefined) return null;
+  const share = 100 * (shareOf(of) ?? 0);
+  return (
+    <span title={`${count(of.invalid)} of ${plural(of.answers, "answer")} refused, abstained or not read${of.truncated > 0 ? `; ${count(of.truncated)} cut off` : ""}`}>
+      {share > 0 && share < 1 ? "<1" : share.toFixed(0)} %{of.truncated > 0 && <span class="cut"> {count(of.truncated)} cut off</span>}
+    </span>
+  );
+};
+
+interface BoardOf extends Shown {
+  readonly boards: readonly BoardView[];
+  readonly order: readonly number[];
+}
+
+const Board = ({ page, of, boards, order }: BoardOf) => {
   const named = (run: number): string => page.head.runs[run]?.name ?? "";
   const rowOf = (board: BoardView, run: number): BoardRow | undefined => board.rows.find((row) => row.run === run);
   const differs = (run: number): string => boards.map((board) => rowOf(board, run)?.differs ?? "").find((text) => text !== "") ?? "";
@@ -93,6 +112,7 @@ const Board = ({ page, boards, order }: { readonly page: Page; readonly boards: 
           {run === 0 && <> <span class="mark">baseline</span></>}
           {page.head.runs[run]?.model !== named(run) && <span class="quiet model"> <Visible text={page.head.runs[run]?.model ?? ""} /></span>}
           {differs(run) !== "" && <span class="quiet"> <Visible text={differs(run)} /></span>}
+          {(of.runs[run]?.limits ?? []).map((limit) => <span class="quiet limit" key={limit}> <Visible text={limit} /></span>)}
         </>
       ),
     },
@@ -106,6 +126,7 @@ const Board = ({ page, boards, order }: { readonly page: Page; readonly boards: 
         return row === undefined ? "–" : <Place of={row} board={board} run={flat(named(run))} />;
       },
     })),
+    { key: "answers", head: "invalid", class: "unread", by: (run) => shareOf(of.runs[run]), cell: (run) => <Unread of={of.runs[run]} /> },
   ];
   return <Table rows={order} columns={columns} label="Leaderboard" class="forest leaderboard" rowKey={(run) => `${run}`} />;
 };

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import ceil
 
+from medvqa import metrics
 from medvqa.comparing import Compared, Paired, PairedPart, Side, Study, Versus, under_protocols
-from medvqa.items import Benchmark
+from medvqa.items import INVALID_OUTCOMES, Benchmark
 from medvqa.report import comparison, tables
 from medvqa.report.bundle import boards
 from medvqa.report.bundle.boards import BoardView, ScaleView, SliceMatrix
@@ -87,6 +88,12 @@ class RunFacts(Shape, frozen=True):
     """The images that the model saw: "original", or the ablation."""
     answers: int
     started: str
+    limits: list[str]
+    """What is missing of the run, such as "unfinished: 19 of 307 questions have a result", and the selected part."""
+    invalid: int
+    """Answers that were refused, abstained or could not be read; they count as wrong."""
+    truncated: int
+    """Answers cut off at a token limit."""
 
 
 class RunApart(Shape, frozen=True):
@@ -183,6 +190,9 @@ def _facts(side: Side) -> RunFacts:
         str(side.run.get("ablation") or "original"),
         len(side.results),
         str(side.run.get("started", ""))[:16].replace("T", " "),
+        [*side.lacking, *(f"selected {line}" for line in side.selected)],
+        sum(result.score.outcome in INVALID_OUTCOMES for result in side.results),
+        sum(metrics.is_complete(result) is False for result in side.results),
     )
 
 
