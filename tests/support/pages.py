@@ -382,7 +382,7 @@ class Page(HTMLParser):
 
     @property
     def results(self) -> list[dict[str, Any]]:
-        """Its results by `BundleReader.row`, each with its texts (`answered`) and its terms of the score."""
+        """Its results by `BundleReader.row`, each with its texts (`answered`) and, of one run, its terms of the score."""
         read = BundleReader({name: self.bytes_of(name) for name in self.blocks})
         terms = ("numerator", "denominator", "prompt_numerator", "prompt_denominator")
         return [
@@ -390,7 +390,9 @@ class Page(HTMLParser):
                 **(row := read.row(place)),
                 **row["row"]["key"],
                 "answered": read.answers[place],
-                "terms": [read.columns[f"results.{name}"][place] for name in terms],
+                "terms": [
+                    read.columns[column][place] for name in terms if (column := f"results.{name}") in read.columns
+                ],
             }
             for place in range(len(read.answers))
         ]

@@ -321,13 +321,14 @@ def test_no_other_code_opens_files_for_writing() -> None:
         r"""open\([^)\n]*["'](?:[wax]b?\+?|[wax]\+?b)["']|write_text\(|write_bytes\(|os\.(?:open|replace|rename|link)\("""
         r"|\.replace\(path\)|\.rename\(|shutil\.(?!disk_usage)|tempfile|\.save\(path|O_CREAT"
     )
-    # All but the first write to nowhere.
+    # All but the first write to nowhere. Those of `view` write to the server's own temporary folder, too.
     allowed = {"files.py", "cli/__init__.py", "medical/apart.py", "printing.py"}
+    allowed |= {f"view/{name}.py" for name in ("draw_process", "drawing", "image_process", "serve")}
     found = [
         f"{name}:{number}: {line.strip()}"
         for path in sorted(root.rglob("*.py"))
         if (name := path.relative_to(root).as_posix()) not in allowed and not name.startswith("build/")
         for number, line in enumerate(path.read_text().splitlines(), 1)
-        if writes.search(line)
+        if writes.search(line) and "O_RDONLY" not in line
     ]
     assert found == []

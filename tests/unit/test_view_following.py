@@ -256,3 +256,16 @@ def test_a_lock_of_no_living_holder_is_none(tmp_path: Path, lock: bytes | dict[s
     content = lock if isinstance(lock, bytes) else msgspec.json.encode(holder | lock)
     (tmp_path / records.LOCK).write_bytes(content)
     assert records.live_holder(tmp_path) is None
+
+
+def test_a_list_waits_only_so_long_for_one_run_and_reads_on_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "COUNTING", -1.0)
+    append(tmp_path, *(result(str(number), said="A" * 2000) for number in range(2000)))
+    followers = Followers({})
+    counts = [followers.count(tmp_path)]
+    while counts[-1] < 2000:
+        counts.append(followers.count(tmp_path))
+        assert counts[-1] > counts[-2]
+    assert counts[0] < 2000

@@ -112,7 +112,8 @@ def run(options: argparse.Namespace) -> str:
     study = comparing.study(
         list(sides.values()),
         registry.benchmarks,
-        pairs=_pairs(list(sides), news, baselines) if options.baseline else None,
+        # A run may be compared with itself.
+        pairs=_pairs(list(sides), news, baselines) if options.baseline or len(sides) == 1 else None,
         anyway=options.anyway,
         bootstrap=options.bootstrap,
     )

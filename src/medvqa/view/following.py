@@ -30,6 +30,8 @@ CHUNK = 2**20
 """Bytes that one `advance` reads, unless a line is longer."""
 PROOF = 2**12
 """Bytes before the place reached that are compared, to notice a file that was rewritten in place."""
+COUNTING = 5.0
+"""Seconds that a list of runs waits for the results of one of them."""
 MINUTE = 60.0
 """Seconds over which a rate is taken."""
 RACY = 2.0
@@ -379,7 +381,11 @@ class Followers:
             return follower
 
     def count(self, folder: Path) -> int:
-        """Return the number of results in a run folder as it is now, 0 if they cannot be read."""
+        """Return the number of results in a run folder as it is now, 0 if they cannot be read.
+
+        After COUNTING seconds, the number of those read so far: the next call reads on.
+        """
         follower = self.of(folder)
-        follower.catch_up()
+        enough = time.monotonic() + COUNTING
+        follower.catch_up(lambda: time.monotonic() > enough)
         return 0 if follower.problem else len(follower)

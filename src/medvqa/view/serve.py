@@ -56,7 +56,7 @@ def serve(folder: Path, sources: Sources, registry: Registry, *, port: int = 0, 
     """
     followers = Followers(registry.benchmarks)
     shelf = Shelf(folder, registry, followers)
-    number = len(shelf.list().runs)
+    number = shelf.find()
     if number == 0:
         raise UsageError(
             f"{folder} has no runs: start one by `medvqa run --model=...` or pytest, or name the folder that has them"

@@ -48,21 +48,27 @@ class Shelf:
         self.root = root.resolve()
         self._registry = registry
         self._followers = followers
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._folders: dict[str, Path] = {}
         self._kept: dict[Path, _Kept] = {}
+
+    def find(self) -> int:
+        """Find the run folders anew, without reading them, and return their number."""
+        with self._lock:
+            folders = dict(_named(_find(self.root), self.root))
+            latest = sorted(folders, key=lambda name: (-_changed(folders[name]), name))
+            self._folders = {name: folders[name] for name in latest[:LISTED]}
+            return len(folders)
 
     def list(self) -> RunList:
         """Find the runs anew and return them, the latest first."""
         with self._lock:
-            found = dict(_named(_find(self.root), self.root))
-            latest = sorted(found, key=lambda name: (-_changed(found[name]), name))
-            self._folders = {name: found[name] for name in latest[:LISTED]}
+            number = self.find()
             self._kept = {folder: kept for folder, kept in self._kept.items() if folder in self._folders.values()}
             listed = [self._entry(name, folder) for name, folder in self._folders.items()]
         listed.sort(key=lambda entry: entry.name)
         listed.sort(key=lambda entry: entry.started, reverse=True)
-        return RunList(self.root.name or str(self.root), listed, len(found) - len(listed))
+        return RunList(self.root.name or str(self.root), listed, number - len(listed))
 
     def folder(self, name: str) -> Path | None:
         """Return the folder of a listed run, None for any other name."""
