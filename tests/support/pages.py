@@ -382,9 +382,10 @@ class Page(HTMLParser):
 
     @property
     def results(self) -> list[dict[str, Any]]:
-        """Its results by `BundleReader.row`, each with its texts (`answered`) and, of one run, its terms of the score."""
+        """Its results by `BundleReader.row`, each with its texts (`answered`) and, in a run, its terms of the score."""
         read = BundleReader({name: self.bytes_of(name) for name in self.blocks})
-        terms = ("numerator", "denominator", "prompt_numerator", "prompt_denominator")
+        names = ("numerator", "denominator", "prompt_numerator", "prompt_denominator")
+        terms = [column for name in names if (column := f"results.{name}") in read.columns]
         return [
             {
                 **(row := read.row(place)),
