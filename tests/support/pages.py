@@ -391,9 +391,7 @@ class Page(HTMLParser):
                 **(row := read.row(place)),
                 **row["row"]["key"],
                 "answered": read.answers[place],
-                "terms": [
-                    read.columns[column][place] for name in terms if (column := f"results.{name}") in read.columns
-                ],
+                "terms": [read.columns[column][place] for column in terms],
             }
             for place in range(len(read.answers))
         ]
