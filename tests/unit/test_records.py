@@ -262,10 +262,11 @@ def test_keys_that_are_lost_leave_a_run_unfinished() -> None:
     assert records.cover(told, (), keys("1", "2", "3")).complete, "a folder that was copied in part"
 
 
-def test_a_damaged_file_of_keys_is_told_and_costs_no_report(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [b"damaged", b'["\xff", "1", "mc", "", 0]', b"[" * 100_000])
+def test_a_damaged_file_of_keys_is_told_and_costs_no_report(tmp_path: Path, content: bytes) -> None:
     records.Recorder(tmp_path).close()
     records.write_json(tmp_path / records.RUN, {**TOLD, "selection": {"questions": 3}})
-    (tmp_path / records.SELECTED).write_text("damaged")
+    (tmp_path / records.SELECTED).write_bytes(content)
     covered = records.coverage(tmp_path)
     assert covered.selected == 3
     assert f"{tmp_path / records.SELECTED}: damaged" in covered.reasons[-1]

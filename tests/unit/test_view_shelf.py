@@ -160,6 +160,7 @@ def test_a_broken_folder_costs_itself_alone(tmp_path: Path, registry: Registry) 
         "wrong-type": {records.RUN: '{"benchmarks": 3}'},
         "half-rescored": {records.RUN: '{"rescoring": true}'},
         "bad-gate": {records.RUN: "{}", "gate.json": "x"},
+        "deep-gate": {records.RUN: "{}", "gate.json": '{"verdict":' * 100_000},
     }
     for name, files in broken.items():
         (tmp_path / name).mkdir()

@@ -140,7 +140,7 @@ def read(folder: Path) -> BlankRun | None:
         return found
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.DecodeError, ValueError) as error:
+    except (OSError, msgspec.DecodeError, ValueError, RecursionError) as error:
         raise UsageError(
             f"{path} cannot be read: {error}. Delete it, or write it anew: medvqa report {folder} --blank=RUN"
         ) from error

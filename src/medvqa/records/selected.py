@@ -108,5 +108,5 @@ def _each(path: Path) -> Iterator[QuestionKey]:
     except OSError as error:
         why = (error.strerror or str(error)).removesuffix("; remove it")
         raise DataError(f"{path} cannot be read: {why}; {_REMEDY}") from error
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"{path}: damaged: {error}; {_REMEDY}") from None

@@ -198,7 +198,7 @@ def read(folder: Path) -> Decided | None:
         return msgspec.json.decode(files.read(path, records.MAX_RUN), type=Decided)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{path} cannot be read: {error}. Decide anew: medvqa gate {folder}") from error
 
 
