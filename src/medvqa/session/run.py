@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -342,6 +343,14 @@ class Run:
             except MedVQAError as error:
                 failed.append(str(error))
         return tuple(failed)
+
+
+def cut_short(folder: Path) -> str:
+    """Return the line for a process that a signal ends before the reports of its run are drawn."""
+    return (
+        f"! ended by a signal before the reports were drawn; all answers are stored. To draw them: medvqa report "
+        f"{shlex.quote(str(folder))}. To go on: the same command with --run={folder.name}"
+    )
 
 
 def name_of(options: Options, setting: Setting) -> str:
