@@ -147,7 +147,7 @@ class Ray(Backend):
         from medvqa.backends.ray import cluster
 
         needs = cluster.demand(self.resources)
-        configured = any("resources" in vars(model) for model in (self, self.inner))
+        configured = any(vars(model).keys() & {"resources", "_resources"} for model in (self, self.inner))
         nodes = [] if self._cluster is None else self._cluster.nodes()
         if not configured and not any(node["Resources"].get("GPU") for node in nodes):
             needs.pop("GPU", None)

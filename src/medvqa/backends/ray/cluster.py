@@ -172,8 +172,7 @@ def _connect(address: str) -> None:
 
 
 def _set_environment(*, local: bool) -> None:
-    """Set what Ray reads when it is imported: no telemetry, no log lines, and a key for a local cluster."""
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")
+    """Set what Ray reads when it is imported: no telemetry, and a key for a local cluster."""
     if local:
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
         if "RAY_AUTH_MODE" not in os.environ and "ray" not in sys.modules:

@@ -73,7 +73,15 @@ class Pool:
     """Copies of one model. Lanes call `ask`; a thread of the pool watches the copies and adds more."""
 
     def __init__(
-        self, cluster: Cluster, content: bytes, title: str, needs: Amounts, replicas: int | None, *, depth: int, threads: int
+        self,
+        cluster: Cluster,
+        content: bytes,
+        title: str,
+        needs: Amounts,
+        replicas: int | None,
+        *,
+        depth: int,
+        threads: int,
     ) -> None:
         """Start the copies and wait until they are loaded (UsageError).
 
