@@ -440,6 +440,7 @@ WRONG_RESULTS: dict[str, list[tuple[Any, str]]] = {
         ([1], "gave a value of type list; a mapping of texts"),
         ({"x": {object()}}, "gave what is no JSON value"),
     ],
+    "status": [([1], "gave a value of type list; a mapping of texts")],
 }
 
 

@@ -422,7 +422,8 @@ class Pool:
         with self._lock:
             used = [one for one in self._replicas if one.loaded and one.state != "refused"]
             queue = sum(not flight.begun for one in self._replicas for flight in one.flights)
-            nodes = Counter(one.place.address for one in used if one.place is not None)
+            # Several nodes of a cluster may have one address.
+            nodes = Counter(f"{one.place.address} {one.place.node[:8]}" for one in used if one.place is not None)
             rate = None
             if len(self._rate) > 1 and (span := self._rate[-1][0] - self._rate[0][0]) > 0:
                 items = sum(number for _, number, _ in list(self._rate)[1:])
