@@ -104,7 +104,10 @@ class Ray(Backend):
             self.inner.check()
 
     def preflight(self) -> None:
-        """Raise UsageError as the model's own check, if copies run on this machine."""
+        """Raise UsageError if no cluster answers; the model's own check, if copies run on this machine."""
+        from medvqa.backends.ray import cluster
+
+        cluster.preflight(self.options.address)
         if not self.options.address:
             self.inner.preflight()
 

@@ -97,6 +97,19 @@ def check(address: str) -> None:
         )
 
 
+def preflight(address: str) -> None:
+    """Raise UsageError if nothing answers at an address."""
+    where = _location(address) if address else ""
+    if not where:
+        return
+    error = reaching.refusal(f"tcp://{where}", seconds=CONNECTING / 4)
+    if error is not None:
+        raise UsageError(
+            f"ray: no cluster answers at {printing.line(where)} ({reaching.reason(error)}); start one by `ray start "
+            "--head`, or leave --ray-address out: a local one is then started for the run"
+        )
+
+
 def origin(address: str) -> str | None:
     """Return the cluster as the origin that gets prompts; None for a local cluster."""
     return f"ray://{address}" if address else None
@@ -151,13 +164,7 @@ def _answers(host: str, port: int) -> bool:
 
 def _connect(address: str) -> None:
     """Call `ray.init`, quietly and within a bounded time (UsageError)."""
-    if address and (where := _location(address)):
-        error = reaching.refusal(f"tcp://{where}", seconds=CONNECTING / 2)
-        if error is not None:
-            raise UsageError(
-                f"ray: no cluster answers at {where} ({reaching.reason(error)}); start one by `ray start --head`, or "
-                "leave --ray-address out: a local one is then started for the run"
-            )
+    preflight(address)
     options: dict[str, Any] = {
         "log_to_driver": False,
         "logging_level": logging.ERROR,
@@ -209,8 +216,14 @@ def _init(options: dict[str, Any], address: str) -> None:
     if not ended:
         raise UsageError(f"ray: the cluster at {printing.line(address)} does not answer within {CONNECTING:g} s")
     if (error := ended[0]) is not None:
+        if not address:
+            with suppress(Exception):
+                ray.shutdown()
         if isinstance(error, KeyboardInterrupt):
             raise error
+        if isinstance(error, SystemExit):
+            # Ray's own handler of SIGTERM, which is there until `ray.init` returns.
+            raise KeyboardInterrupt("ended by SIGTERM")
         line = printing.line(" ".join(answers.line_of(error).split()))[:500]
         where = printing.line(address) or "this machine"
         raise UsageError(f"ray: cannot use the cluster at {where}: {line}") from error
