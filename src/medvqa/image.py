@@ -72,6 +72,19 @@ class AnswerError(MedVQAError):
     """The model gave no answer to one prompt: the item ends as `error` without a score, and the exit code is 1."""
 
 
+class BatchLost(MedVQAError):
+    """The process that computed a batch was lost: the stream asks its prompts again.
+
+    `suspect`: the batch was being computed, so one of its prompts may have killed the process. Its prompts are asked
+    one by one. If not, the batch is asked again as it is.
+    """
+
+    def __init__(self, message: str, *, suspect: bool = False) -> None:
+        """`message` says what was lost, in one line."""
+        super().__init__(message)
+        self.suspect = suspect
+
+
 class DataWarning(UserWarning):
     """An oddity in a data file that does not stop a run."""
 

@@ -88,7 +88,8 @@ class Process:
         name = records.OWN_REPLIES if judges else records.OWN_ANSWERS
         nameless = identity.fingerprint is None
         own = nameless or (not judges and ((fresh and part) or (self.folder / name).is_dir()))
-        backend = f"{chosen.config.backend} {signed}" if judges and nameless else chosen.config.backend
+        answering = chosen.answering.backend
+        backend = f"{answering} {signed}" if judges and nameless else answering
         writer = records.Writer(
             backend,
             identity.name,
@@ -500,9 +501,16 @@ class Asker:
             judge_reused=tally.replies_reused,
             judge_usage=used(tally.replies),
             served_by=sorted(served - {""}),
+            engine=self._engine(),
             **first,
         )
         return delivery, tally.results
+
+    def _engine(self) -> dict[str, Any]:
+        """The present state of a pool of models, and the batches that were asked again; {} for other models."""
+        if self._stream is None or self._model is None or not self._model.backend.pools:
+            return {}
+        return {**self._model.backend.status(), "asked_again": self._stream.asked_again}
 
     def _hidden(self, result: Result) -> Result:
         """The result without names of files and patients, if its data are not declared public."""

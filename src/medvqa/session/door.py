@@ -54,7 +54,7 @@ def conduct(
     *,
     select: str | None = None,
     say: Callable[[str], None] = lambda line: None,
-    on_progress: OnProgress = lambda counts, total: None,
+    on_progress: OnProgress = lambda counts, total, state: None,
     ends_process: bool = False,
 ) -> Ended:
     """Resolve, check, select, ask and report, with the same run folder, store and numbers as pytest.

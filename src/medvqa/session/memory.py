@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from medvqa import records
-from medvqa.engine import Recollection
+from medvqa.engine import KILLS, Recollection
 from medvqa.items import Answer, AnswerError, Prompt
-
-KILLS = "the worker died twice on this question, the second time when it was asked alone"
 
 
 class Memory:

@@ -191,6 +191,16 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "type": int,
         "help": "maximum of calls in flight, for models that allow several (default: the model's own number)",
     },
+    "ray-address": {
+        "metavar": "HOST:PORT",
+        "help": "with --model=ray:MODEL: the Ray cluster that holds the copies of the model, or auto for the one that "
+        "Ray finds (default: a local one, started for the run)",
+    },
+    "replicas": {
+        "metavar": "N|auto",
+        "help": "with --model=ray:MODEL: the number of copies of the model (default: auto, as many as fit, also on "
+        "nodes that join during the run)",
+    },
     "max-tokens": {
         "metavar": "N",
         "type": int,
@@ -307,6 +317,8 @@ class Options:
     max_cost: float | None
     batch_size: int | None
     concurrency: int | None
+    ray_address: str | None
+    replicas: str | None
     max_tokens: int | None
     deadline: float | None
     max_errors: int
@@ -371,6 +383,8 @@ class Options:
             max_cost=raw["max-cost"],
             batch_size=raw["batch-size"],
             concurrency=raw["concurrency"],
+            ray_address=raw["ray-address"],
+            replicas=None if raw["replicas"] is None else str(raw["replicas"]),
             max_tokens=raw["max-tokens"],
             deadline=raw["deadline"],
             max_errors=DEFAULT_MAX_ERRORS if raw["max-errors"] is None else raw["max-errors"],

@@ -18,6 +18,7 @@ from medvqa.session import gates
 from medvqa.session.about import about
 from medvqa.session.delivery import Delivery, LeftOut, used
 from medvqa.session.plan import Plan
+from medvqa.session.progress import pool_facts
 
 
 def _now() -> str:
@@ -57,6 +58,8 @@ class Recording:
         self.judge_usage: Counter[str] = Counter()
         self._judge_used = Counter(before.get("judge_usage", {}))
         self._served_by: set[str] = set()
+        self.engine: Mapping[str, Any] = {}
+        """The last state of a pool of models."""
         self._identities: list[Mapping[str, Any]] = []
         self._used = Counter(before.get("usage", {}))
         for session_before in before.get("sessions", []):
@@ -177,6 +180,8 @@ class Recording:
         if delivery.identity is not None:
             self._identities.append(delivery.identity)
         self._served_by.update(delivery.served_by)
+        if delivery.engine:
+            self.engine = delivery.engine
         if delivery.facts and not self._has_facts:
             self._has_facts = True
             facts = dict(delivery.facts)
@@ -227,6 +232,8 @@ class Recording:
             self._about["judge_usage"] = dict(total)
         if left := {**self._left_out, **left_out}:
             self._about["left_out"] = left
+        if self.engine:
+            self._about["engine"] = {**self._about.get("engine", {}), **pool_facts(self.engine)}
         if self._served_by:
             self._about["served_by"] = sorted(self._served_by)
         self._write()

@@ -21,6 +21,7 @@ from medvqa.session.asker import STOP, Process
 from medvqa.session.delivery import Delivery, LeftOut
 from medvqa.session.options import Options, Setting
 from medvqa.session.plan import Plan
+from medvqa.session.progress import pool_lines
 from medvqa.session.recording import Recording
 
 
@@ -252,6 +253,11 @@ class Run:
         """The number of questions with each outcome so far."""
         return self._recording.counts if self._recording is not None else Counter()
 
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """The present state of a pool of models, as `medvqa.Backend.status`; {} for other models."""
+        return self._recording.engine if self._recording is not None else {}
+
     def _over_budget(self, recording: Recording) -> str | None:
         cost = recording.usage["cost"] + recording.judge_usage["cost"]
         limit = self.plan.options.max_cost
@@ -274,7 +280,7 @@ class Run:
                 lines.append("gate: no verdict on one shard; run medvqa merge on all shards, then medvqa gate")
             elif unread := self.rules_unread:
                 lines.append(f"gate: none; {unread}")
-        return [*lines, *(f"! {line}" for line in finished.failed_hooks)]
+        return [*lines, *pool_lines(self.state), *(f"! {line}" for line in finished.failed_hooks)]
 
     def finish(self, *, skipped: bool = False, died: bool = False, ended: bool = True) -> Finished:
         """Write the reports and decide the gate.

@@ -209,7 +209,7 @@ def conduct_all(
     registry: Registry,
     *,
     say: Callable[[str], None] = lambda line: None,
-    progress: Callable[[], OnProgress] = lambda: lambda counts, total: None,
+    progress: Callable[[], OnProgress] = lambda: lambda counts, total, state: None,
     on_done: Callable[[int, Done, float], None] = lambda number, done, cost: None,
 ) -> list[Done]:
     """Ask each run in order, and return how each ended. A run that cannot be done leaves its reason.
