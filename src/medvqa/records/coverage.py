@@ -201,7 +201,7 @@ def cover(
     reasons = []
     several = len(run.get("techniques", ())) > 1
     selected = Selection.of(run).questions
-    if not keys and not selected:
+    if not keys and not selected and "selection" not in run:
         # A baseline file, or a run of an earlier version without keys.
         if any(not part.get("finished") for part in run.get("merged") or [run]):
             reasons.append("unfinished: the run did not end, and its missing results are not known")
