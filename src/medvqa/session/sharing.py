@@ -177,6 +177,11 @@ def _in_range(numbering: Numbering, environment: Mapping[str, str], value: int, 
             f"range {numbers}: number all tasks of the array alike, such as 0-7; to run some of them again, set "
             f"{ENV_SHARDS}=N, the number of shards, and count from 0"
         )
+    if count == 1 and shards is None:
+        raise UsageError(
+            f"--shard=auto: {numbering.index}={value} is the only task of its array. To run one of N shards again, set "
+            f"{ENV_SHARDS}=N and count from 0; for a run without shards, leave --shard out"
+        )
     return _Place(numbering, value, (value - first) // step, count, numbers)
 
 
