@@ -27,11 +27,10 @@ def _unfinished(merged: Merged, runs: Sequence[RunPart]) -> list[str]:
     for run in runs:
         lacking = len(set(run.keys) - there)
         if lacking:
-            shard = (*own_shards(run.about), None)[-1] if len(own_shards(run.about)) == 1 else None
-            how = f"--run={run.name}" if shard is None else f"--shard={shard} --run={run.name}"
-            lines.append(
-                f"to finish {run.name} ({lacking:,} of {len(run.keys):,} questions): type its command with {how}"
-            )
+            shards = own_shards(run.about)
+            how = f"--shard={shards[0]} --run={run.name}" if len(shards) == 1 else f"--run={run.name}"
+            left = f"{lacking:,} of {len(run.keys):,} questions"
+            lines.append(f"to finish {run.name} ({left}): type its command with {how}")
     return [*lines[:SHOWN], *([f"and {len(lines) - SHOWN:,} other runs"] if len(lines) > SHOWN else [])]
 
 
@@ -47,11 +46,11 @@ def _missing(about: Mapping[str, Any], runs: Sequence[RunPart]) -> list[str]:
         known = next((run for run in runs if any(Shard.parse(shard).of == of for shard in own_shards(run.about))), None)
         if known is None:
             continue  # it was merged before, and the merged run names its parts
-        for number in absent[:SHOWN]:
-            lines.append(
-                f"to run shard {number}/{of}: type the command of {known.name} with --shard={number}/{of} "
-                f"--run={_name(known, number, of)}"
-            )
+        lines += [
+            f"to run shard {number}/{of}: type the command of {known.name} with --shard={number}/{of} "
+            f"--run={_name(known, number, of)}"
+            for number in absent[:SHOWN]
+        ]
         if len(absent) < MAX_NUMBERS and (tasks := _slurm(known, absent, of)):
             lines.append(f"or as tasks of Slurm: {tasks}")
     return lines
