@@ -96,13 +96,15 @@ def pytest_configure(config: pytest.Config) -> None:
         from medvqa.plugin.columns import Columns
 
         config.pluginmanager.register(Columns(), "medvqa-columns")
-    if options.read(config).typed and not config.option.help:
-        try:
+    if config.option.help:
+        return
+    try:
+        if options.read(config).typed:
             # pytest does not catch warnings yet: Python prints them.
             with printing.printable_warnings():
                 config.stash[CONTROLLER].check()
-        except MedVQAError as error:
-            raise usage_error(error, config) from error
+    except MedVQAError as error:
+        raise usage_error(error, config) from error
 
 
 def _benchmark_names(marks: Sequence[pytest.Mark]) -> list[str] | None:
@@ -114,7 +116,10 @@ def _benchmark_names(marks: Sequence[pytest.Mark]) -> list[str] | None:
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """Return the number of GPU places that can hold a copy, if the model takes GPUs."""
-    typed_options = options.read(config)
+    try:
+        typed_options = options.read(config)
+    except MedVQAError:
+        return None  # `pytest_configure` reports it
     if not typed_options.typed or os.environ.get(AUTO):
         return None
     from medvqa.plugin.state import registry_of
@@ -169,7 +174,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     result = yield
     state = config.stash[STATE]
     state.left_out = collection.leave_out(state.plan, config, items)
-    collection.reduce(state.plan, config, items)
+    state.empty_shard = collection.reduce(state.plan, config, items)
     return result
 
 
@@ -192,10 +197,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     keys, left_out = config.stash[STATE].select(session)
     if is_worker(config):
         # For a controller without the stored selection: nothing was asked, or the run folder is on another machine.
-        selection = [tuple(key) for key in keys], left_out, config.stash[STATE].evaluates
+        state = config.stash[STATE]
+        selection = [tuple(key) for key in keys], left_out, state.evaluates, state.empty_shard
         config.workeroutput["medvqa_selected"] = selection  # type: ignore[attr-defined]
     else:
-        config.stash[CONTROLLER].select(keys, left_out, evaluates=config.stash[STATE].evaluates)
+        state = config.stash[STATE]
+        config.stash[CONTROLLER].select(keys, left_out, evaluates=state.evaluates, empty_shard=state.empty_shard)
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:

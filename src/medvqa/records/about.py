@@ -96,6 +96,7 @@ class _Session(msgspec.Struct):
     finished: str = ""
     workers: Count = 0
     options: _Options = msgspec.field(default_factory=_Options)
+    shard_source: str = ""
     asked: Count = 0
     reused: Count = 0
     judge_asked: Count = 0

@@ -29,7 +29,8 @@ class Ended:
     """The end of a run in this process.
 
     `questions`: number of selected questions. `stopped`: the reason of an early end, else None. `interrupted`: Ctrl-C
-    or a signal ended the run. `notes`: lines about the gate and about missing questions.
+    or a signal ended the run. `notes`: lines about the gate and about missing questions. `auto_shard`: the shard that
+    --shard=auto read, such as "3/8"; "" without it.
     """
 
     folder: Path
@@ -38,13 +39,15 @@ class Ended:
     stopped: str | None = None
     notes: tuple[str, ...] = ()
     interrupted: bool = False
+    auto_shard: str = ""
 
     @property
     def exit_code(self) -> int:
-        """5 if nothing was selected, 2 if the run stopped early; else the code of the reports."""
+        """5 if nothing was selected (in any shard), 2 if the run stopped early; else the code of the reports."""
         if self.stopped is not None:
             return INTERRUPTED
-        return self.finished.exit_code if self.questions else NOTHING_SELECTED
+        # An empty shard is recorded, and no mistake.
+        return self.finished.exit_code if self.questions or self.finished.asked else NOTHING_SELECTED
 
 
 def conduct(
@@ -95,11 +98,16 @@ def conduct(
                     on_progress=on_progress,
                 )
                 ended = stopped is None
+            elif selected.empty_shard:
+                for line in run.promise():
+                    say(line)
+                run.select_empty_shard()
         finally:
             ending.begin()
             finished = run.finish(ended=ended)
         notes = tuple(run.notes(finished))
-        return Ended(run.folder, finished, len(selected.queries), stopped, notes, ending.interrupted)
+        auto_shard = str(plan.shard) if options.shard_source else ""
+        return Ended(run.folder, finished, len(selected.queries), stopped, notes, ending.interrupted, auto_shard)
 
 
 @contextmanager

@@ -39,13 +39,21 @@ class Recording:
     """Appends results as they come, and writes the reports at the end."""
 
     def __init__(
-        self, plan: Plan, folder: Path, session: str, workers: int, selected: Collection[QuestionKey] = ()
+        self,
+        plan: Plan,
+        folder: Path,
+        session: str,
+        workers: int,
+        selected: Collection[QuestionKey] = (),
+        *,
+        empty_shard: bool = False,
     ) -> None:
         """Begin a session of a run: open its folder (UsageError when it cannot be made) and write run.json.
 
-        `selected`: the known keys of all sessions of the run.
+        `selected`: the known keys of all sessions of the run. `empty_shard`: it is known that there are none.
         """
         self._plan = plan
+        self._empty_shard = empty_shard
         before = records.read_run(folder) if (folder / records.RUN).is_file() else {}
         self._recorder = records.Recorder(folder)
         # Stored results are not appended again, so that continuing a run does not grow its file.
@@ -73,6 +81,7 @@ class Recording:
             "started": now,
             "workers": workers,
             "options": fields["options"],
+            **({"shard_source": plan.options.shard_source} if plan.options.shard_source else {}),
             "asked": 0,
             "reused": 0,
         }
@@ -103,7 +112,7 @@ class Recording:
 
     def _select(self, selected: Collection[QuestionKey]) -> None:
         """Note the selection of all sessions, this one included, in run.json."""
-        if selected:
+        if selected or self._empty_shard:
             how, chosen = (*self._before.how, *self._plan.setting.selects), self._plan.setting.by_outcome
             by_outcome = self._before.by_outcome or chosen
             every = self._plan.has_every_answer(selected)

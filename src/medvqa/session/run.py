@@ -15,7 +15,7 @@ from medvqa.comparing.gating import Gate, Verdict
 from medvqa.configs import ModelConfig
 from medvqa.items import Measure, MedVQAError, Outcome, QuestionKey, UsageError
 from medvqa.report import Report
-from medvqa.session import checks, gates, registry, shot_checks
+from medvqa.session import checks, gates, registry, sharing, shot_checks
 from medvqa.session.about import about
 from medvqa.session.asker import STOP, Process
 from medvqa.session.delivery import Delivery, LeftOut
@@ -83,6 +83,7 @@ class Run:
         self._process = process
         self._selected: tuple[QuestionKey, ...] = ()
         self._evaluates = False
+        self._empty_shard = False
         self._left_out: LeftOut = {}
         self._gate: Gate | None = None
         self._prepared = False
@@ -164,7 +165,12 @@ class Run:
         except BaseException:
             self.release()
             raise
-        return [*lines, *checks.notices(self.plan)]
+        return [*lines, *self._shard_line(), *checks.notices(self.plan)]
+
+    def _shard_line(self) -> list[str]:
+        """Return the line that says which shard --shard=auto read, and from which variables."""
+        shard, source = self.plan.shard, self.plan.options.shard_source
+        return [] if shard is None or not source else [f"medvqa: shard {shard.number:,} of {shard.of:,} ({source})"]
 
     def _hold(self) -> list[str]:
         """Lock the run for this session until `release`. Returns a line if the file system has no locks."""
@@ -185,6 +191,13 @@ class Run:
         `evaluates`: a test asks them. False for tests of the data alone.
         """
         self._selected, self._left_out, self._evaluates = tuple(keys), left_out, evaluates
+
+    def select_empty_shard(self) -> None:
+        """Note that all selected questions are in other shards: `finish` writes a run without results.
+
+        So `medvqa merge` can tell an empty shard from a missing one.
+        """
+        self._empty_shard = True
 
     @property
     def has_selection(self) -> bool:
@@ -275,6 +288,11 @@ class Run:
     def notes(self, finished: Finished) -> list[str]:
         """Lines that follow the summary: why there is no gate's verdict, and missing questions of earlier sessions."""
         lines = []
+        if self._empty_shard and finished.asked:
+            lines.append(
+                f"shard {self.plan.shard} is empty: there are fewer groups of related questions than shards; "
+                "medvqa merge needs its run folder all the same"
+            )
         if finished.report is not None:
             if self.gated_later:
                 lines.append("gate: no verdict on one shard; run medvqa merge on all shards, then medvqa gate")
@@ -294,6 +312,9 @@ class Run:
             self.release()
 
     def _finished(self, *, skipped: bool, died: bool, ended: bool) -> Finished:
+        if self._recording is None and self._empty_shard and not (died or self._selected):
+            self._hold()
+            self._recording = Recording(self.plan, self.folder, self._process.session, 0, empty_shard=True)
         if self._recording is not None:
             return self._report(self._recording)
         if died:
@@ -364,7 +385,9 @@ def name_of(options: Options, setting: Setting) -> str:
     if options.run is not None:
         return options.run
     when = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
-    return records.run_name(options.model, when, setting.reports)
+    # Tasks of an array start in the same second: without the shard, they would all choose one name.
+    end = "" if options.shard is None else sharing.suffix(options.shard)
+    return records.run_name(options.model, when, setting.reports, end)
 
 
 def process_of(plan: Plan, run: str, session: str, name: str = "main") -> Process:
