@@ -3,18 +3,19 @@
     python bench/store.py [--items 5000] [--rounds 5] [--segments 10000] [--answers 3]
 
 Needs `tox run -e counterparts`. Two runs of `medvqa run` alternate, one with a local folder of answers and one with
-`--answers=s3://...` at moto on this machine: a benchmark made of text, whose model answers at once. CPU is user and
-system time of the run's processes in microseconds an answer, without that of moto; wall time is that of the whole
-process. Medians of the rounds; the ratio is that of the medians.
+`--answers=s3://...` at moto on this machine: a benchmark made of text, whose model answers at once with a kilobyte.
+CPU is user and system time of the run in microseconds an answer, without that of moto; wall time is that of the whole
+process, in which moto works too. Medians of the rounds; the ratio is that of the medians.
 
-Then so many segments are generated, straight into a folder and into moto, each of some answers by a process of its
-own, and runs read them through file:// and s3:// and ask nothing. "reading" is the wall time of such a run
-minus that of a run that finds the same answers in its local folder. Ends with exit code 1 where reading takes over 30 s.
+Then so many segments are generated straight into a folder and into moto, each of some answers and by a process of its
+own. A run finds them through file:// and through s3://, and asks nothing. "more" is its wall time minus that of a run
+that finds the same answers in its local folder. Ends with exit code 1 where this takes over 30 s.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import resource
 import shutil
@@ -23,11 +24,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from medvqa.records.segments import SegmentName, segment
 
 from support.buckets import Bucket, moto
 
@@ -104,3 +107,93 @@ def run(folder: Path, items: int, *arguments: str, environment: Mapping[str, str
         )
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return Cost(cpu, wall), done.stdout + done.stderr
+
+
+def cost_of_sharing(folder: Path, bucket: Bucket, items: int, rounds: int) -> None:
+    """Print what sharing costs an answer, by runs that alternate."""
+    costs: dict[str, list[Cost]] = {"local folder": [], "shared store": []}
+    for number in range(rounds):
+        for name, told in costs.items():
+            place = bucket.under(f"cost{number}")
+            arguments = (f"--answers={place.url}",) if name == "shared store" else ()
+            cost, output = run(folder / f"{name}{number}", items, *arguments, environment=place.environment)
+            told.append(cost)
+            if "warning" in output.lower():
+                raise SystemExit(output)
+    for name, told in costs.items():
+        each = [1e6 * statistics.median(getattr(cost, part) for cost in told) / items for part in ("cpu", "wall")]
+        print(f"{name:14}{items:>8} answers {each[0]:8.0f} us CPU an answer {each[1]:8.0f} us wall", flush=True)
+    for part in ("cpu", "wall"):
+        local, shared = (statistics.median(getattr(cost, part) for cost in told) for told in costs.values())
+        print(f"{part}: shared / local {shared / local:.2f}, {1e6 * (shared - local) / items:+.0f} us an answer")
+
+
+def segments(answers: Path, each: int) -> Iterator[tuple[str, bytes]]:
+    """Yield segments of `each` answers of a local folder, every one as if another process had put it: name, content."""
+    (file,) = answers.glob("*/*.answers")
+    head, *lines = file.read_bytes().splitlines(keepends=True)
+    for number, start in enumerate(range(0, len(lines), each)):
+        name = SegmentName(f"20260101T000000.{number:06}", f"{number:016x}", len(head))
+        model = file.parent.name
+        yield f"{model}/{name}", segment(model, head, b"".join(lines[start : start + each]))
+
+
+async def put_all(bucket: Bucket, made: Iterator[tuple[str, bytes]]) -> None:
+    """Put segments into moto, eight at once."""
+    import obstore
+
+    store = bucket.store()
+
+    async def work() -> None:
+        for name, content in made:
+            await obstore.put_async(store, name, content, mode="create")
+
+    await asyncio.gather(*(work() for _ in range(8)))
+
+
+def reading(folder: Path, bucket: Bucket, count: int, each: int) -> bool:
+    """Print how long a run takes whose answers lie in so many segments; True within the limit."""
+    items, first = count * each, folder / "first"
+    run(first, items)
+    answers = first / "reports/.answers"
+    disk = folder / "disk"
+    for name, content in segments(answers, each):
+        path = disk / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    full = bucket.under("full")
+    asyncio.run(put_all(full, segments(answers, each)))
+    shutil.copytree(answers, folder / "local" / "reports/.answers")
+    local: float | None = None
+    met = True
+    for name, arguments in {
+        "local": (),
+        "file": (f"--answers=file://{disk}",),
+        "s3": (f"--answers={full.url}",),
+    }.items():
+        cost, output = run(folder / name, items, *arguments, environment=full.environment)
+        if f"{items} stored ones reused, 0 asked for" not in output:
+            raise SystemExit(f"{name}: not every answer was found:\n{output}")
+        local = cost.wall if local is None else local
+        more = cost.wall - local
+        met &= more < LIMIT
+        print(f"{name:6}{count:>7} segments of {each}: {cost.wall:6.1f} s, {cost.cpu:6.1f} s CPU, more {more:6.1f} s")
+    return met
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--items", type=int, default=5_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--segments", type=int, default=10_000)
+    parser.add_argument("--answers", type=int, default=3, help="answers in a segment")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name, moto() as bucket:
+        cost_of_sharing(Path(name), bucket, options.items, options.rounds)
+        met = reading(Path(name), bucket, options.segments, options.answers)
+    print(f"limit of {LIMIT:g} s for reading: {'met' if met else 'missed'}")
+    return not met
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from medvqa.records import store as stored
 from support.buckets import Bucket, Proxy, azurite, moto
 from support.repositories import Repository, await_calls, kill_group
 
