@@ -172,7 +172,7 @@ def reading(folder: Path, bucket: Bucket, count: int, each: int) -> bool:
         "s3": (f"--answers={full.url}",),
     }.items():
         cost, output = run(folder / name, items, *arguments, environment=full.environment)
-        if f"{items} stored ones reused, 0 asked for" not in output:
+        if f"{items:,} stored ones reused, 0 asked for" not in output:
             raise SystemExit(f"{name}: not every answer was found:\n{output}")
         local = cost.wall if local is None else local
         more = cost.wall - local
