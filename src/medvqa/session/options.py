@@ -142,8 +142,9 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "help": "name of the run folder under reports/; an existing run is continued (default: time and model)",
     },
     "answers": {
-        "metavar": "DIR",
-        "help": "folder of stored answers, which runs share (default: reports/.answers)",
+        "metavar": "DIR|URL",
+        "help": "folder of stored answers, which runs share (default: reports/.answers), or s3://BUCKET/PREFIX, gs://, "
+        "az:// or file:///FOLDER, which runs on several machines share",
     },
     "fresh": {
         "action": "store_true",
@@ -297,7 +298,8 @@ class Options:
     explain: bool
     rotate: str | None
     run: str | None
-    answers: Path | None
+    answers: Path | str | None
+    """A folder, or the address of a shared store (`records.Address`)."""
     fresh: bool
     tags: tuple[Path, ...]
     limit: int | None
@@ -361,7 +363,7 @@ class Options:
             explain=bool(raw["explain"]),
             rotate=raw["rotate"],
             run=raw["run"],
-            answers=Path(cwd, os.path.expanduser(raw["answers"])).absolute() if raw["answers"] else None,
+            answers=answers_place(raw["answers"], cwd) if raw["answers"] else None,
             fresh=bool(raw["fresh"]),
             tags=tuple(Path(cwd, os.path.expanduser(path)) for path in raw["tags"] or ()),
             limit=raw["limit"],
@@ -385,6 +387,16 @@ class Options:
             typed=any(value is not None for value in raw.values()),
             empty=tuple(name for name, value in raw.items() if _empty(name, value)),
         )
+
+
+def answers_place(typed: str, cwd: Path) -> Path | str:
+    """Return the folder that --answers names, or the address of a shared store (UsageError for a wrong address)."""
+    if ":" in typed:
+        from medvqa import records
+
+        if records.is_address(typed):
+            return str(records.Address.of(typed))
+    return Path(cwd, os.path.expanduser(typed)).absolute()
 
 
 def data_folder(typed: str | Path | None, cwd: Path) -> tuple[Path | None, str]:
