@@ -247,6 +247,7 @@ class Controller:
             stop = self._run.take(delivery, len(self._scheduler.nodes) if self._scheduler is not None else 0)
         except (MedVQAError, OSError) as error:
             self._give_up(error)
+        self._print(self._run.shared_lines())
         if self._scheduler is not None and (engine := delivery.facts.get("engine")):
             self._scheduler.batch = engine["batch_size"] * engine["concurrency"]
         # pytest's testsfailed leaves out xfail tests.

@@ -5,6 +5,7 @@
 at a time.
 """
 
+from medvqa.records.address import SCHEMES, Address, is_address, local_folder
 from medvqa.records.baseline import (
     DIGESTS,
     is_baseline,
@@ -15,6 +16,7 @@ from medvqa.records.baseline import (
     without_response,
     write_baseline,
 )
+from medvqa.records.bucket import endpoint, open_bucket
 from medvqa.records.coverage import Coverage, Portion, Selection, cover, coverage, merged_parts, select_from
 from medvqa.records.folder import (
     DISTRIBUTION,
@@ -62,6 +64,7 @@ from medvqa.records.selected import (
     selected_by,
     selected_files,
 )
+from medvqa.records.shared import SharedStore, Sharing, check_reachable, fetch
 from medvqa.records.store import (
     OWN_ANSWERS,
     OWN_REPLIES,
@@ -91,8 +94,10 @@ __all__ = [
     "OWN_REPLIES",
     "RESULTS",
     "RUN",
+    "SCHEMES",
     "SELECTED",
     "STORE",
+    "Address",
     "BaselineKey",
     "Contents",
     "Coverage",
@@ -104,6 +109,8 @@ __all__ = [
     "Recalled",
     "Recorder",
     "Selection",
+    "SharedStore",
+    "Sharing",
     "Store",
     "Stored",
     "Suspects",
@@ -117,6 +124,7 @@ __all__ = [
     "bury",
     "check_folder",
     "check_name",
+    "check_reachable",
     "check_scored",
     "close_journals",
     "contents",
@@ -127,9 +135,12 @@ __all__ = [
     "differences",
     "each_selected",
     "encode",
+    "endpoint",
+    "fetch",
     "find_key",
     "groups",
     "identity_of_run",
+    "is_address",
     "is_baseline",
     "is_identified",
     "is_pseudonym",
@@ -139,8 +150,10 @@ __all__ = [
     "keyed_question",
     "lines",
     "live_holder",
+    "local_folder",
     "make_private",
     "merged_parts",
+    "open_bucket",
     "own_folder",
     "own_key",
     "properties",

@@ -143,8 +143,9 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "--shard=auto, NAME-3of8",
     },
     "answers": {
-        "metavar": "DIR",
-        "help": "folder of stored answers, which runs share (default: reports/.answers)",
+        "metavar": "DIR|URL",
+        "help": "folder of stored answers, which runs share (default: reports/.answers), or s3://BUCKET/PREFIX, gs://, "
+        "az:// or file:///FOLDER, which runs on several machines share",
     },
     "fresh": {
         "action": "store_true",
@@ -310,7 +311,8 @@ class Options:
     explain: bool
     rotate: str | None
     run: str | None
-    answers: Path | None
+    answers: Path | str | None
+    """A folder, or the address of a shared store (`records.Address`)."""
     fresh: bool
     tags: tuple[Path, ...]
     limit: int | None
@@ -384,7 +386,7 @@ class Options:
             explain=bool(raw["explain"]),
             rotate=raw["rotate"],
             run=run,
-            answers=Path(cwd, os.path.expanduser(raw["answers"])).absolute() if raw["answers"] else None,
+            answers=answers_place(raw["answers"], cwd) if raw["answers"] else None,
             fresh=bool(raw["fresh"]),
             tags=tuple(Path(cwd, os.path.expanduser(path)) for path in raw["tags"] or ()),
             limit=raw["limit"],
@@ -411,6 +413,16 @@ class Options:
             typed=any(value is not None for value in raw.values()),
             empty=tuple(name for name, value in raw.items() if _empty(name, value)),
         )
+
+
+def answers_place(typed: str, cwd: Path) -> Path | str:
+    """Return the folder that --answers names, or the address of a shared store (UsageError for a wrong address)."""
+    if ":" in typed:
+        from medvqa import records
+
+        if records.is_address(typed):
+            return str(records.Address.of(typed))
+    return Path(cwd, os.path.expanduser(typed)).absolute()
 
 
 def data_folder(typed: str | Path | None, cwd: Path) -> tuple[Path | None, str]:

@@ -14,7 +14,7 @@ from medvqa import judging, records, report
 from medvqa.comparing.gating import Gate, Verdict
 from medvqa.items import Benchmark, DataError, Item, Outcome, QuestionKey
 from medvqa.report import html
-from medvqa.session import gates
+from medvqa.session import gates, stores
 from medvqa.session.about import about
 from medvqa.session.delivery import Delivery, LeftOut, used
 from medvqa.session.plan import Plan
@@ -144,7 +144,7 @@ class Recording:
     def _make_up(self, killed: dict[str, Any]) -> None:
         """Count the stored answers of a killed session: they were paid for."""
         folder = self._recorder.folder
-        shared = self._plan.options.answers or folder.parent / records.STORE
+        shared, _ = stores.of(self._plan.options.answers, folder.parent)
         numbers, usage = Counter[str](), {"candidate": Counter[str](), "judge": Counter[str]()}
         for store in (shared, folder / records.OWN_ANSWERS, folder / records.OWN_REPLIES):
             for writer, answers in records.answers_asked(store, {killed.get("session", "")}):
@@ -213,6 +213,11 @@ class Recording:
     def missing(self) -> Sequence[str]:
         """Names of selected questions without a result, of all sessions; known after `finish`."""
         return self._covered.missing if self._covered is not None else ()
+
+    def note_unshared(self, number: int | None) -> None:
+        """Note how many answers of this machine a shared store lacks; None without such a store."""
+        if number is not None:
+            self._session["unshared_answers"] = self._about["unshared_answers"] = number
 
     def finish(self, selected: Collection[QuestionKey], left_out: LeftOut, gate: Gate | None = None) -> report.Report:
         """Close the folder, find missing results, decide the gate, and write the reports.

@@ -1,0 +1,230 @@
+"""Runs that share answers through real counterparts of object stores, which fail as stores do."""
+
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.buckets import Bucket, Proxy, azurite, moto
+from support.repositories import Repository, await_calls, kill_group
+
+obstore = pytest.importorskip("obstore")
+pytestmark = [pytest.mark.slow, pytest.mark.sessions]
+
+LEAKS = ("Authorization", "Signature=", "sig=", "StringToSign", "SharedKey", "\x1b[31m")
+"""What belongs to a request or its refusal, and to no file and no output."""
+HASTE = """
+from medvqa.records import shared
+
+shared.FIRST = shared.LATER = 0.3
+"""
+"""Closes segments sooner, so that a short run has several."""
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[Bucket]:
+    with moto() as bucket:
+        yield bucket
+
+
+@pytest.fixture(scope="module")
+def azure() -> Iterator[Bucket]:
+    with azurite() as bucket:
+        yield bucket
+
+
+@pytest.fixture(params=["s3", "azure"])
+def either(request: pytest.FixtureRequest) -> Bucket:
+    return request.getfixturevalue(request.param)
+
+
+class Machine(Repository):
+    """A machine of its own: a repository and a home that share nothing with others but a bucket."""
+
+    def __init__(self, path: Path, bucket: Bucket, items: int = 40) -> None:
+        path.mkdir()
+        super().__init__(path / "repository", items, dict(bucket.environment))
+        with (self.path / "conftest.py").open("a") as file:
+            file.write(HASTE)
+        self.url = bucket.url
+
+    def share(self, *arguments: str, model: str = "slow:0", run: str = "run") -> tuple[int, str]:
+        return self.run(f"--model={model}", f"--run={run}", f"--answers={self.url}", *arguments)
+
+    def begin(self, *arguments: str, model: str = "slow:0", run: str = "run") -> Any:
+        return self.start(f"--model={model}", f"--run={run}", f"--answers={self.url}", *arguments)
+
+
+@pytest.fixture
+def machine(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., Machine]:
+    """Make machines; each is another one, and its bucket has a prefix of this test."""
+    count = iter(range(9))
+
+    def make(bucket: Bucket, items: int = 40) -> Machine:
+        return Machine(tmp_path / f"machine{next(count)}", bucket.under(tmp_path.name), items)
+
+    return make
+
+
+def check_no_leak(machine: Machine, bucket: Bucket, output: str) -> None:
+    """No file of the machine and no output holds a credential, or a part of a signed request."""
+    forbidden = [text.encode() for text in (*bucket.secrets, *LEAKS)]
+    files = {path: path.read_bytes() for path in machine.path.parent.rglob("*") if path.is_file()}
+    assert any(path.name == "run.json" for path in files) or "error" in output.lower(), "else nothing is looked at"
+    for name, content in [("output", output.encode()), *files.items()]:
+        assert [text for text in forbidden if text in content] == [], name
+
+
+def shared_keys(bucket: Bucket) -> Counter[bytes]:
+    """How often each answer stands in the segments of a bucket, by its key."""
+    lines = [line.split(b" ") for content in bucket.segments().values() for line in content.splitlines()]
+    return Counter(words[1] for words in lines if len(words) > 2 and len(words[1]) == 64)
+
+
+# --- what was answered on one machine is found on another -----------------------------------------------------
+
+
+def test_another_machine_reuses_every_answer(either: Bucket, machine: Callable[..., Machine]) -> None:
+    one, two = machine(either), machine(either)
+    code, output = one.share("-n2")
+    assert code == 0, output
+    assert sum(one.asked.values()) == 40
+    check_no_leak(one, either, output)
+    code, again = two.share()
+    assert code == 0, again
+    assert not two.asked
+    assert "40 stored ones reused, 0 asked for" in again
+    assert two.measures("run") == one.measures("run")
+    check_no_leak(two, either, again)
+    assert set(shared_keys(either.under(one.path.parents[1].name)).values()) == {1}
+
+
+def test_two_preempted_halves_give_the_measures_of_a_whole_run(s3: Bucket, machine: Callable[..., Machine]) -> None:
+    one, two, whole = (machine(s3) for _ in range(3))
+    session = one.begin(model="slow:30")
+    await_calls(one, 2, session)
+    session.send_signal(signal.SIGTERM)
+    output, _ = session.communicate(timeout=60)
+    assert session.returncode == 2, output
+    done = one.lines("run")
+    assert 0 < done < 40
+    code, again = two.share("-n2", model="slow:30")
+    assert code == 0, again
+    assert sum(two.asked.values()) == 40 - done
+    assert whole.run("--model=slow:30", "--run=run")[0] == 0
+    assert two.measures("run") == whole.measures("run")
+
+
+# --- stores that fail -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", ["unavailable", "refuse", "cut", "hang", "denied"])
+def test_an_outage_costs_no_answer(s3: Bucket, machine: Callable[..., Machine], fault: str) -> None:
+    """Puts fail during the run, which goes on and says so; when the store is back, they are made up for."""
+    with Proxy(s3) as proxy:
+        one = machine(s3.behind(proxy))
+        session = one.begin(model="slow:60")
+        await_calls(one, 1, session)
+        proxy.fail(fault)
+        await_calls(one, 4, session)
+        proxy.mend()
+        output, _ = session.communicate(timeout=120)
+        assert session.returncode == 0, output
+        assert one.lines("run") == 40
+        check_no_leak(one, s3, output)
+    code, again = machine(s3).share()
+    assert code == 0, again
+    assert "40 stored ones reused, 0 asked for" in again
+
+
+def test_a_put_whose_answer_was_lost_is_no_second_answer(s3: Bucket, machine: Callable[..., Machine]) -> None:
+    with Proxy(s3) as proxy:
+        one = machine(s3.behind(proxy))
+        proxy.fail("swallow", times=2, method="PUT")
+        code, output = one.share()
+        assert code == 0, output
+        assert proxy.puts >= 2
+    assert "warning" not in output.lower()
+    assert shared_keys(s3.under(one.path.parents[1].name)).total() == 40
+
+
+@pytest.mark.parametrize("ended", ["alone", "by SIGTERM"])
+def test_a_hung_store_holds_no_run(s3: Bucket, machine: Callable[..., Machine], ended: str) -> None:
+    """The last put is given up at its deadline; the answers stay in the local folder, and a line says so."""
+    with Proxy(s3) as proxy:
+        one = machine(s3.behind(proxy))
+        session = one.begin(model="slow:30")
+        await_calls(one, 1, session)
+        proxy.fail("hang")
+        await_calls(one, 3, session)
+        begun = time.monotonic()
+        if ended != "alone":
+            session.send_signal(signal.SIGTERM)
+        try:
+            output, _ = session.communicate(timeout=60)
+        finally:
+            if session.poll() is None:
+                kill_group(session)
+        took = time.monotonic() - begun
+    assert took < 40, "a client's own deadline is 30 s and more"
+    assert session.returncode == (0 if ended == "alone" else 2), output
+    check_no_leak(one, s3, output)
+    assert one.url in output
+    done = one.lines("run")
+    one.environment = dict(s3.environment)
+    code, again = one.share(run="later")
+    assert code == 0, again
+    assert f"{done} stored ones reused" in again
+
+
+def test_half_of_a_segment_is_no_answer(s3: Bucket, machine: Callable[..., Machine]) -> None:
+    one, two = machine(s3), machine(s3)
+    one.share()
+    under = s3.under(one.path.parents[1].name)
+    broken = s3.under(f"{one.path.parents[1].name}-broken")
+    for path, content in under.segments().items():
+        obstore.put(broken.store(), path, content[: len(content) * 2 // 3], mode="create")
+    two.url = broken.url
+    code, output = two.share()
+    assert code == 0, output
+    assert sum(two.asked.values()) == 40
+    assert two.measures("run") == one.measures("run")
+
+
+# --- stores that cannot be used -------------------------------------------------------------------------------
+
+
+def test_a_refused_store_ends_a_run_before_anything_is_asked(s3: Bucket, machine: Callable[..., Machine]) -> None:
+    with Proxy(s3) as proxy:
+        one = machine(s3.behind(proxy))
+        proxy.fail("denied")
+        check_refused(one, s3, "403")
+
+
+def test_a_wrong_key_ends_a_run_before_anything_is_asked(azure: Bucket, machine: Callable[..., Machine]) -> None:
+    one = machine(azure)
+    one.environment["AZURE_STORAGE_ACCOUNT_KEY"] = "AAAA" + azure.secrets[0][4:]
+    check_refused(one, azure, "403", "AAAA" + azure.secrets[0][4:])
+
+
+def test_a_missing_bucket_ends_a_run_before_anything_is_asked(either: Bucket, machine: Callable[..., Machine]) -> None:
+    one = machine(either)
+    one.url = one.url.replace("answers", "missing", 1)
+    check_refused(one, either, "404")
+
+
+def check_refused(machine: Machine, bucket: Bucket, told: str, *secrets: str) -> None:
+    code, output = machine.share()
+    assert code == 4, output
+    assert not machine.asked
+    errors = [line for line in output.splitlines() if machine.url in line]
+    assert len(errors) == 1, output
+    assert told in errors[0]
+    assert "Debug source" not in output
+    assert "Traceback" not in output
+    assert not any(secret in output for secret in secrets)
+    check_no_leak(machine, bucket, output)
