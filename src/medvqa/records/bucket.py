@@ -188,7 +188,7 @@ def _tried(call: Callable[[], Value]) -> Value | BucketError:
         return call()
     except BucketError as error:
         return error
-    except Exception as error:  # noqa: BLE001 - obstore raises classes of its own, OSError, ValueError and others
+    except BaseException as error:  # noqa: BLE001 - obstore raises many classes; a panic in it is no Exception
         kind, why = type(error).__name__, reduced(error)
     if kind in ("AlreadyExistsError", "PreconditionError"):
         return ObjectExists(why)
@@ -247,6 +247,9 @@ def open_bucket(address: Address, environ: Mapping[str, str]) -> Bucket:
         # A later try is ours; `_within` gives up earlier, where a call must not take so long.
         "retry_config": {"max_retries": 1, "retry_timeout": timedelta(seconds=CALL / 2)},
     }
+    if address.scheme == "az" and (account := environ.get("AZURE_STORAGE_ACCOUNT_NAME")):
+        # Else the text of the store, as in a debugger, would end obstore in a panic.
+        options["account_name"] = account
     kinds = {"s3": stores.S3Store, "gs": stores.GCSStore, "az": stores.AzureStore}
     try:
         if address.scheme == "file":
