@@ -31,7 +31,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from medvqa.records.segments import SegmentName, segment
-
 from support.buckets import Bucket, moto
 
 LIMIT = 30.0

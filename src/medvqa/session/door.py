@@ -18,7 +18,7 @@ from medvqa.session.loop import OnProgress, ask_all
 from medvqa.session.options import Options, Setting, occupied
 from medvqa.session.registry import Registry
 from medvqa.session.resolving import resolve
-from medvqa.session.run import Finished, Run, name_of, process_of
+from medvqa.session.run import Finished, Run, last_puts, name_of, process_of
 
 NOTHING_SELECTED, INTERRUPTED = 5, 2
 """Exit codes, as pytest's."""
@@ -94,7 +94,7 @@ def conduct(
                 ended = stopped is None
         finally:
             ending.begin()
-            finished = run.finish(ended=ended)
+            finished = run.finish(ended=ended, shared_by=last_puts(ending.interrupted))
         notes = tuple(run.notes(finished))
         return Ended(run.folder, finished, len(selected.queries), stopped, notes, ending.interrupted)
 
