@@ -322,6 +322,8 @@ class Controller:
             summarise(terminalreporter, finished.report)
             for line in self._run.notes(finished):
                 terminalreporter.write_line(line)
+        else:
+            self._print(self._run.shared_lines())
         if finished.problem is not None:
             terminalreporter.section("medvqa")
             terminalreporter.write_line(f"! {finished.problem}")

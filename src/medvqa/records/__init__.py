@@ -2,7 +2,7 @@
 
 `folder`: the files of one run. `merging`: one run from several. `baseline`: a run as one file. `store`: the answers.
 `journal`: the calls in flight of each process. `selected`: the keys of a run's questions. `lock`: one writing session
-at a time.
+at a time. `shared` and `sharing`: answers in a bucket (`bucket`, at an `address`), in parts (`segments`).
 """
 
 from medvqa.records.address import SCHEMES, Address, is_address, local_folder
@@ -16,7 +16,7 @@ from medvqa.records.baseline import (
     without_response,
     write_baseline,
 )
-from medvqa.records.bucket import endpoint, open_bucket
+from medvqa.records.bucket import BucketError, endpoint, open_bucket
 from medvqa.records.coverage import Coverage, Portion, Selection, cover, coverage, merged_parts, select_from
 from medvqa.records.folder import (
     DISTRIBUTION,
@@ -64,7 +64,8 @@ from medvqa.records.selected import (
     selected_by,
     selected_files,
 )
-from medvqa.records.shared import SharedStore, Sharing, check_reachable, fetch
+from medvqa.records.shared import SharedStore, check_reachable, fetch, fetch_all
+from medvqa.records.sharing import Sharing, push
 from medvqa.records.store import (
     OWN_ANSWERS,
     OWN_REPLIES,
@@ -99,6 +100,7 @@ __all__ = [
     "STORE",
     "Address",
     "BaselineKey",
+    "BucketError",
     "Contents",
     "Coverage",
     "Holder",
@@ -137,6 +139,7 @@ __all__ = [
     "encode",
     "endpoint",
     "fetch",
+    "fetch_all",
     "find_key",
     "groups",
     "identity_of_run",
@@ -157,6 +160,7 @@ __all__ = [
     "own_folder",
     "own_key",
     "properties",
+    "push",
     "read",
     "read_about",
     "read_baseline",

@@ -45,10 +45,9 @@ class Address:
         if match[2] is None:
             raise UsageError(f"{option}: two slashes follow '{scheme}:'; {known}")
         rest = text[match.end() :]
-        for problem, holds in _PROBLEMS:
-            if holds(rest):
-                # The text is not repeated: a key may stand anywhere in it.
-                raise UsageError(f"{option}={scheme}://...: {problem}")
+        if (problem := _problem(rest)) is not None:
+            # The text is not repeated: a key may stand anywhere in it.
+            raise UsageError(f"{option}={scheme}://...: {problem}")
         if len(text) > MAX_ADDRESS:
             raise UsageError(f"{option}={scheme}://...: longer than {MAX_ADDRESS:,} characters")
         first, _, prefix = rest.partition("/")
@@ -66,15 +65,15 @@ class Address:
         return cls(scheme, first, prefix)
 
 
-_PROBLEMS = (
-    (
-        "it holds '@'; keys are read from the environment alone (AWS_..., GOOGLE_..., AZURE_...)",
-        lambda rest: "@" in rest,
-    ),
-    ("it holds '?' or '#'; options are read from the environment alone", lambda rest: "?" in rest or "#" in rest),
-    ("it holds '%' or a backslash; write the name itself", lambda rest: "%" in rest or "\\" in rest),
-    ("it holds a character that cannot be printed", lambda rest: not rest.isprintable()),
-)
+def _problem(rest: str) -> str | None:
+    """Why an address may hold a key, or is no plain name; None if all is well."""
+    if "@" in rest:
+        return "it holds '@'; keys are read from the environment alone"
+    if "?" in rest or "#" in rest:
+        return "it holds '?' or '#'; options are read from the environment alone"
+    if "%" in rest or "\\" in rest:
+        return "it holds '%' or a backslash; write the name itself"
+    return None if rest.isprintable() else "it holds a character that cannot be printed"
 
 
 def is_address(text: str) -> bool:

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
+import queue
 import re
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Future
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
+from medvqa import files
 from medvqa.items import MedVQAError, UsageError
 from medvqa.records.address import Address
 
 CALL = 5.0
 """Seconds of one call: a put, or a get."""
-CONCURRENT = 64
-"""Segments that are read at once."""
+CONCURRENT = 32
+"""Objects that are read at once."""
+TRIES = 3
+"""Tries of reading one object, besides obstore's own."""
 
 Value = TypeVar("Value")
 
@@ -32,168 +35,193 @@ class Exists(BucketError):
     """An object of this name is there already."""
 
 
+class Missing(BucketError):
+    """There is no object of this name, or no bucket."""
+
+
+class TooLarge(BucketError):
+    """An object has more bytes than were asked for."""
+
+
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredObject:
     """An object of a bucket: its name below the store's prefix, and its size in bytes."""
 
     name: str
     size: int
 
 
-_STATUS = re.compile(r"status(?: code)?:? ([1-5][0-9]{2})\b")
+_STATUS = re.compile(r"status code: ([1-5][0-9]{2})\b")
 _CODE = re.compile(r"<Code>([A-Za-z]{3,60})</Code>")
-_KNOWN = (
-    "timed out",
-    "connection refused",
-    "connection reset",
-    "connection closed",
-    "dns error",
-    "certificate",
-    "no space left on device",
-    "permission denied",
-    "read-only file system",
-    "no such file or directory",
-    "is a directory",
-    "not a directory",
-    "missing region",
-    "builder error",
-    "error sending request",
-)
-"""What may be repeated of a message; anything else may hold a URL with a signature, or a header with a key."""
+_KNOWN = {
+    "kind: timeout": "no answer in time",
+    "connectionrefused": "connection refused",
+    "connectionreset": "connection reset",
+    "dns error": "the server's name is not known",
+    "certificate": "its certificate is not trusted",
+    "badscheme": "not https://",
+    "kind: connect": "no connection",
+    "latest/api/token": "no keys in the environment",
+    "missing account": "no account in the environment",
+    "missingaccount": "no account in the environment",
+    "no space left on device": "no space left on device",
+    "read-only file system": "read-only file system",
+    "permission denied": "permission denied",
+    "not a directory": "not a folder",
+}
+"""What may be told of a message, by what it contains. Its own text repeats URLs, and all that the server sent."""
 
 
 def reduced(error: BaseException) -> str:
     """Return an error of obstore in one line: its class, the status and what else is known to hold no key."""
-    text = str(error)[:10_000]
+    text = str(error)[:20_000]
     lower = text.lower()
     parts = [f"status {match[1]}"] if (match := _STATUS.search(text)) else []
     parts += [match[1]] if (match := _CODE.search(text)) else []
-    parts += [known for known in _KNOWN if known in lower][:2]
+    parts += [said for known, said in _KNOWN.items() if known in lower][:1]
     kind = type(error).__name__
-    return f"{kind} ({', '.join(parts)})" if parts else kind
+    return f"{', '.join(parts)} ({kind})" if parts else kind
 
 
 class Bucket:
-    """A store of objects. Calls run in a thread of their own, so that a server that hangs holds nobody longer."""
+    """A store of objects. Each call runs in a thread of its own: a server that hangs holds nobody longer than agreed.
+
+    The threads are daemons: neither the end of a process nor a signal waits for them.
+    """
+
+    # Not obstore's asyncio functions: with obstore 0.12, 4 of 15 processes that had used them were aborted at their
+    # end, when its threads called the finished interpreter.
 
     def __init__(self, address: Address, store: Any) -> None:
         """`store`: an object of obstore.store."""
         self.address = address
         self._store = store
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._lock = threading.Lock()
 
     def put(self, name: str, content: bytes, seconds: float = CALL) -> None:
         """Create an object. Exists if there is one of that name; BucketError."""
-        self._call(self._put(name, content), seconds)
-
-    async def _put(self, name: str, content: bytes) -> None:
         import obstore
 
-        await obstore.put_async(self._store, name, content, mode="create", use_multipart=False)
+        _within(seconds, lambda: obstore.put(self._store, name, content, mode="create", use_multipart=False))
 
     def get(self, name: str, most: int, seconds: float = CALL) -> bytes:
-        """Return the content of an object; BucketError, also for more than `most` bytes."""
-        return self._call(self._get(name, most), seconds)
+        """Return the content of an object; Missing, TooLarge for more than `most` bytes, BucketError."""
+        return _within(seconds, lambda: self._get(name, most))
 
-    async def _get(self, name: str, most: int) -> bytes:
+    def _get(self, name: str, most: int) -> bytes:
         import obstore
 
-        answer = await obstore.get_async(self._store, name)
-        if answer.meta["size"] > most:
-            raise BucketError(f"it has more than {most:,} bytes")
+        answer = obstore.get(self._store, name)
         parts, size = [], 0
-        async for part in answer.stream():
+        for part in answer.stream() if answer.meta["size"] <= most else [b"x" * (most + 1)]:
             size += len(part)
             if size > most:
-                raise BucketError(f"it has more than {most:,} bytes")
+                raise TooLarge(f"larger than {files.size(most)}")
             parts.append(bytes(part))
         return b"".join(parts)
 
     def get_all(
-        self, names: Sequence[str], most: int, seconds: float, take: Callable[[str, bytes | BucketError], None]
-    ) -> None:
-        """Read objects, many at once, and call `take` with each, in any order. BucketError after `seconds` in all."""
-        self._call(self._get_all(names, most, take), seconds)
+        self, names: Sequence[str], most: int, seconds: float
+    ) -> Iterator[tuple[str, bytes | Missing | TooLarge]]:
+        """Read objects, many at once; yield their names and contents, or the error, in any order.
 
-    async def _get_all(self, names: Sequence[str], most: int, take: Callable[[str, bytes | BucketError], None]) -> None:
-        left = iter(names)
+        BucketError if one cannot be read for another reason, or after `seconds` in all.
+        """
+        left, lock, ended = iter(names), threading.Lock(), threading.Event()
+        # Bounded: what is not yet taken waits in memory.
+        replies: queue.Queue[tuple[str, bytes | BucketError]] = queue.Queue(CONCURRENT)
 
-        async def work() -> None:
-            for name in left:
+        def work() -> None:
+            while not ended.is_set():
+                with lock:
+                    name = next(left, None)
+                if name is None:
+                    return
+                reply = self._got(name, most, ended)
+                while not ended.is_set():
+                    with suppress(queue.Full):
+                        replies.put((name, reply), timeout=1.0)
+                        break
+
+        for _ in range(min(CONCURRENT, len(names))):
+            threading.Thread(target=work, name="medvqa-bucket", daemon=True).start()
+        by = time.monotonic() + seconds
+        try:
+            for _ in names:
                 try:
-                    content: bytes | BucketError = await asyncio.wait_for(self._get(name, most), 6 * CALL)
-                except Exception as error:  # noqa: BLE001 - obstore's errors have no class in common with a time-out
-                    content = _translated(error)
-                take(name, content)
+                    name, reply = replies.get(timeout=max(0.0, by - time.monotonic()))
+                except queue.Empty:
+                    raise BucketError(f"not all is read within {seconds:g} s") from None
+                if isinstance(reply, BucketError) and not isinstance(reply, Missing | TooLarge):
+                    raise reply
+                yield name, reply
+        finally:
+            ended.set()
 
-        await asyncio.gather(*(work() for _ in range(min(CONCURRENT, len(names)))))
+    def _got(self, name: str, most: int, ended: threading.Event) -> bytes | BucketError:
+        """Return the content of an object, or the error of the last of some tries."""
+        for tries in range(1, TRIES + 1):
+            reply = _tried(lambda: self._get(name, most))
+            if isinstance(reply, bytes | Missing | TooLarge) or tries == TRIES or ended.wait(tries):
+                break
+        return reply
 
-    def list(self, prefix: str, most: int, seconds: float) -> list[Stored]:
+    def list(self, prefix: str, most: int, seconds: float) -> Sequence[StoredObject]:
         """Return the objects below a prefix, at most `most` and one more; BucketError."""
-        return self._call(self._list(prefix, most), seconds)
+        return _within(seconds, lambda: self._list(prefix, most))
 
-    async def _list(self, prefix: str, most: int) -> list[Stored]:
+    def _list(self, prefix: str, most: int) -> Sequence[StoredObject]:
         import obstore
 
-        objects: list[Stored] = []
-        async for page in obstore.list(self._store, prefix or None, chunk_size=1000):
-            objects += [Stored(str(meta["path"]), int(meta["size"])) for meta in page]
+        objects: list[StoredObject] = []
+        for page in obstore.list(self._store, prefix or None, chunk_size=1000):
+            objects += [StoredObject(str(meta["path"]), int(meta["size"])) for meta in page]
             if len(objects) > most:
                 break
         return objects[: most + 1]
 
-    def _call(self, call: Coroutine[Any, Any, Value], seconds: float) -> Value:
-        """Run a call in the thread of this bucket for at most some seconds (BucketError)."""
-        future: Future[Value] = asyncio.run_coroutine_threadsafe(_within(call, seconds), self._running())
-        problem: BucketError
-        try:
-            # The second limit holds if the thread itself does not go on.
-            return future.result(seconds + 1)
-        except TimeoutError:
-            future.cancel()
-            problem = BucketError(f"no answer within {seconds:g} s")
-        except Exception as error:  # noqa: BLE001 - whatever obstore raises is reduced to a line without keys
-            problem = _translated(error)
-        # Raised here, the error has no context: obstore's own may hold a URL or a header.
-        raise problem
 
-    def _running(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="medvqa-bucket", daemon=True).start()
-            return self._loop
-
-    def close(self) -> None:
-        """End the thread; a call that hangs is given up."""
-        with self._lock:
-            loop, self._loop = self._loop, None
-        if loop is not None:
-            with suppress(RuntimeError):
-                loop.call_soon_threadsafe(loop.stop)
-
-
-async def _within(call: Coroutine[Any, Any, Value], seconds: float) -> Value:
-    return await asyncio.wait_for(call, seconds)
-
-
-def _translated(error: BaseException) -> BucketError:
-    if isinstance(error, BucketError):
+def _tried(call: Callable[[], Value]) -> Value | BucketError:
+    """Return the value of a call, or its error, reduced: obstore's own may hold a URL, or all that a server sent."""
+    try:
+        return call()
+    except BucketError as error:
         return error
-    if isinstance(error, TimeoutError):
-        return BucketError("no answer in time")
-    made = Exists if type(error).__name__ in ("AlreadyExistsError", "PreconditionError") else BucketError
-    return made(reduced(error))
+    except Exception as error:  # noqa: BLE001 - obstore raises classes of its own, OSError, ValueError and others
+        kind, why = type(error).__name__, reduced(error)
+    if kind in ("AlreadyExistsError", "PreconditionError"):
+        return Exists(why)
+    return Missing(why) if kind in ("FileNotFoundError", "NotFoundError") else BucketError(why)
+
+
+def _within(seconds: float, call: Callable[[], Value]) -> Value:
+    """Return the value of a call that runs in a thread of its own (BucketError)."""
+    replies: queue.SimpleQueue[Value | BucketError] = queue.SimpleQueue()
+    threading.Thread(target=lambda: replies.put(_tried(call)), name="medvqa-bucket", daemon=True).start()
+    try:
+        reply = replies.get(timeout=max(0.0, seconds))
+    except queue.Empty:
+        raise BucketError(f"no answer within {seconds:.2g} s") from None
+    if isinstance(reply, BucketError):
+        raise reply
+    return reply
 
 
 def endpoint(address: Address, environ: Mapping[str, str]) -> str | None:
-    """Return the URL of the server that the environment names for an address; None for the cloud's own."""
+    """Return the URL of the server that the environment names for an address, None for the cloud's own.
+
+    UsageError for a URL with a user or a key.
+    """
     names = {
         "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
         "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
     }.get(address.scheme, ())
-    return next((environ[name] for name in names if environ.get(name)), None)
+    name = next((name for name in names if environ.get(name)), None)
+    if name is None:
+        return None
+    url = environ[name]
+    if not (url.isprintable() and url.lower().startswith(("http://", "https://"))) or set("@?#") & set(url):
+        raise UsageError(f"{name} is no address of a server: write https://HOST:PORT, without a user, '?' or '#'")
+    return url
 
 
 def open_bucket(address: Address, environ: Mapping[str, str]) -> Bucket:
@@ -205,21 +233,24 @@ def open_bucket(address: Address, environ: Mapping[str, str]) -> Bucket:
         import obstore.store as stores
     except ImportError:
         raise UsageError(f"--answers={address}: a package is missing; pip install 'pytest-medvqa[store]'") from None
-    url = endpoint(address, environ)
-    plain = (url or "").startswith("http://") or environ.get("AZURE_STORAGE_USE_EMULATOR", "").lower() in ("1", "true")
-    client: dict[str, Any] = {"timeout": f"{6 * CALL:g}s", "connect_timeout": f"{CALL:g}s", "allow_http": plain}
-    retry: dict[str, Any] = {"max_retries": 4, "retry_timeout": timedelta(seconds=CALL)}
-    options: dict[str, Any] = {"prefix": address.prefix or None, "client_options": client, "retry_config": retry}
-    problem = ""
+    url = endpoint(address, environ) or ""
+    emulated = address.scheme == "az" and environ.get("AZURE_STORAGE_USE_EMULATOR", "").lower() in ("1", "true")
+    options: dict[str, Any] = {
+        "prefix": address.prefix or None,
+        "client_options": {
+            "timeout": timedelta(seconds=6 * CALL),
+            "connect_timeout": timedelta(seconds=CALL / 2),
+            "allow_http": emulated or url.lower().startswith("http://"),
+        },
+        # A later try is ours; `_within` gives up earlier, where a call must not take so long.
+        "retry_config": {"max_retries": 1, "retry_timeout": timedelta(seconds=CALL / 2)},
+    }
+    kinds = {"s3": stores.S3Store, "gs": stores.GCSStore, "az": stores.AzureStore}
     try:
         if address.scheme == "file":
             return Bucket(address, stores.LocalStore(Path(address.prefix), mkdir=True))
-        if address.scheme == "s3":
-            return Bucket(address, stores.S3Store(address.bucket, **options))
-        if address.scheme == "gs":
-            return Bucket(address, stores.GCSStore(address.bucket, **options))
-        return Bucket(address, stores.AzureStore(address.bucket, **options))
-    except Exception as error:  # noqa: BLE001 - whatever obstore raises is reduced to a line without keys
+        return Bucket(address, kinds[address.scheme](address.bucket, **options))
+    except Exception as error:  # noqa: BLE001 - obstore raises classes of its own, OSError, ValueError and others
         problem = reduced(error)
     raise UsageError(f"--answers={address}: the store cannot be opened: {problem}. {advice(address)}")
 

@@ -468,10 +468,14 @@ def _parts_of(
 
 def head_of(path: Path) -> bytes | None:
     """Return the first line of a file, None if it is not there yet or damaged (OSError)."""
-    for _, line in _File(path).new_lines(path.stat().st_size):
-        parsed = _parsed(path.parent.name, line)
-        return line if parsed is not None and parsed[0] == ABOUT else None
-    return None
+    _, line = next(_File(path).new_lines(path.stat().st_size), (0, b""))
+    return line if is_about(path.parent.name, line) else None
+
+
+def is_about(folder: str, line: bytes) -> bool:
+    """Whether a line of a model's folder says who wrote the lines that follow."""
+    parsed = _parsed(folder, line)
+    return parsed is not None and parsed[0] == ABOUT and _writer(parsed[1]) is not None
 
 
 def _opened(path: Path) -> tuple[Writer | None, Iterator[tuple[bytes, bytes]]]:

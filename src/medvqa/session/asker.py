@@ -102,7 +102,7 @@ class Process:
         folder = records.own_folder(self.folder, name) if own else self.store
         unread: tuple[str, ...] = ()
         if self.shared is not None and not own and not fresh:
-            unread = stores.fetch(self.shared, self.store, writer.folder, self.session)
+            unread = records.fetch(stores.opened(self.shared, self.store), writer.folder, self.session)
         store = records.Store(folder, writer, fresh=fresh)
         return Memory(store, journal, records.Suspects(self.folder, self.session), unread)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from medvqa import records
@@ -16,14 +18,21 @@ def of(answers: Path | str | None, reports: Path) -> tuple[Path, str | None]:
 
 
 def opened(address: str, local: Path) -> records.SharedStore:
-    """Return a shared store, whose bucket the caller closes (UsageError without obstore)."""
+    """Return a shared store and its local folder (UsageError without obstore, or for a wrong environment)."""
     return records.SharedStore(records.open_bucket(records.Address.of(address), os.environ), local)
 
 
-def fetch(address: str, local: Path, model: str, session: str) -> tuple[str, ...]:
-    """Read answers of a model that are not here yet (`records.fetch`; UsageError, Unwritable)."""
-    store = opened(address, local)
+@contextmanager
+def sharing(address: str | None, local: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """Put the answers of the block into a shared store; nothing without an address. `say` gets lines at the end."""
+    if address is None:
+        yield
+        return
+    puts = records.Sharing(opened(address, local))
+    puts.start()
     try:
-        return records.fetch(store, model, session)
+        yield
     finally:
-        store.bucket.close()
+        puts.close()
+        for line in puts.take_lines():
+            say(line)
