@@ -23,10 +23,10 @@ LEAKS = ("Authorization:", "AWS4-HMAC", "Credential=", "Signature=", "sig=", "Sh
 """What belongs to a request or its refusal, and to no file and no output."""
 HASTE = """
 import os
-from medvqa.records import shared
+from medvqa.records import sharing
 
-shared.LAST = float(os.environ.get("LAST_PUTS", 6))
-shared.Sharing.__init__.__kwdefaults__.update(first=0.2, every=0.2)
+sharing.LAST = float(os.environ.get("LAST_PUTS", 6))
+sharing.Sharing.__init__.__kwdefaults__.update(first=0.2, every=0.2)
 """
 """Puts answers sooner, so that a short run has several segments, and gives a dead store up sooner."""
 
