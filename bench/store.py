@@ -187,7 +187,10 @@ def reading(folder: Path, bucket: Bucket, count: int, each: int) -> bool:
         lines = [line for path in (store.local / model).iterdir() for line in path.read_bytes().splitlines()]
         found = len({line.split(b" ")[1] for line in lines} - {b"about"})
         met &= wall < LIMIT and found == items and not unread
-        print(f"{url[:4]:6}{count} segments, {found} of {items} answers: {wall:.1f} s, {cpu:.1f} s CPU", flush=True)
+        print(
+            f"{url.partition(':')[0]:6}{count} segments, {found} of {items} answers: {wall:.1f} s, {cpu:.1f} s CPU",
+            flush=True,
+        )
     print(f"bare  {count} segments: {bare(full):.1f} s", flush=True)
     return met
 
