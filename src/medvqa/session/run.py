@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -69,6 +70,8 @@ class Finished:
         return self.verdict.exit_code if self.verdict is not None else 0
 
 
+LAST_PUTS = 3.0
+"""Seconds of the last puts into a shared store if a signal ends the session: schedulers kill it soon after."""
 DIED = Finished(asked=True, problem="the workers died before anything was answered", incomplete=True)
 """The end of a run whose workers died before the first answer."""
 
@@ -422,3 +425,8 @@ def process_of(plan: Plan, run: str, session: str, name: str = "main") -> Proces
     reports = plan.setting.reports
     store, shared = stores.of(plan.options.answers, reports)
     return Process(reports / run, store, session, name, shared=shared)
+
+
+def last_puts(interrupted: bool) -> float | None:
+    """Return the moment (monotonic) until which `Run.finish` may put answers of a session that a signal ends."""
+    return time.monotonic() + LAST_PUTS if interrupted else None
