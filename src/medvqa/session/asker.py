@@ -510,7 +510,8 @@ class Asker:
         """The present state of a pool of models, and the batches that were asked again; {} for other models."""
         if self._stream is None or self._model is None or not self._model.backend.pools:
             return {}
-        return {**self._model.backend.status(), "asked_again": self._stream.asked_again}
+        status = answers.redacted_value(self._model.backend.status(), self.plan.secrets)
+        return {**status, "asked_again": self._stream.asked_again}
 
     def _hidden(self, result: Result) -> Result:
         """The result without names of files and patients, if its data are not declared public."""
