@@ -27,7 +27,7 @@ from medvqa.items import (
     UsageError,
 )
 from medvqa.protocols import rotation
-from medvqa.session import checks
+from medvqa.session import checks, stores
 from medvqa.session.chosen import Chosen
 from medvqa.session.confirming import Confirming
 from medvqa.session.delivery import Delivery, LeftOut, used
@@ -55,6 +55,8 @@ class Process:
     session: str
     name: str
     rescores: bool = False
+    shared: str | None = None
+    """The address of the store that machines share; `store` is then its local folder."""
 
     def identify(self, model: Backend, role: str, secrets: frozenset[str]) -> Identity:
         """Return the identity of a model. UsageError if the run began with another, or for wrong types."""
@@ -99,8 +101,11 @@ class Process:
             role="judge" if judges else "candidate",
         )
         folder = records.own_folder(self.folder, name) if own else self.store
+        unread: tuple[str, ...] = ()
+        if self.shared is not None and not own and not fresh:
+            unread = records.fetch(stores.opened(self.shared, self.store), writer.folder, self.session)
         store = records.Store(folder, writer, fresh=fresh)
-        return Memory(store, journal, records.Suspects(self.folder, self.session))
+        return Memory(store, journal, records.Suspects(self.folder, self.session), unread)
 
 
 class LoadedJudge:
