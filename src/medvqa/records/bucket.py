@@ -31,15 +31,15 @@ class BucketError(MedVQAError):
     """A call to a shared store failed; the message is one short line without keys."""
 
 
-class Exists(BucketError):
+class ObjectExists(BucketError):
     """An object of this name is there already."""
 
 
-class Missing(BucketError):
+class ObjectMissing(BucketError):
     """There is no object of this name, or no bucket."""
 
 
-class TooLarge(BucketError):
+class ObjectTooLarge(BucketError):
     """An object has more bytes than were asked for."""
 
 
@@ -98,13 +98,13 @@ class Bucket:
         self._store = store
 
     def put(self, name: str, content: bytes, seconds: float = CALL) -> None:
-        """Create an object. Exists if there is one of that name; BucketError."""
+        """Create an object. ObjectExists if there is one of that name; BucketError."""
         import obstore
 
         _within(seconds, lambda: obstore.put(self._store, name, content, mode="create", use_multipart=False))
 
     def get(self, name: str, most: int, seconds: float = CALL) -> bytes:
-        """Return the content of an object; Missing, TooLarge for more than `most` bytes, BucketError."""
+        """Return the content of an object; ObjectMissing, ObjectTooLarge for more than `most` bytes, BucketError."""
         return _within(seconds, lambda: self._get(name, most))
 
     def _get(self, name: str, most: int) -> bytes:
@@ -115,13 +115,13 @@ class Bucket:
         for part in answer.stream() if answer.meta["size"] <= most else [b"x" * (most + 1)]:
             size += len(part)
             if size > most:
-                raise TooLarge(f"larger than {files.size(most)}")
+                raise ObjectTooLarge(f"larger than {files.size(most)}")
             parts.append(bytes(part))
         return b"".join(parts)
 
     def get_all(
         self, names: Sequence[str], most: int, seconds: float
-    ) -> Iterator[tuple[str, bytes | Missing | TooLarge]]:
+    ) -> Iterator[tuple[str, bytes | ObjectMissing | ObjectTooLarge]]:
         """Read objects, many at once; yield their names and contents, or the error, in any order.
 
         BucketError if one cannot be read for another reason, or after `seconds` in all.
@@ -151,7 +151,7 @@ class Bucket:
                     name, reply = replies.get(timeout=max(0.0, by - time.monotonic()))
                 except queue.Empty:
                     raise BucketError(f"not all is read within {seconds:g} s") from None
-                if isinstance(reply, BucketError) and not isinstance(reply, Missing | TooLarge):
+                if isinstance(reply, BucketError) and not isinstance(reply, ObjectMissing | ObjectTooLarge):
                     raise reply
                 yield name, reply
         finally:
@@ -161,7 +161,7 @@ class Bucket:
         """Return the content of an object, or the error of the last of some tries."""
         for tries in range(1, TRIES + 1):
             reply = _tried(lambda: self._get(name, most))
-            if isinstance(reply, bytes | Missing | TooLarge) or tries == TRIES or ended.wait(tries):
+            if isinstance(reply, bytes | ObjectMissing | ObjectTooLarge) or tries == TRIES or ended.wait(tries):
                 break
         return reply
 
@@ -189,8 +189,8 @@ def _tried(call: Callable[[], Value]) -> Value | BucketError:
     except Exception as error:  # noqa: BLE001 - obstore raises classes of its own, OSError, ValueError and others
         kind, why = type(error).__name__, reduced(error)
     if kind in ("AlreadyExistsError", "PreconditionError"):
-        return Exists(why)
-    return Missing(why) if kind in ("FileNotFoundError", "NotFoundError") else BucketError(why)
+        return ObjectExists(why)
+    return ObjectMissing(why) if kind in ("FileNotFoundError", "NotFoundError") else BucketError(why)
 
 
 def _within(seconds: float, call: Callable[[], Value]) -> Value:
