@@ -94,6 +94,15 @@ def test_an_image_that_cannot_be_read_raises_its_error_where_a_model_looks(tmp_p
             look()
 
 
+def test_a_file_that_changed_is_noticed_where_a_model_looks(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    PIL.Image.new("RGB", (3, 2)).save(path)
+    image = Image("a.png", str(path)).pinned()
+    PIL.Image.new("RGB", (2, 3)).save(path)
+    with pytest.raises(DataError, match=r"^image a\.png: the file has changed since it was indexed$"):
+        travelled(image).pil()
+
+
 def test_blank_images_and_prompts_of_a_model_that_does_not_look_travel_as_they_are() -> None:
     blank = Image("blank image", digest="blank x", blank=True, size=(2, 2))
     assert travelled(blank) == blank
