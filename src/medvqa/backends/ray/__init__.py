@@ -58,7 +58,7 @@ class Ray(Backend):
         return self.inner.capabilities if self._pool is None else self._pool.loaded.capabilities
 
     @property
-    def sends_to(self) -> str | None:
+    def sends_to(self) -> str | Sequence[str] | None:
         """The cluster's address; for a local cluster, the origin that the model itself sends to."""
         from medvqa.backends.ray import cluster
 
