@@ -74,7 +74,7 @@ def ask_all(
                 raise UsageError(asker.stop or str(error)) from error
             if asker.problem is not None:
                 raise UsageError(asker.stop or str(asker.problem)) from asker.problem
-            stopped = _ask(run, asker, queries, ending, on_progress)
+            stopped = _ask(run, asker, queries, ending, say, on_progress)
         finally:
             # Signals must not stop the reports; a second Ctrl-C ends the waiting for calls in flight.
             ending.begin()
@@ -89,7 +89,14 @@ def ask_all(
         ending.waits = False
 
 
-def _ask(run: Run, asker: Asker, queries: Sequence[Query], ending: Ending, on_progress: OnProgress) -> str | None:
+def _ask(
+    run: Run,
+    asker: Asker,
+    queries: Sequence[Query],
+    ending: Ending,
+    say: Callable[[str], None],
+    on_progress: OnProgress,
+) -> str | None:
     total = len(queries)
     for query in queries:
         ending.check()
@@ -100,6 +107,8 @@ def _ask(run: Run, asker: Asker, queries: Sequence[Query], ending: Ending, on_pr
             stop = run.take(delivered[0]) if delivered is not None else None
         except (MedVQAError, OSError) as error:
             return f"the run folder cannot be written: {error}" if isinstance(error, OSError) else str(error)
+        for line in run.news():
+            say(line)
         on_progress(run.counts, total, pool_state(run.state))
         if asker.stop is not None or stop is not None:
             return asker.stop or stop
