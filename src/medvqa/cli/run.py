@@ -87,6 +87,7 @@ def run(typed: argparse.Namespace) -> tuple[str, int]:
             select=typed.select,
             say=_say_over,
             on_progress=progress_line().show,
+            ends_process=True,
         )
     except KeyboardInterrupt:
         return "interrupted before anything was asked", INTERRUPTED
@@ -120,7 +121,7 @@ def lines_of(ended: Ended, typed: argparse.Namespace) -> list[str]:
         say("")
     if ended.stopped is not None:
         lines.append(f"! stopped: {ended.stopped}")
-    if not ended.questions:
+    if not (ended.questions or finished.asked):
         chosen = "" if typed.select is None else f": nothing matches --select={shlex.quote(typed.select)}"
         lines.append(f"no question was selected{chosen}; `medvqa lexicon` prints the tags of the questions")
     if finished.report is not None:
@@ -145,4 +146,8 @@ def lines_of(ended: Ended, typed: argparse.Namespace) -> list[str]:
 def _command(ended: Ended, typed: argparse.Namespace) -> str:
     """Return the command that continues the run."""
     words = [word for word in typed.words if word != "--fresh"]
+    if ended.auto_shard:
+        from medvqa.session.sharing import without_auto
+
+        return shlex.join(["medvqa", *without_auto(words, ended.auto_shard, ended.folder.name)])
     return shlex.join(["medvqa", *words, *([] if typed.run is not None else [f"--run={ended.folder.name}"])])

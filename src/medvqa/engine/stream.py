@@ -32,8 +32,8 @@ PATIENCE, PATIENCE_EACH = 600.0, 60.0
 """Default deadline of a batch in seconds: a constant, and an addition per prompt."""
 EQUAL = 2**32
 """More than any sample's number: the second of two equal prompts is no numbered sample."""
-FAREWELL = 5.0
-"""Seconds for a batch in flight to finish when the session ends."""
+FAREWELL = 4.0
+"""Seconds for a batch in flight to finish when the session ends: the reports are then written before SIGKILL comes."""
 KILLS = "the worker died twice on this question, the second time when it was asked alone"
 """The error of a question that kills the process that computes it."""
 MOVES = 5

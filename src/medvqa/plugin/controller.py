@@ -115,9 +115,13 @@ class Controller:
             if reporter is not None:
                 reporter.write_line(line)
 
-    def select(self, keys: Sequence[QuestionKey], left_out: LeftOut, *, evaluates: bool) -> None:
+    def select(
+        self, keys: Sequence[QuestionKey], left_out: LeftOut, *, evaluates: bool, empty_shard: bool = False
+    ) -> None:
         """Note the questions that must end with a result, after collection in this process."""
         self._run.select(keys, left_out, evaluates=evaluates)
+        if empty_shard:
+            self._run.select_empty_shard()
         self.promise()
 
     def _select_stored(self, left_out: LeftOut) -> None:
@@ -154,6 +158,8 @@ class Controller:
         if node.gateway.spec.popen:
             self._workers[node.gateway.id] = node.gateway._rinfo().pid
         node.workerinput["medvqa_dist"] = process.spread_of(self._config)
+        # A worker on another machine has other variables.
+        node.workerinput["medvqa_shard"] = options.read(self._config).shard
         node.workerinput["medvqa_run"], node.workerinput["medvqa_session"], _ = process.names_of(self._config)
         if self._leases is not None:
             try:
@@ -188,7 +194,9 @@ class Controller:
         self._config.stash.setdefault(process.MARKED, set()).update(marked)
         if (selection := getattr(node, "workeroutput", {}).get("medvqa_selected")) is not None:
             # Workers on other machines have another run folder; workers that asked nothing stored no selection.
-            keys, left_out, evaluates = selection
+            keys, left_out, evaluates, empty_shard = selection
+            if empty_shard:
+                self._run.select_empty_shard()
             if not self._run.has_selection:
                 self._run.select([QuestionKey(*key) for key in keys], left_out, evaluates=evaluates)
         self._tracebacks.append(getattr(node, "workeroutput", {}).get("medvqa_tracebacks", ""))
@@ -239,6 +247,7 @@ class Controller:
             stop = self._run.take(delivery, len(self._scheduler.nodes) if self._scheduler is not None else 0)
         except (MedVQAError, OSError) as error:
             self._give_up(error)
+        self._print(self._run.shared_lines())
         if self._scheduler is not None and (engine := delivery.facts.get("engine")):
             self._scheduler.batch = engine["batch_size"] * engine["concurrency"]
         # pytest's testsfailed leaves out xfail tests.
@@ -304,6 +313,9 @@ class Controller:
         if not finished.asked:
             if session.exitstatus == pytest.ExitCode.OK and options.read(self._config).typed:
                 session.exitstatus = finished.exit_code
+        elif session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+            # An empty shard is recorded, and no mistake.
+            session.exitstatus = finished.exit_code
         elif session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             session.exitstatus = 1 if session.testsfailed > self._failures else finished.exit_code
 
@@ -320,6 +332,8 @@ class Controller:
             summarise(terminalreporter, finished.report)
             for line in self._run.notes(finished):
                 terminalreporter.write_line(line)
+        else:
+            self._print(self._run.shared_lines())
         if finished.problem is not None:
             terminalreporter.section("medvqa")
             terminalreporter.write_line(f"! {finished.problem}")
@@ -380,5 +394,10 @@ class Controller:
         """Return the command that continues this run."""
         typed = [str(argument) for argument in self._config.invocation_params.args]
         kept = [argument for argument in typed if argument not in ("--fresh", "--medvqa-fresh")]
-        named = options.read(self._config).run is not None
+        read = options.read(self._config)
+        if read.shard is not None and read.shard_source:
+            from medvqa.session.sharing import without_auto
+
+            return shlex.join(["pytest", *without_auto(kept, read.shard, process.names_of(self._config)[0])])
+        named = read.run is not None
         return shlex.join(["pytest", *kept, *([] if named else [f"--run={process.names_of(self._config)[0]}"])])

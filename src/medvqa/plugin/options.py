@@ -87,4 +87,8 @@ def detached_error(option: str, value: str) -> UsageError:
 
 def read(config: pytest.Config) -> Options:
     """Return the options as typed, with defaults filled in; nothing is checked yet."""
-    return Options.of({name: config.getoption(_dest(name)) for name in OPTIONS}, Path(config.invocation_params.dir))
+    parsed = {name: config.getoption(_dest(name)) for name in OPTIONS}
+    workerinput: dict[str, str | None] | None = getattr(config, "workerinput", None)
+    if workerinput is not None:
+        parsed["shard"] = workerinput["medvqa_shard"]
+    return Options.of(parsed, Path(config.invocation_params.dir))

@@ -37,6 +37,8 @@ class State:
         self.left_out: LeftOut = {}
         self.evaluates = False
         """Whether a collected test gets the plugin's `evaluate`."""
+        self.empty_shard = False
+        """Whether all selected questions are in other shards."""
         self._ahead: Ahead | None = None
         self._node: pytest.Item | None = None
 

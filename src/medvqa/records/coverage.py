@@ -201,7 +201,7 @@ def cover(
     reasons = []
     several = len(run.get("techniques", ())) > 1
     selected = Selection.of(run).questions
-    if not keys and not selected:
+    if not keys and not selected and "selection" not in run:
         # A baseline file, or a run of an earlier version without keys.
         if any(not part.get("finished") for part in run.get("merged") or [run]):
             reasons.append("unfinished: the run did not end, and its missing results are not known")
@@ -236,7 +236,7 @@ def absent_shares(run: Mapping[str, Any]) -> tuple[str, ...]:
     names = run.get("benchmarks", {}).keys()
     if selection.benchmarks and selection.whole and names <= selection.benchmarks.keys():
         return ()
-    shards = [*((Shard.parse(shard), None) for shard in own_shards(run)), *_merged_shares(run)]
+    shards = [*((Shard.parse(shard), None) for shard in own_shards(run)), *merged_shards(run)]
     lines = []
     for of in sorted({shard.of for shard, _ in shards}):
         present = {shard.number for shard, _ in shards if shard.of == of}
@@ -273,7 +273,7 @@ def merged_parts(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return parts
 
 
-def _merged_shares(run: Mapping[str, Any]) -> list[tuple[Shard, Collection[str] | None]]:
+def merged_shards(run: Mapping[str, Any]) -> list[tuple[Shard, Collection[str] | None]]:
     """The shards of all parts that a run was merged from, with their benchmarks; None means all."""
     return [
         (Shard.parse(shard), part.get("benchmarks"))

@@ -27,7 +27,7 @@ from medvqa.items import (
     UsageError,
 )
 from medvqa.protocols import rotation
-from medvqa.session import checks, endpoints
+from medvqa.session import checks, endpoints, stores
 from medvqa.session.chosen import Chosen
 from medvqa.session.confirming import Confirming
 from medvqa.session.delivery import Delivery, LeftOut, used
@@ -55,6 +55,8 @@ class Process:
     session: str
     name: str
     rescores: bool = False
+    shared: str | None = None
+    """The address of the store that machines share; `store` is then its local folder."""
 
     def identify(self, model: Backend, role: str, secrets: frozenset[str]) -> Identity:
         """Return the identity of a model. UsageError if the run began with another, or for wrong types."""
@@ -99,8 +101,11 @@ class Process:
             role="judge" if judges else "candidate",
         )
         folder = records.own_folder(self.folder, name) if own else self.store
+        unread: tuple[str, ...] = ()
+        if self.shared is not None and not own and not fresh:
+            unread = records.fetch(stores.opened(self.shared, self.store), writer.folder, self.session)
         store = records.Store(folder, writer, fresh=fresh)
-        return Memory(store, journal, records.Suspects(self.folder, self.session))
+        return Memory(store, journal, records.Suspects(self.folder, self.session), unread)
 
 
 class LoadedJudge:
@@ -512,7 +517,8 @@ class Asker:
         """The present state of a pool of models, and the batches that were asked again; {} for other models."""
         if self._stream is None or self._model is None or not self._model.backend.pools:
             return {}
-        return {**self._model.backend.status(), "asked_again": self._stream.asked_again}
+        status = answers.redacted_value(self._model.backend.status(), self.plan.secrets)
+        return {**status, "asked_again": self._stream.asked_again}
 
     def _endpoints(self) -> dict[str, dict[str, Any]]:
         """The numbers of the model's and the judge's endpoints since the last delivery; {} for models without."""
@@ -522,7 +528,9 @@ class Asker:
         }
         changes = {}
         for name, model in models.items():
-            if model is not None and not model.pools and (now := model.status().get("endpoints")):
+            if model is None or model.pools:
+                continue
+            if now := answers.redacted_value(model.status().get("endpoints"), self.plan.secrets):
                 changes[name] = endpoints.since(now, self._counted.get(name, {}))
                 self._counted[name] = now
         return changes

@@ -22,7 +22,7 @@ from medvqa import configs, files, records, report
 from medvqa.data.expressions import Expression
 from medvqa.items import MedVQAError, UsageError
 from medvqa.report import Report
-from medvqa.session import selecting
+from medvqa.session import selecting, stores
 from medvqa.session.about import about
 from medvqa.session.delivery import used
 from medvqa.session.door import INTERRUPTED, conduct
@@ -326,8 +326,7 @@ def _cost(setting: Setting, cell: GridCell) -> float:
     }
     if not killed:
         return cost
-    answers = cell.options.get("answers")
-    shared = setting.reports / records.STORE if answers is None else Path(setting.cwd, answers).expanduser()
+    shared, _ = stores.of(_parsed(cell, setting).answers, setting.reports)
     usage = Counter[str]()
     for store in (shared, folder / records.OWN_ANSWERS, folder / records.OWN_REPLIES):
         for _, stored in records.answers_asked(store, killed):

@@ -37,7 +37,10 @@ class ActorPlace:
 
 @dataclass(frozen=True, slots=True)
 class LoadedCopy:
-    """What a loaded copy says about itself; the members of `medvqa.Backend` of these names."""
+    """What a loaded copy says about itself: the members of `medvqa.Backend` of these names.
+
+    `fitted`: it has got the items of the run.
+    """
 
     capabilities: frozenset[str]
     fingerprint: str | None
@@ -46,6 +49,7 @@ class LoadedCopy:
     batch_size: int | None
     concurrency: int | None
     patience: float
+    fitted: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +128,7 @@ class ModelActor:
             model.batch_size,
             model.concurrency,
             model.patience,
+            self._fitted,
         )
 
     def answer(self, prompts: Sequence[Prompt]) -> Iterator[str | list[Answer | AnswerError] | Problem]:

@@ -173,8 +173,6 @@ def _own_modules(blueprint: Blueprint) -> Iterator[ModuleType]:
             if module is not None and file and is_own(kind.__module__, file):
                 chosen[kind.__module__] = module
                 folders[Path(file).resolve().parent] = None
-            elif module is not None and kind.__module__ == "__main__":
-                chosen["__main__"] = module
         one = one.inner
     for name, module in tuple(sys.modules.items()):
         file = getattr(module, "__file__", None)

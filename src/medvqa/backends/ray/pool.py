@@ -35,6 +35,8 @@ LATE = 5.0
 """Seconds beyond a deadline after which an actor is started again."""
 RECENT = 30.0
 """Seconds over which the rate is computed."""
+DEATHS = 3
+"""How often a copy's process may die while it loads the model."""
 MAX_PROBLEMS = 20
 """Messages about copies that are kept."""
 
@@ -45,9 +47,10 @@ class OutOfMemoryError(Exception):
 
 @dataclass(eq=False, slots=True)
 class _Flight:
-    """A batch at an actor."""
+    """A batch at an actor; `place` is the actor's process when it was sent. `alone`: no other may be there."""
 
-    size: int
+    place: ActorPlace | None
+    alone: bool = False
     begun: bool = False
 
 
@@ -67,6 +70,8 @@ class _Replica:
     flights: list[_Flight] = field(default_factory=list)
     reserved: bool = False
     loaded: bool = False
+    deaths: int = 0
+    """How often its process died while it loaded the model, since it was last ready."""
 
 
 class Pool:
@@ -162,17 +167,18 @@ class Pool:
                 )
 
     def fit(self, items: Sequence[Item]) -> None:
-        """Fit all copies to the items of the run (MedVQAError)."""
+        """Fit all copies to the items of the run (UsageError)."""
         import ray
 
         with self._lock:
             self._items = ray.put(list(items))
-            ready = [one for one in self._replicas if one.state == "ready"]
-        for replica in ready:
+            ready = [(one, one.place) for one in self._replicas if one.state == "ready"]
+        replies = [(one, place, one.handle.start.remote(self._items)) for one, place in ready]
+        for replica, place, reply in replies:
             try:
-                outcome = ray.get(replica.handle.start.remote(self._items))
+                outcome = ray.get(reply)
             except ray.exceptions.RayActorError:
-                self._lost(replica)
+                self._lost(replica, place)
                 continue
             if isinstance(outcome, Problem):
                 raise UsageError(outcome.line)
@@ -203,7 +209,8 @@ class Pool:
         finally:
             with self._lock:
                 replica.flights.remove(flight)
-                replica.reserved = False
+                if flight.alone:
+                    replica.reserved = False
                 self._news.notify_all()
         if isinstance(outcome, Problem):
             if outcome.kind == "memory":
@@ -218,30 +225,41 @@ class Pool:
 
     def _take(self, prompts: Sequence[Prompt]) -> tuple[_Replica, _Flight]:
         """Wait for a copy with room for a batch; one with a suspect question gets a copy of its own meanwhile."""
-        flight = _Flight(len(prompts))
         with self._lock:
             alone = any(_identity(prompt) in self._suspects for prompt in prompts)
-            mine: _Replica | None = None
-            while True:
-                if self._closed:
-                    raise BatchLost("ray: the pool was closed")
-                ready = [one for one in self._replicas if one.state == "ready"]
-                if mine is not None and mine.state == "ready" and not mine.flights:
-                    break
-                if mine is None or mine.state != "ready":
-                    free = [one for one in ready if not one.reserved and (alone or len(one.flights) < self.depth)]
-                    mine = min(free, key=lambda one: len(one.flights), default=None)
-                    if mine is not None and alone:
-                        mine.reserved = True
-                        continue
-                    if mine is not None:
-                        break
-                if not ready and time.monotonic() > self._absent_since + ABSENT:
-                    why = f": {self._problems[-1]}" if self._problems else ""
-                    raise MedVQAError(f"ray: no copy of '{self._title}' has been there for {ABSENT:g} s{why}")
+            reserved: _Replica | None = None
+            while not self._closed:
+                if reserved is not None and reserved.state != "ready":
+                    reserved.reserved, reserved = False, None
+                if reserved is None:
+                    replica = self._least_busy(self.depth if not alone else None)
+                    if alone and replica is not None:
+                        replica.reserved, reserved = True, replica
+                else:
+                    replica = reserved
+                if replica is not None and not (alone and replica.flights):
+                    flight = _Flight(replica.place, alone)
+                    replica.flights.append(flight)
+                    return replica, flight
+                self._check_presence()
                 self._news.wait(1.0)
-            mine.flights.append(flight)
-            return mine, flight
+        raise BatchLost("ray: the pool was closed")
+
+    def _least_busy(self, depth: int | None) -> _Replica | None:
+        """Return the copy with the fewest batches, less than `depth` (None: any number); None without one."""
+        free = [
+            one
+            for one in self._replicas
+            if one.state == "ready" and not one.reserved and (depth is None or len(one.flights) < depth)
+        ]
+        return min(free, key=lambda one: len(one.flights), default=None)
+
+    def _check_presence(self) -> None:
+        """Raise MedVQAError if no copy has been there for long."""
+        if any(one.state == "ready" for one in self._replicas) or time.monotonic() < self._absent_since + ABSENT:
+            return
+        why = f": {self._problems[-1]}" if self._problems else ""
+        raise MedVQAError(f"ray: no copy of '{self._title}' has been there for {ABSENT:g} s{why}")
 
     def _answered(
         self, replica: _Replica, flight: _Flight, parcel: Sequence[Prompt], begin: Callable[[], float | None]
@@ -256,7 +274,7 @@ class Pool:
             ).remote(parcel)
             note = ray.get(next(stream))
             if note == UNLOADED:
-                self._lost(replica)
+                self._lost(replica, flight.place)
                 raise BatchLost("ray: a copy was started again")
             if note != BEGUN:
                 raise MedVQAError(f"ray: an actor sent a {type(note).__name__} instead of its note")
@@ -264,7 +282,7 @@ class Pool:
             allowed = begin()
             ready, _ = ray.wait([stream], timeout=None if allowed is None else allowed + LATE)
             if not ready:
-                self._kill_hanging(replica)
+                self._kill_hanging(replica, flight.place)
                 raise MedVQAError(f"ray: no answer within {allowed:.10g} s; the copy was started again")
             return _checked(ray.get(next(stream)))
         except ray.exceptions.RayTaskError as error:
@@ -276,8 +294,8 @@ class Pool:
 
     def _verdict(self, replica: _Replica, flight: _Flight, error: Exception) -> BatchLost:
         """Return what a lost actor means for the batch: it is suspect if the actor computed it, and its node lives."""
-        place = replica.place
-        self._lost(replica)
+        place = flight.place
+        self._lost(replica, place)
         name = "an unknown node" if place is None else f"node {printing.line(place.address)}"
         if self._closed:
             return BatchLost("ray: the pool was closed")
@@ -300,17 +318,17 @@ class Pool:
         with self._lock:
             self._suspects.update(map(_identity, prompts))
 
-    def _kill_hanging(self, replica: _Replica) -> None:
+    def _kill_hanging(self, replica: _Replica, place: ActorPlace | None) -> None:
         import ray
 
         self._problem("a batch passed its deadline, and its copy was started again")
         ray.kill(replica.handle, no_restart=False)
-        self._lost(replica)
+        self._lost(replica, place)
 
-    def _lost(self, replica: _Replica) -> None:
-        """Note that an actor died; Ray starts it again, and the keeper loads its model."""
+    def _lost(self, replica: _Replica, place: ActorPlace | None) -> None:
+        """Note that an actor's process died, once; Ray starts it again, and the keeper loads its model."""
         with self._lock:
-            if replica.state != "ready":
+            if replica.state != "ready" or replica.place is not place or self._closed:
                 return
             self._restarts += 1
             replica.state, replica.asking, replica.place = "starting", "where", None
@@ -349,6 +367,10 @@ class Pool:
             try:
                 self._step(replica, ray.get(reference))
             except ray.exceptions.ActorUnavailableError:
+                replica.deaths += replica.asking == "start"
+                if replica.deaths >= DEATHS:
+                    self._refuse(replica, f"its process died {replica.deaths} times while it loaded the model")
+                    continue
                 replica.asking, replica.place = "where", None
                 replica.reference = replica.handle.where.remote()
             except ray.exceptions.RayError as error:
@@ -374,8 +396,11 @@ class Pool:
             elif difference := _difference(first, outcome):
                 self._refuse(replica, difference)
                 return
+            if self._items is not None and not outcome.fitted:
+                replica.reference = replica.handle.start.remote(self._items)
+                return
             with self._lock:
-                replica.state, replica.loaded = "ready", True
+                replica.state, replica.loaded, replica.deaths = "ready", True, 0
                 self._news.notify_all()
 
     def _refuse(self, replica: _Replica, why: str) -> None:
