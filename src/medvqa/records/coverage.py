@@ -200,8 +200,11 @@ def cover(
     absent = absent_shares(run)
     reasons = []
     several = len(run.get("techniques", ())) > 1
-    selected = Selection.of(run).questions
-    if not keys and not selected and "selection" not in run:
+    selection = Selection.of(run)
+    selected = selection.questions
+    # An empty shard has selected nothing of its benchmarks.
+    empty = bool(selection.benchmarks) and not keys_with_result and not unread
+    if not keys and not selected and not empty:
         # A baseline file, or a run of an earlier version without keys.
         if any(not part.get("finished") for part in run.get("merged") or [run]):
             reasons.append("unfinished: the run did not end, and its missing results are not known")
