@@ -87,6 +87,7 @@ def run(typed: argparse.Namespace) -> tuple[str, int]:
             select=typed.select,
             say=say,
             on_progress=progress_line().show,
+            ends_process=True,
         )
     except KeyboardInterrupt:
         return "interrupted before anything was asked", INTERRUPTED

@@ -64,6 +64,8 @@ class EvaluateOptions(TypedDict, total=False):
     max_cost: float | None
     batch_size: int | None
     concurrency: int | None
+    ray_address: str | None
+    replicas: int | str | None
     max_tokens: int | None
     deadline: float | None
     max_errors: int | None

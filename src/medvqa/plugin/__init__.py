@@ -17,7 +17,17 @@ from medvqa import printing
 from medvqa.items import Item, MedVQAError
 from medvqa.plugin import hookspecs, options
 from medvqa.plugin.controller import Controller
-from medvqa.plugin.process import MARKED, STATE, has_state, is_worker, occupy, setting_of, usage_error, wants_tracebacks
+from medvqa.plugin.process import (
+    MARKED,
+    STATE,
+    TERMINAL,
+    has_state,
+    is_worker,
+    occupy,
+    setting_of,
+    usage_error,
+    wants_tracebacks,
+)
 
 if TYPE_CHECKING:
     from medvqa.items import Model, Result
@@ -77,6 +87,9 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     if is_worker(config):
         return
+    # Nothing is captured now.
+    config.stash[TERMINAL] = os.dup(1)
+    config.add_cleanup(lambda: os.close(config.stash[TERMINAL]))
     config.stash[CONTROLLER] = Controller(config)
     config.pluginmanager.register(config.stash[CONTROLLER], "medvqa-controller")
     if config.getoption("htmlpath", None):  # pytest-html's --html

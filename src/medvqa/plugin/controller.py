@@ -247,6 +247,7 @@ class Controller:
             stop = self._run.take(delivery, len(self._scheduler.nodes) if self._scheduler is not None else 0)
         except (MedVQAError, OSError) as error:
             self._give_up(error)
+        self._print(self._run.shared_lines())
         if self._scheduler is not None and (engine := delivery.facts.get("engine")):
             self._scheduler.batch = engine["batch_size"] * engine["concurrency"]
         # pytest's testsfailed leaves out xfail tests.
@@ -260,7 +261,9 @@ class Controller:
                 self._write(lambda: self._run.stop(stop))
         # With -v each test has a line of its own.
         if self._progress is not None and self._config.get_verbosity() == 0:
-            self._progress.show(self._run.counts, self._session.testscollected)
+            from medvqa.session.progress import pool_state
+
+            self._progress.show(self._run.counts, self._session.testscollected, pool_state(self._run.state))
 
     # At the end
 
@@ -328,6 +331,8 @@ class Controller:
             summarise(terminalreporter, finished.report)
             for line in self._run.notes(finished):
                 terminalreporter.write_line(line)
+        else:
+            self._print(self._run.shared_lines())
         if finished.problem is not None:
             terminalreporter.section("medvqa")
             terminalreporter.write_line(f"! {finished.problem}")

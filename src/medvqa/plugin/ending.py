@@ -8,8 +8,10 @@ from collections.abc import Generator
 
 import pytest
 
-from medvqa.plugin.process import is_worker
+from medvqa import printing
+from medvqa.plugin.process import TERMINAL, is_worker, names_of, setting_of
 from medvqa.session.ending import TERMINATING, Ending
+from medvqa.session.run import cut_short
 
 
 class SignalHooks:
@@ -19,8 +21,12 @@ class SignalHooks:
         """Handle signals until the session's end."""
         self._ending = Ending()
         self._worker = is_worker(config)
+        if not self._worker:
+            # Standard output and error are captured while a test runs.
+            self._ending.output = config.stash[TERMINAL]
+            self._ending.last_words = printing.line(cut_short(setting_of(config).reports / names_of(config)[0]))
         self._ending.listen()
-        config.add_cleanup(self._ending.restore)
+        config.add_cleanup(lambda: self._ending.restore(ends_process=True))
 
     def pytest_collectreport(self) -> None:
         """End the session if a signal was lost."""

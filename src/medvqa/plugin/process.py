@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 STATE: pytest.StashKey[State] = pytest.StashKey()
 MARKED: pytest.StashKey[set[str]] = pytest.StashKey()
 """The names in `vqa` marks of the tests that this process collected, or that its workers did."""
+TERMINAL: pytest.StashKey[int] = pytest.StashKey()
+"""A file descriptor of the standard output that pytest does not capture, in the process that the user started."""
 _NAMES: pytest.StashKey[tuple[str, str, str]] = pytest.StashKey()
 _REFUSED = {
     "each": "each worker would ask every question",

@@ -299,6 +299,8 @@ def _about(runs: Sequence[RunPart], name: str) -> dict[str, Any]:
     for field in ("unread_answers", "served_by"):
         if union := {line for about in abouts for line in about.get(field, ())}:
             about[field] = sorted(union)
+    if unshared := sum(about.get("unshared_answers", 0) for about in abouts):
+        about["unshared_answers"] = unshared
     for field in ("usage", "judge_usage"):
         usage: Counter[str] = Counter()
         for entry in abouts:

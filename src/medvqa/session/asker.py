@@ -27,7 +27,7 @@ from medvqa.items import (
     UsageError,
 )
 from medvqa.protocols import rotation
-from medvqa.session import checks
+from medvqa.session import checks, stores
 from medvqa.session.chosen import Chosen
 from medvqa.session.confirming import Confirming
 from medvqa.session.delivery import Delivery, LeftOut, used
@@ -55,6 +55,8 @@ class Process:
     session: str
     name: str
     rescores: bool = False
+    shared: str | None = None
+    """The address of the store that machines share; `store` is then its local folder."""
 
     def identify(self, model: Backend, role: str, secrets: frozenset[str]) -> Identity:
         """Return the identity of a model. UsageError if the run began with another, or for wrong types."""
@@ -88,7 +90,8 @@ class Process:
         name = records.OWN_REPLIES if judges else records.OWN_ANSWERS
         nameless = identity.fingerprint is None
         own = nameless or (not judges and ((fresh and part) or (self.folder / name).is_dir()))
-        backend = f"{chosen.config.backend} {signed}" if judges and nameless else chosen.config.backend
+        answering = chosen.answering.backend
+        backend = f"{answering} {signed}" if judges and nameless else answering
         writer = records.Writer(
             backend,
             identity.name,
@@ -98,8 +101,11 @@ class Process:
             role="judge" if judges else "candidate",
         )
         folder = records.own_folder(self.folder, name) if own else self.store
+        unread: tuple[str, ...] = ()
+        if self.shared is not None and not own and not fresh:
+            unread = records.fetch(stores.opened(self.shared, self.store), writer.folder, self.session)
         store = records.Store(folder, writer, fresh=fresh)
-        return Memory(store, journal, records.Suspects(self.folder, self.session))
+        return Memory(store, journal, records.Suspects(self.folder, self.session), unread)
 
 
 class LoadedJudge:
@@ -500,9 +506,17 @@ class Asker:
             judge_reused=tally.replies_reused,
             judge_usage=used(tally.replies),
             served_by=sorted(served - {""}),
+            engine=self._engine(),
             **first,
         )
         return delivery, tally.results
+
+    def _engine(self) -> dict[str, Any]:
+        """The present state of a pool of models, and the batches that were asked again; {} for other models."""
+        if self._stream is None or self._model is None or not self._model.backend.pools:
+            return {}
+        status = answers.redacted_value(self._model.backend.status(), self.plan.secrets)
+        return {**status, "asked_again": self._stream.asked_again}
 
     def _hidden(self, result: Result) -> Result:
         """The result without names of files and patients, if its data are not declared public."""

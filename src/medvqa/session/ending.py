@@ -1,12 +1,13 @@
-"""Let SIGTERM and SIGHUP, sent by schedulers, containers and closed terminals, end a session as Ctrl-C does."""
+"""Let SIGTERM and SIGHUP, sent by schedulers, containers and closed terminals, end a session like Ctrl-C, in time."""
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from math import inf
 from types import FrameType
 
@@ -15,6 +16,10 @@ TERMINATING = (signal.SIGTERM, signal.SIGHUP)
 AGAIN = 1.0
 """Seconds in which a repeated signal is ignored: `timeout` sends two."""
 SIGNALS = (signal.SIGINT, *TERMINATING)
+LIMIT = 9.0
+"""Seconds from SIGTERM or SIGHUP to the end of the process, whatever it still does: `docker stop` kills after ten."""
+CUT_SHORT = 2
+"""Exit code of a process that is ended then, as that of an interrupted run."""
 
 
 class Ending:
@@ -22,6 +27,9 @@ class Ending:
 
     Python drops an exception that a handler raises during a finalizer. So `check` raises it again until `begin`.
     `waits`: the session waits for calls in flight, and a second Ctrl-C ends the waiting.
+
+    A process that gets SIGTERM or SIGHUP ends within `LIMIT` seconds, even if its main thread hangs in native code: a
+    thread counts them, and Python's C code tells it of a signal before the main thread runs any Python code.
     """
 
     def __init__(self) -> None:
@@ -31,8 +39,16 @@ class Ending:
         self.waits = False
         self.interrupted = False
         """Whether a KeyboardInterrupt ended the session, because of a signal or not."""
+        self.last_words = ""
+        """Printed if the process is ended before it has finished."""
+        self.output = 2
+        """The file descriptor for them."""
+        self.deadline = inf
+        """The end of the process, in seconds of `time.monotonic`, once SIGTERM or SIGHUP has come."""
         self._ends = False
         self._raised = -inf
+        self._wakeup = -1
+        self._over = threading.Event()
         self._replaced: dict[signal.Signals, signal._HANDLER] = {}
 
     def listen(self) -> None:
@@ -48,6 +64,8 @@ class Ending:
             if before in (signal.SIG_DFL, signal.default_int_handler):
                 self._replaced[number] = before
                 signal.signal(number, self._interrupt)
+        if self._replaced.keys() & set(TERMINATING):
+            self._watch()
 
     def begin(self) -> None:
         """Ignore further signals: the session ends, and must write its reports."""
@@ -58,12 +76,52 @@ class Ending:
         if self.signal is not None and not self._ends:
             raise KeyboardInterrupt(*self._why())
 
-    def restore(self) -> None:
-        """Restore the handlers that `listen` replaced, except where another one was installed since."""
+    def restore(self, *, ends_process: bool = False) -> None:
+        """Restore the handlers that `listen` replaced, except where another one was installed since.
+
+        `ends_process`: the process is about to end, and after a signal it still must do so in time.
+        """
         for number, before in self._replaced.items():
             if signal.getsignal(number) == self._interrupt:
                 signal.signal(number, before)
         self._replaced.clear()
+        self.output = 2
+        if not ends_process:
+            self._over.set()
+        if self._wakeup != -1:
+            signal.set_wakeup_fd(-1)
+            os.close(self._wakeup)
+            self._wakeup = -1
+
+    def _watch(self) -> None:
+        """Start the thread that counts the seconds; another package's file descriptor for signals stays."""
+        reads, writes = os.pipe()
+        os.set_blocking(writes, False)
+        before = signal.set_wakeup_fd(writes, warn_on_full_buffer=False)
+        if before != -1:
+            signal.set_wakeup_fd(before)
+            os.close(reads)
+            os.close(writes)
+            return
+        self._wakeup = writes
+        threading.Thread(target=self._count, args=(reads,), name="medvqa-ending", daemon=True).start()
+
+    def _count(self, reads: int) -> None:
+        """Wait for a signal that terminates, then end the process after `LIMIT` seconds, unless it ends before."""
+        try:
+            while numbers := os.read(reads, 64):
+                if set(numbers) & set(TERMINATING):
+                    self.deadline = time.monotonic() + LIMIT
+                    break
+            else:
+                return
+        finally:
+            os.close(reads)
+        if self._over.wait(LIMIT):
+            return
+        with suppress(OSError):
+            os.write(self.output, f"\n{self.last_words}\n".encode() if self.last_words else b"")
+        os._exit(CUT_SHORT)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         if not self._ends and time.monotonic() >= self._raised + AGAIN:

@@ -143,8 +143,9 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "--shard=auto, NAME-3of8",
     },
     "answers": {
-        "metavar": "DIR",
-        "help": "folder of stored answers, which runs share (default: reports/.answers)",
+        "metavar": "DIR|URL",
+        "help": "folder of stored answers, which runs share (default: reports/.answers), or s3://BUCKET/PREFIX, gs://, "
+        "az:// or file:///FOLDER, which runs on several machines share",
     },
     "fresh": {
         "action": "store_true",
@@ -192,6 +193,16 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "N",
         "type": int,
         "help": "maximum of calls in flight, for models that allow several (default: the model's own number)",
+    },
+    "ray-address": {
+        "metavar": "HOST:PORT",
+        "help": "with --model=ray:MODEL: the Ray cluster that holds the copies of the model, or auto for the one that "
+        "Ray finds (default: a local one, started for the run)",
+    },
+    "replicas": {
+        "metavar": "N|auto",
+        "help": "with --model=ray:MODEL: the number of copies of the model (default: auto, as many as fit, also on "
+        "nodes that join during the run)",
     },
     "max-tokens": {
         "metavar": "N",
@@ -300,7 +311,8 @@ class Options:
     explain: bool
     rotate: str | None
     run: str | None
-    answers: Path | None
+    answers: Path | str | None
+    """A folder, or the address of a shared store (`records.Address`)."""
     fresh: bool
     tags: tuple[Path, ...]
     limit: int | None
@@ -311,6 +323,8 @@ class Options:
     max_cost: float | None
     batch_size: int | None
     concurrency: int | None
+    ray_address: str | None
+    replicas: str | None
     max_tokens: int | None
     deadline: float | None
     max_errors: int
@@ -373,7 +387,7 @@ class Options:
             explain=bool(raw["explain"]),
             rotate=raw["rotate"],
             run=run,
-            answers=Path(cwd, os.path.expanduser(raw["answers"])).absolute() if raw["answers"] else None,
+            answers=answers_place(raw["answers"], cwd) if raw["answers"] else None,
             fresh=bool(raw["fresh"]),
             tags=tuple(Path(cwd, os.path.expanduser(path)) for path in raw["tags"] or ()),
             limit=raw["limit"],
@@ -384,6 +398,8 @@ class Options:
             max_cost=raw["max-cost"],
             batch_size=raw["batch-size"],
             concurrency=raw["concurrency"],
+            ray_address=raw["ray-address"],
+            replicas=None if raw["replicas"] is None else str(raw["replicas"]),
             max_tokens=raw["max-tokens"],
             deadline=raw["deadline"],
             max_errors=DEFAULT_MAX_ERRORS if raw["max-errors"] is None else raw["max-errors"],
@@ -398,6 +414,16 @@ class Options:
             typed=any(value is not None for value in raw.values()),
             empty=tuple(name for name, value in raw.items() if _empty(name, value)),
         )
+
+
+def answers_place(typed: str, cwd: Path) -> Path | str:
+    """Return the folder that --answers names, or the address of a shared store (UsageError for a wrong address)."""
+    if ":" in typed:
+        from medvqa import records
+
+        if records.is_address(typed):
+            return str(records.Address.of(typed))
+    return Path(cwd, os.path.expanduser(typed)).absolute()
 
 
 def data_folder(typed: str | Path | None, cwd: Path) -> tuple[Path | None, str]:

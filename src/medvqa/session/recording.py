@@ -14,10 +14,11 @@ from medvqa import judging, records, report
 from medvqa.comparing.gating import Gate, Verdict
 from medvqa.items import Benchmark, DataError, Item, Outcome, QuestionKey
 from medvqa.report import html
-from medvqa.session import gates
+from medvqa.session import gates, stores
 from medvqa.session.about import about
 from medvqa.session.delivery import Delivery, LeftOut, used
 from medvqa.session.plan import Plan
+from medvqa.session.progress import pool_facts
 
 
 def _now() -> str:
@@ -65,6 +66,8 @@ class Recording:
         self.judge_usage: Counter[str] = Counter()
         self._judge_used = Counter(before.get("judge_usage", {}))
         self._served_by: set[str] = set()
+        self.engine: Mapping[str, Any] = {}
+        """The last state of a pool of models."""
         self._identities: list[Mapping[str, Any]] = []
         self._used = Counter(before.get("usage", {}))
         for session_before in before.get("sessions", []):
@@ -141,7 +144,7 @@ class Recording:
     def _make_up(self, killed: dict[str, Any]) -> None:
         """Count the stored answers of a killed session: they were paid for."""
         folder = self._recorder.folder
-        shared = self._plan.options.answers or folder.parent / records.STORE
+        shared, _ = stores.of(self._plan.options.answers, folder.parent)
         numbers, usage = Counter[str](), {"candidate": Counter[str](), "judge": Counter[str]()}
         for store in (shared, folder / records.OWN_ANSWERS, folder / records.OWN_REPLIES):
             for writer, answers in records.answers_asked(store, {killed.get("session", "")}):
@@ -186,6 +189,8 @@ class Recording:
         if delivery.identity is not None:
             self._identities.append(delivery.identity)
         self._served_by.update(delivery.served_by)
+        if delivery.engine:
+            self.engine = delivery.engine
         if delivery.facts and not self._has_facts:
             self._has_facts = True
             facts = dict(delivery.facts)
@@ -208,6 +213,11 @@ class Recording:
     def missing(self) -> Sequence[str]:
         """Names of selected questions without a result, of all sessions; known after `finish`."""
         return self._covered.missing if self._covered is not None else ()
+
+    def note_unshared(self, number: int | None) -> None:
+        """Note how many answers of this machine a shared store lacks; None without such a store."""
+        if number is not None:
+            self._session["unshared_answers"] = self._about["unshared_answers"] = number
 
     def finish(self, selected: Collection[QuestionKey], left_out: LeftOut, gate: Gate | None = None) -> report.Report:
         """Close the folder, find missing results, decide the gate, and write the reports.
@@ -236,6 +246,8 @@ class Recording:
             self._about["judge_usage"] = dict(total)
         if left := {**self._left_out, **left_out}:
             self._about["left_out"] = left
+        if self.engine:
+            self._about["engine"] = {**self._about.get("engine", {}), **pool_facts(self.engine)}
         if self._served_by:
             self._about["served_by"] = sorted(self._served_by)
         self._write()

@@ -22,7 +22,7 @@ from medvqa import configs, files, records, report
 from medvqa.data.expressions import Expression
 from medvqa.items import MedVQAError, UsageError
 from medvqa.report import Report
-from medvqa.session import selecting
+from medvqa.session import selecting, stores
 from medvqa.session.about import about
 from medvqa.session.delivery import used
 from medvqa.session.door import INTERRUPTED, conduct
@@ -210,7 +210,7 @@ def conduct_all(
     registry: Registry,
     *,
     say: Callable[[str], None] = lambda line: None,
-    progress: Callable[[], OnProgress] = lambda: lambda counts, total: None,
+    progress: Callable[[], OnProgress] = lambda: lambda counts, total, state: None,
     on_done: Callable[[int, Done, float], None] = lambda number, done, cost: None,
 ) -> list[Done]:
     """Ask each run in order, and return how each ended. A run that cannot be done leaves its reason.
@@ -327,8 +327,7 @@ def _cost(setting: Setting, cell: GridCell) -> float:
     }
     if not killed:
         return cost
-    answers = cell.options.get("answers")
-    shared = setting.reports / records.STORE if answers is None else Path(setting.cwd, answers).expanduser()
+    shared, _ = stores.of(_parsed(cell, setting).answers, setting.reports)
     usage = Counter[str]()
     for store in (shared, folder / records.OWN_ANSWERS, folder / records.OWN_REPLIES):
         for _, stored in records.answers_asked(store, killed):

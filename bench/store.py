@@ -1,0 +1,199 @@
+"""What the shared answer store costs: an answer that is shared, and a start that reads 10,000 segments.
+
+    python bench/store.py [--items 5000] [--rounds 5] [--segments 10000] [--answers 3]
+
+Needs `tox run -e counterparts`. Two runs of `medvqa run` alternate, one with a local folder of answers and one with
+`--answers=s3://...` at moto on this machine: a benchmark made of text, whose model answers at once with a kilobyte.
+CPU is user and system time of the run in microseconds an answer, without that of moto; wall time is that of the whole
+process, in which moto works too. Medians of the rounds; the ratio is that of the medians.
+
+Then so many segments are generated straight into a folder and into moto, each of some answers and by a process of its
+own. A run finds them through file:// and through s3://, and asks nothing. "more" is its wall time minus that of a run
+that finds the same answers in its local folder. Ends with exit code 1 where this takes over 30 s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from medvqa.records.segments import SegmentName, segment
+
+from support.buckets import Bucket, moto
+
+LIMIT = 30.0
+"""Seconds in which the segments must be read."""
+CONFTEST = """
+import os
+from medvqa import Backend, metrics, scoring
+from medvqa.items import Answer, Benchmark, Item
+from medvqa.protocols.prompts import Template
+
+ASK = Template("store/mc", "{question}\\n{options}", "{letter}. {text}\\n")
+OPTIONS = {"A": "naevus", "B": "melanoma", "C": "keratosis", "D": "none"}
+ANSWER = Answer("A", thoughts=100 * "because ", usage={"input": 800.0, "output": 200.0})
+
+def items(data):
+    for n in range(int(os.environ["ITEMS"])):
+        yield Item(str(n), "store", "single_choice", f"What is shown in image {n}?", OPTIONS, ("A",))
+
+class Instant(Backend):
+    name = title = "instant"
+    sends_to = None
+
+    def fingerprint(self):
+        return "instant-1"
+
+    def generate(self, prompts):
+        return [ANSWER] * len(prompts)
+
+def pytest_medvqa_backends():
+    return [Instant]
+
+def pytest_medvqa_benchmarks():
+    return [Benchmark(name="store", items=items, prompt=ASK.prompt, score=scoring.score_single_choice,
+                      metrics=(metrics.accuracy, *metrics.rates))]
+"""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """CPU and wall seconds of one run."""
+
+    cpu: float
+    wall: float
+
+
+def run(folder: Path, items: int, *arguments: str, environment: Mapping[str, str] | None = None) -> tuple[Cost, str]:
+    """Run `medvqa run` in a folder of its own. SystemExit with what it printed when it fails."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "conftest.py").write_text(CONFTEST)
+    command = [
+        sys.executable,
+        "-m",
+        "medvqa.cli",
+        "run",
+        "--plugin=conftest.py",
+        "--benchmark=store",
+        "--model=instant:",
+        *arguments,
+    ]
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=os.environ | {"ITEMS": str(items), "OMP_NUM_THREADS": "1"} | dict(environment or {}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode:
+        raise SystemExit(
+            f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
+        )
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Cost(cpu, wall), done.stdout + done.stderr
+
+
+def cost_of_sharing(folder: Path, bucket: Bucket, items: int, rounds: int) -> None:
+    """Print what sharing costs an answer, by runs that alternate."""
+    costs: dict[str, list[Cost]] = {"local folder": [], "shared store": []}
+    for number in range(rounds):
+        for name, told in costs.items():
+            place = bucket.under(f"cost{number}")
+            arguments = (f"--answers={place.url}",) if name == "shared store" else ()
+            cost, output = run(folder / f"{name}{number}", items, *arguments, environment=place.environment)
+            told.append(cost)
+            if "warning" in output.lower():
+                raise SystemExit(output)
+    for name, told in costs.items():
+        each = [1e6 * statistics.median(getattr(cost, part) for cost in told) / items for part in ("cpu", "wall")]
+        print(f"{name:14}{items:>8} answers {each[0]:8.0f} us CPU an answer {each[1]:8.0f} us wall", flush=True)
+    for part in ("cpu", "wall"):
+        local, shared = (statistics.median(getattr(cost, part) for cost in told) for told in costs.values())
+        print(f"{part}: shared / local {shared / local:.2f}, {1e6 * (shared - local) / items:+.0f} us an answer")
+
+
+def segments(answers: Path, each: int) -> Iterator[tuple[str, bytes]]:
+    """Yield segments of `each` answers of a local folder, every one as if another process had put it: name, content."""
+    (file,) = answers.glob("*/*.answers")
+    head, *lines = file.read_bytes().splitlines(keepends=True)
+    for number, start in enumerate(range(0, len(lines), each)):
+        name = SegmentName(f"20260101T000000.{number:06}", f"{number:016x}", len(head))
+        model = file.parent.name
+        yield f"{model}/{name}", segment(model, head, b"".join(lines[start : start + each]))
+
+
+async def put_all(bucket: Bucket, made: Iterator[tuple[str, bytes]]) -> None:
+    """Put segments into moto, eight at once."""
+    import obstore
+
+    store = bucket.store()
+
+    async def work() -> None:
+        for name, content in made:
+            await obstore.put_async(store, name, content, mode="create")
+
+    await asyncio.gather(*(work() for _ in range(8)))
+
+
+def reading(folder: Path, bucket: Bucket, count: int, each: int) -> bool:
+    """Print how long a run takes whose answers lie in so many segments; True within the limit."""
+    items, first = count * each, folder / "first"
+    run(first, items)
+    answers = first / "reports/.answers"
+    disk = folder / "disk"
+    for name, content in segments(answers, each):
+        path = disk / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    full = bucket.under("full")
+    asyncio.run(put_all(full, segments(answers, each)))
+    shutil.copytree(answers, folder / "local" / "reports/.answers")
+    local: float | None = None
+    met = True
+    for name, arguments in {
+        "local": (),
+        "file": (f"--answers=file://{disk}",),
+        "s3": (f"--answers={full.url}",),
+    }.items():
+        cost, output = run(folder / name, items, *arguments, environment=full.environment)
+        if f"{items:,} stored ones reused, 0 asked for" not in output:
+            raise SystemExit(f"{name}: not every answer was found:\n{output}")
+        local = cost.wall if local is None else local
+        more = cost.wall - local
+        met &= more < LIMIT
+        print(f"{name:6}{count:>7} segments of {each}: {cost.wall:6.1f} s, {cost.cpu:6.1f} s CPU, more {more:6.1f} s")
+    return met
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--items", type=int, default=5_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--segments", type=int, default=10_000)
+    parser.add_argument("--answers", type=int, default=3, help="answers in a segment")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name, moto() as bucket:
+        cost_of_sharing(Path(name), bucket, options.items, options.rounds)
+        met = reading(Path(name), bucket, options.segments, options.answers)
+    print(f"limit of {LIMIT:g} s for reading: {'met' if met else 'missed'}")
+    return not met
+
+
+if __name__ == "__main__":
+    sys.exit(main())
