@@ -125,9 +125,7 @@ def test_constraints_pin_all_that_is_installed() -> None:
 def test_files_that_the_lowest_versions_leave_out_are_there() -> None:
     tree = ast.parse((ROOT / "tests/conftest.py").read_text())
     (value,) = (
-        node.value
-        for node in tree.body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "OWN_LOGIC"
+        node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "OWN_LOGIC"
     )
     left_out = {node.value for node in ast.walk(value) if isinstance(node, ast.Constant)}
     assert left_out, "else nothing is looked at"
