@@ -58,8 +58,8 @@ def test_what_the_store_did_not_take_is_put_by_the_next_run(tmp_path: Path) -> N
     code, output = one.run(*shared)
     assert code == 0, output
     assert f"answers cannot be put into file://{store}: " in output
-    assert f"39 answers are not in file://{store}. They are safe in" in output
-    assert last_session(one)["unshared_answers"] == 39
+    assert f"40 answers are not in file://{store}. They are safe in" in output
+    assert last_session(one)["unshared_answers"] == 40
     folder.unlink()
     moved.rename(folder)
     code, output = one.run(*shared)

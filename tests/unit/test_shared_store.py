@@ -422,6 +422,9 @@ def test_answers_to_private_questions_stay_here(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://minio.clinic.example:9000")
     with pytest.raises(UsageError, match=r'allowed_hosts = \["minio.clinic.example:9000"\]'):
         check("s3://bucket/x", "clinic")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9000")
+    check("s3://bucket/x", "clinic")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://minio.clinic.example:9000")
     (tmp_path / "pyproject.toml").write_text('[tool.medvqa]\nallowed_hosts = ["minio.clinic.example:9000"]\n')
     check("s3://bucket/x", "clinic")
 

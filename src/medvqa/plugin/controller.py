@@ -255,6 +255,7 @@ class Controller:
             self._failures += 1
         if self._session is None:
             return
+        self._print(self._run.news())
         if stop is not None and not self._session.shouldstop:
             self._session.shouldstop = stop
             if self._config.pluginmanager.has_plugin("dsession"):
@@ -300,8 +301,12 @@ class Controller:
             reporter.write("\n")
         died = "_crashed" in self.__dict__ and self._crashed.requeued
         if process.has_state(self._config):
+            from medvqa.session.run import last_puts
+
             ended = session.exitstatus == pytest.ExitCode.OK
-            finished = self._run.finish(skipped=self._skipped > 0, died=died, ended=ended)
+            finished = self._run.finish(
+                skipped=self._skipped > 0, died=died, ended=ended, shared_by=last_puts(self._interrupted)
+            )
         elif died:
             from medvqa.session.run import DIED
 

@@ -18,7 +18,7 @@ from medvqa.session.loop import OnProgress, ask_all
 from medvqa.session.options import Options, Setting, occupied
 from medvqa.session.registry import Registry
 from medvqa.session.resolving import resolve
-from medvqa.session.run import Finished, Run, cut_short, name_of, process_of
+from medvqa.session.run import Finished, Run, cut_short, last_puts, name_of, process_of
 
 NOTHING_SELECTED, INTERRUPTED = 5, 2
 """Exit codes, as pytest's."""
@@ -104,7 +104,7 @@ def conduct(
                 run.select_empty_shard()
         finally:
             ending.begin()
-            finished = run.finish(ended=ended)
+            finished = run.finish(ended=ended, shared_by=last_puts(ending.interrupted))
         notes = tuple(run.notes(finished))
         auto_shard = str(plan.shard) if options.shard_source else ""
         return Ended(run.folder, finished, len(selected.queries), stopped, notes, ending.interrupted, auto_shard)

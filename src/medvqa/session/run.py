@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from medvqa.comparing.gating import Gate, Verdict
 from medvqa.configs import ModelConfig
 from medvqa.items import Measure, MedVQAError, Outcome, QuestionKey, UsageError
 from medvqa.report import Report
-from medvqa.session import checks, gates, registry, sharing, shot_checks, stores
+from medvqa.session import checks, endpoints, gates, registry, sharing, shot_checks, stores
 from medvqa.session.about import about
 from medvqa.session.asker import STOP, Process
 from medvqa.session.delivery import Delivery, LeftOut
@@ -69,6 +70,8 @@ class Finished:
         return self.verdict.exit_code if self.verdict is not None else 0
 
 
+LAST_PUTS = 3.0
+"""Seconds of the last puts into a shared store if a signal ends the session: schedulers kill it soon after."""
 DIED = Finished(asked=True, problem="the workers died before anything was answered", incomplete=True)
 """The end of a run whose workers died before the first answer."""
 
@@ -90,6 +93,7 @@ class Run:
         self._lock = records.Lock(self.folder)
         self._holds = False
         self._recording: Recording | None = None
+        self._endpoints: endpoints.Endpoints = {}
         self._sharing: records.Sharing | None = None
         self._has_segments = False
         self._unshared: int | None = None
@@ -292,6 +296,14 @@ class Run:
         """The present state of a pool of models, as `medvqa.Backend.status`; {} for other models."""
         return self._recording.engine if self._recording is not None else {}
 
+    def news(self) -> list[str]:
+        """Return lines about endpoints that were left out, or are in use again, since the last call."""
+        if self._recording is None:
+            return []
+        now = {**self._recording.endpoints, **self._recording.judge_endpoints}
+        lines, self._endpoints = endpoints.news(now, self._endpoints), now
+        return lines
+
     def _over_budget(self, recording: Recording) -> str | None:
         cost = recording.usage["cost"] + recording.judge_usage["cost"]
         limit = self.plan.options.max_cost
@@ -319,6 +331,8 @@ class Run:
                 lines.append("gate: no verdict on one shard; run medvqa merge on all shards, then medvqa gate")
             elif unread := self.rules_unread:
                 lines.append(f"gate: none; {unread}")
+        if (recording := self._recording) is not None:
+            lines += [*endpoints.lines(recording.endpoints), *endpoints.lines(recording.judge_endpoints)]
         return [*lines, *pool_lines(self.state), *(f"! {line}" for line in finished.failed_hooks)]
 
     def finish(
@@ -422,3 +436,8 @@ def process_of(plan: Plan, run: str, session: str, name: str = "main") -> Proces
     reports = plan.setting.reports
     store, shared = stores.of(plan.options.answers, reports)
     return Process(reports / run, store, session, name, shared=shared)
+
+
+def last_puts(interrupted: bool) -> float | None:
+    """Return the moment (monotonic) until which `Run.finish` may put answers of a session that a signal ends."""
+    return time.monotonic() + LAST_PUTS if interrupted else None
