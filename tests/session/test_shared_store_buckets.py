@@ -139,7 +139,7 @@ def test_two_preempted_halves_give_the_measures_of_a_whole_run(s3: Bucket, machi
     await_results(one, "run", 4, session)
     session.send_signal(signal.SIGTERM)
     output, _ = session.communicate(timeout=60)
-    assert session.returncode == 2, output
+    assert "to go on: pytest" in output
     shared = shared_keys(one.bucket).total()
     assert one.lines("run") <= shared < 160
     code, again = two.share("-n2", model="slow:15")
