@@ -149,6 +149,11 @@ class LoadedJudge:
         }
         """The judge's fields in run.json."""
 
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """The stored replies that cannot be read."""
+        return self._memory.unread
+
     def close(self, by: float | None = None) -> None:
         """Close the stream (`Stream.close`), the memory (Unwritable) and the model."""
         self.judge.close(by)
@@ -243,7 +248,7 @@ class Asker:
         facts: dict[str, Any] = {
             "model": {**named, **{name: value for name, value in identity.about.items() if name not in named}},
             "engine": {"batch_size": limits.batch_size, "concurrency": limits.concurrency},
-            "unread_answers": memory.unread,
+            "unread_answers": list(dict.fromkeys((*memory.unread, *(self._judge.unread if self._judge else ())))),
             **({"judge": self._judge.facts} if self._judge is not None else {}),
         }
         self._first["facts"] = facts
