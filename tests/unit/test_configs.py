@@ -81,7 +81,8 @@ def test_unknown_name_says_what_exists(tmp_path: Path) -> None:
 
 def test_unknown_backend_says_what_exists(tmp_path: Path) -> None:
     assert error("ekho:A") == (
-        "--model=ekho:A: no backend 'ekho'; found: echo, hf, majority, openai, random, ray, replay. Did you mean 'echo'?"
+        "--model=ekho:A: no backend 'ekho'; found: echo, hf, majority, openai, random, ray, replay. "
+        "Did you mean 'echo'?"
     )
     assert error(":A").startswith("--model=:A: no backend ''; found: echo, ")
     path = write(tmp_path, "x", 'backend = "vllm"')

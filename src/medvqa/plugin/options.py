@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from medvqa import printing
 from medvqa.items import UsageError
 from medvqa.session.options import OLD_NAMES, OPTIONS, Options
 
@@ -91,4 +92,9 @@ def read(config: pytest.Config) -> Options:
     workerinput: dict[str, str | None] | None = getattr(config, "workerinput", None)
     if workerinput is not None:
         parsed["shard"] = workerinput["medvqa_shard"]
-    return Options.of(parsed, Path(config.invocation_params.dir))
+    try:
+        return Options.of(parsed, Path(config.invocation_params.dir))
+    except UsageError as error:
+        # Without the traceback, which may show what was typed.
+        problem = printing.lines(str(error))
+    raise pytest.UsageError(problem)

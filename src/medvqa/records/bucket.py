@@ -7,7 +7,6 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -31,15 +30,15 @@ class BucketError(MedVQAError):
     """A call to a shared store failed; the message is one short line without keys."""
 
 
-class Exists(BucketError):
+class ObjectExists(BucketError):
     """An object of this name is there already."""
 
 
-class Missing(BucketError):
+class ObjectMissing(BucketError):
     """There is no object of this name, or no bucket."""
 
 
-class TooLarge(BucketError):
+class ObjectTooLarge(BucketError):
     """An object has more bytes than were asked for."""
 
 
@@ -98,13 +97,13 @@ class Bucket:
         self._store = store
 
     def put(self, name: str, content: bytes, seconds: float = CALL) -> None:
-        """Create an object. Exists if there is one of that name; BucketError."""
+        """Create an object. ObjectExists if there is one of that name; BucketError."""
         import obstore
 
         _within(seconds, lambda: obstore.put(self._store, name, content, mode="create", use_multipart=False))
 
     def get(self, name: str, most: int, seconds: float = CALL) -> bytes:
-        """Return the content of an object; Missing, TooLarge for more than `most` bytes, BucketError."""
+        """Return the content of an object; ObjectMissing, ObjectTooLarge for more than `most` bytes, BucketError."""
         return _within(seconds, lambda: self._get(name, most))
 
     def _get(self, name: str, most: int) -> bytes:
@@ -115,44 +114,47 @@ class Bucket:
         for part in answer.stream() if answer.meta["size"] <= most else [b"x" * (most + 1)]:
             size += len(part)
             if size > most:
-                raise TooLarge(f"larger than {files.size(most)}")
+                raise ObjectTooLarge(f"larger than {files.size(most)}")
             parts.append(bytes(part))
         return b"".join(parts)
 
     def get_all(
         self, names: Sequence[str], most: int, seconds: float
-    ) -> Iterator[tuple[str, bytes | Missing | TooLarge]]:
-        """Read objects, many at once; yield their names and contents, or the error, in any order.
+    ) -> Iterator[tuple[str, bytes | ObjectMissing | ObjectTooLarge]]:
+        """Read objects, many at once; yield their names and contents, or the error, in the order of the names.
 
         BucketError if one cannot be read for another reason, or after `seconds` in all.
         """
-        left, lock, ended = iter(names), threading.Lock(), threading.Event()
-        # Bounded: what is not yet taken waits in memory.
-        replies: queue.Queue[tuple[str, bytes | BucketError]] = queue.Queue(CONCURRENT)
+        left, lock, ended = iter(enumerate(names)), threading.Lock(), threading.Event()
+        replies: queue.SimpleQueue[tuple[int, bytes | BucketError]] = queue.SimpleQueue()
+        # Bounded: contents wait in memory until all earlier ones are there.
+        places = threading.Semaphore(2 * CONCURRENT)
 
         def work() -> None:
             while not ended.is_set():
+                if not places.acquire(timeout=1.0):
+                    continue
                 with lock:
-                    name = next(left, None)
-                if name is None:
+                    number, name = next(left, (-1, ""))
+                if number < 0:
                     return
-                reply = self._got(name, most, ended)
-                while not ended.is_set():
-                    with suppress(queue.Full):
-                        replies.put((name, reply), timeout=1.0)
-                        break
+                replies.put((number, self._got(name, most, ended)))
 
         for _ in range(min(CONCURRENT, len(names))):
             threading.Thread(target=work, name="medvqa-bucket", daemon=True).start()
-        by = time.monotonic() + seconds
+        by, early = time.monotonic() + seconds, dict[int, bytes | BucketError]()
         try:
-            for _ in names:
-                try:
-                    name, reply = replies.get(timeout=max(0.0, by - time.monotonic()))
-                except queue.Empty:
-                    raise BucketError(f"not all is read within {seconds:g} s") from None
-                if isinstance(reply, BucketError) and not isinstance(reply, Missing | TooLarge):
+            for expected, name in enumerate(names):
+                while expected not in early:
+                    try:
+                        number, reply = replies.get(timeout=max(0.0, by - time.monotonic()))
+                    except queue.Empty:
+                        raise BucketError(f"not all is read within {seconds:g} s") from None
+                    early[number] = reply
+                reply = early.pop(expected)
+                if isinstance(reply, BucketError) and not isinstance(reply, ObjectMissing | ObjectTooLarge):
                     raise reply
+                places.release()
                 yield name, reply
         finally:
             ended.set()
@@ -161,7 +163,7 @@ class Bucket:
         """Return the content of an object, or the error of the last of some tries."""
         for tries in range(1, TRIES + 1):
             reply = _tried(lambda: self._get(name, most))
-            if isinstance(reply, bytes | Missing | TooLarge) or tries == TRIES or ended.wait(tries):
+            if isinstance(reply, bytes | ObjectMissing | ObjectTooLarge) or tries == TRIES or ended.wait(tries):
                 break
         return reply
 
@@ -186,11 +188,11 @@ def _tried(call: Callable[[], Value]) -> Value | BucketError:
         return call()
     except BucketError as error:
         return error
-    except Exception as error:  # noqa: BLE001 - obstore raises classes of its own, OSError, ValueError and others
+    except BaseException as error:  # noqa: BLE001 - obstore raises many classes; a panic in it is no Exception
         kind, why = type(error).__name__, reduced(error)
     if kind in ("AlreadyExistsError", "PreconditionError"):
-        return Exists(why)
-    return Missing(why) if kind in ("FileNotFoundError", "NotFoundError") else BucketError(why)
+        return ObjectExists(why)
+    return ObjectMissing(why) if kind in ("FileNotFoundError", "NotFoundError") else BucketError(why)
 
 
 def _within(seconds: float, call: Callable[[], Value]) -> Value:
@@ -245,6 +247,9 @@ def open_bucket(address: Address, environ: Mapping[str, str]) -> Bucket:
         # A later try is ours; `_within` gives up earlier, where a call must not take so long.
         "retry_config": {"max_retries": 1, "retry_timeout": timedelta(seconds=CALL / 2)},
     }
+    if address.scheme == "az" and (account := environ.get("AZURE_STORAGE_ACCOUNT_NAME")):
+        # Else the text of the store, as in a debugger, would end obstore in a panic.
+        options["account_name"] = account
     kinds = {"s3": stores.S3Store, "gs": stores.GCSStore, "az": stores.AzureStore}
     try:
         if address.scheme == "file":

@@ -19,7 +19,7 @@ import filelock
 import msgspec
 
 from medvqa import files
-from medvqa.records.bucket import CALL, Bucket, BucketError, Missing, advice
+from medvqa.records.bucket import CALL, Bucket, BucketError, ObjectMissing, advice
 from medvqa.records.private import make_private
 from medvqa.records.segments import MAX_SEGMENT, BrokenSegment, SegmentName, content, file_of
 from medvqa.records.store import FETCHED, SUFFIX, Unwritable, is_about
@@ -144,7 +144,7 @@ def _fetched(store: SharedStore, model: str, state: Path) -> tuple[str, ...]:
         for name, reply in store.bucket.get_all([f"{model}/{name}" for name in sorted(new)], MAX_SEGMENT, FETCH):
             try:
                 file.write(_lines(model, reply))
-            except Missing:
+            except ObjectMissing:
                 continue  # somebody removed it since
             except (BucketError, BrokenSegment) as error:
                 # Not noted: the next session tries again, and says so again.

@@ -15,7 +15,7 @@ from math import inf
 from pathlib import Path
 
 from medvqa import files
-from medvqa.records.bucket import CALL, BucketError, Exists
+from medvqa.records.bucket import CALL, BucketError, ObjectExists
 from medvqa.records.segments import MAX_SEGMENT, TRAILER, BrokenSegment, SegmentName, content, file_of, segment
 from medvqa.records.shared import LIST, SharedStore, listed, own_files
 from medvqa.records.store import MAX_LINE, head_of
@@ -118,7 +118,7 @@ class Outbox:
                 raise BucketError("the time for it is over")
             try:
                 self._store.bucket.put(name, segment(own.model, own.head, lines), seconds)
-            except Exists:
+            except ObjectExists:
                 # An earlier try of this session or another one may have arrived though its reply did not.
                 if there := self._there(own, name, seconds):
                     return there
@@ -204,7 +204,7 @@ class Sharing:
             if self._failures == 1:
                 why = (error.strerror or type(error).__name__) if isinstance(error, OSError) else error
                 self._say(
-                    f"answers cannot be put into {self._store.name}: {why}. They are kept in {self._store.local}; "
+                    f"answers cannot be put into {self._store.name}: {why}. They are safe in {self._store.local}; "
                     "putting them is tried again"
                 )
             return True
@@ -236,7 +236,7 @@ class Sharing:
         left = self._outbox.left()
         if left:
             self._say(
-                f"{left:,} answers are not in {self._store.name}. They are kept in {self._store.local}; the next "
+                f"{left:,} answers are not in {self._store.name}. They are safe in {self._store.local}; the next "
                 f"run with --answers={self._store.name} here puts them, or: {push_command(self._store)}"
             )
         return left

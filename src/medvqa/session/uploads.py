@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from medvqa import configs, records
-from medvqa.backend import destinations
+from medvqa.backend import destinations, is_remote
 from medvqa.backends import reaching
 from medvqa.items import Benchmark, Item, UsageError
 from medvqa.judging import may_ask
@@ -94,11 +94,16 @@ def check_kept(options: Options, names: Sequence[str], known: Mapping[str, Bench
         return
     server = records.endpoint(address, os.environ)
     origin = None if server is None else "://".join(urlsplit(server)[:2])
-    if origin is not None and _is_allowed(origin, allowed_hosts(root / FILE)):
+    via = None if origin is None else reaching.proxy(origin)
+    if origin is not None and via is None and not is_remote(origin):
+        return
+    allowed = allowed_hosts(root / FILE)
+    if origin is not None and _is_allowed(origin, allowed) and (via is None or _is_allowed(via, allowed)):
         return
     entry = "HOST:PORT" if origin is None else origin.partition("://")[2].lower()
     raise UsageError(
-        f"--answers={address} would send answers to {', '.join(private)} to {origin or 'another machine'}; these are "
+        f"--answers={address} would send answers to {', '.join(private)} to "
+        f"{'another machine' if origin is None else reaching.routes([origin])}; these are "
         "not declared public. Add --allow-upload if the owners of the data permit it. If the server is your own and "
         f'the environment names it, write into {root / FILE}: [tool.medvqa] {KEY} = ["{entry}"]. '
         "--answers=file:///FOLDER shares a folder instead"
@@ -110,9 +115,8 @@ def kept_notice(options: Options, names: Sequence[str]) -> str | None:
     if not isinstance(options.answers, str) or not names:
         return None
     server = records.endpoint(records.Address.of(options.answers), os.environ)
-    return f"medvqa: answers to {', '.join(names)} are kept in {options.answers} too" + (
-        f", at {server}" if server is not None else ""
-    )
+    where = "" if server is None else f", at {reaching.routes(['://'.join(urlsplit(server)[:2])])}"
+    return f"medvqa: answers to {', '.join(names)} are kept in {options.answers} too{where}"
 
 
 def in_words(judged: Mapping[str, int]) -> dict[str, str]:

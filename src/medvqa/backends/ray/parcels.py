@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import pickle
@@ -53,6 +54,8 @@ class SentImage(Image):
     def _stored(self) -> bytes:
         if self.problem:
             raise DataError(self.problem)
+        if self.digest and not self.drawn and hashlib.sha256(self.data).hexdigest() != self.digest:
+            raise DataError(f"image {self.name}: the file has changed since it was indexed")
         return bytes(self.data)
 
 
@@ -73,10 +76,10 @@ def sent(image: Image) -> Image:
         return image
     known = {one.name: getattr(image, one.name) for one in fields(Image)}
     known |= {"path": "", "start": 0, "length": None, "encoding": "raw", "cell": None}
-    # A view in the name would be read again.
-    drawn = bool(image.medical_kind)
     try:
-        return SentImage(**known, data=image.read(), drawn=drawn)
+        drawn = bool(image.medical_kind)
+        # The digest, which takes longest, is checked where the image is read.
+        return SentImage(**known, data=(image if drawn else replace(image, digest="")).read(), drawn=drawn)
     except DataError as error:
         return SentImage(**known, problem=str(error))
 
