@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
 import signal
 import socketserver
 import subprocess
@@ -22,7 +21,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from support.repositories import Repository, decoded
+from support.repositories import Repository
 
 LIMIT = 10.0
 """Seconds between SIGTERM and SIGKILL that schedulers grant at least."""
@@ -170,9 +169,9 @@ def measure(state: State, folder: Path) -> tuple[float, str, str, int]:
     if model == "openai":
         port = Server(folder).server_address[1]
         (folder / "server.toml").write_text(
-            f'backend = "openai"\nmodel = "none"\nbase_url = "http://127.0.0.1:{port}/v1"\nprotocol = "chat"\n'
+            f'backend = "openai"\nmodel = "none"\nbase_url = "http://127.0.0.1:{port}/v1"\nfingerprint = "none"\n'
         )
-        model = "server.toml"
+        model = "server --model-config=server.toml"
     session = start(repository, f"{state.words} --model={model} --run=first")
     end = time.monotonic() + 300
     while not reached(repository, state) and session.poll() is None and time.monotonic() < end:

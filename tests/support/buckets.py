@@ -194,7 +194,7 @@ class Proxy:
         self.port = free_port()
         self.requests: list[tuple[str, str]] = []
         self._lock = threading.Lock()
-        self._fault, self._times, self._method = "", -1, ""
+        self._fault, self._times, self._only = "", -1, ""
         self._released = threading.Event()
         self._server: LocalServer | None = None
 
@@ -202,17 +202,17 @@ class Proxy:
     def puts(self) -> int:
         return sum(method == "PUT" for method, _ in self.requests)
 
-    def fail(self, fault: str, times: int = -1, method: str = "") -> None:
-        """Let the next requests fail, of one method or all: so many `times`, or until `mend`.
+    def fail(self, fault: str, times: int = -1, only: str = "") -> None:
+        """Let the next requests fail, so many `times`, or until `mend`; `only` those with this text in `PUT /PATH`.
 
         refuse: nobody listens. unavailable: 503. denied: 403, with all that the client sent in the answer. cut: half
-        of the body arrives. swallow: the request is carried out, but the client hears nothing. hang: the request is
-        read and never answered.
+        of the body arrives. swallow: the request is carried out, but the client hears nothing. short: the client gets
+        half of the answer. hang: the request is read and never answered.
         """
         if fault == "refuse":
             self._stop()
         with self._lock:
-            self._fault, self._times, self._method = fault, times, method
+            self._fault, self._times, self._only = fault, times, only
 
     def mend(self) -> None:
         """Pass on all requests again; end the connections that hang."""
@@ -222,9 +222,10 @@ class Proxy:
         if self._server is None:
             self._start()
 
-    def next_fault(self, method: str) -> str:
+    def next_fault(self, request: str) -> str:
+        """Return how a request fails, "" if it does not."""
         with self._lock:
-            if not self._times or (self._method and self._method != method):
+            if not self._times or self._only not in request:
                 return ""
             self._times -= 1
             return self._fault
@@ -271,7 +272,7 @@ class Forwarder(BaseHTTPRequestHandler):
     def serve(self, method: str) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         self.proxy.requests.append((method, self.path))
-        fault = self.proxy.next_fault(method)
+        fault = self.proxy.next_fault(f"{method} {self.path}")
         if fault == "hang":
             self.proxy.hang()
         elif fault == "unavailable":
@@ -294,10 +295,10 @@ class Forwarder(BaseHTTPRequestHandler):
         with upstream.getresponse() as response:
             content = response.read()
         if fault != "swallow":
-            self.reply(response.status, content, response.headers.items(), method)
+            self.reply(response.status, content, response.headers.items(), method, cut=fault == "short")
         upstream.close()
 
-    def reply(self, status: int, content: bytes, headers: Any = (), method: str = "GET") -> None:
+    def reply(self, status: int, content: bytes, headers: Any = (), method: str = "GET", cut: bool = False) -> None:
         self.send_response_only(status)
         for name, value in headers:
             if name.lower() not in ("connection", "content-length", "keep-alive", "transfer-encoding"):
@@ -305,7 +306,7 @@ class Forwarder(BaseHTTPRequestHandler):
         length = dict(headers).get("Content-Length", "0") if method == "HEAD" else str(len(content))
         self.send_header("Content-Length", length)
         self.end_headers()
-        self.wfile.write(content)
+        self.wfile.write(content[: len(content) // 2] if cut else content)
 
     do_DELETE = partialmethod(serve, "DELETE")
     do_GET = partialmethod(serve, "GET")

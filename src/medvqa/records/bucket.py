@@ -56,6 +56,8 @@ _KNOWN = {
     "kind: timeout": "no answer in time",
     "connectionrefused": "connection refused",
     "connectionreset": "connection reset",
+    "incompletemessage": "the connection was closed before an answer",
+    "body error": "its answer was cut off",
     "dns error": "the server's name is not known",
     "certificate": "its certificate is not trusted",
     "badscheme": "not https://",

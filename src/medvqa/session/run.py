@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from medvqa import records, usercode
+from medvqa import printing, records, usercode
 from medvqa.comparing.gating import Gate, Verdict
 from medvqa.configs import ModelConfig
 from medvqa.items import Measure, MedVQAError, Outcome, QuestionKey, UsageError
@@ -398,11 +398,12 @@ class Run:
         return tuple(failed)
 
 
-def cut_short(folder: Path) -> str:
-    """Return the line for a process that a signal ends before the reports of its run are drawn."""
+def cut_short(folder: Path, command: str) -> str:
+    """Return the lines for a process that a signal ends before the reports of its run are drawn."""
+    report = shlex.join(["medvqa", "report", str(folder)])
     return (
-        f"! ended by a signal before the reports were drawn; all answers are stored. To draw them: medvqa report "
-        f"{shlex.quote(str(folder))}. To go on: the same command with --run={folder.name}"
+        f"! ended by a signal before the reports were drawn; the answers are stored. To draw them: "
+        f"{printing.line(report)}\nto go on: {printing.line(command)}"
     )
 
 
