@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
@@ -87,7 +88,7 @@ def run(typed: argparse.Namespace) -> tuple[str, int]:
             select=typed.select,
             say=_say_over,
             on_progress=progress_line().show,
-            ends_process=True,
+            command=partial(_command, typed),
         )
     except KeyboardInterrupt:
         return "interrupted before anything was asked", INTERRUPTED
@@ -134,7 +135,7 @@ def lines_of(ended: Ended, typed: argparse.Namespace) -> list[str]:
         if ended.folder.is_dir():
             lines.append(f"run folder: {ended.folder}")
     if finished.incomplete or (ended.stopped is not None and not finished.asked):
-        lines.append(f"to go on: {_command(ended, typed)}")
+        lines.append(f"to go on: {_command(typed, ended.folder.name, ended.auto_shard)}")
     if finished.unselected:
         lines.append(
             f"{finished.unselected:,} of the missing questions were selected by an earlier command: leave out "
@@ -143,11 +144,11 @@ def lines_of(ended: Ended, typed: argparse.Namespace) -> list[str]:
     return lines
 
 
-def _command(ended: Ended, typed: argparse.Namespace) -> str:
-    """Return the command that continues the run."""
+def _command(typed: argparse.Namespace, run: str, auto_shard: str) -> str:
+    """Return the command that continues a run."""
     words = [word for word in typed.words if word != "--fresh"]
-    if ended.auto_shard:
+    if auto_shard:
         from medvqa.session.sharing import without_auto
 
-        return shlex.join(["medvqa", *without_auto(words, ended.auto_shard, ended.folder.name)])
-    return shlex.join(["medvqa", *words, *([] if typed.run is not None else [f"--run={ended.folder.name}"])])
+        return shlex.join(["medvqa", *without_auto(words, auto_shard, run)])
+    return shlex.join(["medvqa", *words, *([] if typed.run is not None else [f"--run={run}"])])

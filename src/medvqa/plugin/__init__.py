@@ -18,6 +18,7 @@ from medvqa.items import Item, MedVQAError
 from medvqa.plugin import hookspecs, options
 from medvqa.plugin.controller import Controller
 from medvqa.plugin.process import (
+    CONTROLLER,
     MARKED,
     STATE,
     TERMINAL,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 FETCHED = ".medvqa-fetch.jsonl"
 """The list of received files, by which a folder of fetched data is known (`medvqa.fetching.manifest.NAME`)."""
-CONTROLLER: pytest.StashKey[Controller] = pytest.StashKey()
 AUTO = "PYTEST_XDIST_AUTO_NUM_WORKERS"
 """Environment variable that sets the number of workers for xdist's -n auto."""
 

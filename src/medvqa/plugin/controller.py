@@ -152,6 +152,15 @@ class Controller:
 
     # Workers
 
+    def workers(self) -> list[int]:
+        """Return the processes of living workers on this machine."""
+        living = []
+        for pid in list(self._workers.values()):
+            with suppress(ChildProcessError):
+                if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+                    living.append(pid)
+        return living
+
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         """Send a worker the run, the value of --dist, and its GPU place if the model takes one."""
@@ -268,20 +277,27 @@ class Controller:
 
     # At the end
 
+    def last_words(self) -> str:
+        """Return the lines for a session that a signal ends before its reports are drawn."""
+        from medvqa.session.run import cut_short
+
+        return cut_short(self._folder, self._command())
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self) -> None:
         """End the workers now: xdist would let them go on for five seconds, and wait ten more."""
         self._interrupted = True
+        if self._session is None and process.has_state(self._config):
+            # The terminal's own lines come only after the start of a session.
+            self._print(["interrupted before anything was asked"])
         if not self._workers or not process.has_state(self._config):
             return
         from medvqa.engine import FAREWELL
 
         dsession: Any = self._config.pluginmanager.get_plugin("dsession")
         dsession.nodemanager.EXIT_TIMEOUT = FAREWELL + 2
-        for pid in self._workers.values():
-            with suppress(ChildProcessError):
-                if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-                    os.kill(pid, signal.SIGTERM)
+        for pid in self.workers():
+            os.kill(pid, signal.SIGTERM)
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
@@ -301,12 +317,9 @@ class Controller:
             reporter.write("\n")
         died = "_crashed" in self.__dict__ and self._crashed.requeued
         if process.has_state(self._config):
-            from medvqa.session.run import last_puts
-
             ended = session.exitstatus == pytest.ExitCode.OK
-            finished = self._run.finish(
-                skipped=self._skipped > 0, died=died, ended=ended, shared_by=last_puts(self._interrupted)
-            )
+            puts_by = self._config.stash[process.ENDING].puts_by()
+            finished = self._run.finish(skipped=self._skipped > 0, died=died, ended=ended, shared_by=puts_by)
         elif died:
             from medvqa.session.run import DIED
 

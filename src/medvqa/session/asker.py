@@ -209,6 +209,8 @@ class Asker:
         self._confirming = Confirming()
         self._ranking: RankingAsker | None = None
         self._counted: dict[str, endpoints.Endpoints] = {}
+        self.interrupted = False
+        """Whether Ctrl-C or a signal ended the session: nothing is asked any more."""
 
     def select(self, keys: Sequence[QuestionKey], left_out: LeftOut) -> None:
         """Note the selected questions. Their keys are stored before the first question is asked."""
@@ -298,9 +300,12 @@ class Asker:
         """An error's message, without keys."""
         return answers.redacted(answers.line_of(error), self.plan.secrets)
 
-    def close(self) -> None:
-        """Close the streams and models, once. They share `FAREWELL` seconds to finish calls in flight."""
-        by = time.monotonic() + engine.FAREWELL
+    def close(self, by: float | None = None) -> None:
+        """Close the streams and models, once. Calls in flight may finish until `by`, in seconds of `time.monotonic`.
+
+        By default they share `FAREWELL` seconds.
+        """
+        by = time.monotonic() + engine.FAREWELL if by is None else by
         if self._stream is not None:
             self._stream.close(by)
         judge, close_model = self._judge, self._close
@@ -408,7 +413,7 @@ class Asker:
 
         if not gates.rules_of(self.plan).active:
             return "nothing was gated, so that none of them was asked again"
-        if self.stop is not None or (self._ahead is not None and self._ahead.stopped()):
+        if self.interrupted or self.stop is not None or (self._ahead is not None and self._ahead.stopped()):
             return "the session ended before any of them was asked again"
         if self.plan.ranks:
             return "each answer was selected among several that are drawn, so that asking shows nothing"

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from medvqa import printing, report
+from medvqa import report
 from medvqa.data.expressions import Expression
 from medvqa.items import UsageError
 from medvqa.session import selecting
@@ -18,7 +18,7 @@ from medvqa.session.loop import OnProgress, ask_all
 from medvqa.session.options import Options, Setting, occupied
 from medvqa.session.registry import Registry
 from medvqa.session.resolving import resolve
-from medvqa.session.run import Finished, Run, cut_short, last_puts, name_of, process_of
+from medvqa.session.run import Finished, Run, cut_short, name_of, process_of
 
 NOTHING_SELECTED, INTERRUPTED = 5, 2
 """Exit codes, as pytest's."""
@@ -58,14 +58,15 @@ def conduct(
     select: str | None = None,
     say: Callable[[str], None] = lambda line: None,
     on_progress: OnProgress = lambda counts, total, state: None,
-    ends_process: bool = False,
+    command: Callable[[str, str], str] | None = None,
 ) -> Ended:
     """Resolve, check, select, ask and report, with the same run folder, store and numbers as pytest.
 
     `select`: an expression, as for --select. `registry.with_objects` takes objects instead of names. `say` gets lines
-    for the user before the first question, `on_progress` the outcomes after each. `ends_process`: the process ends
-    after the run, so that SIGTERM ends it in time. UsageError and DataError come before the first question. If a model
-    cannot be made, its exception is the cause of the UsageError.
+    for the user before the first question, `on_progress` the outcomes after each. `command` returns the command that
+    continues a run, from its name and its automatic shard ("" if it has none); only callers whose process ends after
+    the run have one, and SIGTERM then ends it in time. UsageError and DataError come before the first question. If a
+    model cannot be made, its exception is the cause of the UsageError.
     """
     expression = None if select is None else Expression.parse(select)
     setting = replace(setting, selects=selecting.as_typed(options, select))
@@ -75,14 +76,16 @@ def conduct(
     with ExitStack() as stack:
         stack.callback(run.release)
         ending.listen()
-        stack.callback(ending.restore, ends_process=ends_process)
+        stack.callback(ending.restore, ends_process=command is not None)
         held = run.check()
         if held is not None:
             stack.enter_context(occupied(held[0]))
         selected = selecting.select(plan, expression)
         stack.enter_context(_writes(run.folder))
         lines = run.open()
-        ending.last_words = printing.line(cut_short(run.folder))
+        auto_shard = str(plan.shard) if options.shard_source else ""
+        if command is not None:
+            ending.last_words = cut_short(run.folder, command(run.folder.name, auto_shard))
         for line in [*lines, *report.left_out(selected.left_out)]:
             say(line)
         stopped, ended = None, False
@@ -104,9 +107,8 @@ def conduct(
                 run.select_empty_shard()
         finally:
             ending.begin()
-            finished = run.finish(ended=ended, shared_by=last_puts(ending.interrupted))
+            finished = run.finish(ended=ended, shared_by=ending.puts_by())
         notes = tuple(run.notes(finished))
-        auto_shard = str(plan.shard) if options.shard_source else ""
         return Ended(run.folder, finished, len(selected.queries), stopped, notes, ending.interrupted, auto_shard)
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from math import inf
 from types import FrameType
+
+from medvqa import engine
 
 TERMINATING = (signal.SIGTERM, signal.SIGHUP)
 """Signals that end a process unless it handles them."""
@@ -18,6 +21,15 @@ AGAIN = 1.0
 SIGNALS = (signal.SIGINT, *TERMINATING)
 LIMIT = 9.0
 """Seconds from SIGTERM or SIGHUP to the end of the process, whatever it still does: `docker stop` kills after ten."""
+LAST_PUTS = 3.0
+"""Seconds for the last puts into a shared store, after `engine.FAREWELL` for calls in flight."""
+TO_CALL, TO_PUT = 5.0, 2.0
+"""Seconds before the end of the process that calls and puts leave for what comes after them, such as run.json."""
+LOOK = 0.5
+"""Seconds between two looks at the clock: the limit counts from the last one before the signal was heard of, since
+native code may have held Python's lock in between."""
+LEAST = 3.0
+"""Seconds for the end if native code held the lock for too long."""
 CUT_SHORT = 2
 """Exit code of a process that is ended then, as that of an interrupted run."""
 
@@ -45,6 +57,8 @@ class Ending:
         """The file descriptor for them."""
         self.deadline = inf
         """The end of the process, in seconds of `time.monotonic`, once SIGTERM or SIGHUP has come."""
+        self.workers: Callable[[], Collection[int]] = tuple
+        """Returns processes that are killed if this one is ended before it has finished."""
         self._ends = False
         self._raised = -inf
         self._wakeup = -1
@@ -75,6 +89,14 @@ class Ending:
         """Raise KeyboardInterrupt if a signal has come and `begin` was not called."""
         if self.signal is not None and not self._ends:
             raise KeyboardInterrupt(*self._why())
+
+    def calls_by(self) -> float:
+        """Return until when calls in flight may finish, in seconds of `time.monotonic`."""
+        return min(time.monotonic() + engine.FAREWELL, self.deadline - TO_CALL)
+
+    def puts_by(self) -> float | None:
+        """Return until when answers may be put into a shared store; None if nothing interrupted the session."""
+        return min(time.monotonic() + LAST_PUTS, self.deadline - TO_PUT) if self.interrupted else None
 
     def restore(self, *, ends_process: bool = False) -> None:
         """Restore the handlers that `listen` replaced, except where another one was installed since.
@@ -108,22 +130,28 @@ class Ending:
 
     def _count(self, reads: int) -> None:
         """Wait for a signal that terminates, then end the process after `LIMIT` seconds, unless it ends before."""
+        poll, numbers = select.poll(), b""
+        poll.register(reads, select.POLLIN)
         try:
-            while numbers := os.read(reads, 64):
-                if set(numbers) & set(TERMINATING):
-                    self.deadline = time.monotonic() + LIMIT
-                    break
-            else:
-                return
+            while not set(numbers) & set(TERMINATING):
+                looked = time.monotonic()
+                if poll.poll(LOOK * 1000) and not (numbers := os.read(reads, 64)):
+                    return
         finally:
             os.close(reads)
-        if self._over.wait(LIMIT):
+        self.deadline = min(self.deadline, max(looked + LIMIT, time.monotonic() + LEAST))
+        if self._over.wait(self.deadline - time.monotonic()):
             return
+        for pid in self.workers():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         with suppress(OSError):
             os.write(self.output, f"\n{self.last_words}\n".encode() if self.last_words else b"")
         os._exit(CUT_SHORT)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        if number in TERMINATING:
+            self.deadline = min(self.deadline, time.monotonic() + LIMIT)
         if not self._ends and time.monotonic() >= self._raised + AGAIN:
             self._raised = time.monotonic()
             self.signal = signal.Signals(number)

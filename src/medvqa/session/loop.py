@@ -75,11 +75,14 @@ def ask_all(
             if asker.problem is not None:
                 raise UsageError(asker.stop or str(asker.problem)) from asker.problem
             stopped = _ask(run, asker, queries, ending, say, on_progress)
+        except KeyboardInterrupt:
+            ending.interrupted = asker.interrupted = True
+            raise
         finally:
             # Signals must not stop the reports; a second Ctrl-C ends the waiting for calls in flight.
             ending.begin()
             ending.waits = True
-            _close(run, asker)
+            _close(run, asker, ending)
         # Closing may set `stop`: the model cannot be closed, or answers cannot be stored.
         return asker.stop if stopped is None else stopped
     except KeyboardInterrupt as interrupt:
@@ -115,7 +118,7 @@ def _ask(
     return None
 
 
-def _close(run: Run, asker: Asker) -> None:
+def _close(run: Run, asker: Asker, ending: Ending) -> None:
     """Check the model of reused answers, then close it."""
     try:
         # The answers are on disk: a run that cannot be written loses only the result of this check.
@@ -123,4 +126,4 @@ def _close(run: Run, asker: Asker) -> None:
             if (identity := asker.confirm()) is not None:
                 run.take(identity)
     finally:
-        asker.close()
+        asker.close(ending.calls_by())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from medvqa import records, usercode
+from medvqa import printing, records, usercode
 from medvqa.comparing.gating import Gate, Verdict
 from medvqa.configs import ModelConfig
 from medvqa.items import Measure, MedVQAError, Outcome, QuestionKey, UsageError
@@ -70,8 +69,6 @@ class Finished:
         return self.verdict.exit_code if self.verdict is not None else 0
 
 
-LAST_PUTS = 3.0
-"""Seconds of the last puts into a shared store if a signal ends the session: schedulers kill it soon after."""
 DIED = Finished(asked=True, problem="the workers died before anything was answered", incomplete=True)
 """The end of a run whose workers died before the first answer."""
 
@@ -412,11 +409,12 @@ class Run:
         return tuple(failed)
 
 
-def cut_short(folder: Path) -> str:
-    """Return the line for a process that a signal ends before the reports of its run are drawn."""
+def cut_short(folder: Path, command: str) -> str:
+    """Return the lines for a process that a signal ends before the reports of its run are drawn."""
+    report = shlex.join(["medvqa", "report", str(folder)])
     return (
-        f"! ended by a signal before the reports were drawn; all answers are stored. To draw them: medvqa report "
-        f"{shlex.quote(str(folder))}. To go on: the same command with --run={folder.name}"
+        f"! ended by a signal before the reports were drawn; the answers are stored. To draw them: "
+        f"{printing.line(report)}\nto go on: {printing.line(command)}"
     )
 
 
@@ -436,8 +434,3 @@ def process_of(plan: Plan, run: str, session: str, name: str = "main") -> Proces
     reports = plan.setting.reports
     store, shared = stores.of(plan.options.answers, reports)
     return Process(reports / run, store, session, name, shared=shared)
-
-
-def last_puts(interrupted: bool) -> float | None:
-    """Return the moment (monotonic) until which `Run.finish` may put answers of a session that a signal ends."""
-    return time.monotonic() + LAST_PUTS if interrupted else None
