@@ -277,6 +277,25 @@ def test_weights_that_sglang_tells() -> None:
     assert {headers["Authorization"] for server in servers for headers in server.got} == {f"Bearer {KEY}"}
 
 
+def test_a_key_in_the_list_of_models_is_not_shown() -> None:
+    with serving(echo, echo) as servers:
+        servers[1].models = models("tiny", root=f"{'x' * (LONGEST - 8)}{KEY}")
+        with pytest.raises(UsageError) as caught:
+            preflight(*servers)
+    assert KEY[:6] not in str(caught.value)
+    assert "xx[key]" in str(caught.value)
+
+
+def test_a_server_that_asks_to_wait_too_long_is_left_out() -> None:
+    def full(number: int, request: Request) -> Reply:
+        return error(429, "come back tomorrow", Retry_After="86400")
+
+    with serving(full, echo) as (away, free), asking([away, free], concurrency=1, retries=0) as model:
+        texts(model.generate(prompts(10)))
+        assert counters(model, away)["state"] == "left out"
+    assert (len(away.requests), len(free.requests)) == (1, 10)
+
+
 def test_a_server_that_cannot_be_asked_is_noted() -> None:
     with serving(echo, echo) as (one, other), asking([one, other]) as model:
         other.models = None

@@ -369,9 +369,10 @@ class OpenAI(Backend):
                 wait = backoff * spread if failure.wait is None else failure.wait
                 if failure.busy and wait <= options.max_wait:
                     endpoint.gate.busy(started, wait)
-                endpoints.failed(endpoint, failure, started, unavailable=failure.again and wait > options.max_wait)
+                long = failure.again and failure.wait is not None and failure.wait > options.max_wait
+                endpoints.failed(endpoint, failure, started, unavailable=long)
                 tried.add(endpoint)
-                elsewhere = failure.again and (failure.down or failure.busy) and endpoints.others(tried)
+                elsewhere = failure.again and (failure.down or failure.busy or long) and endpoints.others(tried)
                 return _Attempt(failure, wait, endpoint.address.origin, elsewhere)
             return answer
         finally:

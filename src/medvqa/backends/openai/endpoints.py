@@ -23,6 +23,8 @@ enough by itself."""
 FIRST_WAIT = 1.0
 """Seconds before an endpoint that was left out is asked again; doubled each time until it answers a question."""
 LONGEST_WAIT = 60.0
+LONGEST_ASKED = 3600.0
+"""Most seconds that an endpoint is left out because it asks for it."""
 
 
 class Endpoint:
@@ -101,8 +103,10 @@ class Endpoints:
 
     async def close(self) -> None:
         """End all tasks and connections."""
-        for task in (*self._tasks, *((self._begun,) if self._begun is not None else ())):
+        tasks = [*self._tasks, *((self._begun,) if self._begun is not None else ())]
+        for task in tasks:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         for endpoint in self.all:
             await endpoint.client.close()
 
@@ -207,7 +211,7 @@ class Endpoints:
 
     async def _asked(self, endpoint: Endpoint) -> ServedModel | RequestFailure:
         try:
-            return await served_model(endpoint.client, self._name)
+            return await served_model(endpoint.client, self._name, self._redact)
         except RequestFailure as failure:
             return failure
 
@@ -263,7 +267,7 @@ class Endpoints:
     async def _revive(self, endpoint: Endpoint, wait: float) -> None:
         """Ask an endpoint again, after growing waits, until it says which model it serves."""
         while endpoint.state == "out":
-            await asyncio.sleep(max(min(FIRST_WAIT * 2**endpoint.strikes, LONGEST_WAIT), wait))
+            await asyncio.sleep(max(min(FIRST_WAIT * 2**endpoint.strikes, LONGEST_WAIT), min(wait, LONGEST_ASKED)))
             wait, endpoint.strikes = 0.0, min(endpoint.strikes + 1, 30)
             said = await self._asked(endpoint)
             if isinstance(said, RequestFailure):

@@ -7,7 +7,7 @@ Sources: vLLM's `ModelCard` (id, root, parent, max_model_len; `created` is the t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -58,28 +58,33 @@ class ServedModel:
     unasked: str = ""
 
 
-async def served_model(client: AsyncOpenAI, name: str) -> ServedModel:
-    """Ask for the model of that name. RequestFailure if the server is down, busy, or refuses the key (401)."""
+async def served_model(client: AsyncOpenAI, name: str, redact: Callable[[str], str]) -> ServedModel:
+    """Ask for the model of that name. RequestFailure if the server is down, busy, or refuses the key (401).
+
+    `redact` removes keys from a text: a server may echo its request.
+    """
     try:
         content = await _list(client)
     except RequestFailure as failure:
         if failure.down or failure.busy or failure.status == 401:
             raise
-        return ServedModel(unasked=_shown(str(failure)))
+        return ServedModel(unasked=_shown(redact(str(failure))))
     try:
         cards = _cards.decode(content).data
     except (ValueError, RecursionError):
         return ServedModel(unasked="its list of models is no list of OpenAI's form")
     card = next((card for card in cards if card.id == name), None)
     if card is None:
-        names = printing.some(sorted({_shown(card.id) for card in cards}), MOST) or "none"
+        names = printing.some(sorted({_shown(redact(card.id)) for card in cards}), MOST) or "none"
         return ServedModel({"models": names})
     facts = {"id": card.id, "root": card.root, "parent": card.parent, "max_model_len": card.max_model_len}
     if isinstance(card.meta, dict):
         facts |= {key: card.meta.get(key) for key in _WEIGHTS}
     if card.owned_by == "sglang":
         facts |= await _sglang(client)
-    return ServedModel({key: _shown(str(value)) for key, value in facts.items() if isinstance(value, str | int)})
+    return ServedModel(
+        {key: _shown(redact(str(value))) for key, value in facts.items() if isinstance(value, str | int)}
+    )
 
 
 async def _sglang(client: AsyncOpenAI) -> dict[str, Any]:
