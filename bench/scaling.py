@@ -1,16 +1,17 @@
 """How busy copies of a model on a Ray cluster are kept by one `medvqa run`, and what an item costs the controller.
 
-    python bench/scaling.py [--replicas 1 2 4 8] [--each 625] [--batch-size 8] [--kilobytes 0] [--rounds 3]
+    python bench/scaling.py [--replicas 1 2 4 8] [--each 625] [--batch-size 16] [--kilobytes 0] [--rounds 3]
 
 The model is simulated: it sleeps 20 ms an item and computes nothing. Each copy gets `--each` items: 5,000 for 8 copies.
 The cluster is a node of this machine in a network namespace (tests/support/clusters.py). Each item has an image of
 `--kilobytes`, whose bytes travel to the copy.
 
-"start" is from the command to the first batch, with the start of Python and of all copies. "efficiency" is the ideal
-time, 20 ms times the items over the copies, divided by the time from the first batch to the last scored answer. "bare"
-is that of the same batches in Ray actors without anything else, two in flight for each, measured beside it: where other
-work disturbs the machine, it is lower too. "CPU ms" is the controller's process time an item in the same span, of all
-its threads. Each number is the median of the rounds, with the least and the greatest.
+"start" is from the command to the first batch, with the start of Python and of the copies. "efficiency" is the time
+that all items take, 20 ms each, divided by the time of the copies: of each from its first batch to the last scored
+answer of all. So a copy that starts late on a busy machine counts from its start. "bare" is that of the same batches in
+Ray actors without anything else, two in flight for each, measured beside it: where other work disturbs the machine, it
+is lower too. "CPU" is the controller's process time an item from the first prompt to the last scored answer, of all its
+threads. Each number is the median of the rounds, with the least and the greatest.
 """
 
 from __future__ import annotations
@@ -161,7 +162,7 @@ def measured(cluster: clusters.RayCluster, replicas: int, typed: argparse.Namesp
     asked_bare = count // typed.batch_size * typed.batch_size
     return Timing(
         began[0] - typed_at,
-        ideal / (controller["end"] - began[0]),
+        SECONDS * count / sum(controller["end"] - moment for moment in began),
         ideal * asked_bare / count / bare,
         1000 * controller["cpu"] / count,
         began[-1] - began[0],
@@ -179,7 +180,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replicas", type=int, nargs="+", default=[1, 2, 4, 8])
     parser.add_argument("--each", type=int, default=625, help="items for each copy")
-    parser.add_argument("--batch-size", type=int, default=8)
+    parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--kilobytes", type=int, default=0, help="size of the image of each item")
     parser.add_argument("--rounds", type=int, default=3)
     typed = parser.parse_args()
