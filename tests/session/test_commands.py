@@ -68,6 +68,7 @@ ASK_THE_DEFAULT_MODEL = {
     "pytest --ablate=text-only",
     "pytest --pyargs medvqa.suite.benchmark_tests",
     "pytest --technique=mc,gd,ps",
+    "pytest --technique=mc --max-tokens=1024",
 }
 """Commands of the README that reach the default model in ways of their own. Others without a model (`-k`, `--limit`,
 `-n 8`, ...) ask `random`: the default model takes eight seconds to start, in each process."""
