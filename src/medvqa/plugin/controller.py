@@ -287,7 +287,7 @@ class Controller:
     def pytest_keyboard_interrupt(self) -> None:
         """End the workers now: xdist would let them go on for five seconds, and wait ten more."""
         self._interrupted = True
-        if self._session is None and process.has_state(self._config):
+        if self._session is None and process.ENDING in self._config.stash:
             # The terminal's own lines come only after the start of a session.
             self._print(["interrupted before anything was asked"])
         if not self._workers or not process.has_state(self._config):

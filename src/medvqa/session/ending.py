@@ -107,7 +107,7 @@ class Ending:
             if signal.getsignal(number) == self._interrupt:
                 signal.signal(number, before)
         self._replaced.clear()
-        self.output = 2
+        self.output, self.last_words = 2, ""
         if not ends_process:
             self._over.set()
         if self._wakeup != -1:
