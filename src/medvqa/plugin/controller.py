@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
+from medvqa import printing
 from medvqa.items import MedVQAError, QuestionKey
 from medvqa.plugin import options, process
 
@@ -288,8 +289,8 @@ class Controller:
         """End the workers now: xdist would let them go on for five seconds, and wait ten more."""
         self._interrupted = True
         if self._session is None and process.ENDING in self._config.stash:
-            # The terminal's own lines come only after the start of a session.
-            self._print(["interrupted before anything was asked"])
+            # pytest's terminal reporter comes later, and says nothing about an end before the session's start.
+            os.write(self._config.stash[process.TERMINAL], b"interrupted before anything was asked\n")
         if not self._workers or not process.has_state(self._config):
             return
         from medvqa.engine import FAREWELL
@@ -327,6 +328,9 @@ class Controller:
         else:
             return
         self._finished = finished
+        if process.ENDING in self._config.stash:
+            # Other plugins may take long for their summaries.
+            self._config.stash[process.ENDING].last_words = f"to go on: {printing.line(self._command())}"
         if not finished.asked:
             if session.exitstatus == pytest.ExitCode.OK and options.read(self._config).typed:
                 session.exitstatus = finished.exit_code

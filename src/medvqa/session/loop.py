@@ -40,7 +40,7 @@ class Queue:
 
     def stopped(self) -> bool:
         """Whether the run is about to end."""
-        return self._asker.stop is not None
+        return self._asker.interrupted or self._asker.stop is not None
 
 
 def ask_all(
