@@ -32,6 +32,8 @@ from support import clusters
 
 SECONDS = 0.02
 """Of an item."""
+STORE = 512 * 1024**2
+"""Bytes of the object store: room for the images of all batches in flight."""
 CONFTEST = """
 import json, os, pathlib, time
 from medvqa import Backend, metrics, scoring
@@ -185,7 +187,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     typed = parser.parse_args()
     timings: dict[int, list[Timing]] = {number: [] for number in typed.replicas}
-    with clusters.cluster({"num_cpus": max(typed.replicas)}) as cluster:
+    with clusters.cluster({"num_cpus": max(typed.replicas), "object_store_memory": STORE}) as cluster:
         for _ in range(typed.rounds):
             for number in typed.replicas:
                 timings[number].append(timing := measured(cluster, number, typed))

@@ -242,9 +242,8 @@ def supervise(commands: TextIO, replies: TextIO) -> None:
                 folder = os.environ["RAY_TMPDIR"]
                 # Later nodes start at the same time; a run takes those that are there.
                 wait = made.head_node is None
-                node = made.add_node(
-                    wait=wait, object_store_memory=STORE, temp_dir=f"{folder}/ray", **head, **arguments
-                )
+                arguments = {"object_store_memory": STORE, "temp_dir": f"{folder}/ray"} | head | arguments
+                node = made.add_node(wait=wait, **arguments)
                 (raylet,) = node.all_processes[ray_constants.PROCESS_TYPE_RAYLET]
                 nodes[raylet.process.pid] = node
                 told = {"address": made.address, "raylet": raylet.process.pid}
