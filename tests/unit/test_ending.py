@@ -1,13 +1,17 @@
 """Signals that end a session: raised once, never over somebody else's handler, and put back."""
 
+import ctypes
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
+from math import inf
 
 import pytest
 
-from medvqa.session.ending import Ending, interruptible
+from medvqa.session.ending import LIMIT, Ending, interruptible
 
 SENT = [signal.SIGTERM, signal.SIGHUP]
 
@@ -109,3 +113,33 @@ def test_other_threads_change_nothing() -> None:
     thread.start()
     thread.join()
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def test_calls_and_puts_leave_time_for_the_rest_of_the_end() -> None:
+    ending = Ending()
+    assert ending.puts_by() is None
+    now = time.monotonic()
+    ending.interrupted = True
+    assert ending.calls_by() >= now + 4, "Ctrl-C ends no process"
+    assert (ending.puts_by() or 0) >= now + 3
+    ending.deadline = now + 4.5
+    assert (ending.calls_by(), ending.puts_by()) == (now - 0.5, now + 2.5)
+
+
+def test_seconds_count_in_which_native_code_holds_the_lock() -> None:
+    """SIGTERM comes when native code has held the lock for a second, and is heard of a second later."""
+    ending = Ending()
+    ending.listen()
+    with suppress(KeyboardInterrupt):
+        threading.Timer(0.3, lambda: os.system(f"(sleep 1; kill -TERM {os.getpid()}) &")).start()
+        time.sleep(0.6)
+        held = time.monotonic()
+        ctypes.PyDLL(None).usleep(900_000)
+        ctypes.PyDLL(None).usleep(900_000)
+        time.sleep(5)
+    returned = time.monotonic()
+    while ending.deadline == inf:
+        time.sleep(0.01)
+    ending.restore()
+    assert ending.deadline < returned + LIMIT
+    assert held < returned
