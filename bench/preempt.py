@@ -84,10 +84,8 @@ class State:
     excepted: bool = False
 
 
-PYTEST, RUN = (
-    "-m pytest -p no:randomly -p no:html -p no:hypothesispytest",
-    "-m medvqa.cli run --plugin=conftest.py --benchmark=slow",
-)
+PYTEST = "-m pytest -p no:randomly -p no:html -p no:hypothesispytest"
+RUN = "-m medvqa.cli run --plugin=conftest.py --benchmark=slow"
 HOLDS = HOLD.format(seconds=3600)
 STATES = (
     State("`medvqa run`, answering", RUN, until=64),

@@ -1,16 +1,19 @@
 """Signals that end a session: raised once, never over somebody else's handler, and put back."""
 
+import ctypes
 import os
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
+from itertools import chain
 from types import FrameType, SimpleNamespace
 from typing import cast
 
 import pytest
 
-from medvqa.session.ending import Ending, interruptible
+from medvqa.session.ending import LIMIT, Ending, interruptible
 
 SENT = [signal.SIGTERM, signal.SIGHUP]
 
@@ -122,3 +125,31 @@ def test_other_threads_change_nothing() -> None:
     thread.start()
     thread.join()
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def test_calls_and_puts_leave_time_for_the_rest_of_the_end() -> None:
+    ending = Ending()
+    assert ending.puts_by() is None
+    now = time.monotonic()
+    ending.interrupted = True
+    assert ending.calls_by() >= now + 4, "Ctrl-C ends no process"
+    assert (ending.puts_by() or 0) >= now + 3
+    ending.deadline = now + 4.5
+    assert (ending.calls_by(), ending.puts_by()) == (now - 0.5, now + 2.5)
+
+
+def test_seconds_count_in_which_native_code_holds_the_lock() -> None:
+    """SIGTERM comes when native code begins to hold the lock, and is heard of when the code returns."""
+    ending = Ending()
+    ending.listen()
+    time.sleep(0.1)
+    kill = ctypes.PyDLL(None).kill
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        deque(chain(map(kill, [os.getpid()], [signal.SIGTERM]), range(5 * 10**7)), maxlen=0)
+    held = time.monotonic() - begun
+    end = begun + LIMIT + held / 2
+    while ending.deadline >= end and time.monotonic() < begun + held + 5:
+        time.sleep(0.01)
+    ending.restore()
+    assert ending.deadline < end, f"{held:.1f} s were not counted"

@@ -136,9 +136,14 @@ class Ending:
         poll, numbers = select.poll(), b""
         poll.register(reads, select.POLLIN)
         try:
+            looked = time.monotonic()
             while not set(numbers) & set(TERMINATING):
-                looked = time.monotonic()
-                if poll.poll(LOOK * 1000) and not (numbers := os.read(reads, 64)):
+                now = time.monotonic()
+                if not poll.poll(0):
+                    # No signal has come until now; the wait may take longer, if native code holds the lock.
+                    looked = now
+                    poll.poll(LOOK * 1000)
+                elif not (numbers := os.read(reads, 64)):
                     return
             self.deadline = min(self.deadline, max(looked + LIMIT, time.monotonic() + LEAST))
             if self._over.wait(self.deadline - time.monotonic()):
