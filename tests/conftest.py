@@ -76,8 +76,20 @@ def pytester(pytester: pytest.Pytester, request: pytest.FixtureRequest) -> pytes
     return pytester
 
 
+OWN_LOGIC = {
+    *("test_border.py", "test_classify.py", "test_docs.py", "test_help.py", "test_judge_sessions.py"),
+    *("test_neighbours.py", "test_official.py", "test_open_questions.py", "test_printable.py", "test_private.py"),
+    *("test_prompt_sessions.py", "test_reasoning_sessions.py", "test_repeat.py", "test_rescore.py", "test_rotate.py"),
+    *("test_run_json.py", "test_samples.py", "test_shot_sessions.py", "test_sweep_sessions.py"),
+    *("test_tagged_sessions.py", "test_what_was_run.py"),
+}
+"""Files of tests/session that `lowest` leaves out (tox.ini says why): half of the time of all sessions."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that run sessions, which take most of the time."""
+    """Mark the tests that run sessions, which take most of the time, and those that no version can break alone."""
     for item in items:
         if "pytester" in getattr(item, "fixturenames", ()):
             item.add_marker("sessions")
+        if item.path.parent.name == "session" and item.path.name in OWN_LOGIC:
+            item.add_marker("own_logic")

@@ -66,8 +66,13 @@ def destinations(backend: Backend) -> tuple[str, ...]:
     chain = [backend]
     while chain[-1].wraps:
         chain.append(chain[-1].inner)
-    origins = (model.sends_to for model in chain)
-    return tuple(dict.fromkeys(origin for origin in origins if origin is not None and is_remote(origin)))
+    return tuple(dict.fromkeys(origin for model in chain for origin in _listed(model.sends_to) if is_remote(origin)))
+
+
+def _listed(sends_to: str | Sequence[str] | None) -> Sequence[str]:
+    if sends_to is None:
+        return ()
+    return (sends_to,) if isinstance(sends_to, str) else sends_to
 
 
 class Clock:
@@ -170,8 +175,11 @@ class Backend:
         return self.inner.capabilities if self.wraps else frozenset({"generate"})
 
     @_value
-    def sends_to(self) -> str | None:
-        """The origin that gets prompts, such as https://host:443; None: they stay in this process. No default."""
+    def sends_to(self) -> str | Sequence[str] | None:
+        """The origin that gets prompts, such as https://host:443; None: they stay in this process. No default.
+
+        A tuple of origins if each prompt goes to one of several servers.
+        """
         raise UsageError(_missing(type(self), "sends_to"))
 
     @_value
@@ -616,11 +624,17 @@ def _capabilities(value: Any) -> frozenset[str] | None:
     return frozenset(value)
 
 
-def _origin(value: Any) -> str | None:
-    if value is None:
-        return None
-    if not isinstance(value, str):
+def _origins(value: Any) -> str | tuple[str, ...] | None:
+    if value is None or isinstance(value, str):
+        return None if value is None else _origin(value)
+    if not isinstance(value, list | tuple) or not all(isinstance(origin, str) for origin in value):
         raise TypeError("an origin such as https://host:443 is expected, or None if prompts stay in this process")
+    if not value:
+        raise ValueError("is an empty list of origins; None says that prompts stay in this process")
+    return tuple(map(_origin, value))
+
+
+def _origin(value: str) -> str:
     if not _ORIGIN.fullmatch(value):
         # Not shown: it may hold a password.
         raise ValueError("is not like https://host:443: scheme, host and port, without a path, user or password")
@@ -732,7 +746,7 @@ _EXPECTED: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("argument_is_path", "wraps", "pools", "priced", "looks", "reads", "converses", "recorded"), _flag),
     "title": _text,
     "capabilities": _capabilities,
-    "sends_to": _origin,
+    "sends_to": _origins,
     **dict.fromkeys(("batch_size", "concurrency"), _count),
     "patience": _seconds,
     "resources": _resources,

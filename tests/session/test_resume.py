@@ -547,8 +547,9 @@ ITEMS = 480
 WORKER, CONTROLLER, GROUP = "worker", "controller", "group"
 SPREADS: dict[str, list[str]] = {
     "serial": [],
-    **{dist: ["-n2", f"--dist={dist}"] for dist in ("load", "loadscope", "loadfile", "loadgroup")},
+    **{dist: ["-n2", f"--dist={dist}"] for dist in ("load", "loadscope", "loadgroup")},
 }
+"""Without loadfile, which is loadscope where, as here, all tests are functions of one file."""
 ENDS = [
     (CONTROLLER, signal.SIGKILL),
     (GROUP, signal.SIGTERM),
@@ -620,7 +621,7 @@ def test_whatever_is_killed_a_run_goes_on_to_the_same_measures(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """In each run three workers are killed and four sessions, or seven serial ones: 60 kills in all.
+    """In each run three workers are killed and four sessions, or seven serial ones.
 
     Two runs are enough, unless a slow machine lets many of their workers end before they are killed.
     """

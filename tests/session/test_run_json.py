@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -200,7 +200,7 @@ def resumes(folder: Path) -> None:
         extraction="sound",
         judge=None,
         name_of=lambda key: key.item,
-        options=SimpleNamespace(answers=None, data=None),
+        options=SimpleNamespace(answers=None, data=None, shard_source=""),
         benchmarks={},
     )
     plan.reads_anew = partial(Plan.reads_anew, plan)
@@ -240,8 +240,11 @@ def check(template: Path, root: Path, run: Mapping[str, Any], capsys: pytest.Cap
     return refused
 
 
-REFUSED = [case for case in CASES if about.wrong(changed(case[0], VALUES[case[1]])) is not None]
-TAKEN = [case for case in CASES if case not in REFUSED]
+@cache
+def shared_out() -> tuple[list[Case], list[Case]]:
+    """The cases that are refused, and those that are taken; not for every process that only collects this file."""
+    refused = [case for case in CASES if about.wrong(changed(case[0], VALUES[case[1]])) is not None]
+    return refused, [case for case in CASES if case not in refused]
 
 
 def fuzz(cases: Sequence[Case], one: Callable[[dict[str, Any]], object]) -> None:
@@ -264,18 +267,20 @@ def test_the_run_itself_is_read_by_every_command(
 def test_what_is_taken_ends_in_no_traceback(
     template: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], step: int
 ) -> None:
-    fuzz(TAKEN[::step], lambda run: check(template, tmp_path, run, capsys))
+    _, taken = shared_out()
+    fuzz(taken[::step], lambda run: check(template, tmp_path, run, capsys))
 
 
 def test_what_is_refused_is_one_line_of_every_command(
     template: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert len(REFUSED) > 1000
+    refused, _ = shared_out()
+    assert len(refused) > 1000
 
     def one(run: dict[str, Any]) -> None:
         assert len(check(template, tmp_path, run, capsys)) == len(commands(tmp_path)) + 1
 
-    fuzz(REFUSED[::120], one)
+    fuzz(refused[::120], one)
 
 
 @pytest.mark.parametrize(

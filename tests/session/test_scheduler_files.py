@@ -26,7 +26,7 @@ REPLACED = {
     "--model=qwen-vl": "--model=random",
     "--benchmark=vqa-rad": "--benchmark=phantom-mediconfusion",
     "--data=/data": "--data=data",
-    "--answers=s3://BUCKET/answers": "--answers=answers",
+    "--answers=s3://BUCKET/answers": "--answers=file:///bucket/answers",
     "--pyargs medvqa.suite.benchmark_tests -n 8": "-p no:cacheprovider benchmark_tests -n 1",
     # Two tasks in place of eight, and two nodes in place of four.
     "--array=0-7": "--array=0-1",
@@ -178,7 +178,7 @@ def test_kubernetes(checkout: Path, project: Path, environment: dict[str, str]) 
 
 
 def test_skypilot(checkout: Path, project: Path, environment: dict[str, str], tmp_path: Path) -> None:
-    """Nodes have folders of their own, and share a bucket."""
+    """Nodes have folders of their own, and share a bucket, which is a folder here."""
     _, evaluate, merge = yaml.safe_load_all(FILES["qwen.yaml"])
     bucket, count = tmp_path / "bucket", evaluate["num_nodes"]
     bucket.mkdir()

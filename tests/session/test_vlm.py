@@ -27,6 +27,11 @@ def lesson():
 
 
 @pytest.fixture(scope="module")
+def both():
+    return data.phantoms([1, 2])
+
+
+@pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """A checkpoint after two steps of each part."""
     pytest.importorskip("torch", reason="training needs torch")
@@ -63,8 +68,7 @@ class TestData:
                 assert np.abs(there - made.images[one.picture]).mean() < 1
 
     @pytest.mark.slow
-    def test_phantoms_are_joined(self, lesson):
-        both = data.phantoms([1, 2])
+    def test_phantoms_are_joined(self, lesson, both):
         second = data.phantom(2)
         assert len(both.asked) == len(lesson.asked) + len(second.asked)
         last = max(one.picture for one in both.asked if one.picture is not None)
@@ -72,10 +76,10 @@ class TestData:
         assert (both.images[last] == second.images[-1]).all()
 
     @pytest.mark.slow
-    def test_processes_draw_the_same(self):
-        one, two = data.phantoms([1, 2]), data.phantoms([1, 2], processes=2)
-        assert one.asked == two.asked
-        assert (one.images == two.images).all()
+    def test_processes_draw_the_same(self, both):
+        drawn = data.phantoms([1, 2], processes=2)
+        assert both.asked == drawn.asked
+        assert (both.images == drawn.images).all()
 
 
 class TestLessons:

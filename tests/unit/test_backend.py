@@ -370,6 +370,9 @@ WRONG_VALUES: dict[str, list[tuple[Any, str]]] = {
         ("https://host/v1", "is not like https://host:443"),
         ("https://user:geheim@host", "is not like https://host:443"),
         ("https://host\n", "is not like https://host:443"),
+        ((), "is an empty list of origins"),
+        (("https://host", None), "is of type tuple; an origin such as"),
+        (("https://host", "https://user:geheim@host"), "is not like https://host:443"),
     ],
     **{
         name: [(1, "is of type int; True or False")]

@@ -142,6 +142,16 @@ def test_continuous_integration_fails_where_counterparts_are_missing() -> None:
     assert "COUNTERPARTS" in tox["testenv"]["pass_env"].split()
 
 
+def test_files_that_the_lowest_versions_leave_out_are_there() -> None:
+    tree = ast.parse((ROOT / "tests/conftest.py").read_text())
+    (value,) = (
+        node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "OWN_LOGIC"
+    )
+    left_out = {node.value for node in ast.walk(value) if isinstance(node, ast.Constant)}
+    assert left_out, "else nothing is looked at"
+    assert left_out - {path.name for path in (ROOT / "tests/session").glob("test_*.py")} == set()
+
+
 def test_environments_of_other_pythons_have_what_tests_need_but_torch() -> None:
     tox = ConfigParser(interpolation=None)
     tox.read(ROOT / "tox.ini")

@@ -18,7 +18,7 @@ from medvqa.backends.baselines import Echo, Majority, Random
 from medvqa.backends.hf import HF
 from medvqa.backends.openai import OpenAI
 from medvqa.backends.ray import Ray, RayOptions, cluster, parcels
-from medvqa.backends.ray.actor import BEGUN, UNLOADED, LoadedCopy, ModelActor, Problem
+from medvqa.backends.ray.actor import BEGUN, UNLOADED, CopyProblem, LoadedCopy, ModelActor
 from medvqa.backends.ray.pool import _difference
 from medvqa.configs import ModelConfig
 from medvqa.items import Answer, AnswerError, DataError, Image, Item, Prompt, Shot, UsageError
@@ -227,7 +227,7 @@ def test_an_exception_of_a_model_is_told_in_a_line(how: str, kind: str, why: str
     made = actor(AskedHere(how))
     made.start(None)
     _, told = made.answer([Prompt("?")])
-    assert isinstance(told, Problem)
+    assert isinstance(told, CopyProblem)
     assert told.kind == kind
     assert why in told.line
     assert "test_ray.py" in told.line
@@ -235,7 +235,7 @@ def test_an_exception_of_a_model_is_told_in_a_line(how: str, kind: str, why: str
 
 def test_a_model_that_cannot_be_loaded_is_told_in_its_own_words() -> None:
     told = actor(Random("x")).start(None)
-    assert told == Problem("usage", "--model=random:x: the seed must be a whole number, such as --model=random:7")
+    assert told == CopyProblem("usage", "--model=random:x: the seed must be a whole number, such as --model=random:7")
 
 
 def test_a_baseline_is_fitted_once_the_items_are_known() -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from medvqa import files
 from medvqa.cli.common import Commands, known_from
 from medvqa.items import UsageError
 
@@ -66,25 +65,17 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
 
 @contextmanager
 def _replaced(folder: Path, parts: Sequence[RunPart]) -> Iterator[None]:
-    """Set an incomplete merged run of the same runs aside within the block, and remove it after.
+    """Let the block replace an incomplete merged run of the same runs; after an error that is there again.
 
-    After an error it is put back. UsageError if the folder holds anything that merging these runs would not give.
+    UsageError if the folder holds anything that merging these runs would not give.
     """
     if not folder.exists():
         yield
         return
     if (why := _kept(folder, parts)) is not None:
         raise UsageError(f"{folder} exists, and {why}: name another with -o")
-    aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    folder.rename(aside / folder.name)
-    try:
+    with files.replaced(folder):
         yield
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        (aside / folder.name).rename(folder)
-        aside.rmdir()
-        raise
-    shutil.rmtree(aside, ignore_errors=True)
 
 
 def _kept(folder: Path, parts: Sequence[RunPart]) -> str | None:

@@ -86,7 +86,7 @@ def run(typed: argparse.Namespace) -> tuple[str, int]:
             setting,
             known_from(typed),
             select=typed.select,
-            say=say,
+            say=_say_over,
             on_progress=progress_line().show,
             command=partial(_command, typed),
         )
@@ -104,6 +104,13 @@ def progress_line() -> Progress:
         printing.to_stderr(f"\r{line[:width]:{width}}")
 
     return Progress(say, rewrite if sys.stderr.isatty() else None, pause=_PAUSE)
+
+
+def _say_over(line: str) -> None:
+    """Say a line, in place of the progress line on a terminal."""
+    if sys.stderr.isatty():
+        printing.to_stderr(f"\r{'':{get_terminal_size().columns - 1}}\r")
+    say(line)
 
 
 def lines_of(ended: Ended, typed: argparse.Namespace) -> list[str]:

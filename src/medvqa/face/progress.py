@@ -93,7 +93,8 @@ class InTerminal(_Drawn):
 
     def say(self, message: str) -> None:
         """Print a message."""
-        printing.to_stderr(printing.lines(message) + "\n")
+        over = "\r\x1b[K" if sys.stderr.isatty() else ""
+        printing.to_stderr(f"{over}{printing.lines(message)}\n")
 
     def _draw(self, text: str, *, ended: bool) -> None:
         if sys.stderr.isatty():

@@ -265,6 +265,7 @@ class Controller:
             self._failures += 1
         if self._session is None:
             return
+        self._print(self._run.news())
         if stop is not None and not self._session.shouldstop:
             self._session.shouldstop = stop
             if self._config.pluginmanager.has_plugin("dsession"):

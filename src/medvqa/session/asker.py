@@ -27,7 +27,7 @@ from medvqa.items import (
     UsageError,
 )
 from medvqa.protocols import rotation
-from medvqa.session import checks, stores
+from medvqa.session import checks, endpoints, stores
 from medvqa.session.chosen import Chosen
 from medvqa.session.confirming import Confirming
 from medvqa.session.delivery import Delivery, LeftOut, used
@@ -124,18 +124,18 @@ class LoadedJudge:
         traffic: Traffic | None = None,
     ) -> None:
         """Load the judge (UsageError, Unwritable). `ends` returns True once the session is about to end."""
-        self._model = judging.chosen.backend
+        self.model = judging.chosen.backend
         try:
             judging.chosen.load()
-            identity = process.identify(self._model, "judge", judging.chosen.secrets)
+            identity = process.identify(self.model, "judge", judging.chosen.secrets)
             signed = judging.signed(identity)
             self._memory = process.remember(judging.chosen, identity, journal, signed=signed, fresh=fresh)
-            limits = Limits.of(self._model, deadline=deadline, budget=inf if max_cost is None else max_cost)
+            limits = Limits.of(self.model, deadline=deadline, budget=inf if max_cost is None else max_cost)
         except BaseException:
-            self._model.close()
+            self.model.close()
             raise
         self.judge = Judge(
-            self._model,
+            self.model,
             judging.settings,
             limits,
             self._memory,
@@ -149,10 +149,15 @@ class LoadedJudge:
         }
         """The judge's fields in run.json."""
 
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """The stored replies that cannot be read."""
+        return self._memory.unread
+
     def close(self, by: float | None = None) -> None:
         """Close the stream (`Stream.close`), the memory (Unwritable) and the model."""
         self.judge.close(by)
-        end(self._model, self._memory)
+        end(self.model, self._memory)
 
 
 def end(model: Backend | None, memory: Memory | None) -> None:
@@ -203,6 +208,7 @@ class Asker:
         self._ahead: engine.Lookahead | None = None
         self._confirming = Confirming()
         self._ranking: RankingAsker | None = None
+        self._counted: dict[str, endpoints.Endpoints] = {}
         self.interrupted = False
         """Whether Ctrl-C or a signal ended the session: nothing is asked any more."""
 
@@ -244,7 +250,7 @@ class Asker:
         facts: dict[str, Any] = {
             "model": {**named, **{name: value for name, value in identity.about.items() if name not in named}},
             "engine": {"batch_size": limits.batch_size, "concurrency": limits.concurrency},
-            "unread_answers": memory.unread,
+            "unread_answers": list(dict.fromkeys((*memory.unread, *(self._judge.unread if self._judge else ())))),
             **({"judge": self._judge.facts} if self._judge is not None else {}),
         }
         self._first["facts"] = facts
@@ -512,6 +518,7 @@ class Asker:
             judge_usage=used(tally.replies),
             served_by=sorted(served - {""}),
             engine=self._engine(),
+            **self._endpoints(),
             **first,
         )
         return delivery, tally.results
@@ -522,6 +529,21 @@ class Asker:
             return {}
         status = answers.redacted_value(self._model.backend.status(), self.plan.secrets)
         return {**status, "asked_again": self._stream.asked_again}
+
+    def _endpoints(self) -> dict[str, dict[str, Any]]:
+        """The numbers of the model's and the judge's endpoints since the last delivery; {} for models without."""
+        models = {
+            "endpoints": None if self._model is None else self._model.backend,
+            "judge_endpoints": None if self._judge is None else self._judge.model,
+        }
+        changes = {}
+        for name, model in models.items():
+            if model is None or model.pools:
+                continue
+            if now := answers.redacted_value(model.status().get("endpoints"), self.plan.secrets):
+                changes[name] = endpoints.since(now, self._counted.get(name, {}))
+                self._counted[name] = now
+        return changes
 
     def _hidden(self, result: Result) -> Result:
         """The result without names of files and patients, if its data are not declared public."""

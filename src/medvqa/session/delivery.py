@@ -22,7 +22,8 @@ class Delivery:
     replies likewise. The first delivery alone has `facts`, the fields of run.json; `left_out`, sent once the keys of
     the selection are on disk; and `data`, a worker's digests of the items by benchmark. The last delivery of a process
     that reused answers has `identity`: how they were matched with the current model. `engine` is the present state of a
-    pool of models.
+    pool of models. `endpoints` and `judge_endpoints` hold what was added to the numbers of each endpoint of the model
+    and of the judge.
     """
 
     lines: list[str]
@@ -37,6 +38,8 @@ class Delivery:
     left_out: LeftOut | None = None
     data: Mapping[str, str] = field(default_factory=dict)
     identity: Mapping[str, Any] | None = None
+    endpoints: Mapping[str, Any] = field(default_factory=dict)
+    judge_endpoints: Mapping[str, Any] = field(default_factory=dict)
     engine: Mapping[str, Any] = field(default_factory=dict)
 
     def plain(self) -> dict[str, Any]:

@@ -18,6 +18,8 @@ TERMINATING = (signal.SIGTERM, signal.SIGHUP)
 """Signals that end a process unless it handles them."""
 AGAIN = 1.0
 """Seconds in which a repeated signal is ignored: `timeout` sends two."""
+LATER = 0.01
+"""Seconds after which a signal is sent again that came at an instruction without a line."""
 SIGNALS = (signal.SIGINT, *TERMINATING)
 LIMIT = 9.0
 """Seconds from SIGTERM or SIGHUP to the end of the process, whatever it still does: `docker stop` kills after ten."""
@@ -61,6 +63,7 @@ class Ending:
         """Returns processes that are killed if this one is ended before it has finished."""
         self._ends = False
         self._raised = -inf
+        self._starts = self._postponed = False
         self._wakeup = -1
         self._over = threading.Event()
         self._replaced: dict[signal.Signals, signal._HANDLER] = {}
@@ -142,11 +145,12 @@ class Ending:
                     poll.poll(LOOK * 1000)
                 elif not (numbers := os.read(reads, 64)):
                     return
+            self.deadline = min(self.deadline, max(looked + LIMIT, time.monotonic() + LEAST))
+            if self._over.wait(self.deadline - time.monotonic()):
+                return
         finally:
+            # Not before: Python would complain of a pipe that nobody reads when a second signal comes.
             os.close(reads)
-        self.deadline = min(self.deadline, max(looked + LIMIT, time.monotonic() + LEAST))
-        if self._over.wait(self.deadline - time.monotonic()):
-            return
         for pid in self.workers():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -158,12 +162,31 @@ class Ending:
         if number in TERMINATING:
             self.deadline = min(self.deadline, time.monotonic() + LIMIT)
         if not self._ends and time.monotonic() >= self._raised + AGAIN:
+            if self._starts or (frame is not None and frame.f_lineno is None):
+                self._postpone(number)
+                return
             self._raised = time.monotonic()
             self.signal = signal.Signals(number)
             raise KeyboardInterrupt(*self._why())
         if number == signal.SIGINT and self.waits:
             self.waits = False
             raise KeyboardInterrupt
+
+    def _postpone(self, number: int) -> None:
+        """Send a signal again soon, until it is raised.
+
+        Some instructions of Python 3.11 have no line, and pytest ends with a TypeError where a traceback shows one.
+        """
+        if not self._starts and not self._postponed:
+            self._starts = self._postponed = True
+            # The signal may come again while this waits for the thread to run.
+            threading.Thread(target=self._send_again, args=(number,), name="medvqa-signal", daemon=True).start()
+            self._starts = False
+
+    def _send_again(self, number: int) -> None:
+        while self.signal is None and not self._ends and signal.getsignal(number) == self._interrupt:
+            os.kill(os.getpid(), number)
+            time.sleep(LATER)
 
     def _why(self) -> list[str]:
         return [f"ended by {self.signal.name}"] if self.signal in TERMINATING else []

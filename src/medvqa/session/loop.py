@@ -110,7 +110,7 @@ def _ask(
             stop = run.take(delivered[0]) if delivered is not None else None
         except (MedVQAError, OSError) as error:
             return f"the run folder cannot be written: {error}" if isinstance(error, OSError) else str(error)
-        for line in run.shared_lines():
+        for line in (*run.shared_lines(), *run.news()):
             say(line)
         on_progress(run.counts, total, pool_state(run.state))
         if asker.stop is not None or stop is not None:

@@ -356,6 +356,7 @@ class Options:
         data, data_typed = data_folder(raw["data"], cwd)
         shard, shard_source, run = raw["shard"], "", raw["run"]
         if shard == "auto":
+            # Imported here: pytest reads options in every repository.
             from medvqa.session import sharing
 
             task = sharing.read(os.environ)

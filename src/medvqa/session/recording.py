@@ -14,7 +14,7 @@ from medvqa import judging, records, report
 from medvqa.comparing.gating import Gate, Verdict
 from medvqa.items import Benchmark, DataError, Item, Outcome, QuestionKey
 from medvqa.report import html
-from medvqa.session import gates, stores
+from medvqa.session import endpoints, gates, stores
 from medvqa.session.about import about
 from medvqa.session.delivery import Delivery, LeftOut, used
 from medvqa.session.plan import Plan
@@ -68,6 +68,11 @@ class Recording:
         self._served_by: set[str] = set()
         self.engine: Mapping[str, Any] = {}
         """The last state of a pool of models."""
+        self.endpoints: endpoints.Endpoints = {}
+        self.judge_endpoints: endpoints.Endpoints = {}
+        """The numbers of the model's and the judge's endpoints in this session."""
+        self._endpoints_before = before.get("engine", {}).get("endpoints", {})
+        self._judge_endpoints_before = (before.get("judge") or {}).get("endpoints", {})
         self._identities: list[Mapping[str, Any]] = []
         self._used = Counter(before.get("usage", {}))
         for session_before in before.get("sessions", []):
@@ -191,6 +196,8 @@ class Recording:
         self._served_by.update(delivery.served_by)
         if delivery.engine:
             self.engine = delivery.engine
+        self.endpoints = endpoints.added(self.endpoints, delivery.endpoints)
+        self.judge_endpoints = endpoints.added(self.judge_endpoints, delivery.judge_endpoints)
         if delivery.facts and not self._has_facts:
             self._has_facts = True
             facts = dict(delivery.facts)
@@ -248,6 +255,10 @@ class Recording:
             self._about["left_out"] = left
         if self.engine:
             self._about["engine"] = {**self._about.get("engine", {}), **pool_facts(self.engine)}
+        if asked := endpoints.added(self._endpoints_before, self.endpoints):
+            self._about["engine"] = {**self._about.get("engine", {}), "endpoints": asked}
+        if asked := endpoints.added(self._judge_endpoints_before, self.judge_endpoints):
+            self._about["judge"] = {**(self._about["judge"] or {}), "endpoints": asked}
         if self._served_by:
             self._about["served_by"] = sorted(self._served_by)
         self._write()

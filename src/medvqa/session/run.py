@@ -15,7 +15,7 @@ from medvqa.comparing.gating import Gate, Verdict
 from medvqa.configs import ModelConfig
 from medvqa.items import Measure, MedVQAError, Outcome, QuestionKey, UsageError
 from medvqa.report import Report
-from medvqa.session import checks, gates, registry, sharing, shot_checks, stores
+from medvqa.session import checks, endpoints, gates, registry, sharing, shot_checks, stores
 from medvqa.session.about import about
 from medvqa.session.asker import STOP, Process
 from medvqa.session.delivery import Delivery, LeftOut
@@ -90,6 +90,7 @@ class Run:
         self._lock = records.Lock(self.folder)
         self._holds = False
         self._recording: Recording | None = None
+        self._endpoints: endpoints.Endpoints = {}
         self._sharing: records.Sharing | None = None
         self._has_segments = False
         self._unshared: int | None = None
@@ -292,6 +293,14 @@ class Run:
         """The present state of a pool of models, as `medvqa.Backend.status`; {} for other models."""
         return self._recording.engine if self._recording is not None else {}
 
+    def news(self) -> list[str]:
+        """Return lines about endpoints that were left out, or are in use again, since the last call."""
+        if self._recording is None:
+            return []
+        now = {**self._recording.endpoints, **self._recording.judge_endpoints}
+        lines, self._endpoints = endpoints.news(now, self._endpoints), now
+        return lines
+
     def _over_budget(self, recording: Recording) -> str | None:
         cost = recording.usage["cost"] + recording.judge_usage["cost"]
         limit = self.plan.options.max_cost
@@ -319,6 +328,8 @@ class Run:
                 lines.append("gate: no verdict on one shard; run medvqa merge on all shards, then medvqa gate")
             elif unread := self.rules_unread:
                 lines.append(f"gate: none; {unread}")
+        if (recording := self._recording) is not None:
+            lines += [*endpoints.lines(recording.endpoints), *endpoints.lines(recording.judge_endpoints)]
         return [*lines, *pool_lines(self.state), *(f"! {line}" for line in finished.failed_hooks)]
 
     def finish(

@@ -16,7 +16,7 @@ from medvqa.items import Answer, AnswerError, BatchLost, Item, Prompt, UsageErro
 
 if TYPE_CHECKING:
     from medvqa.backends.ray.cluster import Cluster
-    from medvqa.backends.ray.pool import Pool
+    from medvqa.backends.ray.pool import RayPool
 
 __all__ = ["Ray", "RayOptions"]
 
@@ -43,7 +43,7 @@ class Ray(Backend):
     options: RayOptions
     wraps = True
     pools = True
-    _pool: Pool | None = None
+    _pool: RayPool | None = None
     _cluster: Cluster | None = None
     _most: int | None = None
 
@@ -58,7 +58,7 @@ class Ray(Backend):
         return self.inner.capabilities if self._pool is None else self._pool.loaded.capabilities
 
     @property
-    def sends_to(self) -> str | None:
+    def sends_to(self) -> str | Sequence[str] | None:
         """The cluster's address; for a local cluster, the origin that the model itself sends to."""
         from medvqa.backends.ray import cluster
 
@@ -118,12 +118,12 @@ class Ray(Backend):
         """Connect to the cluster, or start one, and load the copies (UsageError)."""
         self.check()
         from medvqa.backends.ray import cluster, parcels
-        from medvqa.backends.ray.pool import IN_FLIGHT, Pool
+        from medvqa.backends.ray.pool import IN_FLIGHT, RayPool
 
         options = self.options
         try:
             self._cluster = cluster.Cluster(options.address)
-            pool = Pool(
+            pool = RayPool(
                 self._cluster,
                 parcels.pickled(parcels.Blueprint.of(self.inner)),
                 self.title,
@@ -139,7 +139,7 @@ class Ray(Backend):
             raise
         self._pool = pool
 
-    _opening: Pool | None = None
+    _opening: RayPool | None = None
 
     def _needs(self) -> dict[str, float]:
         """The resources of a copy, by Ray's names.

@@ -53,7 +53,7 @@ class LoadedCopy:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class CopyProblem:
     """Why a copy could not be loaded, or a batch has no answers.
 
     `kind`: "usage" is a message for the user, "memory" a batch that is too large, "failure" any other exception.
@@ -70,7 +70,7 @@ class _Job:
         self.prompts = prompts
         self.turn, self.go, self.done = threading.Event(), threading.Event(), threading.Event()
         self.dropped = False
-        self.outcome: list[Answer | AnswerError] | Problem = []
+        self.outcome: list[Answer | AnswerError] | CopyProblem = []
 
 
 class ModelActor:
@@ -93,13 +93,13 @@ class ModelActor:
         address = ray.util.get_node_ip_address()
         return ActorPlace(context.get_node_id(), address, os.getpid(), medvqa.__version__)
 
-    def start(self, items: Sequence[Item] | None) -> LoadedCopy | Problem:
+    def start(self, items: Sequence[Item] | None) -> LoadedCopy | CopyProblem:
         """Load the model, once, and fit it to the items of the run, once they are known."""
         with self._starting:
             try:
                 return self._started(items)
             except MedVQAError as error:
-                return Problem("usage", answers.line_of(error))
+                return CopyProblem("usage", answers.line_of(error))
             except (Exception, SystemExit) as error:  # noqa: BLE001 - the driver shows it
                 return _problem(error, self._model)
 
@@ -131,7 +131,7 @@ class ModelActor:
             self._fitted,
         )
 
-    def answer(self, prompts: Sequence[Prompt]) -> Iterator[str | list[Answer | AnswerError] | Problem]:
+    def answer(self, prompts: Sequence[Prompt]) -> Iterator[str | list[Answer | AnswerError] | CopyProblem]:
         """Yield BEGUN once the batch is computed, then its answers; UNLOADED if there is no model."""
         model = self._model
         if model is None:
@@ -174,7 +174,7 @@ class ModelActor:
             job.done.set()
 
 
-def asked(model: Backend, prompts: Sequence[Prompt]) -> list[Answer | AnswerError] | Problem:
+def asked(model: Backend, prompts: Sequence[Prompt]) -> list[Answer | AnswerError] | CopyProblem:
     """Ask the model; each answer has its seconds. Return plain answers alone: other objects may not travel."""
     start = time.perf_counter()
     try:
@@ -198,12 +198,12 @@ def _plain(reply: object, share: float, model: Backend) -> Answer | AnswerError:
         return AnswerError(f"model '{model.title}' gave an answer that cannot be kept: {why}")
 
 
-def _problem(error: BaseException, model: Backend | None) -> Problem:
+def _problem(error: BaseException, model: Backend | None) -> CopyProblem:
     """Return an exception as a line, as the engine writes it for a model in its own process."""
     if isinstance(error, MedVQAError):
-        return Problem("usage", answers.line_of(error))
+        return CopyProblem("usage", answers.line_of(error))
     memory = any(kind.__name__ in ("MemoryError", "OutOfMemoryError") for kind in type(error).__mro__)
     if model is None or type(model).__module__.startswith("medvqa."):
-        return Problem("memory" if memory else "failure", f"{type(error).__name__}: {answers.line_of(error)}")
+        return CopyProblem("memory" if memory else "failure", f"{type(error).__name__}: {answers.line_of(error)}")
     line = usercode.described(error, f"model '{model.title}'", function=type(model).generate)
-    return Problem("memory" if memory else "failure", line)
+    return CopyProblem("memory" if memory else "failure", line)

@@ -26,7 +26,7 @@ PASSED = ("OPENAI_BASE_URL", "HF_TOKEN")
 
 
 @dataclass(frozen=True, slots=True)
-class SentImage(Image):
+class TravellingImage(Image):
     """An image whose encoded bytes travel with it, for a process that does not see its file.
 
     `data` holds them as stored, with base64 undone. `drawn`: they are the picture itself as PNG, of a medical file.
@@ -59,13 +59,13 @@ class SentImage(Image):
         return bytes(self.data)
 
 
-def _received(values: Sequence[Any], data: Any) -> SentImage:
-    names = [one.name for one in fields(SentImage) if one.name != "data"]
-    return SentImage(**dict(zip(names, values, strict=True)), data=data)
+def _received(values: Sequence[Any], data: Any) -> TravellingImage:
+    names = [one.name for one in fields(TravellingImage) if one.name != "data"]
+    return TravellingImage(**dict(zip(names, values, strict=True)), data=data)
 
 
 @contextmanager
-def _nothing(image: SentImage) -> Iterator[tuple[str, io.BytesIO | None]]:
+def _nothing(image: TravellingImage) -> Iterator[tuple[str, io.BytesIO | None]]:
     """Yield neither kind nor file: the bytes are those that `_stored` returns."""
     yield "", None
 
@@ -79,9 +79,9 @@ def sent(image: Image) -> Image:
     try:
         drawn = bool(image.medical_kind)
         # The digest, which takes longest, is checked where the image is read.
-        return SentImage(**known, data=(image if drawn else replace(image, digest="")).read(), drawn=drawn)
+        return TravellingImage(**known, data=(image if drawn else replace(image, digest="")).read(), drawn=drawn)
     except DataError as error:
-        return SentImage(**known, problem=str(error))
+        return TravellingImage(**known, problem=str(error))
 
 
 def packed(prompts: Sequence[Prompt], *, looks: bool) -> list[Prompt]:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import medvqa
 from medvqa import answers, printing
 from medvqa.backend import clock
-from medvqa.backends.ray.actor import BEGUN, UNLOADED, ActorPlace, LoadedCopy, ModelActor, Problem
+from medvqa.backends.ray.actor import BEGUN, UNLOADED, ActorPlace, CopyProblem, LoadedCopy, ModelActor
 from medvqa.backends.ray.cluster import Amounts, Cluster, actor_options, none_fits, room, shown
 from medvqa.items import Answer, AnswerError, BatchLost, Item, MedVQAError, Prompt, UsageError
 
@@ -74,7 +74,7 @@ class _Replica:
     """How often its process died while it loaded the model, since it was last ready."""
 
 
-class Pool:
+class RayPool:
     """Copies of one model. Lanes call `ask`; a thread of the pool watches the copies and adds more."""
 
     def __init__(
@@ -180,7 +180,7 @@ class Pool:
             except ray.exceptions.RayActorError:
                 self._lost(replica, place)
                 continue
-            if isinstance(outcome, Problem):
+            if isinstance(outcome, CopyProblem):
                 raise UsageError(outcome.line)
 
     # --- lanes ------------------------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ class Pool:
                 if flight.alone:
                     replica.reserved = False
                 self._news.notify_all()
-        if isinstance(outcome, Problem):
+        if isinstance(outcome, CopyProblem):
             if outcome.kind == "memory":
                 raise OutOfMemoryError(outcome.line)
             raise MedVQAError(outcome.line)
@@ -263,7 +263,7 @@ class Pool:
 
     def _answered(
         self, replica: _Replica, flight: _Flight, parcel: Sequence[Prompt], begin: Callable[[], float | None]
-    ) -> list[Answer | AnswerError] | Problem:
+    ) -> list[Answer | AnswerError] | CopyProblem:
         """Send a batch to an actor and wait for its answers (BatchLost)."""
         import ray
 
@@ -387,7 +387,7 @@ class Pool:
                 )
                 return
             replica.reference = replica.handle.start.remote(self._items)
-        elif isinstance(outcome, Problem):
+        elif isinstance(outcome, CopyProblem):
             self._refuse(replica, outcome.line)
         elif isinstance(outcome, LoadedCopy):
             first = getattr(self, "loaded", None)
@@ -479,8 +479,8 @@ class Pool:
             self._keeper.join(2 * TICK)
 
 
-def _checked(outcome: object) -> list[Answer | AnswerError] | Problem:
-    if isinstance(outcome, list | Problem):
+def _checked(outcome: object) -> list[Answer | AnswerError] | CopyProblem:
+    if isinstance(outcome, list | CopyProblem):
         return outcome
     raise MedVQAError(f"ray: an actor sent a {type(outcome).__name__} instead of answers")
 
