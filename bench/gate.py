@@ -390,7 +390,15 @@ def enumeration(_: int, sizes: tuple[int, ...] = (176, 352, 451, 1500, 4550)) ->
             each = np.ones(n + 1)
             deviating = np.minimum(count, n - count)
             variance = value * (1 - value) / (n - 1)
-            found = st.Estimates(value, variance, (n - 1) * each, np.full(n + 1, n), n * each, n * each, deviating)
+            found = st.Estimates(
+                value,
+                variance,
+                (n - 1) * each,
+                np.full(n + 1, n),
+                n * each,
+                n * each,
+                lambda deviating=deviating: deviating,
+            )
             mass = binom.pmf(count[:, None], n, p)
             where = f"n = {n}, {steps} p"
             low, high = (bound[:, None] for bound in st.intervals(found, binary=True))

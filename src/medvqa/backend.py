@@ -12,8 +12,9 @@ import ipaddress
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cached_property, wraps
 from math import inf
@@ -40,6 +41,9 @@ else:
             return self if backend is None else self.default(backend)
 
 
+BATCH_SIZE = 32
+"""The engine's default number of prompts in a batch."""
+
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 
 
@@ -62,8 +66,45 @@ def destinations(backend: Backend) -> tuple[str, ...]:
     chain = [backend]
     while chain[-1].wraps:
         chain.append(chain[-1].inner)
-    origins = (model.sends_to for model in chain)
-    return tuple(dict.fromkeys(origin for origin in origins if origin is not None and is_remote(origin)))
+    return tuple(dict.fromkeys(origin for model in chain for origin in _listed(model.sends_to) if is_remote(origin)))
+
+
+def _listed(sends_to: str | Sequence[str] | None) -> Sequence[str]:
+    if sends_to is None:
+        return ()
+    return (sends_to,) if isinstance(sends_to, str) else sends_to
+
+
+class Clock:
+    """The deadline of one call of `generate`, for a backend that queues batches.
+
+    By default, the deadline counts from the call.
+    """
+
+    def queued(self) -> None:
+        """Say that the batch waits in a queue: its deadline does not count."""
+
+    def begun(self) -> float | None:
+        """Say that the batch is being computed: its deadline counts from now. Return its seconds; None: no deadline."""
+        return None
+
+
+_clock: ContextVar[Clock | None] = ContextVar("medvqa_clock", default=None)
+
+
+def clock() -> Clock:
+    """Return the clock of the call of `generate` that runs in this thread."""
+    return _clock.get() or Clock()
+
+
+@contextmanager
+def timed(clock: Clock) -> Iterator[None]:
+    """Make `clock` the clock of the calls of this thread within the block."""
+    token = _clock.set(clock)
+    try:
+        yield
+    finally:
+        _clock.reset(token)
 
 
 class Backend:
@@ -81,6 +122,11 @@ class Backend:
     """Class level: whether the argument may be a path; a config may name a folder beside its own file."""
     wraps: ClassVar[bool] = False
     """Class level: whether the argument is the spec of another model, given as `inner`: `--model=NAME:SPEC`."""
+    pools: ClassVar[bool] = False
+    """Class level: whether it runs copies of the model that it wraps elsewhere, and changes none of their answers.
+
+    Stored answers are then those of the inner model, one process feeds all copies, and `-n` is refused.
+    """
 
     argument: str
     """Given: the ARGUMENT in `--model=NAME:ARGUMENT`, "" if there is none."""
@@ -129,8 +175,11 @@ class Backend:
         return self.inner.capabilities if self.wraps else frozenset({"generate"})
 
     @_value
-    def sends_to(self) -> str | None:
-        """The origin that gets prompts, such as https://host:443; None: they stay in this process. No default."""
+    def sends_to(self) -> str | Sequence[str] | None:
+        """The origin that gets prompts, such as https://host:443; None: they stay in this process. No default.
+
+        A tuple of origins if each prompt goes to one of several servers.
+        """
         raise UsageError(_missing(type(self), "sends_to"))
 
     @_value
@@ -178,6 +227,14 @@ class Backend:
     def patience(self) -> float:
         """Seconds that one prompt may take without `--deadline`, if more than the engine's default."""
         return self.inner.patience if self.wraps else 0.0
+
+    @_value
+    def resources(self) -> Mapping[str, float]:
+        """The resources of one copy in a cluster: `gpus`, `cpus`, `memory` in bytes, and the cluster's own names.
+
+        The table [resources] of a config sets them. {}: the cluster's defaults.
+        """
+        return self.inner.resources if self.wraps else {}
 
     # --- called before load() -----------------------------------------------------------------------------
 
@@ -293,6 +350,14 @@ class Backend:
     def generate(self, prompts: Sequence[Prompt]) -> Sequence[Answer | AnswerError]:
         """Return an answer to each prompt (at least one), in order, or an AnswerError that says why there is none."""
         raise UsageError(_missing(type(self), "generate"))
+
+    def status(self) -> Mapping[str, Any]:
+        """Return the present state of a model that runs elsewhere, as JSON values, for run.json and the progress line.
+
+        The line shows `replicas`, the number of copies; `rate`, the items a second of each; `queue`, the batches that
+        wait. Any thread may call it at any time after `load()`.
+        """
+        return self.inner.status() if self.wraps else {}
 
     def close(self) -> None:
         """Release everything that `load()` started. It may be called without `load()`."""
@@ -559,11 +624,17 @@ def _capabilities(value: Any) -> frozenset[str] | None:
     return frozenset(value)
 
 
-def _origin(value: Any) -> str | None:
-    if value is None:
-        return None
-    if not isinstance(value, str):
+def _origins(value: Any) -> str | tuple[str, ...] | None:
+    if value is None or isinstance(value, str):
+        return None if value is None else _origin(value)
+    if not isinstance(value, list | tuple) or not all(isinstance(origin, str) for origin in value):
         raise TypeError("an origin such as https://host:443 is expected, or None if prompts stay in this process")
+    if not value:
+        raise ValueError("is an empty list of origins; None says that prompts stay in this process")
+    return tuple(map(_origin, value))
+
+
+def _origin(value: str) -> str:
     if not _ORIGIN.fullmatch(value):
         # Not shown: it may hold a password.
         raise ValueError("is not like https://host:443: scheme, host and port, without a path, user or password")
@@ -580,6 +651,19 @@ def _seconds(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < inf:
         raise ValueError(f"is {value!r}; seconds, 0 or more, are expected")
     return value
+
+
+def _resources(value: Any) -> Mapping[str, float]:
+    if not isinstance(value, Mapping):
+        raise TypeError('a mapping of names to numbers is expected, such as {"gpus": 1}')
+    for name, number in value.items():
+        if not isinstance(name, str) or isinstance(number, bool) or not isinstance(number, int | float):
+            raise ValueError('has another form than {"gpus": 1}: names and numbers are expected')
+        if not 0 <= number < inf:
+            raise ValueError(f"has {name} = {number!r}; a number of 0 or more is expected")
+        if name == "gpus" and number > 1 and number != int(number):
+            raise ValueError(f"has gpus = {number!r}; a copy takes a part of one GPU (below 1), or whole GPUs")
+    return dict(value)
 
 
 def _fingerprint(value: Any) -> str | None:
@@ -659,12 +743,13 @@ def _table(value: Any) -> Mapping[str, Any]:
 _EXPECTED: Mapping[str, Callable[[Any], Any]] = {
     "name": _name,
     "Options": _options,
-    **dict.fromkeys(("argument_is_path", "wraps", "priced", "looks", "reads", "converses", "recorded"), _flag),
+    **dict.fromkeys(("argument_is_path", "wraps", "pools", "priced", "looks", "reads", "converses", "recorded"), _flag),
     "title": _text,
     "capabilities": _capabilities,
-    "sends_to": _origin,
+    "sends_to": _origins,
     **dict.fromkeys(("batch_size", "concurrency"), _count),
     "patience": _seconds,
+    "resources": _resources,
     **dict.fromkeys(("consent", "identified"), _reason),
     "secrets": _secrets,
     **dict.fromkeys(("draws", "judged"), _flag),
@@ -676,6 +761,7 @@ _EXPECTED: Mapping[str, Callable[[Any], Any]] = {
     "places": _places,
     "fingerprint": _fingerprint,
     "about": _about,
+    "status": _about,
 }
 """Converters of values and of methods' results. They raise TypeError (the expected type) or ValueError (the problem).
 Methods that return nothing need none, nor does `generate`: the engine checks each answer."""

@@ -33,6 +33,9 @@ DEFAULT_TOKENS = 512
 Limit = Annotated[int, msgspec.Meta(ge=0)]
 """Most new tokens of an answer; 0: no limit."""
 
+Resource = Annotated[float, msgspec.Meta(ge=0)]
+"""An amount of a resource that one copy of a model takes."""
+
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
@@ -41,6 +44,7 @@ class ModelConfig:
     `techniques` are the default techniques; () leaves the choice to the plugin. `max_tokens` holds the limits of new
     tokens of the benchmarks' owners for this model, by name or group of the benchmark: one limit, or one per
     technique. `prompts` names the prompt of a benchmark or group, by which this model is asked without --prompt.
+    `resources` are those of one copy in a cluster (`medvqa.Backend.resources`).
     `inner` is the config named by the argument, if the backend wraps a model; its settings are defaults.
     """
 
@@ -52,6 +56,7 @@ class ModelConfig:
     techniques: tuple[str, ...] = ()
     max_tokens: Mapping[str, Limit | Mapping[str, Limit]] = field(default_factory=dict)
     prompts: Mapping[str, str] = field(default_factory=dict)
+    resources: Mapping[str, Resource] = field(default_factory=dict)
     inner: ModelConfig | None = None
 
 
@@ -127,7 +132,13 @@ def make(config: ModelConfig, backends: Backends) -> Backend:
     kind = backend.usable(backends[config.backend], config.name)
     inner = None if config.inner is None else make(config.inner, backends)
     argument = os.path.expanduser(config.argument) if kind.argument_is_path else config.argument
-    return kind(argument, _options(config, backends, where=config.name), inner)
+    model = kind(argument, _options(config, backends, where=config.name), inner)
+    if config.resources:
+        try:
+            model.resources = config.resources  # type: ignore[misc]  # a subclass may declare a property
+        except UsageError as error:
+            raise UsageError(f"{config.name}: [resources]: {error}") from None
+    return model
 
 
 def config_of(model: Backend, name: str) -> ModelConfig:
@@ -140,7 +151,20 @@ def config_of(model: Backend, name: str) -> ModelConfig:
         if getattr(options, field.name) != getattr(defaults, field.name)
     }
     inner = None if not kind.wraps else config_of(model.inner, model.argument)
-    return ModelConfig(name, kind.name, model.argument, options=changed, inner=inner)
+    resources = vars(model).get("resources", {})
+    return ModelConfig(name, kind.name, model.argument, options=changed, resources=resources, inner=inner)
+
+
+def with_options(config: ModelConfig, backend: str, options: Mapping[str, Any]) -> ModelConfig:
+    """Return the config with further options of a wrapper, wherever that stands among the wrapped models."""
+    inner = None if config.inner is None else with_options(config.inner, backend, options)
+    own = {**config.options, **options} if config.backend == backend else config.options
+    return replace(config, options=own, inner=inner)
+
+
+def names(config: ModelConfig | None) -> list[str]:
+    """Return the names of the backends of a config: its own, and those of the models that it wraps."""
+    return [] if config is None else [config.backend, *names(config.inner)]
 
 
 def as_judge(config: ModelConfig, backends: Backends) -> ModelConfig:

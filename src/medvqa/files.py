@@ -9,7 +9,9 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import shutil
 import stat
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -60,6 +62,21 @@ def move(path: Path, target: Path) -> None:
     """Give a whole file its name within its folder, in place of a file or link of that name (OSError)."""
     os.replace(path, target)
     _sync_folder(target.parent)
+
+
+@contextmanager
+def replaced(folder: Path) -> Iterator[None]:
+    """Set a folder aside within the block, which makes another; remove it after, or put it back after an error."""
+    aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    folder.rename(aside / folder.name)
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        (aside / folder.name).rename(folder)
+        aside.rmdir()
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 def _permissions(path: Path) -> int | None:

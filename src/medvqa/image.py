@@ -72,6 +72,19 @@ class AnswerError(MedVQAError):
     """The model gave no answer to one prompt: the item ends as `error` without a score, and the exit code is 1."""
 
 
+class BatchLost(MedVQAError):
+    """The process that computed a batch was lost: the stream asks its prompts again.
+
+    `suspect`: the batch was being computed, so one of its prompts may have killed the process. Its prompts are asked
+    one by one. If not, the batch is asked again as it is.
+    """
+
+    def __init__(self, message: str, *, suspect: bool = False) -> None:
+        """`message` says what was lost, in one line."""
+        super().__init__(message)
+        self.suspect = suspect
+
+
 class DataWarning(UserWarning):
     """An oddity in a data file that does not stop a run."""
 
@@ -300,7 +313,9 @@ class Image:
             else:
                 with path.open("rb") as file:
                     file.seek(self.start)
-                    data = file.read(limit + 1 if self.length is None else min(self.length, limit + 1))
+                    most = limit + 1 if self.length is None else min(self.length, limit + 1)
+                    # Python makes room for all bytes that are asked for: a quarter of a gigabyte takes its time.
+                    data = file.read(min(most, max(os.fstat(file.fileno()).st_size - self.start, 0) + 1))
         except (OSError, ValueError) as error:
             raise DataError(f"image {self.name}: cannot be read: {error}") from error
         if len(data) > limit:

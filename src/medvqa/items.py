@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn, Protocol, get_args, runtime_checkable
 
 from medvqa.image import AnswerError as AnswerError
+from medvqa.image import BatchLost as BatchLost
 from medvqa.image import DataError as DataError
 from medvqa.image import DataWarning as DataWarning
 from medvqa.image import Image as Image

@@ -147,8 +147,10 @@ def test_many_tabs_share_one_event_stream_that_hidden_ones_let_go(browser: objec
     for page in tabs:
         until(page, f"{ANSWERED} === 13")
     assert len(streams.open) == 1
+    asked: list[str] = []
     for page in tabs[:-1]:
         page.evaluate(TURN, "hidden")
+        page.on("request", lambda request: asked.append(request.url))
     answer(2)
     until(tabs[-1], f"{ANSWERED} === 15")
     assert len(streams.open) == 1
@@ -156,7 +158,7 @@ def test_many_tabs_share_one_event_stream_that_hidden_ones_let_go(browser: objec
     answer(2)
     tabs[-1].wait_for_timeout(100)
     assert len(streams.open) == 0
-    assert {page.evaluate(ANSWERED) for page in tabs[:-1]} == {13}, "hidden tabs ask for nothing"
+    assert asked == [], "hidden tabs ask for nothing"
     tabs[0].evaluate(TURN, "visible")
     until(tabs[0], f"{ANSWERED} === 17")
     tabs[0].close()

@@ -335,6 +335,7 @@ def test_a_run_is_not_overwritten_by_another(slake: pytest.Pytester) -> None:
         (("--limit=0",), r"--limit=0: a limit is at least 1"),
         (("--shard=0/8",), r"--shard=0/8: shards are numbered from 1 to their count, 1/8 to 8/8"),
         (("--shard=9/8",), r"--shard=9/8: shards are numbered"),
+        (("--shard=auto",), r"--shard=auto: no task of an array is known here: none of these variables is set: "),
         (("--shard=x",), r"--shard=x: a share is written NUMBER/COUNT, for instance --shard=2/8"),
         (("--run=../up",), r"--run=../up: a run's name is"),
         (("--answers-from-category",), r"--answers-from-category: only gmai-mmbench-test has a key to recover"),

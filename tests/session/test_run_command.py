@@ -540,7 +540,7 @@ def test_a_run_takes_objects(tmp_path: Path) -> None:
         options,
         Setting(tmp_path, tmp_path),
         registry,
-        on_progress=lambda counts, total: seen.append((counts.total(), total)),
+        on_progress=lambda counts, total, state: seen.append((counts.total(), total)),
     )
     assert (ended.exit_code, ended.questions, ended.stopped) == (0, 9, None)
     assert seen == [(number, 9) for number in range(1, 10)]

@@ -200,7 +200,7 @@ def resumes(folder: Path) -> None:
         extraction="sound",
         judge=None,
         name_of=lambda key: key.item,
-        options=SimpleNamespace(answers=None, data=None),
+        options=SimpleNamespace(answers=None, data=None, shard_source=""),
         benchmarks={},
     )
     plan.reads_anew = partial(Plan.reads_anew, plan)

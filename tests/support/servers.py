@@ -1,9 +1,12 @@
 """A server on this machine that speaks chat completions, as well or as badly as a test asks it to."""
 
 import json
+import socket
+import struct
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -52,6 +55,11 @@ def scored(*candidates: tuple[str, float], content: str | None = None) -> dict[s
     return made
 
 
+def models(*names: str, **fields: Any) -> Reply:
+    """The list of models of a vLLM server, with further fields of each model."""
+    return Reply({"object": "list", "data": [{"id": name, "owned_by": "vllm", **fields} for name in names]})
+
+
 def error(status: int, message: str, code: str | None = None, **headers: str) -> Reply:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Reply({"error": {"message": message, "type": "x", "code": code}}, status, named)
@@ -63,9 +71,10 @@ class LocalServer(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
-        super().__init__(("127.0.0.1", 0), handler)
+    def __init__(self, handler: type[BaseHTTPRequestHandler], port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), handler)
         self.in_flight = self.most = 0
+        self.connections: list[socket.socket] = []
         self.lock = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -76,6 +85,19 @@ class LocalServer(ThreadingHTTPServer):
         self.shutdown()
         self.server_close()
 
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self.connections.append(request)
+        super().process_request(request, client_address)
+
+    def die(self) -> None:
+        """End as a killed process does: nobody listens any more, and open connections are reset."""
+        self.shutdown()
+        self.server_close()
+        for connection in self.connections:
+            with suppress(OSError):
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                connection.shutdown(socket.SHUT_RDWR)
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is part of the tests."""
 
@@ -83,11 +105,18 @@ class LocalServer(ThreadingHTTPServer):
 class Server(LocalServer):
     """Answers the n-th request (from 0) with `script(n, request)`."""
 
-    def __init__(self, script: Callable[[int, Request], Reply]) -> None:
-        super().__init__(Handler)
+    def __init__(self, script: Callable[[int, Request], Reply], port: int = 0) -> None:
+        super().__init__(Handler, port)
         self.script = script
         self.requests: list[Request] = []
         self.url = f"http://127.0.0.1:{self.server_port}/v1"
+        self.models: Reply | None = None
+        """The reply to GET /v1/models; None: 404."""
+        self.pages: dict[str, Reply] = {}
+        """Replies to GET by path."""
+        self.asked_models = 0
+        self.got: list[Message] = []
+        """The headers of each GET."""
         # To the plugin a host that is not loopback, to Linux this machine.
         self.remote_url = f"http://0.0.0.0:{self.server_port}/v1"
 
@@ -98,6 +127,13 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
+
+    def do_GET(self) -> None:
+        with self.server.lock:
+            self.server.asked_models += 1
+            self.server.got.append(self.headers)
+        reply = self.server.models if self.path == "/v1/models" else self.server.pages.get(self.path)
+        self._send(reply or error(404, "no such page"))
 
     def do_POST(self) -> None:
         # Before it counts: a body that was cut off is no request.
@@ -114,6 +150,9 @@ class Handler(BaseHTTPRequestHandler):
         finally:
             with self.server.lock:
                 self.server.in_flight -= 1
+        self._send(reply)
+
+    def _send(self, reply: Reply) -> None:
         content = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
         self.send_response(reply.status)
         for name, value in {"Content-Type": "application/json", **reply.headers}.items():

@@ -63,6 +63,7 @@ DEFAULTS: dict[str, Any] = {
     "Options": None,
     "argument_is_path": False,
     "wraps": False,
+    "pools": False,
     "argument": "",
     "options": None,
     "capabilities": {"generate"},
@@ -74,6 +75,7 @@ DEFAULTS: dict[str, Any] = {
     "batch_size": None,
     "concurrency": None,
     "patience": 0.0,
+    "resources": {},
 }
 GIVES: dict[str, Any] = {
     **dict.fromkeys(
@@ -87,6 +89,7 @@ GIVES: dict[str, Any] = {
     "samples": 0,
     "judged": False,
     "about": {},
+    "status": {},
 }
 ASKED: dict[str, tuple[Any, Any]] = {
     "fit": ([Item("1", "b", "judgment", "?")], None),
@@ -367,10 +370,13 @@ WRONG_VALUES: dict[str, list[tuple[Any, str]]] = {
         ("https://host/v1", "is not like https://host:443"),
         ("https://user:geheim@host", "is not like https://host:443"),
         ("https://host\n", "is not like https://host:443"),
+        ((), "is an empty list of origins"),
+        (("https://host", None), "is of type tuple; an origin such as"),
+        (("https://host", "https://user:geheim@host"), "is not like https://host:443"),
     ],
     **{
         name: [(1, "is of type int; True or False")]
-        for name in ("priced", "looks", "reads", "converses", "recorded", "argument_is_path")
+        for name in ("priced", "looks", "reads", "converses", "recorded", "argument_is_path", "pools")
     },
     **{
         name: [("8", "is '8'; a whole number of 1"), (0, "is 0; a"), (1.5, "is 1.5; a"), (True, "is True; a whole")]
@@ -381,6 +387,15 @@ WRONG_VALUES: dict[str, list[tuple[Any, str]]] = {
         (inf, "is inf; seconds"),
         (-1, "is -1; seconds"),
         ("9", "is '9'"),
+    ],
+    "resources": [
+        (1, "is of type int; a mapping of names to numbers is expected"),
+        ({"gpus": "1"}, "has another form than"),
+        ({"gpus": True}, "has another form than"),
+        ({1: 1}, "has another form than"),
+        ({"memory": -1}, "has memory = -1; a number of 0 or more"),
+        ({"cpus": nan}, "has cpus = nan; a number"),
+        ({"gpus": 1.5}, "has gpus = 1.5; a copy takes a part of one GPU (below 1), or whole GPUs"),
     ],
 }
 
@@ -428,6 +443,7 @@ WRONG_RESULTS: dict[str, list[tuple[Any, str]]] = {
         ([1], "gave a value of type list; a mapping of texts"),
         ({"x": {object()}}, "gave what is no JSON value"),
     ],
+    "status": [([1], "gave a value of type list; a mapping of texts")],
 }
 
 
@@ -580,6 +596,7 @@ def test_what_a_wrapper_does_not_say_its_inner_model_says() -> None:
         "size": 5,
         "places": ("0",),
         "about": {"a": 1},
+        "status": {"replicas": 2},
     }
     values: dict[str, Any] = {
         "capabilities": {"option_logprobs"},
@@ -591,6 +608,7 @@ def test_what_a_wrapper_does_not_say_its_inner_model_says() -> None:
         "batch_size": 3,
         "concurrency": 4,
         "patience": 5.0,
+        "resources": {"gpus": 0.5},
     }
     inner = made(
         sends_to="https://host",

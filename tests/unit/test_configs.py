@@ -72,7 +72,7 @@ def test_unknown_name_says_what_exists(tmp_path: Path) -> None:
         write(tmp_path, name, 'backend = "echo"')
     assert error("qwen", tmp_path) == (
         "no model 'qwen'; found: gpt-4o, qwen-vl. Did you mean 'qwen-vl'? "
-        "Or name a backend (echo, hf, majority, openai, random, replay): --model=BACKEND:ARGUMENT, "
+        "Or name a backend (echo, hf, majority, openai, random, ray, replay): --model=BACKEND:ARGUMENT, "
         "such as --model=echo:A"
     )
     assert error("zzz").startswith("no model 'zzz'; found: none. Or name a backend (echo, ")
@@ -81,11 +81,12 @@ def test_unknown_name_says_what_exists(tmp_path: Path) -> None:
 
 def test_unknown_backend_says_what_exists(tmp_path: Path) -> None:
     assert error("ekho:A") == (
-        "--model=ekho:A: no backend 'ekho'; found: echo, hf, majority, openai, random, replay. Did you mean 'echo'?"
+        "--model=ekho:A: no backend 'ekho'; found: echo, hf, majority, openai, random, ray, replay. "
+        "Did you mean 'echo'?"
     )
     assert error(":A").startswith("--model=:A: no backend ''; found: echo, ")
     path = write(tmp_path, "x", 'backend = "vllm"')
-    assert error("x", tmp_path) == f"{path}: no backend 'vllm'; found: echo, hf, majority, openai, random, replay."
+    assert error("x", tmp_path) == f"{path}: no backend 'vllm'; found: echo, hf, majority, openai, random, ray, replay."
 
 
 @pytest.mark.parametrize(
@@ -94,7 +95,7 @@ def test_unknown_backend_says_what_exists(tmp_path: Path) -> None:
         (
             'backend = "echo"\ndescripton = "x"',
             "unknown field 'descripton'; known: argument, backend, description, max_tokens, options, "
-            "prompts, techniques. "
+            "prompts, resources, techniques. "
             "Did you mean 'description'?",
         ),
         (

@@ -3,7 +3,10 @@
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
+from types import FrameType, SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -34,6 +37,16 @@ def test_the_first_signal_interrupts_and_others_are_ignored(number: signal.Signa
     assert ending.signal == number
     ending.restore()
     assert [signal.getsignal(each) for each in SENT] == [signal.SIG_DFL] * 2
+
+
+def test_an_instruction_without_a_line_is_not_interrupted() -> None:
+    ending = Ending()
+    ending.listen()
+    with pytest.raises(KeyboardInterrupt, match="ended by SIGTERM"):  # noqa: PT012 - it comes soon after
+        ending._interrupt(signal.SIGTERM, cast(FrameType, SimpleNamespace(f_lineno=None)))
+        time.sleep(60)
+    ending.begin()
+    ending.restore()
 
 
 class Finalized:

@@ -1,6 +1,7 @@
 """The shape of the house: the order of rooms, light imports, and packaging files that agree with each other."""
 
 import ast
+import json
 import re
 import subprocess
 import sys
@@ -120,6 +121,25 @@ def test_constraints_pin_all_that_is_installed() -> None:
         named += [line for line in tox[environment]["deps"].split() if not line.startswith("{")]
     pinned = pins("constraints.txt")
     assert [name for name in named if canonicalize_name(Requirement(name).name) not in pinned] == []
+
+
+def test_counterparts_are_pinned_and_named_by_no_registry() -> None:
+    tox = ConfigParser(interpolation=None)
+    tox.read(ROOT / "tox.ini")
+    named = [Requirement(text).name for text in tox["testenv:counterparts"]["deps"].split()]
+    assert [name for name in named if canonicalize_name(name) not in pins("constraints-counterparts.txt")] == []
+    npm = json.loads((ROOT / "tests/counterparts/package.json").read_text())
+    locked = json.loads((ROOT / "tests/counterparts/package-lock.json").read_text())["packages"]
+    assert locked["node_modules/azurite"]["version"] == npm["dependencies"]["azurite"]
+    assert {entry["resolved"] for entry in locked.values() if "resolved" in entry} == {"absent"}
+
+
+def test_continuous_integration_fails_where_counterparts_are_missing() -> None:
+    steps = (ROOT / ".ci/run").read_text().partition("tox run -e counterparts\n")[2]
+    assert steps.index("export COUNTERPARTS=") < steps.index('-m "slow or hypothesis"')
+    tox = ConfigParser(interpolation=None)
+    tox.read(ROOT / "tox.ini")
+    assert "COUNTERPARTS" in tox["testenv"]["pass_env"].split()
 
 
 def test_files_that_the_lowest_versions_leave_out_are_there() -> None:

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from medvqa import records
 from medvqa.cli import main
 from medvqa.items import Answer, Item, Result, Score, UsageError
-from medvqa.records import merging
+from medvqa.records import merging, remaining
+from medvqa.records.coverage import SHOWN
 from medvqa.records.merging import RunPart, merge
 
 ABOUT: dict[str, Any] = {
@@ -98,6 +99,26 @@ def test_a_share_that_is_not_there_is_named() -> None:
     assert records.cover(merged.about, (), ()).absent == ("shard 2/3 is missing",)
     assert not merged.complete
     assert merge([*shares, run("r2", options={"shard": "2/3"})], "all").complete
+
+
+def test_the_command_of_a_missing_share_is_told() -> None:
+    """Shards and questions that lack results are named with the options that ask them."""
+    source = {"sessions": [{"shard_source": "SLURM_ARRAY_TASK_ID=0 of 0-7"}]}
+    there = [run(f"qwen-{n}of8", result(f"q{n}"), options={"shard": f"{n}/8"}, **source) for n in (1, 2, 4)]
+    keys = (result("q4").key, result("q5").key)
+    there[2] = replace(there[2], keys=keys)
+    lines = remaining.to_type(merge(there, "qwen"), there)
+    assert lines[:2] == [
+        "to finish qwen-4of8 (1 of 2 questions): type its command with --shard=4/8 --run=qwen-4of8",
+        "to run shard 3/8: type the command of qwen-1of8 with --shard=3/8 --run=qwen-3of8",
+    ]
+    assert lines[-1] == "or as tasks of Slurm: MEDVQA_SHARDS=8 sbatch --array=2,4,5,6,7 FILE"
+    by_hand = [run("part1", result("q1"), options={"shard": "1/999999999"})]
+    lines = remaining.to_type(merge(by_hand, "all"), by_hand)
+    assert len(lines) == SHOWN
+    assert lines[0] == ("to run shard 2/999999999: type the command of part1 with --shard=2/999999999 --run=NAME")
+    whole = [run("a", result("q1"))]
+    assert remaining.to_type(merge(whole, "all"), whole) == []
 
 
 def share_of(
@@ -392,7 +413,8 @@ def test_a_run_that_was_stopped_is_joined_with_what_it_lacked(
     ("arguments", "message"),
     [
         (["reports/nosuch", "-o", "all"], "reports/nosuch is no run folder: run.json cannot be read"),
-        (["reports/a", "-o", "a"], "reports/a exists: name another with -o"),
+        (["reports/a", "-o", "a"], "reports/a is one of the runs: name another with -o"),
+        (["reports/a", "-o", "b"], "reports/b exists, and was not merged: name another with -o"),
         (["reports/a", "-o", "reports/..x"], "-o=..x: a run's name is a letter or digit, then"),
         (["reports/a", "reports/b", "-o", "all"], "different configurations: the model's fingerprint is 'f1' in a"),
         (["reports/damaged", "-o", "all"], "metrics.json cannot be read: Input data was truncated"),
@@ -445,6 +467,61 @@ def test_shares_are_told_of_each_benchmark_and_of_each_session(
         ask("s", f"--shard={number}/3", one)
     capsys.readouterr()
     assert main(["baseline", str(reports / "s"), "-o", str(phantom.path / "s.medvqa")]) == 0
+
+
+def test_an_incomplete_merged_run_is_replaced(phantom: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+    """By a merge of the same runs and more; by nothing else, and not if somebody put a file there."""
+    reports = phantom.path / "reports"
+    common = ("--model=random", "--benchmark=phantom-mediconfusion", "-p", "no:randomly")
+    for number in (1, 2):
+        phantom.runpytest_inprocess(*common, f"--run=s-{number}of2", f"--shard={number}/2")
+    one, two, merged = (str(reports / name) for name in ("s-1of2", "s-2of2", "s"))
+
+    def refused(*runs: str) -> str:
+        assert main(["merge", *runs, "-o", merged]) == 4
+        return capsys.readouterr().err
+
+    assert main(["merge", one, "-o", merged]) == 1
+    assert "to run shard 2/2: type the command of s-1of2 with --shard=2/2 --run=s-2of2" in capsys.readouterr().out
+    assert "reports/s exists, and was merged from s-1of2 too: name another with -o" in refused(two)
+    assert "reports/s is one of the runs: name another with -o" in refused(one, merged)
+    note = reports / "s" / "note.txt"
+    note.touch()
+    assert "reports/s exists, and holds note.txt, which medvqa merge does not write" in refused(one, two)
+    note.unlink()
+    before = sorted(reports.iterdir())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(merging, "write", lambda *_: (_ for _ in ()).throw(UsageError("the disk is full")))
+        assert "the disk is full" in refused(one, two)
+    assert sorted(reports.iterdir()) == before
+    assert (reports / "s" / "metrics.json").exists()
+    assert main(["merge", one, two, "-o", merged]) == 0
+    assert sorted(reports.iterdir()) == before
+    capsys.readouterr()
+    assert "reports/s exists, and is complete: name another with -o" in refused(one, two)
+
+
+@pytest.mark.parametrize("spread", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["serial", "n2"])
+def test_an_empty_shard_is_recorded(
+    phantom: pytest.Pytester, spread: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has exit code 0, and is not missing; but no question at all is exit code 5, as ever."""
+    reports = phantom.path / "reports"
+    common = ("--model=random", "--benchmark=phantom-mediconfusion", "--limit=2", "-p", "no:randomly", *spread)
+    ask = phantom.runpytest_subprocess if spread else phantom.runpytest_inprocess
+    assert ask(*common, "--run=whole").ret == 0
+    for number in (1, 2):
+        done = ask(*common, f"--run=s-{number}of2", f"--shard={number}/2")
+        assert done.ret == 0
+    done.stdout.fnmatch_lines(["shard 2/2 is empty: there are fewer groups*"])
+    assert "to go on" not in done.stdout.str()
+    capsys.readouterr()
+    assert json.loads((reports / "s-2of2" / "run.json").read_text())["selection"]["questions"] == 0
+    assert main(["merge", *(str(reports / f"s-{number}of2") for number in (1, 2)), "-o", "s"]) == 0
+    assert measures(reports / "s") == measures(reports / "whole")
+    assert "missing" not in capsys.readouterr().out
+    assert ask(*common, "--run=none", "--shard=1/2", "-k", "nosuch").ret == 5
+    assert not (reports / "none").exists()
 
 
 def test_a_benchmark_that_is_not_known_leaves_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,6 +26,7 @@ from medvqa import configs
 from medvqa.backend import is_remote, loaded
 from medvqa.backends import openai as backend
 from medvqa.backends.openai import OpenAI, OpenAIOptions, data_url, retry_after
+from medvqa.backends.openai.gates import RequestGate
 from medvqa.engine import Limits
 from medvqa.items import Answer, AnswerError, DataError, Image, Prompt, Shot, Turn, UsageError
 from support.servers import Reply, Request, Server, completion, error, scored
@@ -619,7 +620,7 @@ def test_fewer_are_in_flight_after_refusals_and_more_again_later() -> None:
 
 @given(st.integers(1, 64), st.lists(st.booleans()))
 def test_the_limit_stays_between_one_and_the_ceiling(ceiling: int, events: list[bool]) -> None:
-    gate = backend._Gate(ceiling)
+    gate = RequestGate(ceiling)
     for answered in events:
         before = gate.limit
         if answered:
@@ -635,7 +636,7 @@ def test_the_limit_stays_between_one_and_the_ceiling(ceiling: int, events: list[
 
 
 def test_refusals_of_one_moment_halve_the_limit_once() -> None:
-    gate = backend._Gate(16)
+    gate = RequestGate(16)
     started = time.monotonic()
     for _ in range(10):
         gate.busy(started, wait=0)

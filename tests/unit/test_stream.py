@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvqa.engine import AnswerMemory, Limits, Recollection, Stream, Streamed
+from medvqa.backend import clock
+from medvqa.engine import KILLS, AnswerMemory, Limits, Recollection, Stream, Streamed
 from medvqa.engine import stream as stream_module
-from medvqa.items import Answer, AnswerError, Image, Item, MedVQAError, Model, Prompt, Query, UsageError
+from medvqa.items import Answer, AnswerError, BatchLost, Image, Item, MedVQAError, Model, Prompt, Query, UsageError
 from support.laws import examples
 from support.streams import Ahead, item, prompt
 from support.stubs import backend
@@ -532,3 +533,103 @@ def test_a_model_is_told_of_the_batch_that_comes_next() -> None:
     assert len(model.told) > len(model.batches) // 2
     # Told before the batch ahead of it is asked.
     assert [texts for _, texts in model.told] == [model.batches[number + 1] for number, _ in model.told]
+
+
+# --- lost batches ---------------------------------------------------------------------------------------------
+
+
+def test_a_lost_batch_whose_questions_are_suspect_is_asked_one_by_one_and_the_killing_one_ends_in_an_error() -> None:
+    def kills(texts: list[str]) -> None:
+        if "q5" in texts:
+            raise BatchLost("its process died", suspect=True)
+
+    model = Recorded(kills)
+    with streaming(model, batch_size=8) as stream:
+        told = said(stream, ITEMS)
+    assert told == [text if text != "q5" else f"! {KILLS}" for text in (each.item.question for each in ITEMS)]
+    assert stream.asked_again == 2, "the batch, and the question alone"
+    assert model.batches.count(["q5"]) == 1
+    assert {len(batch) for batch in model.batches if {"q0", "q7"} & set(batch)} == {8, 1}
+    assert max(model.asked.values()) == 2
+
+
+def test_a_question_that_is_alone_from_the_start_is_asked_twice_before_it_ends_in_an_error() -> None:
+    def kills(texts: list[str]) -> None:
+        raise BatchLost("its process died", suspect=True)
+
+    model = Recorded(kills)
+    with streaming(model, Ahead(ITEMS[:1])) as stream:
+        assert said(stream, ITEMS[:1]) == [f"! {KILLS}"]
+    assert model.batches == [["q0"]] * 2
+
+
+def test_a_lost_batch_that_had_not_begun_is_asked_again_as_it_is_but_not_for_ever() -> None:
+    lost = iter([True, True])
+
+    def moves(texts: list[str]) -> None:
+        if next(lost, False):
+            raise BatchLost("its node was lost")
+
+    model = Recorded(moves)
+    with streaming(model, Ahead(ITEMS[:8]), batch_size=8) as stream:
+        assert said(stream, ITEMS[:8]) == [each.item.question for each in ITEMS[:8]]
+    assert model.batches == [model.batches[0]] * 3
+    assert stream.asked_again == 2
+
+    def ends(texts: list[str]) -> None:
+        raise BatchLost("its node was lost")
+
+    with streaming(Recorded(ends), Ahead(ITEMS[:1])) as stream:
+        assert said(stream, ITEMS[:1]) == ["! its node was lost; it was asked 6 times"]
+
+
+def test_no_item_has_two_results_although_its_batch_is_asked_twice() -> None:
+    lost = iter([True] * 3)
+
+    def moves(texts: list[str]) -> None:
+        if next(lost, False):
+            raise BatchLost("a process died", suspect=True)
+
+    heard: Counter[str] = Counter()
+    made = backend(Recorded(moves))
+    limits = Limits.of(made, batch_size=8, deadline=60)
+    stream = Stream(made, prompt, Ahead(ITEMS), limits, follow=lambda query, answer: heard.update([query.item.id]))
+    try:
+        assert len([stream.answer(each) for each in ITEMS]) == 50
+    finally:
+        stream.close()
+    assert set(heard.values()) == {1}
+
+
+def test_lanes_are_added_when_a_pool_grows() -> None:
+    class Growing(Recorded):
+        pools, concurrency, batch_size = True, 1, 1
+
+    meeting = threading.Barrier(3, timeout=10)
+    model = Growing(lambda texts: meeting.wait() and None if grown.is_set() else grown.set())
+    grown = threading.Event()
+    made = backend(model)
+    stream = Stream(made, prompt, Ahead(ITEMS[:31]), Limits.of(made, deadline=60))
+    try:
+        stream.answer(ITEMS[0])
+        made.concurrency = 3  # type: ignore[misc]
+        assert said(stream, ITEMS[1:31]) == [each.item.question for each in ITEMS[1:31]]
+    finally:
+        stream.close()
+    assert len(model.threads) == 3
+
+
+def test_the_deadline_of_a_queued_batch_counts_from_its_begin() -> None:
+    ended = threading.Event()
+
+    def waits(texts: list[str]) -> None:
+        clock().queued()
+        time.sleep(0.8)
+        assert clock().begun() == 0.6
+        if texts == ["q1"]:
+            ended.wait(20)
+
+    with streaming(Recorded(waits), Ahead(ITEMS[:2]), batch_size=1, deadline=0.6) as stream:
+        assert said(stream, ITEMS[:2]) == ["q0", "! no answer within 0.6 s"]
+        ended.set()
+    assert clock().begun() is None, "outside of a call there is no deadline"

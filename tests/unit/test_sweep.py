@@ -448,6 +448,17 @@ def test_all_runs_together_cost_at_most_the_sum(project: Path) -> None:
     assert main(["sweep", "grid.toml"]) == 0
 
 
+def test_a_shard_of_the_environment_is_refused(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs of a sweep are named after their settings, and would all be named after the shard too."""
+    monkeypatch.setenv("MEDVQA_SHARD", "1/2")
+    text = (project / "grid.toml").read_text().replace("[options]", '[options]\nshard = "auto"')
+    (project / "auto.toml").write_text(text)
+    reasons = sweeping.check(sweeping.read(project / "auto.toml"), Setting(project, project), Registry.of([]))
+    assert set(reasons.values()) == {
+        'shard = "auto": runs of a sweep are named after their settings; write shard = "I/N"'
+    }
+
+
 def test_cells_are_asked_in_order_with_their_numbers(project: Path) -> None:
     told: list[tuple[int, str, float]] = []
     sweep = sweeping.read(project / "grid.toml")

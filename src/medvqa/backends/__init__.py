@@ -15,6 +15,7 @@ def pytest_medvqa_backends() -> Sequence[type[Backend]]:
     from medvqa.backends.baselines import Echo, Majority, Random
     from medvqa.backends.hf import HF
     from medvqa.backends.openai import OpenAI
+    from medvqa.backends.ray import Ray
     from medvqa.backends.replay import Replay
 
-    return [Replay, Random, Majority, Echo, OpenAI, HF]
+    return [Replay, Random, Majority, Echo, OpenAI, HF, Ray]

@@ -1,13 +1,15 @@
-"""`medvqa cache`: list, verify or prune the stored answers, which runs share."""
+"""`medvqa cache`: list, verify, prune or push the stored answers, which runs share."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import secrets
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from medvqa import records
+from medvqa import printing, records
 from medvqa.cli.common import Commands
 from medvqa.items import UsageError
 
@@ -23,11 +25,16 @@ def add(commands: Commands, _: argparse.ArgumentParser) -> None:
     )
     cache.add_argument(
         "do",
-        choices=["list", "verify", "prune"],
-        help="list counts answers by model and run; verify checks every line; prune deletes",
+        choices=["list", "verify", "prune", "push"],
+        help="list counts answers by model and run; verify checks every line; prune deletes; push puts answers that a "
+        "shared store lacks",
     )
     cache.add_argument(
-        "--answers", type=Path, default=STORE, metavar="DIR", help=f"folder of stored answers (default: {STORE})"
+        "--answers",
+        default=str(STORE),
+        metavar="DIR|URL",
+        help=f"folder of stored answers (default: {STORE}), or a shared store, whose answers are first read into its "
+        "folder under reports/",
     )
     cache.add_argument("--model", metavar="NAME", help="only answers of this model, by its name in tables")
     cache.add_argument("--run", metavar="NAME", help="only answers that this run asked for")
@@ -45,12 +52,20 @@ def _age(text: str) -> float:
 
 def run(options: argparse.Namespace) -> str | tuple[str, bool]:
     """List, verify or prune the answers of a store; return a text, and for verify whether lines are damaged."""
-    if not options.answers.is_dir():
+    if records.is_address(options.answers):
+        folder, said = _shared(options)
+        if options.do == "push":
+            return said
+    else:
+        folder, said = Path(options.answers).expanduser(), ""
+        if options.do == "push":
+            raise UsageError("push where? Name the shared store: --answers=s3://BUCKET/PREFIX")
+    if not folder.is_dir():
         raise UsageError(f"--answers={options.answers}: no such folder; runs store answers in reports/.answers")
     before = time.time() - 86400 * (options.older or 0)
     chosen = [
         file
-        for file in records.contents(options.answers)
+        for file in records.contents(folder)
         if options.model in (None, file.writer.model if file.writer else "")
         and options.run in (None, file.writer.run if file.writer else "")
         and file.changed <= before
@@ -66,6 +81,32 @@ def run(options: argparse.Namespace) -> str | tuple[str, bool]:
         return f"{listed}\nNothing was deleted; add --yes to delete these."
     records.remove(chosen)
     return f"{listed}\nDeleted."
+
+
+def _shared(options: argparse.Namespace) -> tuple[Path, str]:
+    """Bring the local folder of a shared store up to date, or put what it lacks; return the folder and a line.
+
+    UsageError, Unwritable.
+    """
+    address = records.Address.of(options.answers)
+    folder = records.local_folder(address, STORE.parent)
+    if options.do == "prune":
+        raise UsageError(
+            f"--answers={address}: prune deletes files of this machine alone: name their folder, --answers={folder}. "
+            "Delete segments in the store with its own tools"
+        )
+    store = records.SharedStore(records.open_bucket(address, os.environ), folder)
+    records.check_reachable(store)
+    if options.do == "push":
+        try:
+            put, left = records.push(store)
+        except (records.BucketError, OSError) as error:
+            raise UsageError(f"answers cannot be put into {address}: {error}") from None
+        return folder, f"{put:,} answers were put into {address}; {left:,} are not in it"
+    unread = records.fetch_all(store, secrets.token_hex(4))
+    for line in unread:
+        printing.to_stderr(f"! {printing.line(line)}\n")
+    return folder, ""
 
 
 def _listed(files: Sequence[records.Contents]) -> str:
@@ -94,8 +135,6 @@ def _listed(files: Sequence[records.Contents]) -> str:
 
 def _verified(files: Sequence[records.Contents]) -> str | tuple[str, bool]:
     """Return a line per damaged entry and True, or a line that all answers are whole."""
-    from medvqa import printing
-
     problems = [printing.line(problem) for file in files for problem in file.problems]
     answers = sum(file.answers for file in files)
     if not problems:

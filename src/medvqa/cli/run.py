@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
@@ -85,8 +86,9 @@ def run(typed: argparse.Namespace) -> tuple[str, int]:
             setting,
             known_from(typed),
             select=typed.select,
-            say=say,
+            say=_say_over,
             on_progress=progress_line().show,
+            command=partial(_command, typed),
         )
     except KeyboardInterrupt:
         return "interrupted before anything was asked", INTERRUPTED
@@ -104,6 +106,13 @@ def progress_line() -> Progress:
     return Progress(say, rewrite if sys.stderr.isatty() else None, pause=_PAUSE)
 
 
+def _say_over(line: str) -> None:
+    """Say a line, in place of the progress line on a terminal."""
+    if sys.stderr.isatty():
+        printing.to_stderr(f"\r{'':{get_terminal_size().columns - 1}}\r")
+    say(line)
+
+
 def lines_of(ended: Ended, typed: argparse.Namespace) -> list[str]:
     """Return the summary of a run, and the command that continues it."""
     from medvqa.report.terminal import can_draw, summary
@@ -113,7 +122,7 @@ def lines_of(ended: Ended, typed: argparse.Namespace) -> list[str]:
         say("")
     if ended.stopped is not None:
         lines.append(f"! stopped: {ended.stopped}")
-    if not ended.questions:
+    if not (ended.questions or finished.asked):
         chosen = "" if typed.select is None else f": nothing matches --select={shlex.quote(typed.select)}"
         lines.append(f"no question was selected{chosen}; `medvqa lexicon` prints the tags of the questions")
     if finished.report is not None:
@@ -126,7 +135,7 @@ def lines_of(ended: Ended, typed: argparse.Namespace) -> list[str]:
         if ended.folder.is_dir():
             lines.append(f"run folder: {ended.folder}")
     if finished.incomplete or (ended.stopped is not None and not finished.asked):
-        lines.append(f"to go on: {_command(ended, typed)}")
+        lines.append(f"to go on: {_command(typed, ended.folder.name, ended.auto_shard)}")
     if finished.unselected:
         lines.append(
             f"{finished.unselected:,} of the missing questions were selected by an earlier command: leave out "
@@ -135,7 +144,11 @@ def lines_of(ended: Ended, typed: argparse.Namespace) -> list[str]:
     return lines
 
 
-def _command(ended: Ended, typed: argparse.Namespace) -> str:
-    """Return the command that continues the run."""
+def _command(typed: argparse.Namespace, run: str, auto_shard: str) -> str:
+    """Return the command that continues a run."""
     words = [word for word in typed.words if word != "--fresh"]
-    return shlex.join(["medvqa", *words, *([] if typed.run is not None else [f"--run={ended.folder.name}"])])
+    if auto_shard:
+        from medvqa.session.sharing import without_auto
+
+        return shlex.join(["medvqa", *without_auto(words, auto_shard, run)])
+    return shlex.join(["medvqa", *words, *([] if typed.run is not None else [f"--run={run}"])])

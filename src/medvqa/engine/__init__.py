@@ -9,6 +9,7 @@ from medvqa.engine.identity import Identity, identify
 from medvqa.engine.judges import Judge, JudgedAnswer, JudgeReplies, Pending
 from medvqa.engine.stream import (
     FAREWELL,
+    KILLS,
     AnswerMemory,
     Limits,
     Lookahead,
@@ -23,6 +24,7 @@ from medvqa.engine.stream import (
 
 __all__ = [
     "FAREWELL",
+    "KILLS",
     "AnswerMemory",
     "Failure",
     "Identity",

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from medvqa import answers, usercode
 from medvqa.backend import Backend
-from medvqa.items import OPTION_TECHNIQUES, Answer, AnswerError, MedVQAError, Model, Prompt, Turn
+from medvqa.items import OPTION_TECHNIQUES, Answer, AnswerError, BatchLost, MedVQAError, Model, Prompt, Turn
 from medvqa.protocols.techniques import NEEDS
 from medvqa.scoring import cut_off
 
@@ -29,10 +29,16 @@ class Unavailable:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A batch without answers; `memory`: out of memory, so a smaller batch may fit."""
+    """A batch without answers.
+
+    `memory`: out of memory, so a smaller batch may fit. `lost`: the process that computed it was lost, so that the
+    prompts are asked again; `suspect` is as in `BatchLost`.
+    """
 
     why: str
     memory: bool = False
+    lost: bool = False
+    suspect: bool = False
 
 
 def attempt(
@@ -113,6 +119,8 @@ def _replies(
     start = time.perf_counter()
     try:
         replies = list(model.generate(batch))
+    except BatchLost as error:
+        return Failure(_line(error, secrets), lost=True, suspect=error.suspect)
     except MedVQAError as error:
         return Failure(_line(error, secrets))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - see the docstring

@@ -21,21 +21,23 @@ from math import inf
 from typing import Any, Protocol, cast
 
 from medvqa import answers as answers_room
-from medvqa.backend import Backend
+from medvqa.backend import BATCH_SIZE, Backend, Clock, timed
 from medvqa.engine.asking import Failure, attempt
 from medvqa.items import Answer, AnswerError, MedVQAError, Prompt, Query, QuestionKey, UsageError
 from medvqa.protocols import prompts as prompts_room
 
-BATCH_SIZE = 32
-"""Default number of prompts in a batch."""
 WINDOW = 4
 """Batches whose items are sorted together. More sort better, but tests then lag further behind at the end."""
 PATIENCE, PATIENCE_EACH = 600.0, 60.0
 """Default deadline of a batch in seconds: a constant, and an addition per prompt."""
 EQUAL = 2**32
 """More than any sample's number: the second of two equal prompts is no numbered sample."""
-FAREWELL = 5.0
-"""Seconds for a batch in flight to finish when the session ends."""
+FAREWELL = 4.0
+"""Seconds for a batch in flight to finish when the session ends: the reports are then written before SIGKILL comes."""
+KILLS = "the worker died twice on this question, the second time when it was asked alone"
+"""The error of a question that kills the process that computes it."""
+MOVES = 5
+"""How often a batch is asked again although none of its questions is suspect: nodes of a cluster may come and go."""
 
 
 _NUMBERS = count(1)
@@ -194,11 +196,12 @@ class Ticket:
     """One question in the stream: a lane adds the prompt, then an answer or an exception (`raised`).
 
     `key` is None until the memory's lookup. `follow` is the callback for the answer, `then` its return value.
+    `deaths` counts the processes that were lost while they computed it, `moves` those that had not begun to.
     """
 
     __slots__ = (
-        *("alone", "answer", "digest", "follow", "key", "prompt", "query", "raised", "reused", "sample"),
-        "then",
+        *("alone", "answer", "deaths", "digest", "follow", "key", "moves", "prompt", "query", "raised", "reused"),
+        *("sample", "then"),
     )
 
     def __init__(
@@ -218,6 +221,7 @@ class Ticket:
         self.key: str | None = None
         self.alone = False
         self.reused = False
+        self.deaths = self.moves = 0
         self.answer: Answer | AnswerError | None = None
         self.raised: BaseException | None = None
 
@@ -256,16 +260,21 @@ class _TicketBatch:
         return any(ticket.alone for ticket in self.tickets)
 
 
-class _Call:
+class _Call(Clock):
     """A batch in flight, with its deadline: `allowed` seconds, until `end` (monotonic)."""
-
-    __slots__ = ("allowed", "end", "number", "tickets")
 
     def __init__(self, number: int, tickets: list[Ticket], allowed: float) -> None:
         self.number = number
         self.tickets = tickets
         self.allowed = allowed
         self.end = time.monotonic() + allowed
+
+    def queued(self) -> None:
+        self.end = inf
+
+    def begun(self) -> float:
+        self.end = time.monotonic() + self.allowed
+        return self.allowed
 
     @property
     def alone(self) -> bool:
@@ -314,7 +323,8 @@ class Stream:
         self._follow = follow
         self._traffic = traffic if traffic is not None else Traffic()
         self._traffic.streams.append(self)
-        self._window = limits.window * limits.batch_size * limits.concurrency
+        self.asked_again = 0
+        """Batches asked again, because the process that computed them was lost."""
         self._threads: list[threading.Thread] = []
         # The lock guards all following attributes; lanes wait for work, tests for news.
         self._lock = self._traffic.lock
@@ -410,9 +420,10 @@ class Stream:
 
     def _refill(self) -> None:
         # Take a whole window, so that a lane wakes once for many items.
-        if self._exhausted or self._claimable > 2 * self._window or self._upcoming.stopped():
+        window = self._limits.window * self._limits.batch_size * self._lanes
+        if self._exhausted or self._claimable > 2 * window or self._upcoming.stopped():
             return
-        queries = self._upcoming.take(self._window)
+        queries = self._upcoming.take(window)
         for query in queries:
             ticket = self._ticket(query)
             self._unclaimed.setdefault(query.key, deque()).append(ticket)
@@ -443,13 +454,21 @@ class Stream:
                     raise RuntimeError(f"model '{self._model.title}' cannot be asked any more") from self._fault
                 if self._closed:
                     raise RuntimeError(f"model '{self._model.title}' was closed: its session has ended")
+                self._start()
                 self._work.notify()
                 self._news.wait(self._expire(pending))
         finally:
             self._awaited.difference_update(tickets)
 
+    @property
+    def _lanes(self) -> int:
+        """The number of lanes now: a pool of models may grow during the run, and its lanes then remain."""
+        grown = self._model.concurrency or 1 if self._model.pools else 1
+        return max(self._limits.concurrency, grown, len(self._threads))
+
     def _start(self) -> None:
-        while len(self._threads) < self._limits.concurrency:
+        lanes = self._lanes
+        while len(self._threads) < lanes:
             # Daemon threads, so that a hanging model does not keep the process alive.
             lane = len(self._threads)
             self._threads.append(threading.Thread(target=self._drive, args=(lane,), name=f"medvqa-{lane}", daemon=True))
@@ -466,7 +485,7 @@ class Stream:
             if now >= call.end:
                 _end(call.tickets, f"no answer within {call.allowed:.10g} s")
         held = [call.end + call.allowed for call in self._calls.values()]
-        if len(held) == self._limits.concurrency and now >= max(held):
+        if len(held) == len(self._threads) and now >= max(held):
             _end(pending, f"model '{self._model.title}' hangs: a call never came back")
         if any(ticket.done for ticket in pending):
             return 0
@@ -613,7 +632,8 @@ class Stream:
         self._lock.release()
         try:
             self._memory.begin(call.number, keys)
-            outcome = self._attempted([ticket.prompt for ticket in call.tickets if ticket.prompt is not None])
+            with timed(call):
+                outcome = self._attempted([ticket.prompt for ticket in call.tickets if ticket.prompt is not None])
             answers = outcome if isinstance(outcome, list) else []
             stored = [(key, answer) for key, answer in zip(keys, answers, strict=False) if isinstance(answer, Answer)]
             self._memory.end(call.number, [key for key, _ in stored], [answer for _, answer in stored])
@@ -642,6 +662,8 @@ class Stream:
             for ticket in batch.tickets:
                 if not ticket.done:
                     ticket.raised = outcome
+        elif outcome.lost:
+            self._ask_again(batch, outcome)
         elif len(batch.tickets) > 1:
             half = len(batch.tickets) // 2
             if outcome.memory:
@@ -654,6 +676,23 @@ class Stream:
                 # The prompt does not even fit alone, so the batch size was not the cause: restore it.
                 self._size = max(self._size, batch.size)
             _end(batch.tickets, outcome.why)
+
+    def _ask_again(self, batch: _TicketBatch, lost: Failure) -> None:
+        """Plan a lost batch again: suspect questions one by one, and others together.
+
+        A question that was suspect and alone when its process was lost again ends in an error.
+        """
+        alone, self.asked_again = len(batch.tickets) == 1, self.asked_again + 1
+        for ticket in batch.tickets:
+            ticket.deaths += lost.suspect
+            ticket.moves += not lost.suspect
+            if lost.suspect and alone and ticket.deaths > 1:
+                _end([ticket], KILLS)
+            elif ticket.moves > MOVES:
+                _end([ticket], f"{lost.why}; it was asked {ticket.moves + ticket.deaths} times")
+        tickets = [ticket for ticket in batch.tickets if not ticket.done]
+        parts = [[ticket] for ticket in tickets] if lost.suspect else [tickets]
+        self._plan.extendleft(_TicketBatch(part, batch.size) for part in reversed(parts) if part)
 
 
 def _fitting(recollection: Recollection, ticket: Ticket) -> Recollection:

@@ -64,6 +64,8 @@ class EvaluateOptions(TypedDict, total=False):
     max_cost: float | None
     batch_size: int | None
     concurrency: int | None
+    ray_address: str | None
+    replicas: int | str | None
     max_tokens: int | None
     deadline: float | None
     max_errors: int | None
@@ -149,7 +151,7 @@ def evaluate(
 
 def _run(ended: door.Ended, registry: Registry, cwd: Path) -> LoadedRun:
     """Return the run that has ended; MedVQAError if there is no report."""
-    if not ended.questions:
+    if not (ended.questions or ended.finished.asked):
         raise UsageError("nothing was asked: no question was selected")
     report = ended.finished.report
     if report is None:

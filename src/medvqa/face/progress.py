@@ -19,7 +19,7 @@ class Display(Protocol):
     def say(self, message: str) -> None:
         """Show a message that stays."""
 
-    def update(self, counts: Counter[Outcome], total: int) -> None:
+    def update(self, counts: Counter[Outcome], total: int, state: str = "") -> None:
         """Show the outcomes so far, of `total` questions."""
 
     def close(self) -> None:
@@ -57,7 +57,7 @@ class Silent:
     def say(self, message: str) -> None:
         """Do nothing."""
 
-    def update(self, counts: Counter[Outcome], total: int) -> None:
+    def update(self, counts: Counter[Outcome], total: int, state: str = "") -> None:
         """Do nothing."""
 
     def close(self) -> None:
@@ -71,10 +71,10 @@ class _Drawn:
         self._progress = Progress(self._pass, lambda text: self._draw(text, ended=False))
         self._state: tuple[Counter[Outcome], int] = Counter(), 0
 
-    def update(self, counts: Counter[Outcome], total: int) -> None:
-        """Show the outcomes so far, of `total` questions."""
+    def update(self, counts: Counter[Outcome], total: int, state: str = "") -> None:
+        """Show the outcomes so far, of `total` questions, and the state of a pool of models."""
         self._state = counts, total
-        self._progress.show(counts, total)
+        self._progress.show(counts, total, state)
 
     def close(self) -> None:
         """Show the last state."""
@@ -93,7 +93,8 @@ class InTerminal(_Drawn):
 
     def say(self, message: str) -> None:
         """Print a message."""
-        printing.to_stderr(printing.lines(message) + "\n")
+        over = "\r\x1b[K" if sys.stderr.isatty() else ""
+        printing.to_stderr(f"{over}{printing.lines(message)}\n")
 
     def _draw(self, text: str, *, ended: bool) -> None:
         if sys.stderr.isatty():

@@ -17,7 +17,18 @@ from medvqa import printing
 from medvqa.items import Item, MedVQAError
 from medvqa.plugin import hookspecs, options
 from medvqa.plugin.controller import Controller
-from medvqa.plugin.process import MARKED, STATE, has_state, is_worker, occupy, setting_of, usage_error, wants_tracebacks
+from medvqa.plugin.process import (
+    CONTROLLER,
+    MARKED,
+    STATE,
+    TERMINAL,
+    has_state,
+    is_worker,
+    occupy,
+    setting_of,
+    usage_error,
+    wants_tracebacks,
+)
 
 if TYPE_CHECKING:
     from medvqa.items import Model, Result
@@ -26,7 +37,6 @@ if TYPE_CHECKING:
 
 FETCHED = ".medvqa-fetch.jsonl"
 """The list of received files, by which a folder of fetched data is known (`medvqa.fetching.manifest.NAME`)."""
-CONTROLLER: pytest.StashKey[Controller] = pytest.StashKey()
 AUTO = "PYTEST_XDIST_AUTO_NUM_WORKERS"
 """Environment variable that sets the number of workers for xdist's -n auto."""
 
@@ -77,19 +87,24 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     if is_worker(config):
         return
+    # Nothing is captured now.
+    config.stash[TERMINAL] = os.dup(1)
+    config.add_cleanup(lambda: os.close(config.stash[TERMINAL]))
     config.stash[CONTROLLER] = Controller(config)
     config.pluginmanager.register(config.stash[CONTROLLER], "medvqa-controller")
     if config.getoption("htmlpath", None):  # pytest-html's --html
         from medvqa.plugin.columns import Columns
 
         config.pluginmanager.register(Columns(), "medvqa-columns")
-    if options.read(config).typed and not config.option.help:
-        try:
+    if config.option.help:
+        return
+    try:
+        if options.read(config).typed:
             # pytest does not catch warnings yet: Python prints them.
             with printing.printable_warnings():
                 config.stash[CONTROLLER].check()
-        except MedVQAError as error:
-            raise usage_error(error, config) from error
+    except MedVQAError as error:
+        raise usage_error(error, config) from error
 
 
 def _benchmark_names(marks: Sequence[pytest.Mark]) -> list[str] | None:
@@ -101,7 +116,10 @@ def _benchmark_names(marks: Sequence[pytest.Mark]) -> list[str] | None:
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """Return the number of GPU places that can hold a copy, if the model takes GPUs."""
-    typed_options = options.read(config)
+    try:
+        typed_options = options.read(config)
+    except MedVQAError:
+        return None  # `pytest_configure` reports it
     if not typed_options.typed or os.environ.get(AUTO):
         return None
     from medvqa.plugin.state import registry_of
@@ -156,7 +174,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     result = yield
     state = config.stash[STATE]
     state.left_out = collection.leave_out(state.plan, config, items)
-    collection.reduce(state.plan, config, items)
+    state.empty_shard = collection.reduce(state.plan, config, items)
     return result
 
 
@@ -179,10 +197,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     keys, left_out = config.stash[STATE].select(session)
     if is_worker(config):
         # For a controller without the stored selection: nothing was asked, or the run folder is on another machine.
-        selection = [tuple(key) for key in keys], left_out, config.stash[STATE].evaluates
+        state = config.stash[STATE]
+        selection = [tuple(key) for key in keys], left_out, state.evaluates, state.empty_shard
         config.workeroutput["medvqa_selected"] = selection  # type: ignore[attr-defined]
     else:
-        config.stash[CONTROLLER].select(keys, left_out, evaluates=config.stash[STATE].evaluates)
+        state = config.stash[STATE]
+        config.stash[CONTROLLER].select(keys, left_out, evaluates=state.evaluates, empty_shard=state.empty_shard)
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:

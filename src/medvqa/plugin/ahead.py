@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from medvqa.items import Item, Query, Technique
-from medvqa.plugin.process import is_worker
+from medvqa.plugin.process import ENDING, is_worker
 
 ASKED = "_medvqa_asked"
 """Fixture of the plugin's `evaluate`; its parameter is (technique, variant, sample) if there are several."""
@@ -88,7 +88,8 @@ class Ahead:
 
     def stopped(self) -> bool:
         """Return whether no further test will begin."""
-        return bool(self._session.shouldstop or self._session.shouldfail)
+        interrupted = self._session.config.stash[ENDING].interrupted
+        return bool(interrupted or self._session.shouldstop or self._session.shouldfail)
 
     def _collected(self) -> Iterator[pytest.Item]:
         items = self._session.items

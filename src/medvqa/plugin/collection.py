@@ -97,13 +97,18 @@ def leave_out(plan: Plan, config: pytest.Config, nodes: list[pytest.Item]) -> Le
     return left_out
 
 
-def reduce(plan: Plan, config: pytest.Config, nodes: list[pytest.Item]) -> None:
-    """Apply --limit, then --shard. Tests of another kind stay, in every shard."""
+def reduce(plan: Plan, config: pytest.Config, nodes: list[pytest.Item]) -> bool:
+    """Apply --limit, then --shard. Tests of another kind stay, in every shard.
+
+    Return whether the shard is empty: tests ask questions, and all of them are in other shards.
+    """
+    asking = any(asks(node) for node in nodes if item_of(node) is not None)  # type: ignore[arg-type]
     for kept_by in (selecting.limited, selecting.shared):
         items = [item_of(node) for node in nodes]
         kept = kept_by(plan, (item for item in items if item is not None))
         if kept is not None:
             _deselect(config, nodes, [item is None or (item.benchmark, item.id) in kept for item in items])
+    return plan.shard is not None and asking and all(item_of(node) is None for node in nodes)
 
 
 def _deselect(config: pytest.Config, nodes: list[pytest.Item], stays: Sequence[bool]) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
+from medvqa import printing
 from medvqa.items import MedVQAError, QuestionKey
 from medvqa.plugin import options, process
 
@@ -115,9 +116,13 @@ class Controller:
             if reporter is not None:
                 reporter.write_line(line)
 
-    def select(self, keys: Sequence[QuestionKey], left_out: LeftOut, *, evaluates: bool) -> None:
+    def select(
+        self, keys: Sequence[QuestionKey], left_out: LeftOut, *, evaluates: bool, empty_shard: bool = False
+    ) -> None:
         """Note the questions that must end with a result, after collection in this process."""
         self._run.select(keys, left_out, evaluates=evaluates)
+        if empty_shard:
+            self._run.select_empty_shard()
         self.promise()
 
     def _select_stored(self, left_out: LeftOut) -> None:
@@ -148,12 +153,23 @@ class Controller:
 
     # Workers
 
+    def workers(self) -> list[int]:
+        """Return the processes of living workers on this machine."""
+        living = []
+        for pid in list(self._workers.values()):
+            with suppress(ChildProcessError):
+                if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+                    living.append(pid)
+        return living
+
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         """Send a worker the run, the value of --dist, and its GPU place if the model takes one."""
         if node.gateway.spec.popen:
             self._workers[node.gateway.id] = node.gateway._rinfo().pid
         node.workerinput["medvqa_dist"] = process.spread_of(self._config)
+        # A worker on another machine has other variables.
+        node.workerinput["medvqa_shard"] = options.read(self._config).shard
         node.workerinput["medvqa_run"], node.workerinput["medvqa_session"], _ = process.names_of(self._config)
         if self._leases is not None:
             try:
@@ -188,7 +204,9 @@ class Controller:
         self._config.stash.setdefault(process.MARKED, set()).update(marked)
         if (selection := getattr(node, "workeroutput", {}).get("medvqa_selected")) is not None:
             # Workers on other machines have another run folder; workers that asked nothing stored no selection.
-            keys, left_out, evaluates = selection
+            keys, left_out, evaluates, empty_shard = selection
+            if empty_shard:
+                self._run.select_empty_shard()
             if not self._run.has_selection:
                 self._run.select([QuestionKey(*key) for key in keys], left_out, evaluates=evaluates)
         self._tracebacks.append(getattr(node, "workeroutput", {}).get("medvqa_tracebacks", ""))
@@ -239,6 +257,7 @@ class Controller:
             stop = self._run.take(delivery, len(self._scheduler.nodes) if self._scheduler is not None else 0)
         except (MedVQAError, OSError) as error:
             self._give_up(error)
+        self._print(self._run.shared_lines())
         if self._scheduler is not None and (engine := delivery.facts.get("engine")):
             self._scheduler.batch = engine["batch_size"] * engine["concurrency"]
         # pytest's testsfailed leaves out xfail tests.
@@ -246,30 +265,40 @@ class Controller:
             self._failures += 1
         if self._session is None:
             return
+        self._print(self._run.news())
         if stop is not None and not self._session.shouldstop:
             self._session.shouldstop = stop
             if self._config.pluginmanager.has_plugin("dsession"):
                 self._write(lambda: self._run.stop(stop))
         # With -v each test has a line of its own.
         if self._progress is not None and self._config.get_verbosity() == 0:
-            self._progress.show(self._run.counts, self._session.testscollected)
+            from medvqa.session.progress import pool_state
+
+            self._progress.show(self._run.counts, self._session.testscollected, pool_state(self._run.state))
 
     # At the end
+
+    def last_words(self) -> str:
+        """Return the lines for a session that a signal ends before its reports are drawn."""
+        from medvqa.session.run import cut_short
+
+        return cut_short(self._folder, self._command())
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self) -> None:
         """End the workers now: xdist would let them go on for five seconds, and wait ten more."""
         self._interrupted = True
+        if self._session is None and process.ENDING in self._config.stash:
+            # pytest's terminal reporter comes later, and says nothing about an end before the session's start.
+            os.write(self._config.stash[process.TERMINAL], b"interrupted before anything was asked\n")
         if not self._workers or not process.has_state(self._config):
             return
         from medvqa.engine import FAREWELL
 
         dsession: Any = self._config.pluginmanager.get_plugin("dsession")
         dsession.nodemanager.EXIT_TIMEOUT = FAREWELL + 2
-        for pid in self._workers.values():
-            with suppress(ChildProcessError):
-                if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-                    os.kill(pid, signal.SIGTERM)
+        for pid in self.workers():
+            os.kill(pid, signal.SIGTERM)
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
@@ -290,7 +319,8 @@ class Controller:
         died = "_crashed" in self.__dict__ and self._crashed.requeued
         if process.has_state(self._config):
             ended = session.exitstatus == pytest.ExitCode.OK
-            finished = self._run.finish(skipped=self._skipped > 0, died=died, ended=ended)
+            puts_by = self._config.stash[process.ENDING].puts_by()
+            finished = self._run.finish(skipped=self._skipped > 0, died=died, ended=ended, shared_by=puts_by)
         elif died:
             from medvqa.session.run import DIED
 
@@ -298,9 +328,15 @@ class Controller:
         else:
             return
         self._finished = finished
+        if process.ENDING in self._config.stash:
+            # Other plugins may take long for their summaries.
+            self._config.stash[process.ENDING].last_words = f"to go on: {printing.line(self._command())}"
         if not finished.asked:
             if session.exitstatus == pytest.ExitCode.OK and options.read(self._config).typed:
                 session.exitstatus = finished.exit_code
+        elif session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+            # An empty shard is recorded, and no mistake.
+            session.exitstatus = finished.exit_code
         elif session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             session.exitstatus = 1 if session.testsfailed > self._failures else finished.exit_code
 
@@ -317,6 +353,8 @@ class Controller:
             summarise(terminalreporter, finished.report)
             for line in self._run.notes(finished):
                 terminalreporter.write_line(line)
+        else:
+            self._print(self._run.shared_lines())
         if finished.problem is not None:
             terminalreporter.section("medvqa")
             terminalreporter.write_line(f"! {finished.problem}")
@@ -377,5 +415,10 @@ class Controller:
         """Return the command that continues this run."""
         typed = [str(argument) for argument in self._config.invocation_params.args]
         kept = [argument for argument in typed if argument not in ("--fresh", "--medvqa-fresh")]
-        named = options.read(self._config).run is not None
+        read = options.read(self._config)
+        if read.shard is not None and read.shard_source:
+            from medvqa.session.sharing import without_auto
+
+            return shlex.join(["pytest", *without_auto(kept, read.shard, process.names_of(self._config)[0])])
+        named = read.run is not None
         return shlex.join(["pytest", *kept, *([] if named else [f"--run={process.names_of(self._config)[0]}"])])

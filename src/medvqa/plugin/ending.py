@@ -8,7 +8,7 @@ from collections.abc import Generator
 
 import pytest
 
-from medvqa.plugin.process import is_worker
+from medvqa.plugin.process import CONTROLLER, ENDING, TERMINAL, is_worker
 from medvqa.session.ending import TERMINATING, Ending
 
 
@@ -17,10 +17,15 @@ class SignalHooks:
 
     def __init__(self, config: pytest.Config) -> None:
         """Handle signals until the session's end."""
-        self._ending = Ending()
+        self._ending = config.stash[ENDING] = Ending()
         self._worker = is_worker(config)
+        if not self._worker:
+            # Standard output and error are captured while a test runs.
+            self._ending.output = config.stash[TERMINAL]
+            self._ending.last_words = config.stash[CONTROLLER].last_words()
+            self._ending.workers = config.stash[CONTROLLER].workers
         self._ending.listen()
-        config.add_cleanup(self._ending.restore)
+        config.add_cleanup(lambda: self._ending.restore(ends_process=True))
 
     def pytest_collectreport(self) -> None:
         """End the session if a signal was lost."""
@@ -34,6 +39,7 @@ class SignalHooks:
     def pytest_keyboard_interrupt(self) -> None:
         """Note that the session ends, by a signal or by Ctrl-C."""
         self._ending.begin()
+        self._ending.interrupted = True
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_sessionfinish(self) -> Generator[None, object, object]:

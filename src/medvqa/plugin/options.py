@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from medvqa import printing
 from medvqa.items import UsageError
 from medvqa.session.options import OLD_NAMES, OPTIONS, Options
 
@@ -87,4 +88,13 @@ def detached_error(option: str, value: str) -> UsageError:
 
 def read(config: pytest.Config) -> Options:
     """Return the options as typed, with defaults filled in; nothing is checked yet."""
-    return Options.of({name: config.getoption(_dest(name)) for name in OPTIONS}, Path(config.invocation_params.dir))
+    parsed = {name: config.getoption(_dest(name)) for name in OPTIONS}
+    workerinput: dict[str, str | None] | None = getattr(config, "workerinput", None)
+    if workerinput is not None:
+        parsed["shard"] = workerinput["medvqa_shard"]
+    try:
+        return Options.of(parsed, Path(config.invocation_params.dir))
+    except UsageError as error:
+        # Without the traceback, which may show what was typed.
+        problem = printing.lines(str(error))
+    raise pytest.UsageError(problem)

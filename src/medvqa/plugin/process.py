@@ -15,11 +15,18 @@ from medvqa.plugin import options
 from medvqa.session.options import Setting, occupied
 
 if TYPE_CHECKING:
+    from medvqa.plugin.controller import Controller
     from medvqa.plugin.state import State
+    from medvqa.session.ending import Ending
 
 STATE: pytest.StashKey[State] = pytest.StashKey()
+CONTROLLER: pytest.StashKey[Controller] = pytest.StashKey()
+ENDING: pytest.StashKey[Ending] = pytest.StashKey()
+"""The handling of signals in this process; there is one as soon as there is a State."""
 MARKED: pytest.StashKey[set[str]] = pytest.StashKey()
 """The names in `vqa` marks of the tests that this process collected, or that its workers did."""
+TERMINAL: pytest.StashKey[int] = pytest.StashKey()
+"""A file descriptor of the standard output that pytest does not capture, in the process that the user started."""
 _NAMES: pytest.StashKey[tuple[str, str, str]] = pytest.StashKey()
 _REFUSED = {
     "each": "each worker would ask every question",

@@ -12,7 +12,7 @@ from medvqa.items import Item, Model, Outcome, Query, QuestionKey, Result
 from medvqa.plugin import options
 from medvqa.plugin.ahead import Ahead, asks, item_of, query_of
 from medvqa.plugin.ending import SignalHooks
-from medvqa.plugin.process import STATE, check_spread, names_of, print_safely, setting_of
+from medvqa.plugin.process import ENDING, STATE, check_spread, names_of, print_safely, setting_of
 from medvqa.session.asker import Asker
 from medvqa.session.delivery import Delivery, LeftOut
 from medvqa.session.registry import Registry
@@ -37,6 +37,8 @@ class State:
         self.left_out: LeftOut = {}
         self.evaluates = False
         """Whether a collected test gets the plugin's `evaluate`."""
+        self.empty_shard = False
+        """Whether all selected questions are in other shards."""
         self._ahead: Ahead | None = None
         self._node: pytest.Item | None = None
 
@@ -64,10 +66,11 @@ class State:
 
     def close(self, session: pytest.Session) -> Delivery | None:
         """Close the model; return the delivery that confirms the reused answers, if there is one."""
+        self.asker.interrupted = session.config.stash[ENDING].interrupted
         try:
             return self.asker.confirm()
         finally:
-            self.asker.close()
+            self.asker.close(session.config.stash[ENDING].calls_by())
             self._stop(session)
 
     def _stop(self, session: pytest.Session) -> None:

@@ -2,9 +2,10 @@
 
 `folder`: the files of one run. `merging`: one run from several. `baseline`: a run as one file. `store`: the answers.
 `journal`: the calls in flight of each process. `selected`: the keys of a run's questions. `lock`: one writing session
-at a time.
+at a time. `shared` and `sharing`: answers in a bucket (`bucket`, at an `address`), in parts (`segments`).
 """
 
+from medvqa.records.address import SCHEMES, Address, is_address, local_folder
 from medvqa.records.baseline import (
     DIGESTS,
     is_baseline,
@@ -15,6 +16,7 @@ from medvqa.records.baseline import (
     without_response,
     write_baseline,
 )
+from medvqa.records.bucket import BucketError, endpoint, open_bucket
 from medvqa.records.coverage import Coverage, Portion, Selection, cover, coverage, merged_parts, select_from
 from medvqa.records.folder import (
     DISTRIBUTION,
@@ -62,6 +64,8 @@ from medvqa.records.selected import (
     selected_by,
     selected_files,
 )
+from medvqa.records.shared import SharedStore, check_reachable, fetch, fetch_all
+from medvqa.records.sharing import Sharing, push
 from medvqa.records.store import (
     OWN_ANSWERS,
     OWN_REPLIES,
@@ -91,9 +95,12 @@ __all__ = [
     "OWN_REPLIES",
     "RESULTS",
     "RUN",
+    "SCHEMES",
     "SELECTED",
     "STORE",
+    "Address",
     "BaselineKey",
+    "BucketError",
     "Contents",
     "Coverage",
     "Holder",
@@ -104,6 +111,8 @@ __all__ = [
     "Recalled",
     "Recorder",
     "Selection",
+    "SharedStore",
+    "Sharing",
     "Store",
     "Stored",
     "Suspects",
@@ -117,6 +126,7 @@ __all__ = [
     "bury",
     "check_folder",
     "check_name",
+    "check_reachable",
     "check_scored",
     "close_journals",
     "contents",
@@ -127,9 +137,13 @@ __all__ = [
     "differences",
     "each_selected",
     "encode",
+    "endpoint",
+    "fetch",
+    "fetch_all",
     "find_key",
     "groups",
     "identity_of_run",
+    "is_address",
     "is_baseline",
     "is_identified",
     "is_pseudonym",
@@ -139,11 +153,14 @@ __all__ = [
     "keyed_question",
     "lines",
     "live_holder",
+    "local_folder",
     "make_private",
     "merged_parts",
+    "open_bucket",
     "own_folder",
     "own_key",
     "properties",
+    "push",
     "read",
     "read_about",
     "read_baseline",

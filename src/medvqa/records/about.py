@@ -96,6 +96,7 @@ class _Session(msgspec.Struct):
     finished: str = ""
     workers: Count = 0
     options: _Options = msgspec.field(default_factory=_Options)
+    shard_source: str = ""
     asked: Count = 0
     reused: Count = 0
     judge_asked: Count = 0
@@ -103,6 +104,7 @@ class _Session(msgspec.Struct):
     usage: dict[str, float] = {}
     judge_usage: dict[str, float] = {}
     identity: _Identity | None = None
+    unshared_answers: Count = 0
 
 
 class _Merged(msgspec.Struct):
@@ -198,6 +200,7 @@ class _Run(msgspec.Struct):
     sessions: list[_Session] = []
     engine: _Engine = msgspec.field(default_factory=_Engine)
     unread_answers: list[str] = []
+    unshared_answers: Count = 0
     missing: list[str] = []
     usage: dict[str, float] = {}
     judge_usage: dict[str, float] = {}

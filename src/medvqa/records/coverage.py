@@ -79,6 +79,11 @@ class Selection:
         return self.every and all(portion.whole for portion in portions)
 
     @property
+    def empty(self) -> bool:
+        """Whether nothing was selected, as in an empty shard; False if it is not known."""
+        return bool(self.benchmarks) and not self.questions
+
+    @property
     def ranked_by_outcome(self) -> bool:
         """Whether the selection depends on earlier outcomes."""
         return self.by_outcome and not self.whole
@@ -200,8 +205,10 @@ def cover(
     absent = absent_shares(run)
     reasons = []
     several = len(run.get("techniques", ())) > 1
-    selected = Selection.of(run).questions
-    if not keys and not selected:
+    selection = Selection.of(run)
+    selected = selection.questions
+    empty = selection.empty and not keys_with_result and not unread
+    if not keys and not selected and not empty:
         # A baseline file, or a run of an earlier version without keys.
         if any(not part.get("finished") for part in run.get("merged") or [run]):
             reasons.append("unfinished: the run did not end, and its missing results are not known")
@@ -236,7 +243,7 @@ def absent_shares(run: Mapping[str, Any]) -> tuple[str, ...]:
     names = run.get("benchmarks", {}).keys()
     if selection.benchmarks and selection.whole and names <= selection.benchmarks.keys():
         return ()
-    shards = [*((Shard.parse(shard), None) for shard in own_shards(run)), *_merged_shares(run)]
+    shards = [*((Shard.parse(shard), None) for shard in own_shards(run)), *merged_shards(run)]
     lines = []
     for of in sorted({shard.of for shard, _ in shards}):
         present = {shard.number for shard, _ in shards if shard.of == of}
@@ -273,7 +280,7 @@ def merged_parts(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return parts
 
 
-def _merged_shares(run: Mapping[str, Any]) -> list[tuple[Shard, Collection[str] | None]]:
+def merged_shards(run: Mapping[str, Any]) -> list[tuple[Shard, Collection[str] | None]]:
     """The shards of all parts that a run was merged from, with their benchmarks; None means all."""
     return [
         (Shard.parse(shard), part.get("benchmarks"))

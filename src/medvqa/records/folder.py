@@ -50,13 +50,13 @@ def check_name(name: str, option: str) -> None:
         )
 
 
-def run_name(model: str, when: str, folder: Path) -> str:
-    """A free name for a new run: the time, the model (the last part of a path), and a number if needed."""
+def run_name(model: str, when: str, folder: Path, end: str = "") -> str:
+    """A free name for a new run: the time, the model (the last part of a path), a number if needed, and an end."""
     backend, _, argument = model.partition(":")
     named = f"{backend}-{PurePath(argument).name}" if argument else backend
     name = f"{when}-{re.sub(r'[^A-Za-z0-9._-]+', '-', named).strip('-.')[:60]}"
-    numbered = (f"{name}-{number}" for number in count(2))
-    return next(candidate for candidate in chain([name], numbered) if not (folder / candidate).exists())
+    numbered = (f"{name}-{number}{end}" for number in count(2))
+    return next(candidate for candidate in chain([f"{name}{end}"], numbered) if not (folder / candidate).exists())
 
 
 def encode(result: Result) -> bytes:

@@ -129,6 +129,11 @@ def _parsed(value: str, source: str) -> BaselineKey:
 def keyed_run(run: Mapping[str, Any], key: BaselineKey, benchmarks: Iterable[str]) -> dict[str, Any]:
     """run.json for a baseline with keyed hashes, without fields that may name a question or a file."""
     kept = {name: run[name] for name in KEPT if name in run}
+    if "engine" in kept:
+        # Nodes of a pool and endpoints are machines of the owner.
+        kept["engine"] = {
+            name: value for name, value in kept["engine"].items() if name not in ("nodes", "problems", "endpoints")
+        }
     if run.get("missing"):
         kept["missing"] = [key.of("", name) for name in run["missing"]]
     if selection := run.get("selection"):

@@ -279,7 +279,7 @@ def _about(runs: Sequence[RunPart], name: str) -> dict[str, Any]:
     # If several runs describe a benchmark, the one that names its judge counts.
     benchmarks = [entry for about in abouts for entry in about.get("benchmarks", {}).items()]
     about["benchmarks"] = dict(sorted(benchmarks, key=lambda entry: (entry[0], "judge" in _signature(entry[1]))))
-    if all(run.keys for run in runs):
+    if all(run.keys or (Selection.of(run.about).empty and not run.results) for run in runs):
         parts = [Selection.of(about) for about in abouts]
         keys = [key for run in runs for key in run.keys]
         how = [typed for part in parts for typed in part.how]
@@ -299,6 +299,8 @@ def _about(runs: Sequence[RunPart], name: str) -> dict[str, Any]:
     for field in ("unread_answers", "served_by"):
         if union := {line for about in abouts for line in about.get(field, ())}:
             about[field] = sorted(union)
+    if unshared := sum(about.get("unshared_answers", 0) for about in abouts):
+        about["unshared_answers"] = unshared
     for field in ("usage", "judge_usage"):
         usage: Counter[str] = Counter()
         for entry in abouts:

@@ -20,6 +20,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -36,8 +37,12 @@ OWN_ANSWERS = "answers"
 OWN_REPLIES = "judged"
 """Folder in a run folder for replies of a judge without a fingerprint."""
 SUFFIX = ".answers"
+FETCHED = f"-shared{SUFFIX}"
+"""End of the names of files that hold answers from a shared store: parts of many processes' files."""
 ABOUT = b"about"
 FORMAT = 1
+SEVERAL = "(several)"
+"""In place of a run's name for a fetched file with answers of several runs."""
 REFRESH = 1.0
 """Seconds between two looks at other processes' answers."""
 MAX_LINE = 2**28
@@ -147,10 +152,11 @@ class _File:
     """A partly read file; `size`: the bytes read, in whole lines."""
 
     path: Path
-    writer: Writer | None = None
     size: int = 0
     lines: int = 0
     torn: bool = False
+    section: int = -1
+    """The number of its last part (`_Section`)."""
 
     def new_lines(self, size: int) -> Iterator[tuple[int, bytes]]:
         """Yield unread whole lines and their starts; record a torn last line."""
@@ -162,6 +168,18 @@ class _File:
                 start, self.size, self.lines = self.size, self.size + len(line), self.lines + 1
                 yield start, line
         self.torn = size > self.size
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """A part of a file: the lines of one writer. A file that a process wrote has one, a fetched file many.
+
+    `age`: of two answers to a question, the one with the greater age counts.
+    """
+
+    path: Path
+    writer: Writer | None
+    age: str
 
 
 class Store:
@@ -176,13 +194,14 @@ class Store:
         self._writer = replace(writer, started=datetime.now(UTC).isoformat(timespec="seconds"))
         self._fresh = fresh
         self._lock = threading.Lock()
-        self._files: list[_File] = []
-        self._numbers: dict[str, int] = {}
-        # Key -> file, start and length of its line, in one number: 26,000 answers of any length take 4 MB.
+        self._files: dict[str, _File] = {}
+        self._sections: list[_Section] = []
+        # Key -> section, start and length of its line, in one number: 26,000 answers of any length take 4 MB.
         self._index: dict[bytes, int] = {}
         self._broken: list[str] = []
         self._own: int | None = None
-        self._own_number = 0
+        self._own_name = ""
+        self._own_section = -1
         self._own_end = 0
         self._next_look = 0.0
         self._synced = time.monotonic()
@@ -221,9 +240,9 @@ class Store:
             if place is not None:
                 by_file[place >> 80].append((position, place >> 32 & (1 << 48) - 1, place & (1 << 32) - 1))
         for number, places in by_file.items():
-            file = self._files[number]
-            earlier = file.writer is None or file.writer.session != self._writer.session
-            with files.reading(file.path) as opened:
+            section = self._sections[number]
+            earlier = self._is_earlier(number)
+            with files.reading(section.path) as opened:
                 for position, start, length in places:
                     line = os.pread(opened.fileno(), length, start)
                     parsed = _parsed(self.folder.name, line)
@@ -235,7 +254,7 @@ class Store:
                     except AnswerError as error:
                         # An earlier version checked less before storing.
                         line_number = os.pread(opened.fileno(), start, 0).count(b"\n") + 1
-                        self._broken.append(f"{file.path} line {line_number}: {error}")
+                        self._broken.append(f"{section.path} line {line_number}: {error}")
                         self._index.pop(bytes.fromhex(keys[position]), None)
         return recalled
 
@@ -244,29 +263,38 @@ class Store:
         with os.scandir(self.folder) as entries:
             sizes = sorted((entry.name, entry.stat().st_size) for entry in entries if entry.name.endswith(SUFFIX))
         for name, size in sizes:
-            if name not in self._numbers:
-                self._numbers[name] = len(self._files)
-                self._files.append(_File(self.folder / name))
-            number = self._numbers[name]
-            if size > self._files[number].size and (self._own is None or number != self._own_number):
-                self._index_file(number, size)
+            file = self._files.get(name) or self._files.setdefault(name, _File(self.folder / name))
+            if size > file.size and (self._own is None or name != self._own_name):
+                self._index_file(file, size)
         self._next_look = time.monotonic() + REFRESH
 
-    def _index_file(self, number: int, size: int) -> None:
-        file = self._files[number]
+    def _index_file(self, file: _File, size: int) -> None:
         for start, line in file.new_lines(size):
             parsed = _parsed(self.folder.name, line)
             if parsed is None:
                 self._broken.append(f"{file.path} line {file.lines}: the checksum does not match")
-            elif parsed[0] == ABOUT:
-                file.writer = _writer(parsed[1]) or file.writer
-            elif not self._fresh or (file.writer is not None and file.writer.session == self._writer.session):
-                self._note(bytes.fromhex(parsed[0].decode()), number, start, len(line))
+                continue
+            if parsed[0] == ABOUT or file.section < 0:
+                writer = _writer(parsed[1]) if parsed[0] == ABOUT else None
+                file.section = self._begin(file.path, writer)
+            if parsed[0] != ABOUT and not (self._fresh and self._is_earlier(file.section)):
+                self._note(bytes.fromhex(parsed[0].decode()), file.section, start, len(line))
+
+    def _begin(self, path: Path, writer: Writer | None) -> int:
+        """Note a part of a file by one writer, and return its number."""
+        # The names of processes' own files begin with the time; a fetched file has answers of many times.
+        age = re.sub("[-:]", "", writer.started) if path.name.endswith(FETCHED) and writer is not None else path.name
+        self._sections.append(_Section(path, writer, age))
+        return len(self._sections) - 1
+
+    def _is_earlier(self, number: int) -> bool:
+        """Whether a part was written by another session, or nobody knows by which."""
+        writer = self._sections[number].writer
+        return writer is None or writer.session != self._writer.session
 
     def _note(self, name: bytes, number: int, start: int, length: int) -> None:
-        # File names begin with the time: of two answers, the one in the younger file counts.
         indexed = self._index.get(name)
-        if indexed is None or self._files[indexed >> 80].path.name <= self._files[number].path.name:
+        if indexed is None or self._sections[indexed >> 80].age <= self._sections[number].age:
             self._index[name] = number << 80 | start << 32 | length
 
     @property
@@ -275,7 +303,7 @@ class Store:
         with self._lock:
             torn = (
                 f"{file.path} line {file.lines + 1}: the line is torn: its process was stopped while writing"
-                for file in self._files
+                for file in self._files.values()
                 if file.torn
             )
             return (*self._broken, *torn)
@@ -296,7 +324,7 @@ class Store:
                 self._end()
                 raise self._unwritable(error) from error
             for name, line in zip(keys, lines, strict=True):
-                self._note(bytes.fromhex(name), self._own_number, self._own_end, len(line))
+                self._note(bytes.fromhex(name), self._own_section, self._own_end, len(line))
                 self._own_end += len(line)
 
     def _append(self, lines: Sequence[bytes]) -> None:
@@ -312,8 +340,8 @@ class Store:
         host = re.sub(r"[^A-Za-z0-9-]+", "-", socket.gethostname())[:40]
         path = self.folder / f"{now}-{host}-{os.getpid()}-{secrets.token_hex(4)}{SUFFIX}"
         self._own = files.appending(path, new=True)
-        self._own_number = self._numbers[path.name] = len(self._files)
-        self._files.append(_File(path, self._writer))
+        self._own_name, self._own_section = path.name, self._begin(path, self._writer)
+        self._files[path.name] = _File(path, section=self._own_section)
         head = _line(self.folder.name, ABOUT, _encoder.encode(self._writer))
         write_all(self._own, head)
         self._own_end = len(head)
@@ -380,7 +408,10 @@ class Contents:
 
 
 def contents(folder: Path) -> Iterator[Contents]:
-    """Yield the files of a store, oldest first, each read whole; none without a folder."""
+    """Yield the files of a store, oldest first, each read whole; none without a folder.
+
+    A fetched file is described by its parts' first writer, if all of them wrote for one run.
+    """
     for path in sorted(folder.glob(f"*/*{SUFFIX}"), key=lambda path: path.name):
         file, writer, whole, problems = _File(path), None, 0, []
         status = path.stat()
@@ -388,12 +419,19 @@ def contents(folder: Path) -> Iterator[Contents]:
             if (problem := _problem(path.parent.name, line)) is not None:
                 problems.append(f"{path} line {file.lines}: {problem}")
             elif (parsed := _parsed(path.parent.name, line)) is not None and parsed[0] == ABOUT:
-                writer = _writer(parsed[1])
+                writer = _common(writer, _writer(parsed[1]))
             else:
                 whole += 1
         if file.torn:
             problems.append(f"{path} line {file.lines + 1}: torn: its process was stopped while writing, or writes yet")
         yield Contents(path, writer, status.st_size, status.st_mtime, whole, tuple(problems))
+
+
+def _common(first: Writer | None, second: Writer | None) -> Writer | None:
+    """What two writers of one file have in common; the first one if there is no second."""
+    if first is None or second is None or first.run == second.run:
+        return first or second
+    return replace(first, run=SEVERAL)
 
 
 def writers(folder: Path) -> Iterator[Writer]:
@@ -405,11 +443,39 @@ def writers(folder: Path) -> Iterator[Writer]:
 
 
 def asked(folder: Path, sessions: Collection[str]) -> Iterator[tuple[Writer, list[Answer]]]:
-    """Yield writer and answers of each file of some sessions; reads only the first line of other files."""
+    """Yield writer and answers of each file of some sessions; reads only the first line of other processes' files."""
     for path in folder.glob(f"*/*{SUFFIX}"):
         writer, stored = _opened(path)
-        if writer is not None and writer.session in sessions:
+        if path.name.endswith(FETCHED):
+            yield from _parts_of(stored, writer, sessions)
+        elif writer is not None and writer.session in sessions:
             yield writer, list(_whole(content for name, content in stored if name != ABOUT))
+
+
+def _parts_of(
+    stored: Iterator[tuple[bytes, bytes]], writer: Writer | None, sessions: Collection[str]
+) -> Iterator[tuple[Writer, list[Answer]]]:
+    """Yield writer and answers of each part of a fetched file that one of the sessions wrote."""
+    part: list[bytes] = []
+    for name, content in chain(stored, [(ABOUT, b"")]):
+        if name != ABOUT:
+            part.append(content)
+            continue
+        if writer is not None and writer.session in sessions:
+            yield writer, list(_whole(part))
+        writer, part = _writer(content), []
+
+
+def head_of(path: Path) -> bytes | None:
+    """Return the first line of a file, None if it is not there yet or damaged (OSError)."""
+    _, line = next(_File(path).new_lines(path.stat().st_size), (0, b""))
+    return line if is_about(path.parent.name, line) else None
+
+
+def is_about(folder: str, line: bytes) -> bool:
+    """Whether a line of a model's folder says who wrote the lines that follow."""
+    parsed = _parsed(folder, line)
+    return parsed is not None and parsed[0] == ABOUT and _writer(parsed[1]) is not None
 
 
 def _opened(path: Path) -> tuple[Writer | None, Iterator[tuple[bytes, bytes]]]:

@@ -2,6 +2,6 @@
 
 from medvqa.report.build import Report, build
 from medvqa.report.notes import left_out, notes_of
-from medvqa.report.writing import remove, write
+from medvqa.report.writing import DRAWN, remove, write
 
-__all__ = ["Report", "build", "left_out", "notes_of", "remove", "write"]
+__all__ = ["DRAWN", "Report", "build", "left_out", "notes_of", "remove", "write"]

@@ -86,6 +86,8 @@ def noted(report: Report) -> list[Note]:
     notes += _warnings(_blank(report))
     if unread := report.run.get("unread_answers"):
         notes.append(Note(f"{len(unread)} lines of the answer store cannot be read, the first: {unread[0]}."))
+    if unshared := report.run.get("unshared_answers"):
+        notes.append(Note(f"{unshared:,} answers were not in the shared store when the run ended.", warns=True))
     return notes
 
 

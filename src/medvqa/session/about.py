@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from medvqa import answers, metrics, records, scoring
+from medvqa.configs import ModelConfig
 from medvqa.items import Benchmark, DataError, Item, Kind, Prompt, Query, Technique
 from medvqa.judging import ranking
 from medvqa.protocols.prompts import Templates
@@ -18,7 +19,7 @@ from medvqa.session.plan import Plan
 
 def about(plan: Plan) -> dict[str, Any]:
     """The fields of run.json that are known before the model is made, as JSON values without keys."""
-    options, config = plan.options, plan.model.config
+    options, config = plan.options, plan.model.answering
     path = plan.model.path_name
     fields = {
         "options": {
@@ -46,7 +47,7 @@ def about(plan: Plan) -> dict[str, Any]:
             **({"prompts": config.prompts} if config.prompts else {}),
             "own_max_tokens": None if plan.token_limits is None else plan.token_limits.own,
             **({} if path is None else {"path": path}),
-            **({} if config.inner is None else {"inner": asdict(config.inner)}),
+            **({} if config.inner is None else {"inner": _inner(config.inner)}),
         },
         "techniques": plan.techniques,
         # A sample's number is its seed, or part of it.
@@ -62,6 +63,12 @@ def about(plan: Plan) -> dict[str, Any]:
     }
     # A config may hold a key that the environment has too.
     return {name: answers.redacted_value(value, plan.secrets) for name, value in fields.items()}
+
+
+def _inner(config: ModelConfig) -> dict[str, Any]:
+    """The config of a wrapped model, without resources: they change no answer."""
+    inner = None if config.inner is None else _inner(config.inner)
+    return {name: value for name, value in asdict(config).items() if name != "resources"} | {"inner": inner}
 
 
 def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:

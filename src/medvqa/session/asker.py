@@ -27,7 +27,7 @@ from medvqa.items import (
     UsageError,
 )
 from medvqa.protocols import rotation
-from medvqa.session import checks
+from medvqa.session import checks, endpoints, stores
 from medvqa.session.chosen import Chosen
 from medvqa.session.confirming import Confirming
 from medvqa.session.delivery import Delivery, LeftOut, used
@@ -55,6 +55,8 @@ class Process:
     session: str
     name: str
     rescores: bool = False
+    shared: str | None = None
+    """The address of the store that machines share; `store` is then its local folder."""
 
     def identify(self, model: Backend, role: str, secrets: frozenset[str]) -> Identity:
         """Return the identity of a model. UsageError if the run began with another, or for wrong types."""
@@ -88,7 +90,8 @@ class Process:
         name = records.OWN_REPLIES if judges else records.OWN_ANSWERS
         nameless = identity.fingerprint is None
         own = nameless or (not judges and ((fresh and part) or (self.folder / name).is_dir()))
-        backend = f"{chosen.config.backend} {signed}" if judges and nameless else chosen.config.backend
+        answering = chosen.answering.backend
+        backend = f"{answering} {signed}" if judges and nameless else answering
         writer = records.Writer(
             backend,
             identity.name,
@@ -98,8 +101,11 @@ class Process:
             role="judge" if judges else "candidate",
         )
         folder = records.own_folder(self.folder, name) if own else self.store
+        unread: tuple[str, ...] = ()
+        if self.shared is not None and not own and not fresh:
+            unread = records.fetch(stores.opened(self.shared, self.store), writer.folder, self.session)
         store = records.Store(folder, writer, fresh=fresh)
-        return Memory(store, journal, records.Suspects(self.folder, self.session))
+        return Memory(store, journal, records.Suspects(self.folder, self.session), unread)
 
 
 class LoadedJudge:
@@ -118,18 +124,18 @@ class LoadedJudge:
         traffic: Traffic | None = None,
     ) -> None:
         """Load the judge (UsageError, Unwritable). `ends` returns True once the session is about to end."""
-        self._model = judging.chosen.backend
+        self.model = judging.chosen.backend
         try:
             judging.chosen.load()
-            identity = process.identify(self._model, "judge", judging.chosen.secrets)
+            identity = process.identify(self.model, "judge", judging.chosen.secrets)
             signed = judging.signed(identity)
             self._memory = process.remember(judging.chosen, identity, journal, signed=signed, fresh=fresh)
-            limits = Limits.of(self._model, deadline=deadline, budget=inf if max_cost is None else max_cost)
+            limits = Limits.of(self.model, deadline=deadline, budget=inf if max_cost is None else max_cost)
         except BaseException:
-            self._model.close()
+            self.model.close()
             raise
         self.judge = Judge(
-            self._model,
+            self.model,
             judging.settings,
             limits,
             self._memory,
@@ -143,10 +149,15 @@ class LoadedJudge:
         }
         """The judge's fields in run.json."""
 
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """The stored replies that cannot be read."""
+        return self._memory.unread
+
     def close(self, by: float | None = None) -> None:
         """Close the stream (`Stream.close`), the memory (Unwritable) and the model."""
         self.judge.close(by)
-        end(self._model, self._memory)
+        end(self.model, self._memory)
 
 
 def end(model: Backend | None, memory: Memory | None) -> None:
@@ -197,6 +208,9 @@ class Asker:
         self._ahead: engine.Lookahead | None = None
         self._confirming = Confirming()
         self._ranking: RankingAsker | None = None
+        self._counted: dict[str, endpoints.Endpoints] = {}
+        self.interrupted = False
+        """Whether Ctrl-C or a signal ended the session: nothing is asked any more."""
 
     def select(self, keys: Sequence[QuestionKey], left_out: LeftOut) -> None:
         """Note the selected questions. Their keys are stored before the first question is asked."""
@@ -236,7 +250,7 @@ class Asker:
         facts: dict[str, Any] = {
             "model": {**named, **{name: value for name, value in identity.about.items() if name not in named}},
             "engine": {"batch_size": limits.batch_size, "concurrency": limits.concurrency},
-            "unread_answers": memory.unread,
+            "unread_answers": list(dict.fromkeys((*memory.unread, *(self._judge.unread if self._judge else ())))),
             **({"judge": self._judge.facts} if self._judge is not None else {}),
         }
         self._first["facts"] = facts
@@ -286,9 +300,12 @@ class Asker:
         """An error's message, without keys."""
         return answers.redacted(answers.line_of(error), self.plan.secrets)
 
-    def close(self) -> None:
-        """Close the streams and models, once. They share `FAREWELL` seconds to finish calls in flight."""
-        by = time.monotonic() + engine.FAREWELL
+    def close(self, by: float | None = None) -> None:
+        """Close the streams and models, once. Calls in flight may finish until `by`, in seconds of `time.monotonic`.
+
+        By default they share `FAREWELL` seconds.
+        """
+        by = time.monotonic() + engine.FAREWELL if by is None else by
         if self._stream is not None:
             self._stream.close(by)
         judge, close_model = self._judge, self._close
@@ -396,7 +413,7 @@ class Asker:
 
         if not gates.rules_of(self.plan).active:
             return "nothing was gated, so that none of them was asked again"
-        if self.stop is not None or (self._ahead is not None and self._ahead.stopped()):
+        if self.interrupted or self.stop is not None or (self._ahead is not None and self._ahead.stopped()):
             return "the session ended before any of them was asked again"
         if self.plan.ranks:
             return "each answer was selected among several that are drawn, so that asking shows nothing"
@@ -500,9 +517,33 @@ class Asker:
             judge_reused=tally.replies_reused,
             judge_usage=used(tally.replies),
             served_by=sorted(served - {""}),
+            engine=self._engine(),
+            **self._endpoints(),
             **first,
         )
         return delivery, tally.results
+
+    def _engine(self) -> dict[str, Any]:
+        """The present state of a pool of models, and the batches that were asked again; {} for other models."""
+        if self._stream is None or self._model is None or not self._model.backend.pools:
+            return {}
+        status = answers.redacted_value(self._model.backend.status(), self.plan.secrets)
+        return {**status, "asked_again": self._stream.asked_again}
+
+    def _endpoints(self) -> dict[str, dict[str, Any]]:
+        """The numbers of the model's and the judge's endpoints since the last delivery; {} for models without."""
+        models = {
+            "endpoints": None if self._model is None else self._model.backend,
+            "judge_endpoints": None if self._judge is None else self._judge.model,
+        }
+        changes = {}
+        for name, model in models.items():
+            if model is None or model.pools:
+                continue
+            if now := answers.redacted_value(model.status().get("endpoints"), self.plan.secrets):
+                changes[name] = endpoints.since(now, self._counted.get(name, {}))
+                self._counted[name] = now
+        return changes
 
     def _hidden(self, result: Result) -> Result:
         """The result without names of files and patients, if its data are not declared public."""

@@ -146,7 +146,7 @@ def _preflight(plan: Plan, answered: Callable[[ModelConfig], bool]) -> None:
     if plan.protocol.shots and _needs_images(plan):
         shot_checks.check_images(plan)
     for chosen in [plan.model] if plan.judge is None else [plan.model, plan.judge.chosen]:
-        if not (chosen.backend.sends_to is not None and answered(chosen.config)):
+        if not (chosen.backend.sends_to is not None and answered(chosen.answering)):
             chosen.preflight()
 
 

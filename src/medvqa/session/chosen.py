@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from medvqa import configs
 from medvqa.backend import Backend, loaded
@@ -15,6 +15,9 @@ from medvqa.data import folders
 from medvqa.items import UsageError
 from medvqa.session.options import Setting
 from medvqa.session.registry import Registry
+
+POOL = "ray"
+"""The backend that --ray-address and --replicas belong to."""
 
 
 @dataclass(frozen=True)
@@ -54,23 +57,48 @@ class Chosen:
         return frozenset(self.backend.secrets())
 
     @property
+    def answering(self) -> ModelConfig:
+        """The config of the model whose answers are stored: behind a pool, that of the model that it holds.
+
+        Its techniques, limits and prompts are those in force.
+        """
+        config, model = self.config, self.backend
+        while model.pools and config.inner is not None:
+            outer, config, model = config, config.inner, model.inner
+            config = replace(config, techniques=outer.techniques, max_tokens=outer.max_tokens, prompts=outer.prompts)
+        return config
+
+    @property
     def path_name(self) -> str | None:
         """The last part of an argument that names a file or folder; None for any other."""
-        return configs.path_name(self.config, self.backend)
+        model = self.backend
+        while model.pools:
+            model = model.inner
+        return configs.path_name(self.answering, model)
 
 
-def choose(spec: str, role: Literal["model", "judge"], setting: Setting, registry: Registry) -> Chosen:
+def choose(
+    spec: str,
+    role: Literal["model", "judge"],
+    setting: Setting,
+    registry: Registry,
+    pool: Mapping[str, Any] | None = None,
+) -> Chosen:
     """Find the config that SPEC names, in the project's models/ or among the shipped ones (UsageError).
 
-    A model passed as an object is used unchanged, also as a judge.
+    A model passed as an object is used unchanged, also as a judge. `pool`: the typed options of a pool (`ray:`).
     """
     backends = registry.backends
     if spec in registry.models:
         model = registry.models[spec]
+        if pool and type(model).name == POOL:
+            raise UsageError(f"'{spec}' was made with options of its own: give it {', '.join(pool)} there")
         return Chosen(spec, role, configs.config_of(model, spec), model)
     places = [setting.root / "models", folders.bundled("models")]
     with _named(role):
         config = configs.resolve(spec, folders=places, backends=backends)
+        if pool:
+            config = configs.with_options(config, POOL, pool)
         if role == "judge":
             config = configs.as_judge(config, backends)
         return Chosen(spec, role, config, configs.make(config, backends))

@@ -210,7 +210,8 @@ def check(planned: Classifying) -> list[str]:
     counts = {name: _sent(results, shown=planned.shown) for name, results in judged.items() if results}
     if not options.allow_upload:
         uploads.check_sent(chosen, counts, planned.known, planned.root)
-    lines = []
+    uploads.check_kept(options, list(counts), planned.known, planned.root)
+    lines = [line for line in [uploads.kept_notice(options, list(counts))] if line is not None]
     if counts and (origins := destinations(chosen.backend)):
         sent = "; ".join(f"{count} of {name}" for name, count in counts.items())
         lines.append(f"medvqa: {sent} will be sent to {routes(origins)}, where the judge is")
@@ -233,7 +234,7 @@ def classify(planned: Classifying, *, say: Callable[[str], None], progress: Call
     """
     entries, replies = planned.entries, Replies()
     used: Counter[str] = Counter()
-    with judge_of(planned.folder, planned.options, planned.judging, secrets.token_hex(4)) as loaded:
+    with judge_of(planned.folder, planned.options, planned.judging, secrets.token_hex(4), say) as loaded:
         judge, facts = loaded.judge, loaded.facts
         asked: dict[str, tuple[str, str, tuple[str, ...]]] = {}
         # Samples with one response share its kind: it is asked for once.

@@ -21,7 +21,9 @@ class Delivery:
     `usage` sums tokens and cost of the others. `judge_asked`, `judge_reused` and `judge_usage` count the judge's
     replies likewise. The first delivery alone has `facts`, the fields of run.json; `left_out`, sent once the keys of
     the selection are on disk; and `data`, a worker's digests of the items by benchmark. The last delivery of a process
-    that reused answers has `identity`: how they were matched with the current model.
+    that reused answers has `identity`: how they were matched with the current model. `engine` is the present state of a
+    pool of models. `endpoints` and `judge_endpoints` hold what was added to the numbers of each endpoint of the model
+    and of the judge.
     """
 
     lines: list[str]
@@ -36,6 +38,9 @@ class Delivery:
     left_out: LeftOut | None = None
     data: Mapping[str, str] = field(default_factory=dict)
     identity: Mapping[str, Any] | None = None
+    endpoints: Mapping[str, Any] = field(default_factory=dict)
+    judge_endpoints: Mapping[str, Any] = field(default_factory=dict)
+    engine: Mapping[str, Any] = field(default_factory=dict)
 
     def plain(self) -> dict[str, Any]:
         """Return the delivery as values that xdist can send."""

@@ -18,7 +18,7 @@ from medvqa.session.loop import OnProgress, ask_all
 from medvqa.session.options import Options, Setting, occupied
 from medvqa.session.registry import Registry
 from medvqa.session.resolving import resolve
-from medvqa.session.run import Finished, Run, name_of, process_of
+from medvqa.session.run import Finished, Run, cut_short, name_of, process_of
 
 NOTHING_SELECTED, INTERRUPTED = 5, 2
 """Exit codes, as pytest's."""
@@ -29,7 +29,8 @@ class Ended:
     """The end of a run in this process.
 
     `questions`: number of selected questions. `stopped`: the reason of an early end, else None. `interrupted`: Ctrl-C
-    or a signal ended the run. `notes`: lines about the gate and about missing questions.
+    or a signal ended the run. `notes`: lines about the gate and about missing questions. `auto_shard`: the shard that
+    --shard=auto read, such as "3/8"; "" without it.
     """
 
     folder: Path
@@ -38,13 +39,15 @@ class Ended:
     stopped: str | None = None
     notes: tuple[str, ...] = ()
     interrupted: bool = False
+    auto_shard: str = ""
 
     @property
     def exit_code(self) -> int:
-        """5 if nothing was selected, 2 if the run stopped early; else the code of the reports."""
+        """5 if nothing was selected (in any shard), 2 if the run stopped early; else the code of the reports."""
         if self.stopped is not None:
             return INTERRUPTED
-        return self.finished.exit_code if self.questions else NOTHING_SELECTED
+        # An empty shard is recorded, and no mistake.
+        return self.finished.exit_code if self.questions or self.finished.asked else NOTHING_SELECTED
 
 
 def conduct(
@@ -54,13 +57,16 @@ def conduct(
     *,
     select: str | None = None,
     say: Callable[[str], None] = lambda line: None,
-    on_progress: OnProgress = lambda counts, total: None,
+    on_progress: OnProgress = lambda counts, total, state: None,
+    command: Callable[[str, str], str] | None = None,
 ) -> Ended:
     """Resolve, check, select, ask and report, with the same run folder, store and numbers as pytest.
 
     `select`: an expression, as for --select. `registry.with_objects` takes objects instead of names. `say` gets lines
-    for the user before the first question, `on_progress` the outcomes after each. UsageError and DataError come before
-    the first question. If a model cannot be made, its exception is the cause of the UsageError.
+    for the user before the first question, `on_progress` the outcomes after each. `command` returns the command that
+    continues a run, from its name and its automatic shard ("" if it has none); only callers whose process ends after
+    the run have one, and SIGTERM then ends it in time. UsageError and DataError come before the first question. If a
+    model cannot be made, its exception is the cause of the UsageError.
     """
     expression = None if select is None else Expression.parse(select)
     setting = replace(setting, selects=selecting.as_typed(options, select))
@@ -70,13 +76,16 @@ def conduct(
     with ExitStack() as stack:
         stack.callback(run.release)
         ending.listen()
-        stack.callback(ending.restore)
+        stack.callback(ending.restore, ends_process=command is not None)
         held = run.check()
         if held is not None:
             stack.enter_context(occupied(held[0]))
         selected = selecting.select(plan, expression)
         stack.enter_context(_writes(run.folder))
         lines = run.open()
+        auto_shard = str(plan.shard) if options.shard_source else ""
+        if command is not None:
+            ending.last_words = cut_short(run.folder, command(run.folder.name, auto_shard))
         for line in [*lines, *report.left_out(selected.left_out)]:
             say(line)
         stopped, ended = None, False
@@ -92,11 +101,15 @@ def conduct(
                     on_progress=on_progress,
                 )
                 ended = stopped is None
+            elif selected.empty_shard:
+                for line in run.promise():
+                    say(line)
+                run.select_empty_shard()
         finally:
             ending.begin()
-            finished = run.finish(ended=ended)
+            finished = run.finish(ended=ended, shared_by=ending.puts_by())
         notes = tuple(run.notes(finished))
-        return Ended(run.folder, finished, len(selected.queries), stopped, notes, ending.interrupted)
+        return Ended(run.folder, finished, len(selected.queries), stopped, notes, ending.interrupted, auto_shard)
 
 
 @contextmanager

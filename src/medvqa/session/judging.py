@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,7 @@ class Judging:
 
     def about(self) -> dict[str, Any]:
         """Return the judge's fields in run.json that are known before it is loaded."""
-        config = self.chosen.config
+        config = self.chosen.answering
         return {
             "config": {
                 "name": config.name,
@@ -79,7 +79,7 @@ class Judging:
 
     def signed(self, identity: Identity) -> str:
         """Return the judge's name in signatures: its name, and 8 hex digits of a hash of its fingerprint or config."""
-        config = self.chosen.config
+        config = self.chosen.answering
         inner = () if config.inner is None else (config.inner,)
         config_json = msgspec.json.encode([config.backend, config.argument, config.options, *inner], order="sorted")
         identifying = identity.fingerprint.encode() if identity.fingerprint else config_json
@@ -110,8 +110,13 @@ def judged(
     return dict(sorted(templates.items()))
 
 
-def resolve(options: Options, setting: Setting, registry: Registry) -> Judging | None:
-    """Return the judge that --judge names; None without --judge. UsageError if it does not exist."""
+def resolve(
+    options: Options, setting: Setting, registry: Registry, pool: Mapping[str, Any] | None = None
+) -> Judging | None:
+    """Return the judge that --judge names; None without --judge. UsageError if it does not exist.
+
+    `pool`: the typed options of a pool (`ray:`).
+    """
     if options.judge is None:
         for option, typed in (
             ("--ff-gap", options.ff_gap is not None),
@@ -122,7 +127,7 @@ def resolve(options: Options, setting: Setting, registry: Registry) -> Judging |
             if typed:
                 raise UsageError(f"{option} says how a judge judges, and there is none: add --judge=MODEL")
         return None
-    chosen = choose(options.judge, "judge", setting, registry)
+    chosen = choose(options.judge, "judge", setting, registry, pool)
     if not chosen.backend.reads:
         raise UsageError(
             f"--judge={options.judge}: '{chosen.config.backend}' does not read what it is asked, and a score is never "

@@ -11,10 +11,12 @@ from medvqa.items import MedVQAError, Outcome, Query, UsageError
 from medvqa.session.asker import Asker
 from medvqa.session.delivery import LeftOut
 from medvqa.session.ending import Ending
+from medvqa.session.progress import pool_state
 from medvqa.session.run import Run
 
-OnProgress = Callable[[Counter[Outcome], int], None]
-"""Called after each question with the outcomes so far and the number of all questions."""
+OnProgress = Callable[[Counter[Outcome], int, str], None]
+"""Called after each question with the outcomes so far, the number of all questions, and the state of a pool of models
+("" for other models)."""
 
 
 class Queue:
@@ -38,7 +40,7 @@ class Queue:
 
     def stopped(self) -> bool:
         """Whether the run is about to end."""
-        return self._asker.stop is not None
+        return self._asker.interrupted or self._asker.stop is not None
 
 
 def ask_all(
@@ -49,7 +51,7 @@ def ask_all(
     *,
     ending: Ending | None = None,
     say: Callable[[str], None] = lambda line: None,
-    on_progress: OnProgress = lambda counts, total: None,
+    on_progress: OnProgress = lambda counts, total, state: None,
 ) -> str | None:
     """Ask every query in this process, and hand each result to the run as soon as it is known.
 
@@ -72,12 +74,15 @@ def ask_all(
                 raise UsageError(asker.stop or str(error)) from error
             if asker.problem is not None:
                 raise UsageError(asker.stop or str(asker.problem)) from asker.problem
-            stopped = _ask(run, asker, queries, ending, on_progress)
+            stopped = _ask(run, asker, queries, ending, say, on_progress)
+        except KeyboardInterrupt:
+            ending.interrupted = asker.interrupted = True
+            raise
         finally:
             # Signals must not stop the reports; a second Ctrl-C ends the waiting for calls in flight.
             ending.begin()
             ending.waits = True
-            _close(run, asker)
+            _close(run, asker, ending)
         # Closing may set `stop`: the model cannot be closed, or answers cannot be stored.
         return asker.stop if stopped is None else stopped
     except KeyboardInterrupt as interrupt:
@@ -87,7 +92,14 @@ def ask_all(
         ending.waits = False
 
 
-def _ask(run: Run, asker: Asker, queries: Sequence[Query], ending: Ending, on_progress: OnProgress) -> str | None:
+def _ask(
+    run: Run,
+    asker: Asker,
+    queries: Sequence[Query],
+    ending: Ending,
+    say: Callable[[str], None],
+    on_progress: OnProgress,
+) -> str | None:
     total = len(queries)
     for query in queries:
         ending.check()
@@ -98,13 +110,15 @@ def _ask(run: Run, asker: Asker, queries: Sequence[Query], ending: Ending, on_pr
             stop = run.take(delivered[0]) if delivered is not None else None
         except (MedVQAError, OSError) as error:
             return f"the run folder cannot be written: {error}" if isinstance(error, OSError) else str(error)
-        on_progress(run.counts, total)
+        for line in (*run.shared_lines(), *run.news()):
+            say(line)
+        on_progress(run.counts, total, pool_state(run.state))
         if asker.stop is not None or stop is not None:
             return asker.stop or stop
     return None
 
 
-def _close(run: Run, asker: Asker) -> None:
+def _close(run: Run, asker: Asker, ending: Ending) -> None:
     """Check the model of reused answers, then close it."""
     try:
         # The answers are on disk: a run that cannot be written loses only the result of this check.
@@ -112,4 +126,4 @@ def _close(run: Run, asker: Asker) -> None:
             if (identity := asker.confirm()) is not None:
                 run.take(identity)
     finally:
-        asker.close()
+        asker.close(ending.calls_by())

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from medvqa import records
-from medvqa.engine import Recollection
+from medvqa.engine import KILLS, Recollection
 from medvqa.items import Answer, AnswerError, Prompt
-
-KILLS = "the worker died twice on this question, the second time when it was asked alone"
 
 
 class Memory:
     """An answer store, and the journal of one process of a run."""
 
-    def __init__(self, store: records.Store, journal: records.Journal, suspects: records.Suspects) -> None:
+    def __init__(
+        self,
+        store: records.Store,
+        journal: records.Journal,
+        suspects: records.Suspects,
+        unread_segments: tuple[str, ...] = (),
+    ) -> None:
         """Use a store, a journal and the suspects of a run; `close` closes the first two."""
+        self._unread_segments = unread_segments
         self._store = store
         self._journal = journal
         self._suspects = suspects
@@ -51,8 +56,8 @@ class Memory:
 
     @property
     def unread(self) -> tuple[str, ...]:
-        """The lines of the store that cannot be read."""
-        return self._store.unread
+        """The lines of the store that cannot be read, and the segments of a shared one."""
+        return (*self._unread_segments, *self._store.unread)
 
     def close(self) -> None:
         """Close both files."""

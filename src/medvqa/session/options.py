@@ -139,11 +139,13 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "run": {
         "metavar": "NAME",
-        "help": "name of the run folder under reports/; an existing run is continued (default: time and model)",
+        "help": "name of the run folder under reports/; an existing run is continued (default: time and model); with "
+        "--shard=auto, NAME-3of8",
     },
     "answers": {
-        "metavar": "DIR",
-        "help": "folder of stored answers, which runs share (default: reports/.answers)",
+        "metavar": "DIR|URL",
+        "help": "folder of stored answers, which runs share (default: reports/.answers), or s3://BUCKET/PREFIX, gs://, "
+        "az:// or file:///FOLDER, which runs on several machines share",
     },
     "fresh": {
         "action": "store_true",
@@ -162,9 +164,10 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "help": "ask at most N questions of each benchmark: a stratified sample of those selected, with whole pairs",
     },
     "shard": {
-        "metavar": "I/N",
+        "metavar": "I/N|auto",
         "help": "ask the I-th of N shards of the selected questions, after --limit; pairs and questions about one "
-        "image stay together",
+        "image stay together; auto: read I and N from the environment of a scheduler (Slurm, Kubernetes, SkyPilot, "
+        "GitLab and others)",
     },
     "allow-upload": {
         "action": "store_true",
@@ -190,6 +193,16 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "N",
         "type": int,
         "help": "maximum of calls in flight, for models that allow several (default: the model's own number)",
+    },
+    "ray-address": {
+        "metavar": "HOST:PORT",
+        "help": "with --model=ray:MODEL: the Ray cluster that holds the copies of the model, or auto for the one that "
+        "Ray finds (default: a local one, started for the run)",
+    },
+    "replicas": {
+        "metavar": "N|auto",
+        "help": "with --model=ray:MODEL: the number of copies of the model (default: auto, as many as fit, also on "
+        "nodes that join during the run)",
     },
     "max-tokens": {
         "metavar": "N",
@@ -270,7 +283,8 @@ class Options:
 
     `typed`: True if any option was given. Only then are options validated before collection. `model_typed`: a model was
     named, so questions must be asked. `data_typed`: the text that named the data folder, such as --data=DIR or
-    MEDVQA_DATA=DIR; "" without one. `empty`: options without a value, as from an unset variable.
+    MEDVQA_DATA=DIR; "" without one. `empty`: options without a value, as from an unset variable. `shard`, `run`: with
+    --shard=auto, those of this task, and `shard_source` names the variables that they were read from.
     """
 
     model: str
@@ -297,16 +311,20 @@ class Options:
     explain: bool
     rotate: str | None
     run: str | None
-    answers: Path | None
+    answers: Path | str | None
+    """A folder, or the address of a shared store (`records.Address`)."""
     fresh: bool
     tags: tuple[Path, ...]
     limit: int | None
     shard: str | None
+    shard_source: str
     allow_upload: bool
     trust_remote_code: bool
     max_cost: float | None
     batch_size: int | None
     concurrency: int | None
+    ray_address: str | None
+    replicas: str | None
     max_tokens: int | None
     deadline: float | None
     max_errors: int
@@ -325,7 +343,7 @@ class Options:
     def of(cls, parsed: Mapping[str, Any], cwd: Path) -> Options:
         """Return the options that argparse parsed, by name; None or missing if not typed.
 
-        UsageError for a text with a NUL character; nothing else is checked yet.
+        UsageError for a text with a NUL character, and if --shard=auto finds no shard; nothing else is checked yet.
 
         `cwd` is the folder that relative paths start from; ~ is the home folder.
         """
@@ -336,6 +354,14 @@ class Options:
 
                 raise UsageError(f"--{name}: a value holds a NUL character, which no path and no command line may have")
         data, data_typed = data_folder(raw["data"], cwd)
+        shard, shard_source, run = raw["shard"], "", raw["run"]
+        if shard == "auto":
+            # Imported here: pytest reads options in every repository.
+            from medvqa.session import sharing
+
+            task = sharing.read(os.environ)
+            shard, shard_source = str(task.shard), task.source
+            run = task.named(run) if run else run
         return cls(
             model=raw["model"] or DEFAULT_MODEL,
             benchmarks=listed(raw["benchmark"] or ()),
@@ -360,17 +386,20 @@ class Options:
             reasoning=raw["reasoning"],
             explain=bool(raw["explain"]),
             rotate=raw["rotate"],
-            run=raw["run"],
-            answers=Path(cwd, os.path.expanduser(raw["answers"])).absolute() if raw["answers"] else None,
+            run=run,
+            answers=answers_place(raw["answers"], cwd) if raw["answers"] else None,
             fresh=bool(raw["fresh"]),
             tags=tuple(Path(cwd, os.path.expanduser(path)) for path in raw["tags"] or ()),
             limit=raw["limit"],
-            shard=raw["shard"],
+            shard=shard,
+            shard_source=shard_source,
             allow_upload=bool(raw["allow-upload"]),
             trust_remote_code=bool(raw["trust-remote-code"]),
             max_cost=raw["max-cost"],
             batch_size=raw["batch-size"],
             concurrency=raw["concurrency"],
+            ray_address=raw["ray-address"],
+            replicas=None if raw["replicas"] is None else str(raw["replicas"]),
             max_tokens=raw["max-tokens"],
             deadline=raw["deadline"],
             max_errors=DEFAULT_MAX_ERRORS if raw["max-errors"] is None else raw["max-errors"],
@@ -385,6 +414,16 @@ class Options:
             typed=any(value is not None for value in raw.values()),
             empty=tuple(name for name, value in raw.items() if _empty(name, value)),
         )
+
+
+def answers_place(typed: str, cwd: Path) -> Path | str:
+    """Return the folder that --answers names, or the address of a shared store (UsageError for a wrong address)."""
+    if ":" in typed:
+        from medvqa import records
+
+        if records.is_address(typed):
+            return str(records.Address.of(typed))
+    return Path(cwd, os.path.expanduser(typed)).absolute()
 
 
 def data_folder(typed: str | Path | None, cwd: Path) -> tuple[Path | None, str]:

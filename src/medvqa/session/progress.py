@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from medvqa.items import OUTCOMES, Outcome
 
@@ -28,18 +29,18 @@ class Progress:
         self._tenth = 0
         self._marks: deque[tuple[float, int]] = deque(maxlen=MARKS)
 
-    def show(self, counts: Counter[Outcome], total: int) -> None:
-        """Show the outcomes so far if it is time to; `total` counts all questions."""
+    def show(self, counts: Counter[Outcome], total: int, state: str = "") -> None:
+        """Show the outcomes so far if it is time to; `total` counts all questions, `state` is that of a pool."""
         now, done = time.monotonic(), counts.total()
         tenth = 10 * done // max(total, 1)
         rate = self._rate(now, done)
         if self._rewrite is not None:
             if now - self._shown >= INTERVAL or tenth == 10:
                 self._shown = now
-                self._rewrite(line(counts, total, rate))
+                self._rewrite(line(counts, total, rate, state))
         elif tenth > self._tenth and now - self._shown >= self._pause:
             self._tenth, self._shown = tenth, now
-            self._write(line(counts, total, rate))
+            self._write(line(counts, total, rate, state))
 
     def _rate(self, now: float, done: int) -> float | None:
         """Return the recent number of questions a second: stored answers come much faster than new ones.
@@ -52,12 +53,52 @@ class Progress:
         return (done - before) / (now - since) if now - since >= 1 else None
 
 
-def line(counts: Counter[Outcome], total: int, rate: float | None) -> str:
-    """Return a line such as "  120/300 items  40 %  95/s  0:02 left  correct 31  wrong 89"; `rate`: items a second."""
+def line(counts: Counter[Outcome], total: int, rate: float | None, state: str = "") -> str:
+    """Return a line such as "  120/300 items  40 %  95/s  0:02 left  correct 31  wrong 89"; `rate`: items a second.
+
+    `state` follows the rate (`pool_state`).
+    """
     done = counts.total()
     outcomes = [f"{CATEGORY[outcome]} {counts[outcome]}" for outcome in OUTCOMES if counts[outcome]]
     speed = [f"{rate:.3g}/s" if rate < 10 else f"{rate:.0f}/s", f"{clock((total - done) / rate)} left"] if rate else []
-    return "  ".join(["", f"{done}/{total} items", f"{100 * done // max(total, 1)} %", *speed, *outcomes])
+    pool = [state] if state else []
+    return "  ".join(["", f"{done}/{total} items", f"{100 * done // max(total, 1)} %", *speed, *pool, *outcomes])
+
+
+def pool_state(status: Mapping[str, Any]) -> str:
+    """Return the state of a pool (`medvqa.Backend.status`) for the line, such as "8 replicas 12.3/s each, queue 4"."""
+    if "replicas" not in status:
+        return ""
+    rate = status.get("rate")
+    speed = "" if rate is None else f" {rate:.3g}/s each"
+    return f"{_replicas(status['replicas'])}{speed}, queue {status.get('queue', 0)}"
+
+
+def pool_facts(status: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the state of a pool for run.json, without its values of a moment."""
+    return {name: value for name, value in status.items() if name not in ("queue", "rate")}
+
+
+def pool_lines(status: Mapping[str, Any]) -> list[str]:
+    """Return the lines about a pool that follow the summary: copies, restarts, batches asked again, problems."""
+    if "replicas" not in status:
+        return []
+    nodes = len(status.get("nodes", ()))
+    parts = [f"{_replicas(status['replicas'])} on {nodes} node{'' if nodes == 1 else 's'} at the end"]
+    for name, words in (
+        ("restarts", "copies were lost and started again"),
+        ("asked_again", "batches were asked again"),
+    ):
+        if number := status.get(name):
+            parts.append(f"{number} {words}" if number > 1 else f"1 {_SINGULAR[name]}")
+    return [f"pool: {', '.join(parts)}", *(f"! {problem}" for problem in status.get("problems", ()))]
+
+
+_SINGULAR = {"restarts": "copy was lost and started again", "asked_again": "batch was asked again"}
+
+
+def _replicas(number: int) -> str:
+    return f"{number} replica{'' if number == 1 else 's'}"
 
 
 def clock(seconds: float) -> str:

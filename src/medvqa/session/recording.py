@@ -14,10 +14,11 @@ from medvqa import judging, records, report
 from medvqa.comparing.gating import Gate, Verdict
 from medvqa.items import Benchmark, DataError, Item, Outcome, QuestionKey
 from medvqa.report import html
-from medvqa.session import gates
+from medvqa.session import endpoints, gates, stores
 from medvqa.session.about import about
 from medvqa.session.delivery import Delivery, LeftOut, used
 from medvqa.session.plan import Plan
+from medvqa.session.progress import pool_facts
 
 
 def _now() -> str:
@@ -38,13 +39,21 @@ class Recording:
     """Appends results as they come, and writes the reports at the end."""
 
     def __init__(
-        self, plan: Plan, folder: Path, session: str, workers: int, selected: Collection[QuestionKey] = ()
+        self,
+        plan: Plan,
+        folder: Path,
+        session: str,
+        workers: int,
+        selected: Collection[QuestionKey] = (),
+        *,
+        empty_shard: bool = False,
     ) -> None:
         """Begin a session of a run: open its folder (UsageError when it cannot be made) and write run.json.
 
-        `selected`: the known keys of all sessions of the run.
+        `selected`: the known keys of all sessions of the run. `empty_shard`: it is known that there are none.
         """
         self._plan = plan
+        self._empty_shard = empty_shard
         before = records.read_run(folder) if (folder / records.RUN).is_file() else {}
         self._recorder = records.Recorder(folder)
         # Stored results are not appended again, so that continuing a run does not grow its file.
@@ -57,6 +66,13 @@ class Recording:
         self.judge_usage: Counter[str] = Counter()
         self._judge_used = Counter(before.get("judge_usage", {}))
         self._served_by: set[str] = set()
+        self.engine: Mapping[str, Any] = {}
+        """The last state of a pool of models."""
+        self.endpoints: endpoints.Endpoints = {}
+        self.judge_endpoints: endpoints.Endpoints = {}
+        """The numbers of the model's and the judge's endpoints in this session."""
+        self._endpoints_before = before.get("engine", {}).get("endpoints", {})
+        self._judge_endpoints_before = (before.get("judge") or {}).get("endpoints", {})
         self._identities: list[Mapping[str, Any]] = []
         self._used = Counter(before.get("usage", {}))
         for session_before in before.get("sessions", []):
@@ -70,6 +86,7 @@ class Recording:
             "started": now,
             "workers": workers,
             "options": fields["options"],
+            **({"shard_source": plan.options.shard_source} if plan.options.shard_source else {}),
             "asked": 0,
             "reused": 0,
         }
@@ -100,7 +117,7 @@ class Recording:
 
     def _select(self, selected: Collection[QuestionKey]) -> None:
         """Note the selection of all sessions, this one included, in run.json."""
-        if selected:
+        if selected or self._empty_shard:
             how, chosen = (*self._before.how, *self._plan.setting.selects), self._plan.setting.by_outcome
             by_outcome = self._before.by_outcome or chosen
             every = self._plan.has_every_answer(selected)
@@ -132,7 +149,7 @@ class Recording:
     def _make_up(self, killed: dict[str, Any]) -> None:
         """Count the stored answers of a killed session: they were paid for."""
         folder = self._recorder.folder
-        shared = self._plan.options.answers or folder.parent / records.STORE
+        shared, _ = stores.of(self._plan.options.answers, folder.parent)
         numbers, usage = Counter[str](), {"candidate": Counter[str](), "judge": Counter[str]()}
         for store in (shared, folder / records.OWN_ANSWERS, folder / records.OWN_REPLIES):
             for writer, answers in records.answers_asked(store, {killed.get("session", "")}):
@@ -177,6 +194,10 @@ class Recording:
         if delivery.identity is not None:
             self._identities.append(delivery.identity)
         self._served_by.update(delivery.served_by)
+        if delivery.engine:
+            self.engine = delivery.engine
+        self.endpoints = endpoints.added(self.endpoints, delivery.endpoints)
+        self.judge_endpoints = endpoints.added(self.judge_endpoints, delivery.judge_endpoints)
         if delivery.facts and not self._has_facts:
             self._has_facts = True
             facts = dict(delivery.facts)
@@ -199,6 +220,11 @@ class Recording:
     def missing(self) -> Sequence[str]:
         """Names of selected questions without a result, of all sessions; known after `finish`."""
         return self._covered.missing if self._covered is not None else ()
+
+    def note_unshared(self, number: int | None) -> None:
+        """Note how many answers of this machine a shared store lacks; None without such a store."""
+        if number is not None:
+            self._session["unshared_answers"] = self._about["unshared_answers"] = number
 
     def finish(self, selected: Collection[QuestionKey], left_out: LeftOut, gate: Gate | None = None) -> report.Report:
         """Close the folder, find missing results, decide the gate, and write the reports.
@@ -227,6 +253,12 @@ class Recording:
             self._about["judge_usage"] = dict(total)
         if left := {**self._left_out, **left_out}:
             self._about["left_out"] = left
+        if self.engine:
+            self._about["engine"] = {**self._about.get("engine", {}), **pool_facts(self.engine)}
+        if asked := endpoints.added(self._endpoints_before, self.endpoints):
+            self._about["engine"] = {**self._about.get("engine", {}), "endpoints": asked}
+        if asked := endpoints.added(self._judge_endpoints_before, self.judge_endpoints):
+            self._about["judge"] = {**(self._about["judge"] or {}), "endpoints": asked}
         if self._served_by:
             self._about["served_by"] = sorted(self._served_by)
         self._write()

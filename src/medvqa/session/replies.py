@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from medvqa import engine, records
 from medvqa.items import Answer, UsageError
+from medvqa.session import stores
 from medvqa.session.asker import LoadedJudge, Process
 from medvqa.session.judging import Judging
 from medvqa.session.options import Options
@@ -37,23 +38,27 @@ class Replies:
 
 
 @contextmanager
-def judge_of(run: Path, options: Options, judging: Judging, session: str) -> Iterator[LoadedJudge]:
-    """Load the judge of a run folder for the block (UsageError)."""
+def judge_of(
+    run: Path, options: Options, judging: Judging, session: str, say: Callable[[str], None]
+) -> Iterator[LoadedJudge]:
+    """Load the judge of a run folder for the block (UsageError). `say` gets lines about a shared store."""
     folder = run.absolute()
     try:
         records.bury(folder)
     except OSError as error:
         raise UsageError(f"{run} cannot be written: {error.strerror}") from error
-    process = Process(folder, options.answers or folder.parent / records.STORE, session, "rescore", rescores=True)
+    local, address = stores.of(options.answers, folder.parent)
+    process = Process(folder, local, session, "rescore", rescores=True, shared=address)
     journal = records.Journal(folder, process.name)
     try:
         loaded = LoadedJudge(
             judging, process, journal, fresh=options.fresh, deadline=options.deadline, max_cost=options.max_cost
         )
-        try:
-            yield loaded
-        finally:
-            loaded.close()
+        with stores.sharing(process.shared, process.store, say):
+            try:
+                yield loaded
+            finally:
+                loaded.close()
     finally:
         records.close_journals(folder, complete=False)
 

@@ -104,8 +104,9 @@ def check(rescoring: Rescoring) -> list[str]:
     sent = {name: count for name, count in counts.items() if count}
     if not options.allow_upload:
         uploads.check_sent(judging.chosen, uploads.in_words(sent), rescoring.known, rescoring.root)
-    notice = judging.notice(list(sent))
-    return [] if notice is None else [notice]
+    uploads.check_kept(options, list(sent), rescoring.known, rescoring.root)
+    lines = [judging.notice(list(sent)), uploads.kept_notice(options, list(sent))]
+    return [line for line in lines if line is not None]
 
 
 def rescore(rescoring: Rescoring, *, say: Callable[[str], None], progress: Callable[[int, int], None]) -> str | None:
@@ -122,7 +123,7 @@ def rescore(rescoring: Rescoring, *, say: Callable[[str], None], progress: Calla
         if options.ff_gap is not None:
             scored = _by_lead(rescoring, scored, settings)
     else:
-        with judge_of(folder, options, rescoring.judging, session) as loaded:
+        with judge_of(folder, options, rescoring.judging, session, say) as loaded:
             facts = loaded.facts
             scored = list(_judged(rescoring, loaded.judge, replies, say, progress))
     if len(scored) < len(results):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from medvqa import benchmarks, configs, scoring
+from medvqa import benchmarks, configs, printing, scoring
 from medvqa.backend import says
 from medvqa.data.selection import Shard
 from medvqa.items import (
@@ -24,7 +24,7 @@ from medvqa.protocols import techniques as needs
 from medvqa.protocols.prompts import Templates
 from medvqa.protocols.protocol import ALL, COMBINES, REASONINGS, Protocol
 from medvqa.session import judging, pools
-from medvqa.session.chosen import Chosen, choose
+from medvqa.session.chosen import POOL, Chosen, choose
 from medvqa.session.judging import Judging
 from medvqa.session.options import LISTS, OPTIONS, Options, Setting
 from medvqa.session.plan import Plan
@@ -36,6 +36,8 @@ MAX_DEADLINE = 1e9
 """Seconds (30 years): clocks refuse much larger numbers."""
 MAX_SAMPLES = 10_000
 """Each sample is a result, and a test, of its own."""
+MAX_REPLICAS = 100_000
+"""Copies of a model in a pool."""
 MAX_ROTATIONS = 26
 """Options have the letters A to Z."""
 
@@ -51,8 +53,11 @@ def resolve(
     registry, names_typed = registry.with_files(options.benchmarks, setting.cwd)
     options = replace(options, benchmarks=tuple(names_typed))
     shard = Shard.parse(options.shard) if options.shard is not None else None
-    model = choose(options.model, "model", setting, registry)
-    judge = judging.resolve(replace(options, judge=options.judge or _recorded_judge(options, model)), setting, registry)
+    typed_pool = _pool(options)
+    model = choose(options.model, "model", setting, registry, typed_pool)
+    judged_by = replace(options, judge=options.judge or _recorded_judge(options, model))
+    judge = judging.resolve(judged_by, setting, registry, typed_pool)
+    _check_pool(options, setting, [model] if judge is None else [model, judge.chosen])
     ablated = None if options.ablate is None else _one_of("ablation", options.ablate, ABLATIONS)
     if ablated and model.backend.recorded:
         raise UsageError(
@@ -130,6 +135,39 @@ def _check_values(options: Options) -> None:
             raise UsageError(f"--threshold={threshold:g}: a share in percent, more than 0 and at most 100")
     if options.max_errors < 0:
         raise UsageError(f"--max-errors={options.max_errors}: a number of errors in a row, or 0 for no end")
+
+
+def _pool(options: Options) -> dict[str, Any]:
+    """Return the typed options of a pool of models (UsageError for a wrong number)."""
+    pool: dict[str, Any] = {}
+    if options.ray_address is not None:
+        pool["address"] = options.ray_address
+    if options.replicas is not None:
+        typed = options.replicas
+        if typed != "auto" and not (typed.isascii() and typed.isdecimal() and 1 <= int(typed[:9]) <= MAX_REPLICAS):
+            raise UsageError(
+                f"--replicas={printing.line(typed)}: a number of copies from 1 to {MAX_REPLICAS:,}, or auto for as "
+                "many as fit"
+            )
+        pool["replicas"] = typed if typed == "auto" else int(typed)
+    return pool
+
+
+def _check_pool(options: Options, setting: Setting, models: Sequence[Chosen]) -> None:
+    """UsageError for options of a pool without one, and for a pool with workers."""
+    pools = [chosen for chosen in models if POOL in configs.names(chosen.config)]
+    for name, value in (("ray-address", options.ray_address), ("replicas", options.replicas)):
+        if value is not None and not pools:
+            raise UsageError(
+                f"--{name}={printing.line(value)}: '{options.model}' is no pool; type --model={POOL}:{options.model}"
+            )
+    if pools and setting.workers:
+        spec = pools[0].spec
+        raise UsageError(
+            f"--{pools[0].role}={spec} with -n {setting.workers}: one process feeds the whole pool, and each worker "
+            f"would start a pool of its own. Leave -n out, and type --replicas={setting.workers} for "
+            f"{setting.workers} copies"
+        )
 
 
 def _recorded_judge(options: Options, model: Chosen) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,17 +10,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from medvqa import records, usercode
+from medvqa import printing, records, usercode
 from medvqa.comparing.gating import Gate, Verdict
 from medvqa.configs import ModelConfig
 from medvqa.items import Measure, MedVQAError, Outcome, QuestionKey, UsageError
 from medvqa.report import Report
-from medvqa.session import checks, gates, registry, shot_checks
+from medvqa.session import checks, endpoints, gates, registry, sharing, shot_checks, stores
 from medvqa.session.about import about
 from medvqa.session.asker import STOP, Process
 from medvqa.session.delivery import Delivery, LeftOut
 from medvqa.session.options import Options, Setting
 from medvqa.session.plan import Plan
+from medvqa.session.progress import pool_lines
 from medvqa.session.recording import Recording
 
 
@@ -81,12 +83,17 @@ class Run:
         self._process = process
         self._selected: tuple[QuestionKey, ...] = ()
         self._evaluates = False
+        self._empty_shard = False
         self._left_out: LeftOut = {}
         self._gate: Gate | None = None
         self._prepared = False
         self._lock = records.Lock(self.folder)
         self._holds = False
         self._recording: Recording | None = None
+        self._endpoints: endpoints.Endpoints = {}
+        self._sharing: records.Sharing | None = None
+        self._has_segments = False
+        self._unshared: int | None = None
 
     # Before the first question
 
@@ -96,6 +103,7 @@ class Run:
         Return the devices that can each hold a copy of the models, None if they take none.
         """
         records.check_folder(self._process.store)
+        self._check_shared()
         places = checks.check(self.plan, answered=self._answered)
         if (self.folder / records.RUN).is_file():
             self._check_first_attempts()
@@ -103,9 +111,18 @@ class Run:
         self._prepare_gate()
         return places
 
+    def _check_shared(self) -> None:
+        """Check that a shared store can be read, so that a wrong name or key is known before a model is loaded."""
+        address = self._process.shared
+        if address is None or self.plan.setting.collects_only:
+            return
+        store = stores.opened(address, self._process.store)
+        self._has_segments = records.check_reachable(store)
+        self._sharing = records.Sharing(store)
+
     def _answered(self, config: ModelConfig) -> bool:
         """Whether answers of a model may be stored: this run is continued, or an earlier one asked the same model."""
-        if (self.folder / records.RUN).is_file():
+        if (self.folder / records.RUN).is_file() or self._has_segments:
             return True
         named = config.backend, f"{config.backend}:{config.argument}"
         return any((writer.backend, writer.model) == named for writer in records.answer_writers(self._process.store))
@@ -162,7 +179,12 @@ class Run:
         except BaseException:
             self.release()
             raise
-        return [*lines, *checks.notices(self.plan)]
+        return [*lines, *self._shard_line(), *checks.notices(self.plan)]
+
+    def _shard_line(self) -> list[str]:
+        """Return the line that says which shard --shard=auto read, and from which variables."""
+        shard, source = self.plan.shard, self.plan.options.shard_source
+        return [] if shard is None or not source else [f"medvqa: shard {shard.number:,} of {shard.of:,} ({source})"]
 
     def _hold(self) -> list[str]:
         """Lock the run for this session until `release`. Returns a line if the file system has no locks."""
@@ -175,6 +197,8 @@ class Run:
 
     def release(self) -> None:
         """Unlock the run, as `finish` does."""
+        if self._sharing is not None:
+            self._sharing.give_up()
         self._lock.release()
 
     def select(self, keys: Sequence[QuestionKey], left_out: LeftOut, *, evaluates: bool = True) -> None:
@@ -183,6 +207,13 @@ class Run:
         `evaluates`: a test asks them. False for tests of the data alone.
         """
         self._selected, self._left_out, self._evaluates = tuple(keys), left_out, evaluates
+
+    def select_empty_shard(self) -> None:
+        """Note that all selected questions are in other shards: `finish` writes a run without results.
+
+        So `medvqa merge` can tell an empty shard from a missing one.
+        """
+        self._empty_shard = True
 
     @property
     def has_selection(self) -> bool:
@@ -217,6 +248,8 @@ class Run:
         checks.check_selected_votes(self.plan, self._selected)
         shot_checks.check_selected(self.plan, self._selected)
         lines = self._hold()
+        if self._sharing is not None:
+            self._sharing.start()
         self._prepare_gate()
         if self._gate is None:
             return lines
@@ -246,10 +279,27 @@ class Run:
             self._recording.take(delivery)
         return self._over_budget(self._recording)
 
+    def shared_lines(self) -> list[str]:
+        """Return lines about the shared store since the last call, such as that answers cannot be put there."""
+        return [] if self._sharing is None else self._sharing.take_lines()
+
     @property
     def counts(self) -> Counter[Outcome]:
         """The number of questions with each outcome so far."""
         return self._recording.counts if self._recording is not None else Counter()
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """The present state of a pool of models, as `medvqa.Backend.status`; {} for other models."""
+        return self._recording.engine if self._recording is not None else {}
+
+    def news(self) -> list[str]:
+        """Return lines about endpoints that were left out, or are in use again, since the last call."""
+        if self._recording is None:
+            return []
+        now = {**self._recording.endpoints, **self._recording.judge_endpoints}
+        lines, self._endpoints = endpoints.news(now, self._endpoints), now
+        return lines
 
     def _over_budget(self, recording: Recording) -> str | None:
         cost = recording.usage["cost"] + recording.judge_usage["cost"]
@@ -267,26 +317,40 @@ class Run:
 
     def notes(self, finished: Finished) -> list[str]:
         """Lines that follow the summary: why there is no gate's verdict, and missing questions of earlier sessions."""
-        lines = []
+        lines = self.shared_lines()
+        if self._empty_shard and finished.asked:
+            lines.append(
+                f"shard {self.plan.shard} is empty: there are fewer groups of related questions than shards; "
+                "medvqa merge needs its run folder all the same"
+            )
         if finished.report is not None:
             if self.gated_later:
                 lines.append("gate: no verdict on one shard; run medvqa merge on all shards, then medvqa gate")
             elif unread := self.rules_unread:
                 lines.append(f"gate: none; {unread}")
-        return [*lines, *(f"! {line}" for line in finished.failed_hooks)]
+        if (recording := self._recording) is not None:
+            lines += [*endpoints.lines(recording.endpoints), *endpoints.lines(recording.judge_endpoints)]
+        return [*lines, *pool_lines(self.state), *(f"! {line}" for line in finished.failed_hooks)]
 
-    def finish(self, *, skipped: bool = False, died: bool = False, ended: bool = True) -> Finished:
-        """Write the reports and decide the gate.
+    def finish(
+        self, *, skipped: bool = False, died: bool = False, ended: bool = True, shared_by: float | None = None
+    ) -> Finished:
+        """Put the last answers into a shared store until `shared_by` (monotonic); write the reports, decide the gate.
 
         `skipped`: tests were skipped; `died`: workers died; `ended`: all tests have run. If no report can be made, the
         answers are on disk and can be reported later.
         """
         try:
+            if self._sharing is not None:
+                self._unshared = self._sharing.close(shared_by)
             return self._finished(skipped=skipped, died=died, ended=ended)
         finally:
             self.release()
 
     def _finished(self, *, skipped: bool, died: bool, ended: bool) -> Finished:
+        if self._recording is None and self._empty_shard and not (died or self._selected):
+            self._hold()
+            self._recording = Recording(self.plan, self.folder, self._process.session, 0, empty_shard=True)
         if self._recording is not None:
             return self._report(self._recording)
         if died:
@@ -321,6 +385,7 @@ class Run:
             problem = f"the keys of the selected questions could not be stored: {error}"
         try:
             # Shards are gated together, after merging.
+            recording.note_unshared(self._unshared)
             report = recording.finish(keys, self._left_out, None if self.gated_later else self._gate)
         except (MedVQAError, OSError) as error:
             # A user's metric failed, or the disk is full.
@@ -344,16 +409,28 @@ class Run:
         return tuple(failed)
 
 
+def cut_short(folder: Path, command: str) -> str:
+    """Return the lines for a process that a signal ends before the reports of its run are drawn."""
+    report = shlex.join(["medvqa", "report", str(folder)])
+    return (
+        f"! ended by a signal before the reports were drawn; the answers are stored. To draw them: "
+        f"{printing.line(report)}\nto go on: {printing.line(command)}"
+    )
+
+
 def name_of(options: Options, setting: Setting) -> str:
     """Return the name of --run, else a free one made of the time and the model."""
     if options.run is not None:
         return options.run
     when = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
-    return records.run_name(options.model, when, setting.reports)
+    # Tasks of an array start in the same second: without the shard, they would all choose one name.
+    end = "" if options.shard is None else sharing.suffix(options.shard)
+    return records.run_name(options.model, when, setting.reports, end)
 
 
 def process_of(plan: Plan, run: str, session: str, name: str = "main") -> Process:
     """Return the process of that name in a run. UsageError if the run's name cannot be a folder's."""
     records.check_name(run, "--run")
     reports = plan.setting.reports
-    return Process(reports / run, plan.options.answers or reports / records.STORE, session, name)
+    store, shared = stores.of(plan.options.answers, reports)
+    return Process(reports / run, store, session, name, shared=shared)

@@ -19,10 +19,14 @@ Stage = tuple[Technique, str, int]
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """The queries of a session in order, and the numbers of questions without a defined technique."""
+    """The queries of a session in order, and the numbers of questions without a defined technique.
+
+    `empty_shard`: questions were selected, and all of them are in other shards.
+    """
 
     queries: tuple[Query, ...]
     left_out: LeftOut
+    empty_shard: bool = False
 
 
 def select(plan: Plan, expression: Expression | None = None) -> Selected:
@@ -44,11 +48,12 @@ def select(plan: Plan, expression: Expression | None = None) -> Selected:
     stays = [plan.applies(query) for query in chosen]
     left_out = counted(query for query, stay in zip(chosen, stays, strict=True) if not stay)
     chosen = [query for query, stay in zip(chosen, stays, strict=True) if stay]
+    any_selected = bool(chosen)
     for reduce in (limited, shared):
         kept = reduce(plan, (query.item for query in chosen))
         if kept is not None:
             chosen = [query for query in chosen if (query.item.benchmark, query.item.id) in kept]
-    return Selected(tuple(chosen), left_out)
+    return Selected(tuple(chosen), left_out, empty_shard=any_selected and not chosen)
 
 
 def _check_dimensions(expression: Expression, items: Sequence[Item]) -> None:

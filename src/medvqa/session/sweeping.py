@@ -22,7 +22,7 @@ from medvqa import configs, files, records, report
 from medvqa.data.expressions import Expression
 from medvqa.items import MedVQAError, UsageError
 from medvqa.report import Report
-from medvqa.session import selecting
+from medvqa.session import selecting, stores
 from medvqa.session.about import about
 from medvqa.session.delivery import used
 from medvqa.session.door import INTERRUPTED, conduct
@@ -31,6 +31,7 @@ from medvqa.session.options import OLD_NAMES, OPTIONS, SELECT, Options, Setting
 from medvqa.session.plan import Plan
 from medvqa.session.registry import Registry
 from medvqa.session.resolving import resolve
+from medvqa.session.sharing import AUTO
 
 NAMED = {**OPTIONS, "select": SELECT}
 """Options of `medvqa run`."""
@@ -209,7 +210,7 @@ def conduct_all(
     registry: Registry,
     *,
     say: Callable[[str], None] = lambda line: None,
-    progress: Callable[[], OnProgress] = lambda: lambda counts, total: None,
+    progress: Callable[[], OnProgress] = lambda: lambda counts, total, state: None,
     on_done: Callable[[int, Done, float], None] = lambda number, done, cost: None,
 ) -> list[Done]:
     """Ask each run in order, and return how each ended. A run that cannot be done leaves its reason.
@@ -260,8 +261,8 @@ def _conduct(
 ) -> tuple[Done, bool]:
     """Ask one run; return how it ended, and whether the sweep was interrupted."""
     select = cell.options.get("select")
-    options = _parsed(cell, setting)
     try:
+        options = _parsed(cell, setting)
         plan = resolve(options, setting, registry)
         if (stored := _finished(plan, cell.run, select)) is not None:
             code = 0 if stored.gate is None else stored.gate.verdict.exit_code
@@ -277,7 +278,7 @@ def _conduct(
     except MedVQAError as error:
         return Done(cell, "failed", 4, str(error), cost=_cost(setting, cell)), False
     finished = ended.finished
-    why = ended.stopped or finished.problem or ("" if ended.questions else "no question was selected")
+    why = ended.stopped or finished.problem or ("" if ended.questions or finished.asked else "no question was selected")
     state: State = "finished" if finished.report is not None and not (finished.incomplete or why) else "unfinished"
     done = Done(cell, state, ended.exit_code, why, finished.report, _cost(setting, cell))
     return done, ended.interrupted
@@ -326,8 +327,7 @@ def _cost(setting: Setting, cell: GridCell) -> float:
     }
     if not killed:
         return cost
-    answers = cell.options.get("answers")
-    shared = setting.reports / records.STORE if answers is None else Path(setting.cwd, answers).expanduser()
+    shared, _ = stores.of(_parsed(cell, setting).answers, setting.reports)
     usage = Counter[str]()
     for store in (shared, folder / records.OWN_ANSWERS, folder / records.OWN_REPLIES):
         for _, stored in records.answers_asked(store, killed):
@@ -336,6 +336,8 @@ def _cost(setting: Setting, cell: GridCell) -> float:
 
 
 def _parsed(cell: GridCell, setting: Setting) -> Options:
+    if cell.options.get("shard") == AUTO:
+        raise UsageError('shard = "auto": runs of a sweep are named after their settings; write shard = "I/N"')
     return Options.of({**cell.options, "run": cell.run}, setting.cwd)
 
 

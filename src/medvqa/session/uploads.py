@@ -10,12 +10,14 @@ own host.
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from medvqa import configs
-from medvqa.backend import destinations
+from medvqa import configs, records
+from medvqa.backend import destinations, is_remote
 from medvqa.backends import reaching
 from medvqa.items import Benchmark, Item, UsageError
 from medvqa.judging import may_ask
@@ -23,6 +25,7 @@ from medvqa.protocols import ablation
 from medvqa.protocols.shots import Pool
 from medvqa.session.chosen import Chosen
 from medvqa.session.judging import Judging
+from medvqa.session.options import Options
 from medvqa.session.plan import Plan
 
 FILE = "pyproject.toml"
@@ -42,6 +45,7 @@ def check(plan: Plan) -> None:
             asked[pool.name] = _counted(plan, pool.items)
             known[pool.name] = Benchmark(name=pool.name, items=lambda _: pool.items, public=pool.public)
         check_sent(plan.model, asked, known, plan.setting.root)
+    check_kept(plan.options, private, plan.benchmarks, plan.setting.root)
     if plan.judge is not None and destinations(plan.judge.chosen.backend):
         counts = {name: count for name in private if (count := _judged(plan, plan.judge, name))}
         check_sent(plan.judge.chosen, in_words(counts), plan.benchmarks, plan.setting.root)
@@ -75,6 +79,44 @@ def check_sent(chosen: Chosen, counts: Mapping[str, str], known: Mapping[str, Be
                 f"the proxy {via} of the environment. Name the host in NO_PROXY, add the proxy's host to {KEY} in "
                 f"{root / FILE}, or add --allow-upload"
             )
+
+
+def check_kept(options: Options, names: Sequence[str], known: Mapping[str, Benchmark], root: Path) -> None:
+    """UsageError if answers to benchmarks that are not declared public would be kept on a machine that is not allowed.
+
+    An answer may tell what an image or a question holds. A shared folder (`file:///`) is on the machine's own disks.
+    """
+    if options.allow_upload or not isinstance(options.answers, str):
+        return
+    address = records.Address.of(options.answers)
+    private = [name for name in names if not known[name].public]
+    if address.scheme == "file" or not private:
+        return
+    server = records.endpoint(address, os.environ)
+    origin = None if server is None else "://".join(urlsplit(server)[:2])
+    via = None if origin is None else reaching.proxy(origin)
+    if origin is not None and via is None and not is_remote(origin):
+        return
+    allowed = allowed_hosts(root / FILE)
+    if origin is not None and _is_allowed(origin, allowed) and (via is None or _is_allowed(via, allowed)):
+        return
+    entry = "HOST:PORT" if origin is None else origin.partition("://")[2].lower()
+    raise UsageError(
+        f"--answers={address} would send answers to {', '.join(private)} to "
+        f"{'another machine' if origin is None else reaching.routes([origin])}; these are "
+        "not declared public. Add --allow-upload if the owners of the data permit it. If the server is your own and "
+        f'the environment names it, write into {root / FILE}: [tool.medvqa] {KEY} = ["{entry}"]. '
+        "--answers=file:///FOLDER shares a folder instead"
+    )
+
+
+def kept_notice(options: Options, names: Sequence[str]) -> str | None:
+    """Return a line that says where answers are kept besides this machine; None without a shared store."""
+    if not isinstance(options.answers, str) or not names:
+        return None
+    server = records.endpoint(records.Address.of(options.answers), os.environ)
+    where = "" if server is None else f", at {reaching.routes(['://'.join(urlsplit(server)[:2])])}"
+    return f"medvqa: answers to {', '.join(names)} are kept in {options.answers} too{where}"
 
 
 def in_words(judged: Mapping[str, int]) -> dict[str, str]:
@@ -159,6 +201,7 @@ def notices(plan: Plan) -> list[str]:
     Items that are deselected later count too.
     """
     lines = [_notice(plan)]
+    lines.append(kept_notice(plan.options, list(plan.benchmarks)))
     if plan.judge is not None and destinations(plan.judge.chosen.backend):
         lines.append(plan.judge.notice([name for name in plan.benchmarks if _judged(plan, plan.judge, name)]))
     return [line for line in lines if line is not None]

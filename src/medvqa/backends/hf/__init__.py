@@ -98,6 +98,7 @@ class HF(Backend):
     argument_is_path = True
     converses = True
     _batch_size: int | None = None
+    _resources: Mapping[str, float] | None = None
     _started = False
 
     @property
@@ -110,6 +111,17 @@ class HF(Backend):
     def batch_size(self) -> int | None:
         """The configured number, else one that suits the device, known after `load()`."""
         return self._batch_size
+
+    @property
+    def resources(self) -> Mapping[str, float]:
+        """The GPUs of one copy, unless it runs on the CPU or a config says otherwise."""
+        if self._resources is not None:
+            return self._resources
+        return {} if self.options.device in ("cpu", "mps") else {"gpus": self.options.gpus}
+
+    @resources.setter
+    def resources(self, value: Mapping[str, float]) -> None:
+        self._resources = value
 
     def load(self) -> None:
         """Load the checkpoint. UsageError as for `check`, and if transformers cannot load it."""
