@@ -41,7 +41,7 @@ class Address:
         scheme = "" if match is None else match[1].lower()
         known = f"write {', '.join(f'{name}://' for name in SCHEMES[:-1])} or file:///, or a folder without '://'"
         if match is None:
-            raise UsageError(f"{option}: an address begins with its scheme, without a space or sign before it; {known}")
+            raise UsageError(f"{option}: an address begins with its scheme, without a space before it; {known}")
         if scheme not in SCHEMES:
             raise UsageError(f"{option}: no store is reached by '{scheme[:20]}:'; {known}")
         if match[2] is None:
@@ -83,7 +83,7 @@ def is_address(text: str) -> bool:
     match = _SCHEME.match(text)
     if match is None:
         # Such as " s3://bucket": a folder of that name would be made, and no answer shared.
-        return "://" in text[2:]
+        return text[:1].isspace() and is_address(text.lstrip())
     return match[2] is not None or match[1].lower() in SCHEMES
 
 
