@@ -69,6 +69,9 @@ _KNOWN = {
     "read-only file system": "read-only file system",
     "permission denied": "permission denied",
     "not a directory": "not a folder",
+    "invalidpath": "a file there has a name that no object may have",
+    "filesystem loop": "a link there leads in a circle",
+    "too many levels of symbolic links": "a link there leads in a circle",
 }
 """What may be told of a message, by what it contains. Its own text repeats URLs, and all that the server sent."""
 
@@ -271,5 +274,5 @@ def advice(address: Address) -> str:
         "server from AWS_ENDPOINT_URL",
         "gs": "Keys are read from the file that GOOGLE_APPLICATION_CREDENTIALS names",
         "az": "The account is read from AZURE_STORAGE_ACCOUNT_NAME, its key from AZURE_STORAGE_ACCOUNT_KEY",
-        "file": "Name a folder that can be written",
+        "file": "Name a folder of answers alone, which can be read and written",
     }[address.scheme]
