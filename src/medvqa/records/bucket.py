@@ -12,8 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from medvqa import files
-from medvqa import printing
+from medvqa import files, printing
 from medvqa.items import MedVQAError, UsageError
 from medvqa.records.address import Address
 
@@ -257,7 +256,7 @@ def open_bucket(address: Address, environ: Mapping[str, str]) -> Bucket:
         options["account_name"] = account
     if address.scheme == "file" and not (above := Path(address.prefix).parent).is_dir():
         # A disk that is not mounted: a new folder of this machine would be shared with nobody.
-        raise UsageError(f"--answers={address}: no folder {printing.line(above)}; is the shared disk mounted?")
+        raise UsageError(f"--answers={address}: no folder {printing.line(str(above))}; is the shared disk mounted?")
     kinds = {"s3": stores.S3Store, "gs": stores.GCSStore, "az": stores.AzureStore}
     try:
         if address.scheme == "file":
