@@ -355,7 +355,8 @@ class Backend:
         """Return the present state of a model that runs elsewhere, as JSON values, for run.json and the progress line.
 
         The line shows `replicas`, the number of copies; `replicas_asked`, the number
-        that was wanted; `rate`, the items a second of each; `queue`, the batches that wait. Any thread may call it at any time after `load()`.
+        that was wanted; `rate`, the items a second of each; `queue`, the batches that
+        wait. Any thread may call it at any time after `load()`.
         """
         return self.inner.status() if self.wraps else {}
 
