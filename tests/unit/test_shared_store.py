@@ -467,3 +467,9 @@ def test_cache_knows_shared_stores(
 def make_folder(path: Path) -> Path:
     path.mkdir()
     return path
+
+
+def test_a_folder_of_a_disk_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is the shared disk mounted"):
+        records.open_bucket(records.Address.of(f"file://{tmp_path}/disk/answers"), {})
+    assert not (tmp_path / "disk").exists()

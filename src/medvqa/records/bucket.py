@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from medvqa import files
+from medvqa import files, printing
 from medvqa.items import MedVQAError, UsageError
 from medvqa.records.address import Address
 
@@ -257,6 +257,9 @@ def open_bucket(address: Address, environ: Mapping[str, str]) -> Bucket:
     if address.scheme == "az" and (account := environ.get("AZURE_STORAGE_ACCOUNT_NAME")):
         # Else the text of the store, as in a debugger, would end obstore in a panic.
         options["account_name"] = account
+    if address.scheme == "file" and not (above := Path(address.prefix).parent).is_dir():
+        # A disk that is not mounted: a new folder of this machine would be shared with nobody.
+        raise UsageError(f"--answers={address}: no folder {printing.line(str(above))}; is the shared disk mounted?")
     kinds = {"s3": stores.S3Store, "gs": stores.GCSStore, "az": stores.AzureStore}
     try:
         if address.scheme == "file":
