@@ -77,13 +77,19 @@ def pytester(pytester: pytest.Pytester, request: pytest.FixtureRequest) -> pytes
 
 
 OWN_LOGIC = {
+    # Sessions.
     *("test_border.py", "test_classify.py", "test_docs.py", "test_help.py", "test_judge_sessions.py"),
     *("test_neighbours.py", "test_official.py", "test_open_questions.py", "test_printable.py", "test_private.py"),
     *("test_prompt_sessions.py", "test_reasoning_sessions.py", "test_repeat.py", "test_rescore.py", "test_rotate.py"),
     *("test_run_json.py", "test_samples.py", "test_shot_sessions.py", "test_sweep_sessions.py"),
     *("test_tagged_sessions.py", "test_what_was_run.py"),
+    # Units, of text and of plain values.
+    *("test_bundle_failing.py", "test_bundle_item.py", "test_bundle_slices.py", "test_bundle_verdict.py"),
+    *("test_bundle_versus.py", "test_house.py", "test_letter_rules.py", "test_lexicon.py", "test_papers.py"),
+    *("test_prompts.py", "test_protocol.py", "test_scoring_cut.py", "test_scoring_extraction.py"),
+    *("test_scoring_likelihoods.py", "test_sweep.py", "test_taxonomy.py"),
 }
-"""Files of tests/session that `lowest` leaves out (tox.ini says why): half of the time of all sessions."""
+"""Test files that the environment `lowest` leaves out: tox.ini says why. Half of the time of all sessions."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -91,5 +97,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "pytester" in getattr(item, "fixturenames", ()):
             item.add_marker("sessions")
-        if item.path.parent.name == "session" and item.path.name in OWN_LOGIC:
+        if item.path.name in OWN_LOGIC:
             item.add_marker("own_logic")

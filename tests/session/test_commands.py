@@ -46,8 +46,13 @@ ablate = ["", "blank"]
 ENDS = {
     "--benchmark=medlesionvqa --data=DATA": "is not there, under --data=DATA",
     "--benchmark=medlesionvqa-val --data=DATA": "is not there, under --data=DATA",
+    "--model=ours": "no model 'ours'",
+    "--benchmark=vqa-rad --data=DATA": "is not there, under --data=DATA",
+    "--ray-address=HEAD:6379": "no cluster answers at HEAD:6379",
+    "--answers=s3:": "the answer store s3://bucket/medvqa cannot be read",
     "--train=84": "--train=84: a number of pairs from 1 to 35",
     "reports/hundred": "is no run folder",
+    "--shard=auto": "no task of an array is known",
     "gpt-4o": "set OPENAI_API_KEY",
     "openai:NAME": "set OPENAI_API_KEY",
     "=qwen": "HF_HUB_OFFLINE",
@@ -72,6 +77,9 @@ ASK_THE_DEFAULT_MODEL = {
 }
 """Commands of the README that reach the default model in ways of their own. Others without a model (`-k`, `--limit`,
 `-n 8`, ...) ask `random`: the default model takes eight seconds to start, in each process."""
+OFFLINE = {"HF_HUB_OFFLINE": "1", "AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ACCESS_KEY_ID": "none"}
+OFFLINE |= {"AWS_SECRET_ACCESS_KEY": "none"}
+"""Neither the hub nor a bucket is asked: nobody listens at port 9."""
 LACKS = {"medvqa fetch mediconfusion --data=DIR": "Could not be had:"}
 """Commands that end with a list and exit code 1 if they are typed with --offline."""
 
@@ -151,9 +159,12 @@ def check(command: str, prepared: Path, installed: Path, tmp_path: Path) -> None
     line = next((line for part, line in ENDS.items() if part in command), "")
     lacks = LACKS.get(command, "")
     typed = SERVER.format(command=command) if command.startswith("medvqa view") else command
+    if "file:///shared/" in typed:
+        (folder / "shared").mkdir(exist_ok=True)
+        typed = typed.replace("file:///shared/", f"file://{folder}/shared/")
     # An option that is typed counts rather than one of PYTEST_ADDOPTS.
-    model = {} if command in ASK_THE_DEFAULT_MODEL else {"PYTEST_ADDOPTS": "--model=random"}
-    done = Door(folder, installed).type(f"{typed} --offline" if lacks else typed, HF_HUB_OFFLINE="1", **model)
+    variables = {} if command in ASK_THE_DEFAULT_MODEL else {"PYTEST_ADDOPTS": "--model=random"}
+    done = Door(folder, installed).type(f"{typed} --offline" if lacks else typed, **OFFLINE, **variables)
     assert done.code == (1 if lacks else 4 if line and "|| code" not in command else 0), done.output
     assert line in done.output
     assert lacks in done.output

@@ -254,6 +254,7 @@ def supervise(commands: TextIO, replies: TextIO) -> None:
             print(json.dumps(told), file=replies, flush=True)
     finally:
         _end_all()
+    shutil.rmtree(os.environ["RAY_TMPDIR"], ignore_errors=True)
 
 
 def _end_all() -> None:

@@ -385,6 +385,9 @@ def test_a_list_in_a_config(tmp_path: Path) -> None:
     ("urls", "why"),
     [
         (("http://a/v1", "http://A/v1/"), "base_url names http://A/v1/ twice: name each server once"),
+        (("http://a/v1", "http://a:80/v1"), "base_url names http://a:80/v1 twice: name each server once"),
+        (("http://a/v1", "http://b:99999/v1"), "base_url: http://b:99999 has no port between 1 and 65535"),
+        (("http://a/v1", "http://b..c/v1"), "base_url: http://b..c names no host"),
         (("http://a/v1", "http://u:geheim@b/v1"), "base_url is not like https://host/v1"),
         (("http://a/v1", "http://b/v1?key=geheim"), "base_url is not like https://host/v1"),
     ],

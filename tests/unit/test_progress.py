@@ -67,3 +67,10 @@ def test_a_quick_run_without_a_terminal_is_silent(clock: Clock) -> None:
     assert shown(clock, quick, 40, isatty=False, pause=10.0) == []
     slow = shown(clock, [(n, n) for n in range(1, 41)], 40, isatty=False, pause=10.0)
     assert [line.partition(" ")[0] for line in slow] == ["10/40", "20/40", "30/40", "40/40"]
+
+
+def test_a_pool_that_is_smaller_than_asked_says_so() -> None:
+    status = {"replicas": 2, "replicas_asked": 50, "rate": 3510.0, "queue": 1, "nodes": {"a": 2}}
+    assert progress.pool_state(status) == "2 of 50 replicas 3510/s each, queue 1"
+    assert progress.pool_lines(status) == ["pool: 2 of 50 replicas on 1 node at the end"]
+    assert progress.pool_state({"replicas": 1, "replicas_asked": 1}) == "1 replica, queue 0"

@@ -279,6 +279,8 @@ def test_what_fits_where() -> None:
     assert cluster.room(node, cluster.demand({"gpus": 8})) == 0
     assert cluster.room(node, cluster.demand({"memory": 40e9})) == 1
     assert cluster.room(node, cluster.demand({"tpu": 1})) == 0
+    with pytest.raises(UsageError, match="'gpu' is written gpus"):
+        cluster.demand({"gpu": 1})
     assert cluster.actor_options(cluster.demand({"gpus": 2, "tpu": 1})) == {
         "num_cpus": 1.0,
         "num_gpus": 2.0,

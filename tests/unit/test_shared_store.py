@@ -331,6 +331,17 @@ def until(holds: Callable[[], bool]) -> None:
     raise AssertionError("it did not come")
 
 
+def test_a_file_that_spoils_a_folder_is_told(tmp_path: Path) -> None:
+    shared = records.open_bucket(records.Address.of(f"file://{tmp_path}"), {})
+    (tmp_path / "circle").symlink_to("circle")
+    with pytest.raises(BucketError, match="a link there leads in a circle"):
+        shared.list("", 10, 5)
+    (tmp_path / "circle").unlink()
+    (tmp_path / "x\x1b").touch()
+    with pytest.raises(BucketError, match="a file there has a name that no object may have"):
+        shared.list("", 10, 5)
+
+
 def test_an_error_repeats_nothing_that_may_hold_a_key() -> None:
     secret = "AKIAIOSFODNN7EXAMPLE"
     text = (
@@ -353,6 +364,7 @@ def test_an_error_repeats_nothing_that_may_hold_a_key() -> None:
         ("s3a://bucket/x", "no store is reached by 's3a:'"),
         ("http://user:hunter2@host/x", "write s3://, gs://, az:// or file:///, or a folder"),
         ("s3:/bucket", "two slashes follow 's3:'"),
+        (" s3://bucket/a", "an address begins with its scheme"),
         ("s3://key:hunter2@bucket/x", "keys are read from the environment alone"),
         ("s3://bucket/x?secret=hunter2", "options are read from the environment alone"),
         ("az://bucket/x#hunter2", "options are read from the environment alone"),
@@ -455,3 +467,9 @@ def test_cache_knows_shared_stores(
 def make_folder(path: Path) -> Path:
     path.mkdir()
     return path
+
+
+def test_a_folder_of_a_disk_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is the shared disk mounted"):
+        records.open_bucket(records.Address.of(f"file://{tmp_path}/disk/answers"), {})
+    assert not (tmp_path / "disk").exists()

@@ -95,6 +95,8 @@ def _shared(options: argparse.Namespace) -> tuple[Path, str]:
             f"--answers={address}: prune deletes files of this machine alone: name their folder, --answers={folder}. "
             "Delete segments in the store with its own tools"
         )
+    if options.do != "push" and address.scheme == "file" and not Path(address.prefix).is_dir():
+        raise UsageError(f"--answers={address}: no such folder")
     store = records.SharedStore(records.open_bucket(address, os.environ), folder)
     records.check_reachable(store)
     if options.do == "push":

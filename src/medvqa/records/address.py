@@ -40,7 +40,9 @@ class Address:
         match = _SCHEME.match(text)
         scheme = "" if match is None else match[1].lower()
         known = f"write {', '.join(f'{name}://' for name in SCHEMES[:-1])} or file:///, or a folder without '://'"
-        if match is None or scheme not in SCHEMES:
+        if match is None:
+            raise UsageError(f"{option}: an address begins with its scheme, without a space before it; {known}")
+        if scheme not in SCHEMES:
             raise UsageError(f"{option}: no store is reached by '{scheme[:20]}:'; {known}")
         if match[2] is None:
             raise UsageError(f"{option}: two slashes follow '{scheme}:'; {known}")
@@ -60,7 +62,7 @@ class Address:
             return cls(scheme, "", f"/{prefix}")
         if not _BUCKET.fullmatch(first):
             raise UsageError(
-                f"{option}={text}: the name of a bucket is letters, digits, dots, '-' and '_': {scheme}://BUCKET/PREFIX"
+                f"{option}={text}: the name of a bucket is two or more letters, digits, dots, '-' and '_': {scheme}://BUCKET/PREFIX"
             )
         return cls(scheme, first, prefix)
 
@@ -79,7 +81,10 @@ def _problem(rest: str) -> str | None:
 def is_address(text: str) -> bool:
     """Whether a text names a shared store or is meant to, rather than a folder (`C:` may begin a folder's name)."""
     match = _SCHEME.match(text)
-    return match is not None and (match[2] is not None or match[1].lower() in SCHEMES)
+    if match is None:
+        # Such as " s3://bucket": a folder of that name would be made, and no answer shared.
+        return text[:1].isspace() and is_address(text.lstrip())
+    return match[2] is not None or match[1].lower() in SCHEMES
 
 
 def local_folder(address: Address, reports: Path) -> Path:

@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from medvqa import files
+from medvqa import files, printing
 from medvqa.items import MedVQAError, UsageError
 from medvqa.records.address import Address
 
@@ -69,6 +69,9 @@ _KNOWN = {
     "read-only file system": "read-only file system",
     "permission denied": "permission denied",
     "not a directory": "not a folder",
+    "invalidpath": "a file there has a name that no object may have",
+    "filesystem loop": "a link there leads in a circle",
+    "too many levels of symbolic links": "a link there leads in a circle",
 }
 """What may be told of a message, by what it contains. Its own text repeats URLs, and all that the server sent."""
 
@@ -254,6 +257,9 @@ def open_bucket(address: Address, environ: Mapping[str, str]) -> Bucket:
     if address.scheme == "az" and (account := environ.get("AZURE_STORAGE_ACCOUNT_NAME")):
         # Else the text of the store, as in a debugger, would end obstore in a panic.
         options["account_name"] = account
+    if address.scheme == "file" and not (above := Path(address.prefix).parent).is_dir():
+        # A disk that is not mounted: a new folder of this machine would be shared with nobody.
+        raise UsageError(f"--answers={address}: no folder {printing.line(str(above))}; is the shared disk mounted?")
     kinds = {"s3": stores.S3Store, "gs": stores.GCSStore, "az": stores.AzureStore}
     try:
         if address.scheme == "file":
@@ -271,5 +277,5 @@ def advice(address: Address) -> str:
         "server from AWS_ENDPOINT_URL",
         "gs": "Keys are read from the file that GOOGLE_APPLICATION_CREDENTIALS names",
         "az": "The account is read from AZURE_STORAGE_ACCOUNT_NAME, its key from AZURE_STORAGE_ACCOUNT_KEY",
-        "file": "Name a folder that can be written",
+        "file": "Name a folder of answers alone, which can be read and written",
     }[address.scheme]

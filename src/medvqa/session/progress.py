@@ -70,8 +70,8 @@ def pool_state(status: Mapping[str, Any]) -> str:
     if "replicas" not in status:
         return ""
     rate = status.get("rate")
-    speed = "" if rate is None else f" {rate:.3g}/s each"
-    return f"{_replicas(status['replicas'])}{speed}, queue {status.get('queue', 0)}"
+    speed = "" if rate is None else f" {rate:.3g}/s each" if rate < 10 else f" {rate:.0f}/s each"
+    return f"{_copies(status)}{speed}, queue {status.get('queue', 0)}"
 
 
 def pool_facts(status: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def pool_lines(status: Mapping[str, Any]) -> list[str]:
     if "replicas" not in status:
         return []
     nodes = len(status.get("nodes", ()))
-    parts = [f"{_replicas(status['replicas'])} on {nodes} node{'' if nodes == 1 else 's'} at the end"]
+    parts = [f"{_copies(status)} on {nodes} node{'' if nodes == 1 else 's'} at the end"]
     for name, words in (
         ("restarts", "copies were lost and started again"),
         ("asked_again", "batches were asked again"),
@@ -97,8 +97,11 @@ def pool_lines(status: Mapping[str, Any]) -> list[str]:
 _SINGULAR = {"restarts": "copy was lost and started again", "asked_again": "batch was asked again"}
 
 
-def _replicas(number: int) -> str:
-    return f"{number} replica{'' if number == 1 else 's'}"
+def _copies(status: Mapping[str, Any]) -> str:
+    """Return the number of copies, such as "2 of 8 replicas" if fewer fit than were asked for."""
+    number, asked = status["replicas"], status.get("replicas_asked", 0)
+    some = f"{number} of {asked}" if asked > number else str(number)
+    return f"{some} replica{'' if max(number, asked) == 1 else 's'}"
 
 
 def clock(seconds: float) -> str:

@@ -14,6 +14,8 @@ from medvqa.items import UsageError
 BASE_URL = "https://api.openai.com/v1"
 
 _URL = re.compile(r"(https?://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?)(?:/[A-Za-z0-9._~%/-]*)?")
+_PORT = re.compile(r":([0-9]{1,5})$")
+MAX_PORT = 65535
 _BETWEEN = re.compile(r"[,\s]+")
 """What separates URLs in OPENAI_BASE_URL. No URL contains it."""
 
@@ -36,7 +38,7 @@ def addresses(options: OpenAIOptions) -> tuple[ServerAddress, ...]:
     made = tuple(_address(url, where) for url in urls)
     named: set[str] = set()
     for address in made:
-        if (url := address.url.rstrip("/").lower()) in named:
+        if (url := _normal(address)) in named:
             raise UsageError(f"{where} names {address.url} twice: name each server once, and set concurrency higher")
         named.add(url)
     return made
@@ -49,7 +51,25 @@ def _address(url: str, where: str) -> ServerAddress:
         raise UsageError(
             f"{where} is not like https://host/v1 (no user, password or query: a key is read from the environment)"
         )
+    # The part that names the host holds neither key nor password.
+    if (port := _PORT.search(match[1])) is not None and not 0 < int(port[1]) <= MAX_PORT:
+        raise UsageError(f"{where}: {match[1]} has no port between 1 and {MAX_PORT}")
+    if not all(_host(match[1]).rstrip(".").split(".")):
+        raise UsageError(f"{where}: {match[1]} names no host: a part between its dots is empty")
     return ServerAddress(url, match[1], is_remote(match[1]))
+
+
+def _host(origin: str) -> str:
+    """Return the host of an origin, in lower case."""
+    return _PORT.sub("", origin.partition("://")[2]).lower()
+
+
+def _normal(address: ServerAddress) -> str:
+    """Return a URL in the one form that names its server: lower case but for the path, and with its port."""
+    origin = address.origin.lower()
+    if _PORT.search(origin) is None:
+        origin += ":443" if origin.startswith("https:") else ":80"
+    return origin + address.url[len(address.origin) :].rstrip("/")
 
 
 def origins(servers: Sequence[ServerAddress]) -> tuple[str, ...]:

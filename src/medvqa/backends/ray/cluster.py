@@ -116,7 +116,10 @@ def origin(address: str) -> str | None:
 
 
 def demand(resources: Mapping[str, float]) -> dict[str, float]:
-    """Return the resources of a copy by Ray's names; one CPU if nothing else is said."""
+    """Return the resources of a copy by Ray's names; one CPU if nothing else is said. UsageError for a near miss."""
+    for name in resources:
+        if (meant := f"{name.lower().removesuffix('s')}s") in _NAMES and name != meant:
+            raise UsageError(f"ray: [resources] of the config: '{printing.line(name)}' is written {meant}")
     return {"CPU": 1.0} | {_NAMES.get(name, name): float(amount) for name, amount in resources.items()}
 
 
@@ -214,7 +217,11 @@ def _init(options: dict[str, Any], address: str) -> None:
         # The processes of a local cluster end with the thread that started them.
         init()
     if not ended:
-        raise UsageError(f"ray: the cluster at {printing.line(address)} does not answer within {CONNECTING:g} s")
+        place = "that Ray finds (--ray-address=auto)" if address == AUTO else f"at {printing.line(address)}"
+        raise UsageError(
+            f"ray: the cluster {place} does not answer within {CONNECTING:g} s; name a running one by "
+            "--ray-address=HOST:PORT, or leave --ray-address out: a local one is then started for the run"
+        )
     if (error := ended[0]) is not None:
         if not address:
             with suppress(Exception):

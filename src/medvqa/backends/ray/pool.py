@@ -450,12 +450,15 @@ class RayPool:
             # Several nodes of a cluster may have one address.
             nodes = Counter(f"{one.place.address} {one.place.node[:8]}" for one in used if one.place is not None)
             rate = None
-            if len(self._rate) > 1 and (span := self._rate[-1][0] - self._rate[0][0]) > 0:
-                items = sum(number for _, number, _ in list(self._rate)[1:])
-                copies = sum(copies for _, _, copies in self._rate) / len(self._rate)
-                rate = items / span / max(copies, 1)
+            batches = list(self._rate)
+            copies = sum(copies for _, _, copies in batches) / max(len(batches), 1)
+            # Copies that began together end together: count from the end of the first batch of each.
+            batches = batches[max(round(copies), 1) - 1 :]
+            if len(batches) > 1 and (span := batches[-1][0] - batches[0][0]) > 0:
+                rate = sum(number for _, number, _ in batches[1:]) / span / max(copies, 1)
             return {
                 "replicas": len(used),
+                **({} if self._wanted is None else {"replicas_asked": self._wanted}),
                 "nodes": dict(nodes),
                 "restarts": self._restarts,
                 "problems": list(self._problems),
