@@ -47,11 +47,6 @@ def generate(self, prompts):
     return answers
 
 
-class Judge(Slow):
-    name = title = "judge"
-    generate = hang
-
-
 if STATE == "load":
     Slow.load = load
 if STATE == "close":
