@@ -47,11 +47,6 @@ def generate(self, prompts):
     return answers
 
 
-class Judge(Slow):
-    name = title = "judge"
-    generate = hang
-
-
 if STATE == "load":
     Slow.load = load
 if STATE == "close":
@@ -207,7 +202,10 @@ def test_sigterm_ends_a_run_in_time_whatever_hangs(tmp_path: Path, silent: socke
     for name, way in WAYS.items():
         repository, session = runs[name]
         output = outputs[name]
-        assert not of_group(session.pid), "no process outlives a session"
+        end = time.monotonic() + 30
+        while left := of_group(session.pid):
+            assert time.monotonic() < end, f"{name}: {left} outlive their session"
+            time.sleep(0.02)
         assert "Traceback" not in output
         cut = "ended by a signal before the reports were drawn" in output and "medvqa report " in output
         if way.cut:
