@@ -617,7 +617,7 @@ def test_progress_in_a_terminal_is_a_line(monkeypatch: pytest.MonkeyPatch) -> No
     shown.update(Counter[Outcome]({"correct": 2}), 2)
     shown.close()
     assert terminal.written == (
-        "data go to \ufffd[31m\n\r  2/2 items  100 %  correct 2\x1b[K\r  2/2 items  100 %  correct 2\x1b[K\n"
+        "\r\x1b[Kdata go to \ufffd[31m\n\r  2/2 items  100 %  correct 2\x1b[K\r  2/2 items  100 %  correct 2\x1b[K\n"
     )
 
 
