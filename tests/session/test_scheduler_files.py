@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
-from medvqa.session.sharing import NUMBERINGS
+from medvqa.session.sharding import NUMBERINGS
 from support import slurm
 
 ROOT = Path(__file__).parents[2]

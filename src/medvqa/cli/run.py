@@ -148,7 +148,7 @@ def _command(typed: argparse.Namespace, run: str, auto_shard: str) -> str:
     """Return the command that continues a run."""
     words = [word for word in typed.words if word != "--fresh"]
     if auto_shard:
-        from medvqa.session.sharing import without_auto
+        from medvqa.session.sharding import without_auto
 
         return shlex.join(["medvqa", *without_auto(words, auto_shard, run)])
     return shlex.join(["medvqa", *words, *([] if typed.run is not None else [f"--run={run}"])])

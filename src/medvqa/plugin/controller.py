@@ -417,7 +417,7 @@ class Controller:
         kept = [argument for argument in typed if argument not in ("--fresh", "--medvqa-fresh")]
         read = options.read(self._config)
         if read.shard is not None and read.shard_source:
-            from medvqa.session.sharing import without_auto
+            from medvqa.session.sharding import without_auto
 
             return shlex.join(["pytest", *without_auto(kept, read.shard, process.names_of(self._config)[0])])
         named = read.run is not None

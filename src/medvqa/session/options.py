@@ -357,9 +357,9 @@ class Options:
         shard, shard_source, run = raw["shard"], "", raw["run"]
         if shard == "auto":
             # Imported here: pytest reads options in every repository.
-            from medvqa.session import sharing
+            from medvqa.session import sharding
 
-            task = sharing.read(os.environ)
+            task = sharding.read(os.environ)
             shard, shard_source = str(task.shard), task.source
             run = task.named(run) if run else run
         return cls(

@@ -15,7 +15,7 @@ from medvqa.comparing.gating import Gate, Verdict
 from medvqa.configs import ModelConfig
 from medvqa.items import Measure, MedVQAError, Outcome, QuestionKey, UsageError
 from medvqa.report import Report
-from medvqa.session import checks, endpoints, gates, registry, sharing, shot_checks, stores
+from medvqa.session import checks, endpoints, gates, registry, sharding, shot_checks, stores
 from medvqa.session.about import about
 from medvqa.session.asker import STOP, Process
 from medvqa.session.delivery import Delivery, LeftOut
@@ -424,7 +424,7 @@ def name_of(options: Options, setting: Setting) -> str:
         return options.run
     when = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
     # Tasks of an array start in the same second: without the shard, they would all choose one name.
-    end = "" if options.shard is None else sharing.suffix(options.shard)
+    end = "" if options.shard is None else sharding.suffix(options.shard)
     return records.run_name(options.model, when, setting.reports, end)
 
 

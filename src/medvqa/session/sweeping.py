@@ -31,7 +31,7 @@ from medvqa.session.options import OLD_NAMES, OPTIONS, SELECT, Options, Setting
 from medvqa.session.plan import Plan
 from medvqa.session.registry import Registry
 from medvqa.session.resolving import resolve
-from medvqa.session.sharing import AUTO
+from medvqa.session.sharding import AUTO
 
 NAMED = {**OPTIONS, "select": SELECT}
 """Options of `medvqa run`."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from medvqa.data.selection import Shard
 from medvqa.items import UsageError
 from medvqa.session.options import Options
-from medvqa.session.sharing import NUMBERINGS, Numbering, read, without_auto
+from medvqa.session.sharding import NUMBERINGS, Numbering, read, without_auto
 from support.laws import examples
 
 NESTED = {"Slurm": ("SLURM_ARRAY_TASK_ID", "SLURM_PROCID"), "SkyPilot": ("SKYPILOT_JOB_RANK", "SKYPILOT_NODE_RANK")}
