@@ -1,4 +1,4 @@
-"""The shipped backends, one file each."""
+"""The shipped backends, one file or package each."""
 
 from __future__ import annotations
 

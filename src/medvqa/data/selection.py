@@ -162,6 +162,11 @@ class Shard:
         """Return the share as typed: "2/8"."""
         return f"{self.number}/{self.of}"
 
+    @property
+    def suffix(self) -> str:
+        """The end of the name of a shard's run: "-2of8"."""
+        return f"-{self.number}of{self.of}"
+
 
 _ID, _JOINT = "0", "1"
 """First letters of nodes. Ids of items sort before joints, so that an id names each component."""

@@ -58,9 +58,8 @@ def _missing(about: Mapping[str, Any], runs: Sequence[RunPart]) -> list[str]:
 
 def _name(run: RunPart, number: int, of: int) -> str:
     """Return the name of another shard's run, like that of this one."""
-    own = own_shards(run.about)[-1]
-    stem = run.name.removesuffix(f"-{own.replace('/', 'of')}")
-    return f"{stem}-{number}of{of}" if stem != run.name else "NAME"
+    stem = run.name.removesuffix(Shard.parse(own_shards(run.about)[-1]).suffix)
+    return f"{stem}{Shard(number, of).suffix}" if stem != run.name else "NAME"
 
 
 def _slurm(run: RunPart, absent: Sequence[int], of: int) -> str:

@@ -13,9 +13,10 @@ from typing import Any
 from medvqa import printing, records, usercode
 from medvqa.comparing.gating import Gate, Verdict
 from medvqa.configs import ModelConfig
+from medvqa.data.selection import Shard
 from medvqa.items import Measure, MedVQAError, Outcome, QuestionKey, UsageError
 from medvqa.report import Report
-from medvqa.session import checks, endpoints, gates, registry, sharding, shot_checks, stores
+from medvqa.session import checks, endpoints, gates, registry, shot_checks, stores
 from medvqa.session.about import about
 from medvqa.session.asker import STOP, Process
 from medvqa.session.delivery import Delivery, LeftOut
@@ -424,7 +425,7 @@ def name_of(options: Options, setting: Setting) -> str:
         return options.run
     when = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
     # Tasks of an array start in the same second: without the shard, they would all choose one name.
-    end = "" if options.shard is None else sharding.suffix(options.shard)
+    end = "" if options.shard is None else Shard.parse(options.shard).suffix
     return records.run_name(options.model, when, setting.reports, end)
 
 

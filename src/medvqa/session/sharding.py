@@ -87,7 +87,7 @@ class TaskShard:
 
     def named(self, run: str) -> str:
         """Return a run's name with the shard: two tasks must not write one run folder."""
-        end = suffix(str(self.shard))
+        end = self.shard.suffix
         return run if run.endswith(end) else f"{run}{end}"
 
 
@@ -100,11 +100,6 @@ class _Place:
     position: int
     count: int | None
     numbers: str
-
-
-def suffix(shard: str) -> str:
-    """Return the end of the name of a shard's run: "-3of8" for "3/8"."""
-    return f"-{shard.replace('/', 'of')}"
 
 
 def read(environment: Mapping[str, str]) -> TaskShard:

@@ -43,6 +43,8 @@ class Ray(Backend):
     options: RayOptions
     wraps = True
     pools = True
+    _opening: RayPool | None = None
+    """The pool from the start of `load()`; `_pool` is the same one once its copies are loaded."""
     _pool: RayPool | None = None
     _cluster: Cluster | None = None
     _most: int | None = None
@@ -121,6 +123,7 @@ class Ray(Backend):
         from medvqa.backends.ray.pool import IN_FLIGHT, RayPool
 
         options = self.options
+        depth = PREPARED if parcels.prepares(self.inner) else IN_FLIGHT
         try:
             self._cluster = cluster.Cluster(options.address)
             pool = RayPool(
@@ -129,7 +132,7 @@ class Ray(Backend):
                 self.title,
                 self._needs(),
                 None if options.replicas == "auto" else options.replicas,
-                depth=(depth := PREPARED if parcels.prepares(self.inner) else IN_FLIGHT),
+                depth=depth,
                 threads=max(depth, self.inner.concurrency or 0) + 2,
             )
             self._opening = pool
@@ -138,8 +141,6 @@ class Ray(Backend):
             self.close()
             raise
         self._pool = pool
-
-    _opening: RayPool | None = None
 
     def _needs(self) -> dict[str, float]:
         """The resources of a copy, by Ray's names.

@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from math import floor
@@ -77,9 +77,9 @@ class Cluster:
 
     def died(self, node: str) -> bool:
         """Return whether a node has died: Ray says so, or its raylet does not answer."""
-        for one in self.nodes():
-            if one["NodeID"] == node:
-                return not _answers(one["NodeManagerAddress"], one["NodeManagerPort"])
+        for living in self.nodes():
+            if living["NodeID"] == node:
+                return not _answers(living["NodeManagerAddress"], living["NodeManagerPort"])
         return True
 
 
@@ -246,7 +246,7 @@ def _quiet() -> Iterator[None]:
             # It prints whatever `log_to_driver` says. The pool tells of lost actors itself.
             stack.enter_context(mock.patch.object(worker, "listen_error_messages", _ignore))
         main = threading.current_thread() is threading.main_thread()
-        before: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGTERM,)} if main else {}
+        handler = signal.getsignal(signal.SIGTERM)
         logger = logging.getLogger("ray")
         level = logger.level
         logger.setLevel(logging.CRITICAL)
@@ -254,8 +254,9 @@ def _quiet() -> Iterator[None]:
             yield
         finally:
             logger.setLevel(level)
-            for number, handler in before.items():
-                signal.signal(number, handler)
+            if main:
+                signal.signal(signal.SIGTERM, handler)
 
 
-_ignore: Callable[..., None] = lambda *arguments: None  # noqa: E731
+def _ignore(*arguments: object) -> None:
+    """Do nothing."""

@@ -39,7 +39,7 @@ class TravellingImage(Image):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Send the bytes out of band: they are copied once, into the object store."""
-        values = [getattr(self, one.name) for one in fields(self) if one.name != "data"]
+        values = [getattr(self, part.name) for part in fields(self) if part.name != "data"]
         data = pickle.PickleBuffer(self.data) if protocol >= 5 and self.data else bytes(self.data)
         return _received, (values, data)
 
@@ -60,7 +60,7 @@ class TravellingImage(Image):
 
 
 def _received(values: Sequence[Any], data: Any) -> TravellingImage:
-    names = [one.name for one in fields(TravellingImage) if one.name != "data"]
+    names = [part.name for part in fields(TravellingImage) if part.name != "data"]
     return TravellingImage(**dict(zip(names, values, strict=True)), data=data)
 
 
@@ -74,7 +74,7 @@ def sent(image: Image) -> Image:
     """Return the image with its bytes; blank images need none. An unreadable one raises its error where it is read."""
     if image.blank:
         return image
-    known = {one.name: getattr(image, one.name) for one in fields(Image)}
+    known = {part.name: getattr(image, part.name) for part in fields(Image)}
     known |= {"path": "", "start": 0, "length": None, "encoding": "raw", "cell": None}
     try:
         drawn = bool(image.medical_kind)
@@ -168,15 +168,15 @@ def _own_modules(blueprint: Blueprint) -> Iterator[ModuleType]:
     """
     folders: dict[Path, None] = {}
     chosen: dict[str, ModuleType] = {}
-    one: Blueprint | None = blueprint
-    while one is not None:
-        for kind in (*one.kind.__mro__, type(one.options)):
+    model: Blueprint | None = blueprint
+    while model is not None:
+        for kind in (*model.kind.__mro__, type(model.options)):
             module = sys.modules.get(kind.__module__)
             file = getattr(module, "__file__", None)
             if module is not None and file and is_own(kind.__module__, file):
                 chosen[kind.__module__] = module
                 folders[Path(file).resolve().parent] = None
-        one = one.inner
+        model = model.inner
     for name, module in tuple(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if file and is_own(name, file) and any(Path(file).resolve().is_relative_to(folder) for folder in folders):

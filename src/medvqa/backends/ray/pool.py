@@ -150,15 +150,15 @@ class RayPool:
         while True:
             self._look(TICK)
             now = time.monotonic()
-            ready = [one for one in self._replicas if one.state == "ready"]
-            starting = [one for one in self._replicas if one.state == "starting"]
+            ready = [replica for replica in self._replicas if replica.state == "ready"]
+            starting = [replica for replica in self._replicas if replica.state == "starting"]
             if not ready and not starting:
                 raise UsageError(self._problems[-1] if self._problems else "ray: no copy could be started")
             if ready and first is None:
                 first = now
             if first is not None and (not starting or now > first + max(STARTING, first - began)):
                 return
-            if first is None and now > began + PLACING and all(one.place is None for one in starting):
+            if first is None and now > began + PLACING and all(replica.place is None for replica in starting):
                 import ray
 
                 raise UsageError(
@@ -172,8 +172,8 @@ class RayPool:
 
         with self._lock:
             self._items = ray.put(list(items))
-            ready = [(one, one.place) for one in self._replicas if one.state == "ready"]
-        replies = [(one, place, one.handle.start.remote(self._items)) for one, place in ready]
+            ready = [(replica, replica.place) for replica in self._replicas if replica.state == "ready"]
+        replies = [(replica, place, replica.handle.start.remote(self._items)) for replica, place in ready]
         for replica, place, reply in replies:
             try:
                 outcome = ray.get(reply)
@@ -188,7 +188,7 @@ class RayPool:
     @property
     def concurrency(self) -> int:
         """The batches that all copies together take now, those that are being started again included."""
-        number = sum(one.loaded and one.state != "refused" for one in tuple(self._replicas))
+        number = sum(replica.loaded and replica.state != "refused" for replica in tuple(self._replicas))
         return max(number, 1) * self.depth
 
     @property
@@ -218,7 +218,7 @@ class RayPool:
             raise MedVQAError(outcome.line)
         now = time.monotonic()
         with self._lock:
-            self._rate.append((now, len(outcome), sum(one.state == "ready" for one in self._replicas)))
+            self._rate.append((now, len(outcome), sum(replica.state == "ready" for replica in self._replicas)))
             while self._rate[0][0] < now - RECENT:
                 self._rate.popleft()
         return outcome
@@ -248,15 +248,18 @@ class RayPool:
     def _least_busy(self, depth: int | None) -> _Replica | None:
         """Return the copy with the fewest batches, less than `depth` (None: any number); None without one."""
         free = [
-            one
-            for one in self._replicas
-            if one.state == "ready" and not one.reserved and (depth is None or len(one.flights) < depth)
+            replica
+            for replica in self._replicas
+            if replica.state == "ready" and not replica.reserved and (depth is None or len(replica.flights) < depth)
         ]
-        return min(free, key=lambda one: len(one.flights), default=None)
+        return min(free, key=lambda replica: len(replica.flights), default=None)
 
     def _check_presence(self) -> None:
         """Raise MedVQAError if no copy has been there for long."""
-        if any(one.state == "ready" for one in self._replicas) or time.monotonic() < self._absent_since + ABSENT:
+        if (
+            any(replica.state == "ready" for replica in self._replicas)
+            or time.monotonic() < self._absent_since + ABSENT
+        ):
             return
         why = f": {self._problems[-1]}" if self._problems else ""
         raise MedVQAError(f"ray: no copy of '{self._title}' has been there for {ABSENT:g} s{why}")
@@ -333,7 +336,7 @@ class RayPool:
             self._restarts += 1
             replica.state, replica.asking, replica.place = "starting", "where", None
             replica.reference = replica.handle.where.remote()
-            if not any(one.state == "ready" for one in self._replicas):
+            if not any(replica.state == "ready" for replica in self._replicas):
                 self._absent_since = time.monotonic()
             self._news.notify_all()
 
@@ -358,7 +361,7 @@ class RayPool:
         import ray
 
         with self._lock:
-            starting = {one.reference: one for one in self._replicas if one.state == "starting"}
+            starting = {replica.reference: replica for replica in self._replicas if replica.state == "starting"}
         if not starting:
             return
         replied, _ = ray.wait(list(starting), num_returns=1, timeout=seconds)
@@ -410,7 +413,7 @@ class RayPool:
         place = f" on node {printing.line(replica.place.address)}" if replica.place is not None else ""
         with self._lock:
             replica.state = "refused"
-            if not any(one.state == "ready" for one in self._replicas):
+            if not any(replica.state == "ready" for replica in self._replicas):
                 self._absent_since = min(self._absent_since, time.monotonic())
             self._news.notify_all()
         self._problem(f"a copy{place} cannot be used: {why}")
@@ -422,15 +425,17 @@ class RayPool:
         import ray
 
         with self._lock:
-            waiting = [one for one in self._replicas if one.state == "starting" and one.place is None]
-            refused = Counter(one.place.node for one in self._replicas if one.state == "refused" and one.place)
+            waiting = [replica for replica in self._replicas if replica.state == "starting" and replica.place is None]
+            refused = Counter(
+                replica.place.node for replica in self._replicas if replica.state == "refused" and replica.place
+            )
         if len(waiting) > placed:
             return
         free = ray.available_resources()
         # A copy must fit into a node, not only into the sum of what is free.
         nodes = [node for node in self._cluster.nodes() if not refused[node["NodeID"]]]
         most = sum(room(node["Resources"], self._needs) for node in nodes)
-        held = sum(one.state != "refused" for one in self._replicas)
+        held = sum(replica.state != "refused" for replica in self._replicas)
         new = min(room(free, self._needs), most - held) if placed == 0 else most - held
         if new > 0:
             self._add(new)
@@ -445,10 +450,12 @@ class RayPool:
     def status(self) -> dict[str, Any]:
         """Return the state, as `medvqa.Backend.status`."""
         with self._lock:
-            used = [one for one in self._replicas if one.loaded and one.state != "refused"]
-            queue = sum(not flight.begun for one in self._replicas for flight in one.flights)
+            used = [replica for replica in self._replicas if replica.loaded and replica.state != "refused"]
+            queue = sum(not flight.begun for replica in self._replicas for flight in replica.flights)
             # Several nodes of a cluster may have one address.
-            nodes = Counter(f"{one.place.address} {one.place.node[:8]}" for one in used if one.place is not None)
+            nodes = Counter(
+                f"{replica.place.address} {replica.place.node[:8]}" for replica in used if replica.place is not None
+            )
             rate = None
             batches = list(self._rate)
             copies = sum(copies for _, _, copies in batches) / max(len(batches), 1)
