@@ -42,7 +42,7 @@ def test_a_wrong_address_is_refused_without_its_key(tmp_path: Path) -> None:
     assert code == 4, output
     assert "keys are read from the environment alone" in output
     assert "hunter2" not in output
-    assert not any("hunter2" in path.read_text() for path in one.path.rglob("*") if path.is_file())
+    assert not any(b"hunter2" in path.read_bytes() for path in one.path.rglob("*") if path.is_file())
 
 
 def test_what_the_store_did_not_take_is_put_by_the_next_run(tmp_path: Path) -> None:
