@@ -97,7 +97,9 @@ def test_a_local_pool_answers_all_but_the_question_that_kills_its_process(tmp_pa
     assert {line["answer"]["text"] for line in lines if line not in failed} == {"A"}
     about = run_json(tmp_path / "reports/pool")
     assert about["config"]["backend"] == "ownmodel", "the answers are those of the model in the pool"
-    assert about["engine"]["restarts"] == about["engine"]["asked_again"] == 2
+    assert about["engine"]["restarts"] == 2
+    # A batch that waited at a lost copy is asked again, too.
+    assert 2 <= about["engine"]["asked_again"] <= 4
     assert (sum(about["engine"]["nodes"].values()), about["engine"]["problems"]) == (2, [])
     assert "pool: 2 replicas on 1 node at the end, 2 copies were lost" in ended.stdout
     assert "(raylet)" not in ended.stdout + ended.stderr
