@@ -354,9 +354,8 @@ class Backend:
     def status(self) -> Mapping[str, Any]:
         """Return the present state of a model that runs elsewhere, as JSON values, for run.json and the progress line.
 
-        The line shows `replicas`, the number of copies; `replicas_asked`, the number
-        that was wanted; `rate`, the items a second of each; `queue`, the batches that
-        wait. Any thread may call it at any time after `load()`.
+        The line shows `replicas`, the number of copies; `replicas_asked`, the number that was wanted; `rate`, the items
+        a second of each; `queue`, the batches that wait. Any thread may call it at any time after `load()`.
         """
         return self.inner.status() if self.wraps else {}
 

@@ -85,16 +85,15 @@ def pool_lines(status: Mapping[str, Any]) -> list[str]:
         return []
     nodes = len(status.get("nodes", ()))
     parts = [f"{_copies(status)} on {nodes} node{'' if nodes == 1 else 's'} at the end"]
-    for name, words in (
-        ("restarts", "copies were lost and started again"),
-        ("asked_again", "batches were asked again"),
-    ):
-        if number := status.get(name):
-            parts.append(f"{number} {words}" if number > 1 else f"1 {_SINGULAR[name]}")
+    parts += [f"{number} {one if number == 1 else more}" for name, one, more in _EVENTS if (number := status.get(name))]
     return [f"pool: {', '.join(parts)}", *(f"! {problem}" for problem in status.get("problems", ()))]
 
 
-_SINGULAR = {"restarts": "copy was lost and started again", "asked_again": "batch was asked again"}
+_EVENTS = (
+    ("restarts", "copy was lost and started again", "copies were lost and started again"),
+    ("asked_again", "batch was asked again", "batches were asked again"),
+)
+"""Counts in a pool's status -> words for one, and for several."""
 
 
 def _copies(status: Mapping[str, Any]) -> str:
