@@ -21,6 +21,14 @@ OUTCOMES = """Object.fromEntries([...document.querySelectorAll("[data-outcome]")
     each => [each.dataset.outcome, Number(each.textContent.match(/[0-9]+$/)[0])]))"""
 MEASURES = """[...document.querySelectorAll("#scorecard data[data-measure]")].map(({ dataset: of, value }) =>
     [of.benchmark, of.technique, of.measure, of.reference ?? "", of.said ?? "", of.gap ?? "", Number(value)])"""
+SLOW = """() => {
+    const ask = window.fetch;
+    window.fetch = async (...asked) => {
+        const answer = await ask(...asked);
+        await new Promise((done) => setTimeout(done, String(asked[0]).includes("/progress") ? 500 : 0));
+        return answer;
+    };
+}"""
 TURN = """state => {
     Object.defineProperty(document, "visibilityState", { configurable: true, get: () => state });
     document.dispatchEvent(new Event("visibilitychange"));
@@ -148,7 +156,11 @@ def test_many_tabs_share_one_event_stream_that_hidden_ones_let_go(browser: objec
         until(page, f"{ANSWERED} === 13")
     assert len(streams.open) == 1
     asked: list[str] = []
+    for page in tabs:
+        page.evaluate(SLOW)
     for page in tabs[:-1]:
+        # The next tab takes the stream over, and visible ones ask again, while their last question is under way.
+        page.wait_for_timeout(60)
         page.evaluate(TURN, "hidden")
         page.on("request", lambda request: asked.append(request.url))
     answer(2)

@@ -23,6 +23,8 @@ export const useConnection = (): string => {
   return why;
 };
 
+const isHidden = (): boolean => document.visibilityState === "hidden";
+
 /** Mark the document when its view is drawn: tests and measurements wait for it. */
 export const useReady = (ready: boolean): void => {
   useEffect(() => {
@@ -41,19 +43,18 @@ export interface Loaded<T> {
   readonly set: (value: T) => void;
 }
 
-/** An answer of the server that is asked for at first, and whenever `again` is called. */
+/**
+ * An answer of the server that is asked for at first, and whenever `again` is called. A hidden tab asks when it is shown:
+ * the browser's few connections are those of visible tabs.
+ */
 export const useLoaded = <T>(load: (signal: AbortSignal) => Promise<T>): Loaded<T> => {
   const [value, setValue] = useState<T | null>(null);
   const [problem, setProblem] = useState("");
   const latest = useRef(load);
   latest.current = load;
   const work = useRef({ left: new AbortController(), busy: false, wanted: false });
-  const again = useCallback((): void => {
+  const start = useCallback((): void => {
     const now = work.current;
-    if (now.busy) {
-      now.wanted = true;
-      return;
-    }
     now.busy = true;
     now.wanted = false;
     const { signal } = now.left;
@@ -68,14 +69,21 @@ export const useLoaded = <T>(load: (signal: AbortSignal) => Promise<T>): Loaded<
       )
       .finally(() => {
         now.busy = false;
-        if (now.wanted && !signal.aborted) again();
+        if (now.wanted && !signal.aborted && !isHidden()) start();
       });
   }, []);
+  const again = useCallback((): void => {
+    if (work.current.busy || isHidden()) work.current.wanted = true;
+    else start();
+  }, [start]);
   useEffect(() => {
     const now = { left: new AbortController(), busy: false, wanted: false };
     work.current = now;
-    again();
+    // Also in a tab that is opened behind others: its page is to be there when it is shown.
+    start();
+    const shown = (): void => { if (now.wanted && !now.busy && !isHidden()) start(); };
+    document.addEventListener("visibilitychange", shown, { signal: now.left.signal });
     return () => { now.left.abort(); };
-  }, [again]);
+  }, [start]);
   return { value, problem, again, set: useCallback((answer: T) => { setValue(() => answer); }, []) };
 };
