@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from medvqa import memory, records
-from medvqa.items import TECHNIQUES, Answer, QuestionKey, Result, UsageError
+from medvqa import memory, records, scoring
+from medvqa.items import OPTION_TECHNIQUES, TECHNIQUES, Answer, QuestionKey, Result, UsageError
 from medvqa.protocols import combining
 from medvqa.protocols.protocol import Protocol
 from medvqa.records import DISTRIBUTION
@@ -247,6 +247,9 @@ def _different(benchmark: str, new: Side, baseline: Side) -> list[Refused]:
         # No judge scored any technique that both runs have: ignore it.
         judging = records.signed(new.run) | records.signed(baseline.run)
         one, other = ({k: v for k, v in signature.items() if k not in judging} for signature in (one, other))
+    if shared <= OPTION_TECHNIQUES:
+        # No text was read.
+        one, other = ({k: v for k, v in signature.items() if k != "extraction"} for signature in (one, other))
     # A vote of ten answers and a vote of a hundred do not estimate the same.
     noted = NOTED - {"repeat"} if {"combine"} & (one.keys() | other.keys()) else NOTED
     names = [*WHAT, *sorted((one.keys() | other.keys()) - WHAT.keys() - noted)]
@@ -276,9 +279,16 @@ def _judged_by(side: Side, benchmark: str) -> Collection[str]:
 
 
 def _line(benchmark: str, what: str, *values: tuple[Side, str | None]) -> str:
-    return f"{benchmark}: {what} is " + " and ".join(
+    line = f"{benchmark}: {what} is " + " and ".join(
         f"{value or 'not recorded'} in {side.name}" for side, value in values
     )
+    if len({value for _, value in values}) > 1 and all(value and scoring.rules.is_ours(value) for _, value in values):
+        older = min(values, key=lambda pair: scoring.rules.edition_of(pair[1] or ""))[0]
+        return (
+            f"{line}: other editions of the rules that read answers. Type `medvqa rescore` with the run folder of "
+            f"{older.name}; if that is a baseline file, make it anew from the folder"
+        )
+    return line
 
 
 def token_limits(side: Side, benchmark: str, technique: str) -> str:

@@ -192,6 +192,7 @@ class _Run(msgspec.Struct):
     protocol: _Protocol = msgspec.field(default_factory=_Protocol)
     judge: _Judge | None = None
     extraction: ExtractionName = "sound"
+    reading_rules: Annotated[int, msgspec.Meta(ge=1, le=2**53)] = 1
     metric_like: list[str] = []
     ablation: str | None = None
     tags: _Tags | None = None

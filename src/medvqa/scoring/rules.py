@@ -11,6 +11,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from medvqa.items import Answer, Benchmark, Extraction, Item, Kind, Score, UsageError
 
 SOUND, OFFICIAL = "sound", "official"
+EDITION = 2
+"""The edition of the project's own rules: counted up whenever they read some answer otherwise than before.
+
+Runs read by different editions are not comparable until `medvqa rescore` has read the older one again. The first
+edition has no number in signatures.
+"""
 
 
 def resolve(typed: str, benchmarks: Collection[Benchmark]) -> Extraction:
@@ -45,6 +51,27 @@ def recorded(about: Mapping[str, object], benchmarks: Collection[Benchmark]) -> 
     extraction = str(about.get("extraction", SOUND))
     versions = _versions(benchmarks)
     return f"{OFFICIAL}:{versions[0]}" if extraction == OFFICIAL and versions else extraction
+
+
+def reads_otherwise(about: Mapping[str, object], extraction: Extraction, benchmarks: Collection[Benchmark]) -> bool:
+    """Whether the answers of a run, by its run.json, were read by other rules, or by another edition of ours."""
+    return recorded(about, benchmarks) != extraction or about.get("reading_rules", 1) != EDITION
+
+
+def label(edition: int = EDITION) -> str:
+    """Return our rules as named in signatures: "sound", from the second edition on "sound@2"."""
+    return SOUND if edition == 1 else f"{SOUND}@{edition}"
+
+
+def edition_of(rule: str) -> int:
+    """Return the edition that a label of our rules names."""
+    return int(rule.partition("@")[2] or 1)
+
+
+def is_ours(rule: str) -> bool:
+    """Return whether a rule named in a signature is ours, of any edition."""
+    name, _, edition = rule.partition("@")
+    return name == SOUND and (edition == "" or (edition.isdecimal() and len(edition) < 10))
 
 
 def _versions(benchmarks: Iterable[Benchmark]) -> list[str]:
@@ -93,7 +120,7 @@ def scorer(benchmark: Benchmark, extraction: Extraction) -> Callable[[Item, Answ
 def read_by(benchmark: Benchmark, extraction: Extraction, kinds: Iterable[Kind]) -> dict[Kind, str]:
     """Return the rule that reads answers to every kind of question, as named in signatures."""
     return {
-        kind: _label(benchmark, extraction) if is_official(extraction) and _reads(benchmark, kind) else SOUND
+        kind: _label(benchmark, extraction) if is_official(extraction) and _reads(benchmark, kind) else label()
         for kind in sorted(kinds)
     }
 

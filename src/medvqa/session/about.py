@@ -56,6 +56,7 @@ def about(plan: Plan) -> dict[str, Any]:
         **({"protocol": about} if (about := plan.protocol.about()) else {}),
         "judge": None if plan.judge is None else plan.judge.about(),
         "extraction": plan.extraction,
+        "reading_rules": scoring.rules.EDITION,
         **({"metric_like": options.metric_like} if options.metric_like else {}),
         "ablation": plan.ablation,
         "benchmarks": {name: _of_benchmark(plan, benchmark) for name, benchmark in plan.benchmarks.items()},

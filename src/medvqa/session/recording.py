@@ -130,7 +130,7 @@ class Recording:
             self._about["selection"] = replace(selection, questions=questions).as_json()
 
     def _take_over(self, *, anew: bool) -> None:
-        """Note the results of earlier sessions; score them again if the extraction rule changed."""
+        """Note the results of earlier sessions; score them again if they were read by other rules."""
         benchmarks = self._plan.registry.benchmarks
         for line, result in records.lines(self._recorder.folder):
             if anew and result.item.benchmark in benchmarks:

@@ -87,8 +87,9 @@ def check(rescoring: Rescoring) -> list[str]:
     options, judging, about = rescoring.options, rescoring.judging, rescoring.about
     held = rescoring.by_benchmark
     if judging is None:
-        was = rules.recorded(about, [rescoring.known[name] for name in held])
-        if rescoring.extraction != was and records.judged_by_rule(about, {}):
+        present = [rescoring.known[name] for name in held]
+        otherwise = rules.reads_otherwise(about, rescoring.extraction, present)
+        if otherwise and records.judged_by_rule(about, {}):
             raise UsageError(
                 f"--extraction={rescoring.extraction}: by it other answers of {rescoring.folder} would be left to the "
                 f"judge; add --judge={records.judge_name(about['judge'])} --extract-with=judge"
@@ -261,7 +262,7 @@ def _is_lost(was: Result, now: Result) -> bool:
 def _about(rescoring: Rescoring, facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return run.json of the rescored run; `facts`: the loaded judge's fields."""
     before, extraction, judging = rescoring.about, rescoring.extraction, rescoring.judging
-    about = {**before, "extraction": extraction, "benchmarks": {}}
+    about = {**before, "extraction": extraction, "reading_rules": rules.EDITION, "benchmarks": {}}
     others = records.signed(before) if judging is not None else frozenset()
     if judging is not None:
         about["judge"] = {**judging.about(), **facts}
