@@ -476,6 +476,27 @@ def test_recorded_replies_are_read_by_their_line(slake: pytest.Pytester) -> None
     assert (answer.text, answer.whole) == ("B", rows[1]["response"])
 
 
+@pytest.mark.parametrize(
+    ("asked", "replayed", "advice"),
+    [
+        (["--ablate=text-only"], [], "was recorded with --ablate=text-only, which replayed answers cannot repeat"),
+        (["--shots=2"], [], "was recorded with --shots=2, which replayed answers cannot repeat"),
+        (["--reasoning=cot"], [], "was recorded with --reasoning=cot: add --reasoning=cot, so that its numbers"),
+        ([], ["--explain"], "was recorded without --explain: leave out --explain, so that its numbers are named"),
+        (["--prompt=mine.txt"], [], "was recorded with --prompt=mine: add --prompt=mine, so"),
+        (["--reasoning=cot"], ["--reasoning=cot"], ""),
+    ],
+)
+def test_a_run_is_replayed_as_it_was_asked(
+    slake: pytest.Pytester, asked: list[str], replayed: list[str], advice: str
+) -> None:
+    (slake.path / "mine.txt").write_text("{question}\n{options}")
+    assert run(slake, "--model=random", *asked, "--run=first").ret == 0
+    result = run(slake, "--model=replay:reports/first/results.jsonl", *replayed, "--run=again")
+    assert result.ret == (pytest.ExitCode.USAGE_ERROR if advice else 0)
+    assert advice in text(result)
+
+
 def test_python_asks_by_the_same_protocols(slake: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     import medvqa
 

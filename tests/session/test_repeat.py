@@ -87,7 +87,7 @@ def test_a_run_goes_on_with_the_same_number_of_samples_alone(slake: pytest.Pytes
     assert run(slake, "--model=warm:x", "--repeat=2", "--run=first", "-k", "q0").ret == 0
     result = run(slake, "--model=warm:x", "--repeat=3", "--run=first")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "run 'first' cannot go on: repeat was 2 and is 3" in text(result)
+    assert "run 'first' cannot go on: --samples was 2 and is 3. Name another" in text(result)
     assert run(slake, "--model=warm:x", "--repeat=2", "--run=first").ret == 0
     assert len(records.read(folder(slake)).results) == 48
 

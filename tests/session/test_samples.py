@@ -230,6 +230,13 @@ def test_an_oracle_names_itself_in_every_file(suite: pytest.Pytester, capsys: py
     assert code == 4
     assert "no verdict can be given: " in output
     assert "which uses the answer key to choose answers" in output
+    # Of the first two answers, A and B, each is right in 50 %.
+    code, output = medvqa_says(capsys, "combine", made, "--samples=2,4", "--threshold=50,75")
+    assert code == 0
+    titles = re.findall(r"right if at least (\d+) % of the first N answers are right", output)
+    rows = [line.split()[:2] for line in output.splitlines() if re.match(r"[24] +\d", line)]
+    assert titles == ["50", "75"]
+    assert rows == [["2", "100.00"], ["4", "0.00"], ["2", "0.00"], ["4", "0.00"]], "a table for each threshold"
 
 
 def test_table_eight_s_protocol_judges_free_answers_with_a_gap_of_two(

@@ -165,7 +165,7 @@ def test_a_run_goes_on_with_the_same_examples_alone(repository: Repository) -> N
         run(repository, "--shots=2", "--run=first", "-k", "10/1")
         code, output = repository.run("--shots=1", "--run=first", model="served", benchmark=PAIRS)
         assert code == pytest.ExitCode.USAGE_ERROR
-        assert "run 'first' cannot go on: protocol was {'shots': 2} and is {'shots': 1}" in output
+        assert "run 'first' cannot go on: --shots was 2 and is 1" in output
         code, output = repository.run("--run=first", model="served", benchmark=PAIRS)
         assert code == pytest.ExitCode.USAGE_ERROR
     assert len(server.requests) == 1

@@ -144,6 +144,22 @@ def test_of_a_repeated_run_answers_are_counted_and_the_sheet_has_the_first_of_ea
     ]
 
 
+def test_prompts_in_the_same_words_are_named(tmp_path: Path) -> None:
+    def asked(name: str, digest: str) -> list[Result]:
+        return [replace(result(n), variant=name, prompt=digest * 64) for n in range(20)]
+
+    names = ["default", "0-original", "9-bare"]
+    about = {"protocol": {"prompts": names}, "benchmarks": {"slake": {"asked_by": names}}}
+    results = [*asked("default", "a"), *asked("0-original", "a"), *asked("9-bare", "b")]
+    built = report.build(folder(tmp_path / "run", results, **about), {"slake": SLAKE})
+    (note,) = (note for note in report.notes.noted(built) if "same words" in note.text)
+    assert note.text == (
+        "slake: the prompts default, 0-original ask 20 of 20 questions in the same words. They count as 2 prompts, so "
+        "that the deviation between prompts is too small."
+    )
+    assert note.warns
+
+
 def test_a_good_run_has_no_notes(tmp_path: Path) -> None:
     run = folder(tmp_path / "run", [result(n) for n in range(3)])
     assert report.notes_of(report.build(run, {"slake": replace(SLAKE, submission=sheet)})) == []

@@ -109,12 +109,13 @@ def _folder(options: argparse.Namespace) -> Path | None:
 
 def _protocol(options: argparse.Namespace, first: Mapping[str, Any]) -> Protocol:
     """Return the typed way to combine answers, else the first run's, else a vote (UsageError)."""
+    from medvqa.protocols.combining import VOTES
     from medvqa.protocols.protocol import COMBINES, Protocol, check
 
     recorded = Protocol.of(first)
     typed = options.combine
     if typed is None:
-        typed = recorded.combine if recorded.combine != "mean" else "best-oracle" if options.threshold else "vote"
+        typed = recorded.combine if recorded.combine in VOTES else "best-oracle" if options.threshold else "vote"
     allowed = [name for name in COMBINES if name != "best-self"]
     if typed not in allowed:
         raise UsageError(f"no way to combine '{typed}'; there are: {', '.join(allowed)}")

@@ -20,6 +20,7 @@ import msgspec
 
 from medvqa import answers, files, memory
 from medvqa.items import DataError, Image, Item, QuestionKey, Result, UsageError
+from medvqa.protocols.protocol import Protocol
 from medvqa.records import about
 from medvqa.records.private import make_private
 from medvqa.records.store import write_all
@@ -234,7 +235,8 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         changes += _changed(
             "the model's ", {"argument": was.get("argument", "")}, {"argument": is_now.get("argument", "")}
         )
-    changes += _changed("", {name: before.get(name) for name in ("techniques", "ablation", "repeat", "protocol")}, now)
+    changes += _changed("", {name: before.get(name) for name in ("techniques", "ablation")}, now)
+    changes += _protocol(before, now)
     if before.get("tags") != now.get("tags"):
         changes.append("its questions had other tags of your own (--tags)")
     changes += _other_judge(before, now)
@@ -243,7 +245,8 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         was, is_now = (run["benchmarks"][benchmark].get("signature", {}) for run in (before, now))
         fixed = (run["benchmarks"][benchmark].get("declared", {}).get("slices", {}) for run in (before, now))
         changes += _slices(benchmark, *fixed)
-        compared = {name: was[name] for name in was if name not in ("extraction", "ablation") and name not in judging}
+        apart = {"extraction", "ablation", "repeat"} | judging
+        compared = {name: value for name, value in was.items() if name not in apart}
         changes += _changed(f"{benchmark}: ", compared, is_now)
         prompts_before, asks = (run["benchmarks"][benchmark].get("prompts", {}) for run in (before, now))
         changes += _changed(f"{benchmark}: the prompt of ", prompts_before, asks)
@@ -253,6 +256,40 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
             had = {technique: dict.fromkeys(kinds, own_limit) for technique, kinds in (has or {}).items()}
         changes += _changed(f"{benchmark}: the token limit of ", had, has or {})
     return changes
+
+
+def _protocol(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Reasons why answers would be asked or combined in two ways, by the names of the options."""
+    was, is_now = Protocol.of(before), Protocol.of(now)
+    changes = []
+    for option, name in _OPTIONS.items():
+        old, new = getattr(was, name), getattr(is_now, name)
+        if old != new:
+            changes.append(f"{option} was {_written(name, old)} and is {_written(name, new)}")
+    return changes
+
+
+_OPTIONS = {
+    "--prompt": "prompts",
+    "--samples": "samples",
+    "--combine": "combine",
+    "--threshold": "thresholds",
+    "--shots": "shots",
+    "--shot-pool": "pool",
+    "--reasoning": "reasoning",
+    "--explain": "explain",
+    "--rotate": "rotations",
+}
+"""The options of a protocol -> its fields."""
+
+
+def _written(name: str, value: object) -> str:
+    """The value of a protocol's field as it is typed; "not set" for the default of an option that takes one."""
+    if name == "rotations" and value is None:
+        return "all"
+    if isinstance(value, tuple):
+        return ",".join(f"{part:g}" if isinstance(part, float) else str(part) for part in value) or "not set"
+    return ("set" if value is True else str(value)) if value else "not set"
 
 
 def _slices(benchmark: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

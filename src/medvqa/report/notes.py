@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
 from medvqa import metrics, printing, records, scoring, statistics
-from medvqa.items import Kind, Result
+from medvqa.items import Kind, QuestionKey, Result
 from medvqa.protocols import position, rotation
 from medvqa.protocols.protocol import Protocol
+from medvqa.protocols.variants import Variant
 from medvqa.report.build import Part, Report
 from medvqa.report.tables import percent
 
@@ -120,8 +122,7 @@ def _of_part(report: Report, part: Part, *, recorded: bool) -> list[Note]:
 
     if part.votes is not None:
         say(f"{part.votes.line(len({result.key.question for result in part.results}))}.")
-    if line := _incomplete(part):
-        warn(f"{line}.")
+    warn(*(f"{line}." for line in (_incomplete(part), *_alike(report, part)) if line))
     say(*(f"{line}." for line in _rotated(report, part)))
     say(*advice_of(part))
     warn(*(f"{_redacted(report, part, failed.why)}." for failed in part.failed))
@@ -206,6 +207,28 @@ def _incomplete(part: Part) -> str:
         f"{lacking:,} of {len(asked):,} questions lack some of their answers (samples, prompts or orders of options), "
         "and are left out of measures over all of them"
     )
+
+
+def _alike(report: Report, part: Part) -> list[str]:
+    """Name the prompts that ask in the same words, one line for each group of them."""
+    order = report.run.get("benchmarks", {}).get(part.benchmark.name, {}).get("asked_by", ())
+    if len(order) < 2:
+        return []
+    senders: defaultdict[tuple[str, QuestionKey], set[str]] = defaultdict(set)
+    for result in part.results:
+        variant = Variant.parse(result.variant)
+        if result.prompt:
+            senders[result.prompt, result.key._replace(variant=Variant("", variant.rotation).name)].add(variant.prompt)
+    questions: defaultdict[tuple[str, ...], set[QuestionKey]] = defaultdict(set)
+    for (_, key), names in senders.items():
+        if len(names) > 1:
+            questions[tuple(name for name in order if name in names)].add(key.question)
+    asked = len({result.key.question for result in part.results})
+    return [
+        f"the prompts {', '.join(names)} ask {len(keys):,} of {asked:,} questions in the same words. They count as "
+        f"{len(names)} prompts, so that the deviation between prompts is too small"
+        for names, keys in sorted(questions.items())
+    ]
 
 
 def _rotated(report: Report, part: Part) -> list[str]:

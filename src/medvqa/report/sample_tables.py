@@ -16,11 +16,8 @@ from medvqa.report.tables import TextTable, components, interval, value
 
 SAMPLES, THRESHOLD = "N", "threshold %"
 """Headings of the first column."""
-_HOW = {
-    "mean": "mean of the first N answers",
-    "vote": "vote of the first N answers",
-    "best-oracle": "oracle, which knows the answer key",
-}
+ORACLE = "oracle, which knows the answer key"
+_HOW = {"mean": "mean of the first N answers", "vote": "vote of the first N answers"}
 
 
 def by_samples(
@@ -30,9 +27,24 @@ def by_samples(
     protocol: Protocol,
     numbers: Sequence[int],
 ) -> list[TextTable]:
-    """Return a table for each benchmark and technique: its headline measures over the first N samples, N by N."""
-    chosen = {f"{number}": replace(protocol, samples=number) for number in numbers}
-    return _tables(results, run, benchmarks, chosen, SAMPLES)
+    """Return a table for each benchmark and technique: its headline measures over the first N samples, N by N.
+
+    An oracle has a table for each threshold.
+    """
+    ways = [(protocol, _HOW.get(protocol.combine, protocol.combine))]
+    if protocol.combine == "best-oracle":
+        ways = [
+            (
+                replace(protocol, thresholds=(one,)),
+                f"{ORACLE}: right if at least {one:g} % of the first N answers are right",
+            )
+            for one in combining.thresholds(protocol)
+        ]
+    tables = []
+    for way, how in ways:
+        chosen = {f"{number}": replace(way, samples=number) for number in numbers}
+        tables += _tables(results, run, benchmarks, chosen, SAMPLES, how)
+    return tables
 
 
 def by_threshold(
@@ -40,7 +52,7 @@ def by_threshold(
 ) -> list[TextTable]:
     """Return a table for each benchmark and technique: its headline measures, threshold by threshold."""
     chosen = {f"{one:g}": replace(protocol, thresholds=(one,)) for one in combining.thresholds(protocol)}
-    return _tables(results, run, benchmarks, chosen, THRESHOLD)
+    return _tables(results, run, benchmarks, chosen, THRESHOLD, ORACLE)
 
 
 def oracle(report: Report) -> list[TextTable]:
@@ -85,6 +97,7 @@ def _tables(
     benchmarks: Mapping[str, Benchmark],
     protocols: Mapping[str, Protocol],
     heading: str,
+    how: str,
 ) -> list[TextTable]:
     several = len({result.technique for result in results}) > 1
     ordered = sorted(results, key=lambda result: result.key)
@@ -101,7 +114,6 @@ def _tables(
                     parts.setdefault(part.technique, []).append((row, part))
         for technique, rows in parts.items():
             title = f"{name} {technique}" if several else name
-            (how,) = {_HOW.get(protocol.combine, protocol.combine) for protocol in protocols.values()}
             tables.append(_table(f"{title}: {how}", heading, rows))
     return tables
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from pathlib import Path
 
-from medvqa import benchmarks, engine, medical, printing, scoring
+from medvqa import benchmarks, engine, medical, printing, records, scoring
 from medvqa.configs import ModelConfig
 from medvqa.items import DataError, Query, QuestionKey, UsageError
-from medvqa.protocols import voting
+from medvqa.protocols import naming, voting
+from medvqa.protocols.protocol import ALL, Protocol
 from medvqa.session import places, shot_checks, uploads
 from medvqa.session.chosen import Chosen
 from medvqa.session.plan import Plan
@@ -109,6 +111,43 @@ def _check_recorded(plan: Plan) -> None:
             f"--samples={number}"
         )
     _check_technique(plan)
+    _check_protocol(plan)
+
+
+def _check_protocol(plan: Plan) -> None:
+    """Raise UsageError if a run's results.jsonl is replayed whose answers were asked for in another way."""
+    config = plan.model.config
+    path = Path(config.argument)
+    if config.backend != "replay" or path.name != records.RESULTS or not (path.parent / records.RUN).is_file():
+        return
+    recorded = records.read_run(path.parent)
+    asked, now = Protocol.of(recorded), plan.protocol
+    cannot = [f"--ablate={recorded['ablation']}"] if recorded.get("ablation") else []
+    cannot += [f"--shots={asked.shots}"] if asked.shots else []
+    cannot += ["--combine=best-self"] if asked.combine == "best-self" else []
+    if cannot:
+        raise UsageError(
+            f"'{plan.options.model}' was recorded with {' '.join(cannot)}, which replayed answers cannot repeat: their "
+            f"numbers would pass for those of another run. Show that run: medvqa report {shlex.quote(str(path.parent))}"
+        )
+    was, typed = _words(asked), _words(now)
+    if len(asked.prompts) > 1 or ALL in asked.prompts:
+        # Answers to several prompts are found by their variants.
+        was, typed = ({word for word in words if not word.startswith("--prompt")} for words in (was, typed))
+    if was != typed:
+        advice = [f"add {word}" for word in sorted(was - typed)]
+        advice += [f"leave out {word}" for word in sorted(typed - was)]
+        raise UsageError(
+            f"'{plan.options.model}' was recorded {'with' if was else 'without'} "
+            f"{' '.join(sorted(was or typed))}: {', '.join(advice)}, so that its numbers are named after what was asked"
+        )
+
+
+def _words(protocol: Protocol) -> set[str]:
+    """The options that change the text of a prompt, as they are typed."""
+    words = {f"--prompt={name}" for name in protocol.prompts if name != naming.OWN}
+    words |= {f"--reasoning={protocol.reasoning}"} if protocol.reasoning else set()
+    return words | ({"--explain"} if protocol.explain else set())
 
 
 def _check_technique(plan: Plan) -> None:
