@@ -127,16 +127,21 @@ def _measured(rows: Sequence[GridRow]) -> list[TextTable]:
     """A table for each benchmark and technique: the headline measures of each run, with intervals."""
     tables = []
     for (benchmark, technique), parts in _parts(rows).items():
-        names = list(dict.fromkeys(measure.name for _, part in parts for measure in part.headline))
+        percents = {measure.name: measure.percent for _, part in parts for measure in part.headline}
+        names = list(percents)
         lines = []
         for row, part in parts:
             measures = {measure.name: measure for measure in part.headline}
             shown = [text for name in names for text in _shown(measures.get(name))]
             lines.append((row.run, *shown))
-        columns = ("run", *(text for name in names for text in (f"{name}, %", "95 % interval")))
+        columns = ("run", *(text for name in names for text in (_titled(name, percents[name]), "95 % interval")))
         right = frozenset(range(1, len(columns)))
         tables.append(TextTable(f"{benchmark}, {technique}", columns, tuple(lines), right))
     return tables
+
+
+def _titled(name: str, is_percent: bool) -> str:
+    return f"{name}, %" if is_percent else name
 
 
 def _shown(measure: Measure | None) -> tuple[str, str]:
@@ -145,14 +150,18 @@ def _shown(measure: Measure | None) -> tuple[str, str]:
 
 def _gains(gains: Sequence[Gain]) -> TextTable:
     lines = []
+    percents = all(gain.compared.percent for gain in gains if gain.compared is not None)
     for gain in gains:
         if (compared := gain.compared) is not None:
             before, after, difference, between = compared_values(compared)
+            if compared.percent and not percents:
+                before, after = (text if "/" in text or text == "–" else f"{text} %" for text in (before, after))
             part = f"{compared.benchmark}, {compared.technique}"
             units = with_unit(compared.comparison.units, compared.counted)
             numbers = (compared.metric, before, after, difference, between, units, chance(compared.adjusted))
             lines.append((gain.effect, gain.run, gain.baseline, part, *numbers))
-    columns = ("effect", "new", "baseline", "benchmark", "measure", "baseline, %", "new, %", "difference")
+    values = (_titled("baseline", percents), _titled("new", percents))
+    columns = ("effect", "new", "baseline", "benchmark", "measure", *values, "difference")
     return TextTable(
         "gains of one setting: new minus baseline in points, each bound one-sided; p by Holm over this table",
         (*columns, "bounds (95 % each)", "n", "adjusted p"),
