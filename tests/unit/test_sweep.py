@@ -290,6 +290,16 @@ def test_a_measure_that_is_no_percentage_has_no_percent_sign(project: Path, caps
     assert first[header.index("first_position_bias") :].split() == ["0.5", "0.5–0.5"]
 
 
+def test_warnings_of_the_runs_stand_above_the_tables(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "grid.toml").write_text(
+        f'[options]\nbenchmark = "{BENCHMARK}"\nlimit = 4\n'
+        '[grid]\nmodel = ["echo:A", "echo:B"]\nreasoning = ["", "cot"]\n'
+    )
+    assert main(["sweep", "grid.toml"]) == 0
+    warning = f"! grid-echo-A-cot, grid-echo-B-cot: {BENCHMARK}: 4 of 4 replies have no line that holds the answer."
+    assert warning in capsys.readouterr().out
+
+
 def test_finished_runs_are_not_asked_again(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from medvqa import comparing, statistics
+from medvqa import comparing, printing, statistics
 from medvqa.comparing import Compared, Side
 from medvqa.items import Benchmark, Measure
 from medvqa.report import cells
 from medvqa.report.build import Part, Report
 from medvqa.report.comparison import NUMBERS, Section, chance, compared_values
+from medvqa.report.notes import noted
 from medvqa.report.tables import TextTable, interval, value, with_unit
 
 SCHEMA = 1
@@ -97,9 +98,21 @@ def sections(
     tables = [_runs(settings, rows), *_measured(rows)]
     if gains:
         tables.append(_gains(gains))
+    notes += _warnings(rows)
     notes += [f"{gain.run} is not compared with {gain.baseline}: {gain.why}" for gain in gains if gain.why]
     title = f"{name}: {ended} of {len(rows)} runs finished" + (f"; base: {shown}" if shown else "")
     return [Section(title, tuple(notes), tuple(tables))]
+
+
+def _warnings(rows: Sequence[GridRow]) -> list[str]:
+    """Return the warnings of the runs, each once with its runs: a gain may be one of unreadable answers alone."""
+    runs_of: dict[str, list[str]] = {}
+    for row in rows:
+        if row.report is not None:
+            for note in noted(row.report):
+                if note.warns and not note.selects:
+                    runs_of.setdefault(note.text, []).append(row.run)
+    return [f"{printing.some(runs, 5)}: {text}" for text, runs in runs_of.items()]
 
 
 def _words(settings: Sequence[str], row: GridRow) -> tuple[str, ...]:
