@@ -431,7 +431,10 @@ def test_a_benchmark_without_a_tree_and_a_run_without_images_are_refused(
         capsys.readouterr().err
     )
     assert classify("first", "--judge=echo:<kind>lack of knowledge</kind>", "--taxonomy=gmai-mmbench") == 0
-    assert "! 4 of 4 judged responses have fewer than 5 words and explain nothing" in capsys.readouterr().out
+    assert "wrong; ask for reasons (--explain)." in capsys.readouterr().out
+    assert repository.run("--run=asked", "--limit=8", "--explain", benchmark=pairs)[0] == 0
+    assert classify("asked", "--judge=echo:<kind>lack of knowledge</kind>", "--taxonomy=gmai-mmbench") == 0
+    assert "wrong, though the model was asked to explain (--explain)." in capsys.readouterr().out
     assert repository.run("--run=blank", "--limit=8", "--ablate=blank", benchmark=pairs)[0] == 0
     assert classify("blank", "--judge=echo:x", "--taxonomy=gmai-mmbench") == 4
     assert "its model was asked with --ablate=blank; kinds of errors suppose that it saw the image" in (

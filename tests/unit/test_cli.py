@@ -316,11 +316,31 @@ def test_a_table_has_a_row_for_each_run_each_group_and_chance(
     assert "first,1,invalid_rate,modality,ct,0.0" in (stranger / "table.csv").read_text().splitlines()
 
 
+def test_a_table_names_columns_of_few_questions_and_shows_a_measure_without_slices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Table 12's Overall of several models: no slice of it exists."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "--model=echo:A", "--benchmark=phantom-gmai-mmbench", "--run=first"]) == 0
+    capsys.readouterr()
+    assert main(["table", "reports/first", "--by=task"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "! accuracy: few units, read with care: BVR (2 items), CR (9 items), IQG (8 items), OR-HN (2 items), "
+        "OR-P (4 items)"
+    )
+    assert main(["table", "reports/first", "--measure=table12_overall"]) == 0
+    assert capsys.readouterr().out.splitlines()[:2] == [
+        "phantom-gmai-mmbench: table12_overall, percent",
+        "run     overall",
+    ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--by=organ"], "--by=organ: no such dimension; there are: "),
-        (["--measure=f1"], "--measure=f1: reports/first has no such measure with slices; there are: accuracy"),
+        (["--measure=f1"], "--measure=f1: reports/first has no such measure; there are: accuracy"),
+        (["--by=kind+modality"], "--by=kind+modality: the benchmark does not declare this crossing among its dimens"),
         (["--measure=invalid_rate", "--gap"], "--gap: invalid_rate has no level of chance"),
         (["--group=open"], "--group=open: write a name and runs, as --group=open=reports/a,reports/b"),
         (["--group=open=third"], "--group=open=third: 'third' is none of the runs; there are: reports/first, first"),

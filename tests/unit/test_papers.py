@@ -280,6 +280,31 @@ def test_differences_stand_in_notes(here: Path, capsys: pytest.CaptureFixture[st
     assert "otherwise: free answers count from a lead of 2 points (--ff-gap); the paper's is 3" in output
 
 
+def test_a_part_of_the_data_and_a_recovered_key_stand_in_notes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--model=random", "--benchmark=phantom-gmai-mmbench", "--limit=20", "--run=part"]) == 0
+    run = json.loads((here / "reports/part/run.json").read_text())
+    run["benchmarks"]["phantom-gmai-mmbench"] |= {"release": 4550, "items": 143, "answers": "category"}
+    (here / "reports/part/run.json").write_text(json.dumps(run))
+    capsys.readouterr()
+    assert main(["paper", "gmai-mmbench", "reports/part"]) == 0
+    output = capsys.readouterr().out
+    assert "! part: phantom-gmai-mmbench: the data hold 143 of the release's 4,550 questions." in output
+    assert "the answer key of phantom-gmai-mmbench was recovered from the column 'category', not given by" in output
+
+
+def test_answers_that_ended_in_error_stand_in_a_note(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--model=random", "--benchmark=phantom-mediconfusion", "--run=broken"]) == 0
+    file = here / "reports/broken/results.jsonl"
+    first, *others = file.read_text().splitlines()
+    broken = json.loads(first) | {"answer": None, "error": "HTTP 400"}
+    broken["score"] = {"value": None, "outcome": "error", "extracted": [], "why": "HTTP 400"}
+    file.write_text("\n".join([json.dumps(broken), *others]) + "\n")
+    capsys.readouterr()
+    assert main(["paper", "mediconfusion", "reports/broken"]) == 0
+    output = capsys.readouterr().out
+    assert "! broken: 1 of 72 answers to phantom-mediconfusion ended in error, without a score." in output
+
+
 def test_what_gives_no_row_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     phantom = "--benchmark=phantom-mediconfusion"
     assert main(["run", "--model=random", phantom, "--limit=2", "--run=one"]) == 0

@@ -57,6 +57,12 @@ def test_gaps_are_to_the_chance_of_the_same_run_and_slice() -> None:
     assert above_chance(table(**without), without).rows == (SideRow("open", (None, None)),)
 
 
+def test_a_mean_gap_of_next_to_nothing_has_no_minus_sign() -> None:
+    runs = {"above": [measure(0.3, 0.25), measure(0.31, 0.25, task="bone")], "below": [measure(0.19999999, 0.25)]}
+    found = with_means(above_chance(table(**runs), runs), {"both": ["above", "below"]})
+    assert as_text(found).rows[-1][1] == "+0.00"
+
+
 def test_the_row_of_chance_is_left_out_if_the_runs_differ_in_it() -> None:
     other = [measure(0.5, 0.5), *OTHER[1:]]
     assert table(open=OPEN, other=other).random is None

@@ -278,6 +278,28 @@ def test_a_gain_is_the_paired_comparison_of_its_two_runs(project: Path) -> None:
     ]
 
 
+def test_a_measure_that_is_no_percentage_has_no_percent_sign(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "grid.toml").write_text(
+        f'[options]\nbenchmark = "{BENCHMARK}"\nlimit = 24\nrotate = "all"\n[grid]\nmodel = ["echo:A", "random"]\n'
+    )
+    assert main(["sweep", "grid.toml"]) == 0
+    printed = capsys.readouterr().out
+    (header, first, *_), _ = (part.splitlines()[1:] for part in printed.split("\n\n")[2:4])
+    assert "rotation_consistency, %" in header
+    assert "first_position_bias  " in header
+    assert first[header.index("first_position_bias") :].split() == ["0.5", "0.5–0.5"]
+
+
+def test_warnings_of_the_runs_stand_above_the_tables(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "grid.toml").write_text(
+        f'[options]\nbenchmark = "{BENCHMARK}"\nlimit = 4\n'
+        '[grid]\nmodel = ["echo:A", "echo:B"]\nreasoning = ["", "cot"]\n'
+    )
+    assert main(["sweep", "grid.toml"]) == 0
+    warning = f"! grid-echo-A-cot, grid-echo-B-cot: {BENCHMARK}: 4 of 4 replies have no line that holds the answer."
+    assert warning in capsys.readouterr().out
+
+
 def test_finished_runs_are_not_asked_again(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

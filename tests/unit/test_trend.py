@@ -130,6 +130,7 @@ def test_numbers_are_read_by_run_or_by_model(tmp_path: Path) -> None:
         ("run,x\nsmall,big\n", DataError, "row 2, column 'x': no number: 'big'"),
         ("run,x\nsmall,0\n", DataError, "row 2, column 'x': 0 has no logarithm; numbers above 0 are needed"),
         ("run,x\nsmall,nan\n", DataError, "nan has no logarithm"),
+        ("run,x\nsmall,1\nsmall,2\n", DataError, "row 3, column 'x': 'small' has 1 in an earlier row; keep one of"),
         ("name,x\nsmall,1\n", DataError, "run"),
     ],
 )

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from medvqa.report import Report
     from medvqa.report.side_by_side import SideBySide
 
+SHOWN = 12
+"""Headings that a note lists."""
+
 
 def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     """Add the command."""
@@ -58,7 +61,12 @@ def run(options: argparse.Namespace) -> str:
     reports = {folder: report.build(folder, known) for folder in folders}
     benchmark = known[_benchmark(options.benchmark, list(reports.values()))]
     names = listed(options.measure) or benchmark.headline[:1]
-    tables = [_table(options, benchmark, reports, name) for name in names]
+    tables, few_of = zip(*(_table(options, benchmark, reports, name) for name in names), strict=True)
+    few = [
+        f"! {table.measure}: few units, read with care: {_some(few)}"
+        for table, few in zip(tables, few_of, strict=True)
+        if few
+    ]
     if options.csv is not None:
         try:
             records.write_atomic(options.csv, side_by_side.as_csv(tables).encode())
@@ -66,26 +74,42 @@ def run(options: argparse.Namespace) -> str:
             raise UsageError(f"--csv={options.csv}: cannot be written: {error.strerror}") from error
     texts = [side_by_side.as_text(table) for table in tables]
     blocks = [f"{printing.line(f'{benchmark.name}: {text.title}')}\n{draw(text).rstrip()}" for text in texts]
-    return "\n".join(["\n\n".join(blocks), *_notes(folders, benchmark.name)])
+    return "\n".join(["\n\n".join(blocks), *few, *_notes(folders, benchmark.name)])
 
 
 def _table(
     options: argparse.Namespace, benchmark: Benchmark, reports: Mapping[Path, Report], measure: str
-) -> SideBySide:
-    """Tabulate one measure of the runs (UsageError)."""
+) -> tuple[SideBySide, list[str]]:
+    """Tabulate one measure of the runs, with the headings of columns of few units (UsageError)."""
     from medvqa.report import side_by_side
 
     measures_of, named = _measures(reports, benchmark.name, measure)
     dimensions = list(dict.fromkeys(name for own in measures_of.values() for each in own for name in each.slice))
     dimension = options.by or next((name for name in benchmark.dimensions if name in dimensions), "kind")
     if dimension not in dimensions:
-        raise UsageError(f"--by={dimension}: no such dimension; there are: {', '.join(dimensions)}")
+        raise UsageError(f"--by={dimension}: {_absent(dimension, dimensions)}; there are: {', '.join(dimensions)}")
     table = side_by_side.side_by_side(measures_of, measure, dimension)
     if options.gap:
         if not any("random" in each.references for own in measures_of.values() for each in own if each.name == measure):
             raise UsageError(f"--gap: {measure} has no level of chance")
         table = side_by_side.above_chance(table, measures_of)
-    return side_by_side.with_means(table, _groups(options.group, named))
+    few = side_by_side.of_few(measures_of, table)
+    return side_by_side.with_means(table, _groups(options.group, named)), few
+
+
+def _absent(dimension: str, dimensions: Sequence[str]) -> str:
+    """Tell a crossing that the benchmark does not declare from a name that is no dimension."""
+    from medvqa.data import lexicon
+
+    parts = dimension.split(lexicon.CROSSED)
+    if len(parts) > 1 and all(part in dimensions for part in parts):
+        return "the benchmark does not declare this crossing among its dimensions"
+    return "no such dimension"
+
+
+def _some(headings: Sequence[str]) -> str:
+    more = len(headings) - SHOWN
+    return ", ".join(headings[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def _benchmark(typed: str | None, reports: Sequence[Report]) -> str:
@@ -116,12 +140,10 @@ def _measures(
     for folder, name in zip(reports, names, strict=True):
         shown = name if names.count(name) == 1 else str(folder)
         parts = [part for part in reports[folder].parts if part.benchmark.name == benchmark]
-        having = [part for part in parts if any(each.name == measure and each.slice for each in part.measures)]
+        having = [part for part in parts if any(each.name == measure for each in part.measures)]
         if not having:
-            found = dict.fromkeys(each.name for part in parts for each in part.measures if each.slice)
-            raise UsageError(
-                f"--measure={measure}: {folder} has no such measure with slices; there are: {', '.join(found)}"
-            )
+            found = dict.fromkeys(each.name for part in parts for each in part.measures)
+            raise UsageError(f"--measure={measure}: {folder} has no such measure; there are: {', '.join(found)}")
         rows = {f"{shown} {part.technique}" if len(having) > 1 else shown: part.measures for part in having}
         measures_of.update(rows)
         for key in (str(folder), shown, *rows):

@@ -62,8 +62,8 @@ class Trend:
 def numbers(path: Path, sides: Sequence[Side]) -> tuple[str, dict[str, float]]:
     """Read a table with a column `run` or `model` and one of numbers: return its name, and the number of each run.
 
-    DataError for a file that cannot be read; UsageError for other columns, a run without a number, and numbers that are
-    not above 0.
+    DataError for a file that cannot be read, a run with two numbers, and numbers that are not above 0; UsageError for
+    other columns and a run without a number.
     """
     where, found, column, key = f"--by={path}", dict[str, float](), "", ""
     for row in tables.read(path, needed=[[name] for name in KEYS]):
@@ -79,7 +79,9 @@ def numbers(path: Path, sides: Sequence[Side]) -> tuple[str, dict[str, float]]:
             raise row.error(f"no number: {row.text(column)[:40]!r}", column) from None
         if not (isfinite(number) and number > 0):
             raise row.error(f"{number:g} has no logarithm; numbers above 0 are needed", column)
-        found[row.identifier(key)] = number
+        name = row.identifier(key)
+        if found.setdefault(name, number) != number:
+            raise row.error(f"'{name}' has {found[name]:g} in an earlier row; keep one of them", column)
     named = {side.name: side.name if key == "run" else side.model for side in sides}
     if lacking := [name for name in named.values() if name not in found]:
         raise UsageError(f"{where}: no {key} '{lacking[0]}'; there are: {', '.join(found)}")

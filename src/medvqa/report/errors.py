@@ -14,6 +14,7 @@ from medvqa.items import Measure
 from medvqa.judging import taxonomy
 from medvqa.judging.agreement import Figure
 from medvqa.judging.taxonomy import Classified, ErrorShare, KindAgreement
+from medvqa.protocols.protocol import Protocol
 from medvqa.report import cells
 from medvqa.report.build import Report
 from medvqa.report.tables import TextTable, interval, percent, value
@@ -186,9 +187,11 @@ def _bare(report: Report, classified: Classified) -> list[str]:
     bare = sum(map(taxonomy.is_bare, results))
     if 2 * bare <= len(results):
         return []
+    asked = Protocol.of(report.run).explain
+    hint = ", though the model was asked to explain (--explain)" if asked else "; ask for reasons (--explain)"
     return [
         f"{bare:,} of {len(results):,} judged responses have fewer than {taxonomy.BARE} words and explain nothing: a "
-        "judge can hardly tell why they are wrong; ask for reasons (--explain)."
+        f"judge can hardly tell why they are wrong{hint}."
     ]
 
 

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from medvqa import comparing, statistics
+from medvqa import comparing, printing, statistics
 from medvqa.comparing import Compared, Side
 from medvqa.items import Benchmark, Measure
 from medvqa.report import cells
 from medvqa.report.build import Part, Report
 from medvqa.report.comparison import NUMBERS, Section, chance, compared_values
+from medvqa.report.notes import noted
 from medvqa.report.tables import TextTable, interval, value, with_unit
 
 SCHEMA = 1
@@ -97,9 +98,21 @@ def sections(
     tables = [_runs(settings, rows), *_measured(rows)]
     if gains:
         tables.append(_gains(gains))
+    notes += _warnings(rows)
     notes += [f"{gain.run} is not compared with {gain.baseline}: {gain.why}" for gain in gains if gain.why]
     title = f"{name}: {ended} of {len(rows)} runs finished" + (f"; base: {shown}" if shown else "")
     return [Section(title, tuple(notes), tuple(tables))]
+
+
+def _warnings(rows: Sequence[GridRow]) -> list[str]:
+    """Return the warnings of the runs, each once with its runs: a gain may be one of unreadable answers alone."""
+    runs_of: dict[str, list[str]] = {}
+    for row in rows:
+        if row.report is not None:
+            for note in noted(row.report):
+                if note.warns and not note.selects:
+                    runs_of.setdefault(note.text, []).append(row.run)
+    return [f"{printing.some(runs, 5)}: {text}" for text, runs in runs_of.items()]
 
 
 def _words(settings: Sequence[str], row: GridRow) -> tuple[str, ...]:
@@ -127,16 +140,21 @@ def _measured(rows: Sequence[GridRow]) -> list[TextTable]:
     """A table for each benchmark and technique: the headline measures of each run, with intervals."""
     tables = []
     for (benchmark, technique), parts in _parts(rows).items():
-        names = list(dict.fromkeys(measure.name for _, part in parts for measure in part.headline))
+        percents = {measure.name: measure.percent for _, part in parts for measure in part.headline}
+        names = list(percents)
         lines = []
         for row, part in parts:
             measures = {measure.name: measure for measure in part.headline}
             shown = [text for name in names for text in _shown(measures.get(name))]
             lines.append((row.run, *shown))
-        columns = ("run", *(text for name in names for text in (f"{name}, %", "95 % interval")))
+        columns = ("run", *(text for name in names for text in (_titled(name, percents[name]), "95 % interval")))
         right = frozenset(range(1, len(columns)))
         tables.append(TextTable(f"{benchmark}, {technique}", columns, tuple(lines), right))
     return tables
+
+
+def _titled(name: str, is_percent: bool) -> str:
+    return f"{name}, %" if is_percent else name
 
 
 def _shown(measure: Measure | None) -> tuple[str, str]:
@@ -145,14 +163,18 @@ def _shown(measure: Measure | None) -> tuple[str, str]:
 
 def _gains(gains: Sequence[Gain]) -> TextTable:
     lines = []
+    percents = all(gain.compared.percent for gain in gains if gain.compared is not None)
     for gain in gains:
         if (compared := gain.compared) is not None:
             before, after, difference, between = compared_values(compared)
+            if compared.percent and not percents:
+                before, after = (text if "/" in text or text == "–" else f"{text} %" for text in (before, after))
             part = f"{compared.benchmark}, {compared.technique}"
             units = with_unit(compared.comparison.units, compared.counted)
             numbers = (compared.metric, before, after, difference, between, units, chance(compared.adjusted))
             lines.append((gain.effect, gain.run, gain.baseline, part, *numbers))
-    columns = ("effect", "new", "baseline", "benchmark", "measure", "baseline, %", "new, %", "difference")
+    values = (_titled("baseline", percents), _titled("new", percents))
+    columns = ("effect", "new", "baseline", "benchmark", "measure", *values, "difference")
     return TextTable(
         "gains of one setting: new minus baseline in points, each bound one-sided; p by Holm over this table",
         (*columns, "bounds (95 % each)", "n", "adjusted p"),

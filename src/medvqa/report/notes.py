@@ -49,7 +49,7 @@ def noted(report: Report) -> list[Note]:
     Missing results are no note: every report shows `report.covered.lines` before its numbers.
     """
     notes = [Note(line, warns=True, selects=True) for line in _selected(report)]
-    notes += _warnings(_less_than_released(report))
+    notes += _warnings(less_than_released(report))
     notes += [Note(line) for line in left_out(report.run.get("left_out", {}))]
     recorded = report.run.get("config", {}).get("backend") == "replay"
     notes += [
@@ -326,7 +326,7 @@ def _selected(report: Report) -> list[str]:
     return lines
 
 
-def _less_than_released(report: Report) -> list[str]:
+def less_than_released(report: Report) -> list[str]:
     """Lines about benchmarks with fewer questions than their owners released."""
     about = report.run.get("benchmarks", {})
     return [

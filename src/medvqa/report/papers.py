@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from medvqa.data.published import CHECKED, PaperTable, PublishedFigure, Row, figures
@@ -10,7 +10,8 @@ from medvqa.items import UsageError
 from medvqa.protocols.ablation import LABELS
 from medvqa.protocols.protocol import Protocol
 from medvqa.report import tables
-from medvqa.report.build import Report
+from medvqa.report.build import Part, Report
+from medvqa.report.notes import less_than_released
 from medvqa.report.tables import TextTable
 
 SLIP, OTHER = "†", "*"
@@ -96,11 +97,8 @@ def notes(table: PaperTable, row: PaperRow, reports: Sequence[Report]) -> list[s
     for report in reports:
         name = report.folder.name
         lines += [f"{name} is {line}" if line.startswith("unfinished") else line for line in report.covered.lines]
-        for part in report.parts:
-            if part.results and (selected := report.selected(part)):
-                lines.append(f"{name}: selected {selected} of {part.name}")
-            if unscored := sum(result.score.outcome == "unscored" for result in part.results):
-                lines.append(f"{name}: {unscored} of {len(part.results)} answers to {part.name} are unscored")
+        lines += [f"{name}: {line}" for line in less_than_released(report)]
+        lines += [f"{name}: {line}" for part in report.parts for line in _of_part(report, part)]
         if other := Protocol.of(report.run).signature():
             asked = ", ".join(f"{setting}={value}" for setting, value in other.items())
             lines.append(f"{name} was asked by another protocol than the paper's models: {asked}")
@@ -119,6 +117,19 @@ def notes(table: PaperTable, row: PaperRow, reports: Sequence[Report]) -> list[s
     if row.ablation:
         lines.append(f"asked with {LABELS.get(row.ablation, row.ablation)}")
     return list(dict.fromkeys(lines))
+
+
+def _of_part(report: Report, part: Part) -> Iterator[str]:
+    """Yield what makes the figures of a part differ from those of a whole run with the owners' key."""
+    if report.run.get("benchmarks", {}).get(part.benchmark.name, {}).get("answers") == "category":
+        yield (
+            f"the answer key of {part.benchmark.name} was recovered from the column 'category', not given by its owners"
+        )
+    if part.results and (selected := report.selected(part)):
+        yield f"selected {selected} of {part.name}"
+    for outcome, ended in (("unscored", "are unscored"), ("error", "ended in error, without a score")):
+        if number := sum(result.score.outcome == outcome for result in part.results):
+            yield f"{number} of {len(part.results)} answers to {part.name} {ended}"
 
 
 def _rows(table: PaperTable, row: PaperRow) -> list[Row]:

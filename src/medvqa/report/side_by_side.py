@@ -9,7 +9,7 @@ from math import fsum, isclose
 from medvqa.data import lexicon
 from medvqa.items import Measure
 from medvqa.report import cells
-from medvqa.report.tables import TextTable
+from medvqa.report.tables import TextTable, counted, few, with_unit
 
 OVERALL, CHANCE = "overall", "chance"
 
@@ -119,8 +119,32 @@ def as_text(table: SideBySide) -> TextTable:
         for row in lines
     ]
     unit = "points above chance" if table.gap else "percent" if table.percent else "values"
-    title = f"{table.measure} by {table.dimension}, {unit}"
+    by = f" by {table.dimension}" if len(table.columns) > 1 else ""
+    title = f"{table.measure}{by}, {unit}"
     return TextTable(title, ("run", *headings), tuple(rows), frozenset(range(1, len(headings) + 1)))
+
+
+def of_few(measures_of: Mapping[str, Sequence[Measure]], table: SideBySide) -> list[str]:
+    """Return the headings of the columns that count fewer than FEW units in a run, with the smallest number."""
+    least: dict[str, Measure] = {}
+    for measures in measures_of.values():
+        for measure in measures:
+            if measure.name != table.measure or list(measure.slice) not in ([], [table.dimension]) or not few(measure):
+                continue
+            value = measure.slice.get(table.dimension, "")
+            if value not in least or measure.n < least[value].n:
+                least[value] = measure
+    return [
+        f"{_short(table.dimension, value) if value else OVERALL} ({_units(least[value])})"
+        for value in table.columns
+        if value in least
+    ]
+
+
+def _units(measure: Measure) -> str:
+    if measure.units is None or measure.units == measure.n:
+        return counted(measure)
+    return f"{counted(measure)} of {with_unit(measure.units, 'pairs')}"
 
 
 def _short(dimension: str, value: str) -> str:
@@ -131,7 +155,8 @@ def _figure(value: float | None, table: SideBySide) -> str:
     if value is None:
         return "–"
     number = 100 * value if table.percent else value
-    return f"{number + 0.0:+.2f}" if table.gap else f"{number:.2f}"
+    # Rounded first: a mean of differences may be a zero with a sign.
+    return f"{round(number, 2) + 0.0:+.2f}" if table.gap else f"{number:.2f}"
 
 
 def as_csv(tables: Sequence[SideBySide]) -> str:

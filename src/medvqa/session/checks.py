@@ -28,7 +28,10 @@ def check(plan: Plan, *, answered: Callable[[ModelConfig], bool]) -> tuple[str, 
     """
     held = None if plan.setting.collects_only else _check_models(plan, answered)
     if plan.options.answers_from_category and not plan.recovers:
-        raise UsageError("--answers-from-category: only gmai-mmbench-test has a key to recover; add --benchmark")
+        raise UsageError(
+            f"--answers-from-category: only gmai-mmbench-test has a key to recover, and this run asks "
+            f"{', '.join(plan.benchmarks)}; leave the option out, or add gmai-mmbench-test"
+        )
     for name in plan.benchmarks:
         plan.items(name)
         if plan.ablation == "shuffle":
