@@ -77,7 +77,7 @@ _SUBJECT = (
 
 def _ticked(sign: str, word: str) -> str:
     """Match a mention after a sign at the head of a line, or before a sign or a word."""
-    suffix = rf"[ ]?[:\-]?[ ]?(?:{sign}|\b(?:{word})\s{{0,3}}(?:[.,;!)(}}|{FIRM}{WEAK}]|$))"
+    suffix = rf"[ ]?[:\-]?[ ]?\(?(?:{sign}|\b(?:{word})\s{{0,3}}(?:[.,;!)(}}|{FIRM}{WEAK}]|$))"
     return rf"^{sign}\s{{0,3}}{_MENTION}|(?P<w>[{FIRM}{WEAK}{TEXT}]){suffix}"
 
 
@@ -178,7 +178,7 @@ _SENTENCE = re.compile(r"(?<!\bvs)(?<!\bdr)(?<!\be\.g)(?<!\bi\.e)(?<!\bv\.a)(?<!
 _HEADING = re.compile(r"^[^:]{1,40}:")
 _NO_FINDING = re.compile(words.NO_FINDING, re.I)
 _LATER = re.compile(
-    rf"[^.!?;,。，\n]{{0,16}}?{words.LATER}",
+    rf"(?:, now)?[^.!?;,。，\n]{{0,16}}?{words.LATER}",
     re.I,
 )
 _RESTART = re.compile(r"[,，]\s?(?=(?:this|it|there|here|the image|we|i)\b)", re.I)

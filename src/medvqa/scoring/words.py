@@ -357,6 +357,8 @@ NEGATION = any_of(
     except(?:ing|ed)? | exclud(?:e|es|ed|ing) | rul(?:e|es|ed|ing) out | eliminat(?:e|es|ed|ing) | discard(?:ed|ing)?
     unlikely | unlike | (?:less|least) (?:likely|probable|probably)
     (?:i|we|would|highly|strongly|seriously|really) doubt | little (?:evidence|sign|suggestion) | fail(?:s|ed)? to
+    (?:scarcely|hardly|barely) any | bezweif(?:le|eln) | dud(?:o|amos) | je doute | doutons
+    (?:poco|pouco|peu) (?:probable|provável|probabile) (?:que|qu|che)
     absence of | absent | negative for | free of | lack(?:s|ing)?(?: of)? | den(?:y|ies)
     opposed to | incorrect | wrong | (?:every|any|no)thing but | all but
     absence d[e'] | ausência de | ausencia de | assenza di | abwesenheit
