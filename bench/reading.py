@@ -15,7 +15,7 @@ from typing import Any
 from medvqa.scoring import Reading, read_options, read_term
 
 ROWS = Path(__file__).parents[1] / "tests/support/held_back.jsonl"
-HALVES = ("development", "held back", "later")
+HALVES = ("development", "held back", "later", "misleading")
 
 
 def rows() -> Iterator[dict[str, Any]]:

@@ -552,8 +552,8 @@ def _windowed(upright: PIL.Image.Image, bits: int, image: Image) -> PIL.Image.Im
     if image.window is None:
         raise DataError(
             f"image {image.name}: {bits} bits a channel (mode {upright.mode}), but models see 8. Set the raw values "
-            "for black and white, such as Image(..., window=(0, 4095)) or, in MedLesionVQA's file, "
-            '"window": [0, 4095]; or convert the file to 8 bits'
+            "for black and white, such as Image(..., window=(0, 4095)), window = [0, 4095] in the file that declares "
+            'questions of your own, or "window": [0, 4095] in MedLesionVQA\'s file; or convert the picture to 8 bits'
         )
     black, white = image.window
     values = np.asarray(upright).astype(np.float64)

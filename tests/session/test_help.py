@@ -72,6 +72,18 @@ def test_pytest_without_our_tests_says_nothing_of_us(tmp_path: Path, arguments: 
     assert list(tmp_path.glob("reports*")) == []
 
 
+@pytest.mark.parametrize("option", ["--fixtures", "--fixtures-per-test"])
+def test_fixtures_of_vqa_tests_are_told_without_a_model(pytester: pytest.Pytester, option: str) -> None:
+    """A model that is not there matters only to a session that asks it."""
+    pytester.makepyfile("import pytest\n@pytest.mark.vqa\ndef test_all(item, evaluate):\n    evaluate(item)\n")
+    for model in ("random", "hf:/nowhere/weights"):
+        shown = pytester.runpytest_inprocess(option, f"--model={model}", "-q", "-p", "no:randomly")
+        assert shown.ret in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+        assert "evaluate" in shown.stdout.str()
+        assert "nothing was asked" not in shown.stdout.str()
+    assert not (pytester.path / "reports").exists()
+
+
 def test_fixtures_and_marks_are_told_in_sentences(tmp_path: Path) -> None:
     shown = printed(tmp_path, "pytest", "--fixtures", "-p", "no:cacheprovider").stdout
     ours = shown[shown.index("fixtures defined from medvqa.plugin") :]

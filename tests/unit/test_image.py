@@ -199,7 +199,8 @@ def test_more_than_eight_bits_are_refused_where_no_window_is_declared(tmp_path: 
     with pytest.raises(
         DataError,
         match=r"image set/picture: (16|32) bits a channel \(.*\), but models see 8. Set the raw values "
-        r"for black and white, such as Image\(\.\.\., window=\(0, 4095\)\)",
+        r"for black and white, such as Image\(\.\.\., window=\(0, 4095\)\), window = \[0, 4095\] in the file "
+        r"that declares questions of your own",
     ):
         stored(tmp_path, encoded(deep(mode), form)).pil()
 

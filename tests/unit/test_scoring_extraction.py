@@ -1138,3 +1138,70 @@ def test_a_letter_alone_is_read_like_a_letter_with_space_around_it(
 ) -> None:
     letter = data.draw(st.sampled_from(sorted(options)))
     assert read_options(letter, options, multiple=multiple) == read_options(f" {letter}\n", options, multiple=multiple)
+
+
+MENTIONED = [
+    ("FINDINGS: The heart size is normal. There is a small pneumothorax.\nIMPRESSION: Pneumothorax.", "C"),
+    ("Heart size is normal. There is a pleural effusion on the left.", "B"),
+    ("normal heart size, small pneumothorax", "C"),
+    ("This is a normal chest radiograph.", "D"),
+    ("This is normal variant anatomy.", ""),
+    ("A - unlikely\nB - most likely\nC - unlikely\nD - excluded", ""),
+    ("Less likely: A", ""),
+    ("The least likely option is A.", ""),
+    ("It is less likely B.", ""),
+    ("Highly unlikely: A. Highly likely: C.", "C"),
+    ("I doubt that this is a pneumonia.", ""),
+    ("There is no doubt that this is a pneumothorax.", "C"),
+    ("There is little evidence of pneumonia.", ""),
+    ("Pneumonia cleared.", ""),
+    ("?pneumothorax", ""),
+    ("Query pneumothorax", ""),
+    ("Many would answer A.", ""),
+    ("I would answer A.", "A"),
+    ("A would be my guess if the patient had fever.", ""),
+    ("A would be my guess.", "A"),
+    ("A pneumonia it is not.", ""),
+    ("A pneumonia would be denser, so C.", "C"),
+    ("Se descarta pneumothorax.", ""),
+    ("Pneumothorax ist unwahrscheinlich.", ""),
+    ("Pneumothorax peu probable.", ""),
+    ("Pneumothorax исключен.", ""),
+    ("A (no), B (no), C (yes), D (no)", "C"),
+    ("B (correct)", "B"),
+    ("There's scarcely any pleural effusion.", ""),
+    ("Pneumonia, now resolved.", ""),
+    ("Ich bezweifle, dass es eine pneumonia ist.", ""),
+    ("Es poco probable que sea pneumonia.", ""),
+    ("The correct answer(s): C", "C"),
+    ("Antwort A wäre falsch. Richtig ist C.", "C"),
+    ("La réponse est donc la B.", "B"),
+    ("B is out, A is out, D is out; only C remains.", "C"),
+]
+
+
+@pytest.mark.parametrize(("response", "letters"), MENTIONED)
+def test_an_option_in_a_report_a_doubt_or_a_ranking_is_not_chosen(response: str, letters: str) -> None:
+    chest = {"A": "pneumonia", "B": "pleural effusion", "C": "pneumothorax", "D": "normal"}
+    assert "".join(read_options(response, chest).letters) == letters
+
+
+@pytest.mark.parametrize(
+    ("response", "letters"),
+    [("1. The lung is clear.", ""), ("1. There are two lesions.\n2. Therefore B.", "B"), ("1", "A"), ("1.", "A")],
+)
+def test_the_number_of_a_line_is_no_option(response: str, letters: str) -> None:
+    assert "".join(read_options(response, {"A": "1", "B": "2", "C": "3"}).letters) == letters
+
+
+@pytest.mark.parametrize(
+    "response", ["1. There are", "A would be my guess", "Antwort A", "The least likely option is A"]
+)
+def test_a_cut_off_beginning_is_no_answer(response: str) -> None:
+    assert read_options(response, {"A": "1", "B": "2", "C": "3"}, finished=False).letters == ()
+
+
+def test_an_article_before_the_text_of_option_a_is_no_label() -> None:
+    modes = {"A": "CT", "B": "MRI", "C": "ultrasound"}
+    assert read_options("A CT scan shows it better, but the picture is an ultrasound image.", modes).letters != ("A",)
+    assert read_options("A CT", modes).letters == read_options("A: CT scan", modes).letters == ("A",)

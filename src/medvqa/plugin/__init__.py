@@ -22,6 +22,7 @@ from medvqa.plugin.process import (
     MARKED,
     STATE,
     TERMINAL,
+    collects_only,
     has_state,
     is_worker,
     occupy,
@@ -192,7 +193,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     config = session.config
     if is_worker(config):
         config.workeroutput["medvqa_marked"] = sorted(config.stash.get(MARKED, ()))  # type: ignore[attr-defined]
-    if not has_state(config) or config.option.collectonly:
+    if not has_state(config) or collects_only(config):
         return
     keys, left_out = config.stash[STATE].select(session)
     if is_worker(config):

@@ -83,7 +83,7 @@ class Controller:
     @property
     def _asks(self) -> bool:
         """Whether this session asks about vqa items, more than only collecting them."""
-        return process.has_state(self._config) and not self._config.option.collectonly
+        return process.has_state(self._config) and not process.collects_only(self._config)
 
     # Before the first question
 

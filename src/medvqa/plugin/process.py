@@ -68,6 +68,12 @@ def _run_name(config: pytest.Config) -> str:
     return name_of(typed_options, setting_of(config))
 
 
+def collects_only(config: pytest.Config) -> bool:
+    """Return whether the session runs no test: `--collect-only`, `--fixtures` or `--fixtures-per-test`."""
+    names = ("collectonly", "showfixtures", "show_fixtures_per_test")
+    return any(bool(_option(config, name)) for name in names)
+
+
 def setting_of(config: pytest.Config) -> Setting:
     """Return the setting of the session: folders, workers and selection."""
     return Setting(
@@ -75,7 +81,7 @@ def setting_of(config: pytest.Config) -> Setting:
         cwd=Path(config.invocation_params.dir),
         workers=_workers(config),
         stops_early=bool(config.getoption("maxfail")),
-        collects_only=bool(config.option.collectonly),
+        collects_only=collects_only(config),
         selects=_selects(config),
         by_outcome=bool(_option(config, "lf") or _option(config, "stepwise")),
     )
@@ -114,7 +120,7 @@ def _option(config: pytest.Config, name: str) -> Any:
 
 def _workers(config: pytest.Config) -> int:
     """Return the number of xdist workers, 0 for a serial run. A multiple in --tx ("3*popen") counts once."""
-    if config.getoption("dist", "no") == "no" or config.option.collectonly:
+    if config.getoption("dist", "no") == "no" or collects_only(config):
         return 0
     return len(config.getoption("tx", None) or ())
 

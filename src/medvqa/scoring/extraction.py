@@ -55,6 +55,7 @@ from medvqa.scoring.frames import (
     FRAMES,
     HEADING,
     HYPOTHESIS,
+    LIST_NUMBER,
     NO_FINDING,
     PREDICATE,
     REFUSAL,
@@ -62,11 +63,14 @@ from medvqa.scoring.frames import (
     RETRACTION,
     RUN_ON,
     UNDECIDED,
+    WOULD,
+    WOULD_IF,
     Weight,
     asserted,
     elsewhere,
     is_place,
     negated,
+    state_weight,
 )
 from medvqa.scoring.mentions import FIRM, NEGATIVE, NOR, TEXT, WEAK, Mention, Phrases, find_mentions, mark_up
 from medvqa.scoring.text import CJK, SEAL, occurrences, tokens, visible
@@ -228,7 +232,7 @@ def _weighed(
         end = _SENTENCE_END.search(marked, at + 1, at + 2 * _CONTEXT)
         in_question = end is not None and end[0] in "?？" and weight < Weight.FINAL
         discussed = DISCUSSION.match(marked, at + 1) or (mention.pure and PREDICATE.match(marked, at + 1))
-        conditional = HYPOTHESIS.search(sentence) or CONDITION.match(marked, at + 1)
+        conditional = HYPOTHESIS.search(sentence) or CONDITION.match(marked, at + 1) or WOULD_IF.match(marked, at + 1)
         if in_question or conditional or (discussed and weight <= Weight.LABEL):
             weight = Weight.NAMED
         item = _Evidence(at, mention, weight, rule, denied, explicit)
@@ -256,6 +260,8 @@ def _of_the_image(item: _Evidence, last: _Evidence | None, marked: str, phrases:
     before, after = marked[max(0, item.at - _CONTEXT) : item.at], marked[item.at + 1 : item.at + 1 + _CONTEXT]
     texts = [phrases[name][0] for name in item.names if name in phrases]
     in_passing = replace(item, weight=Weight.NAMED, rule="text in passing")
+    if item.weight > (most := state_weight(texts, before, after)):
+        item = replace(item, weight=most, rule="text")
     if elsewhere(before, after) or (ALTERNATIVE.match(after) and not all(map(NEGATIVE.match, texts))):
         return in_passing
     if item.weight == Weight.TEXT:
@@ -379,6 +385,8 @@ def _if_cut(
         explicit = complete or item.explicit
     if item.weight < Weight.STATED or not explicit or (rest.strip() and UNDECIDED.match(rest)):
         return replace(item, weight=Weight.NAMED)
+    if WOULD.match(rest):  # a condition may follow: "A would be my guess if ..."
+        return replace(item, weight=Weight.NAMED)
     if complete or (item.weight == Weight.FINAL and (closed_form or "\n" in rest)):
         return item
     closed = rest.strip(" \t*)]}")
@@ -418,6 +426,9 @@ def _by_form(
     if at > 0 and is_last and opens_sentence:
         return (Weight.LABEL if mention.mark == TEXT else Weight.STATED), "last words"
     opens_line = before[-1:] in ("", "\n")
+    numeral = all(_is_number(phrases[name]) for name in mention.names & phrases.keys())
+    if numeral and opens_line and mention.mark == TEXT and LIST_NUMBER.match(marked, at + 1):
+        return Weight.NAMED, "number of a list"
     if mention.label or (opens_line and (mention.pure or mention.mark == TEXT) and _CLAUSE_END.match(marked, at + 1)):
         return Weight.LABEL, "label" if mention.mark != TEXT else "text on its own"
     if mention.mark != TEXT:

@@ -7,12 +7,14 @@ that searching takes time linear in the text.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
 from medvqa.scoring import words
 from medvqa.scoring.mentions import FIRM, TEXT, WEAK
 from medvqa.scoring.text import CJK, SEAL
+from medvqa.scoring.words import any_of
 
 
 class Weight(IntEnum):
@@ -52,6 +54,8 @@ def _frame(
 
 _MENTION = f"(?P<m>[{FIRM}{WEAK}{TEXT}])"
 _FILLER = rf"(?:[\s:,\-(\[{{]|{words.PARTICLE}){{0,6}}"
+# A line such as "B - most likely" ends before the next, except after a colon.
+_LINE_FILLER = rf"(?:[^\S\n]|(?<=[:\n])\n|[:,\-(\[{{]|{words.PARTICLE}){{0,6}}"
 # No answer follows "each option: A ..." (a discussion) or "the answer choices are ..." (a list).
 _ANSWER = (
     r"(?<!each )(?<!every )(?<!any )(?<!other )(?<!another )(?<!possible )(?<!one )(?<!chaque )(?<!cada )(?<!ogni )"
@@ -73,13 +77,13 @@ _SUBJECT = (
 
 def _ticked(sign: str, word: str) -> str:
     """Match a mention after a sign at the head of a line, or before a sign or a word."""
-    suffix = rf"[ ]?[:\-]?[ ]?(?:{sign}|\b(?:{word})\s{{0,3}}(?:[.,;!)(}}|{FIRM}{WEAK}]|$))"
+    suffix = rf"[ ]?[:\-]?[ ]?\(?(?:{sign}|\b(?:{word})\s{{0,3}}(?:[.,;!)(}}|{FIRM}{WEAK}]|$))"
     return rf"^{sign}\s{{0,3}}{_MENTION}|(?P<w>[{FIRM}{WEAK}{TEXT}]){suffix}"
 
 
 _VERDICT = rf"{_SUBJECT}(?:\s(?:{words.AUXILIARY}(?:\s{words.ADVERB}){{0,5}}\s"
 _AFTER_CHOICE = rf"(?: that)?(?: {words.IS}| it's)?{_FILLER}{_MENTION}{_ENDS}"
-_NO_GUESS = r"(?<!might )(?<!could )(?<!may )(?<!one would )(?<!you would )"  # "one might choose A"
+_NO_GUESS = r"(?<!might )(?<!could )(?<!may )(?<!(?<!i )(?<!we )(?<!ly )(?<=\w )would )"  # "many would choose A"
 _UNITS = r"(?:[kmcnµ]?m|[kmµ]?g|m?l|years?|months?|weeks?|days?|hours?|minutes?|times?|percent|stages?|to|or|and)\b"
 
 FRAMES = (
@@ -102,9 +106,15 @@ FRAMES = (
     _frame("verdict", _ticked("[✓✔✅☑➡👉]", "correct|true|yes|right|present"), STATED),
     _frame("answer", _ANSWER + _IS + _FILLER + _MENTION, STATED, explicit=True),
     _frame(
-        "answer",
+        "answer letter",
         rf"(?:^|[.;:!?,，。]\s{{0,3}})(?:(?:the|my|die|la|le|a|el)\s)?{words.ANSWER_NOUN}\s{{1,3}}"
         rf"(?P<m>[{FIRM}{WEAK}])(?=\s*(?:[.,;:!)\n]|$))",
+        STATED,
+        explicit=True,
+    ),
+    _frame(
+        "verdict",
+        rf"\bonly (?:option )?{_MENTION} (?:remains|is left|fits|matches|applies)\b",
         STATED,
         explicit=True,
     ),
@@ -115,7 +125,7 @@ FRAMES = (
     _frame(
         "conclusion",
         rf"(?:\A(?:only|both|just)\b|\b(?:no|yes|sure|ok|okay|wait|scratch that),|[→⇒]|[-=]{{1,2}}>|{words.CONCLUSION})"
-        rf"{_FILLER}{_MENTION}{_ENDS}",
+        rf"{_LINE_FILLER}{_MENTION}{_ENDS}",
         STATED,
         Weight.CLAIM,
     ),
@@ -139,7 +149,7 @@ REJECTIONS = (
     re.compile(
         rf"{_SUBJECT}(?:\s(?:{words.AUXILIARY}|{words.MODAL})(?:n't\b|"
         rf"\s(?:(?:{words.ADVERB}|be|been|quite|easily|highly|likely)\s){{0,5}}{words.BAD})|"
-        rf"\scannot\b|\scan't\b|{words.IS_BAD_ABROAD})",
+        rf"\scannot\b|\scan't\b|\sit (?:is not|isn't)\b|{words.IS_BAD_ABROAD})",
         re.I | re.M,
     ),
     re.compile(_ticked("[✗✘❌✖×]", "incorrect|false|no|wrong|absent|not (?:present|seen|visible)"), re.I | re.M),
@@ -168,7 +178,7 @@ _SENTENCE = re.compile(r"(?<!\bvs)(?<!\bdr)(?<!\be\.g)(?<!\bi\.e)(?<!\bv\.a)(?<!
 _HEADING = re.compile(r"^[^:]{1,40}:")
 _NO_FINDING = re.compile(words.NO_FINDING, re.I)
 _LATER = re.compile(
-    rf"[^.!?;,。，\n]{{0,16}}?{words.LATER}",
+    rf"(?:, now)?[^.!?;,。，\n]{{0,16}}?{words.LATER}",
     re.I,
 )
 _RESTART = re.compile(r"[,，]\s?(?=(?:this|it|there|here|the image|we|i)\b)", re.I)
@@ -206,6 +216,8 @@ def _this_sentence(before: str) -> str:
 
 def elsewhere(before: str, after: str) -> bool:
     """Return whether the sentence around an option's text is about the past, a suspicion, a comparison or a rule."""
+    if before.endswith("?"):
+        return True  # "?pneumothorax"
     sentence = _this_sentence(before)
     turns = list(_CLAUSE.finditer(sentence))
     clause = sentence[turns[-1].end() :] if turns else sentence
@@ -243,6 +255,39 @@ def asserted(before: str, after: str) -> bool:
     return bool(_NOUN_PHRASE.fullmatch(phrase) and not _PLACE.search(phrase) and _ENDS_PHRASE.match(after))
 
 
+_STATES = frozenset({"normal", "normale", "unremarkable", "healthy", "clear"})
+_OF_THE_IMAGE = any_of(
+    """
+    th(?:is|ese) | it | everything | all | images? | pictures? | films? | stud(?:y|ies) | scans? | views? | x-?rays?
+    radiographs? | mammograms? | ct | mri | ultrasound | exam(?:ination)?s? | findings? | results? | appearances?
+    anatomy(?<!variant anatomy) | diagnosis | answer | option | chest | lungs? | fundus | patient
+    """
+)
+_STATE_OF = re.compile(
+    r"(?:^|[.,;:!?\n]|\b(?:and|but|while)\b)(?P<subject>[^.,;:!?\n]{1,60})"
+    r"\s(?:is|are|was|were|appears?|looks?|remains?|seems?)(?: to be)?(?: \w+ly| also| otherwise)?\s*$",
+    re.I,
+)
+_STATE_WITHIN = re.compile(
+    r"\s+in (?:size|shape|position|calib(?:er|re)|contour|appearance|width)\b"
+    r"|(?P<noun>(?:\s+(?!(?:and|but|with|without|for|as|in|on|so|or|because|since|which|that|then|no)\b)[^\W\d]+){1,3})",
+    re.I,
+)
+
+
+def state_weight(texts: Sequence[str], before: str, after: str) -> Weight:
+    """Return the most that an option such as "normal" may weigh: a normal heart is not a normal image."""
+    if not all(text.strip().casefold() in _STATES for text in texts):
+        return Weight.FINAL
+    within = _STATE_WITHIN.match(after)
+    if within and within["noun"] and not re.search(_OF_THE_IMAGE, within["noun"], re.I):
+        return Weight.NAMED
+    if within and not within["noun"]:
+        return Weight.TEXT
+    of_a_part = _STATE_OF.search(before)
+    return Weight.TEXT if of_a_part and not re.search(_OF_THE_IMAGE, of_a_part["subject"], re.I) else Weight.FINAL
+
+
 CUE = re.compile(words.CUE, re.I)
 RETRACTION = re.compile(words.RETRACTION, re.I)
 HYPOTHESIS = re.compile(words.HYPOTHESIS, re.I)
@@ -252,6 +297,9 @@ DISCUSSION = re.compile(
     rf"\s+{words.DISCUSSION}|[ \t]*[-:.)\]]{{1,2}}[ \t]+(?:[\w'\-]+[ \t]+){{0,6}}?{words.SUPPOSING}", re.I
 )
 CONDITION = re.compile(r",?\s+(?:if|unless|provided)\b", re.I)
+WOULD_IF = re.compile(rf"\s+would\b[^.;!?\n]{{0,80}}?{words.HYPOTHESIS}", re.I)
+WOULD = re.compile(r"\s+would\b[^.;!?\n]*\Z", re.I)
+LIST_NUMBER = re.compile(r"[.)]\s+\w")
 PREDICATE = re.compile(rf"\s+{words.VERB}", re.I)
 RUN_ON = re.compile(r"\n\s{0,9}(?:question|q|human|user|assistant|instruction)\s?\d{0,3}\s?:", re.I)
 """The start of a further dialogue that a base model invents."""

@@ -45,6 +45,7 @@ _HEADS_LINE = re.compile(
     re.I,
 )
 _ENDS_CLAUSE = re.compile(r"\s{0,3}(?:[.,;!)\]]|$|\n)")
+_NOUN_GOES_ON = re.compile(r" (?!because\b|since\b|as\b|due\b|based\b|given\b)[a-z]{2}")
 _NEXT_WORD = re.compile(r"[ \t]+(?P<word>[^\W_]+)")
 _SPECIES = re.compile(rf"\.[ ](?!{_FUNCTION_WORD})(?P<word>[a-z][\w-]*)")
 _COPULA = re.compile(r"(?:[:=]|(?P<verb>\b(?:is|be|answer|choose|pick|select)))\s*$", re.I)
@@ -140,8 +141,8 @@ def _letter(text: str, phrases: Phrases, match: re.Match[str], following: Occurr
     start, end = match.span()
     before, after = text[max(0, start - 16) : start], text[end : end + 40]
     bracketed = bool(match["open"] and match["close"])
-    if bracketed and _FIGURE.search(before):
-        return None
+    if bracketed and (_FIGURE.search(before) or (match["letter"] == "s" and before[-1:].isalpha())):
+        return None  # "figure (B)", "the answer(s)"
     heads_line = _opens_line(before)
     if match["open"] and not bracketed:
         start, heads_line = match.start("letter"), heads_line and "{" not in match["open"]
@@ -202,6 +203,9 @@ def _joined(text: str, first: Mention, second: Mention, single: Mapping[str, str
     """Return a letter and a text as one mention if they belong together; `single`: texts that are letters."""
     gap = text[first.end : second.start]
     named = first.names & second.names
+    article = gap == " " and text[first.start : first.end] == "A"
+    if article and second.mark == TEXT and _NOUN_GOES_ON.match(text, second.end):
+        return second  # "A CT scan shows ..." begins with an article, even if A is CT
     if first.pure and second.pure and gap.strip() in {".", ")", ":"}:
         named = frozenset(name for name in first.names if {single.get(name)} == second.names)
         if not named:

@@ -28,6 +28,7 @@ ANSWER = any_of(
     correct(?: (?:ones?|options|choices|statements|letters?))?
     (?:right|best|appropriate|accurate|true|suitable|applicable|likely) (?:one|options|choices)
     antwort(?:en)? | lösung | r[ée]ponses? | respuestas? | rispost[ae] | respostas? | gabarito | ответы? | відповідь
+    (?:richtig|korrekt)(?= ist)
     (?:richtige?|korrekte?|beste) (?:option|variante|auswahl) | alternativa (?:corret|correct)a | вариант(?: ответа)?
     opci[oó]n (?:correcta|adecuada) | opç[aã]o (?:correta|adequada) | opzione corretta | option correcte
     odpowied[źz] | antwoord(?:en)? | svar(?:et)? | cevap | yanıt | jawaban | đáp án | απάντηση | odpověď | उत्तर
@@ -68,7 +69,8 @@ IS = any_of(
 
 PARTICLE = any_of(
     """
-    therefore | thus | then | most | likely | probably | clearly | definitely | simply | indeed | actually | obviously
+    therefore | thus | then | donc | somit | quindi | portanto | entonces
+    most | likely | probably | clearly | definitely | simply | indeed | actually | obviously
     certainly | still | both | either | the | (?-i:an?) | just | only | really | one | closest to | options?
     choices?
     letters? | answer | antwort | réponse | respuesta | resposta | risposta | la | le | el | die | der | das
@@ -104,7 +106,7 @@ CONCLUSION = any_of(
     actually | instead | rather | it is | it's | its | that is | that's | this is
     that would be | (?:must|should|would) be | leaving | leaves | left with | namely | definitely | certainly
     clearly
-    probably | likely | obviously | also | (?<!all )(?<!thing )but
+    probably | (?<!less )(?<!least )likely | obviously | also | (?<!all )(?<!thing )but
     sondern | mais | sino | es ist | c'est(?: la)? | es (?:la|el)
     而是
     """
@@ -119,7 +121,7 @@ FINDING = any_of(
     suggest(?:s|ing|ive of) | indicat(?:es|ing|ive of) | most likely | represent(?:s|ing) | shows? | showing
     depict(?:s|ing) | displays | (?:diagnosis|characteristic|typical) of | points? to | is | resembles? | fits?
     matches
-    (?:diagnosed|identified|classified|described) as
+    (?:diagnosed|identified|classified|described) as | impression(?=:)
     """
 )
 """Introduces a finding."""
@@ -161,7 +163,7 @@ FITS = r"(?:match|fit|describe|represent|explain|correspond|suit)\w*"
 FITS_BEST = any_of(
     f"""
     (?:also )?(?:best|most (?:closely|accurately|appropriately|likely)) {FITS}
-    (?:also )?{FITS} (?:best|better) | better {FITS} | it is | (?:(?:is|are) )?(?:favou?red|preferred)
+    (?:also )?{FITS} (?:best|better) | better {FITS} | it is(?! not) | (?:(?:is|are) )?(?:favou?red|preferred)
     more (?:likely|probable|consistent|plausible)
     """
 )
@@ -181,7 +183,9 @@ IS_GOOD_ABROAD = (
 IS_BAD_ABROAD = (
     r"\s?(?:(?:ist|liegt|sind|wird) (?:nicht|falsch|ausgeschlossen)|n'est pas|est (?:faux|fausse|incorrect)"
     r"|no es|es incorrect|non è|è (?:sbagliat|errat)"
-    r"|não é|está incorret|не |неверн"
+    r"|não é|está incorret|не |неверн|(?:была )?исключен|маловероят|est (?:exclu|écarté)|(?:queda |está |é )?descartad"
+    r"|(?:è |viene )?esclus|(?:(?:ist|sind|erscheint) )?(?:sehr |eher )?unwahrscheinlich"
+    r"|(?:(?:est|es|è|é) )?(?:peu|poco|pouco) (?:prob[aá]b|prov[aá]ve)"
     r"|(?:选项|選項|项)?[是都]{0,2}(?:错误|錯誤|不正确|不正確|不对|不對|不符|不是|错|排除)|(?:的|の|의)?(?:可能性|가능성)[は이很较比]{0,2}(?:低|小|낮)|は(?:誤|間違|違|正しくな)"
     r"|[がは](?:認められ|見られ|確認でき|あり)(?:ません|ない)|[은는이가] (?:보이지|관찰되지|없)"
     r"|не (?:выявл|определ|вид))"
@@ -250,7 +254,7 @@ NO_FINDING = any_of(
     mother | father | family | sibling | follow-?up (?:of|for) | surveillance | screening
     rul(?:e|ed|ing) out | exclu(?:de|ding) | evaluat(?:e|ion)(?: for| of)? | assess(?:ment)?(?: for| of)? | r/o
     (?:indication|question|query|concern|request|reason|clinical \w+)s?(?= (?:of|for)|:)
-    background(?=:) | technique(?=:) | comparison(?=:) | differentials? | most common | causes?
+    query | background(?=:) | technique(?=:) | comparison(?=:) | differentials? | most common | causes?
     possibilit(?:y|ies) | risk | prone
     typically | usually | often | commonly | generally | frequently | in general | sometimes | known to
     due to | because of | caused by | secondary to | associated with | related to | complication of
@@ -274,7 +278,7 @@ NO_FINDING = any_of(
 LATER = any_of(
     r"""
     ago | last (?:year|month|week) | suspected | (?:in|since) (?:19|20)\d\d | previously | had | was | were
-    (?:has )?resolved | in question | versus | vs | screening | cannot be | can't be
+    (?:ha(?:s|ve) )?(?:resolved|cleared) | in question | versus | vs | screening | cannot be | can't be
     病史 | 既往 | の疑い | 의심 | 병력
     """
 )
@@ -351,11 +355,16 @@ NEGATION = any_of(
     """
     not | no(?!,) | never | neither | nor | without | cannot | can't | none | rather than | instead of
     except(?:ing|ed)? | exclud(?:e|es|ed|ing) | rul(?:e|es|ed|ing) out | eliminat(?:e|es|ed|ing) | discard(?:ed|ing)?
-    unlikely | unlike | absence of | absent | negative for | free of | lack(?:s|ing)?(?: of)? | den(?:y|ies)
+    unlikely | unlike | (?:less|least) (?:likely|probable|probably)
+    (?:i|we|would|highly|strongly|seriously|really) doubt | little (?:evidence|sign|suggestion) | fail(?:s|ed)? to
+    (?:scarcely|hardly|barely) any | bezweif(?:le|eln) | dud(?:o|amos) | je doute | doutons
+    (?:poco|pouco|peu) (?:probable|provável|probabile) (?:que|qu|che)
+    absence of | absent | negative for | free of | lack(?:s|ing)?(?: of)? | den(?:y|ies)
     opposed to | incorrect | wrong | (?:every|any|no)thing but | all but
     absence d[e'] | ausência de | ausencia de | assenza di | abwesenheit
     nicht | kein(?:e[nmrs]?)? | ohne | pas | jamais | aucune? | sans | nunca | não | sem | ne | non | senza
     nessun[ao]?
+    descart(?:a|an|ar|amos|ad[oa]s?) | écart(?:e|er|ons|ée?) | exclut | exclui | esclud(?:e|ere|iamo|o) | esclus[oa]
     sin | tampoco | ni | не | нет | без | nie | لا | ليس | ليست | بدون
     不 | 非 | 无 | 無 | 没 | 沒 | 未 | ない | 아니
     """
@@ -371,7 +380,7 @@ RELATION = any_of(
 )
 """Relates the next few words to the subject, so they are no answer."""
 
-NO_NEGATION = any_of("no doubt | without (?:a |any )?doubt | no question | not (?:only|just|merely) | doubt that")
+NO_NEGATION = any_of("no doubt | without (?:a |any )?doubt | no question | not (?:only|just|merely)")
 
 TURN = any_of(
     """
