@@ -203,6 +203,20 @@ def _has_every_sample(keys: Collection[QuestionKey], about: Mapping[str, Any], s
     return len(keys) == len({key.question for key in keys}) * (Protocol.of(about).samples or 1)
 
 
+def _origin(run: RunPart, numbers: Mapping[int, int]) -> dict[str, Any]:
+    """Return what the pooled run's run.json says of one run; `numbers`: its samples -> those of the pooled run."""
+    kept = ("started", "finished", "versions", "usage", "judge_usage", "merged")
+    identities = of_sessions(run.about, len(run.results))
+    return {
+        "name": run.name,
+        "model": (run.about.get("model") or {}).get("name", ""),
+        "fingerprint": (run.about.get("model") or {}).get("fingerprint"),
+        "samples": {str(sample): new for sample, new in numbers.items()},
+        **{field: run.about[field] for field in kept if run.about.get(field)},
+        **({"identity": identities} if identities else {}),
+    }
+
+
 def _about(
     runs: Sequence[RunPart],
     name: str,
@@ -253,17 +267,5 @@ def _about(
     for edge, choose in (("started", min), ("finished", max)):
         if times := [entry[edge] for entry in abouts if edge in entry]:
             about[edge] = choose(times)
-    kept = ("started", "finished", "versions", "usage", "judge_usage", "merged")
-    about["merged"] = [
-        {
-            "name": run.name,
-            "model": (run.about.get("model") or {}).get("name", ""),
-            "fingerprint": (run.about.get("model") or {}).get("fingerprint"),
-            # The number of each of the run's samples here.
-            "samples": {str(sample): new for sample, new in number.items()},
-        }
-        | {field: run.about[field] for field in kept if run.about.get(field)}
-        | ({"identity": identities} if (identities := of_sessions(run.about, len(run.results))) else {})
-        for run, number in zip(runs, numbers, strict=True)
-    ]
+    about["merged"] = [_origin(run, number) for run, number in zip(runs, numbers, strict=True)]
     return about
