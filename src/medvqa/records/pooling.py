@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from hashlib import sha256
@@ -17,7 +16,7 @@ from medvqa.protocols.protocol import Protocol
 from medvqa.records.coverage import Selection, select_from
 from medvqa.records.folder import RESULTS, RUN, encode, write_atomic, write_json
 from medvqa.records.identity import of_sessions
-from medvqa.records.merging import Merged, RunPart, configuration
+from medvqa.records.merging import Merged, RunPart, add_usage_and_times, configuration
 from medvqa.records.private import make_private
 from medvqa.records.selected import store_selected
 
@@ -258,14 +257,6 @@ def _about(
         by_outcome=any(selection.ranked_by_outcome for selection in selections),
         every=all(selection.every for selection in selections) or _has_every_sample(keys, about, selections),
     ).as_json()
-    for usage_field in ("usage", "judge_usage"):
-        usage: Counter[str] = Counter()
-        for entry in abouts:
-            usage.update(entry.get(usage_field) or {})
-        if usage:
-            about[usage_field] = dict(usage)
-    for edge, choose in (("started", min), ("finished", max)):
-        if times := [entry[edge] for entry in abouts if edge in entry]:
-            about[edge] = choose(times)
+    add_usage_and_times(about, abouts)
     about["merged"] = [_origin(run, number) for run, number in zip(runs, numbers, strict=True)]
     return about
