@@ -119,6 +119,10 @@ def test_reports_and_gates_need_neither_engine_nor_session() -> None:
     assert {"medvqa.engine", "medvqa.session", "medvqa.plugin", "pytest"} & set(modules) == set()
 
 
+def test_a_session_needs_no_pytest() -> None:
+    assert imported_with("medvqa.session") & {"pytest", "_pytest", "xdist"} == set()
+
+
 def test_one_version() -> None:
     assert medvqa.__version__ == version("pytest-medvqa") == PYPROJECT["project"]["version"]
 
