@@ -79,6 +79,31 @@ def test_every_room_has_its_place() -> None:
     assert set(order) == rooms
 
 
+def test_every_room_but_the_doors_is_checked_for_imports_of_pytest() -> None:
+    layers, forbidden, _ = PYPROJECT["tool"]["importlinter"]["contracts"]
+    assert set(forbidden["source_modules"]) == {f"medvqa.{room}" for room in layers["layers"]} - {
+        "medvqa.cli",
+        "medvqa.plugin",
+    }
+
+
+def test_functions_are_short() -> None:
+    """Under 60 lines without signature and docstring; the exceptions are tables of arguments and one formula."""
+    long = set()
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                body = node.body[1:] if ast.get_docstring(node) else node.body
+                if body and (node.end_lineno or 0) - body[0].lineno >= 60:
+                    long.add(f"{path.relative_to(ROOT / 'src/medvqa').as_posix()}: {node.name}")
+    assert long == {
+        "benchmarks/table.py: _columns",
+        "cli/compare.py: add",
+        "cli/gate.py: add",
+        "statistics/paired.py: compare_prepared",
+    }
+
+
 def test_the_plugin_imports_next_to_nothing() -> None:
     assert imported_with("medvqa.plugin") & (HEAVY | {"msgspec", "numpy", "rich"}) == set()
 
@@ -92,6 +117,10 @@ def test_reports_and_gates_need_neither_engine_nor_session() -> None:
     code = "import sys, medvqa.report, medvqa.comparing.gating; print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
     assert {"medvqa.engine", "medvqa.session", "medvqa.plugin", "pytest"} & set(modules) == set()
+
+
+def test_a_session_needs_no_pytest() -> None:
+    assert imported_with("medvqa.session") & {"pytest", "_pytest", "xdist"} == set()
 
 
 def test_one_version() -> None:

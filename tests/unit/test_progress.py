@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from medvqa.items import Outcome
-from medvqa.session import progress
+from medvqa.session import progress, replicas
 from medvqa.session.progress import Progress
 
 
@@ -71,6 +71,6 @@ def test_a_quick_run_without_a_terminal_is_silent(clock: Clock) -> None:
 
 def test_a_pool_that_is_smaller_than_asked_says_so() -> None:
     status = {"replicas": 2, "replicas_asked": 50, "rate": 3510.0, "queue": 1, "nodes": {"a": 2}}
-    assert progress.pool_state(status) == "2 of 50 replicas 3510/s each, queue 1"
-    assert progress.pool_lines(status) == ["pool: 2 of 50 replicas on 1 node at the end"]
-    assert progress.pool_state({"replicas": 1, "replicas_asked": 1}) == "1 replica, queue 0"
+    assert replicas.pool_state(status) == "2 of 50 replicas 3510/s each, queue 1"
+    assert replicas.pool_lines(status) == ["pool: 2 of 50 replicas on 1 node at the end"]
+    assert replicas.pool_state({"replicas": 1, "replicas_asked": 1}) == "1 replica, queue 0"

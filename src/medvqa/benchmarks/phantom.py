@@ -13,7 +13,7 @@ from pathlib import Path
 
 from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa
 from medvqa.data import folders
-from medvqa.items import CHOICE_KINDS, Answer, Item, Origin, Prompt, Score, Technique
+from medvqa.items import CHOICE_KINDS, Answer, Benchmark, Item, Origin, Prompt, Score, Technique
 from medvqa.protocols.prompts import Template
 from medvqa.scoring import score_closed_vocabulary
 
@@ -61,45 +61,32 @@ def _score_medlesionvqa(item: Item, answer: Answer) -> Score:
 
 ORIGIN = Origin(licence="CC0 1.0", home="", note="It ships with the project.", synthetic=True)
 
+
+def _shipped(benchmark: Benchmark) -> Benchmark:
+    """Return a benchmark in whose format the phantom is: without its files, and how to get them."""
+    return replace(
+        benchmark, group=GROUP, files=None, sought="", release=None, elsewhere=None, obtain="", origin=ORIGIN
+    )
+
+
 BENCHMARKS = (
     replace(
-        gmai_mmbench.BENCHMARKS[0],
+        _shipped(gmai_mmbench.BENCHMARKS[0]),
         name="phantom-gmai-mmbench",
-        group=GROUP,
         title="Phantom in GMAI-MMBench's format",
         items=_gmai_mmbench,
-        files=None,
-        sought="",
-        release=None,
-        elsewhere=None,
-        obtain="",
-        origin=ORIGIN,
     ),
     replace(
-        mediconfusion.BENCHMARKS[0],
+        _shipped(mediconfusion.BENCHMARKS[0]),
         name="phantom-mediconfusion",
-        group=GROUP,
         title="Phantom in MediConfusion's format",
         items=_mediconfusion,
-        files=None,
-        sought="",
-        release=None,
-        elsewhere=None,
-        obtain="",
-        origin=ORIGIN,
     ),
     replace(
-        medlesionvqa.BENCHMARKS[0],
+        _shipped(medlesionvqa.BENCHMARKS[0]),
         name="phantom-medlesionvqa",
-        group=GROUP,
         title="Phantom in MedLesionVQA's format",
         items=_medlesionvqa,
-        files=None,
-        sought="",
-        release=None,
-        elsewhere=None,
-        obtain="",
-        origin=ORIGIN,
         public=True,
         prompt=_prompt_medlesionvqa,
         score=_score_medlesionvqa,

@@ -648,21 +648,36 @@ def _options(row: tables.TableRow, columns: TableColumns, separator: str = "") -
     return options
 
 
+def options_in_cell(value: Any, separator: str = "") -> Any:
+    """Return the options of one cell unpacked: a text becomes a list or an object, other values are kept.
+
+    A text is split at the separator, or else read as JSON. ValueError if it is then no list or object. Blank texts are
+    kept.
+    """
+    if not isinstance(value, str):
+        return value
+    if separator:
+        return [part for part in value.split(separator) if part.strip()]
+    if not value.strip():
+        return value
+    try:
+        unpacked = json.loads(value)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if not isinstance(unpacked, list | dict):
+        raise ValueError("neither a list nor an object")
+    return unpacked
+
+
 def _listed(row: tables.TableRow, column: str, separator: str = "") -> dict[str, str]:
     """Options that are in one cell: a JSON list, an object with letters as keys, or texts between separators."""
-    value: Any = row.values.get(column)
-    if separator and isinstance(value, str):
-        value = [part for part in value.split(separator) if part.strip()]
-    if isinstance(value, str) and value.strip():
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            value = None
-        if not isinstance(value, list | dict):
-            raise row.error(
-                'options in one cell are a JSON list such as ["liver", "spleen"]; or have a column for each: A, B, C',
-                column,
-            )
+    try:
+        value = options_in_cell(row.values.get(column), separator)
+    except ValueError:
+        raise row.error(
+            'options in one cell are a JSON list such as ["liver", "spleen"]; or have a column for each: A, B, C',
+            column,
+        ) from None
     if isinstance(value, list):
         if len(value) > len(LETTERS):
             raise row.error(f"{len(value)} options; a question has at most {len(LETTERS)}, A to Y", column)

@@ -114,22 +114,10 @@ def evaluate(
     Raises UsageError for bad options or a model that cannot be loaded, and DataError for data that cannot be read.
     After KeyboardInterrupt, all answers are stored and the reports written; then it is raised again.
     """
-    raw_options = _raw_options(options)
-    registry = known_with(metrics=metrics, plugins=plugins)
-    objects = {name: _model(value, name) for name, value in (("model", model), ("judge", judge)) if value is not None}
-    chosen_benchmarks = _benchmarks(benchmark)
-    registry = registry.with_objects(
-        models=[value for value in objects.values() if isinstance(value, Backend)],
-        benchmarks=[entry for entry in chosen_benchmarks or () if isinstance(entry, Benchmark)],
-    )
-    raw_options |= {name: value if isinstance(value, str) else spec_of(value) for name, value in objects.items()}
-    if len(objects) == 2 and raw_options["model"] == raw_options["judge"] and not isinstance(model, str):
-        raise UsageError(f"model and judge are both '{raw_options['model']}': give one of them another argument")
-    if chosen_benchmarks is not None:
-        raw_options["benchmark"] = [entry if isinstance(entry, str) else entry.name for entry in chosen_benchmarks]
     cwd = Path.cwd()
-    if chosen_benchmarks is not None:
-        registry, raw_options["benchmark"] = registry.with_files(raw_options["benchmark"], cwd)
+    registry, raw_options = _given(
+        known_with(metrics=metrics, plugins=plugins), _raw_options(options), model, judge, benchmark, cwd
+    )
     root = root_of(cwd) if folder is None else Path(os.path.abspath(os.path.expanduser(folder)))
     display = showing.chosen(progress)
     try:
@@ -147,6 +135,31 @@ def evaluate(
     if ended.interrupted:
         raise KeyboardInterrupt(ended.stopped)
     return _run(ended, registry, cwd)
+
+
+def _given(
+    registry: Registry,
+    raw_options: Mapping[str, Any],
+    model: GivenModel | None,
+    judge: GivenModel | None,
+    benchmark: GivenBenchmark | Iterable[GivenBenchmark] | None,
+    cwd: Path,
+) -> tuple[Registry, dict[str, Any]]:
+    """Return the registry with the given objects and files, and the options that name them (UsageError)."""
+    objects = {name: _model(value, name) for name, value in (("model", model), ("judge", judge)) if value is not None}
+    chosen_benchmarks = _benchmarks(benchmark)
+    registry = registry.with_objects(
+        models=[value for value in objects.values() if isinstance(value, Backend)],
+        benchmarks=[entry for entry in chosen_benchmarks or () if isinstance(entry, Benchmark)],
+    )
+    named = {name: value if isinstance(value, str) else spec_of(value) for name, value in objects.items()}
+    raw_options = {**raw_options, **named}
+    if len(objects) == 2 and raw_options["model"] == raw_options["judge"] and not isinstance(model, str):
+        raise UsageError(f"model and judge are both '{raw_options['model']}': give one of them another argument")
+    if chosen_benchmarks is not None:
+        names = [entry if isinstance(entry, str) else entry.name for entry in chosen_benchmarks]
+        registry, raw_options["benchmark"] = registry.with_files(names, cwd)
+    return registry, raw_options
 
 
 def _run(ended: door.Ended, registry: Registry, cwd: Path) -> LoadedRun:

@@ -6,7 +6,6 @@ agrees.
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
@@ -238,19 +237,14 @@ class _RowReader:
 
     def _listed(self, value: Any, place: int) -> dict[str, str]:
         """Options in one cell: a JSON list or object, or texts between separators."""
-        if self._settings.separator and isinstance(value, str):
-            value = [part for part in value.split(self._settings.separator) if part.strip()]
-        if isinstance(value, str) and value.strip():
-            try:
-                value = json.loads(value)
-            except (ValueError, RecursionError):
-                value = None
-            if not isinstance(value, list | dict):
-                what = "options in one cell are no JSON list"
-                do = 'write ["liver", "spleen"], or type --set separator=SIGN for the sign between them'
-                self._add("options_list", place, what, do)
-                self._bad.add(place)
-                return {}
+        try:
+            value = table.options_in_cell(value, self._settings.separator)
+        except ValueError:
+            what = "options in one cell are no JSON list"
+            do = 'write ["liver", "spleen"], or type --set separator=SIGN for the sign between them'
+            self._add("options_list", place, what, do)
+            self._bad.add(place)
+            return {}
         if isinstance(value, list):
             if len(value) > len(LETTERS):
                 what = f"{len(value)} options; a question has at most {len(LETTERS)}, A to Y"

@@ -272,7 +272,7 @@ class Controller:
                 self._write(lambda: self._run.stop(stop))
         # With -v each test has a line of its own.
         if self._progress is not None and self._config.get_verbosity() == 0:
-            from medvqa.session.progress import pool_state
+            from medvqa.session.replicas import pool_state
 
             self._progress.show(self._run.counts, self._session.testscollected, pool_state(self._run.state))
 

@@ -268,6 +268,19 @@ def _versions(runs: Sequence[RunPart]) -> list[str]:
     ]
 
 
+def add_usage_and_times(about: dict[str, Any], abouts: Sequence[Mapping[str, Any]]) -> None:
+    """Put the sums of the usage, the first start and the last end of runs (run.json) into that of all of them."""
+    for field in ("usage", "judge_usage"):
+        usage: Counter[str] = Counter()
+        for entry in abouts:
+            usage.update(entry.get(field) or {})
+        if usage:
+            about[field] = dict(usage)
+    for edge, choose in (("started", min), ("finished", max)):
+        if times := [entry[edge] for entry in abouts if edge in entry]:
+            about[edge] = choose(times)
+
+
 def _about(runs: Sequence[RunPart], name: str) -> dict[str, Any]:
     """The merged run.json: that of the first run, with joined times, data, usage and names."""
     abouts = [run.about for run in runs]
@@ -301,15 +314,7 @@ def _about(runs: Sequence[RunPart], name: str) -> dict[str, Any]:
             about[field] = sorted(union)
     if unshared := sum(about.get("unshared_answers", 0) for about in abouts):
         about["unshared_answers"] = unshared
-    for field in ("usage", "judge_usage"):
-        usage: Counter[str] = Counter()
-        for entry in abouts:
-            usage.update(entry.get(field) or {})
-        if usage:
-            about[field] = dict(usage)
-    for edge, choose in (("started", min), ("finished", max)):
-        if times := [about[edge] for about in abouts if edge in about]:
-            about[edge] = choose(times)
+    add_usage_and_times(about, abouts)
     kept = ("started", "finished", "versions", "usage", "judge_usage")
     about["merged"] = [
         {"name": run.name, "shard": run.about.get("options", {}).get("shard")}

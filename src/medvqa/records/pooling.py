@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from hashlib import sha256
@@ -17,7 +16,7 @@ from medvqa.protocols.protocol import Protocol
 from medvqa.records.coverage import Selection, select_from
 from medvqa.records.folder import RESULTS, RUN, encode, write_atomic, write_json
 from medvqa.records.identity import of_sessions
-from medvqa.records.merging import Merged, RunPart, configuration
+from medvqa.records.merging import Merged, RunPart, add_usage_and_times, configuration
 from medvqa.records.private import make_private
 from medvqa.records.selected import store_selected
 
@@ -203,6 +202,20 @@ def _has_every_sample(keys: Collection[QuestionKey], about: Mapping[str, Any], s
     return len(keys) == len({key.question for key in keys}) * (Protocol.of(about).samples or 1)
 
 
+def _origin(run: RunPart, numbers: Mapping[int, int]) -> dict[str, Any]:
+    """Return what the pooled run's run.json says of one run; `numbers`: its samples -> those of the pooled run."""
+    kept = ("started", "finished", "versions", "usage", "judge_usage", "merged")
+    identities = of_sessions(run.about, len(run.results))
+    return {
+        "name": run.name,
+        "model": (run.about.get("model") or {}).get("name", ""),
+        "fingerprint": (run.about.get("model") or {}).get("fingerprint"),
+        "samples": {str(sample): new for sample, new in numbers.items()},
+        **{field: run.about[field] for field in kept if run.about.get(field)},
+        **({"identity": identities} if identities else {}),
+    }
+
+
 def _about(
     runs: Sequence[RunPart],
     name: str,
@@ -244,26 +257,6 @@ def _about(
         by_outcome=any(selection.ranked_by_outcome for selection in selections),
         every=all(selection.every for selection in selections) or _has_every_sample(keys, about, selections),
     ).as_json()
-    for usage_field in ("usage", "judge_usage"):
-        usage: Counter[str] = Counter()
-        for entry in abouts:
-            usage.update(entry.get(usage_field) or {})
-        if usage:
-            about[usage_field] = dict(usage)
-    for edge, choose in (("started", min), ("finished", max)):
-        if times := [entry[edge] for entry in abouts if edge in entry]:
-            about[edge] = choose(times)
-    kept = ("started", "finished", "versions", "usage", "judge_usage", "merged")
-    about["merged"] = [
-        {
-            "name": run.name,
-            "model": (run.about.get("model") or {}).get("name", ""),
-            "fingerprint": (run.about.get("model") or {}).get("fingerprint"),
-            # The number of each of the run's samples here.
-            "samples": {str(sample): new for sample, new in number.items()},
-        }
-        | {field: run.about[field] for field in kept if run.about.get(field)}
-        | ({"identity": identities} if (identities := of_sessions(run.about, len(run.results))) else {})
-        for run, number in zip(runs, numbers, strict=True)
-    ]
+    add_usage_and_times(about, abouts)
+    about["merged"] = [_origin(run, number) for run, number in zip(runs, numbers, strict=True)]
     return about

@@ -192,25 +192,9 @@ def build(
     run = records.read_run(folder)
     stored = records.read(folder) if stored is None else stored
     selection = records.Selection.of(run)
-    several = len({result.technique for result in stored.results}) > 1
     protocol = Protocol.of(run)
     ablation, combine = LABELS.get(run.get("ablation", ""), ""), combining.label(protocol, combining.models_of(run))
-    label = label_of(run)
-    parts = []
-    for name, group in groupby(stored.results, key=lambda result: result.item.benchmark):
-        if name not in benchmarks:
-            raise not_known(f"{folder} holds", name, benchmarks)
-        kits = run.get("metric_like", ()) if like is None else like
-        benchmark, unread = _with_kits(benchmarks[name], kits, run, data, benchmarks)
-        parts_of_benchmark = [
-            replace(part, failed=(*part.failed, *unread)) if part.results else part
-            for part in parts_of(benchmark, list(group), run)
-        ]
-        if selection.ranked_by_outcome:
-            parts_of_benchmark = [replace(part, measures=()) for part in parts_of_benchmark if part.results]
-        for part in parts_of_benchmark:
-            technique = f" {part.technique}" if several else ""
-            parts.append(replace(part, name=f"{name}{technique}" + (f" ({label})" if label else "")))
+    parts = _parts(run, folder, stored.results, benchmarks, like, data)
     decided, gaps = gating.read(folder), blanks.read(folder)
     of = gating.digest(run, combining.counted(stored.results, run)) if decided or gaps else ""
     stale = decided is not None and decided.verdict.of != of
@@ -241,6 +225,36 @@ def build(
         blank=None if blank_stale else gaps,
         blank_stale=blank_stale,
     )
+
+
+def _parts(
+    run: Mapping[str, Any],
+    folder: Path,
+    results: Sequence[Result],
+    benchmarks: Mapping[str, Benchmark],
+    like: Sequence[str] | None,
+    data: Path | None,
+) -> list[Part]:
+    """Return the parts of a run's results under the names that tables show; for the arguments see `build`."""
+    ranked_by_outcome = records.Selection.of(run).ranked_by_outcome
+    several = len({result.technique for result in results}) > 1
+    label = label_of(run)
+    parts = []
+    for name, group in groupby(results, key=lambda result: result.item.benchmark):
+        if name not in benchmarks:
+            raise not_known(f"{folder} holds", name, benchmarks)
+        kits = run.get("metric_like", ()) if like is None else like
+        benchmark, unread = _with_kits(benchmarks[name], kits, run, data, benchmarks)
+        parts_of_benchmark = [
+            replace(part, failed=(*part.failed, *unread)) if part.results else part
+            for part in parts_of(benchmark, list(group), run)
+        ]
+        if ranked_by_outcome:
+            parts_of_benchmark = [replace(part, measures=()) for part in parts_of_benchmark if part.results]
+        for part in parts_of_benchmark:
+            technique = f" {part.technique}" if several else ""
+            parts.append(replace(part, name=f"{name}{technique}" + (f" ({label})" if label else "")))
+    return parts
 
 
 def label_of(run: Mapping[str, Any]) -> str:
@@ -364,23 +378,6 @@ def _part(
         in_order = combining.combined(results, replace(protocol, rotations=0))
         alone = partial(measured, orders=lambda item: 1, failed=[])
         measures += position.measures(results, in_order, protocol.rotations, benchmark, alone)
-    # Each sample has a value of its own: samples stay apart, rotations do not.
-    separate = combining.combined(results, replace(protocol, combine="mean", thresholds=()), prompts)
-    # The spread of single answers is none of an oracle's numbers.
-    spreads = (
-        []
-        if protocol.combine == "best-oracle"
-        else metrics.spreads(
-            separate,
-            benchmark.metrics,
-            benchmark=benchmark.name,
-            technique=technique,
-            prompt_of=prompt_of,
-            prompts=tuple(by_prompt),
-            failed=[],
-            decomposed=benchmark.headline,
-        )
-    )
     paired = any(metric.unit == "pair" for metric in benchmark.metrics)
     broken = metrics.broken_pairs(results) if paired else ()
     signed = tuple(replace(measure, technique=technique) for measure in combining.without_chance(measures, protocol))
@@ -392,10 +389,39 @@ def _part(
         signed,
         broken,
         tuple(failed),
-        tuple(spreads),
+        _spreads(benchmark, technique, results, protocol, prompts, tuple(by_prompt)),
         counted,
         combining.votes(results, protocol),
     )
+
+
+def _spreads(
+    benchmark: Benchmark,
+    technique: Technique,
+    results: Sequence[Result],
+    protocol: Protocol,
+    prompts: Mapping[str, Sequence[str]],
+    order: Sequence[str],
+) -> tuple[metrics.Spread, ...]:
+    """Return the spreads over prompts, in this `order`, and samples.
+
+    The spread of single answers is none of an oracle's numbers.
+    """
+    if protocol.combine == "best-oracle":
+        return ()
+    # Each sample has a value of its own: samples stay apart, rotations do not.
+    separate = combining.combined(results, replace(protocol, combine="mean", thresholds=()), prompts)
+    spreads = metrics.spreads(
+        separate,
+        benchmark.metrics,
+        benchmark=benchmark.name,
+        technique=technique,
+        prompt_of=prompt_of,
+        prompts=order,
+        failed=[],
+        decomposed=benchmark.headline,
+    )
+    return tuple(spreads)
 
 
 def prompt_of(result: Result) -> str:

@@ -112,7 +112,7 @@ def _blank(report: Report) -> list[str]:
 def _of_part(report: Report, part: Part, *, recorded: bool) -> list[Note]:
     """Notes about one part with results. `recorded`: its answers were replayed."""
     notes = list[Note]()
-    name, outcomes, number = _short(report, part), part.outcomes, len(part.results)
+    name, number = _short(report, part), len(part.results)
 
     def say(*lines: str) -> None:
         notes.extend(Note(f"{name}: {line}") for line in lines)
@@ -137,23 +137,10 @@ def _of_part(report: Report, part: Part, *, recorded: bool) -> list[Note]:
             sorted({repr(result.judgement.judge) for result in judged if result.judgement is not None}), SOME
         )
         say(f"{len(judged)} of {number} answers went to the judge {judges}.")
-    if unscored := [result for result in part.results if result.score.outcome == "unscored"]:
-        count = f"{len(unscored)} of {number} answers are stored and unscored"
-        waiting = sum(bool(result.item.answers) for result in unscored)
-        if waiting and not report.run.get("judge") and about.get("judged"):
-            others = ", the others have no answer key." if waiting < len(unscored) else "."
-            warn(
-                f"{count}: {waiting} wait for a judge (medvqa rescore {report.folder} "
-                f"--judge=MODEL; the model is not asked again){others}"
-            )
-        else:
-            warn(f"{count}: no answer key, or an open answer without a judge.")
-    if outcomes["error"]:
-        first = next(result for result in part.results if result.score.outcome == "error")
-        warn(
-            f"{_number(outcomes['error'], report.counted)} ended in error, without a score; "
-            f"the first: {_first(report, part, first)}"
-        )
+    if line := _unscored(report, part):
+        warn(line)
+    if part.outcomes["error"]:
+        warn(_errors(report, part))
         kept = sum(result.score.outcome == "error" and result.answer is not None for result in part.results)
         if kept and (judge := report.run.get("judge")):
             say(
@@ -173,10 +160,7 @@ def _of_part(report: Report, part: Part, *, recorded: bool) -> list[Note]:
         limits = about.get("max_tokens", {}).get(part.technique)
         warn(_truncation(part, limits, recorded=recorded))
     if part.broken_pairs:
-        broken = len(part.broken_pairs)
-        have = "1 pair has" if broken == 1 else f"{broken} pairs have"
-        some = f": {printing.some(part.broken_pairs, SOME)}" if part.benchmark.public else ""
-        warn(f"{have} only one question in this run, left out of pair measures{some}.")
+        warn(_broken_pairs(part))
     if about.get("answers") == "category":
         warn("the answer key was recovered from the column 'category', not given by its owners.")
     extraction = scoring.rules.recorded(report.run, [part.benchmark])
@@ -184,6 +168,38 @@ def _of_part(report: Report, part: Part, *, recorded: bool) -> list[Note]:
         version = scoring.rules.version_of(part.benchmark, extraction)
         say(part.benchmark.official_note + (f" (version {version})" if version else ""))
     return notes
+
+
+def _unscored(report: Report, part: Part) -> str:
+    """Return a sentence on answers without a score, and on those that wait for a judge; "" for none."""
+    unscored = [result for result in part.results if result.score.outcome == "unscored"]
+    if not unscored:
+        return ""
+    count = f"{len(unscored)} of {len(part.results)} answers are stored and unscored"
+    waiting = sum(bool(result.item.answers) for result in unscored)
+    about = report.run.get("benchmarks", {}).get(part.benchmark.name, {})
+    if not (waiting and not report.run.get("judge") and about.get("judged")):
+        return f"{count}: no answer key, or an open answer without a judge."
+    others = ", the others have no answer key." if waiting < len(unscored) else "."
+    return (
+        f"{count}: {waiting} wait for a judge (medvqa rescore {report.folder} "
+        f"--judge=MODEL; the model is not asked again){others}"
+    )
+
+
+def _errors(report: Report, part: Part) -> str:
+    first = next(result for result in part.results if result.score.outcome == "error")
+    return (
+        f"{_number(part.outcomes['error'], report.counted)} ended in error, without a score; "
+        f"the first: {_first(report, part, first)}"
+    )
+
+
+def _broken_pairs(part: Part) -> str:
+    broken = len(part.broken_pairs)
+    have = "1 pair has" if broken == 1 else f"{broken} pairs have"
+    some = f": {printing.some(part.broken_pairs, SOME)}" if part.benchmark.public else ""
+    return f"{have} only one question in this run, left out of pair measures{some}."
 
 
 def fixed_slices(run: Mapping[str, Any], benchmark: str) -> str:

@@ -12,10 +12,11 @@ from medvqa import report
 from medvqa.data.expressions import Expression
 from medvqa.items import UsageError
 from medvqa.session import selecting
-from medvqa.session.asker import Asker
+from medvqa.session.asker import Asker, Process
 from medvqa.session.ending import Ending
 from medvqa.session.loop import OnProgress, ask_all
 from medvqa.session.options import Options, Setting, occupied
+from medvqa.session.plan import Plan
 from medvqa.session.registry import Registry
 from medvqa.session.resolving import resolve
 from medvqa.session.run import Finished, Run, cut_short, name_of, process_of
@@ -88,28 +89,42 @@ def conduct(
             ending.last_words = cut_short(run.folder, command(run.folder.name, auto_shard))
         for line in [*lines, *report.left_out(selected.left_out)]:
             say(line)
-        stopped, ended = None, False
-        try:
-            if selected.queries:
-                stopped = ask_all(
-                    run,
-                    Asker(plan, process),
-                    selected.queries,
-                    selected.left_out,
-                    ending=ending,
-                    say=say,
-                    on_progress=on_progress,
-                )
-                ended = stopped is None
-            elif selected.empty_shard:
-                for line in run.promise():
-                    say(line)
-                run.select_empty_shard()
-        finally:
-            ending.begin()
-            finished = run.finish(ended=ended, shared_by=ending.puts_by())
+        stopped, finished = _ask(plan, process, run, selected, ending, say, on_progress)
         notes = tuple(run.notes(finished))
         return Ended(run.folder, finished, len(selected.queries), stopped, notes, ending.interrupted, auto_shard)
+
+
+def _ask(
+    plan: Plan,
+    process: Process,
+    run: Run,
+    selected: selecting.Selected,
+    ending: Ending,
+    say: Callable[[str], None],
+    on_progress: OnProgress,
+) -> tuple[str | None, Finished]:
+    """Ask the selected questions and write the reports, also if asking fails; return why it stopped early, or None."""
+    stopped, ended = None, False
+    try:
+        if selected.queries:
+            stopped = ask_all(
+                run,
+                Asker(plan, process),
+                selected.queries,
+                selected.left_out,
+                ending=ending,
+                say=say,
+                on_progress=on_progress,
+            )
+            ended = stopped is None
+        elif selected.empty_shard:
+            for line in run.promise():
+                say(line)
+            run.select_empty_shard()
+    finally:
+        ending.begin()
+        finished = run.finish(ended=ended, shared_by=ending.puts_by())
+    return stopped, finished
 
 
 @contextmanager

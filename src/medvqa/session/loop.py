@@ -11,7 +11,7 @@ from medvqa.items import MedVQAError, Outcome, Query, UsageError
 from medvqa.session.asker import Asker
 from medvqa.session.delivery import LeftOut
 from medvqa.session.ending import Ending
-from medvqa.session.progress import pool_state
+from medvqa.session.replicas import pool_state
 from medvqa.session.run import Run
 
 OnProgress = Callable[[Counter[Outcome], int, str], None]

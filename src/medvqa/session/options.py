@@ -348,20 +348,9 @@ class Options:
         `cwd` is the folder that relative paths start from; ~ is the home folder.
         """
         raw = {name: parsed.get(name) for name in OPTIONS}
-        for name, value in raw.items():
-            if any("\0" in text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)):
-                from medvqa.items import UsageError
-
-                raise UsageError(f"--{name}: a value holds a NUL character, which no path and no command line may have")
+        _refuse_nul(raw)
         data, data_typed = data_folder(raw["data"], cwd)
-        shard, shard_source, run = raw["shard"], "", raw["run"]
-        if shard == "auto":
-            # Imported here: pytest reads options in every repository.
-            from medvqa.session import sharding
-
-            task = sharding.read(os.environ)
-            shard, shard_source = str(task.shard), task.source
-            run = task.named(run) if run else run
+        shard, shard_source, run = _shard(raw["shard"], raw["run"])
         return cls(
             model=raw["model"] or DEFAULT_MODEL,
             benchmarks=listed(raw["benchmark"] or ()),
@@ -414,6 +403,25 @@ class Options:
             typed=any(value is not None for value in raw.values()),
             empty=tuple(name for name, value in raw.items() if _empty(name, value)),
         )
+
+
+def _refuse_nul(raw: Mapping[str, Any]) -> None:
+    for name, value in raw.items():
+        if any("\0" in text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)):
+            from medvqa.items import UsageError
+
+            raise UsageError(f"--{name}: a value holds a NUL character, which no path and no command line may have")
+
+
+def _shard(typed: str | None, run: str | None) -> tuple[str | None, str, str | None]:
+    """Return the shard, the source of --shard=auto (else ""), and the run's name, which --shard=auto extends."""
+    if typed != "auto":
+        return typed, "", run
+    # Imported here: pytest reads options in every repository.
+    from medvqa.session import sharding
+
+    task = sharding.read(os.environ)
+    return str(task.shard), task.source, task.named(run) if run else run
 
 
 def answers_place(typed: str, cwd: Path) -> Path | str:

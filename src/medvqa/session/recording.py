@@ -18,7 +18,7 @@ from medvqa.session import endpoints, gates, stores
 from medvqa.session.about import about
 from medvqa.session.delivery import Delivery, LeftOut, used
 from medvqa.session.plan import Plan
-from medvqa.session.progress import pool_facts
+from medvqa.session.replicas import pool_facts
 
 
 def _now() -> str:
@@ -29,6 +29,34 @@ def _earlier_names(before: Mapping[str, Any], name: str) -> dict[str, list[str]]
     """Return the earlier names of a renamed run; its results have them."""
     names = {*before.get("names", ()), *([before["name"]] if before.get("name") else [])} - {name}
     return {"names": sorted(names)} if names else {}
+
+
+def _begun(
+    plan: Plan, before: Mapping[str, Any], name: str, session: str, workers: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a session that begins now, and run.json with it behind those of `before`; both are filled in place."""
+    now = _now()
+    fields = about(plan)
+    begun = {
+        "session": session,
+        "started": now,
+        "workers": workers,
+        "options": fields["options"],
+        **({"shard_source": plan.options.shard_source} if plan.options.shard_source else {}),
+        "asked": 0,
+        "reused": 0,
+    }
+    return begun, {
+        "name": name,
+        **_earlier_names(before, name),
+        "started": before.get("started", now),
+        "model": before.get("model", {}),
+        **fields,
+        # A session without open questions needs no judge.
+        "judge": fields["judge"] or before.get("judge"),
+        "benchmarks": {**before.get("benchmarks", {}), **fields["benchmarks"]},
+        "sessions": [*before.get("sessions", []), begun],
+    }
 
 
 def _digest(line: bytes) -> bytes:
@@ -79,28 +107,7 @@ class Recording:
             if "finished" not in session_before and "usage" not in session_before:
                 self._make_up(session_before)
         self._left_out: LeftOut = before.get("left_out", {})
-        now = _now()
-        fields = about(plan)
-        self._session: dict[str, Any] = {
-            "session": session,
-            "started": now,
-            "workers": workers,
-            "options": fields["options"],
-            **({"shard_source": plan.options.shard_source} if plan.options.shard_source else {}),
-            "asked": 0,
-            "reused": 0,
-        }
-        self._about: dict[str, Any] = {
-            "name": folder.name,
-            **_earlier_names(before, folder.name),
-            "started": before.get("started", now),
-            "model": before.get("model", {}),
-            **fields,
-            # A session without open questions needs no judge.
-            "judge": fields["judge"] or before.get("judge"),
-            "benchmarks": {**before.get("benchmarks", {}), **fields["benchmarks"]},
-            "sessions": [*before.get("sessions", []), self._session],
-        }
+        self._session, self._about = _begun(plan, before, folder.name, session, workers)
         for field, total in (("usage", self._used), ("judge_usage", self._judge_used)):
             if total:
                 self._about[field] = dict(total)

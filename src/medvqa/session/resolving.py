@@ -82,6 +82,23 @@ def resolve(
             "examples; use a model that can be asked"
         )
     configs.check_prompts(model.config, registry.benchmarks)
+    _check_asked_prompts(asked, model, techniques, chosen, registry)
+    _check_instruction(asked, model, techniques, registry)
+    _check_ranking(asked, model)
+    if not (options.typed or setting.collects_only):
+        try:
+            model.check()
+        except UsageError as error:
+            raise UsageError(f"{error}; or choose another model, such as --model=random") from None
+    return Plan(
+        options, setting, registry, model, judge, by_name, techniques, asked, ablated, extraction, shard, uncaptured
+    )
+
+
+def _check_asked_prompts(
+    asked: Protocol, model: Chosen, techniques: Sequence[Technique], chosen: Iterable[Benchmark], registry: Registry
+) -> None:
+    """UsageError for a prompt that a benchmark or the model cannot be asked with."""
     for benchmark in chosen:
         typed = asked.prompts or configs.prompt_of(model.config, benchmark)
         names = naming.asked(typed, benchmark)
@@ -93,16 +110,6 @@ def resolve(
                 _check_turns(subject, model, registry, naming.of_one_turn(benchmark))
                 if asked.instruction is not None:
                     raise UsageError(f"{subject}: it has turns of its own; leave --reasoning and --explain out")
-    _check_instruction(asked, model, techniques, registry)
-    _check_ranking(asked, model)
-    if not (options.typed or setting.collects_only):
-        try:
-            model.check()
-        except UsageError as error:
-            raise UsageError(f"{error}; or choose another model, such as --model=random") from None
-    return Plan(
-        options, setting, registry, model, judge, by_name, techniques, asked, ablated, extraction, shard, uncaptured
-    )
 
 
 def _check_values(options: Options) -> None:

@@ -22,8 +22,8 @@ from medvqa.session.asker import STOP, Process
 from medvqa.session.delivery import Delivery, LeftOut
 from medvqa.session.options import Options, Setting
 from medvqa.session.plan import Plan
-from medvqa.session.progress import pool_lines
 from medvqa.session.recording import Recording
+from medvqa.session.replicas import pool_lines
 
 
 @dataclass(frozen=True, slots=True)

@@ -314,13 +314,10 @@ def _verdict(rule: TestedRule, adjusted: float | None, alpha: float, share: floa
         and comparison.units
     ):
         detectable = smallest_loss(comparison.se, comparison.df, comparison.units, comparison.deff, share)
-    needed = passable = None
     still = comparison.discordant_groups == 0
-    if outcome == "INCONCLUSIVE" and margin is not None and comparison.detectable is not None and above_chance:
-        passable, needed = comparison.detectable, ceil(comparison.units * (comparison.detectable / margin) ** 2)
-        if still and comparison.low:
-            # If none of n* units flipped, Tango's bound is z^2 / (n* + z^2).
-            passable, needed = -comparison.low, ceil(comparison.units * (1 / margin - 1) / (-1 / comparison.low - 1))
+    needed = passable = None
+    if outcome == "INCONCLUSIVE" and margin is not None and above_chance:
+        passable, needed = _passable(comparison, margin)
     facts = RuleFigures(
         kind="margin" if isinstance(rule, MarginRule) else "guard",
         outcome=outcome,
@@ -356,6 +353,16 @@ def _verdict(rule: TestedRule, adjusted: float | None, alpha: float, share: floa
         passable=passable,
         detectable=detectable,
     )
+
+
+def _passable(comparison: Comparison, margin: float) -> tuple[float | None, int | None]:
+    """Return the smallest margin that these units would pass, and the units that would pass `margin`; None: unknown."""
+    if comparison.detectable is None:
+        return None, None
+    if comparison.discordant_groups == 0 and comparison.low:
+        # If none of n* units flipped, Tango's bound is z^2 / (n* + z^2).
+        return -comparison.low, ceil(comparison.units * (1 / margin - 1) / (-1 / comparison.low - 1))
+    return comparison.detectable, ceil(comparison.units * (comparison.detectable / margin) ** 2)
 
 
 def _outcome(rule: MarginRule | SliceGuard, adjusted: float | None, alpha: float, *, above_chance: bool) -> RuleOutcome:

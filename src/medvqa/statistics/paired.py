@@ -172,11 +172,7 @@ def compare_prepared(
     from scipy.special import ndtri, stdtr, stdtrit
 
     new, baseline, over = new_run.table, baseline_run.table, new_run.over
-    places = ("unit", "group", "slice")
-    if new.slices != baseline.slices or not all(
-        np.array_equal(getattr(new, name), getattr(baseline, name)) for name in places
-    ):
-        raise ValueError("only the numerators and denominators of two runs may differ")
+    _check_same_places(new, baseline)
     sides = new_run.influences, baseline_run.influences
     influences = difference(*sides)
     shared = Shared() if shared is None else shared
@@ -241,6 +237,16 @@ def compare_prepared(
         )
         for i in range(len(estimates.value))
     ]
+
+
+def _check_same_places(new: Table, baseline: Table) -> None:
+    import numpy as np
+
+    places = ("unit", "group", "slice")
+    if new.slices != baseline.slices or not all(
+        np.array_equal(getattr(new, name), getattr(baseline, name)) for name in places
+    ):
+        raise ValueError("only the numerators and denominators of two runs may differ")
 
 
 def _score_bounds(

@@ -51,38 +51,49 @@ def decide(gate: Gate, new: Side) -> Verdict:
     plain = tuple(side.revealed([new]) for side in gate.baselines)
     unmeasurable = _unmeasurable(gate, new)
     lost = [] if unmeasurable else units.left(replace(gate, baselines=plain), new)
+    shared = [counted for counted in lost if gate.rules.required(counted.benchmark) == "shared"]
     benchmarks = {result.item.benchmark for result in new.results}
     gate = replace(gate, targets=tuple(t for t in gate.targets if t.benchmark.name in benchmarks))
     results = [r for t in gate.targets for r in new.results if is_of(r, t)]
-    questions = {result.key.question for result in results}
     # An answer that ended in error may be one of several that are combined.
     failed = [r for t in gate.targets for r in new.answers if is_of(r, t) and r.score.outcome == "error"]
     blockers += [_line(r.item.benchmark, r.item.id, r.score.why) for r in failed]
     blockers += unmeasurable
     if not gate.targets and not blockers:
         blockers.append("no rule is about what was asked")
-    pairs: list[Paired] = []
+    pairs = []
     for side, revealed in zip(gate.baselines, plain, strict=True):
         mine = [t for t in gate.targets if t.benchmark.name in side.run.get("benchmarks", {})]
         if not mine:
             continue
-        both = [
-            # Missing results of the run are blockers already.
-            replace(side, results=tuple(r for r in side.results if any(is_of(r, t) for t in mine)), covered=None)
-            for side in (new, revealed)
-        ]
-        # A question counts with all its samples, whatever their number in each run.
-        kept = tuple(r for r in both[1].results if r.key.question in questions)
-        blockers += _other_judge(new, side, mine)
-        asked, asked_before = ({(r.item.benchmark, r.technique) for r in one.results} for one in (new, side))
-        names = [t.benchmark.name for t in mine if (t.benchmark.name, t.technique) in asked - asked_before]
-        blockers += [f"{name}: baseline {side.name} was asked none of its questions" for name in names]
-        notes += comparing.notes(*both)
-        paired = comparing.compare(both[0], replace(both[1], results=kept), gate.known, level=level)
+        blockers += [*_other_judge(new, side, mine), *_never_asked(new, side, mine)]
+        paired, notes_of_pair = _paired(gate, mine, new, revealed, level)
+        notes += notes_of_pair
         pairs.append(paired)
         blockers += _blockers(paired)
     notes += [*_judged(gate, results), *identity, *asked_when]
-    verdict = Verdict(
+    verdict = _undecided(gate, new, level, blockers, notes)
+    if blockers:
+        return verdict
+    tested = [row for paired in pairs for row in _compared(gate, paired, new)] + _floors(gate, new, level)
+    decision = statistics.decide([numbers for _, numbers, _ in tested], looks=gate.rules.looks)
+    entries = tuple(
+        _ruling(gate, *numbers, decided, new.run) for numbers, decided in zip(tested, decision.verdicts, strict=True)
+    )
+    absent = [counted.ruling for counted in lost if counted not in shared]
+    absent += [entry for paired in pairs for entry in _absent(gate, paired)]
+    outcome: Any = "INCONCLUSIVE" if absent and decision.outcome == "PASS" else decision.outcome
+    return replace(
+        _with_changes(verdict, gate, pairs),
+        outcome=outcome,
+        entries=(*entries, *absent),
+        shared=tuple(f"{counted.share} ({counted.benchmark})" for counted in shared),
+    )
+
+
+def _undecided(gate: Gate, new: Side, level: float, blockers: Sequence[str], notes: Sequence[str]) -> Verdict:
+    """Return the verdict as it is while no rule is decided: what stands in its way, and of which runs it is."""
+    return Verdict(
         outcome=None,
         entries=(),
         blockers=_shortened(blockers),
@@ -95,16 +106,32 @@ def decide(gate: Gate, new: Side) -> Verdict:
         of=digest(new.run, new.results),
         read_from=gate.rules.read_from,
     )
-    if blockers:
-        return verdict
-    tested = [row for paired in pairs for row in _compared(gate, paired, new)] + _floors(gate, new, level)
-    decision = statistics.decide([numbers for _, numbers, _ in tested], looks=gate.rules.looks)
-    entries = tuple(
-        _ruling(gate, *numbers, decided, new.run) for numbers, decided in zip(tested, decision.verdicts, strict=True)
-    )
-    absent = [counted.ruling for counted in lost if gate.rules.required(counted.benchmark) != "shared"]
-    absent += [entry for paired in pairs for entry in _absent(gate, paired)]
-    outcome: Any = "INCONCLUSIVE" if absent and decision.outcome == "PASS" else decision.outcome
+
+
+def _paired(gate: Gate, targets: Sequence[Target], new: Side, baseline: Side, level: float) -> tuple[Paired, list[str]]:
+    """Return the comparison of the targets' results with a baseline, and the notes about the two runs."""
+    both = [
+        # Missing results of the run are blockers already.
+        replace(side, results=tuple(r for r in side.results if any(is_of(r, t) for t in targets)), covered=None)
+        for side in (new, baseline)
+    ]
+    # A question counts with all its samples, whatever their number in each run.
+    questions = {r.key.question for r in new.results if any(is_of(r, t) for t in gate.targets)}
+    kept = tuple(r for r in both[1].results if r.key.question in questions)
+    notes = comparing.notes(*both)
+    return comparing.compare(both[0], replace(both[1], results=kept), gate.known, level=level), notes
+
+
+def _never_asked(new: Side, baseline: Side, targets: Iterable[Target]) -> list[str]:
+    """Lines about benchmarks that the run was asked with a technique, and the baseline was not."""
+    asked, asked_before = ({(r.item.benchmark, r.technique) for r in one.results} for one in (new, baseline))
+    missing = asked - asked_before
+    names = [t.benchmark.name for t in targets if (t.benchmark.name, t.technique) in missing]
+    return [f"{name}: baseline {baseline.name} was asked none of its questions" for name in names]
+
+
+def _with_changes(verdict: Verdict, gate: Gate, pairs: Sequence[Paired]) -> Verdict:
+    """Return the verdict with the answers that flipped, and the slices that lost and gained the most."""
     flips = [flip for paired in pairs for flip in _flips(gate, paired)]
     moved = [moved for paired in pairs for moved in _moved(gate, paired)]
     worst = sorted((m for m in moved if m.gain < 0), key=lambda m: (m.gain, *m.slice.items()))
@@ -112,18 +139,11 @@ def decide(gate: Gate, new: Side) -> Verdict:
     worse, better = ([flip for flip in flips if flip.better is better] for better in (False, True))
     return replace(
         verdict,
-        outcome=outcome,
-        entries=(*entries, *absent),
         worst=tuple(worst[:SHOWN]),
         best=tuple(best[:SHOWN]),
         flips=(*worse[:SHOWN], *better[:SHOWN]),
         gained=len(better),
         lost=len(worse),
-        shared=tuple(
-            f"{counted.share} ({counted.benchmark})"
-            for counted in lost
-            if gate.rules.required(counted.benchmark) == "shared"
-        ),
     )
 
 

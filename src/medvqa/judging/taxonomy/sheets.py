@@ -118,21 +118,8 @@ def corrections(
             if before := places.get((rater, answer)):
                 raise row.error(f"{rater} corrects this answer a second time, after {before}; keep one of them")
             places[rater, answer] = row.where
-            label, tree = labels[answer], classified.trees[labels[answer].benchmark]
-            named = written.casefold()
-            if named == AGREED:
-                kind = label.first
-            elif named == NONE:
-                kind = ""
-            else:
-                kinds = [kind for kind in tree.kinds if kind.casefold() == named]
-                if not kinds:
-                    raise row.error(
-                        f"no kind {written[:80]!r}; write {AGREED}, {NONE}, or one of: {', '.join(tree.kinds)}",
-                        "correction",
-                    )
-                kind = kinds[0]
-            found.setdefault(rater, {})[answer] = kind
+            label = labels[answer]
+            found.setdefault(rater, {})[answer] = _kind_of(row, written, label, classified.trees[label.benchmark])
     if not found:
         raise UsageError(
             f"--human={paths[0]}: no row has a correction; write a kind, {AGREED} or {NONE} into the column "
@@ -140,6 +127,21 @@ def corrections(
             + "; ".join(f"{tag}: {kind}" for tag, kind in _tags_of(classified).items())
         )
     return found
+
+
+def _kind_of(row: tables.TableRow, written: str, label: ErrorLabel, tree: Taxonomy) -> str:
+    """Return the kind that a cell of `correction` says, "" for none of them (DataError for an unknown kind)."""
+    named = written.casefold()
+    if named == AGREED:
+        return label.first
+    if named == NONE:
+        return ""
+    kinds = [kind for kind in tree.kinds if kind.casefold() == named]
+    if not kinds:
+        raise row.error(
+            f"no kind {written[:80]!r}; write {AGREED}, {NONE}, or one of: {', '.join(tree.kinds)}", "correction"
+        )
+    return kinds[0]
 
 
 def _tags_of(classified: Classified) -> dict[str, str]:

@@ -301,6 +301,27 @@ def shared(
         yield numerator / samples, denominator / samples
 
 
+def _questions(
+    rows: Iterable[PackedRow],
+) -> tuple[dict[tuple[int, str], list[int]], list[tuple[int, Item]], list[int]]:
+    """Return the places of each id among the questions, the questions with their benchmarks, and each row's question.
+
+    Runs may have other content or tags under one id: these are questions of their own.
+    """
+    places: dict[tuple[int, str], list[int]] = {}
+    items: list[tuple[int, Item]] = []
+    questions = []
+    for row in rows:
+        named = places.setdefault((row.benchmark, row.item.id), [])
+        same = [place for place in named if items[place][1] is row.item or items[place][1] == row.item]
+        if not same:
+            same = [len(items)]
+            named += same
+            items.append((row.benchmark, row.item))
+        questions.append(same[0])
+    return places, items, questions
+
+
 def pack(
     benchmarks: Sequence[Benchmark],
     rows: Iterable[PackedRow],
@@ -318,18 +339,7 @@ def pack(
     """
     rows = list(rows)
     packing = Packing()
-    places: dict[tuple[int, str], list[int]] = {}
-    items: list[tuple[int, Item]] = []
-    questions = []
-    for row in rows:
-        # Runs may have other content or tags under one id: these are questions of their own.
-        named = places.setdefault((row.benchmark, row.item.id), [])
-        same = [place for place in named if items[place][1] is row.item or items[place][1] == row.item]
-        if not same:
-            same = [len(items)]
-            named += same
-            items.append((row.benchmark, row.item))
-        questions.append(same[0])
+    places, items, questions = _questions(rows)
     columns = TypedArrays()
     packing.add_questions(columns, items, pictures)
 
@@ -338,25 +348,7 @@ def pack(
     shown = [rotation.result_shown(result) for _, result in answered]
     of_results = (question for row, question in zip(rows, questions, strict=True) if row.result is not None)
     columns.add("results.question", "u32", of_results)
-    columns.add("results.run", "u16", (row.run for row, _ in answered))
-    columns.add("results.technique", "u8", (packing.techniques.place(result.technique) for result in shown))
-    columns.add_any("results.variant", "u16", (packing.variants.place(result.variant) for result in shown))
-    columns.add_any("results.sample", "u32", (result.sample for result in shown))
-    columns.add("results.outcome", "u8", (OUTCOMES.index(result.score.outcome) for result in shown))
-    columns.add("results.options", "u32", (packing.offered(result.item) for result in shown))
-    columns.add("results.answers", "u32", (packing.listed(result.item.answers) for result in shown))
-    columns.add("results.extracted", "u32", (packing.listed(result.score.extracted) for result in shown))
-    columns.add("results.why", "u32", (packing.words.place(row.why) for row, _ in answered))
-    columns.add_any(
-        "results.finish", "u8", (packing.finishes.place(r.answer.finish or "" if r.answer else "") for r in shown)
-    )
-    columns.add("results.seconds", "f32", (seconds_of(result) for result in shown))
-    columns.add("results.confidence", "f32", (math.nan if (p := confidence(r)) is None else p for r in shown))
-    columns.add("results.marks", "u8", map(marks, shown))
-    columns.add("results.verdict", "u8", verdicts([(row.run, result) for row, result in answered]))
-    for place, name in enumerate(("numerator", "denominator")):
-        columns.add(f"results.{name}", "f64", (row.terms[place] for row, _ in answered))
-        columns.add(f"results.prompt_{name}", "f64", (row.asked[place] for row, _ in answered))
+    _add_results(columns, packing, answered, shown)
     if asked is not None:
         numbers = {benchmark.name: number for number, benchmark in enumerate(benchmarks)}
 
@@ -378,6 +370,31 @@ def pack(
         [packed[start : start + CHUNK] for start in range(0, len(packed), CHUNK)],
         pictures.blocks,
     )
+
+
+def _add_results(
+    columns: TypedArrays, packing: Packing, answered: Sequence[tuple[PackedRow, Result]], shown: Sequence[Result]
+) -> None:
+    """Add the columns of results; `shown`: the results of `answered`, with the options as the model saw them."""
+    columns.add("results.run", "u16", (row.run for row, _ in answered))
+    columns.add("results.technique", "u8", (packing.techniques.place(result.technique) for result in shown))
+    columns.add_any("results.variant", "u16", (packing.variants.place(result.variant) for result in shown))
+    columns.add_any("results.sample", "u32", (result.sample for result in shown))
+    columns.add("results.outcome", "u8", (OUTCOMES.index(result.score.outcome) for result in shown))
+    columns.add("results.options", "u32", (packing.offered(result.item) for result in shown))
+    columns.add("results.answers", "u32", (packing.listed(result.item.answers) for result in shown))
+    columns.add("results.extracted", "u32", (packing.listed(result.score.extracted) for result in shown))
+    columns.add("results.why", "u32", (packing.words.place(row.why) for row, _ in answered))
+    columns.add_any(
+        "results.finish", "u8", (packing.finishes.place(r.answer.finish or "" if r.answer else "") for r in shown)
+    )
+    columns.add("results.seconds", "f32", (seconds_of(result) for result in shown))
+    columns.add("results.confidence", "f32", (math.nan if (p := confidence(r)) is None else p for r in shown))
+    columns.add("results.marks", "u8", map(marks, shown))
+    columns.add("results.verdict", "u8", verdicts([(row.run, result) for row, result in answered]))
+    for place, name in enumerate(("numerator", "denominator")):
+        columns.add(f"results.{name}", "f64", (row.terms[place] for row, _ in answered))
+        columns.add(f"results.prompt_{name}", "f64", (row.asked[place] for row, _ in answered))
 
 
 def dimensions_of_all(
