@@ -185,6 +185,18 @@ def test_what_is_wrong_is_one_line(
     assert message in line
 
 
+def test_a_tilde_is_the_home_folder_in_every_path(
+    stranger: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(stranger))
+    assert main(["report", "~/reports/first"]) == 0
+    assert main(["compare", "~/reports/first", "~/reports/first", "--json=~/one.json"]) == 0
+    assert (stranger / "one.json").is_file()
+    capsys.readouterr()
+    assert main(["gate", "~/reports/first", "--baseline=~/reports/first", "--rules=~/none.toml"]) == 4
+    assert f"{stranger}/none.toml" in capsys.readouterr().err
+
+
 def test_the_installed_command_runs_and_bears_a_closed_pipe(stranger: Path) -> None:
     command = shutil.which("medvqa", path=str(Path(sys.executable).parent))
     assert command is not None

@@ -167,6 +167,7 @@ def test_options_are_those_of_the_command_line() -> None:
     ("options", "said"),
     [
         ({"limt": 3}, "evaluate() has no option 'limt'; did you mean limit?"),
+        ({"select": 3}, "select=3: a text is expected"),
         ({"batch-size": 3}, "evaluate() has no option 'batch-size'; did you mean batch_size?"),
         ({"limit": "3"}, "limit='3': a whole number is expected"),
         ({"limit": True}, "limit=True: a whole number is expected"),

@@ -480,6 +480,22 @@ def test_a_mirror_takes_the_place_of_a_host(target: Path) -> None:
     visits = web.Web(QUICK, mirrors)
     assert visits.mirrored("https://huggingface.co/datasets/a?b=1") == "http://mirror/hub/datasets/a?b=1"
     assert visits.mirrored("https://example.org/a") == "https://example.org/a"
+    assert visits.named("https://example.org/a?b=1") == "https://example.org/a"
+
+
+def test_an_error_names_the_mirror_and_the_original(target: Path) -> None:
+    address = "https://store.example/x.bin"
+    for sent, told in (
+        (Sent(b"y" * 9), "has 9 bytes, and the release 8"),
+        (Sent(b"y" * 8), "has the wrong content"),
+        (Sent(b"", status=404), "does not exist (404)"),
+    ):
+        with FileServer(lambda n, asked, sent=sent: sent) as server:
+            visits = web.Web(QUICK, {"store.example": server.url})
+            source = parts.FileAddress(address, size=8, digests=("sha256:" + "0" * 64,))
+            with pytest.raises(web.NotFetched) as error:
+                parts.receive(visits, source, target, most=99, report=lambda size, total: None)
+        assert f"{server.url}/x.bin (mirror of {address}) {told}" in str(error.value)
 
 
 @pytest.mark.parametrize(

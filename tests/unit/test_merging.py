@@ -16,7 +16,6 @@ from medvqa import records
 from medvqa.cli import main
 from medvqa.items import Answer, Item, Result, Score, UsageError
 from medvqa.records import merging, remaining
-from medvqa.records.coverage import SHOWN
 from medvqa.records.merging import RunPart, merge
 
 ABOUT: dict[str, Any] = {
@@ -107,18 +106,28 @@ def test_the_command_of_a_missing_share_is_told() -> None:
     there = [run(f"qwen-{n}of8", result(f"q{n}"), options={"shard": f"{n}/8"}, **source) for n in (1, 2, 4)]
     keys = (result("q4").key, result("q5").key)
     there[2] = replace(there[2], keys=keys)
-    lines = remaining.to_type(merge(there, "qwen"), there)
-    assert lines[:2] == [
+    assert remaining.to_type(merge(there, "qwen"), there) == [
         "to finish qwen-4of8 (1 of 2 questions): type its command with --shard=4/8 --run=qwen-4of8",
-        "to run shard 3/8: type the command of qwen-1of8 with --shard=3/8 --run=qwen-3of8",
+        "to run shards 3, 5-8 of 8: type the command of qwen-1of8 with --shard=N/8 --run=qwen-Nof8, for each number N",
+        "or all in a shell: for N in 3 $(seq 5 8); do COMMAND --shard=$N/8 --run=qwen-${N}of8; done",
+        "or as tasks of Slurm: MEDVQA_SHARDS=8 sbatch --array=2,4-7 FILE",
     ]
-    assert lines[-1] == "or as tasks of Slurm: MEDVQA_SHARDS=8 sbatch --array=2,4,5,6,7 FILE"
-    by_hand = [run("part1", result("q1"), options={"shard": "1/999999999"})]
+    merged = merge(there, "qwen")
+    assert records.cover(merged.about, (), ()).absent == ("shards 3, 5-8 of 8 are missing",)
+    by_hand = [run("part1", result("q1"), options={"shard": "1/2"})]
     lines = remaining.to_type(merge(by_hand, "all"), by_hand)
-    assert len(lines) == SHOWN
-    assert lines[0] == ("to run shard 2/999999999: type the command of part1 with --shard=2/999999999 --run=NAME")
+    assert lines == ["to run shard 2/2: type the command of part1 with --shard=2/2 --run=NAME"]
     whole = [run("a", result("q1"))]
     assert remaining.to_type(merge(whole, "all"), whole) == []
+
+
+def test_a_billion_missing_shares_are_named_shortly() -> None:
+    one = [run("s-1of999999999", result("q1"), options={"shard": "1/999999999"})]
+    assert remaining.to_type(merge(one, "all"), one)[0].startswith("to run shards 2-999999999 of 999999999: ")
+    odd = [run(f"s-{n}of999", result(f"q{n}"), options={"shard": f"{n}/999"}) for n in range(1, 1000, 2)]
+    (line,) = remaining.to_type(merge(odd, "all"), odd)
+    assert "shards 2, 4, 6" in line
+    assert "200 and 399 others of 999" in line
 
 
 def share_of(

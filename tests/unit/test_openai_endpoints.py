@@ -1,11 +1,14 @@
 """The backend `openai` over several servers on this machine: choice, death and return, and different models."""
 
+import asyncio
+import json
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +17,7 @@ from medvqa import configs
 from medvqa.backend import destinations, loaded
 from medvqa.backends import openai as backend
 from medvqa.backends.openai import OpenAI, OpenAIOptions, endpoints
-from medvqa.backends.openai.serving import LONGEST
+from medvqa.backends.openai.serving import LONGEST, MOST, served_model
 from medvqa.items import Answer, AnswerError, Benchmark, Prompt, UsageError
 from medvqa.session import uploads
 from medvqa.session.chosen import Chosen
@@ -275,6 +278,24 @@ def test_weights_that_sglang_tells() -> None:
         with pytest.raises(UsageError, match=r"says weight_version 1, and http\S* says weight_version 2\. Name"):
             preflight(*servers)
     assert {headers["Authorization"] for server in servers for headers in server.got} == {f"Bearer {KEY}"}
+
+
+def test_of_a_long_list_of_models_only_the_shown_names_are_redacted() -> None:
+    cards = {"data": [{"id": f"m{n:06}"} for n in reversed(range(50_000))]}
+    seen = []
+
+    def redact(text: str) -> str:
+        seen.append(text)
+        return text.replace("m000001", "[key]")
+
+    async def lists() -> Any:
+        return SimpleNamespace(content=json.dumps(cards).encode())
+
+    client: Any = SimpleNamespace(models=SimpleNamespace(with_raw_response=SimpleNamespace(list=lists)))
+    said = asyncio.run(served_model(client, "tiny", redact)).facts["models"]
+    assert said.startswith("m000000, [key], m000002")
+    assert said.endswith("m000019 and 49,980 more")
+    assert len(seen) == MOST
 
 
 def test_a_key_in_the_list_of_models_is_not_shown() -> None:

@@ -116,6 +116,16 @@ def test_a_torn_last_line_is_told_and_costs_no_other(tmp_path: Path) -> None:
     assert "torn" in stored.unread[0]
 
 
+@pytest.mark.parametrize("sample", [10**400, 2**63, -1])
+def test_a_sample_that_no_table_can_hold_is_an_unread_line(tmp_path: Path, sample: int) -> None:
+    line = json.dumps(json.loads(records.encode(result("1"))) | {"sample": sample}).encode()
+    (tmp_path / "results.jsonl").write_bytes(line + b"\n" + records.encode(result("2")) + b"\n")
+    stored = records.read(tmp_path)
+    assert [r.item.id for r in stored.results] == ["2"]
+    assert len(stored.unread) == 1
+    assert "line 1: " in stored.unread[0]
+
+
 def test_a_killed_process_leaves_whole_lines(tmp_path: Path) -> None:
     script = (
         "import os, pathlib, sys\n"

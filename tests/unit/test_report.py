@@ -160,6 +160,15 @@ def test_prompts_in_the_same_words_are_named(tmp_path: Path) -> None:
     assert note.warns
 
 
+def test_a_mean_over_a_dimension_that_no_question_has_is_told(tmp_path: Path) -> None:
+    over = replace(metrics.accuracy, name="by_ward", mean_over="ward")
+    known = {"slake": replace(SLAKE, metrics=(*SLAKE.metrics, over))}
+    notes = report.notes_of(report.build(folder(tmp_path / "run", [result(1)]), known))
+    assert [note for note in notes if "by_ward" in note] == [
+        "slake: no value of 'by_ward', a mean over 'ward': no question has this dimension; there are: modality."
+    ]
+
+
 def test_a_good_run_has_no_notes(tmp_path: Path) -> None:
     run = folder(tmp_path / "run", [result(n) for n in range(3)])
     assert report.notes_of(report.build(run, {"slake": replace(SLAKE, submission=sheet)})) == []

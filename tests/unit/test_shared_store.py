@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvqa import records
+from medvqa import configs, records
+from medvqa.backends.baselines import Random
 from medvqa.cli import main
 from medvqa.items import Answer, Benchmark, MedVQAError, UsageError
 from medvqa.records import segments, sharing
@@ -19,6 +20,7 @@ from medvqa.records.bucket import Bucket, BucketError, ObjectExists, reduced
 from medvqa.records.segments import BrokenSegment, SegmentName
 from medvqa.records.sharing import Outbox, Sharing, push
 from medvqa.session import uploads
+from medvqa.session.chosen import Chosen
 from medvqa.session.options import Options
 from support.laws import examples
 
@@ -411,7 +413,26 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         records.open_bucket(ADDRESS, {})
 
 
-# --- private data ---------------------------------------------------------------------------------------------
+# --- where answers go, and private data -----------------------------------------------------------------------
+
+
+def test_of_a_model_without_a_fingerprint_it_is_said_that_nothing_is_shared(tmp_path: Path) -> None:
+    options = Options.of({"answers": f"file://{tmp_path}"}, tmp_path)
+
+    class Named(Random):
+        def fingerprint(self) -> str | None:
+            return "weights"
+
+    random = Chosen("random", "model", configs.ModelConfig("random", "random"), Random())
+    replayed = replace(random, spec="replay:FILE", backend=Named())
+
+    def said(*answering: Chosen) -> str | None:
+        return uploads.kept_notice(options, ["ward"], answering)
+
+    alone = f"answers are kept in the run folder alone, not in file://{tmp_path}"
+    assert said(random) == f"medvqa: 'random' has no fingerprint: {alone}"
+    kept = f"medvqa: answers to ward are kept in file://{tmp_path} too, if 'replay:FILE' has a fingerprint"
+    assert said(replayed) == said(random, replayed) == kept
 
 
 def test_answers_to_private_questions_stay_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

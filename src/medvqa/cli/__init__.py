@@ -12,6 +12,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -60,6 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     usercode.take_tracebacks()
     options = _parser(words).parse_args(words)
     options.words = words
+    _expand(options)
     try:
         with printing.printable_warnings():
             returned = _call(options)
@@ -83,6 +85,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"medvqa: standard output cannot be written: {error.strerror}")
         return int(code) or 1
     return int(code)
+
+
+def _expand(options: argparse.Namespace) -> None:
+    """Expand a leading `~` in all paths: shells leave it alone in `--rules=~/rules.toml`."""
+    for name, value in vars(options).items():
+        if isinstance(value, Path):
+            setattr(options, name, _expanded(value))
+        elif isinstance(value, list):
+            setattr(options, name, [_expanded(part) if isinstance(part, Path) else part for part in value])
+
+
+def _expanded(path: Path) -> Path:
+    # Unlike Path.expanduser, it leaves an unknown user alone.
+    return Path(os.path.expanduser(path))
 
 
 def _replace_closed_streams() -> None:

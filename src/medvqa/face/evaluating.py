@@ -126,7 +126,7 @@ def evaluate(
                 Options.of(raw_options, cwd),
                 Setting(root, cwd),
                 registry,
-                select=select,
+                select=None if select is None else _text("select", select),
                 say=display.say,
                 on_progress=display.update,
             )

@@ -410,11 +410,11 @@ class _Fetcher:
         else:
             source = hub.source(self._web, self._hub, origin, at)
         if file.size and source.size not in (None, file.size):
-            raise NotFetched(f"{shown(source.url)} has {source.size:,} bytes, and the release {file.size:,}")
+            raise NotFetched(f"{self._web.named(source.url)} has {source.size:,} bytes, and the release {file.size:,}")
         name, _, expected = file.digest.partition(":")
         for digest in source.digests:
             if digest.startswith(f"{name}:") and digest != file.digest.lower():
-                raise NotFetched(f"{shown(source.url)} is another version: its {digest} is not {expected}")
+                raise NotFetched(f"{self._web.named(source.url)} is another version: its {digest} is not {expected}")
         digests = dict.fromkeys((*([file.digest] if file.digest else []), *source.digests))
         return replace(source, size=file.size or source.size, digests=tuple(digests))
 

@@ -65,7 +65,7 @@ def source(web: Web, hub: Hub, origin: Origin, path: str) -> FileAddress:
     try:
         headers = web.patiently(lambda: web.look(url, token=token))
     except NotFetched as error:
-        raise _explained(error, hub, origin, path, token) from None
+        raise _explained(error, web, hub, origin, path, token) from None
     tag = headers.get("X-Linked-Etag") or headers.get("ETag") or ""
     tag = tag.removeprefix("W/").strip('"')
     digest = f"{'sha256' if len(tag) == 64 else 'git'}:{tag}" if HEX.fullmatch(tag) else ""
@@ -99,11 +99,11 @@ def listed(web: Web, hub: Hub, origin: Origin, file: OriginFile) -> tuple[Origin
             content, following = web.page(f"{url}{query}", MAX_LISTING, token=token)
             known += msgspec.json.decode(content, type=list[_TreeEntry])
         except NotFetched as error:
-            raise _explained(error, hub, origin, file.at, token) from None
+            raise _explained(error, web, hub, origin, file.at, token) from None
         except msgspec.MsgspecError:
-            raise NotFetched(f"{hub.host} does not list the files of {origin.hub} as the hub does") from None
+            raise NotFetched(f"{web.named_host(url)} does not list the files of {origin.hub} as the hub does") from None
         if len(known) > MAX_LISTED:
-            raise NotFetched(f"{hub.host} lists more than {MAX_LISTED:,} files in {folder or origin.hub}")
+            raise NotFetched(f"{web.named_host(url)} lists more than {MAX_LISTED:,} files in {folder or origin.hub}")
         if not following:
             break
         # The next page differs in its query alone: no other address is followed with the token.
@@ -112,7 +112,8 @@ def listed(web: Web, hub: Hub, origin: Origin, file: OriginFile) -> tuple[Origin
     parent = file.to.rpartition("/")[0]
     matching = sorted((one for one in known if one.type == "file" and expression.fullmatch(one.path)), key=_path_of)
     if not matching:
-        raise NotFetched(f"{origin.hub} has no files {file.at}; look at {hub.endpoint}/datasets/{origin.hub}")
+        page = web.named(f"{hub.endpoint}/datasets/{origin.hub}")
+        raise NotFetched(f"{origin.hub} has no files {file.at}; look at {page}")
     return tuple(
         replace(
             file,
@@ -147,7 +148,7 @@ def _token(web: Web, hub: Hub, url: str) -> str:
     return hub.token if encrypted and web.mirrored(url) == url else ""
 
 
-def _explained(error: NotFetched, hub: Hub, origin: Origin, path: str, token: str) -> NotFetched:
+def _explained(error: NotFetched, web: Web, hub: Hub, origin: Origin, path: str, token: str) -> NotFetched:
     """Return the error with the way out of it."""
     code = error.headers.get("x-error-code", "")
     page = f"{hub.endpoint}/datasets/{origin.hub}"
@@ -158,5 +159,6 @@ def _explained(error: NotFetched, hub: Hub, origin: Origin, path: str, token: st
         return NotFetched(f"the hub gives {origin.hub} only to accounts that its owners let in. {terms}; {asked}")
     if error.status == 404:
         missing = "file" if code in ("EntryNotFound", "") else "data set or revision"
-        return NotFetched(f"{origin.hub} has no {path} on {hub.host}: this {missing} does not exist; look at {page}")
+        host = web.named_host(hub.endpoint)
+        return NotFetched(f"{origin.hub} has no {path} on {host}: this {missing} does not exist; look at {page}")
     return error

@@ -183,7 +183,7 @@ def receive(
         part.want(source.digests)
         for last in (False, True):
             web.patiently(lambda: _attempt(web, source, part, most, report), lambda: part.size)
-            problem = _problem(part, source, tick)
+            problem = _problem(part, source, web.named(source.url), tick)
             if not problem:
                 break
             part.clear()
@@ -220,13 +220,13 @@ def copy(web: Web, source: Path, target: Path, size: int, digest: str) -> str | 
     return found
 
 
-def _problem(part: PartFile, source: FileAddress, tick: Callable[[], None]) -> str:
-    """Return the reason why a whole file is not the right one, "" if it is."""
+def _problem(part: PartFile, source: FileAddress, where: str, tick: Callable[[], None]) -> str:
+    """Return the reason why a whole file from `where` is not the right one, "" if it is."""
     for expected in source.digests:
         name, _, value = expected.partition(":")
         if (have := part.digest(name, tick)) != value.lower():
-            return f"{shown(source.url)} has the wrong content: its {name} is {have}, expected {value}"
-    return unlike(part.target.suffix, part.starts(), shown(source.url))
+            return f"{where} has the wrong content: its {name} is {have}, expected {value}"
+    return unlike(part.target.suffix, part.starts(), where)
 
 
 def unlike(suffix: str, start: bytes, where: str) -> str:
@@ -255,14 +255,15 @@ def _attempt(
     headers = {}
     if part.size:
         headers = {"Range": f"bytes={part.size}-"} | ({"If-Range": validator} if validator else {})
+    where = web.named(source.url)
     with web.open(source.url, headers, token=source.token) as response:
-        total = _begin(response, source, part, validator)
+        total = _begin(response, source, part, validator, where)
         if total is None and source.size is None and not response.chunked and not source.digests:
-            raise NotFetched(f"{shown(source.url)}: the server does not say how long it is")
+            raise NotFetched(f"{where}: the server does not say how long it is")
         expected = source.size if total is None else total
         limit = most if expected is None else expected
         if limit > most:
-            raise NotFetched(f"{shown(source.url)} has {limit:,} bytes, and {most:,} are allowed")
+            raise NotFetched(f"{where} has {limit:,} bytes, and {most:,} are allowed")
         free = shutil.disk_usage(part.path.parent).free - ROOM
         if (expected or 0) - part.size > free:
             need = (expected or 0) - part.size
@@ -272,14 +273,14 @@ def _attempt(
             part.remember(source.url, _validator(response), expected)
             _copy(web, response, source, part, limit, lambda: report(part.size, expected))
     if expected is not None and part.size < expected:
-        raise NotFetched(
-            f"{shown(source.url)}: the connection was cut after {part.size:,} of {expected:,} bytes", again=True
-        )
+        raise NotFetched(f"{where}: the connection was cut after {part.size:,} of {expected:,} bytes", again=True)
 
 
-def _begin(response: HTTPResponse, source: FileAddress, part: PartFile, validator: str) -> int | None:
-    """Check the headers of an answer, and return the file's size by them; clears the part if it starts from nothing."""
-    where = shown(source.url)
+def _begin(response: HTTPResponse, source: FileAddress, part: PartFile, validator: str, where: str) -> int | None:
+    """Check the headers of an answer from `where`, and return the file's size by them.
+
+    Clears the part if it starts from nothing.
+    """
     if response.headers.get("Content-Encoding", "identity").lower() != "identity":
         raise NotFetched(f"{where}: the server sends it compressed, which was not asked for")
     total: int | None
@@ -310,7 +311,7 @@ def _copy(
     web: Web, response: HTTPResponse, source: FileAddress, part: PartFile, limit: int, report: Callable[[], None]
 ) -> None:
     """Append the body of an answer to the part; NotFetched for more than `limit` bytes, or next to nothing a minute."""
-    where = shown(source.url)
+    where = web.named(source.url)
     since, before = time.monotonic(), part.size
     while True:
         if web.stop.is_set():
@@ -319,7 +320,7 @@ def _copy(
             chunk = response.read1(CHUNK)
         except (OSError, HTTPException) as error:
             # One file's connection: the host itself may be well.
-            raise NotFetched(str(broken(source.url, error)), again=True) from None
+            raise NotFetched(str(broken(web.mirrored(source.url), error)), again=True) from None
         if not chunk:
             return
         if part.size + len(chunk) > limit:

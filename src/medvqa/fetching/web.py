@@ -148,11 +148,26 @@ class Web:
             return url
         return base + parts.path + (f"?{parts.query}" if parts.query else "")
 
+    def named(self, url: str) -> str:
+        """Return an address as `shown`, for errors; if a mirror is asked instead, the mirror's and the original."""
+        at = self.mirrored(url)
+        return shown(url) if at == url else f"{shown(at)} (mirror of {shown(url)})"
+
+    def _where(self, asked: str, url: str) -> str:
+        """Return the address that answered: `url`, after redirects from `asked`."""
+        return self.named(asked) if url == self.mirrored(asked) else shown(url)
+
+    def named_host(self, url: str) -> str:
+        """Return the host of an address, for errors; if a mirror is asked instead, both hosts."""
+        at, host = self.mirrored(url), urlsplit(url).netloc
+        return host if at == url else f"{urlsplit(at).netloc} (mirror of {host})"
+
     def open(self, url: str, headers: Mapping[str, str] | None = None, *, token: str = "") -> HTTPResponse:
         """Return the answer to one GET, after redirects; its status is 200, 206 or 416 (NotFetched, Stopped).
 
         `token` is sent to the URL's own host alone, never to a redirect's.
         """
+        asked = url
         url = self.mirrored(url)
         first = _origin(url)
         for _ in range(MAX_REDIRECTS + 1):
@@ -162,10 +177,10 @@ class Web:
             url = self._next_url(url, response)
         else:
             response.close()
-            raise NotFetched(f"{shown(url)} redirects more than {MAX_REDIRECTS} times")
+            raise NotFetched(f"{self.named(asked)} redirects more than {MAX_REDIRECTS} times")
         if response.status not in (200, 206, 416):
             response.close()
-            raise refusal(url, response.status, response.headers)
+            raise refusal(url, response.status, response.headers, self._where(asked, url))
         return response
 
     def look(self, url: str, *, token: str = "") -> Message:
@@ -173,6 +188,7 @@ class Web:
 
         A redirect to another host ends the search: its own headers are returned.
         """
+        asked = url
         url = self.mirrored(url)
         for _ in range(MAX_REDIRECTS + 1):
             with self._request("HEAD", url, None, token) as response:
@@ -183,9 +199,9 @@ class Web:
                     return response.headers
                 url = target
         else:
-            raise NotFetched(f"{shown(url)} redirects more than {MAX_REDIRECTS} times")
+            raise NotFetched(f"{self.named(asked)} redirects more than {MAX_REDIRECTS} times")
         if response.status != 200:
-            raise refusal(url, response.status, response.headers)
+            raise refusal(url, response.status, response.headers, self._where(asked, url))
         return response.headers
 
     def page(self, url: str, most: int, *, token: str = "") -> tuple[bytes, str]:
@@ -202,14 +218,14 @@ class Web:
                         content += piece
                         passed = time.monotonic() - started
                         if passed > self.manners.timeout and len(content) < SLOWEST * passed:
-                            raise NotFetched(f"{shown(url)}: the connection is too slow", again=True)
+                            raise NotFetched(f"{self.named(url)}: the connection is too slow", again=True)
                 except (OSError, HTTPException) as error:
                     raise broken(url, error) from None
                 cut = bool(response.length)
             if response.status != 200 or len(content) > most:
-                raise NotFetched(f"{shown(url)} does not answer with a list of files")
+                raise NotFetched(f"{self.named(url)} does not answer with a list of files")
             if cut:
-                raise NotFetched(f"{shown(url)}: the connection was cut", again=True)
+                raise NotFetched(f"{self.named(url)}: the connection was cut", again=True)
             following = NEXT.search(response.headers.get("Link", ""))
             return content, following[1] if following else ""
 
@@ -302,9 +318,8 @@ class Web:
         return target
 
 
-def refusal(url: str, status: int, headers: Message) -> NotFetched:
-    """Return the error for a status that is no success."""
-    where = shown(url)
+def refusal(url: str, status: int, headers: Message, where: str) -> NotFetched:
+    """Return the error for a status that is no success; `where` is the address as it is shown."""
     host = urlsplit(url).netloc
     plain = {name.lower(): value for name, value in headers.items()}
     if status in (401, 403):

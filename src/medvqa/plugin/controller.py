@@ -339,6 +339,12 @@ class Controller:
             session.exitstatus = finished.exit_code
         elif session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             session.exitstatus = 1 if session.testsfailed > self._failures else finished.exit_code
+        elif session.exitstatus == pytest.ExitCode.INTERRUPTED and self._has_no_model(session):
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+
+    def _has_no_model(self, session: pytest.Session) -> bool:
+        """Whether the session stopped because no process could make the model or the judge, as in `medvqa run`."""
+        return bool(session.shouldstop) and not self._run.model_made
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
         """Print the headline measures and the path of the reports."""

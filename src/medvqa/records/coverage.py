@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import islice
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -230,8 +230,8 @@ def cover(
     )
 
 
-SHOWN = 5
-"""Missing shards that are listed: a stranger's run.json may claim a billion."""
+MAX_RANGES = 100
+"""Ranges of missing shards that are named: a stranger's run.json may claim any shards."""
 
 
 def absent_shares(run: Mapping[str, Any]) -> tuple[str, ...]:
@@ -247,17 +247,47 @@ def absent_shares(run: Mapping[str, Any]) -> tuple[str, ...]:
     lines = []
     for of in sorted({shard.of for shard, _ in shards}):
         present = {shard.number for shard, _ in shards if shard.of == of}
-        absent = (number for number in range(1, of + 1) if number not in present)
-        lines += [f"shard {number}/{of} is missing" for number in islice(absent, SHOWN)]
-        if (more := of - len(present) - SHOWN) > 0:
-            lines.append(f"{more:,} other shards of {of:,} are missing too")
+        if absent := missing_numbers(present, of):
+            lines.append(_missing(absent, of, ""))
         parts = [(shard.number, mine) for shard, mine in shards if shard.of == of]
         for name in sorted({name for _, mine in parts for name in mine or ()}):
-            lacking = sorted(present - {number for number, mine in parts if mine is None or name in mine})
-            lines += [f"shard {number}/{of} of {name} is missing" for number in lacking[:SHOWN]]
-            if len(lacking) > SHOWN:
-                lines.append(f"{len(lacking) - SHOWN:,} other shards of {name} are missing too")
+            having = {number for number, mine in parts if mine is None or name in mine}
+            if lacking := _consecutive(present - having):
+                lines.append(_missing(lacking, of, f" of {name}"))
     return tuple(lines)
+
+
+def missing_numbers(present: Collection[int], of: int) -> list[range]:
+    """Return the runs of consecutive numbers from 1 to `of` that are not `present`; `of` may be a billion."""
+    bounds = pairwise([0, *sorted(present), of + 1])
+    return [range(before + 1, after) for before, after in bounds if after - before > 1]
+
+
+def _consecutive(numbers: Collection[int]) -> list[range]:
+    """Return numbers as runs of consecutive ones."""
+    runs = groupby(enumerate(sorted(numbers)), lambda placed: placed[1] - placed[0])
+    each = [[number for _, number in run] for _, run in runs]
+    return [range(run[0], run[-1] + 1) for run in each]
+
+
+def in_ranges(numbers: Sequence[range], less: int = 0) -> str:
+    """Return numbers as in "3, 7-12"; `less` is subtracted from each. At most MAX_RANGES ranges are named."""
+    shown = [
+        f"{run[0] - less}" if len(run) == 1 else f"{run[0] - less}-{run[-1] - less}" for run in numbers[:MAX_RANGES]
+    ]
+    others = sum(map(len, numbers[MAX_RANGES:]))
+    return ", ".join(shown) + (f" and {others:,} others" if others else "")
+
+
+def shards_in_words(numbers: Sequence[range], of: int) -> str:
+    """Return shards as in "shard 3/8" or "shards 3, 7-12 of 64"."""
+    alone = len(numbers) == 1 and len(numbers[0]) == 1
+    return f"shard {numbers[0][0]}/{of}" if alone else f"shards {in_ranges(numbers)} of {of}"
+
+
+def _missing(numbers: Sequence[range], of: int, benchmark: str) -> str:
+    named = shards_in_words(numbers, of)
+    return f"{named}{benchmark} {'are' if named.startswith('shards') else 'is'} missing"
 
 
 def own_shards(run: Mapping[str, Any]) -> tuple[str, ...]:

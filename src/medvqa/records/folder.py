@@ -32,6 +32,8 @@ MAX_LINE = 2**26
 """Bytes of one result; a longer line is no result, and is not read to its end."""
 MAX_RUN = 2**26
 """Bytes of run.json and of other JSON of a run folder."""
+MAX_SAMPLE = 2**31
+"""Samples are below it: tables hold them as whole numbers of 64 bits."""
 
 LATER = frozenset({"cell", "view", "allow_burned_in"})
 """Fields of images that earlier versions do not write."""
@@ -90,6 +92,8 @@ def decode(line: bytes) -> Result:
         else:
             content = msgspec.json.decode(line, type=dict[str, Any])
             result = msgspec.convert({**content, "answer": answers.from_json(content.get("answer"))}, Result)
+        if not 0 <= result.sample < MAX_SAMPLE:
+            raise msgspec.DecodeError(f"the sample is no number from 0 to {MAX_SAMPLE - 1:,}")
         if any(image.path for image in result.item.images):
             images = tuple(replace(image, path="") for image in result.item.images)
             result = replace(result, item=replace(result.item, images=images))

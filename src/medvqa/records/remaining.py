@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
-from itertools import islice
 from typing import Any
 
 from medvqa.data.selection import Shard
-from medvqa.records.coverage import SHOWN, merged_shards, own_shards
+from medvqa.records.coverage import MAX_RANGES, in_ranges, merged_shards, missing_numbers, own_shards, shards_in_words
 from medvqa.records.merging import Merged, RunPart
 
-MAX_NUMBERS = 1000
-"""Missing shards that are named by number: a stranger's run.json may claim a billion."""
+SHOWN = 5
+"""Unfinished parts that are listed."""
 _ARRAY = "SLURM_ARRAY_TASK_ID="
 
 
@@ -40,31 +40,43 @@ def _missing(about: Mapping[str, Any], runs: Sequence[RunPart]) -> list[str]:
     shards = [shard for shard, _ in merged_shards(about)]
     for of in sorted({shard.of for shard in shards}):
         present = {shard.number for shard in shards if shard.of == of}
-        absent = list(islice((number for number in range(1, of + 1) if number not in present), MAX_NUMBERS))
+        absent = missing_numbers(present, of)
         if not absent:
             continue
         known = next((run for run in runs if any(Shard.parse(shard).of == of for shard in own_shards(run.about))), None)
         if known is None:
             continue  # it was merged before, and the merged run names its parts
-        lines += [
-            f"to run shard {number}/{of}: type the command of {known.name} with --shard={number}/{of} "
-            f"--run={_name(known, number, of)}"
-            for number in absent[:SHOWN]
-        ]
-        if len(absent) < MAX_NUMBERS and (tasks := _slurm(known, absent, of)):
+        lines += _to_run(known, absent, of)
+        if len(absent) <= MAX_RANGES and (tasks := _slurm(known, absent, of)):
             lines.append(f"or as tasks of Slurm: {tasks}")
     return lines
 
 
-def _name(run: RunPart, number: int, of: int) -> str:
-    """Return the name of another shard's run, like that of this one."""
+def _to_run(run: RunPart, absent: Sequence[range], of: int) -> list[str]:
+    """Return the lines that say how to run missing shards: one command, or a loop of a shell over all of them."""
+    named, stem = shards_in_words(absent, of), _stem(run)
+    first = absent[0][0]
+    if len(absent) == 1 and len(absent[0]) == 1:
+        name = f"{stem}{Shard(first, of).suffix}" if stem else "NAME"
+        return [f"to run {named}: type the command of {run.name} with --shard={first}/{of} --run={name}"]
+    options = f"--shard=N/{of} --run={stem or 'NAME'}-Nof{of}"
+    lines = [f"to run {named}: type the command of {run.name} with {options}, for each number N"]
+    if len(absent) <= MAX_RANGES:
+        numbers = " ".join(str(part[0]) if len(part) == 1 else f"$(seq {part[0]} {part[-1]})" for part in absent)
+        options = f"--shard=$N/{of} --run={shlex.quote(stem or 'NAME')}-${{N}}of{of}"
+        lines.append(f"or all in a shell: for N in {numbers}; do COMMAND {options}; done")
+    return lines
+
+
+def _stem(run: RunPart) -> str:
+    """Return the name of a shard's run without its number; "" if the name has another form."""
     stem = run.name.removesuffix(Shard.parse(own_shards(run.about)[-1]).suffix)
-    return f"{stem}{Shard(number, of).suffix}" if stem != run.name else "NAME"
+    return stem if stem != run.name else ""
 
 
-def _slurm(run: RunPart, absent: Sequence[int], of: int) -> str:
+def _slurm(run: RunPart, absent: Sequence[range], of: int) -> str:
     """Return the command that submits the missing tasks of an array; "" if the run was no task of a plain array."""
     sources = [session.get("shard_source", "") for session in run.about.get("sessions", ())]
     if not sources or not sources[-1].startswith(_ARRAY) or "SLURM_PROCID" in sources[-1]:
         return ""
-    return f"MEDVQA_SHARDS={of} sbatch --array={','.join(str(number - 1) for number in absent)} FILE"
+    return f"MEDVQA_SHARDS={of} sbatch --array={in_ranges(absent, less=1).replace(' ', '')} FILE"

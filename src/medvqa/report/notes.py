@@ -109,6 +109,18 @@ def _blank(report: Report) -> list[str]:
     )
 
 
+def _without_dimension(part: Part) -> list[str]:
+    """Lines about metrics that are means over a dimension which no question has: they have no value."""
+    over = [(metric.name, metric.mean_over) for metric in part.benchmark.metrics if metric.mean_over is not None]
+    dimensions = sorted({name for result in part.results for name in result.item.tags}) if over else []
+    there = printing.some(dimensions, SOME) or "none"
+    return [
+        f"no value of '{metric}', a mean over '{dimension}': no question has this dimension; there are: {there}."
+        for metric, dimension in over
+        if not set(dimension.split("+")) <= set(dimensions)
+    ]
+
+
 def _of_part(report: Report, part: Part, *, recorded: bool) -> list[Note]:
     """Notes about one part with results. `recorded`: its answers were replayed."""
     notes = list[Note]()
@@ -126,6 +138,7 @@ def _of_part(report: Report, part: Part, *, recorded: bool) -> list[Note]:
     say(*(f"{line}." for line in _rotated(report, part)))
     say(*advice_of(part))
     warn(*(f"{_redacted(report, part, failed.why)}." for failed in part.failed))
+    warn(*_without_dimension(part))
     about = report.run.get("benchmarks", {}).get(part.benchmark.name, {})
     if kits := sorted({like for metric in part.benchmark.metrics if (like := dict(metric.signs).get("like"))}):
         say(

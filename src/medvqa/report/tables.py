@@ -347,9 +347,8 @@ def components(report: Report) -> TextTable:
             for name, number in values.items()
         ]
         # Without the label: these are the variances of single answers, also if answers are combined.
-        rows.append(
-            (*(part.benchmark.name, part.technique)[: len(names)], each.name, *shown, f"{parts.items:,} {each.unit}s")
-        )
+        counted = f"{parts.items:,} {each.unit}{'' if parts.items == 1 else 's'}"
+        rows.append((*(part.benchmark.name, part.technique)[: len(names)], each.name, *shown, counted))
     columns = (*names, "sd between", *(COMPONENTS[name] for name in kept), "n")
     return TextTable("Variance components", columns, tuple(rows), frozenset(range(len(names) + 1, len(columns))))
 

@@ -211,7 +211,7 @@ def check(planned: Classifying) -> list[str]:
     if not options.allow_upload:
         uploads.check_sent(chosen, counts, planned.known, planned.root)
     uploads.check_kept(options, list(counts), planned.known, planned.root)
-    lines = [line for line in [uploads.kept_notice(options, list(counts))] if line is not None]
+    lines = [line for line in [uploads.kept_notice(options, list(counts), [chosen])] if line is not None]
     if counts and (origins := destinations(chosen.backend)):
         sent = "; ".join(f"{count} of {name}" for name, count in counts.items())
         lines.append(f"medvqa: {sent} will be sent to {routes(origins)}, where the judge is")

@@ -106,7 +106,7 @@ def check(rescoring: Rescoring) -> list[str]:
     if not options.allow_upload:
         uploads.check_sent(judging.chosen, uploads.in_words(sent), rescoring.known, rescoring.root)
     uploads.check_kept(options, list(sent), rescoring.known, rescoring.root)
-    lines = [judging.notice(list(sent)), uploads.kept_notice(options, list(sent))]
+    lines = [judging.notice(list(sent)), uploads.kept_notice(options, list(sent), [judging.chosen])]
     return [line for line in lines if line is not None]
 
 

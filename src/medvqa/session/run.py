@@ -95,6 +95,8 @@ class Run:
         self._sharing: records.Sharing | None = None
         self._has_segments = False
         self._unshared: int | None = None
+        self.model_made = False
+        """Whether a process of this session has made its model and its judge, and delivered a result."""
 
     # Before the first question
 
@@ -271,6 +273,7 @@ class Run:
 
         `workers` counts the asking processes, 0 for this one alone.
         """
+        self.model_made = self.model_made or "model" in delivery.facts
         if self._recording is None:
             self._hold()
             selected = {*records.add_selected(self.folder), *self._selected}

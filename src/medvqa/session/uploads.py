@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from medvqa import configs, records
-from medvqa.backend import destinations, is_remote
+from medvqa.backend import Backend, destinations, is_remote
 from medvqa.backends import reaching
 from medvqa.items import Benchmark, Item, UsageError
 from medvqa.judging import may_ask
@@ -110,13 +110,25 @@ def check_kept(options: Options, names: Sequence[str], known: Mapping[str, Bench
     )
 
 
-def kept_notice(options: Options, names: Sequence[str]) -> str | None:
-    """Return a line that says where answers are kept besides this machine; None without a shared store."""
+def kept_notice(options: Options, names: Sequence[str], answering: Sequence[Chosen]) -> str | None:
+    """Return a line that says where answers are kept besides this machine; None without a shared store.
+
+    `answering`: the model, the judge. A backend with the default `fingerprint()` has none, so nothing of it is shared;
+    any other may still return None once it is loaded.
+    """
     if not isinstance(options.answers, str) or not names:
         return None
+    nameless = [chosen for chosen in answering if type(chosen.backend).fingerprint is Backend.fingerprint]
+    if len(nameless) == len(answering):
+        have = "has" if len(nameless) == 1 else "have"
+        specs = " and ".join(f"'{chosen.spec}'" for chosen in nameless)
+        return (
+            f"medvqa: {specs} {have} no fingerprint: answers are kept in the run folder alone, not in {options.answers}"
+        )
     server = records.endpoint(records.Address.of(options.answers), os.environ)
     where = "" if server is None else f", at {reaching.routes(['://'.join(urlsplit(server)[:2])])}"
-    return f"medvqa: answers to {', '.join(names)} are kept in {options.answers} too{where}"
+    who = " and ".join(f"'{chosen.spec}'" for chosen in answering if chosen not in nameless)
+    return f"medvqa: answers to {', '.join(names)} are kept in {options.answers} too{where}, if {who} has a fingerprint"
 
 
 def in_words(judged: Mapping[str, int]) -> dict[str, str]:
@@ -201,7 +213,8 @@ def notices(plan: Plan) -> list[str]:
     Items that are deselected later count too.
     """
     lines = [_notice(plan)]
-    lines.append(kept_notice(plan.options, list(plan.benchmarks)))
+    answering = [plan.model, *([] if plan.judge is None else [plan.judge.chosen])]
+    lines.append(kept_notice(plan.options, list(plan.benchmarks), answering))
     if plan.judge is not None and destinations(plan.judge.chosen.backend):
         lines.append(plan.judge.notice([name for name in plan.benchmarks if _judged(plan, plan.judge, name)]))
     return [line for line in lines if line is not None]

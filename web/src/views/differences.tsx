@@ -1,4 +1,5 @@
 // The differences of one pair of runs: headline measures, and slices whose rows lead to their flips.
+import type { ComponentChildren } from "preact";
 import { Fragment } from "preact";
 
 import type { BoardPair, BoardView, ComparedCell, ComparedMeasure, ComparisonView, PairedPartView, PairView, SlicedTable } from "../bundle";
@@ -57,7 +58,7 @@ function columnsOf(of: Shown, rows: readonly ComparedCell[], first: string, end:
   const unit = percent ? ", %" : "";
   const written = (cell: ComparedCell, text: string): string => (percent ? text : values(cell, text));
   const [baseline, new_] = of.pair.headings;
-  const number = (key: string, head: string, cell: TableColumn<ComparedCell>["cell"], by: (cell: ComparedCell) => number | null, look = ""): TableColumn<ComparedCell> =>
+  const number = (key: string, head: ComponentChildren, cell: TableColumn<ComparedCell>["cell"], by: (cell: ComparedCell) => number | null, look = ""): TableColumn<ComparedCell> =>
     ({ key, head, right: true, class: look, cell, by });
   return [
     {
@@ -86,7 +87,7 @@ function columnsOf(of: Shown, rows: readonly ComparedCell[], first: string, end:
     number("gained", "better", (cell) => <Changed of={of} cell={cell} way="better" />, (cell) => cell.gained),
     number("lost", "worse", (cell) => <Changed of={of} cell={cell} way="worse" />, (cell) => cell.lost),
     number("units", "n", (cell) => <Figure name="units" value={cell.units} text={cell.texts.units} />, (cell) => cell.units, "quiet"),
-    number("groups", "groups", (cell) => <Figure name="groups" value={cell.groups} text={count(cell.groups)} />, (cell) => cell.groups, "quiet"),
+    number("groups", <span title="independent units: questions about one patient or image form one group">groups</span>, (cell) => <Figure name="groups" value={cell.groups} text={count(cell.groups)} />, (cell) => cell.groups, "quiet"),
     number("adjusted", "adjusted p", (cell) => <Figure name="adjusted" value={cell.adjusted} text={cell.texts.adjusted} />, (cell) => cell.adjusted, "quiet"),
   ];
 }
@@ -94,7 +95,7 @@ function columnsOf(of: Shown, rows: readonly ComparedCell[], first: string, end:
 const headlineColumns = (of: Shown, part: PairedPartView, exact: boolean): TableColumn<ComparedCell>[] => [
   ...columnsOf(of, part.rows, "Measure", part.end),
   { key: "discordant", head: "flipped groups", right: true, class: "quiet", by: (cell) => cell.discordant_groups, cell: (cell) => <Figure name="discordant_groups" value={cell.discordant_groups} text={count(cell.discordant_groups)} /> },
-  { key: "detectable", head: "detectable", right: true, class: "quiet", by: (cell) => cell.detectable, cell: (cell) => <Figure name="detectable" value={cell.detectable} text={cell.texts.detectable} /> },
+  { key: "detectable", head: <span title="the true loss, in points, that such data would show in 80 % of comparisons">detectable</span>, right: true, class: "quiet", by: (cell) => cell.detectable, cell: (cell) => <Figure name="detectable" value={cell.detectable} text={cell.texts.detectable} /> },
   ...(exact ? [{ key: "mcnemar", head: "McNemar p", right: true, class: "quiet", by: (cell: ComparedCell) => cell.mcnemar, cell: (cell: ComparedCell) => <Figure name="mcnemar" value={cell.mcnemar} text={cell.texts.mcnemar} /> }] : []),
 ];
 

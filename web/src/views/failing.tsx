@@ -16,7 +16,7 @@ import type {
 } from "../bundle";
 import type { Page } from "../page";
 import "../style/failing.css";
-import { count, flat, label, percent, plural, SLICE, unitOf } from "../text";
+import { count, counted, flat, label, layoutFor, percent, plural, SLICE, unitOf } from "../text";
 import { Value } from "../ui/number";
 import { Fold } from "../ui/fold";
 import { Outcome } from "../ui/outcome";
@@ -24,13 +24,13 @@ import { Axis, Strip } from "../ui/strip";
 import { Visible } from "../ui/text";
 
 const SAME = 3; // names of a slice beside its first
-type To = (query: string) => string;
+type To = (query: string, unit?: string) => string;
 
 /** The links to questions of one benchmark, as asked by one technique. */
 const linker =
   (page: Page, benchmark: string, technique: string): To =>
-  (query) =>
-    page.link({ view: "questions", benchmark, technique, query, sort: "", item: null, section: "" });
+  (query, unit = "") =>
+    page.link({ view: "questions", benchmark, technique, query, sort: "", layout: layoutFor(unit), item: null, section: "" });
 
 const Linked = ({ to, query, children }: { readonly to: To; readonly query: string; readonly children: ComponentChildren }) =>
   query === "" ? <>{children}</> : <a href={to(query)}>{children}</a>;
@@ -52,7 +52,7 @@ const Slice = ({ row, of, to }: { readonly row: WorstSlice; readonly of: WorstSl
   return (
     <tr class={cell.few ? "few" : ""}>
       <th scope="row">
-        <a href={to(row.query)}><Visible text={row.title} /></a>{" "}
+        <a href={to(row.query, cell.unit)}><Visible text={row.title} /></a>{" "}
         <span class="quiet"><Visible text={row.dimension} /></span>
         {row.beyond && <> <span class="mark">{of.better === "higher" ? "below" : "above"} overall</span></>}
         {row.same.length > 0 && <small class="same">the same questions: <Visible text={row.same.slice(0, SAME).join(", ")} />{row.same.length > SAME && ` and ${count(row.same.length - SAME)} more`}</small>}
@@ -94,7 +94,7 @@ const Worst = ({ of, to }: { readonly of: WorstSlices; readonly to: To }) => {
       {of.rows.length > 0 && <SliceTable rows={of.rows} of={of} to={to} name={`Worst slices by ${label(of.measure)}`} />}
       <p class="key">
         {of.better === "lower" && `Less ${label(of.measure)} is better. `}
-        Overall: <Value of={of.overall} />{of.overall.percent && !of.overall.few && " %"} of {count(of.overall.n)} {unitOf(of.overall.unit)}.{" "}
+        Overall: <Value of={of.overall} />{of.overall.percent && !of.overall.few && " %"} of {counted(of.overall.n, of.overall.unit)}.{" "}
         {[...of.rows, ...of.apart].some((row) => row.cell.unit === "image slots") && "Image slots: a pair counts once for each of its images in the slice. "}
         {of.notes.join(" ")}
         {hidden > 0 && ` ${plural(hidden, "further slice")}: see Slices.`}

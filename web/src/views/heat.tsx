@@ -1,6 +1,6 @@
 // A measure over two dimensions at once. A field is coloured only if it surely differs from the whole benchmark.
 import type { HeatField, HeatMap, SlicesView } from "../bundle";
-import { capital, count, FEW, plural } from "../text";
+import { capital, count, counted, FEW, inLayout, plural } from "../text";
 import { Fold } from "../ui/fold";
 import { Visible } from "../ui/text";
 
@@ -10,7 +10,7 @@ const SIGNS: Readonly<Record<HeatField["tone"], string>> = { "": "", above: "▲
 export const told = (map: HeatMap, field: HeatField): string => {
   const interval = field.low === null || field.few ? field.interval || (field.few ? `under ${FEW}` : "no interval") : `95 % interval ${field.interval}`;
   const beside = field.tone === "" ? "" : `; surely ${field.tone} all questions`;
-  return `${map.rows[field.row]?.title ?? ""}, ${map.columns[field.column]?.title ?? ""}: ${field.shown}${field.few ? "" : " %"}, ${interval}, ${plural(field.n, "question")}${beside}`;
+  return `${map.rows[field.row]?.title ?? ""}, ${map.columns[field.column]?.title ?? ""}: ${field.shown}${field.few ? "" : " %"}, ${interval}, ${counted(field.n, map.unit)}${beside}`;
 };
 
 export const Heat = ({ of, view }: { readonly of: HeatMap; readonly view: SlicesView }) => {
@@ -38,7 +38,7 @@ export const Heat = ({ of, view }: { readonly of: HeatMap; readonly view: Slices
                   if (field === undefined) return <td class="empty" />;
                   return (
                     <td class={`${field.tone} s${field.step}${field.few ? " thin" : ""}`}>
-                      <a href={field.href}>
+                      <a href={inLayout(field.href, of.unit)}>
                         <span aria-hidden="true">
                           <b>{SIGNS[field.tone]}{field.short}</b> <small>{field.few ? "" : count(field.n)}</small>
                         </span>

@@ -150,6 +150,7 @@ const Measures = ({ card, page }: { readonly card: ScorecardView; readonly page:
         {blank && <> <svg class="strip" width={10} height={16} aria-hidden="true"><line class="ref blank" x1={5} x2={5} y1={1} y2={15} /></svg> run {flat(card.blank)}, without the image</>}
         . Below {FEW} units (questions or pairs), counts are shown in place of percentages. Invalid answers (refused, abstained,
         unparsed) count as wrong.
+        {rows.some((row) => row.meaning.includes("micro average")) && " Micro average: every question counts the same, whatever its group."}
       </p>
     </>
   );

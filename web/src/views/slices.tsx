@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import type { Cell, SliceGroup, SliceMeasure, SliceRow, SlicesView } from "../bundle";
 import type { Page } from "../page";
 import "../style/slices.css";
-import { count, FEW, plural, SLICE, unitOf } from "../text";
+import { count, counted, FEW, inLayout, plural, SLICE, unitOf } from "../text";
 import { Value } from "../ui/number";
 import { Plot, Sample, Scale } from "../ui/plot";
 import { Visible } from "../ui/text";
@@ -70,7 +70,7 @@ const Measured = ({ cell, measure }: { readonly cell: Cell | null | undefined; r
           ]}
         />
       </td>
-      <td class="right quiet"><data value={cell.n}>{count(cell.n)}</data>{cell.unit !== measure.unit && <small> {unitOf(cell.unit)}</small>}</td>
+      <td class="right quiet"><data value={cell.n}>{count(cell.n)}</data>{cell.unit !== measure.unit && <small> {counted(cell.n, cell.unit).split(" ").slice(1).join(" ")}</small>}</td>
     </>
   );
 };
@@ -113,7 +113,7 @@ const Group = ({
         sorted(group, order, m).slice(0, rows).map((row) => (
           <tr key={row.value}>
             <th scope="row">
-              <a href={row.href}><Visible text={row.title} /></a>
+              <a href={inLayout(row.href, measure.unit)}><Visible text={row.title} /></a>
               {row.short !== "" && <span class="short"> <Visible text={row.short} /></span>}
             </th>
             <Measured cell={row.cells[m]} measure={measure} />

@@ -5,7 +5,7 @@ import { Fragment } from "preact";
 
 import type { Cell, GateView, SentenceView, StatusView, VerdictView, WarningView, WordView } from "../bundle";
 import type { Page } from "../page";
-import { count } from "../text";
+import { count, layoutFor } from "../text";
 import { Visible } from "../ui/text";
 import { GateWord } from "./gate";
 
@@ -18,13 +18,20 @@ const STANDINGS: Readonly<Record<SentenceView["standing"], string>> = { above: "
 /** Rules that the first screen names. */
 const RULES = 3;
 
+/** A line of the status in plain words, for a reader who did not type the command; undefined if it is plain. */
+export const plainOf = (line: string): string | undefined => {
+  if (line.includes("--limit=")) return "--limit: a sample of so many questions of each benchmark was asked, in place of all";
+  if (/technique .* is not defined/.test(line)) return "A technique is a way of asking. This one cannot ask questions of this kind, such as those with several right options.";
+  return undefined;
+};
+
 const Status = ({ status }: { readonly status: StatusView }) => (
   <p class={`state s-${status.state}`}>
     <span class="sign" aria-hidden="true">{SIGNS[status.state]}</span>
     <span>
       <strong><Visible text={status.title} /></strong>
       {status.lines.map((line) => (
-        <span class="line-of" key={line}><Visible text={line} /></span>
+        <span class="line-of" key={line} title={plainOf(line)}><Visible text={line} /></span>
       ))}
     </span>
   </p>
@@ -51,7 +58,7 @@ const Sentence = ({ sentence, page }: { readonly sentence: SentenceView; readonl
   <li class={`result-line b-${sentence.standing === "" ? "none" : sentence.standing}`}>
     <span class="sign" aria-hidden="true">{STANDINGS[sentence.standing]}</span>
     <p>
-      <a href={page.link({ view: "questions", benchmark: sentence.benchmark, technique: sentence.technique, query: "", item: null, section: "" })}>
+      <a href={page.link({ view: "questions", benchmark: sentence.benchmark, technique: sentence.technique, query: "", layout: layoutFor(sentence.cell?.unit ?? ""), item: null, section: "" })}>
         <Visible text={sentence.title} />
       </a>
       {": "}
@@ -69,7 +76,7 @@ const Warning = ({ warning, page }: { readonly warning: WarningView; readonly pa
       {outcomes.map((outcome) => (
         <Fragment key={outcome}>
           {" "}
-          <a href={page.link({ view: "questions", benchmark, technique, query: `outcome:${outcome}`, item: null, section: "" })}>
+          <a href={page.link({ view: "questions", benchmark, technique, query: `outcome:${outcome}`, layout: "", item: null, section: "" })}>
             Show {outcome}
           </a>
         </Fragment>

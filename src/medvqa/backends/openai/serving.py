@@ -7,6 +7,7 @@ Sources: vLLM's `ModelCard` (id, root, parent, max_model_len; `created` is the t
 from __future__ import annotations
 
 import asyncio
+import heapq
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -75,8 +76,11 @@ async def served_model(client: AsyncOpenAI, name: str, redact: Callable[[str], s
         return ServedModel(unasked="its list of models is no list of OpenAI's form")
     card = next((card for card in cards if card.id == name), None)
     if card is None:
-        names = printing.some(sorted({_shown(redact(card.id)) for card in cards}), MOST) or "none"
-        return ServedModel({"models": names})
+        ids = {card.id for card in cards}
+        # Only the shown names are redacted: a list of 200,000 would take seconds.
+        first = [_shown(redact(name)) for name in heapq.nsmallest(MOST, ids)]
+        more = f" and {len(ids) - MOST:,} more" if len(ids) > MOST else ""
+        return ServedModel({"models": f"{', '.join(first)}{more}" or "none"})
     facts = {"id": card.id, "root": card.root, "parent": card.parent, "max_model_len": card.max_model_len}
     if isinstance(card.meta, dict):
         facts |= {key: card.meta.get(key) for key in _WEIGHTS}
