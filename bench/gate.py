@@ -299,6 +299,8 @@ def groups_of() -> dict[str, NDArray[np.intp]]:
     designs = {"60 x 5": np.repeat(np.arange(60), 5), "10 x 10": np.repeat(np.arange(10), 10)}
     if REFERENCE.is_dir():
         designs = {"MediConfusion": graph().group[::2]} | designs
+    else:
+        print(f"MediConfusion is left out: there is no {REFERENCE}", file=sys.stderr)
     return designs
 
 

@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -457,14 +457,23 @@ def test_numbers_of_units_say_what_they_count() -> None:
     assert "adjusted p" in accuracy
 
 
-def in_two_groups(side: Side) -> Side:
-    items = [replace(result.item, cluster_id=str(n % 2)) for n, result in enumerate(side.results)]
+def in_groups(side: Side, group: Callable[[int], int] = lambda n: n % 2) -> Side:
+    items = [replace(result.item, cluster_id=str(group(n))) for n, result in enumerate(side.results)]
     return replace(side, results=tuple(replace(r, item=item) for r, item in zip(side.results, items, strict=True)))
 
 
 def test_a_missing_interval_is_explained() -> None:
     texts = "AB" * 20
-    sides = [in_two_groups(side) for side in (run("new", texts), run("old", texts[::-1]))]
+    sides = [in_groups(side) for side in (run("new", texts), run("old", texts[::-1]))]
     found = comparing.compare(*sides, {"slake": SLAKE})
     accuracy, *_ = rows(comparison.headline(found.tables))
     assert accuracy["bounds (95 % each)"] == "no interval: 2 independent groups"
+
+
+def test_a_missing_interval_of_unequal_groups_is_explained_by_degrees_of_freedom() -> None:
+    """Twelve groups, of which one holds three quarters of the questions."""
+    texts = "AB" * 22
+    sides = [in_groups(side, lambda n: max(0, n - 32)) for side in (run("new", texts), run("old", texts[::-1]))]
+    found = comparing.compare(*sides, {"slake": SLAKE})
+    accuracy, *_ = rows(comparison.headline(found.tables))
+    assert (accuracy["groups"], accuracy["bounds (95 % each)"]) == ("12", "no interval: 1.6 degrees of freedom")

@@ -217,17 +217,20 @@ def headline(compared: Sequence[Compared], difference: Difference | None = None,
 def compared_values(compared: Compared) -> tuple[str, str, str, str]:
     """A measure in both runs, the difference and its bounds; counts alone if there are few units."""
     shown = compared.shown
+    bounded = shown.low is not None and shown.high is not None
+    reason = no_interval(shown.groups, shown.df)
     if not compared.percent:
         before, after = (figure(end, is_percent=False) for end in (shown.baseline, shown.new))
         low, high = (_difference(bound) for bound in (shown.low, shown.high))
-        bounds = no_interval(shown.groups) if shown.low is None or shown.high is None else f"{low} to {high}"
-        return before, after, _difference(shown.difference), bounds
+        if shown.difference is None:
+            return before, after, "–", "–"
+        return before, after, _difference(shown.difference), f"{low} to {high}" if bounded else reason
     if shown.units < FEW and shown.baseline is not None and shown.new is not None:
         before, after = (f"{round(value * shown.units, 2):g}/{shown.units}" for value in (shown.baseline, shown.new))
         return before, after, "", ""
     if shown.difference is None:
         return percent(shown.baseline), percent(shown.new), "–", "–"
-    bounds = no_interval(shown.groups) if shown.low is None or shown.high is None else _bounds((shown.low, shown.high))
+    bounds = f"{_points(shown.low)} to {_points(shown.high)}" if bounded else reason
     return percent(shown.baseline), percent(shown.new), _points(shown.difference), bounds
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import fsum
+from math import floor, fsum
 
 from medvqa.comparing.blank import BlankGap
 from medvqa.items import Measure, Outcome
@@ -64,11 +64,15 @@ def interval(measure: Measure) -> str:
     return f"{low} to {high}" if measure.low < 0 else f"{low}–{high}"
 
 
-def no_interval(groups: int | None) -> str:
-    """Return "no interval: N independent groups" if groups are few, else ""."""
-    if groups is None or groups >= FEW:
-        return ""
-    return f"no interval: {groups} independent {'group' if groups == 1 else 'groups'}"
+def no_interval(groups: int | None, df: float | None = None) -> str:
+    """Return "no interval" with the number of groups if they are few, else with `df`, the degrees of freedom.
+
+    Many groups have few degrees of freedom if some of them hold most units. "" if neither is known.
+    """
+    if groups is not None and groups < FEW:
+        return f"no interval: {groups} independent {'group' if groups == 1 else 'groups'}"
+    # Rounded down: 3.96 is too few, 4.0 would not be.
+    return "" if df is None else f"no interval: {floor(10 * df) / 10:g} degrees of freedom"
 
 
 def few(measure: Measure) -> bool:

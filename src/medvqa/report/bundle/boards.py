@@ -193,7 +193,7 @@ def _board_pair(pair: RankedPair, places: Mapping[str, int]) -> BoardPair:
         pair.compared.adjusted,
         sure(pair.compared, few=few),
         "" if few else points(seen.difference),
-        "" if few else bounds(seen.low, seen.high) or tables.no_interval(seen.groups),
+        "" if few else bounds(seen.low, seen.high) or tables.no_interval(seen.groups, seen.df),
     )
 
 

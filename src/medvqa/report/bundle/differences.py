@@ -124,7 +124,7 @@ def _texts(measure: Compared, *, few: bool) -> ComparedTexts:
         before,
         after,
         difference,
-        bounded or ("" if few else tables.no_interval(seen.groups)),
+        bounded or ("" if few or seen.difference is None else tables.no_interval(seen.groups, seen.df)),
         tables.with_unit(own.units, measure.counted),
         chance(measure.adjusted),
         "" if detectable is None else tables.figure(detectable, is_percent=measure.percent),
