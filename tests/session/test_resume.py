@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from medvqa.cli import main
+from medvqa.scoring import rules
 from support import pages
 from support.repositories import TEST, Repository, alive, await_calls, await_results, kill_group
 
@@ -88,6 +89,22 @@ def test_a_run_that_goes_on_is_scored_by_one_rule(repository: Repository) -> Non
     assert repository.outcomes("first") == {"correct": 14, "wrong": 26}
     repository.run("--model=slow:0", "--run=first", "-k", "q0001")
     assert repository.outcomes("first") == before
+    assert set(repository.asked.values()) == {1}
+
+
+def test_a_run_of_an_earlier_edition_of_the_rules_is_read_again(repository: Repository) -> None:
+    repository.run("--model=slow:0", "--run=first")
+    before = repository.outcomes("first")
+    folder = repository.folder("first")
+    about = json.loads((folder / "run.json").read_text())
+    assert about.pop("reading_rules") == rules.EDITION
+    (folder / "run.json").write_text(json.dumps(about))
+    results = (folder / "results.jsonl").read_text()
+    (folder / "results.jsonl").write_text(results.replace('"outcome":"correct"', '"outcome":"unparsed"'))
+    assert repository.outcomes("first") != before
+    repository.run("--model=slow:0", "--run=first", "-k", "q0001")
+    assert repository.outcomes("first") == before
+    assert json.loads((folder / "run.json").read_text())["reading_rules"] == rules.EDITION
     assert set(repository.asked.values()) == {1}
 
 

@@ -511,6 +511,11 @@ def about(**changes: Any) -> dict[str, Any]:
             "slake: the extraction is official in new and sound in old",
         ),
         (
+            {"signature": {"extraction": "sound@2"}},
+            "slake: the extraction is sound@2 in new and sound in old: other editions of the rules that read answers. "
+            "Type `medvqa rescore` with the run folder of old; if that is a baseline file, make it anew from the folder",
+        ),
+        (
             {"signature": {"answers": "category"}},
             "slake: the origin of the answer key is category in new and given in old",
         ),
@@ -528,6 +533,13 @@ def test_runs_that_were_asked_or_scored_otherwise_are_refused(changes: dict[str,
     old = side("old", results, **about())
     assert comparing.refusals(side("new", results, **about()), old) == []
     assert comparing.refusals(side("new", results, **about(**changes)), old) == [line]
+
+
+def test_likelihoods_are_read_by_no_rule() -> None:
+    results = [replace(said(question(n), "A"), technique="ps") for n in range(3)]
+    signed = {"signature": {"extraction": "sound@2"}, "prompts": {"ps": "slake/ps@1"}}
+    new, old = side("new", results, **about(**signed)), side("old", results, **about(prompts={"ps": "slake/ps@1"}))
+    assert comparing.refusals(new, old) == []
 
 
 def test_what_the_baseline_has_alone_is_refused_and_what_the_new_run_has_alone_is_noted() -> None:
