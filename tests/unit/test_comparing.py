@@ -513,7 +513,8 @@ def about(**changes: Any) -> dict[str, Any]:
         (
             {"signature": {"extraction": "sound@2"}},
             "slake: the extraction is sound@2 in new and sound in old: other editions of the rules that read answers. "
-            "Type `medvqa rescore` with the run folder of old; if that is a baseline file, make it anew from the folder",
+            "Type `medvqa rescore` with the run folder of old; if that is a baseline file, make it anew from the "
+            "folder",
         ),
         (
             {"signature": {"answers": "category"}},

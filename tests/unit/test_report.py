@@ -530,3 +530,10 @@ def test_a_missing_interval_says_how_many_groups_there_are(tmp_path: Path) -> No
     assert (measure["units"], measure["groups"]) == (40, 2)
     (row, *_) = scorecard_of(made).parts[0].rows
     assert (row.cell.low, row.cell.interval) == (None, "no interval: 2 independent groups")
+
+
+def test_a_missing_interval_of_many_unequal_groups_is_no_empty_cell(tmp_path: Path) -> None:
+    results = [result(n, "AB"[n % 2]) for n in range(44)]
+    grouped = [replace(r, item=replace(r.item, cluster_id=str(max(0, n - 32)))) for n, r in enumerate(results)]
+    made = report.build(folder(tmp_path / "run", grouped), {"slake": SLAKE})
+    assert tables.headline(made).rows[0][3] == "no interval"

@@ -67,12 +67,14 @@ def interval(measure: Measure) -> str:
 def no_interval(groups: int | None, df: float | None = None) -> str:
     """Return "no interval" with the number of groups if they are few, else with `df`, the degrees of freedom.
 
-    Many groups have few degrees of freedom if some of them hold most units. "" if neither is known.
+    Many groups have few degrees of freedom if some of them hold most units. "" if groups are not counted.
     """
-    if groups is not None and groups < FEW:
+    if groups is None:
+        return ""
+    if groups < FEW:
         return f"no interval: {groups} independent {'group' if groups == 1 else 'groups'}"
     # Rounded down: 3.96 is too few, 4.0 would not be.
-    return "" if df is None else f"no interval: {floor(10 * df) / 10:g} degrees of freedom"
+    return "no interval" if df is None else f"no interval: {floor(10 * df) / 10:g} degrees of freedom"
 
 
 def few(measure: Measure) -> bool:
