@@ -247,11 +247,10 @@ def _different(benchmark: str, new: Side, baseline: Side) -> list[Refused]:
         # No judge scored any technique that both runs have: ignore it.
         judging = records.signed(new.run) | records.signed(baseline.run)
         one, other = ({k: v for k, v in signature.items() if k not in judging} for signature in (one, other))
-    if shared <= OPTION_TECHNIQUES:
-        # No text was read.
-        one, other = ({k: v for k, v in signature.items() if k != "extraction"} for signature in (one, other))
     # A vote of ten answers and a vote of a hundred do not estimate the same.
     noted = NOTED - {"repeat"} if {"combine"} & (one.keys() | other.keys()) else NOTED
+    # Another edition of our rules is noted: most read the same.
+    one, other = (_of_any_edition(signature) for signature in (one, other))
     names = [*WHAT, *sorted((one.keys() | other.keys()) - WHAT.keys() - noted)]
     return [
         Refused(
@@ -270,6 +269,11 @@ def _different(benchmark: str, new: Side, baseline: Side) -> list[Refused]:
     ]
 
 
+def _of_any_edition(signature: Mapping[str, str]) -> dict[str, str]:
+    rule = {"extraction": scoring.rules.of_any_edition(signature["extraction"])} if "extraction" in signature else {}
+    return {**signature, **rule}
+
+
 def _judged_by(side: Side, benchmark: str) -> Collection[str]:
     """Techniques that a judge may have scored; all, if not recorded."""
     techniques: Collection[str] = (
@@ -279,16 +283,9 @@ def _judged_by(side: Side, benchmark: str) -> Collection[str]:
 
 
 def _line(benchmark: str, what: str, *values: tuple[Side, str | None]) -> str:
-    line = f"{benchmark}: {what} is " + " and ".join(
+    return f"{benchmark}: {what} is " + " and ".join(
         f"{value or 'not recorded'} in {side.name}" for side, value in values
     )
-    if len({value for _, value in values}) > 1 and all(value and scoring.rules.is_ours(value) for _, value in values):
-        older = min(values, key=lambda pair: scoring.rules.edition_of(pair[1] or ""))[0]
-        return (
-            f"{line}: other editions of the rules that read answers. Type `medvqa rescore` with the run folder of "
-            f"{older.name}; if that is a baseline file, make it anew from the folder"
-        )
-    return line
 
 
 def token_limits(side: Side, benchmark: str, technique: str) -> str:
@@ -324,6 +321,17 @@ def notes(new: Side, baseline: Side) -> list[str]:
         lines.append(
             f"samples of each question: {times[0]} in {new.name} and {times[1]} in {baseline.name}; their means are "
             "compared"
+        )
+    editions = [int(side.run.get("reading_rules", 1)) for side in (new, baseline)]
+    texts = {
+        technique for techniques in (*new.asked.values(), *baseline_techniques.values()) for technique in techniques
+    }
+    if editions[0] != editions[1] and texts - OPTION_TECHNIQUES:
+        older = new if editions[0] < editions[1] else baseline
+        lines.append(
+            f"answers were read by edition {editions[0]} of the rules in {new.name} and by edition {editions[1]} in "
+            f"{baseline.name}, so some of the same answers may have other scores. `medvqa rescore` reads those of "
+            f"{older.name} anew"
         )
     versions = [side.run.get("versions", {}).get(DISTRIBUTION) for side in (new, baseline)]
     if versions[0] != versions[1]:

@@ -6,6 +6,7 @@ A published rule may have versions, named by date: "official:2025-08" selects ea
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from medvqa.items import Answer, Benchmark, Extraction, Item, Kind, Score, UsageError
@@ -14,8 +15,8 @@ SOUND, OFFICIAL = "sound", "official"
 EDITION = 2
 """The edition of the project's own rules: counted up whenever they read some answer otherwise than before.
 
-Runs read by different editions are not comparable until `medvqa rescore` has read the older one again. The first
-edition has no number in signatures.
+A comparison of runs read by different editions notes it; `medvqa rescore` reads the older one again. The first edition
+has no number in signatures.
 """
 
 
@@ -63,15 +64,14 @@ def label(edition: int = EDITION) -> str:
     return SOUND if edition == 1 else f"{SOUND}@{edition}"
 
 
-def edition_of(rule: str) -> int:
-    """Return the edition that a label of our rules names."""
-    return int(rule.partition("@")[2] or 1)
+def of_any_edition(rules: str) -> str:
+    """Return the part `extraction` of a signature without the editions of our rules."""
+    return re.sub(rf"\b{SOUND}@[0-9]+", SOUND, rules)
 
 
 def is_ours(rule: str) -> bool:
     """Return whether a rule named in a signature is ours, of any edition."""
-    name, _, edition = rule.partition("@")
-    return name == SOUND and (edition == "" or (edition.isdecimal() and len(edition) < 10))
+    return of_any_edition(rule) == SOUND
 
 
 def _versions(benchmarks: Iterable[Benchmark]) -> list[str]:
