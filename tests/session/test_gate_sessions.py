@@ -168,7 +168,7 @@ REFUSALS = [
     (["--baseline=main.jsonl"], "main.jsonl is no run folder"),
     (
         [BASELINE, "--extraction=official"],
-        "extraction is multiple_response: sound@2; single_choice: official",
+        "extraction is multiple_response: sound; single_choice: official",
     ),
     ([BASELINE, "--technique=gd"], "the technique is gd in this run and mc in main"),
     ([BASELINE, "--benchmark=phantom-mediconfusion"], "'phantom-mediconfusion' is in no baseline (main)"),

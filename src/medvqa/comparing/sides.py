@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from medvqa import memory, records, scoring
+from medvqa import memory, records
 from medvqa.items import OPTION_TECHNIQUES, TECHNIQUES, Answer, QuestionKey, Result, UsageError
 from medvqa.protocols import combining
 from medvqa.protocols.protocol import Protocol
@@ -249,8 +249,6 @@ def _different(benchmark: str, new: Side, baseline: Side) -> list[Refused]:
         one, other = ({k: v for k, v in signature.items() if k not in judging} for signature in (one, other))
     # A vote of ten answers and a vote of a hundred do not estimate the same.
     noted = NOTED - {"repeat"} if {"combine"} & (one.keys() | other.keys()) else NOTED
-    # Another edition of our rules is noted: most read the same.
-    one, other = (_of_any_edition(signature) for signature in (one, other))
     names = [*WHAT, *sorted((one.keys() | other.keys()) - WHAT.keys() - noted)]
     return [
         Refused(
@@ -267,11 +265,6 @@ def _different(benchmark: str, new: Side, baseline: Side) -> list[Refused]:
         for name in names
         if one.get(name) != other.get(name)
     ]
-
-
-def _of_any_edition(signature: Mapping[str, str]) -> dict[str, str]:
-    rule = {"extraction": scoring.rules.of_any_edition(signature["extraction"])} if "extraction" in signature else {}
-    return {**signature, **rule}
 
 
 def _judged_by(side: Side, benchmark: str) -> Collection[str]:

@@ -396,7 +396,7 @@ def _read_by_ours(report: Report) -> str:
     """Benchmarks and kinds of questions without a published rule, in a run with official extraction."""
     rules = {name: about.get("read_by") or {} for name, about in report.run.get("benchmarks", {}).items()}
     kinds = {
-        name: sorted(kind for kind, rule in by.items() if scoring.rules.is_ours(rule)) for name, by in rules.items()
+        name: sorted(kind for kind, rule in by.items() if rule == scoring.rules.SOUND) for name, by in rules.items()
     }
     return ", ".join(f"{name} ({', '.join(some)})" for name, some in kinds.items() if some)
 

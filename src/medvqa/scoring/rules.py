@@ -6,7 +6,6 @@ A published rule may have versions, named by date: "official:2025-08" selects ea
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from medvqa.items import Answer, Benchmark, Extraction, Item, Kind, Score, UsageError
@@ -15,8 +14,8 @@ SOUND, OFFICIAL = "sound", "official"
 EDITION = 2
 """The edition of the project's own rules: counted up whenever they read some answer otherwise than before.
 
-A comparison of runs read by different editions notes it; `medvqa rescore` reads the older one again. The first edition
-has no number in signatures.
+run.json names it (`reading_rules`; the first edition is not named). A comparison of runs read by different editions
+notes it, and `medvqa rescore` reads the older one again.
 """
 
 
@@ -52,26 +51,6 @@ def recorded(about: Mapping[str, object], benchmarks: Collection[Benchmark]) -> 
     extraction = str(about.get("extraction", SOUND))
     versions = _versions(benchmarks)
     return f"{OFFICIAL}:{versions[0]}" if extraction == OFFICIAL and versions else extraction
-
-
-def reads_otherwise(about: Mapping[str, object], extraction: Extraction, benchmarks: Collection[Benchmark]) -> bool:
-    """Whether the answers of a run, by its run.json, were read by other rules, or by another edition of ours."""
-    return recorded(about, benchmarks) != extraction or about.get("reading_rules", 1) != EDITION
-
-
-def label(edition: int = EDITION) -> str:
-    """Return our rules as named in signatures: "sound", from the second edition on "sound@2"."""
-    return SOUND if edition == 1 else f"{SOUND}@{edition}"
-
-
-def of_any_edition(rules: str) -> str:
-    """Return the part `extraction` of a signature without the editions of our rules."""
-    return re.sub(rf"\b{SOUND}@[0-9]+", SOUND, rules)
-
-
-def is_ours(rule: str) -> bool:
-    """Return whether a rule named in a signature is ours, of any edition."""
-    return of_any_edition(rule) == SOUND
 
 
 def _versions(benchmarks: Iterable[Benchmark]) -> list[str]:
@@ -120,7 +99,7 @@ def scorer(benchmark: Benchmark, extraction: Extraction) -> Callable[[Item, Answ
 def read_by(benchmark: Benchmark, extraction: Extraction, kinds: Iterable[Kind]) -> dict[Kind, str]:
     """Return the rule that reads answers to every kind of question, as named in signatures."""
     return {
-        kind: _label(benchmark, extraction) if is_official(extraction) and _reads(benchmark, kind) else label()
+        kind: _label(benchmark, extraction) if is_official(extraction) and _reads(benchmark, kind) else SOUND
         for kind in sorted(kinds)
     }
 

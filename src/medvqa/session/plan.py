@@ -378,10 +378,10 @@ class Plan:
     # Scores
 
     def reads_anew(self, before: Mapping[str, Any]) -> bool:
-        """Whether the answers of a continued run were read by other rules; `before` is its run.json."""
+        """Whether a continued run used another extraction rule; `before` is its run.json."""
         names = before.get("benchmarks", self.benchmarks)
         of_run = [benchmark for name, benchmark in self.registry.benchmarks.items() if name in names]
-        return scoring.rules.reads_otherwise(before, self.extraction, of_run)
+        return scoring.rules.recorded(before, of_run) != self.extraction
 
     def by_rule(self, query: Query, answer: Answer) -> Score:
         """The score of an answer in words without a judge, in the letters that were shown."""

@@ -86,8 +86,9 @@ class Recording:
         self._recorder = records.Recorder(folder)
         # Stored results are not appended again, so that continuing a run does not grow its file.
         self._stored: dict[QuestionKey, bytes] = {}
+        anew = not before or plan.reads_anew(before)
         if before:
-            self._take_over(anew=plan.reads_anew(before))
+            self._take_over(anew=anew)
         self._outcomes: dict[QuestionKey, Outcome] = {}
         self.counts: Counter[Outcome] = Counter()
         self.usage: Counter[str] = Counter()
@@ -108,6 +109,10 @@ class Recording:
                 self._make_up(session_before)
         self._left_out: LeftOut = before.get("left_out", {})
         self._session, self._about = _begun(plan, before, folder.name, session, workers)
+        # Results of earlier sessions keep their edition of the rules, and the run is called after the oldest.
+        if not anew:
+            self._about.pop("reading_rules")
+            self._about |= {name: before[name] for name in ("reading_rules",) if name in before}
         for field, total in (("usage", self._used), ("judge_usage", self._judge_used)):
             if total:
                 self._about[field] = dict(total)

@@ -87,9 +87,8 @@ def check(rescoring: Rescoring) -> list[str]:
     options, judging, about = rescoring.options, rescoring.judging, rescoring.about
     held = rescoring.by_benchmark
     if judging is None:
-        present = [rescoring.known[name] for name in held]
-        otherwise = rules.reads_otherwise(about, rescoring.extraction, present)
-        if otherwise and records.judged_by_rule(about, {}):
+        was = rules.recorded(about, [rescoring.known[name] for name in held])
+        if rescoring.extraction != was and records.judged_by_rule(about, {}):
             raise UsageError(
                 f"--extraction={rescoring.extraction}: by it other answers of {rescoring.folder} would be left to the "
                 f"judge; add --judge={records.judge_name(about['judge'])} --extract-with=judge"
