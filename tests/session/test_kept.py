@@ -129,6 +129,9 @@ def check_measures(folder: Path, case: str, name: str) -> None:
     if all(map(pinned, DIGITS)):
         wanted = drawing.comparable(json.loads(drawing.expected(case)[name]))
         found = drawing.comparable(json.loads((folder / "metrics.json").read_text("utf-8")))
+        if found["gate"] is not None:
+            # The kept baseline was read by the first edition of the rules.
+            found["gate"]["notes"] = [note for note in found["gate"]["notes"] if "by edition " not in note]
         for gate in (found["gate"], wanted["gate"]):
             for entry in (gate or {}).get("entries", []):
                 del entry["why"]  # A kept verdict has the words of its version.

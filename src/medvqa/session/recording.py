@@ -111,7 +111,7 @@ class Recording:
         self._session, self._about = _begun(plan, before, folder.name, session, workers)
         # Results of earlier sessions keep their edition of the rules, and the run is called after the oldest.
         if not anew:
-            self._about.pop("reading_rules")
+            self._about.pop("reading_rules", None)
             self._about |= {name: before[name] for name in ("reading_rules",) if name in before}
         for field, total in (("usage", self._used), ("judge_usage", self._judge_used)):
             if total:
