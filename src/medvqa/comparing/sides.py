@@ -316,10 +316,8 @@ def notes(new: Side, baseline: Side) -> list[str]:
             "compared"
         )
     editions = [int(side.run.get("reading_rules", 1)) for side in (new, baseline)]
-    texts = {
-        technique for techniques in (*new.asked.values(), *baseline_techniques.values()) for technique in techniques
-    }
-    if editions[0] != editions[1] and texts - OPTION_TECHNIQUES:
+    techniques_asked = set[str]().union(*new.asked.values(), *baseline_techniques.values())
+    if editions[0] != editions[1] and techniques_asked - OPTION_TECHNIQUES:
         older = new if editions[0] < editions[1] else baseline
         lines.append(
             f"answers were read by edition {editions[0]} of the rules in {new.name} and by edition {editions[1]} in "

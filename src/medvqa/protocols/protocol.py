@@ -22,6 +22,20 @@ ALL = "all"
 """The value of --prompt and --rotate that names all of them."""
 
 
+OPTION_OF: Mapping[str, str] = {
+    "prompts": "--prompt",
+    "samples": "--samples",
+    "combine": "--combine",
+    "thresholds": "--threshold",
+    "shots": "--shots",
+    "pool": "--shot-pool",
+    "reasoning": "--reasoning",
+    "explain": "--explain",
+    "rotations": "--rotate",
+}
+"""The fields of a protocol -> the options that set them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
     """How the questions of a run are asked. The defaults ask each question once, by the benchmark's own prompt.
@@ -55,6 +69,15 @@ class Protocol:
         """Return the fields for run.json that differ from the defaults; `samples` has a field of its own, `repeat`."""
         values, default = asdict(self), asdict(Protocol())
         return {name: value for name, value in values.items() if value != default[name] and name != "samples"}
+
+    def typed(self) -> dict[str, str]:
+        """Return the options that ask so, with their values as typed, "" for a switch; defaults are left out."""
+        values, default = asdict(self), asdict(Protocol())
+        return {
+            option: "" if values[name] is True else _text(values[name])
+            for name, option in OPTION_OF.items()
+            if values[name] != default[name]
+        }
 
     @property
     def instruction(self) -> Instruction | None:

@@ -281,13 +281,16 @@ def in_ranges(numbers: Sequence[range], less: int = 0) -> str:
 
 def shards_in_words(numbers: Sequence[range], of: int) -> str:
     """Return shards as in "shard 3/8" or "shards 3, 7-12 of 64"."""
-    alone = len(numbers) == 1 and len(numbers[0]) == 1
-    return f"shard {numbers[0][0]}/{of}" if alone else f"shards {in_ranges(numbers)} of {of}"
+    return f"shard {numbers[0][0]}/{of}" if is_one(numbers) else f"shards {in_ranges(numbers)} of {of}"
+
+
+def is_one(numbers: Sequence[range]) -> bool:
+    """Return whether runs of consecutive numbers are one number."""
+    return sum(map(len, numbers)) == 1
 
 
 def _missing(numbers: Sequence[range], of: int, benchmark: str) -> str:
-    named = shards_in_words(numbers, of)
-    return f"{named}{benchmark} {'are' if named.startswith('shards') else 'is'} missing"
+    return f"{shards_in_words(numbers, of)}{benchmark} {'is' if is_one(numbers) else 'are'} missing"
 
 
 def own_shards(run: Mapping[str, Any]) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ import msgspec
 
 from medvqa import answers, files, memory
 from medvqa.items import DataError, Image, Item, QuestionKey, Result, UsageError
-from medvqa.protocols.protocol import Protocol
+from medvqa.protocols.protocol import OPTION_OF, Protocol
 from medvqa.records import about
 from medvqa.records.private import make_private
 from medvqa.records.store import write_all
@@ -33,7 +33,7 @@ MAX_LINE = 2**26
 MAX_RUN = 2**26
 """Bytes of run.json and of other JSON of a run folder."""
 MAX_SAMPLE = 2**31
-"""Samples are below it: tables hold them as whole numbers of 64 bits."""
+"""Samples are below it: pages hold them as whole numbers of 32 bits, data frames of 64."""
 
 LATER = frozenset({"cell", "view", "allow_burned_in"})
 """Fields of images that earlier versions do not write."""
@@ -264,36 +264,17 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 def _protocol(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Reasons why answers would be asked or combined in two ways, by the names of the options."""
-    was, is_now = Protocol.of(before), Protocol.of(now)
-    changes = []
-    for option, name in _OPTIONS.items():
-        old, new = getattr(was, name), getattr(is_now, name)
-        if old != new:
-            changes.append(f"{option} was {_written(name, old)} and is {_written(name, new)}")
-    return changes
+    was, is_now = Protocol.of(before).typed(), Protocol.of(now).typed()
+    return [
+        f"{option} was {_value(was, option)} and is {_value(is_now, option)}"
+        for option in OPTION_OF.values()
+        if was.get(option) != is_now.get(option)
+    ]
 
 
-_OPTIONS = {
-    "--prompt": "prompts",
-    "--samples": "samples",
-    "--combine": "combine",
-    "--threshold": "thresholds",
-    "--shots": "shots",
-    "--shot-pool": "pool",
-    "--reasoning": "reasoning",
-    "--explain": "explain",
-    "--rotate": "rotations",
-}
-"""The options of a protocol -> its fields."""
-
-
-def _written(name: str, value: object) -> str:
-    """The value of a protocol's field as it is typed; "not set" for the default of an option that takes one."""
-    if name == "rotations" and value is None:
-        return "all"
-    if isinstance(value, tuple):
-        return ",".join(f"{part:g}" if isinstance(part, float) else str(part) for part in value) or "not set"
-    return ("set" if value is True else str(value)) if value else "not set"
+def _value(typed: Mapping[str, str], option: str) -> str:
+    default = Protocol().combine if option == OPTION_OF["combine"] else "not set"
+    return (typed[option] or "set") if option in typed else default
 
 
 def _slices(benchmark: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -28,7 +28,8 @@ DIGITS = 32
 KEY_MODE = 0o600
 KEPT = (
     *("name", "started", "finished", "model", "options", "config", "techniques", "repeat", "judge", "extraction"),
-    *("reading_rules", "protocol"),
+    "reading_rules",
+    "protocol",
     *("ablation", "benchmarks", "versions", "engine", "usage", "judge_usage", "left_out", "served_by", "responses"),
     "merged",
 )

@@ -7,7 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from medvqa.data.selection import Shard
-from medvqa.records.coverage import MAX_RANGES, in_ranges, merged_shards, missing_numbers, own_shards, shards_in_words
+from medvqa.records.coverage import (
+    MAX_RANGES,
+    in_ranges,
+    is_one,
+    merged_shards,
+    missing_numbers,
+    own_shards,
+    shards_in_words,
+)
 from medvqa.records.merging import Merged, RunPart
 
 SHOWN = 5
@@ -56,7 +64,7 @@ def _to_run(run: RunPart, absent: Sequence[range], of: int) -> list[str]:
     """Return the lines that say how to run missing shards: one command, or a loop of a shell over all of them."""
     named, stem = shards_in_words(absent, of), _stem(run)
     first = absent[0][0]
-    if len(absent) == 1 and len(absent[0]) == 1:
+    if is_one(absent):
         name = f"{stem}{Shard(first, of).suffix}" if stem else "NAME"
         return [f"to run {named}: type the command of {run.name} with --shard={first}/{of} --run={name}"]
     options = f"--shard=N/{of} --run={stem or 'NAME'}-Nof{of}"

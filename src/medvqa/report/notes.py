@@ -17,6 +17,8 @@ from medvqa.protocols.variants import Variant
 from medvqa.report.build import Part, Report
 from medvqa.report.tables import percent
 
+RECOVERED = "recovered from the column 'category', not given by its owners"
+"""What is said of such an answer key."""
 SOME = 5
 """Names in a note before the others are counted."""
 
@@ -175,7 +177,7 @@ def _of_part(report: Report, part: Part, *, recorded: bool) -> list[Note]:
     if part.broken_pairs:
         warn(_broken_pairs(part))
     if about.get("answers") == "category":
-        warn("the answer key was recovered from the column 'category', not given by its owners.")
+        warn(f"the answer key was {RECOVERED}.")
     extraction = scoring.rules.recorded(report.run, [part.benchmark])
     if scoring.rules.is_official(extraction) and part.benchmark.official_note:
         version = scoring.rules.version_of(part.benchmark, extraction)

@@ -11,7 +11,7 @@ from medvqa.protocols.ablation import LABELS
 from medvqa.protocols.protocol import Protocol
 from medvqa.report import tables
 from medvqa.report.build import Part, Report
-from medvqa.report.notes import less_than_released
+from medvqa.report.notes import RECOVERED, less_than_released
 from medvqa.report.tables import TextTable
 
 SLIP, OTHER = "†", "*"
@@ -122,9 +122,7 @@ def notes(table: PaperTable, row: PaperRow, reports: Sequence[Report]) -> list[s
 def _of_part(report: Report, part: Part) -> Iterator[str]:
     """Yield what makes the figures of a part differ from those of a whole run with the owners' key."""
     if report.run.get("benchmarks", {}).get(part.benchmark.name, {}).get("answers") == "category":
-        yield (
-            f"the answer key of {part.benchmark.name} was recovered from the column 'category', not given by its owners"
-        )
+        yield f"the answer key of {part.benchmark.name} was {RECOVERED}"
     if part.results and (selected := report.selected(part)):
         yield f"selected {selected} of {part.name}"
     for outcome, ended in (("unscored", "are unscored"), ("error", "ended in error, without a score")):

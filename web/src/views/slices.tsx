@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import type { Cell, SliceGroup, SliceMeasure, SliceRow, SlicesView } from "../bundle";
 import type { Page } from "../page";
 import "../style/slices.css";
-import { count, counted, FEW, inLayout, plural, SLICE, unitOf } from "../text";
+import { count, FEW, inLayout, plural, SLICE, unitFor, unitOf } from "../text";
 import { Value } from "../ui/number";
 import { Plot, Sample, Scale } from "../ui/plot";
 import { Visible } from "../ui/text";
@@ -70,7 +70,7 @@ const Measured = ({ cell, measure }: { readonly cell: Cell | null | undefined; r
           ]}
         />
       </td>
-      <td class="right quiet"><data value={cell.n}>{count(cell.n)}</data>{cell.unit !== measure.unit && <small> {counted(cell.n, cell.unit).split(" ").slice(1).join(" ")}</small>}</td>
+      <td class="right quiet"><data value={cell.n}>{count(cell.n)}</data>{cell.unit !== measure.unit && <small> {unitFor(cell.n, cell.unit)}</small>}</td>
     </>
   );
 };

@@ -7,7 +7,6 @@ Sources: vLLM's `ModelCard` (id, root, parent, max_model_len; `created` is the t
 from __future__ import annotations
 
 import asyncio
-import heapq
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -76,11 +75,10 @@ async def served_model(client: AsyncOpenAI, name: str, redact: Callable[[str], s
         return ServedModel(unasked="its list of models is no list of OpenAI's form")
     card = next((card for card in cards if card.id == name), None)
     if card is None:
-        ids = {card.id for card in cards}
-        # Only the shown names are redacted: a list of 200,000 would take seconds.
-        first = [_shown(redact(name)) for name in heapq.nsmallest(MOST, ids)]
-        more = f" and {len(ids) - MOST:,} more" if len(ids) > MOST else ""
-        return ServedModel({"models": f"{', '.join(first)}{more}" or "none"})
+        ids = sorted({card.id for card in cards})
+        # Only the shown names are redacted: a list of 200,000 would take seconds. The others are counted.
+        names = [*(_shown(redact(name)) for name in ids[:MOST]), *ids[MOST:]]
+        return ServedModel({"models": printing.some(names, MOST) or "none"})
     facts = {"id": card.id, "root": card.root, "parent": card.parent, "max_model_len": card.max_model_len}
     if isinstance(card.meta, dict):
         facts |= {key: card.meta.get(key) for key in _WEIGHTS}

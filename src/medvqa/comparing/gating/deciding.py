@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,7 +15,7 @@ from medvqa.comparing.gating.designs import Place, designs
 from medvqa.comparing.gating.preparing import Gate, Target, is_of, unmeasurable
 from medvqa.comparing.gating.rules import Rule
 from medvqa.comparing.gating.verdict import Against, Decided, Flipped, Moved, Ruling, Verdict, digest
-from medvqa.items import Metric, Result, UsageError
+from medvqa.items import Metric, QuestionKey, Result, UsageError
 from medvqa.metrics.measuring import tables
 from medvqa.protocols import rotation
 from medvqa.protocols.protocol import Protocol
@@ -55,6 +55,7 @@ def decide(gate: Gate, new: Side) -> Verdict:
     benchmarks = {result.item.benchmark for result in new.results}
     gate = replace(gate, targets=tuple(t for t in gate.targets if t.benchmark.name in benchmarks))
     results = [r for t in gate.targets for r in new.results if is_of(r, t)]
+    questions = {result.key.question for result in results}
     # An answer that ended in error may be one of several that are combined.
     failed = [r for t in gate.targets for r in new.answers if is_of(r, t) and r.score.outcome == "error"]
     blockers += [_line(r.item.benchmark, r.item.id, r.score.why) for r in failed]
@@ -67,7 +68,7 @@ def decide(gate: Gate, new: Side) -> Verdict:
         if not mine:
             continue
         blockers += [*_other_judge(new, side, mine), *_never_asked(new, side, mine)]
-        paired, notes_of_pair = _paired(gate, mine, new, revealed, level)
+        paired, notes_of_pair = _paired(gate, mine, (new, revealed), questions, level)
         notes += notes_of_pair
         pairs.append(paired)
         blockers += _blockers(paired)
@@ -108,15 +109,19 @@ def _undecided(gate: Gate, new: Side, level: float, blockers: Sequence[str], not
     )
 
 
-def _paired(gate: Gate, targets: Sequence[Target], new: Side, baseline: Side, level: float) -> tuple[Paired, list[str]]:
-    """Return the comparison of the targets' results with a baseline, and the notes about the two runs."""
+def _paired(
+    gate: Gate, targets: Sequence[Target], sides: tuple[Side, Side], questions: Collection[QuestionKey], level: float
+) -> tuple[Paired, list[str]]:
+    """Return the comparison of the targets' results of `sides`, new and baseline, and the notes about the two runs.
+
+    `questions`: those of the new run that any target is about.
+    """
     both = [
         # Missing results of the run are blockers already.
         replace(side, results=tuple(r for r in side.results if any(is_of(r, t) for t in targets)), covered=None)
-        for side in (new, baseline)
+        for side in sides
     ]
     # A question counts with all its samples, whatever their number in each run.
-    questions = {r.key.question for r in new.results if any(is_of(r, t) for t in gate.targets)}
     kept = tuple(r for r in both[1].results if r.key.question in questions)
     notes = comparing.notes(*both)
     return comparing.compare(both[0], replace(both[1], results=kept), gate.known, level=level), notes

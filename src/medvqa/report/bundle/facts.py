@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from medvqa.protocols.protocol import ALL, Protocol
+from medvqa.protocols.protocol import Protocol
 from medvqa.report.build import Report
 from medvqa.report.bundle.texts import label
 
@@ -18,27 +18,11 @@ def command(run: Mapping[str, Any]) -> list[str]:
     options = run.get("options", {})
     model = options.get("model") or run.get("model", {}).get("name", "MODEL")
     typed = ["pytest", f"--model={model}"]
-    protocol = Protocol.of(run)
-    if protocol.prompts:
-        typed.append(f"--prompt={','.join(protocol.prompts)}")
+    asked = [f"{option}={value}" if value else option for option, value in Protocol.of(run).typed().items()]
     if run.get("ablation"):
-        typed.append(f"--ablate={run['ablation']}")
-    if protocol.samples is not None:
-        typed.append(f"--samples={protocol.samples}")
-    if protocol.combine != "mean":
-        typed.append(f"--combine={protocol.combine}")
-    if protocol.thresholds:
-        typed.append(f"--threshold={','.join(f'{share:g}' for share in protocol.thresholds)}")
-    if protocol.shots:
-        typed.append(f"--shots={protocol.shots}")
-    if protocol.pool:
-        typed.append(f"--shot-pool={protocol.pool}")
-    if protocol.reasoning:
-        typed.append(f"--reasoning={protocol.reasoning}")
-    if protocol.explain:
-        typed.append("--explain")
-    if protocol.rotations != 0:
-        typed.append(f"--rotate={ALL if protocol.rotations is None else protocol.rotations}")
+        # Behind the prompt, which stands first.
+        asked.insert(sum(word.startswith("--prompt=") for word in asked), f"--ablate={run['ablation']}")
+    typed += asked
     if run.get("extraction", "sound") != "sound":
         typed.append(f"--extraction={run['extraction']}")
     if options.get("answers_from_category"):
