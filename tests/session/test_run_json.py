@@ -3,6 +3,7 @@
 import copy
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -368,6 +369,44 @@ def test_a_line_of_results_that_is_none_is_told_and_costs_no_other(
     results.write_bytes(line + b"\n")
     deep = records.read(tmp_path / "first")
     assert (deep.results, len(deep.unread)) == ((), 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"score": {"value": 70.0, "outcome": "correct"}}, "the score is 70.0; a number from 0 to 1 is expected"),
+        ({"score": {"value": -1e308, "outcome": "wrong"}}, "the score is -1e+308; a number from 0 to 1 is expected"),
+        ({"score": {"value": None, "outcome": "correct"}}, "the score is None and the outcome 'correct'"),
+        ({"score": {"value": 1.0, "outcome": "unscored"}}, "the score is 1.0 and the outcome 'unscored'"),
+        ({"item": {"id": "q", "benchmark": OPEN, "question": "?"}}, "the item has no kind"),
+    ],
+)
+def test_a_line_of_results_that_no_run_writes_is_not_counted(
+    template: Path, tmp_path: Path, changes: dict[str, Any], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(template / "first", tmp_path / "first")
+    results = tmp_path / "first" / "results.jsonl"
+    first, *others = results.read_text().splitlines()
+    results.write_text("\n".join([json.dumps(json.loads(first) | changes), *others]) + "\n")
+    stored = records.read(tmp_path / "first")
+    assert (len(stored.results), [line.partition(": ")[2] for line in stored.unread]) == (6, [why])
+    assert main(["report", str(tmp_path / "first")]) == 1
+    assert f"not read: {results} line 1: {why}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("extra", [{}, {"vocabulary": 7}, {"vocabulary": {"liver": 7}}])
+def test_an_item_without_what_its_scoring_needs_is_one_line(
+    template: Path, tmp_path: Path, extra: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(template / "first", tmp_path / "first")
+    results = tmp_path / "first" / "results.jsonl"
+    lines = [json.loads(line) for line in results.read_text().splitlines()]
+    for line in lines:
+        line["item"]["extra"], line["judgement"] = extra, None
+    results.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert main(["report", str(tmp_path / "first")]) == 0
+    assert main(["rescore", str(tmp_path / "first"), "--extraction=sound"]) == 4
+    assert re.fullmatch(r"medvqa: .*: extra field 'vocabulary': .*\n", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("content", [b'{"missing": ["\xff"]}'])

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa import records
-from medvqa.items import KINDS, OUTCOMES, Answer, Image, Item, QuestionKey, Result, Score, UsageError
+from medvqa.items import KINDS, SCORED_OUTCOMES, Answer, Image, Item, QuestionKey, Result, Score, UsageError
 from support.laws import examples
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
@@ -34,15 +34,17 @@ ITEMS = st.builds(
     cluster_id=st.none() | TEXT,
     extra=st.dictionaries(TEXT, TEXT | st.integers(-(2**53), 2**53) | st.none(), max_size=3),
 )
+TEXTS_OF_SCORE = {"extracted": st.tuples(TEXT), "why": TEXT}
+SCORES = st.builds(
+    Score, value=st.floats(0, 1), outcome=st.sampled_from(sorted(SCORED_OUTCOMES)), **TEXTS_OF_SCORE
+) | st.builds(Score, value=st.none(), outcome=st.sampled_from(["unscored", "error"]), **TEXTS_OF_SCORE)
 RESULTS = st.builds(
     Result,
     run=TEXT,
     item=ITEMS,
     prompt=TEXT,
     answer=st.none() | st.builds(Answer, text=TEXT, seconds=st.none() | st.floats(0, 1e6)),
-    score=st.builds(
-        Score, value=st.none() | st.floats(0, 1), outcome=st.sampled_from(OUTCOMES), extracted=st.tuples(TEXT), why=TEXT
-    ),
+    score=SCORES,
     sample=st.integers(0, 5),
     variant=TEXT,
 )

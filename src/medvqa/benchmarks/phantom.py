@@ -11,9 +11,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
+
 from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa
 from medvqa.data import folders
-from medvqa.items import CHOICE_KINDS, Answer, Benchmark, Item, Origin, Prompt, Score, Technique
+from medvqa.items import CHOICE_KINDS, Answer, AnswerError, Benchmark, Item, Origin, Prompt, Score, Technique
 from medvqa.protocols.prompts import Template
 from medvqa.scoring import score_closed_vocabulary
 
@@ -56,7 +58,12 @@ def _score_medlesionvqa(item: Item, answer: Answer) -> Score:
     """The parent's rule for options, the closed vocabulary of the question for open answers."""
     if item.kind in CHOICE_KINDS:
         return medlesionvqa.score(item, answer)
-    return score_closed_vocabulary(item, answer, item.extra["vocabulary"])
+    try:
+        vocabulary = msgspec.convert(item.extra.get("vocabulary"), dict[str, tuple[str, ...]])
+    except msgspec.ValidationError as error:
+        # An item of a run folder that was written elsewhere.
+        raise AnswerError(f"{item.id}: extra field 'vocabulary': {error}") from None
+    return score_closed_vocabulary(item, answer, vocabulary)
 
 
 ORIGIN = Origin(licence="CC0 1.0", home="", note="It ships with the project.", synthetic=True)

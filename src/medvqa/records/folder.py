@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from medvqa import answers, files, memory
-from medvqa.items import DataError, Image, Item, QuestionKey, Result, UsageError
+from medvqa.items import SCORED_OUTCOMES, UNDECLARED, DataError, Image, Item, QuestionKey, Result, UsageError
 from medvqa.protocols.protocol import OPTION_OF, Protocol
 from medvqa.records import about
 from medvqa.records.private import make_private
@@ -92,14 +92,26 @@ def decode(line: bytes) -> Result:
         else:
             content = msgspec.json.decode(line, type=dict[str, Any])
             result = msgspec.convert({**content, "answer": answers.from_json(content.get("answer"))}, Result)
-        if not 0 <= result.sample < MAX_SAMPLE:
-            raise msgspec.DecodeError(f"the sample is no number from 0 to {MAX_SAMPLE - 1:,}")
+        _check(result)
         if any(image.path for image in result.item.images):
             images = tuple(replace(image, path="") for image in result.item.images)
             result = replace(result, item=replace(result.item, images=images))
         return result
     except (UnicodeDecodeError, RecursionError) as error:
         raise msgspec.DecodeError(str(error)) from None
+
+
+def _check(result: Result) -> None:
+    """Raise DecodeError for values that no run writes: they would count as they are."""
+    value, outcome = result.score.value, result.score.outcome
+    if not 0 <= result.sample < MAX_SAMPLE:
+        raise msgspec.DecodeError(f"the sample is no number from 0 to {MAX_SAMPLE - 1:,}")
+    if result.item.kind == UNDECLARED:
+        raise msgspec.DecodeError("the item has no kind")
+    if (value is not None) != (outcome in SCORED_OUTCOMES):
+        raise msgspec.DecodeError(f"the score is {value} and the outcome '{outcome}'")
+    if value is not None and not 0 <= value <= 1:
+        raise msgspec.DecodeError(f"the score is {value}; a number from 0 to 1 is expected")
 
 
 @dataclass(frozen=True, slots=True)
