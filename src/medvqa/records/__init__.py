@@ -17,7 +17,20 @@ from medvqa.records.baseline import (
     write_baseline,
 )
 from medvqa.records.bucket import BucketError, endpoint, open_bucket
-from medvqa.records.coverage import Coverage, Portion, Selection, cover, coverage, merged_parts, select_from
+from medvqa.records.coverage import (
+    Basis,
+    Coverage,
+    Portion,
+    Selection,
+    cover,
+    coverage,
+    gap,
+    is_current,
+    is_finished,
+    merged_parts,
+    select_from,
+    strangers,
+)
 from medvqa.records.folder import (
     DISTRIBUTION,
     MAX_LINE,
@@ -103,6 +116,7 @@ __all__ = [
     "STORE",
     "Address",
     "BaselineKey",
+    "Basis",
     "BucketError",
     "Contents",
     "Coverage",
@@ -146,10 +160,12 @@ __all__ = [
     "fetch",
     "fetch_all",
     "find_key",
-    "groups",
+    "gap",
     "identity_of_run",
     "is_address",
     "is_baseline",
+    "is_current",
+    "is_finished",
     "is_identified",
     "is_pseudonym",
     "joined_identity",
@@ -185,8 +201,8 @@ __all__ = [
     "selected_by",
     "selected_files",
     "signed",
+    "strangers",
     "versions",
-    "without_patient",
     "without_response",
     "write_atomic",
     "write_baseline",

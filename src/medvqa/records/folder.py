@@ -95,12 +95,16 @@ def decode(line: bytes) -> Result:
             content = msgspec.json.decode(line, type=dict[str, Any])
             result = msgspec.convert({**content, "answer": answers.from_json(content.get("answer"))}, Result)
         _check(result)
-        if any(image.path for image in result.item.images):
-            images = tuple(replace(image, path="") for image in result.item.images)
-            result = replace(result, item=replace(result.item, images=images))
-        return result
+        return _without_paths(result)
     except (UnicodeDecodeError, RecursionError) as error:
         raise msgspec.DecodeError(str(error)) from None
+
+
+def _without_paths(result: Result) -> Result:
+    if not any(image.path for image in result.item.images):
+        return result
+    images = tuple(replace(image, path="") for image in result.item.images)
+    return replace(result, item=replace(result.item, images=images))
 
 
 def _check(result: Result) -> None:
@@ -422,7 +426,7 @@ def decisive_digest(results: Iterable[Result]) -> tuple[str, int]:
     last = {result.key: result for result in results}
     total = hashlib.sha256()
     for key in sorted(last):
-        total.update(encode(last[key]) + b"\n")
+        total.update(_encoder.encode(_without_paths(last[key])) + b"\n")
     return total.hexdigest(), len(last)
 
 
