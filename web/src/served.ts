@@ -88,8 +88,10 @@ export interface RunEntry {
   readonly benchmarks: readonly string[];
   readonly numbers: readonly HeadlineNumber[];
   readonly gate?: GateAttempt | null;
-  /** Whether metrics.json is older than the results. */
+  /** Whether metrics.json is of other results than those of the run. */
   readonly stale?: boolean;
+  /** Whether it is not known of which results metrics.json is: an earlier version wrote it. */
+  readonly unchecked?: boolean;
   /** The reason for being unreadable, or for having no numbers. */
   readonly why?: string;
 }

@@ -69,7 +69,9 @@ class RunEntry(Shape, frozen=True):
     numbers: list[HeadlineNumber]
     gate: GateAttempt | None = None
     stale: bool = False
-    """Whether metrics.json is older than the results."""
+    """Whether metrics.json is of other results than those of the run."""
+    unchecked: bool = False
+    """Whether it is not known of which results metrics.json is: an earlier version wrote it."""
     why: str = ""
     """The reason for being unreadable, or for having no numbers."""
 

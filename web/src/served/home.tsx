@@ -51,6 +51,12 @@ const split = (numbers: readonly HeadlineNumber[]): readonly [readonly HeadlineN
   return [firsts, numbers.filter((number) => !firsts.includes(number))];
 };
 
+/** What is said before numbers that are not known to be those of the whole run as it is now. */
+const aboutNumbers = ({ name, state, stale = false, unchecked = false }: RunEntry): string => {
+  if (stale) return "Of earlier results: ";
+  return unchecked && state === "finished" ? `Not compared with the results, as an earlier version wrote them (medvqa report ${name}): ` : "So far: ";
+};
+
 const Numbers = ({ run }: { readonly run: RunEntry }) => {
   const several = new Set(run.numbers.map(({ technique }) => technique)).size > 1;
   const [firsts, others] = split(run.numbers);
@@ -59,7 +65,7 @@ const Numbers = ({ run }: { readonly run: RunEntry }) => {
   );
   return (
     <>
-      {firsts.length > 0 && !isWhole(run) && <small class="quiet">{run.stale === true ? "Of earlier results: " : "So far: "}</small>}
+      {firsts.length > 0 && !isWhole(run) && <small class="quiet"><Visible text={aboutNumbers(run)} /></small>}
       {list(firsts)}
       {others.length > 0 && <details><summary>{plural(others.length, "more measure")}</summary>{list(others)}</details>}
       {run.why !== undefined && run.why !== "" && <small class={run.state === "unreadable" ? "bad" : "quiet"}><Visible text={run.why} /></small>}

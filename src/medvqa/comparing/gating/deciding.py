@@ -169,9 +169,9 @@ def decided(gate: Gate, folder: Path, new: Side) -> Decided:
     verdict = decide(gate, new)
     if note := changed(new.run.get("gate"), gate):
         verdict = replace(verdict, notes=(*verdict.notes, note))
-    return Decided(
-        verdict=verdict, attempts=tuple(attempts(folder, baseline.digest, new.run) for baseline in verdict.baselines)
-    )
+    tried = tuple(attempts(folder, baseline.digest, new.run) for baseline in verdict.baselines)
+    of, number = records.decisive_digest(new.answers)
+    return Decided(verdict=verdict, attempts=tried, digest=of, number=number)
 
 
 def changed(stored: Mapping[str, Any] | None, gate: Gate) -> str | None:

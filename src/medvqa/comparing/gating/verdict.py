@@ -178,11 +178,14 @@ class Verdict:
 class Decided:
     """The content of gate.json: the verdict, and values that depend on the run folder's place.
 
-    `attempts`: for each baseline, the number of runs beside each other that were compared with it.
+    `attempts`: for each baseline, the number of runs beside each other that were compared with it. `digest`,
+    `number`: of the results that were decided (`records.decisive_digest`), "" and 0 in files of earlier versions.
     """
 
     verdict: Verdict
     attempts: tuple[int, ...] = ()
+    digest: str = ""
+    number: int = 0
     schema: int = SCHEMA
 
 
