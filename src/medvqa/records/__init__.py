@@ -46,7 +46,7 @@ from medvqa.records.folder import (
     write_atomic,
     write_json,
 )
-from medvqa.records.identity import is_identified
+from medvqa.records.identity import is_identified, is_same_run, shared_sessions
 from medvqa.records.identity import joined as joined_identity
 from medvqa.records.identity import of_run as identity_of_run
 from medvqa.records.journal import Journal, Suspects, bury
@@ -147,6 +147,7 @@ __all__ = [
     "is_baseline",
     "is_identified",
     "is_pseudonym",
+    "is_same_run",
     "joined_identity",
     "judge_name",
     "judged_by_rule",
@@ -178,6 +179,7 @@ __all__ = [
     "selected",
     "selected_by",
     "selected_files",
+    "shared_sessions",
     "signed",
     "versions",
     "without_patient",
