@@ -4,7 +4,7 @@ import json
 import shutil
 import warnings
 import xml.etree.ElementTree as ET
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +128,256 @@ def cases(path: Path) -> dict[str, list[tuple[str, str]]]:
 
 
 GATE = ("--plugin=conftest.py", "--baseline=reports/main")
+
+
+# --- a run and its baseline ---------------------------------------------------------------------------------
+
+
+def written_file(repo: pytest.Pytester, folder: Path) -> str:
+    assert main(["baseline", str(folder), "-o", str(repo.path / "new.medvqa")]) == 0
+    return "new.medvqa"
+
+
+def linked(repo: pytest.Pytester, folder: Path) -> str:
+    (repo.path / "reports/other").symlink_to(folder)
+    return "reports/other"
+
+
+def hard_linked(repo: pytest.Pytester, folder: Path) -> str:
+    """As `cp -al` makes it; run.json has another name."""
+    other = like_main(repo, "other", WRONG)
+    (other / "results.jsonl").unlink()
+    (other / "results.jsonl").hardlink_to(folder / "results.jsonl")
+    return "reports/other"
+
+
+def copied(repo: pytest.Pytester, folder: Path) -> str:
+    shutil.copytree(folder, repo.path / "reports/other")
+    return "reports/other"
+
+
+ITSELF = [
+    pytest.param(lambda repo, folder: "reports/new", id="same"),
+    pytest.param(lambda repo, folder: "reports/../reports/./new/", id="otherwise spelled"),
+    pytest.param(lambda repo, folder: str(folder), id="absolute"),
+    pytest.param(linked, id="link"),
+    pytest.param(hard_linked, id="hard links"),
+    pytest.param(copied, id="copy"),
+    pytest.param(written_file, id="baseline file"),
+]
+
+
+@pytest.mark.parametrize("named", ITSELF)
+def test_a_run_is_no_baseline_of_itself(
+    repo: pytest.Pytester, named: Callable[[pytest.Pytester, Path], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = like_main(repo, "new", {*WRONG, 121, 122})
+    baseline = named(repo, folder)
+    capsys.readouterr()
+    assert main(["gate", "reports/new", "--plugin=conftest.py", f"--baseline={baseline}"]) == 4
+    said = capsys.readouterr().err
+    assert f"--baseline={baseline}: this is the run that is gated, reports/new, or a copy of it" in said
+    assert "Name a run of another model or version by --baseline=RUN, or gate another run" in said
+    assert not (folder / "gate.json").exists()
+
+
+def test_a_session_is_not_gated_against_its_own_run(repo: pytest.Pytester) -> None:
+    """Not even by a model that is always wrong, which got PASS by `baseline = "reports/mine"` and --run=mine."""
+    assert repo.runpytest_inprocess(*QUIET, answers(repo.path / "mine.jsonl", WRONG), "--run=mine").ret == 0
+    (repo.path / "pyproject.toml").write_text('[tool.medvqa.gate]\nbaseline = "reports/mine"\n')
+    before = (repo.path / "reports/mine/results.jsonl").read_bytes()
+    done = repo.runpytest_inprocess(*QUIET, answers(repo.path / "mine.jsonl", range(160)), "--run=mine")
+    assert done.ret == 4
+    done.stderr.fnmatch_lines("*: this is the run that is gated, *reports/mine, or a copy of it*")
+    assert (repo.path / "reports/mine/results.jsonl").read_bytes() == before
+    assert not (repo.path / "reports/mine/gate.json").exists()
+
+
+def test_a_changed_copy_and_equal_answers_are_told(repo: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = like_main(repo, "new", {*WRONG, 121, 122})
+    assert main(["gate", "reports/new", *GATE, "--margin=20"]) == 0
+    session = json.loads((folder / "run.json").read_text())["sessions"][0]["session"]
+    told = f"new is a copy of baseline main, perhaps changed since: session {session} asked both"
+    assert told in verdict(folder)["notes"]
+    about = json.loads((folder / "run.json").read_text())
+    about["sessions"][0]["session"] = "another1"
+    (folder / "run.json").write_text(json.dumps(about))
+    assert main(["gate", "reports/new", *GATE, "--margin=20"]) == 0
+    assert not any("cop" in note for note in verdict(folder)["notes"])
+    same = (repo.path / "reports/main/results.jsonl").read_text()
+    (folder / "results.jsonl").write_text(same.replace('"run":"main"', '"run":"new"'))
+    assert main(["gate", "reports/new", *GATE]) == 0
+    of = verdict(folder)["of"]
+    told = f"new has the answers of baseline main (digest {of}): the model is unchanged, or the run is a copy"
+    assert told in verdict(folder)["notes"]
+    assert told in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_run_that_was_merged_into_the_baseline_gets_no_verdict(
+    repo: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in (1, 2):
+        model = answers(repo.path / "new.jsonl", WRONG)
+        assert repo.runpytest_inprocess(*QUIET, model, f"--shard={number}/2", f"--run=s{number}").ret == 0
+    assert main(["merge", "reports/s1", "reports/s2", "-o", "reports/all", "--plugin=conftest.py"]) == 0
+    assert main(["gate", "reports/s1", "--plugin=conftest.py", "--baseline=reports/all", "--require=shared"]) == 1
+    assert (
+        "run s1 is a part of baseline all: name one merged without it" in verdict(repo.path / "reports/s1")["blockers"]
+    )
+
+
+# --- a FAIL stands ------------------------------------------------------------------------------------------
+
+WORSE = {*WRONG, *range(121, 139)}
+
+
+def test_a_fail_is_not_replaced_by_easier_rules(repo: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = like_main(repo, "new", WORSE)
+    easier = like_main(repo, "poor", WORSE)
+    assert main(["gate", "reports/new", *GATE]) == 10
+    before = (folder / "gate.json").read_bytes()
+    rules = json.loads(before)["verdict"]["rules"]
+    capsys.readouterr()
+    other = ("--plugin=conftest.py", f"--baseline={easier.relative_to(repo.path)}")
+    assert main(["gate", "reports/new", *other]) == 4
+    said = capsys.readouterr().err
+    assert (
+        f"reports/new has a FAIL against main (rules {rules}), and by these rules the same results would get " in said
+    )
+    assert "PASS against poor" in said
+    assert "add --replace to replace it all the same" in said
+    assert (folder / "gate.json").read_bytes() == before
+    # INCONCLUSIVE would be a stair to PASS, and may have exit code 0 itself.
+    assert main(["gate", "reports/new", *GATE, "--gate-slices=site", "--looks=9999999", "--inconclusive=pass"]) == 4
+    assert main(["report", "reports/new", "--plugin=conftest.py"]) == 0
+    assert (folder / "gate.json").read_bytes() == before
+    assert main(["gate", "reports/new", *other, "--replace"]) == 0
+    told = f"it takes the place of FAIL against main (rules {rules}) on the same results of this run"
+    assert told in " ".join(capsys.readouterr().out.split())
+    assert told in (folder / "summary.md").read_text().replace("\\", "")
+    assert main(["gate", "reports/new", *other]) == 0
+    assert json.loads((folder / "gate.json").read_text())["replaced"] == [told], "it is never forgotten"
+
+
+def test_a_fail_is_about_the_results_it_was_computed_from(repo: pytest.Pytester) -> None:
+    folder = like_main(repo, "new", WORSE)
+    assert main(["gate", "reports/new", *GATE]) == 10
+    better = (like_main(repo, "better", WRONG) / "results.jsonl").read_text()
+    (folder / "results.jsonl").write_text(better.replace('"run": "better"', '"run": "new"'))
+    assert main(["gate", "reports/new", *GATE]) == 0
+    (told,) = json.loads((folder / "gate.json").read_text())["replaced"]
+    assert told.startswith("it takes the place of FAIL against main (rules ")
+    assert told.endswith(" on earlier results of this run")
+    (folder / "gate.json").write_text("{}")
+    assert main(["gate", "reports/new", *GATE]) == 0, "a damaged file is decided anew"
+
+
+def test_a_session_with_easier_rules_leaves_a_fail_as_it_is(repo: pytest.Pytester) -> None:
+    like_main(repo, "poor", WORSE)
+    model = answers(repo.path / "new.jsonl", WORSE)
+    assert repo.runpytest_inprocess(*QUIET, model, "--baseline=reports/main", "--run=new").ret == 10
+    done = repo.runpytest_inprocess(*QUIET, model, "--baseline=reports/poor", "--run=new")
+    assert done.ret == 10
+    said = " ".join(done.stdout.str().split())
+    assert "gate: FAIL against main (exit code 10)" in said
+    assert "decided again on the same results: PASS against poor" in said
+    assert "A FAIL stands until the results change, or medvqa gate " in said
+    assert main(["gate", "reports/new", "--plugin=conftest.py", "--required"]) == 10
+
+
+# --- the verdict of the last session ------------------------------------------------------------------------
+
+DYING = """
+import os
+from medvqa import Answer, Backend
+
+class Dying(Backend):
+    \"""Ends the process with exit code 0 at a question whose number is at least that of its argument.\"""
+    name = title = "dying"
+    sends_to = None
+    def fingerprint(self): return "dying"
+    def load(self):
+        if "DIE_LOADING" in os.environ:
+            os._exit(0)
+    def generate(self, prompts):
+        if "DIE" in os.environ and int(prompts[0].item[1:]) >= 40:
+            os._exit(0)
+        return [Answer("A" if int(p.item[1:]) % 3 else "B") for p in prompts]
+
+def pytest_medvqa_backends():
+    return [Dying]
+"""
+
+
+def test_a_model_that_ends_the_process_leaves_no_verdict(
+    repo: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """pytest then ends with 0, which only the step behind it can tell from a PASS."""
+    repo.makeconftest(CONFTEST + DYING)
+    command = (*QUIET, "--model=dying:", "--baseline=reports/main", "--run=new")
+    required = ["gate", "reports/new", "--plugin=conftest.py", "--required"]
+    monkeypatch.setenv("DIE", "1")
+    assert repo.runpytest_subprocess(*command).ret == 0
+    assert main(required) == 1
+    assert "gate: no verdict: reports/new has none. A session that dies, or is not gated, leaves none" in (
+        capsys.readouterr().out
+    )
+    monkeypatch.delenv("DIE")
+    assert repo.runpytest_subprocess(*command).ret == 0
+    assert main(required) == 0
+    assert "gate: PASS against main" in capsys.readouterr().out
+    monkeypatch.setenv("DIE_LOADING", "1")
+    assert repo.runpytest_subprocess(*command).ret == 0
+    assert main(required) == 1
+    assert "began after the verdict, and left none: repeat the run's command" in capsys.readouterr().out
+    assert main(["gate", "reports/new", *GATE]) == 0, "the results have not changed"
+    assert main(required) == 1, "but the session that was asked for left nothing"
+    monkeypatch.delenv("DIE_LOADING")
+    assert repo.runpytest_subprocess(*command).ret == 0
+    assert main(required) == 0
+
+
+def test_a_verdict_that_is_required_is_of_these_results_and_of_the_last_session(
+    repo: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = like_main(repo, "new", WRONG)
+    required = ["gate", "reports/new", "--plugin=conftest.py", "--required"]
+    assert main(required) == 1
+    assert main(["gate", "reports/new", *GATE]) == 0
+    assert main(required) == 0
+    for typed, name in (("--margin=3", "margin"), ("--replace", "replace"), ("--baseline=x", "baseline")):
+        assert main([*required, typed]) == 4
+        assert f"decides none: leave out --{name}" in capsys.readouterr().err
+    about, results = json.loads((folder / "run.json").read_text()), (folder / "results.jsonl").read_bytes()
+    for changed, why in (
+        (
+            {"sessions": [*about["sessions"], {"session": "later"}]},
+            "and the last one is later: medvqa gate decides anew",
+        ),
+        ({"finished": None}, "the run's last session did not end: repeat the run's command"),
+    ):
+        changed = {name: value for name, value in {**about, **changed}.items() if value is not None}
+        (folder / "run.json").write_text(json.dumps(changed))
+        assert main(required) == 1
+        assert why in capsys.readouterr().out
+    (folder / "run.json").write_text(json.dumps(about))
+    (folder / "results.jsonl").write_bytes(results.replace(b'"wrong"', b'"refused"'))
+    assert main(required) == 1
+    assert "the verdict is on other results (" in capsys.readouterr().out
+    (folder / "results.jsonl").write_bytes(results)
+    assert main(required) == 0
+    like_main(repo, "worse", WORSE)
+    assert main(["gate", "reports/worse", *GATE]) == 10
+    assert main(["gate", "reports/worse", "--plugin=conftest.py", "--required"]) == 10
+
+
+def test_a_shard_is_refused_where_a_gate_is_required(repo: pytest.Pytester) -> None:
+    model = answers(repo.path / "new.jsonl", WRONG)
+    done = repo.runpytest_inprocess(*QUIET, model, "--baseline=reports/main", "--shard=1/2", "--gate=required")
+    assert done.ret == 4
+    done.stderr.fnmatch_lines(
+        "*--gate=required: a shard alone (--shard=1/2) gets no verdict. Leave out --gate=required*"
+    )
 
 
 # --- guards that cannot fail --------------------------------------------------------------------------------
@@ -353,5 +603,8 @@ def test_a_benchmark_that_is_not_known_is_named(tmp_path: Path, capsys: pytest.C
     shutil.copytree(Path(__file__).parents[2] / "reports/example", run)
     for name in ("run.json", "results.jsonl", "selected.jsonl"):
         (run / name).write_text((run / name).read_text().replace("phantom-mediconfusion", "ward"))
-    assert main(["gate", str(run), f"--baseline={run}"]) == 4
+    shutil.copytree(run, tmp_path / "reports/main")
+    about = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**about, "name": "new"}))
+    assert main(["gate", str(run), f"--baseline={tmp_path / 'reports/main'}"]) == 4
     assert "benchmark 'ward', which is not known here" in capsys.readouterr().err

@@ -65,6 +65,17 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
         help="a TOML file with a table [tool.medvqa.gate] (default: pyproject.toml of this folder, if there is one)",
     )
     gate.add_argument("--data", metavar="DIR", help="folder of the data sets (default: MEDVQA_DATA)")
+    gate.add_argument(
+        "--replace",
+        action="store_true",
+        help="let this verdict take the place of a FAIL on the same results; the verdict then names that FAIL",
+    )
+    gate.add_argument(
+        "--required",
+        action="store_true",
+        help="decide nothing: exit with 0 only if the last session of RUN left a verdict that lets it pass. The step "
+        "that decides in CI",
+    )
     planning = gate.add_argument_group("planning")
     planning.add_argument("--plan", action="store_true", help="print the chance of PASS; no RUN is needed")
     planning.add_argument(
@@ -101,7 +112,30 @@ def run(options: argparse.Namespace) -> str | tuple[str, int]:
         raise UsageError(f"--{planned[0]} belongs to --plan")
     if options.run is None:
         raise UsageError("name a run folder: medvqa gate reports/RUN --baseline=reports/MAIN; or plan one: --plan")
-    return _decide(options)
+    return _required(options) if options.required else _decide(options)
+
+
+DECIDING = ("baseline", "margin", "gate_slices", "looks", "inconclusive", "require", "rules", "data", "replace")
+"""Options of a verdict that is decided now."""
+
+
+def _required(options: argparse.Namespace) -> tuple[str, int]:
+    """Return the verdict of the run's last session, and 0 only if it lets the run pass; nothing is decided."""
+    from medvqa import comparing
+    from medvqa.comparing import gating
+    from medvqa.report.terminal import verdict_lines
+
+    if typed := [name.replace("_", "-") for name in DECIDING if getattr(options, name) not in (None, [], False)]:
+        raise UsageError(
+            f"--required reads the verdict of the run's last session, and decides none: leave out --{typed[0]}"
+        )
+    decided = gating.read(options.run)
+    if decided is None:
+        return f"gate: no verdict: {options.run} has none. A session that dies, or is not gated, leaves none", 1
+    side = comparing.load(options.run)
+    if why := gating.not_current(decided, side.run, gating.digest(side.run, side.results)):
+        return f"gate: no verdict: {why}", 1
+    return "\n".join(verdict_lines(decided)), decided.verdict.exit_code
 
 
 def _decide(options: argparse.Namespace) -> tuple[str, int]:
@@ -124,7 +158,7 @@ def _decide(options: argparse.Namespace) -> tuple[str, int]:
             "there is nothing to decide. Name a run folder or a baseline file by --baseline=RUN, or floors in "
             f"[[{TABLE}.floor]] of {FILE}"
         )
-    gate = gating.prepare(rules, gating.load(rules, Path()), about, registry.benchmarks)
+    gate = gating.prepare(rules, gating.load(rules, Path(), options.run), about, registry.benchmarks)
     if gate is None:
         raise UsageError(f"no rule is about what {options.run} asks ({', '.join(about.get('benchmarks', {}))})")
     side = comparing.load(options.run)
@@ -133,6 +167,12 @@ def _decide(options: argparse.Namespace) -> tuple[str, int]:
     if "finished" not in about and "merged" not in about:
         raise UsageError(f"{options.run} did not end: finish it by pytest --run={options.run.name}")
     decided = gating.decided(gate, options.run, side)
+    if not options.replace and (fail := gating.standing_fail(options.run, decided)) is not None:
+        raise UsageError(
+            f"{options.run} has a {fail.named}, and by these rules the same results would get {decided.named}. A FAIL "
+            "stands: add --replace to replace it all the same; the new verdict will name it"
+        )
+    decided = gating.with_history(options.run, decided)
     gating.write(options.run, decided)
     built = report.build(options.run, registry.benchmarks)
     data, _ = data_of(options)

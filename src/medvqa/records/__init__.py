@@ -62,7 +62,7 @@ from medvqa.records.folder import (
     write_atomic,
     write_json,
 )
-from medvqa.records.identity import is_identified
+from medvqa.records.identity import is_identified, is_same_run, shared_sessions
 from medvqa.records.identity import joined as joined_identity
 from medvqa.records.identity import of_run as identity_of_run
 from medvqa.records.journal import Journal, Suspects, bury
@@ -168,6 +168,7 @@ __all__ = [
     "is_finished",
     "is_identified",
     "is_pseudonym",
+    "is_same_run",
     "joined_identity",
     "judge_name",
     "judged_by_rule",
@@ -200,6 +201,7 @@ __all__ = [
     "selected",
     "selected_by",
     "selected_files",
+    "shared_sessions",
     "signed",
     "strangers",
     "versions",

@@ -62,6 +62,23 @@ def is_identified(run: Mapping[str, Any]) -> bool:
     return run.get("model", {}).get("fingerprint") is not None
 
 
+def shared_sessions(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the sessions that two runs have in common: one of them is then a copy of the other, or both are one."""
+    first, second = ({session.get("session") for session in run.get("sessions", ())} for run in (one, other))
+    return tuple(sorted(filter(None, first & second)))
+
+
+def is_same_run(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two run.json are of one run, perhaps at different times, or under a name that it had before."""
+    first, second = ({run.get("name"), *run.get("names", ())} - {None, ""} for run in (one, other))
+    if not first & second:
+        return False
+    if all(run.get("sessions") for run in (one, other)):
+        return bool(shared_sessions(one, other))
+    # A merged run has no sessions.
+    return bool(one.get("started")) and one.get("started") == other.get("started")
+
+
 def of_sessions(run: Mapping[str, Any], results: int) -> list[dict[str, Any]]:
     """The decisive record of a run's sessions, for a merged run: one entry at most."""
     problems, _ = of_run(run, results)

@@ -31,7 +31,7 @@ def remarks(decided: Decided) -> list[str]:
         beyond = number > verdict.looks
         attempt = f"attempt {number} in this folder against {baseline.name}; planned: {looks}"
         lines.append(attempt + (": each further one is another chance of a wrong PASS." if beyond else "."))
-    lines += [f"{note}." for note in verdict.notes]
+    lines += [f"{sentence}." for sentence in (*decided.replaced, *verdict.notes)]
     return [*lines, f"{verdict.read_from}."] if verdict.read_from else lines
 
 

@@ -10,6 +10,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from medvqa import printing
+from medvqa.comparing.gating import Decided
 from medvqa.items import Measure
 from medvqa.report import errors, gate, sample_tables
 from medvqa.report.build import Report
@@ -125,12 +126,15 @@ def kinds_of_errors(report: Report, *, colour: bool = False, full: bool = False)
 
 def verdict(report: Report, *, exits: bool = True) -> list[str]:
     """The gate's verdict and reasons as lines; none without a gate."""
-    if report.gate is None:
-        return []
-    decided = report.gate.verdict
-    lines = [f"gate: {gate.headline(report.gate, exits=exits)}"]
-    lines += [f"  blocked: {line}" for line in decided.blockers]
-    lines += [f"  {entry.outcome}: {gate.rule(entry)}" for entry in gate.listed(decided)]
-    lines += [f"  {line}" for line in gate.quiet(decided)]
-    lines += [f"  {line}" for line in gate.remarks(report.gate)]
+    return [] if report.gate is None else verdict_lines(report.gate, exits=exits)
+
+
+def verdict_lines(decided: Decided, *, exits: bool = True) -> list[str]:
+    """A verdict and its reasons as lines."""
+    verdict = decided.verdict
+    lines = [f"gate: {gate.headline(decided, exits=exits)}"]
+    lines += [f"  blocked: {line}" for line in verdict.blockers]
+    lines += [f"  {entry.outcome}: {gate.rule(entry)}" for entry in gate.listed(verdict)]
+    lines += [f"  {line}" for line in gate.quiet(verdict)]
+    lines += [f"  {line}" for line in gate.remarks(decided)]
     return [printing.line(line) for line in lines]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,12 @@ def prepare(plan: Plan, folder: Path) -> Gate | None:
         if options.gate is not None:
             raise UsageError(f"--gate=required: there are no rules. {_looked(plan)}")
         return None
-    baselines = gating.load(rules, plan.setting.cwd)
+    if options.gate is not None and plan.shard is not None:
+        raise UsageError(
+            f"--gate=required: a shard alone (--shard={plan.shard}) gets no verdict. Leave out --gate=required here; "
+            "then medvqa merge all shards, and medvqa gate the merged run: exit code 0 is PASS"
+        )
+    baselines = gating.load(rules, plan.setting.cwd, folder)
     run = about(plan)
     if (folder / records.RUN).is_file():
         # The verdict is about the whole run, even if this session asks a part of it.
@@ -115,9 +121,19 @@ def withdraw(folder: Path) -> None:
 def settle(
     gate: Gate | None, folder: Path, run: Mapping[str, Any], covered: records.Coverage, stored: records.Stored
 ) -> Verdict | None:
-    """Decide the gate and write gate.json; None without a gate."""
+    """Decide the gate and write gate.json; None without a gate.
+
+    A FAIL in gate.json stands if the results are the same: this session may have typed easier rules.
+    """
     if gate is None:
         return None
     decided = gating.decided(gate, folder, Side.of(folder.name, run, stored.results, covered))
-    gating.write(folder, decided)
+    if (fail := gating.standing_fail(folder, decided)) is not None:
+        stands = (
+            f"decided again on the same results: {decided.named}. A FAIL stands until the results change, or "
+            f"medvqa gate {folder} --replace is typed"
+        )
+        notes = tuple(dict.fromkeys((*fail.verdict.notes, stands)))
+        decided = replace(fail, verdict=replace(fail.verdict, notes=notes), session=decided.session, began="")
+    gating.write(folder, gating.with_history(folder, decided))
     return decided.verdict

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from medvqa import printing, records, usercode
+from medvqa.comparing import gating
 from medvqa.comparing.gating import Gate, Verdict
 from medvqa.configs import ModelConfig
 from medvqa.data.selection import Shard
@@ -179,6 +180,7 @@ class Run:
             records.add_selected(self.folder)
             records.remove_selected(self.folder)
             records.bury(self.folder)
+            gating.begin(self.folder, self._process.session)
         except BaseException:
             self.release()
             raise
@@ -360,6 +362,8 @@ class Run:
         if died:
             return DIED
         if self._holds:
+            if not self._selected:
+                gating.take_back(self.folder, self._process.session)
             records.close_journals(self.folder, complete=False)
             if self.gated:
                 gates.withdraw(self.folder)

@@ -14,7 +14,7 @@ from medvqa.comparing.gating import units
 from medvqa.comparing.gating.designs import Place, designs
 from medvqa.comparing.gating.preparing import Gate, Target, is_of, unmeasurable
 from medvqa.comparing.gating.rules import Rule
-from medvqa.comparing.gating.verdict import Against, Decided, Flipped, Moved, Ruling, Verdict, digest
+from medvqa.comparing.gating.verdict import Against, Decided, Flipped, Moved, Ruling, Verdict, digest, last_session
 from medvqa.items import Metric, QuestionKey, Result, UsageError
 from medvqa.metrics.measuring import tables
 from medvqa.protocols import rotation
@@ -74,6 +74,7 @@ def decide(gate: Gate, new: Side) -> Verdict:
         blockers += _blockers(paired)
     notes += [*_judged(gate, results), *identity, *asked_when]
     verdict = _undecided(gate, new, level, blockers, notes)
+    verdict = replace(verdict, notes=(*verdict.notes, *_copies(gate, new, verdict)))
     if blockers:
         return verdict
     tested = [row for paired in pairs for row in _compared(gate, paired, new)] + _floors(gate, new, level)
@@ -107,6 +108,22 @@ def _undecided(gate: Gate, new: Side, level: float, blockers: Sequence[str], not
         of=digest(new.run, new.results),
         read_from=gate.rules.read_from,
     )
+
+
+def _copies(gate: Gate, new: Side, verdict: Verdict) -> list[str]:
+    """Notes on baselines with the answers of the run: an unchanged model gives the same, and so does a copy."""
+    notes = []
+    for side, against in zip(gate.baselines, verdict.baselines, strict=True):
+        if sessions := records.shared_sessions(new.run, side.run):
+            notes.append(
+                f"{new.name} is a copy of baseline {side.name}, perhaps changed since: session {sessions[0]} asked both"
+            )
+        elif against.digest == verdict.of:
+            notes.append(
+                f"{new.name} has the answers of baseline {side.name} (digest {verdict.of}): the model is unchanged, or "
+                "the run is a copy"
+            )
+    return notes
 
 
 def _paired(
@@ -169,9 +186,14 @@ def decided(gate: Gate, folder: Path, new: Side) -> Decided:
     verdict = decide(gate, new)
     if note := changed(new.run.get("gate"), gate):
         verdict = replace(verdict, notes=(*verdict.notes, note))
-    tried = tuple(attempts(folder, baseline.digest, new.run) for baseline in verdict.baselines)
-    of, number = records.decisive_digest(new.answers)
-    return Decided(verdict=verdict, attempts=tried, digest=of, number=number)
+    digest, number = records.decisive_digest(new.answers)
+    return Decided(
+        verdict=verdict,
+        attempts=tuple(attempts(folder, baseline.digest, new.run) for baseline in verdict.baselines),
+        digest=digest,
+        number=number,
+        session=last_session(new.run),
+    )
 
 
 def changed(stored: Mapping[str, Any] | None, gate: Gate) -> str | None:
@@ -250,7 +272,7 @@ def _missing(gate: Gate, covered: records.Coverage | None) -> list[str]:
 
 
 def _in_baseline(new: Side, baselines: Iterable[Side]) -> list[str]:
-    """Lines about parts of a merged run that are also (part of) a baseline: their answers are not the new model's."""
+    """Lines about a run, or parts of it, that are also (part of) a baseline: the same answers stand on both sides."""
     lines = []
     for side in baselines:
         if _name_and_start(new.run) == _name_and_start(side.run):
@@ -260,8 +282,11 @@ def _in_baseline(new: Side, baselines: Iterable[Side]) -> list[str]:
             if side.run.get("started")
             else set()
         )
-        for part in records.merged_parts(new.run):
+        for part in (new.run, *records.merged_parts(new.run)):
             if part.get("started") and _name_and_start(part) in theirs:
+                if part is new.run:
+                    lines.append(f"run {part['name']} is a part of baseline {side.name}: name one merged without it")
+                    continue
                 where = (
                     "the baseline" if _name_and_start(part) == _name_and_start(side.run) else f"baseline {side.name}"
                 )

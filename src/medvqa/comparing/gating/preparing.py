@@ -79,9 +79,12 @@ class Gate:
         return None
 
 
-def load(rules: Rules, folder: Path) -> tuple[Side, ...]:
-    """Read the baselines; paths are relative to the folder. UsageError or DataError if one is invalid."""
-    return tuple(_load(path, folder) for path in rules.baseline)
+def load(rules: Rules, folder: Path, of: Path | None = None) -> tuple[Side, ...]:
+    """Read the baselines; paths are relative to the folder. UsageError or DataError if one is invalid.
+
+    `of`: the folder of the run that is gated, which may not be there yet; it cannot be its own baseline.
+    """
+    return tuple(_load(path, folder, of) for path in rules.baseline)
 
 
 def _from_here(path: str) -> str:
@@ -90,7 +93,7 @@ def _from_here(path: str) -> str:
     return str(resolved.relative_to(Path.cwd())) if resolved.is_relative_to(Path.cwd()) else path
 
 
-def _load(path: str, folder: Path) -> Side:
+def _load(path: str, folder: Path, of: Path | None) -> Side:
     resolved = folder / path
     if not resolved.exists():
         near = sorted(folder.name for folder in resolved.parent.glob("*") if (folder / records.RUN).is_file())
@@ -99,7 +102,25 @@ def _load(path: str, folder: Path) -> Side:
             f"--baseline={path}: no such run folder or baseline file{hint}.{suggestion(resolved.name, near)} "
             "`medvqa baseline RUN -o FILE` writes a file"
         )
-    return comparing.load(resolved)
+    if of is not None and _is_in(resolved, of):
+        raise _itself(path, of)
+    side = comparing.load(resolved)
+    if of is not None and (of / records.RUN).is_file() and records.is_same_run(side.run, records.read_run(of)):
+        raise _itself(path, of)
+    return side
+
+
+def _is_in(baseline: Path, folder: Path) -> bool:
+    """Whether a baseline is a run folder, or shares its results by links, hard links included."""
+    places = [(baseline, folder), (baseline / records.RESULTS, folder / records.RESULTS)]
+    return any(one.exists() and other.exists() and one.samefile(other) for one, other in places)
+
+
+def _itself(path: str, folder: Path) -> UsageError:
+    return UsageError(
+        f"--baseline={path}: this is the run that is gated, {folder}, or a copy of it, and no run is worse than "
+        "itself. Name a run of another model or version by --baseline=RUN, or gate another run"
+    )
 
 
 def prepare(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -176,22 +176,108 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """The content of gate.json: the verdict, and values that depend on the run folder's place.
+    """The content of gate.json: the verdict, and values that depend on the run folder's place and history.
 
     `attempts`: for each baseline, the number of runs beside each other that were compared with it. `digest`,
     `number`: of the results that were decided (`records.decisive_digest`), "" and 0 in files of earlier versions.
+    `session`: the last session of the run when it was decided; "" for a run without sessions, as a merged one.
+    `began`: a session that began after that, and has left no verdict yet. `replaced`: a sentence on each FAIL of this
+    run that stood here.
     """
 
     verdict: Verdict
     attempts: tuple[int, ...] = ()
     digest: str = ""
     number: int = 0
+    session: str = ""
+    began: str = ""
+    replaced: tuple[str, ...] = ()
     schema: int = SCHEMA
+
+    @property
+    def named(self) -> str:
+        """The outcome, its baselines and the digest of its rules: "FAIL against main (rules 1f2e3d4c5b6a)"."""
+        against = ", ".join(baseline.name for baseline in self.verdict.baselines)
+        outcome = self.verdict.outcome or "no verdict"
+        return f"{outcome}{against and f' against {against}'} (rules {self.verdict.rules})"
 
 
 def write(folder: Path, decided: Decided) -> None:
     """Write gate.json."""
     records.write_json(folder / FILE, decided)
+
+
+def begin(folder: Path, session: str) -> None:
+    """Note that a session of the run begins, so that an earlier verdict is not taken for its own (OSError).
+
+    A session that dies leaves this note behind.
+    """
+    decided = _read_if_whole(folder)
+    if decided is not None and not decided.began:
+        write(folder, replace(decided, began=session))
+
+
+def take_back(folder: Path, session: str) -> None:
+    """Remove the note of a session that asked nothing: the verdict is still that of the last one (OSError)."""
+    decided = _read_if_whole(folder)
+    if decided is not None and decided.began == session:
+        write(folder, replace(decided, began=""))
+
+
+def standing_fail(folder: Path, decided: Decided) -> Decided | None:
+    """Return the FAIL in gate.json that a new verdict on the same results must not replace; None if there is none."""
+    before = _read_if_whole(folder)
+    if before is None or before.verdict.outcome != "FAIL" or decided.verdict.outcome == "FAIL":
+        return None
+    return before if before.verdict.of == decided.verdict.of else None
+
+
+def with_history(folder: Path, decided: Decided) -> Decided:
+    """Return the verdict with a sentence on each FAIL of the run that it takes the place of.
+
+    If it was decided without a session, that a session began before and left none stays noted.
+    """
+    before = _read_if_whole(folder)
+    if before is None:
+        return decided
+    began = before.began if before.session == decided.session else ""
+    replaced = before.replaced
+    if before.verdict.outcome == "FAIL" and decided.verdict.outcome != "FAIL":
+        on = "the same" if before.verdict.of == decided.verdict.of else "earlier"
+        replaced = (*replaced, f"it takes the place of {before.named} on {on} results of this run")
+    return replace(decided, began=began, replaced=tuple(dict.fromkeys(replaced)))
+
+
+def _read_if_whole(folder: Path) -> Decided | None:
+    """Return the stored verdict; None if there is none, or if it cannot be read: it will be decided anew."""
+    try:
+        return read(folder)
+    except UsageError:
+        return None
+
+
+def last_session(run: Mapping[str, Any]) -> str:
+    """Return the last session of a run (run.json), "" if none is recorded."""
+    sessions = run.get("sessions", ())
+    return str(sessions[-1].get("session", "")) if sessions else ""
+
+
+def not_current(decided: Decided, run: Mapping[str, Any], of: str) -> str | None:
+    """Return why a stored verdict is not that of a run's last session; None if it is.
+
+    `run`: its run.json; `of`: the digest of its present results.
+    """
+    last = last_session(run)
+    if decided.began:
+        return f"session {decided.began} began after the verdict, and left none: repeat the run's command"
+    if last != decided.session:
+        before = decided.session or "(not recorded)"
+        return f"the verdict is of session {before}, and the last one is {last or 'none'}: medvqa gate decides anew"
+    if "finished" not in run and not run.get("merged"):
+        return "the run's last session did not end: repeat the run's command"
+    if decided.verdict.of != of:
+        return f"the verdict is on other results ({decided.verdict.of}; now {of}): medvqa gate decides on these"
+    return None
 
 
 def read(folder: Path) -> Decided | None:
