@@ -545,24 +545,16 @@ def test_what_an_interrupted_run_lacks_is_named_as_everywhere(slake: pytest.Pyte
     assert all(name.startswith("slake/q") for name in missing)
 
 
-@pytest.mark.slow
-def test_a_suite_without_its_models_technique_is_asked_by_mc_where_nothing_was_typed(slake: pytest.Pytester) -> None:
-    pytest.importorskip("torch", reason="the default model needs the extra hf")
-    assert run(slake).ret == 0
-    assert cases(folder(slake)) == {"mc": 24}
-    result = run(slake, "--limit=5")
-    assert "benchmark 'slake' has no technique 'ps'; it has: mc. Name one of them: --technique=mc" in text(result)
-
-
 def test_a_default_model_that_cannot_be_had_is_one_line(
-    slake: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("medvqa.backends.hf.checkpoint.find_spec", lambda name: None)
-    result = run(slake)
+    pytester.makepyfile(test_phantom=PHANTOM)
+    result = run(pytester)
     assert "needs torch and transformers: pip install 'pytest-medvqa[hf]'; or choose another model" in text(result)
     assert "Traceback" not in text(result)
-    assert not (slake.path / "reports").exists()
-    assert run(slake, "--collect-only", "--benchmark=slake", "--technique=mc").ret == 0
+    assert not (pytester.path / "reports").exists()
+    assert run(pytester, "--collect-only", "--benchmark=phantom-mediconfusion", "--technique=mc").ret == 0
 
 
 def test_a_config_says_how_its_model_is_asked_where_nobody_else_does(techniques: pytest.Pytester) -> None:

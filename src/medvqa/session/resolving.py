@@ -203,8 +203,7 @@ def _techniques(
 ) -> tuple[Technique, ...]:
     """Return the typed techniques, else the config's, else MC; UsageError for one that cannot be used.
 
-    If no option was typed, and no benchmark has any technique of the default model, use MC. The default model's own
-    do not count where a model must still be named.
+    The default model's own do not count where a model must still be named.
     """
     own = () if not options.model_typed and beside_phantom(chosen) else model.config.techniques
     wanted = options.techniques or own or ("mc",)
@@ -218,9 +217,6 @@ def _techniques(
     techniques: tuple[Technique, ...] = tuple(
         _one_of("technique", name, names, where) for name in dict.fromkeys(wanted)
     )
-    defined = {technique for benchmark in chosen for technique in benchmark.techniques}
-    if not options.typed and defined.isdisjoint(techniques):
-        techniques = ("mc",)
     if model.backend.capabilities is not None:
         needs.check(techniques, model.backend.capabilities, options.model)
     return techniques
