@@ -234,7 +234,7 @@ def test_a_model_of_the_suites_own_is_asked_by_its_tests(slake: pytest.Pytester)
                 return [Answer("B") for _ in prompts]
 
         @pytest.fixture(scope="session")
-        def model():
+        def medvqa_model():
             return Mine()
 
         @pytest.mark.vqa("slake")

@@ -330,6 +330,9 @@ def test_the_summary_fits_the_terminal(tmp_path: Path, width: int) -> None:
     made = report.build(folder(tmp_path / "run", results), {name: replace(SLAKE, name=name)})
     lines = terminal.summary(made, width=width).splitlines()
     assert max(map(len, lines[:-1])) <= width
+    assert lines[lines.index(next(line for line in lines if line.startswith("benchmark "))) - 2] == (
+        "model echo, technique mc, data phantom-mediconfusion"
+    )
     assert lines[-1] == f"run folder: {tmp_path / 'run'}"
 
 

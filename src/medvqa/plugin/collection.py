@@ -8,7 +8,7 @@ import pytest
 
 from medvqa.data import lexicon
 from medvqa.items import Item, MedVQAError
-from medvqa.plugin.ahead import ASKED, asks, item_of, query_of
+from medvqa.plugin.ahead import ASKED, ITEM, ask, asks, item_of, query_of
 from medvqa.plugin.state import state_of
 from medvqa.session import selecting
 from medvqa.session.checks import check_images
@@ -43,7 +43,8 @@ def parametrize(plan: Plan, metafunc: pytest.Metafunc, names: Sequence[str]) -> 
         _check_images(plan, {item.benchmark for item in items})
     benchmarks = len({item.benchmark for item in items})
     ids = [f"{item.benchmark}/{item.id}" if benchmarks > 1 else item.id for item in items]
-    metafunc.parametrize("item", items, ids=ids)
+    names = _item_arguments(metafunc)
+    metafunc.parametrize(",".join(names), items if len(names) == 1 else [(item,) * len(names) for item in items], ids=ids)
     several = len(plan.techniques) > 1
     cases = plan.stages({item.benchmark for item in items})
     if cases != [(plan.techniques[0], "", 0)] and asks(metafunc):
@@ -52,6 +53,25 @@ def parametrize(plan: Plan, metafunc: pytest.Metafunc, names: Sequence[str]) -> 
         case_ids = list(selecting.names_of(cases, several=several).values())
         # Session scope: pytest then sorts tests by technique, variant and sample.
         metafunc.parametrize(ASKED, cases, ids=case_ids, indirect=True, scope="session")
+
+
+def _item_arguments(metafunc: pytest.Metafunc) -> list[str]:
+    """Return the arguments of a test that get its item: `medvqa_item`, `item` or both.
+
+    CollectError for an `item` that is a fixture of the repository, if pytest cannot replace it: it has params of its
+    own, or a scope that outlasts a test.
+    """
+    taken = [name for name in ITEM if name in metafunc.fixturenames]
+    own, item = ITEM
+    theirs = metafunc.definition._fixtureinfo.name2fixturedefs.get(item)
+    if own in taken and theirs:
+        return [own]
+    if item in taken and theirs and (theirs[-1].params is not None or theirs[-1].scope != "function"):
+        raise pytest.Collector.CollectError(
+            f"{metafunc.definition.nodeid}: the repository has a fixture called '{item}'; take {own} in place of "
+            f"{item}: def {metafunc.function.__name__}({own}, evaluate)"
+        )
+    return taken or [own]
 
 
 def _check_images(plan: Plan, names: set[str]) -> None:
@@ -102,7 +122,7 @@ def reduce(plan: Plan, config: pytest.Config, nodes: list[pytest.Item]) -> bool:
 
     Return whether the shard is empty: tests ask questions, and all of them are in other shards.
     """
-    asking = any(asks(node) for node in nodes if item_of(node) is not None)  # type: ignore[arg-type]
+    asking = ask(nodes)
     for kept_by in (selecting.limited, selecting.shared):
         items = [item_of(node) for node in nodes]
         kept = kept_by(plan, (item for item in items if item is not None))

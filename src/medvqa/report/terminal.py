@@ -97,7 +97,7 @@ def summary(report: Report, *, width: int, colour: bool = False, bars: bool = Fa
     by_prompts = [by_prompt(part) for part in report.parts if part.prompts]
     shown = (shown[0], *by_prompts, *([spread(report)] if adds(report) else []), shown[1])
     lacking = [f"! {printing.line(line)}" for line in report.covered.lines]
-    blocks = [*lacking, *([""] if lacking else []), *(draw(table, colour=colour) for table in shown if table.rows)]
+    blocks = [*lacking, *([""] if lacking else []), f"{asked(report)}\n", *(draw(table, colour=colour) for table in shown if table.rows)]
     titled = [*sample_tables.oracle(report), *([gain] if (gain := image_gain(report)).rows else [])]
     blocks += [f"{printing.line(table.title)}\n\n{draw(table, colour=colour)}" for table in titled]
     notes = [f"! {printing.line(note)}" for note in notes_of(report)]
@@ -105,6 +105,14 @@ def summary(report: Report, *, width: int, colour: bool = False, bars: bool = Fa
     kinds = kinds_of_errors(report, colour=colour)
     ending = [*verdict(report, exits=exits), f"run folder: {report.folder}"]
     return "\n".join([*blocks, *notes, *usage, *([kinds] if kinds else []), *ending])
+
+
+def asked(report: Report) -> str:
+    """The model, the technique and the data of the numbers in one line."""
+    model = report.run.get("model", {}).get("name", "unknown")
+    data = list(dict.fromkeys(part.benchmark.name for part in report.parts))
+    technique = ", ".join(report.techniques)
+    return printing.line(f"model {model}, technique {technique}, data {printing.some(data, 1) or 'none'}")
 
 
 def kinds_of_errors(report: Report, *, colour: bool = False, full: bool = False) -> str:

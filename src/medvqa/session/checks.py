@@ -26,7 +26,8 @@ def check(plan: Plan, *, answered: Callable[[ModelConfig], bool]) -> tuple[str, 
     Return the devices that can each hold one copy of the model and the judge; None if they take none, or if nothing
     will be asked. `answered` returns True if answers of a model may be stored, so that its server is not needed.
     """
-    held = None if plan.setting.collects_only else _check_models(plan, answered)
+    # A model that must still be named is not asked: the session ends before.
+    held = None if plan.setting.collects_only or plan.lacks_model else _check_models(plan, answered)
     if plan.options.answers_from_category and not plan.recovers:
         raise UsageError(
             f"--answers-from-category: only gmai-mmbench-test has a key to recover, and this run asks "

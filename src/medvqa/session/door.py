@@ -72,6 +72,7 @@ def conduct(
     expression = None if select is None else Expression.parse(select)
     setting = replace(setting, selects=selecting.as_typed(options, select))
     plan = resolve(options, setting, registry)
+    plan.check_model_named()
     process = process_of(plan, name_of(options, setting), secrets.token_hex(4))
     run, ending = Run(plan, process), Ending()
     with ExitStack() as stack:

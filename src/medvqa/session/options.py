@@ -31,7 +31,7 @@ def percents(text: str) -> tuple[float, ...]:
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "model": {
         "metavar": "MODEL",
-        "help": f"the model to ask: a config of models/, or BACKEND:ARGUMENT (default: {DEFAULT_MODEL})",
+        "help": f"the model to ask: a config of models/, or BACKEND:ARGUMENT (default: {DEFAULT_MODEL} for the phantom, none for other data)",
     },
     "benchmark": {
         "metavar": "NAME",

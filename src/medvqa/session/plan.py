@@ -13,7 +13,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from medvqa import benchmarks, configs, engine, scoring
+from medvqa import benchmarks, configs, engine, printing, scoring
 from medvqa.backend import Backend, says
 from medvqa.benchmarks import own
 from medvqa.data import own_tags
@@ -37,6 +37,7 @@ from medvqa.items import (
     Shot,
     Technique,
     TokenLimits,
+    UsageError,
 )
 from medvqa.judging import ranking
 from medvqa.protocols import ablation, naming, prompts, rotation, shots, techniques
@@ -46,8 +47,13 @@ from medvqa.protocols.variants import Variant
 from medvqa.session import judging, pools
 from medvqa.session.chosen import Chosen
 from medvqa.session.judging import Judging
-from medvqa.session.options import Options, Setting
+from medvqa.session.options import DEFAULT_MODEL, Options, Setting
 from medvqa.session.registry import Registry
+
+
+def beside_phantom(chosen: Iterable[Benchmark]) -> list[str]:
+    """Return the names of the benchmarks whose questions the default model is not asked."""
+    return [benchmark.name for benchmark in chosen if benchmark.group != benchmarks.DEFAULT_GROUP]
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,21 @@ class Plan:
         """Names of the benchmarks whose answer key is recovered from another column (--answers-from-category)."""
         recovers = self.options.answers_from_category
         return frozenset(name for name, b in self.benchmarks.items() if recovers and b.recover is not None)
+
+    @property
+    def lacks_model(self) -> bool:
+        """Whether no model was named for data other than the phantom's, so that no question may be asked."""
+        return not self.options.model_typed and bool(beside_phantom(self.benchmarks.values()))
+
+    def check_model_named(self) -> None:
+        """UsageError if no model was named for data other than the phantom, whose model is the default."""
+        if self.lacks_model:
+            raise UsageError(
+                f"no model was named, and {DEFAULT_MODEL} is the default for the phantom alone; this run asks "
+                f"{printing.some(beside_phantom(self.benchmarks.values()), 3)}. Type --model=NAME (`medvqa models` lists them) or "
+                f"--model=BACKEND:ARGUMENT, such as --model=hf:CHECKPOINT; --model={DEFAULT_MODEL} asks the toy that "
+                "ships"
+            )
 
     @property
     def selects(self) -> bool:
