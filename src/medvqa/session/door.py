@@ -30,8 +30,8 @@ class Ended:
     """The end of a run in this process.
 
     `questions`: number of selected questions. `stopped`: the reason of an early end, else None. `interrupted`: Ctrl-C
-    or a signal ended the run. `notes`: lines about the gate and about missing questions. `auto_shard`: the shard that
-    --shard=auto read, such as "3/8"; "" without it.
+    or a signal ended the run, or came while its reports were drawn. `notes`: lines about the gate and about missing
+    questions. `auto_shard`: the shard that --shard=auto read, such as "3/8"; "" without it.
     """
 
     folder: Path
@@ -92,7 +92,8 @@ def conduct(
             say(line)
         stopped, finished = _ask(plan, process, run, selected, ending, say, on_progress)
         notes = tuple(run.notes(finished))
-        return Ended(run.folder, finished, len(selected.queries), stopped, notes, ending.interrupted, auto_shard)
+        interrupted = ending.interrupted or ending.heard
+        return Ended(run.folder, finished, len(selected.queries), stopped, notes, interrupted, auto_shard)
 
 
 def _ask(
