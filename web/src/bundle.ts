@@ -328,7 +328,7 @@ export interface BoardView {
 export interface PairView {
   readonly new: number;
   readonly baseline: number;
-  /** The level of each one-sided bound. */
+  /** The level of the two-sided intervals of differences. */
   readonly level: number;
   readonly refusals: readonly string[];
   readonly notes: readonly string[];
@@ -858,7 +858,7 @@ export interface ComparedCell {
   readonly baseline: number | null;
   readonly new: number | null;
   readonly difference: number | null;
-  /** One-sided bound of new minus baseline, as `high`. */
+  /** Lower end of the two-sided 95 % interval of new minus baseline. */
   readonly low: number | null;
   readonly high: number | null;
   /** Two-sided p-value after Holm. */
@@ -1007,7 +1007,7 @@ export interface ComparedTexts {
   readonly baseline: string;
   readonly new: string;
   readonly difference: string;
-  /** The bounds, or the reason for their absence. */
+  /** The 95 % interval, or the reason for its absence. */
   readonly bounds: string;
   readonly units: string;
   readonly adjusted: string;

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from medvqa.comparing.matching import Samples
 
 
-LEVEL = 0.95
-"""Level of each one-sided bound of a difference."""
+LEVEL = 0.975
+"""Level of either bound of a difference: together a two-sided interval of 95 %, which excludes 0 exactly if the
+two-sided p is below 5 %. The gate asks one question, and takes one-sided bounds of its own level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class Compared:
     rates), it compares 1 minus the measure. `shown` compares the measure itself. `unit`: the metric's; `counted`: the
     plural name of the units. `p`: two-sided p-value of no difference, None without bounds. `adjusted`: Holm's, over the
     slices of a dimension, or over all headline measures of the comparison; else None. `resampled`: percentile interval
-    of the difference by cluster bootstrap, as in `shown`, at the comparison's level; None without the bootstrap.
+    of the difference by cluster bootstrap, as in `shown`, as wide as that of the comparison; None without it.
     `headline`: a headline measure of the benchmark.
     `percent`: values are fractions and shown as percentages.
     """
@@ -122,7 +123,8 @@ class Flip:
 class Paired:
     """The comparison of two runs. `tables`: each measure over all items and over each slice, part by part.
 
-    `difference`: the one setting in which the runs differ; None if there is none, or several.
+    `level`: of either bound of a difference. `difference`: the one setting in which the runs differ; None if there is
+    none, or several.
     """
 
     new: Side
@@ -132,6 +134,11 @@ class Paired:
     flips: tuple[Flip, ...]
     level: float
     difference: Difference | None = None
+
+    @property
+    def coverage(self) -> float:
+        """The level of the two-sided interval of either bound: 0.95."""
+        return round(2 * self.level - 1, 12)
 
     @property
     def unmatched(self) -> tuple[str, ...]:
@@ -176,7 +183,7 @@ def compare(
 ) -> Paired:
     """Compare each benchmark and technique that both runs have.
 
-    `benchmarks`: the known benchmarks by name. `level`: of each one-sided bound. Items are matched by question,
+    `benchmarks`: the known benchmarks by name. `level`: of either bound. Items are matched by question,
     options, key and images. Tags and pairs come from the new run; groups of both runs are joined. `bootstrap` adds the
     seeded cluster bootstrap of headline measures. If the runs differ in one setting (`differing.contrast`), the result
     names it, and techniques that differ are compared with each other. UsageError for an unknown benchmark.

@@ -119,7 +119,7 @@ def table(verdict: Verdict, *, every: bool = False) -> TextTable:
         "new %",
         "baseline %",
         "difference",
-        "bounds",
+        "one-sided bounds",
         "detectable",
         "lost",
         "gained",
