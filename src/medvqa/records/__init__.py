@@ -29,6 +29,7 @@ from medvqa.records.coverage import (
     is_finished,
     merged_parts,
     select_from,
+    stopped,
     strangers,
 )
 from medvqa.records.folder import (
@@ -201,6 +202,7 @@ __all__ = [
     "selected_by",
     "selected_files",
     "signed",
+    "stopped",
     "strangers",
     "versions",
     "without_response",
