@@ -342,6 +342,7 @@ def test_errors_in_a_row_end_the_run(stranger: pytest.Pytester, capsys: pytest.C
     assert re.search(
         r"! stopped: 3 errors in a row, the last: .*RuntimeError: out of paper \(--max-errors=3\)", printed
     )
+    assert printed.count("! stopped: ") == 1
     assert "unfinished: 3 of 24 questions have a result" in printed
     command = "medvqa run --plugin=conftest.py --benchmark=slake --model=broken --max-errors=3 --run=first"
     assert printed.endswith(f"to go on: {command}\n")

@@ -29,6 +29,7 @@ from medvqa.records.coverage import (
     is_finished,
     merged_parts,
     select_from,
+    stopped,
     strangers,
 )
 from medvqa.records.folder import (
@@ -203,6 +204,7 @@ __all__ = [
     "selected_files",
     "shared_sessions",
     "signed",
+    "stopped",
     "strangers",
     "versions",
     "without_response",

@@ -131,6 +131,12 @@ def select_from(
     return Selection(tuple(dict.fromkeys(how)), by_outcome, len(keys), portions, every)
 
 
+def stopped(run: Mapping[str, Any]) -> str:
+    """Why the last session of a run stopped early, "" if it did not."""
+    sessions = run.get("sessions") or [{}]
+    return str(sessions[-1].get("stopped", ""))
+
+
 @dataclass(frozen=True, slots=True)
 class Coverage:
     """The selected questions with a readable result.

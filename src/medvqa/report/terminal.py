@@ -15,6 +15,7 @@ from medvqa.items import Measure
 from medvqa.report import errors, gate, sample_tables
 from medvqa.report.build import Report
 from medvqa.report.notes import answers_of, notes_of, usage_of
+from medvqa.report.sentences import limits
 from medvqa.report.tables import TextTable, adds, by_prompt, few, headline, image_gain, outcomes, spread
 
 WIDE = 110
@@ -96,8 +97,9 @@ def summary(report: Report, *, width: int, colour: bool = False, bars: bool = Fa
         shown = (_barred(shown[0], report, width), shown[1])
     by_prompts = [by_prompt(part) for part in report.parts if part.prompts]
     shown = (shown[0], *by_prompts, *([spread(report)] if adds(report) else []), shown[1])
-    lacking = [f"! {printing.line(line)}" for line in report.covered.lines]
-    blocks = [*lacking, *([""] if lacking else []), f"{asked(report)}\n", *(draw(table, colour=colour) for table in shown if table.rows)]
+    lacking = [f"! {printing.line(line)}" for line in limits(report)]
+    drawn = (draw(table, colour=colour) for table in shown if table.rows)
+    blocks = [*lacking, *([""] if lacking else []), f"{asked(report)}\n", *drawn]
     titled = [*sample_tables.oracle(report), *([gain] if (gain := image_gain(report)).rows else [])]
     blocks += [f"{printing.line(table.title)}\n\n{draw(table, colour=colour)}" for table in titled]
     notes = [f"! {printing.line(note)}" for note in notes_of(report)]

@@ -283,7 +283,9 @@ class Run:
             self._recording.take(delivery)
         else:
             self._recording.take(delivery)
-        return self._over_budget(self._recording)
+        if (stop := self._over_budget(self._recording)) is not None:
+            self._recording.note_stop(stop)
+        return stop
 
     def shared_lines(self) -> list[str]:
         """Return lines about the shared store since the last call, such as that answers cannot be put there."""
