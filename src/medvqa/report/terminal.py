@@ -96,7 +96,12 @@ def summary(report: Report, *, width: int, colour: bool = False, bars: bool = Fa
     by_prompts = [by_prompt(part) for part in report.parts if part.prompts]
     shown = (shown[0], *by_prompts, *([spread(report)] if adds(report) else []), shown[1])
     lacking = [f"! {printing.line(line)}" for line in report.covered.lines]
-    blocks = [*lacking, *([""] if lacking else []), f"{asked(report)}\n", *(draw(table, colour=colour) for table in shown if table.rows)]
+    blocks = [
+        *lacking,
+        *([""] if lacking else []),
+        f"{asked(report)}\n",
+        *(draw(table, colour=colour) for table in shown if table.rows),
+    ]
     titled = [*sample_tables.oracle(report), *([gain] if (gain := image_gain(report)).rows else [])]
     blocks += [f"{printing.line(table.title)}\n\n{draw(table, colour=colour)}" for table in titled]
     notes = [f"! {printing.line(note)}" for note in notes_of(report)]

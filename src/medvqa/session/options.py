@@ -265,7 +265,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
 
 SELECT: Mapping[str, Any] = {
     "metavar": "EXPRESSION",
-    "help": "ask only the questions that match: words of tags, benchmarks and ids, and lexicon(DIMENSION='VALUE'), "
+    "help": "ask only the questions that match: whole words of tags, benchmarks and ids, and lexicon(DIMENSION='VALUE'), "
     "joined by and, or, not and brackets; `medvqa lexicon` prints the tags",
 }
 """The option --select of `medvqa run`; pytest has -k and -m instead."""
