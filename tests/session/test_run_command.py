@@ -247,7 +247,7 @@ def collected(stranger: pytest.Pytester) -> list[pytest.Item]:
 
 
 def test_expressions_select_as_with_k_and_m(collected: list[pytest.Item]) -> None:
-    """A whole word selects as with -k, `lexicon(...)` as with -m. Names of tests and files are no words of a question."""
+    """A whole word selects as with -k, `lexicon(...)` as with -m. Names of tests and files are no words."""
     plan = state_of(collected[0].config).plan
     keys = {id(node): query_of(node, "mc").key for node in collected}  # type: ignore[union-attr]
 

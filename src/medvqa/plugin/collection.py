@@ -53,10 +53,9 @@ def parametrize(plan: Plan, metafunc: pytest.Metafunc, names: Sequence[str]) -> 
         _check_images(plan, {item.benchmark for item in items})
     several = len({item.benchmark for item in items}) > 1
     ids = [f"{item.benchmark}/{item.id}" if several else item.id for item in items]
-    names = _item_arguments(metafunc)
-    metafunc.parametrize(
-        ",".join(names), items if len(names) == 1 else [(item,) * len(names) for item in items], ids=ids
-    )
+    arguments = _item_arguments(metafunc)
+    values = items if len(arguments) == 1 else [(item,) * len(arguments) for item in items]
+    metafunc.parametrize(",".join(arguments), values, ids=ids)
     cases = plan.stages({item.benchmark for item in items})
     if cases != [(plan.techniques[0], "", 0)] and asks(metafunc):
         if ASKED not in metafunc.fixturenames:
