@@ -413,7 +413,7 @@ def test_a_split_is_written_and_selects_by_tags(
     assert main(command) == 0
     printed = capsys.readouterr().out
     assert "0 pairs of test are connected to train" in printed
-    assert "--tags=split.csv --select=\"lexicon(split='test')\" asks test" in printed
+    assert "--tags=split.csv --model=MODEL --select=\"lexicon(split='test')\" asks test" in printed
     rows = (tmp_path / "split.csv").read_text().splitlines()
     assert (rows[0], len(rows)) == ("benchmark,id,split", 37)
     assert main(command) == 4
