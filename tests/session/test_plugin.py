@@ -1,5 +1,6 @@
 """The plugin as a stranger's repository sees it: a real pytest in a folder of its own."""
 
+import itertools
 import json
 import re
 import xml.etree.ElementTree as ET
@@ -442,9 +443,32 @@ def test_a_benchmark_of_ones_own_without_a_test_is_told(slake: pytest.Pytester) 
     slake.makepyfile(test_own="def test_own(): pass")
     result = run(slake, "--model=echo:A")
     assert result.ret == 0
-    said = 'to ask about slake, write a test with @pytest.mark.vqa("slake") (docs/running.md)'
-    assert said in result.outlines
+    assert '    @pytest.mark.vqa("slake")' in result.outlines
     assert "here asks" not in text(run(slake)), "nothing was typed"
+    write_what_is_proposed(slake, result)
+    assert run(slake, "--model=echo:A", "--run=first").ret == 0
+    assert outcomes(folder(slake)) == {"correct": 8, "wrong": 16}
+
+
+def write_what_is_proposed(pytester: pytest.Pytester, result: pytest.RunResult) -> None:
+    """Write the test that the end of a session shows into the file that it names."""
+    lines = text(result).splitlines()
+    said = next(line for line in lines if line.startswith("to ask about "))
+    name = said.partition("write this into ")[2].partition(",")[0]
+    shown = itertools.takewhile(lambda line: not line or line.startswith("    "), lines[lines.index(said) + 1 :])
+    (pytester.path / name).write_text("\n".join(line.removeprefix("    ") for line in shown))
+
+
+def test_a_table_without_a_test_is_led_to_a_run(pytester: pytest.Pytester) -> None:
+    (pytester.path / "cases.csv").write_text("id,question,A,B,answer\n1,Is it?,yes,no,A\n2,Is it not?,yes,no,B\n")
+    (pytester.path / "klinik-2.toml").write_text('file = "cases.csv"\n')
+    typed = ("--benchmark=klinik-2.toml", "--model=echo:A", "--run=first")
+    result = run(pytester, *typed)
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    write_what_is_proposed(pytester, result)
+    assert run(pytester, *typed).ret == 0
+    assert outcomes(folder(pytester)) == {"correct": 1, "wrong": 1}
+    assert run(pytester, "--model=echo:A", "--collect-only").ret == 0, "without the file, other tests are collected"
 
 
 @pytest.mark.parametrize("spread", SPREAD)
@@ -453,7 +477,25 @@ def test_a_mark_that_names_no_benchmark_is_a_collection_error(slake: pytest.Pyte
     result = run(slake, "--model=echo:A", *spread)
     assert result.ret in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED), "xdist's and pytest's own"
     assert "no benchmark 'slaek'; known: " in text(result)
+    assert "If a file declares it, type --benchmark=FILE.toml" in text(result)
     assert "INTERNALERROR" not in text(result)
+
+
+@pytest.mark.parametrize("spread", SPREAD)
+@pytest.mark.parametrize("expression", ["lexicon(modalty='ct')", "vqa and not lexicon(organ='a(b=', modalty = 'x')"])
+def test_a_dimension_in_a_mark_that_no_item_has_is_named(
+    slake: pytest.Pytester, expression: str, spread: tuple[str, ...]
+) -> None:
+    result = run(slake, "--model=echo:A", "-m", expression, *spread)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    line = "no item has the dimension 'modalty'; there are: benchmark, kind, modality, organ. Did you mean 'modality'?"
+    assert f"-m: {line}" in text(result)
+    assert not list(slake.path.glob("reports/*/results.jsonl"))
+
+
+def test_marks_of_a_repository_without_questions_are_its_own(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("import pytest\n@pytest.mark.lexicon(page=1)\ndef test_it(): pass\n")
+    assert run(pytester, "-m", "lexicon(page=1)").ret == 0
 
 
 def test_a_technique_that_a_benchmark_lacks_is_named(slake: pytest.Pytester) -> None:
@@ -780,7 +822,9 @@ def test_data_of_ones_own_are_not_asked_of_the_toy(
 ) -> None:
     result = run(slake, *typed, *spread)
     assert result.ret == pytest.ExitCode.USAGE_ERROR, text(result)
-    line = "no model was named, and phantom-vlm is the default for the phantom alone; this run asks slake. Type --model="
+    line = (
+        "no model was named, and phantom-vlm is the default for the phantom alone; this run asks slake. Type --model="
+    )
     assert line in text(result)
     assert not list(slake.path.glob("reports/*/results.jsonl"))
 

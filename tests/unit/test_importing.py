@@ -356,6 +356,48 @@ def test_roles_by_content(tmp_path: Path) -> None:
     ]
 
 
+def numbered_cases(path: Path, repeated: int, rows: int = 40) -> Path:
+    """Write a table without ids, whose cases are numbered, with the first number in `repeated` more rows."""
+    numbers = [1] * repeated + list(range(1, rows - repeated + 1))
+    lines = [f"K{number:03},Ist Befund {row} sichtbar?,ja,nein,{'AB'[row % 2]}" for row, number in enumerate(numbers)]
+    path.write_text("\n".join(["Fall-Nr,Frage,A,B,Antwort", *lines]))
+    return path
+
+
+def test_cases_that_nearly_all_differ_may_be_ids_with_a_mistake(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = numbered_cases(tmp_path / "k.csv", 1)
+    assert main(["import", str(path), "--yes"]) == 4
+    line = (
+        "k.csv: no column is called id, and 39 of 40 values differ in that of the case: type --set case=Fall-Nr if it "
+    )
+    assert f"{line}joins questions ('Fall-Nr'). Type --set id=Fall-Nr" in capsys.readouterr().err
+    assert not path.with_suffix(".toml").exists()
+    assert main(["import", str(path), "--yes", "--set", "id=Fall-Nr"]) == 1
+    shown = capsys.readouterr().out
+    assert "1 to correct" in shown
+    assert "k.csv row 3, column 'Fall-Nr': " in shown
+    assert main(["import", str(path), "--yes", "--set", "case=Fall-Nr"]) == 0
+    shown = capsys.readouterr().out
+    assert "39 groups for the intervals, the largest of 2 questions" in shown
+    assert "no column is the id: questions are called by their rows, and otherwise if these move" in shown
+    sheet = importing.read(path, path.name)
+    asked: list[str] = []
+    guess = asking.told(sheet, (), with_images=False, ask=lambda text: asked.append(text) or "0")  # type: ignore[func-returns-value]
+    assert len(asked) == 1
+    assert guess.columns.one["case"] == 0
+    assert "id" not in guess.columns.one
+
+
+@pytest.mark.parametrize("repeated", [0, 5, 20])
+def test_cases_that_join_questions_or_none_are_no_ids(tmp_path: Path, repeated: int) -> None:
+    sheet = importing.read(numbered_cases(tmp_path / "k.csv", repeated), "k.csv")
+    guess = importing.guess(sheet)
+    assert guess.questions == ()
+    assert guess.columns.one["case"] == 0
+
+
 def test_typed_roles_win(tmp_path: Path) -> None:
     path = tmp_path / "cases.csv"
     path.write_text("frage,antwort,answer,organ\nWhy?,so,x,liver\nHow?,thus,y,liver\n")

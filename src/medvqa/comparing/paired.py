@@ -186,8 +186,9 @@ def compare(
 
     `benchmarks`: the known benchmarks by name. `level`: of either bound. `icc`: the declared correlation of changes
     within groups. Items are matched by question, options, key and images. Tags and pairs come from the new run; groups
-    of both runs are joined. `bootstrap` adds the seeded cluster bootstrap of headline measures. If the runs differ in one setting (`differing.contrast`), the result
-    names it, and techniques that differ are compared with each other. UsageError for an unknown benchmark.
+    of both runs are joined. `bootstrap` adds the seeded cluster bootstrap of headline measures. If the runs differ in
+    one setting (`differing.contrast`), the result names it, and techniques that differ are compared with each other.
+    UsageError for an unknown benchmark.
     """
     difference = differing.contrast(new, baseline).difference
     baseline = differing.aligned(new, baseline, difference)

@@ -46,6 +46,8 @@ def _count(number: int, unit: str) -> str:
 def _columns(validation: Validation) -> Iterator[str]:
     for column, role in validation.columns:
         yield f"'{column}' is {'option ' if len(role) == 1 else 'the ' if role not in ('tag', 'slice') else 'a '}{role}"
+    if "id" not in (role for _, role in validation.columns):
+        yield f"no column is the id: questions are called by their {validation.unit}s, and otherwise if these move"
     settings = validation.settings
     if settings.language:
         yield f"language: {settings.language}; --set language=CODE changes it"

@@ -172,15 +172,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return (yield)
     from medvqa.plugin import collection
 
+    state, refusal = config.stash[STATE], None
     collection.add_tags(items, keywords=bool(config.option.keyword))
+    try:
+        collection.check_marks(config.option.markexpr, items)
+    except MedVQAError as error:
+        if not is_worker(config):
+            raise usage_error(error, config) from error
+        refusal = str(error)
     result = yield
-    state = config.stash[STATE]
     state.left_out = collection.leave_out(state.plan, config, items)
     state.empty_shard = collection.reduce(state.plan, config, items)
-    if is_worker(config) and collection.ask(items) and (refusal := state.refusal(config)) is not None:
-        # An error would be a crash of the worker: without tests, the controller ends with it (`Controller`).
-        config.workeroutput["medvqa_refusal"] = refusal  # type: ignore[attr-defined]
-        items.clear()
+    if is_worker(config):
+        if collection.ask(items):
+            refusal = refusal or state.refusal(config)
+        if refusal is not None:
+            # An error would be a crash of the worker: without tests, the controller ends with it (`Controller`).
+            config.workeroutput["medvqa_refusal"] = refusal  # type: ignore[attr-defined]
+            items.clear()
     return result
 
 

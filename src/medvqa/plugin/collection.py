@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import pytest
 
+from medvqa import benchmarks
 from medvqa.data import lexicon
 from medvqa.items import Item, MedVQAError
 from medvqa.plugin.ahead import ASKED, ITEM, ask, asks, item_of, query_of
@@ -26,6 +28,14 @@ def plan_of(config: pytest.Config) -> Plan:
 
 def items_for(plan: Plan, names: Sequence[str]) -> list[Item]:
     """Return the items of the named benchmarks, of all chosen ones without a name (CollectError)."""
+    for name in names:
+        try:
+            benchmarks.members(name, plan.registry.benchmarks)
+        except MedVQAError as error:
+            raise pytest.Collector.CollectError(
+                f"{error}\nIf a file declares it, type --benchmark=FILE.toml and mark the test with a bare "
+                "@pytest.mark.vqa, or add the file to conftest.py: medvqa.benchmark_file('FILE.toml')"
+            ) from error
     try:
         return [item for name in names or plan.benchmarks for item in plan.items_of(name)]
     except MedVQAError as error:
@@ -41,16 +51,16 @@ def parametrize(plan: Plan, metafunc: pytest.Metafunc, names: Sequence[str]) -> 
     items = items_for(plan, names)
     if asks(metafunc) and not plan.options.typed and not plan.setting.collects_only:
         _check_images(plan, {item.benchmark for item in items})
-    benchmarks = len({item.benchmark for item in items})
-    ids = [f"{item.benchmark}/{item.id}" if benchmarks > 1 else item.id for item in items]
-    names = _item_arguments(metafunc)
-    metafunc.parametrize(",".join(names), items if len(names) == 1 else [(item,) * len(names) for item in items], ids=ids)
-    several = len(plan.techniques) > 1
+    several = len({item.benchmark for item in items}) > 1
+    ids = [f"{item.benchmark}/{item.id}" if several else item.id for item in items]
+    arguments = _item_arguments(metafunc)
+    values = items if len(arguments) == 1 else [(item,) * len(arguments) for item in items]
+    metafunc.parametrize(",".join(arguments), values, ids=ids)
     cases = plan.stages({item.benchmark for item in items})
     if cases != [(plan.techniques[0], "", 0)] and asks(metafunc):
         if ASKED not in metafunc.fixturenames:
             metafunc.fixturenames.append(ASKED)
-        case_ids = list(selecting.names_of(cases, several=several).values())
+        case_ids = list(selecting.names_of(cases, several=len(plan.techniques) > 1).values())
         # Session scope: pytest then sorts tests by technique, variant and sample.
         metafunc.parametrize(ASKED, cases, ids=case_ids, indirect=True, scope="session")
 
@@ -99,6 +109,18 @@ def add_tags(nodes: Sequence[pytest.Item], *, keywords: bool) -> None:
         node.add_marker(marks[key])
         if keywords:
             node.extra_keyword_matches.update(value for values in tags.values() for value in values)
+
+
+_MARK = re.compile(r"\blexicon\s*\(([^()]*)\)")
+_NAME = re.compile(r"(\w+)\s*=")
+_TEXT = re.compile(r"'[^']*'|\"[^\"]*\"")
+
+
+def check_marks(expression: str, nodes: Sequence[pytest.Item]) -> None:
+    """UsageError if an expression of -m names a dimension that no item has: it would select nothing, or everything."""
+    names = {name for call in _MARK.findall(_TEXT.sub("", expression)) for name in _NAME.findall(call)}
+    if names and (items := [item for node in nodes if (item := item_of(node)) is not None]):
+        selecting.check_dimensions("-m", names, items)
 
 
 def leave_out(plan: Plan, config: pytest.Config, nodes: list[pytest.Item]) -> LeftOut:

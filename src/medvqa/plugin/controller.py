@@ -6,6 +6,7 @@ The controller is registered in every session, so it imports lazily: most sessio
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 from collections.abc import Callable, Generator, Sequence
@@ -419,9 +420,8 @@ class Controller:
         reporter.section("medvqa")
         reporter.write_line(f"! {'the tests here ask' if marked else 'no test here asks'} {asks}")
         if not {shipped.name for shipped in benchmarks.pytest_medvqa_benchmarks()}.intersection(untested):
-            reporter.write_line(
-                f'to ask about {untested[0]}, write a test with @pytest.mark.vqa("{untested[0]}") (docs/running.md)'
-            )
+            for line in _test_to_write(untested[0], self._config):
+                reporter.write_line(line)
             return
         paths = {str(path) for path in config.args}
         typed = [word for word in map(str, config.invocation_params.args) if word not in paths]
@@ -438,3 +438,23 @@ class Controller:
             return shlex.join(["pytest", *without_auto(kept, read.shard, process.names_of(self._config)[0])])
         named = read.run is not None
         return shlex.join(["pytest", *kept, *([] if named else [f"--run={process.names_of(self._config)[0]}"])])
+
+
+def _test_to_write(name: str, config: pytest.Config) -> list[str]:
+    """Return the test that asks about a benchmark, for the user to write into a file."""
+    from medvqa.plugin.state import registry_of
+
+    # The name of a file that --benchmark names is unknown in a session without it: a mark with it stops collection.
+    mark = f'vqa("{name}")' if name in registry_of(config).benchmarks else "vqa"
+    word = re.sub(r"\W", "_", name)
+    return [
+        f"to ask about {name}, write this into test_{word}.py, and type the command again (docs/running.md):",
+        "",
+        "    import pytest",
+        "",
+        "",
+        f"    @pytest.mark.{mark}",
+        f"    def test_{word}(medvqa_item, evaluate):",
+        "        evaluate(medvqa_item)",
+        "",
+    ]

@@ -99,11 +99,11 @@ class Plan:
     def check_model_named(self) -> None:
         """UsageError if no model was named for data other than the phantom, whose model is the default."""
         if self.lacks_model:
+            asked = printing.some(beside_phantom(self.benchmarks.values()), 3)
             raise UsageError(
                 f"no model was named, and {DEFAULT_MODEL} is the default for the phantom alone; this run asks "
-                f"{printing.some(beside_phantom(self.benchmarks.values()), 3)}. Type --model=NAME (`medvqa models` lists them) or "
-                f"--model=BACKEND:ARGUMENT, such as --model=hf:CHECKPOINT; --model={DEFAULT_MODEL} asks the toy that "
-                "ships"
+                f"{asked}. Type --model=NAME (`medvqa models` lists them) or --model=BACKEND:ARGUMENT, such as "
+                f"--model=hf:CHECKPOINT; --model={DEFAULT_MODEL} asks the toy that ships"
             )
 
     @property
