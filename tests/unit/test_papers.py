@@ -16,6 +16,7 @@ from medvqa.items import Measure
 from medvqa.session.options import Options
 from support import neighbours
 from support.pages import Page
+from support.servers import Reply, Request, Server, completion, scored
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared"
@@ -250,6 +251,84 @@ def test_a_row_is_asked_for_and_printed_again(name: str, here: Path, capsys: pyt
     again = capsys.readouterr().out
     assert own_row(again) == row
     assert again.strip() in asked.out
+
+
+MODEL = """
+backend = "openai"
+argument = "tiny"
+[options]
+base_url = "{url}"
+concurrency = 4
+{more}
+"""
+JUDGE = "--judge=echo:A: 9\nB: 2"
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_gd_is_left_out_with_a_word_where_the_server_tells_no_log_probabilities(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tells: bool
+) -> None:
+    """One question tells it, instead of 50 errors before FF is asked."""
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    (here / "models").mkdir()
+
+    def answer(number: int, request: Request) -> Reply:
+        return Reply(scored(("A", -0.1), ("B", -2.5)) if tells and "logprobs" in request.body else completion("A"))
+
+    with Server(answer) as server:
+        (here / "models/tiny.toml").write_text(MODEL.format(url=server.url, more=""))
+        words = ["paper", "mediconfusion", "--model=tiny", "--benchmark=phantom-mediconfusion", JUDGE, "--run=row"]
+        assert main(words) == 0
+        first = capsys.readouterr()
+        assert sum("logprobs" in request.body for request in server.requests) == (73 if tells else 1)
+        assert main(words) == 0
+    row = own_row(first.out)
+    assert ("gd (the server told no log-probabilities)" in first.err) is not tells
+    assert (row[1] == "–") is not tells
+    assert "–" not in (row[0], row[2])
+    assert json.loads((here / "reports/row/run.json").read_text())["techniques"] == (
+        ["mc", "gd", "ff"] if tells else ["mc", "ff"]
+    )
+    assert own_row(capsys.readouterr().out) == row
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ("[prompts]\nphantom-mediconfusion = 'gpt'", "gd (prompt 'gpt' has none)"),
+        ("reasoning = true", "gd (the model has no option_logprobs)"),
+        ("top_logprobs = 0", "gd (the model has no option_logprobs)"),
+    ],
+)
+def test_techniques_are_those_of_config_and_prompt(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], more: str, reason: str
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    (here / "models").mkdir()
+    with Server(lambda number, request: Reply(completion("A"))) as server:
+        (here / "models/tiny.toml").write_text(MODEL.format(url=server.url, more=more))
+        words = ["--model=tiny", "--benchmark=phantom-mediconfusion", "--limit=4"]
+        assert main(["paper", "mediconfusion", *words, JUDGE]) == 0
+        assert reason in capsys.readouterr().err
+        assert not any("logprobs" in request.body for request in server.requests)
+        words = [*words[:-1], "--limit=2", "--prompt=gpt", JUDGE]
+        assert main(["paper", "mediconfusion", *words]) == 0
+
+
+@pytest.mark.parametrize("config", sorted(path.stem for path in (ROOT / "models").glob("mediconfusion-*.toml")))
+def test_each_shipped_config_of_the_owners_has_techniques_for_its_row(config: str, here: Path) -> None:
+    """Their prompts do not define all techniques; exit code 4 before anything is asked was the answer."""
+    from medvqa.cli.paper import _undefined
+    from medvqa.session.chosen import choose
+    from medvqa.session.options import Setting
+    from medvqa.session.registry import Registry
+
+    known, table = Registry.of(), published.tables()["mediconfusion"]
+    chosen = choose(config, "model", Setting(here, here), known)
+    without = _undefined(table, {"benchmark": ["mediconfusion"], "prompt": None}, chosen.config, known)
+    apis = {f"mediconfusion-{name}" for name in ("claude", "gemini", "gpt-4o", "o1")}
+    assert ("gd" in without) == (config in apis)
+    assert "mc" not in without
 
 
 def test_only_rows_without_the_picture_stand_beside_such_a_run(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,17 +18,24 @@ from medvqa.report.notes import answers_of, notes_of, usage_of
 from medvqa.report.sentences import limits
 from medvqa.report.tables import TextTable, adds, by_prompt, few, headline, image_gain, outcomes, spread
 
+LONGEST = 160
+"""Characters of a cell; of a longer one, such as a heading from somebody's tags, the start is drawn."""
 WIDE = 110
 """Minimum width, in columns, for complete tables."""
 
 
 def draw(table: TextTable, *, colour: bool = False) -> str:
-    """A table as unwrapped lines."""
+    """A table as unwrapped lines; no cell is longer than LONGEST."""
+
+    def cell(text: str) -> Text:
+        shown = printing.line(text)
+        return Text(shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}…")
+
     drawn = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for i, column in enumerate(table.columns):
-        drawn.add_column(Text(printing.line(column)), justify="right" if i in table.right else "left", no_wrap=True)
+        drawn.add_column(cell(column), justify="right" if i in table.right else "left", no_wrap=True)
     for row in table.rows:
-        drawn.add_row(*(Text(printing.line(cell)) for cell in row))
+        drawn.add_row(*map(cell, row))
     # In a notebook, rich would display the table itself.
     console = Console(file=io.StringIO(), width=1000, force_terminal=colour, force_jupyter=False, no_color=True)
     with console.capture() as capture:

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from medvqa import report
+from medvqa import engine, report
 from medvqa.data.expressions import Expression
 from medvqa.items import UsageError
 from medvqa.session import selecting
@@ -94,6 +94,25 @@ def conduct(
         notes = tuple(run.notes(finished))
         interrupted = ending.interrupted or ending.heard
         return Ended(run.folder, finished, len(selected.queries), stopped, notes, interrupted, auto_shard)
+
+
+def tells_logprobs(options: Options, setting: Setting, registry: Registry, *, select: str | None = None) -> bool:
+    """Ask a server the first question by GD and store nothing; return False if it told no log-probabilities.
+
+    Its options say what is asked for, and only an answer tells what comes. Checks are those of `conduct`, and raise the
+    same errors; any other failure of the question is left to the run.
+    """
+    plan = resolve(replace(options, techniques=("gd",)), setting, registry)
+    Run(plan, process_of(plan, name_of(options, setting), secrets.token_hex(4))).check()
+    selected = selecting.select(plan, None if select is None else Expression.parse(select))
+    if not selected.queries:
+        return True
+    model = plan.make_model()
+    try:
+        engine.ask(model, [plan.prompt(selected.queries[0])], plan.secrets)
+        return "option_logprobs" in (model.capabilities or ())
+    finally:
+        model.close()
 
 
 def _ask(
