@@ -418,7 +418,7 @@ def _macro(tabled: Tabled, ratios: _Ratios, benchmark: str, signature: str) -> l
     value, low, high = mean(tabled, ratios.value, ratios.n), None, None
     if (tabled.bounded or not tabled.metric.percent) and value is not None:
         estimates = statistics.clustered(tabled.mean(ratios.influences))
-        (below,), (above,) = _interval(tabled, estimates, binary=False)
+        (below,), (above,) = _interval(tabled, estimates, binary=tabled.binary)
         if not isnan(below):
             low, high = min(value, float(below)), max(value, float(above))
     kept = {name: line for name, line in lines.items() if line is not None}

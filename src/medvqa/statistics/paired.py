@@ -18,10 +18,11 @@ one unit n sum(h^2) is 1: no change.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from medvqa.statistics.clustered import Correction, clustered, corrected
+from medvqa.statistics import macro
+from medvqa.statistics.clustered import Correction, Estimates, clustered, corrected
 from medvqa.statistics.influence import Influences, Table, by_unit, difference, mean_over, own_values, ratios, sums
 from medvqa.statistics.intervals import LEAST_DF, LEAST_DISCORDANT
 from medvqa.statistics.planning import POWER
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
     Bounds = tuple[NDArray[np.float64], NDArray[np.float64]]
 
+FLIP_ICC = 0.1
+"""The declared correlation of the changes of two units of a group, if a rule declares no other."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
@@ -41,7 +45,8 @@ class Comparison:
     one-sided p-value of no loss. They are None with too few degrees of freedom, or if undefined. `gained` and `lost`
     count the units whose value rose and fell; a group is discordant if one of its units changed. `se` is the standard
     error. `detectable` is the loss detected with 80 % power: (1.645 + 0.842) se at the level 0.95, and with few
-    discordant groups at least the distance to the bound. `method` is "tango" for right or wrong units, else "t". With
+    discordant groups at least the distance to the bound. `method` is "tango" for right or wrong units, "counts" for
+    macro averages (`macro.difference_bounds`), else "t". With
     "tango", `deff` is the design effect of the difference, and `mcnemar` McNemar's exact two-sided p-value if all
     groups are single units.
     """
@@ -146,16 +151,18 @@ def compare(
     *,
     binary: bool,
     level: float = 0.95,
+    icc: float = FLIP_ICC,
     over: Sequence[int] | None = None,
     weights: Sequence[float] | None = None,
 ) -> list[Comparison]:
     """Compare two runs in every slice, or with `over` their macro averages over these slices (one comparison).
 
     `weights` are those of `over`, as for `mean_over`. The tables may differ only in numerators and denominators, else
-    ValueError. `binary`: every unit is right or wrong. `level` is the level of either bound.
+    ValueError. `binary`: every unit is right or wrong. `level` is the level of either bound, `icc` the declared
+    correlation of the changes of two units of a group.
     """
     sides = (prepared(table, over=over, weights=weights) for table in (new, baseline))
-    return compare_prepared(*sides, binary=binary, level=level, weights=weights)
+    return compare_prepared(*sides, binary=binary, level=level, icc=icc, weights=weights)
 
 
 def compare_prepared(
@@ -164,6 +171,7 @@ def compare_prepared(
     *,
     binary: bool,
     level: float = 0.95,
+    icc: float = FLIP_ICC,
     weights: Sequence[float] | None = None,
     shared: Shared | None = None,
 ) -> list[Comparison]:
@@ -198,6 +206,11 @@ def compare_prepared(
         deff = np.fmax(deff, np.where(few, np.fmax(n / groups, 1.0), 1.0))
         low, high, statistic = _score_bounds(b, c, n / deff, tails, level)
         se = np.where(few & usable, np.sqrt(deff * independent), se)
+    elif over is not None:
+        deff, few = np.full(len(n), np.nan), np.ones(len(n), dtype=bool)
+        if estimates.slices is None or len(influences.factor) > len(sides[0].factor):
+            estimates = replace(estimates, slices=macro.slices_of(_changes(new, baseline, over, weights)))
+        low, high, statistic, se = averaged(estimates, usable, binary=binary, level=level, icc=icc)
     else:
         deff = np.full(len(n), np.nan)
         low, high = (np.clip(estimates.value + sign * tails[1] * se, -1, 1) for sign in (-1, 1))
@@ -212,6 +225,7 @@ def compare_prepared(
     detectable = (ndtri(level) + ndtri(POWER)) * se
     detectable = np.where(few & usable, np.fmax(detectable, estimates.value - low), detectable)
     worse = stdtr(df, statistic)
+    method = "tango" if score else "t" if over is None else "counts"
     exact = np.where(score & (flips.groups == flips.units), _mcnemar(flips.gained, flips.lost), np.nan)
     low, high, worse, deff = (np.where(usable, values, np.nan) for values in (low, high, worse, deff))
     return [
@@ -223,7 +237,7 @@ def compare_prepared(
             high=_number(high[i]),
             worse=_number(worse[i]),
             level=level,
-            method="tango" if score else "t",
+            method=method,
             units=int(flips.units[i]),
             groups=int(flips.groups[i]),
             discordant_groups=int(flips.discordant[i]),
@@ -265,6 +279,58 @@ def _score_bounds(
     trials = n * (tails[0] / tails[1]) ** 2
     low, high = tango(b * trials, c * trials, trials, level)
     return low, high, np.divide((b - c) * np.sqrt(n), np.sqrt(b + c), out=np.zeros_like(n), where=b + c > 0)
+
+
+def averaged(
+    estimates: Estimates, usable: NDArray[np.bool_], *, binary: bool, level: float, icc: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return the bounds of differences of macro averages, their statistics for "no loss", and their standard errors.
+
+    `estimates` of the differences, with the `slices` of the units' changes; `usable`: the measures with bounds.
+    """
+    import numpy as np
+    from scipy.special import stdtrit
+
+    slices, df = estimates.slices, np.where(usable, estimates.df, 1.0)
+    if slices is None:
+        raise ValueError("a difference of macro averages needs the changes of its slices")
+    precision = macro.spread(estimates.variance, df, slices, binary=binary, icc=icc)
+    low, high = macro.difference_bounds(slices, precision, level)
+    # `worse` is Student's tail of the statistic.
+    statistic, se = stdtrit(df, macro.p_worse(slices, precision)), np.sqrt(precision.variance)
+    low, high, statistic, se = (np.where(usable, values, np.nan) for values in (low, high, statistic, se))
+    return low, high, statistic, se
+
+
+def _changes(new: Table, baseline: Table, over: Sequence[int], weights: Sequence[float] | None) -> Influences:
+    """Return the macro average of the units' changes; a unit weighs as much as on average in the two runs."""
+    import numpy as np
+
+    of, inside = new.slice, np.isin(np.arange(new.slices), np.asarray(over, dtype=np.intp))
+    weight, change = np.zeros(len(of)), np.zeros(len(of))
+    for table, sign in ((new, 1), (baseline, -1)):
+        total = sums(of, table.denominator, table.slices)
+        defined, factor = inside & (total > 0), np.zeros(table.slices)
+        factor[list(over)] = 1 / max(int(defined.sum()), 1) if weights is None else np.asarray(weights) / sum(weights)
+        share = np.divide(factor, total, out=np.zeros_like(total), where=defined)[of]
+        weight += share * table.denominator / 2
+        change += sign * share * table.numerator
+    kept = weight > 0
+    places, ratio = np.unique(of[kept], return_inverse=True)
+    weight, change = weight[kept], change[kept]
+    factor = sums(ratio, weight, len(places))
+    value = np.divide(sums(ratio, change, len(places)), factor, out=np.zeros_like(factor), where=factor > 0)
+    own = change / weight
+    return Influences(
+        np.array([change.sum()]),
+        np.zeros(len(places), dtype=np.intp),
+        factor,
+        ratio,
+        new.group[kept],
+        weight / factor[ratio],
+        own - value[ratio],
+        own,
+    )
 
 
 def _contributions(
