@@ -46,12 +46,23 @@ from medvqa.statistics.intervals import (
     wilson,
 )
 from medvqa.statistics.multiplicity import holm
-from medvqa.statistics.paired import Comparison, Prepared, Shared, compare, compare_prepared, prepared, tango
+from medvqa.statistics.paired import (
+    FLIP_ICC,
+    Comparison,
+    Prepared,
+    Shared,
+    compare,
+    compare_prepared,
+    largest_icc,
+    prepared,
+    tango,
+)
 from medvqa.statistics.part import PartDifference, part_difference
 from medvqa.statistics.planning import chance_of_pass, passable_margin, units_needed
 from medvqa.statistics.spread import Deviations, deviations
 
 __all__ = [
+    "FLIP_ICC",
     "METHOD",
     "METHOD_OF_NUMBERS",
     "REPLICATES",
@@ -90,6 +101,7 @@ __all__ = [
     "gated_slice",
     "holm",
     "intervals",
+    "largest_icc",
     "level_of",
     "mean_over",
     "own_values",

@@ -56,7 +56,8 @@ class Estimates:
     `effective_groups` is 1 / sum of h^2, h a group's share of the weights: the effective number of units if the units
     of a group were fully correlated; 0 if undefined. `deviating()` counts the groups with another value than the most
     frequent one; the variance is estimated from these groups. It is a function, since differences do without it.
-    `slices` is how the units of macro averages lie in slices, None for other measures.
+    `independent` is the variance if all units were independent. `slices` is how the units of macro averages lie in
+    slices, None for other measures.
     """
 
     value: NDArray[np.float64]
@@ -66,6 +67,7 @@ class Estimates:
     n: NDArray[np.float64]
     effective_groups: NDArray[np.float64]
     deviating: Callable[[], NDArray[np.intp]]
+    independent: NDArray[np.float64]
     slices: Slices | None = None
 
 
@@ -105,6 +107,7 @@ def clustered(influences: Influences, correction: Correction | None = None) -> E
         by.n,
         by.effective_groups,
         partial(_deviating, influences.own, by),
+        sums(influences.measure[influences.ratio], influences.influence**2, len(influences.value)),
         slices_of(influences) if _is_mean(influences) else None,
     )
 

@@ -11,8 +11,11 @@ units is at least 1: a variance that is small by luck must not narrow the interv
 credit vary less, so their design effect may be below 1. For macro averages see `macro`.
 
 If fewer than `LEAST_DISCORDANT` groups deviate from the most frequent value, V is unreliable. Then deff is at least
-n sum(h^2), h a group's share of the weights: the design effect if the units of a group were fully correlated. With
-fewer than `LEAST_DF` degrees of freedom there is no interval.
+n sum(h^2), h a group's share of the weights: the design effect if the units of a group were fully correlated. Near 0
+and 1 the rarer values may be too few to fill three groups. Whole groups of them may then exist, unseen, and V shows
+only single ones. So deff is at least that of units with the correlation `ENDS_ICC` in a group, times the unit's own
+variance, if they fill up to two groups; the bound falls to 0 at three. With fewer than `LEAST_DF` degrees of freedom
+there is no interval.
 """
 
 from __future__ import annotations
@@ -35,7 +38,12 @@ LEAST_DF = 4.0
 LEAST_DISCORDANT = 5
 """Fewest groups that deviate, or changed between two runs, for a reliable variance between groups."""
 
-METHOD = "cr2-wilson"
+ENDS_ICC = 0.3
+"""The correlation of the units of a group that is assumed where the rarer values would fill at most two groups."""
+FILLED = 3.0
+"""The number of groups, filled by the rarer values, from which nothing is assumed."""
+
+METHOD = "cr2-wilson-2"
 """The method's name in signatures of measures; change it whenever the same values may give other intervals."""
 METHOD_OF_NUMBERS = "cr2-student"
 """The name of the intervals of `student`."""
@@ -171,16 +179,21 @@ def effective(estimates: Estimates, quantile: ArrayLike, *, binary: bool) -> Bou
 def design_effect(estimates: Estimates, *, binary: bool) -> NDArray[np.float64]:
     """Return the variance divided by that of as many independent units that are right or wrong.
 
-    At least 1 if `binary`; with few deviating groups, at least the design effect of fully correlated groups.
+    At least 1 if `binary`; with few deviating groups, at least the design effect of fully correlated groups; near 0 and
+    1, at least that of groups with the correlation `ENDS_ICC`.
     """
     import numpy as np
 
     n = np.where(estimates.n > 0, estimates.n, 1.0)
-    independent = estimates.value * (1 - estimates.value) / n
-    together = n / np.where(estimates.effective_groups > 0, estimates.effective_groups, 1.0)
+    groups = np.where(estimates.effective_groups > 0, estimates.effective_groups, 1.0)
+    value, together = np.clip(estimates.value, 0, 1), n / groups
+    independent = value * (1 - value) / n
     varies = (independent > 0) & (estimates.variance >= VARIES)
     ratio = np.divide(estimates.variance, independent, out=together.copy(), where=varies)
     ratio = np.where(estimates.deviating() < LEAST_DISCORDANT, np.maximum(ratio, together), ratio)
+    own = np.divide(estimates.independent, independent, out=np.ones_like(n), where=varies)
+    near = np.clip(FILLED - groups * np.minimum(value, 1 - value), 0, 1)
+    ratio = np.maximum(ratio, near * own * (1 + (together - 1) * ENDS_ICC))
     return np.maximum(ratio, 1.0) if binary else ratio
 
 

@@ -107,7 +107,7 @@ def _correlation(variance: NDArray[np.float64], slices: Slices) -> NDArray[np.fl
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spread:
-    """The precision of macro averages, (measures,) each: variance, its degrees of freedom, and weight of one more count."""
+    """The precision of macro averages, (measures,) each: `count` is the weight of one more count."""
 
     variance: NDArray[np.float64]
     df: NDArray[np.float64]
@@ -190,6 +190,40 @@ def difference_bounds(slices: Slices, spread: Spread, level: ArrayLike) -> Bound
     low = difference - np.hypot(slices.rise - gained_low, lost_high - slices.fall)
     high = difference + np.hypot(gained_high - slices.rise, slices.fall - lost_low)
     return np.maximum(low, -1.0), np.minimum(high, 1.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Changes:
+    """What the bounds of differences of macro averages depend on: the units' changes, CR2 variances and their df."""
+
+    slices: Slices
+    variance: NDArray[np.float64]
+    df: NDArray[np.float64]
+    binary: bool
+
+    def spread(self, icc: float) -> Spread:
+        """Return the precision with this least correlation of changes within groups."""
+        return spread(self.variance, self.df, self.slices, binary=self.binary, icc=icc)
+
+
+def changes_of(
+    influences: Influences, variance: NDArray[np.float64], df: NDArray[np.float64], *, binary: bool
+) -> Changes:
+    """Return the changes of units between two runs; `influences` are of the differences of their values."""
+    return Changes(slices_of(influences), variance, df, binary)
+
+
+def largest_icc(changes: Changes, margin: float, level: float) -> float:
+    """Return the largest correlation of changes within groups at which a loss of `margin` is ruled out, of one measure.
+
+    0 if it is ruled out at no correlation.
+    """
+    least, most, icc = 0.0, 1.0, 1.0
+    for _ in range(30):
+        low, _ = difference_bounds(changes.slices, changes.spread(icc), level)
+        least, most = (icc, most) if low[0] > -margin else (least, icc)
+        icc = (least + most) / 2
+    return least
 
 
 def p_worse(slices: Slices, spread: Spread) -> NDArray[np.float64]:
