@@ -230,7 +230,8 @@ def signed(metric: Metric, signature: Mapping[str, str]) -> str:
     `Metric.signs` are parts of their own.
     """
     parts = {**signature, "metric": f"{metric.name}@{sha256(metric.definition.encode()).hexdigest()[:8]}"}
-    method = statistics.METHOD if metric.percent else statistics.METHOD_OF_NUMBERS
+    method = statistics.METHOD if metric.mean_over is None else statistics.METHOD_OF_MACROS
+    method = method if metric.percent else statistics.METHOD_OF_NUMBERS
     parts |= {"interval": method, "unit": metric.unit, "v": VERSION}
     if metric.kinds is not None:
         parts["kinds"] = "+".join(sorted(metric.kinds))

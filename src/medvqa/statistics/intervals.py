@@ -45,6 +45,8 @@ FILLED = 3.0
 
 METHOD = "cr2-wilson-2"
 """The method's name in signatures of measures; change it whenever the same values may give other intervals."""
+METHOD_OF_MACROS = "cr2-fay-feuer"
+"""The name of the intervals of macro averages."""
 METHOD_OF_NUMBERS = "cr2-student"
 """The name of the intervals of `student`."""
 
