@@ -3,8 +3,9 @@
 Parts: `rule` (one baseline rule on independent units), `clusters` (one baseline rule where units share groups, many of
 them or few, with one answer or several samples: wrong PASS, wrong FAIL, and PASS at no change), `coverage` (intervals
 and floors over designs of groups), `departments` (clustered departments under a slice guard), `mediconfusion`
-(intervals and comparisons on the real graph of shared images), `enumeration` (exact coverage of Wilson's and Clopper
-and Pearson's intervals), `time` (26,000 items). The real graph comes from ../shared/reference; without it
+(intervals and comparisons on the real graph of shared images), `macro` (macro averages over small slices: coverage,
+floors, wrong PASS and wrong FAIL, and PASS at no change), `enumeration` (exact coverage of Wilson's and Clopper and
+Pearson's intervals), `time` (26,000 items). The real graph comes from ../shared/reference; without it
 `mediconfusion` fails, and `clusters` and `coverage` leave it out. Draws are seeded. Beside a simulated figure stands
 its Clopper-Pearson interval of 95 %; if that is beyond the limit, the script ends with exit code 1.
 """
@@ -16,7 +17,8 @@ import resource
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import product
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ from scipy.stats import binom, multivariate_normal
 
 from medvqa import statistics as st
 from medvqa.benchmarks import mediconfusion
+from medvqa.statistics import macro
 
 Floats = NDArray[np.float64]
 REFERENCE = Path(__file__).parents[2] / "shared" / "reference"
@@ -287,7 +290,12 @@ BEFORE = {("60 x 5", 0.10): 1.0, ("120 x 5", 0.05): 1.0, ("300 x 5", 0.02): 0.95
 
 
 def changes(
-    draw: np.random.Generator, group: NDArray[np.intp], runs: int, flips: float, loss: float, correlation: float
+    draw: np.random.Generator,
+    group: NDArray[np.intp],
+    runs: int,
+    flips: float | Floats,
+    loss: float | Floats,
+    correlation: float,
 ) -> Floats:
     """What becomes of each unit, (runs, units): 1 gained, -1 lost, 0 as before; `loss` is lost minus gained.
 
@@ -445,6 +453,190 @@ def one_a_run(values: Floats, group: NDArray[np.intp]) -> st.Table:
     return st.Table(values.ravel(), np.ones(runs * n), np.tile(np.arange(n), runs), np.tile(group, runs), of, runs)
 
 
+@dataclass(frozen=True)
+class Sliced:
+    """A macro average: the slice and the group of each unit, units in the order of slices."""
+
+    slice: NDArray[np.intp]
+    group: NDArray[np.intp]
+    corrections: dict[int, st.Correction] = field(default_factory=dict)
+
+    @property
+    def small(self) -> NDArray[np.bool_]:
+        """Whether a unit is in one of the smaller half of slices."""
+        sizes = np.bincount(self.slice)
+        return np.asarray(sizes[self.slice] <= np.median(sizes))
+
+    def mean(self, values: Floats) -> float:
+        """The macro average of the units' values."""
+        return float(np.mean(np.bincount(self.slice, values) / np.bincount(self.slice)))
+
+    def influences(self, values: Floats) -> st.Influences:
+        """The macro average of each run, (runs, units): as by `mean_over`, but a measure for each run."""
+        runs, n = values.shape
+        slices = int(self.slice.max()) + 1
+        place = (np.arange(runs)[:, None] * slices + self.slice).ravel()
+        unit, group = (np.tile(each, runs) for each in (np.arange(n), self.group))
+        ratios = st.ratios(st.Table(values.ravel(), np.ones(runs * n), unit, group, place, runs * slices))
+        value = ratios.value.reshape(runs, slices).mean(axis=1)
+        of, factor = np.repeat(np.arange(runs), slices), np.full(runs * slices, 1 / slices)
+        return replace(ratios, value=value, measure=of, factor=factor)
+
+    def correction(self, influences: st.Influences) -> st.Correction:
+        """The correction of so many runs, which depends on the design alone."""
+        runs = len(influences.value)
+        if runs not in self.corrections:
+            self.corrections[runs] = st.corrected(influences)
+        return self.corrections[runs]
+
+
+SLICES = {
+    "3, 3, 3, 100, 300": (3, 3, 3, 100, 300),
+    "5, 10, 20, 100, 300": (5, 10, 20, 100, 300),
+    "2, 4, 8, 16, 32, 64": (2, 4, 8, 16, 32, 64),
+    "18 x 10": (10,) * 18,
+    "10 x 5": (5,) * 10,
+    "6 x 20": (20,) * 6,
+    "5 x 100": (100,) * 5,
+    "18 x 50": (50,) * 18,
+}
+LARGE = {
+    "MedLesionVQA": (3340, 3986, 3508, 1133, 3071, 1693, 1613),
+    "GMAI-MMBench": (869, 572, 650, 559, 665, 9697, 247, 674, 250, 198, 950, 750, 300, 850, 1332, 520, 1169, 350),
+}
+"""The questions of the test splits by ability and by task, from the papers."""
+
+
+def sliced(sizes: tuple[int, ...], each: int, *, across: bool) -> Sliced:
+    """Slices with groups of `each` units: of one slice, or with `across` of any slices."""
+    of = np.repeat(np.arange(len(sizes)), sizes)
+    n = len(of)
+    if across:
+        return Sliced(of, np.random.default_rng(1).permutation(np.arange(n) % max(n // each, 5)))
+    within = np.concatenate([np.arange(size) // each for size in sizes])
+    return Sliced(of, np.unique(of * n + within, return_inverse=True)[1])
+
+
+def macro_designs() -> Iterator[tuple[str, Sliced, tuple[float, ...]]]:
+    """Each design with its name, and the correlations within groups to try."""
+    for name, sizes in SLICES.items():
+        yield f"{name}, independent", sliced(sizes, 1, across=False), (0.0,)
+        if min(sizes) >= 10:
+            yield f"{name}, groups of 5", sliced(sizes, 5, across=False), (st.FLIP_ICC, 0.3)
+        yield f"{name}, groups of 3 across slices", sliced(sizes, 3, across=True), (st.FLIP_ICC, 0.6)
+        yield f"{name}, groups of 8 across slices", sliced(sizes, 8, across=True), (st.FLIP_ICC, 0.6)
+
+
+def macro_coverage(
+    design: Sliced, p: Floats, correlation: float, runs: int, samples: int = 1
+) -> tuple[float, float, float]:
+    """How often the interval covers, and how often each one-sided bound misses; `p`: the chance of each unit."""
+    draw = np.random.default_rng([len(p), int(100 * correlation), int(1000 * p.sum()), samples])
+    times, truth, chances = np.zeros(3), design.mean(p), np.unique(p)
+    for start in range(0, runs, CHUNK):
+        chunk = min(CHUNK, runs - start)
+        drawn = [answers(draw, chance, design.group, chunk, correlation, samples) for chance in chances.tolist()]
+        influences = design.influences(np.choose(np.searchsorted(chances, p), drawn).astype(float))
+        found = st.clustered(influences, design.correction(influences))
+        low, high = st.intervals(found, binary=samples == 1)
+        below, above = st.bounds(found, binary=samples == 1)
+        hits = (low - 1e-12 <= truth) & (truth <= high + 1e-12), below - 1e-12 > truth, above + 1e-12 < truth
+        times += [np.sum(each) for each in hits]
+    covered, too_low, too_high = (times / runs).tolist()
+    return covered, too_low, too_high
+
+
+def macro_outcomes(
+    design: Sliced, flips: Floats, loss: Floats, correlation: float, runs: int, margins: tuple[float, ...] = MARGINS
+) -> dict[float, dict[str, float]]:
+    """The shares of outcomes of one rule on the macro average by its margin, as by `compare` and `decide`.
+
+    `flips` and `loss`: of each unit, the chance of a flip and of a loss less that of a gain.
+    """
+    seed = [len(flips), int(100 * correlation), int(1000 * flips.sum()), int(1000 * loss.sum())]
+    draw, groups = np.random.default_rng(seed), int(design.group.max()) + 1
+    times = {margin: dict.fromkeys(("PASS", "FAIL"), 0) for margin in margins}
+    for start in range(0, runs, CHUNK):
+        chunk = min(CHUNK, runs - start)
+        change = changes(draw, design.group, chunk, flips, loss, correlation)
+        influences = design.influences(change)
+        low, high = macro_bounds(influences, design.correction(influences))
+        changed = np.zeros((chunk, groups), dtype=bool)
+        run, unit = np.nonzero(change)
+        changed[run, design.group[unit]] = True
+        for margin, counts in times.items():
+            passes = low > -margin
+            counts["PASS"] += int(passes.sum())
+            counts["FAIL"] += int((~passes & (high < 0) & (changed.sum(axis=1) >= 5)).sum())
+    return {margin: {name: count / runs for name, count in counts.items()} for margin, counts in times.items()}
+
+
+def macro_bounds(influences: st.Influences, correction: st.Correction) -> tuple[Floats, Floats]:
+    """What `compare` gives for the macro averages of many runs."""
+    found = st.clustered(influences, correction)
+    of_changes = macro.changes_of(influences, found.variance, found.df, binary=True)
+    low, high = macro.difference_bounds(of_changes.slices, of_changes.spread(st.FLIP_ICC), LEVEL)
+    usable = found.df >= 4
+    return np.where(usable, low, np.nan), np.where(usable, high, np.nan)
+
+
+def macro_averages(runs: int) -> Iterator[Figure]:
+    """Intervals and floors on macro averages over small slices, then one rule on their difference."""
+    fewer = max(runs // 5, 200)
+    covers: list[tuple[float, str]] = []
+    floors: list[tuple[float, str]] = []
+    for name, design, correlations in macro_designs():
+        chances = {f"p = {p}": np.full(len(design.slice), p) for p in (0.5, 0.8, 0.95, 0.98)}
+        chances["p = 0.6 in the smaller slices, else 0.95"] = np.where(design.small, 0.6, 0.95)
+        own: list[tuple[float, str]] = []
+        for samples, correlation, which in product((1, SAMPLES), correlations, chances):
+            if samples == 1 or which in ("p = 0.8", "p = 0.95"):
+                covered, *missed = macro_coverage(design, chances[which], correlation, fewer, samples)
+                where = f"{which}, correlation {correlation}{', 3 samples' if samples > 1 else ''}"
+                own.append((covered, where))
+                if correlation <= st.FLIP_ICC:
+                    floors.append((max(missed), f"{name}, {where}"))
+        worst, where = min(own)
+        yield Figure(f"{name}: covers at least ({where})", worst, fewer, least=0.88)
+        covers += own
+    below = sum(share < 0.93 for share, _ in covers) / len(covers)
+    yield Figure(f"share of {len(covers)} designs that are covered in less than 93 %", below, 0, most=0.05)
+    worst, where = max(floors)
+    yield Figure(f"a floor at the true value passes at most ({where})", worst, fewer, most=0.06)
+    for name, design, correlations in macro_designs():
+        yield from macro_rule(name, design, correlations[0], runs)
+    yield from macro_widths()
+
+
+def macro_rule(name: str, design: Sliced, correlation: float, runs: int) -> Iterator[Figure]:
+    """One rule where 5 % of the units flip, or as many as the loss needs; it may be in the smaller slices alone."""
+    ones = np.ones(len(design.slice))
+    unchanged = macro_outcomes(design, 0.05 * ones, 0 * ones, correlation, runs)
+    yield Figure(f"{name}: FAIL at no change", unchanged[MARGINS[0]]["FAIL"], runs, most=0.06)
+    share = design.mean(design.small.astype(float))
+    losses = [(margin, margin * ones) for margin in MARGINS] + [(0.05, design.small * 0.05 / share)] * (share < 1)
+    wrong = [
+        macro_outcomes(design, np.maximum(0.05, loss), loss, correlation, runs, (margin,))[margin]["PASS"]
+        for margin, loss in losses
+    ]
+    yield Figure(f"{name}: PASS at a loss of the margin, at most", max(wrong), runs, most=0.06)
+    for margin in MARGINS:
+        yield Figure(f"{name}: PASS at no change, margin {100 * margin:g}", unchanged[margin]["PASS"], runs)
+
+
+def macro_widths() -> Iterator[Figure]:
+    """The width of intervals, as a share of that of Wilson's interval at n*, of slices of any size."""
+    for name, sizes in (SLICES | LARGE).items():
+        design = sliced(sizes, 1, across=False)
+        values = np.random.default_rng(0).random((max(4, 10_000 // len(design.slice)), len(design.slice))) < 0.7
+        found = st.clustered(design.influences(values.astype(float)))
+        (low, high), (before_low, before_high) = (
+            st.intervals(each, binary=binary) for each, binary in ((found, True), (replace(found, slices=None), False))
+        )
+        ratio = float(np.mean(high - low) / np.mean(before_high - before_low))
+        yield Figure(f"{name}, p = 0.7: width of an interval, of Wilson's at n*", ratio, 0, most=1.5)
+
+
 def enumeration(_: int, sizes: tuple[int, ...] = (176, 352, 451, 1500, 4550)) -> Iterator[Figure]:
     """Exact coverage of independent units: the worst and the best p of a coarse grid, then of a fine one."""
     for steps, most in ((19, 0.96), (1801, 1.0)):
@@ -515,6 +707,7 @@ PARTS = {
     "coverage": coverage,
     "departments": departments,
     "mediconfusion": on_mediconfusion,
+    "macro": macro_averages,
     "enumeration": enumeration,
     "time": timed,
 }

@@ -172,6 +172,19 @@ def test_a_mean_over_a_dimension_that_no_question_has_is_told(tmp_path: Path) ->
     ]
 
 
+def test_slices_of_few_groups_are_named_beside_their_macro_average(tmp_path: Path) -> None:
+    """Nine questions: five by CT and four by MRI, each a group of its own."""
+    over = metrics.macro_accuracy("modality")
+    known = {"slake": replace(SLAKE, metrics=(*SLAKE.metrics, over))}
+    notes = report.notes_of(report.build(folder(tmp_path / "run", [result(n) for n in range(1, 10)]), known))
+    assert notes == [
+        "slake: 1 of the 2 slices of 'macro_accuracy' have fewer than 5 independent groups, which widens its interval: "
+        "MRI (4)."
+    ]
+    enough = report.build(folder(tmp_path / "more", [result(n) for n in range(1, 11)]), known)
+    assert report.notes_of(enough) == []
+
+
 def test_a_good_run_has_no_notes(tmp_path: Path) -> None:
     run = folder(tmp_path / "run", [result(n) for n in range(3)])
     assert report.notes_of(report.build(run, {"slake": replace(SLAKE, submission=sheet)})) == []

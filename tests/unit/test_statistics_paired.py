@@ -13,10 +13,12 @@ from statsmodels.stats.contingency_tables import mcnemar
 
 from medvqa.statistics import (
     Comparison,
+    MarginRule,
     Table,
     chance_of_pass,
     clustered,
     compare,
+    decide,
     difference,
     largest_icc,
     passable_margin,
@@ -301,12 +303,77 @@ def test_macro_averages_are_compared_over_their_slices() -> None:
     (found,) = compare(new, baseline, binary=True, over=[0, 1])
     parts = compare(new, baseline, binary=True)
     assert found.difference == pytest.approx(((parts[0].difference or 0) + (parts[1].difference or 0)) / 2)
-    assert (found.units, found.method) == (50, "t")
+    assert (found.units, found.method) == (50, "counts")
     assert found.gained == parts[0].gained + parts[1].gained
     assert found.se is not None
     assert parts[0].se is not None
     assert parts[1].se is not None
     assert found.se == pytest.approx((parts[0].se ** 2 + parts[1].se ** 2) ** 0.5 / 2)
+
+
+def small_slices(lost: list[int], gained: list[int] | None = None) -> tuple[Table, Table]:
+    """Two runs on slices of 3, 3, 3, 100 and 300 units, with these units lost and gained."""
+    of = np.repeat(np.arange(5), [3, 3, 3, 100, 300])
+    baseline = np.ones(len(of))
+    baseline[gained or []] = 0
+    new = np.ones(len(of))
+    new[lost] = 0
+    return runs(new, baseline, of=of)
+
+
+def test_small_slices_without_a_flip_count_one_more_loss() -> None:
+    """Each of their nine units weighs 1/15, so a loss of 10 points is not ruled out, whatever the large slices show."""
+    (found,) = compare(*small_slices([20, 30, *range(120, 126)], [40, *range(130, 136)]), binary=True, over=range(5))
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < -0.17
+    assert found.high > 0.17
+    rule = MarginRule(name="macro_accuracy", comparison=found, margin=0.1)
+    assert decide([rule]).outcome == "INCONCLUSIVE"
+    assert decide([replace(rule, unchanged=True)]).outcome == "PASS"
+    assert found.detectable is not None
+    assert found.detectable > 0.17
+
+
+@pytest.mark.parametrize("binary", [True, False])
+@pytest.mark.parametrize("worse", [True, False])
+def test_the_p_of_a_macro_average_is_that_of_its_bounds(binary: bool, worse: bool) -> None:
+    sides = small_slices([0, 4, 10, 11, *range(120, 140)], [1])
+    new, baseline = sides if worse else sides[::-1]
+    (found,) = compare(new, baseline, binary=binary, over=range(5))
+    assert found.worse is not None
+    p = found.worse if worse else 1 - found.worse
+    assert 0 < p < 0.5
+    for alpha, excluded in ((p * 1.001, True), (p * 0.999, False)):
+        (at,) = compare(new, baseline, binary=binary, over=range(5), level=1 - alpha)
+        assert at.low is not None
+        assert at.high is not None
+        assert (at.high < 0 if worse else at.low > 0) == excluded
+
+
+def test_a_declared_correlation_widens_a_macro_average_over_shared_groups() -> None:
+    draw = np.random.default_rng(3)
+    of, group = np.repeat(np.arange(6), 30), np.tile(np.arange(30), 6)
+    new, baseline = runs(draw.random(180) < 0.9, draw.random(180) < 0.9, group=group, of=of)
+    widths = []
+    for icc in (0.0, 0.1, 0.5, 1.0):
+        (found,) = compare(new, baseline, binary=True, over=range(6), icc=icc)
+        assert found.low is not None
+        assert found.difference is not None
+        widths.append(found.difference - found.low)
+    assert widths == sorted(widths)
+    assert widths[-1] > 1.5 * widths[0]
+
+
+def test_macro_averages_with_other_denominators_are_compared_by_the_units_changes() -> None:
+    """A unit that counts in the baseline alone changes the difference little, and the bounds too."""
+    new, baseline = small_slices([0, *range(120, 130)], list(range(140, 150)))
+    less = np.ones(len(new.denominator))
+    less[-1] = 0
+    (alike,) = compare(new, baseline, binary=True, over=range(5))
+    fewer = replace(new, numerator=new.numerator * less, denominator=less)
+    (found,) = compare(fewer, baseline, binary=True, over=range(5))
+    assert (found.low, found.high, found.worse) == pytest.approx((alike.low, alike.high, alike.worse), abs=0.02)
 
 
 @pytest.mark.parametrize("binary", [True, False])
@@ -514,9 +581,20 @@ def test_a_margin_is_ruled_out_up_to_the_largest_correlation_that_is_told(
         assert told == 1 or not passes(told + 1e-6)
 
 
-def test_no_correlation_is_told_of_a_macro_average_or_without_bounds() -> None:
-    draw = np.random.default_rng(0)
-    new, old = (draw.random((2, 40)) < 0.99).astype(float)
-    (macro,) = compare(*runs(new, old, of=np.arange(40) % 2), binary=True, over=[0, 1])
+def test_no_correlation_is_told_without_bounds() -> None:
     (few,) = compare(*runs([1, 0, 0], [0, 1, 0]), binary=True)
-    assert (largest_icc(macro, 0.9), largest_icc(few, 0.9)) == (None, None)
+    assert largest_icc(few, 0.9) is None
+
+
+def test_the_largest_correlation_of_a_macro_average_is_where_its_bound_is_the_margin() -> None:
+    draw = np.random.default_rng(3)
+    of, group = np.repeat(np.arange(6), 100), np.tile(np.arange(100), 6)
+    old = draw.random(600) < 0.9
+    sides = runs(np.where(draw.random(600) < 0.05, ~old, old), old, group=group, of=of)
+    (found,) = compare(*sides, binary=True, over=range(6))
+    icc = largest_icc(found, 0.08)
+    assert icc is not None
+    assert 0.1 < icc < 1
+    (at,) = compare(*sides, binary=True, over=range(6), icc=icc)
+    assert at.low == pytest.approx(-0.08, abs=1e-6)
+    assert (largest_icc(found, 0.001), largest_icc(found, 0.5)) == (None, 1.0)

@@ -244,7 +244,8 @@ def signed(metric: Metric, signature: Mapping[str, str]) -> str:
     `Metric.signs` are parts of their own.
     """
     parts = {**signature, "metric": f"{metric.name}@{sha256(metric.definition.encode()).hexdigest()[:8]}"}
-    method = statistics.METHOD if metric.percent else statistics.METHOD_OF_NUMBERS
+    method = statistics.METHOD if metric.mean_over is None else statistics.METHOD_OF_MACROS
+    method = method if metric.percent else statistics.METHOD_OF_NUMBERS
     parts |= {"interval": method, "unit": metric.unit, "v": VERSION}
     if metric.kinds is not None:
         parts["kinds"] = "+".join(sorted(metric.kinds))
@@ -432,7 +433,7 @@ def _macro(tabled: Tabled, ratios: _Ratios, benchmark: str, signature: str) -> l
     value, low, high = mean(tabled, ratios.value, ratios.n), None, None
     if (tabled.bounded or not tabled.metric.percent) and value is not None:
         estimates = statistics.clustered(tabled.mean(ratios.influences))
-        (below,), (above,) = _interval(tabled, estimates, binary=False)
+        (below,), (above,) = _interval(tabled, estimates, binary=tabled.binary)
         if not isnan(below):
             low, high = min(value, float(below)), max(value, float(above))
     kept = {name: line for name, line in lines.items() if line is not None}

@@ -26,6 +26,7 @@ from medvqa.statistics.gate import (
     smallest_loss,
 )
 from medvqa.statistics.influence import (
+    LEAST_GROUPS_OF_SLICE,
     Influences,
     Table,
     by_unit,
@@ -37,6 +38,7 @@ from medvqa.statistics.influence import (
 )
 from medvqa.statistics.intervals import (
     METHOD,
+    METHOD_OF_MACROS,
     METHOD_OF_NUMBERS,
     bounds,
     clopper_pearson,
@@ -63,7 +65,9 @@ from medvqa.statistics.spread import Deviations, deviations
 
 __all__ = [
     "FLIP_ICC",
+    "LEAST_GROUPS_OF_SLICE",
     "METHOD",
+    "METHOD_OF_MACROS",
     "METHOD_OF_NUMBERS",
     "REPLICATES",
     "Comparison",

@@ -16,8 +16,7 @@ Survey Sampling, section 5.4). Few groups do not reveal it: of 20 groups of whic
 samples show no such group. So the correlation is an assumption, and `largest_icc` tells how far a bound holds without
 it. n sum(h^2) is 1 if each group is one unit: no change.
 
-Macro averages have the bounds difference -+ t sqrt(V). With fewer than `intervals.LEAST_DISCORDANT` effective
-discordant groups, these contain Tango's at 1 / sum(h^2) units, as if the units of a group were fully correlated.
+Macro averages have the bounds of `macro.difference_bounds`.
 """
 
 from __future__ import annotations
@@ -26,9 +25,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from medvqa.statistics import macro
 from medvqa.statistics.clustered import EQUAL, Correction, Estimates, clustered, corrected
 from medvqa.statistics.influence import Influences, Table, by_unit, difference, mean_over, own_values, ratios, sums
-from medvqa.statistics.intervals import LEAST_DF, LEAST_DISCORDANT, VARIES
+from medvqa.statistics.intervals import LEAST_DF, VARIES
 from medvqa.statistics.planning import POWER
 
 if TYPE_CHECKING:
@@ -50,12 +50,12 @@ class Comparison:
     one-sided p-value of no loss. They are None with too few degrees of freedom, or if undefined. `gained` and `lost`
     count the units whose value rose and fell; a group is discordant if one of its units changed. `se` is the standard
     error. `detectable` is the loss detected with 80 % power: (1.645 + 0.842) se at the level 0.95, and at least the
-    distance to the bound. `method` is "tango" for right or wrong units, "score" for other values, "t" for macro
+    distance to the bound. `method` is "tango" for right or wrong units, "score" for other values, "counts" for macro
     averages. `mcnemar` is McNemar's exact two-sided p-value of right or wrong units if all groups are single units.
 
     None for macro averages: `deff`, the design effect of the difference; `discordance`, the mean square of the units'
     differences; `n`, the number of independent units; `together`, the design effect if all units of a group changed
-    together.
+    together. `changes` is what the bounds of a macro average depend on, None for others.
     """
 
     baseline: float | None
@@ -79,6 +79,7 @@ class Comparison:
     discordance: float | None = None
     n: float | None = None
     together: float | None = None
+    changes: macro.Changes | None = field(default=None, compare=False, repr=False)
 
 
 def tango(gained: ArrayLike, lost: ArrayLike, n: ArrayLike, level: float = 0.95) -> Bounds:
@@ -206,13 +207,15 @@ def compare_prepared(
     times = len(influences.factor) / max(len(sides[0].factor), 1)
     n = np.where(usable, estimates.n * times, 1.0)
     groups = np.where(usable, estimates.effective_groups * times**2, 1.0)
+    changes = None
     if over is None:
         found = _scored((new_run, baseline_run), estimates, (n, groups), usable, tails, level, icc)
         method = "tango" if binary and np.array_equal(new.denominator, baseline.denominator) else "score"
     else:
-        contributions = _contributions(new, baseline, over, weights)
-        found = _averaged(contributions, estimates, groups, flips.effective, usable, tails, level)
-        method = "t"
+        if len(influences.factor) > len(sides[0].factor):
+            influences = _changes(new, baseline, over, weights)
+        changes = macro.changes_of(influences, estimates.variance, df, binary=binary)
+        found, method = _averaged(changes, usable, level, icc), "counts"
     detectable = np.fmax((ndtri(level) + ndtri(POWER)) * found.se, estimates.value - found.low)
     worse = np.where(usable, stdtr(df, found.statistic), np.nan)
     single = flips.groups == flips.units
@@ -240,6 +243,7 @@ def compare_prepared(
             discordance=_number(found.discordance[i]),
             n=_number(found.n[i]),
             together=_number(found.together[i]),
+            changes=changes if usable[i] else None,
         )
         for i in range(len(estimates.value))
     ]
@@ -248,7 +252,7 @@ def compare_prepared(
 def largest_icc(comparison: Comparison, margin: float) -> float | None:
     """Return the largest correlation of changes within groups at which a loss of `margin` is still ruled out.
 
-    1.0: at any. None if the comparison does not rule it out, and for macro averages.
+    1.0: at any. None if the comparison does not rule it out.
     """
     import numpy as np
     from scipy.special import stdtrit
@@ -257,6 +261,8 @@ def largest_icc(comparison: Comparison, margin: float) -> float | None:
     n, together = comparison.n, comparison.together
     if low is None or low <= -margin or change is None or df is None:
         return None
+    if comparison.changes is not None:
+        return macro.largest_icc(comparison.changes, margin, comparison.level)
     if discordance is None or n is None or together is None:
         return None
     b, c, one, at = (np.array(each) for each in ((discordance + change) / 2, (discordance - change) / 2, 1.0, -margin))
@@ -342,30 +348,17 @@ def _mean_square(new_run: Prepared, baseline_run: Prepared) -> NDArray[np.float6
     return sums(of, square, slices) + value**2
 
 
-def _averaged(
-    contributions: Bounds,
-    estimates: Estimates,
-    groups: NDArray[np.float64],
-    effective: NDArray[np.float64],
-    usable: NDArray[np.bool_],
-    tails: Tails,
-    level: float,
-) -> _Found:
-    """Return the bounds of macro averages, difference -+ t sqrt(V); wider with few `effective` discordant groups."""
+def _averaged(changes: macro.Changes, usable: NDArray[np.bool_], level: float, icc: float) -> _Found:
+    """Return the bounds of macro averages."""
     import numpy as np
+    from scipy.special import stdtrit
 
-    few, (b, c) = effective < LEAST_DISCORDANT, contributions
-    se = np.sqrt(np.where(usable, estimates.variance, np.nan))
-    low, high = (np.clip(estimates.value + sign * tails[1] * se, -1, 1) for sign in (-1, 1))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        statistic = np.where(estimates.value == 0, 0.0, estimates.value / se)
-    wider_low, wider_high, score_statistic = _score_bounds(b, c, groups, tails, level)
-    low, high = np.where(few, np.fmin(low, wider_low), low), np.where(few, np.fmax(high, wider_high), high)
-    statistic = np.where(few & (np.abs(score_statistic) < np.abs(statistic)), score_statistic, statistic)
-    se = np.where(few & usable, np.fmax(se, np.sqrt(np.maximum(b + c - (b - c) ** 2, 0) / groups)), se)
-    unknown = np.full(len(groups), np.nan)
-    bounded = (np.where(usable, values, np.nan) for values in (low, high, statistic, se))
-    return _Found(*bounded, unknown, unknown, unknown, unknown)
+    precision = changes.spread(icc)
+    low, high = macro.difference_bounds(changes.slices, precision, level)
+    # `worse` is Student's tail of the statistic.
+    statistic = stdtrit(changes.df, macro.p_worse(changes.slices, precision))
+    found = (np.where(usable, each, np.nan) for each in (low, high, statistic, np.sqrt(precision.variance)))
+    return _Found(*found, *[np.full(len(low), np.nan)] * 4)
 
 
 def _score_bounds(
@@ -386,42 +379,46 @@ def _score_bounds(
     return low, high, np.divide((b - c) * np.sqrt(n), np.sqrt(b + c), out=np.zeros_like(n), where=b + c > 0)
 
 
-def _contributions(
-    new: Table, baseline: Table, over: Sequence[int], weights: Sequence[float] | None = None
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the shares gained and lost of a macro average, summed over units with values from 0 to 1, (1,) each."""
+def _changes(new: Table, baseline: Table, over: Sequence[int], weights: Sequence[float] | None) -> Influences:
+    """Return the macro average of the units' changes; a unit weighs as much as on average in the two runs."""
     import numpy as np
 
-    change = np.zeros(len(new.slice))
+    of, inside = new.slice, np.isin(np.arange(new.slices), np.asarray(over, dtype=np.intp))
+    weight, change = np.zeros(len(of)), np.zeros(len(of))
     for table, sign in ((new, 1), (baseline, -1)):
-        total = sums(table.slice, table.denominator, table.slices)
-        weight = np.divide(1, total, out=np.zeros_like(total), where=total > 0)
-        inside = np.isin(np.arange(table.slices), np.asarray(over, dtype=np.intp)) & (total > 0)
-        share = np.zeros(table.slices)
-        share[list(over)] = 1 / max(int(inside.sum()), 1) if weights is None else np.asarray(weights) / sum(weights)
-        weight = np.where(inside, weight * share, 0.0)
-        change += sign * weight[table.slice] * table.numerator
-    gained, lost = (np.maximum(sign * change, 0).sum(keepdims=True) for sign in (1, -1))
-    # At most all units change.
-    most = np.maximum(gained + lost, 1.0)
-    return gained / most, lost / most
+        total = sums(of, table.denominator, table.slices)
+        defined, factor = inside & (total > 0), np.zeros(table.slices)
+        factor[list(over)] = 1 / max(int(defined.sum()), 1) if weights is None else np.asarray(weights) / sum(weights)
+        share = np.divide(factor, total, out=np.zeros_like(total), where=defined)[of]
+        weight += share * table.denominator / 2
+        change += sign * share * table.numerator
+    kept = weight > 0
+    places, ratio = np.unique(of[kept], return_inverse=True)
+    weight, change = weight[kept], change[kept]
+    factor = sums(ratio, weight, len(places))
+    value = np.divide(sums(ratio, change, len(places)), factor, out=np.zeros_like(factor), where=factor > 0)
+    own = change / weight
+    return Influences(
+        np.array([change.sum()]),
+        np.zeros(len(places), dtype=np.intp),
+        factor,
+        ratio,
+        new.group[kept],
+        weight / factor[ratio],
+        own - value[ratio],
+        own,
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Flips:
-    """Changed units: `rose` and `fell` per row, (rows,), and counts per comparison.
-
-    `effective` is the effective number of discordant groups, (sum of f)^2 / sum of f^2 with f the changed units of a
-    group. It is their number if changes are spread evenly, and near 1 if one group holds nearly all. It is counted for
-    macro averages alone, else 0.
-    """
+    """Changed units: `rose` and `fell` per row, (rows,), and counts per comparison."""
 
     rose: NDArray[np.bool_]
     fell: NDArray[np.bool_]
     units: NDArray[np.intp]
     groups: NDArray[np.intp]
     discordant: NDArray[np.intp]
-    effective: NDArray[np.float64]
     gained: NDArray[np.intp]
     lost: NDArray[np.intp]
 
@@ -450,12 +447,6 @@ def _flips(new_run: Prepared, baseline_run: Prepared, shared: Shared, alike: byt
         first = np.diff(keys, prepend=-1) > 0
         return np.bincount(keys[first] // stride, minlength=comparisons)
 
-    def effective(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
-        stride = int(new.group.max(initial=0)) + 1
-        keys, flips = np.unique((of.astype(np.int64) * stride + new.group)[mask & counted], return_counts=True)
-        total, squares = (sums(keys // stride, flips.astype(float) ** power, comparisons) for power in (1, 2))
-        return np.divide(total**2, squares, out=np.zeros_like(total), where=squares > 0)
-
     counts = shared.counts.get(alike) or (distinct(new.unit, counted), distinct(new.group, counted))
     if alike:
         shared.counts[alike] = counts
@@ -465,7 +456,6 @@ def _flips(new_run: Prepared, baseline_run: Prepared, shared: Shared, alike: byt
         fell,
         *counts,
         distinct(new.group, changed),
-        np.zeros(comparisons) if over is None else effective(changed),
         distinct(new.unit, rose),
         distinct(new.unit, fell),
     )

@@ -543,8 +543,7 @@ def _floor(rule: Rule, results: Sequence[Result], metric: Metric, level: float) 
         name,
         statistics.clustered(ratios),
         limit,
-        # A mean of ratios is no count, even if each unit is right or wrong.
-        binary=tabled[0].binary and tabled[0].over is None,
+        binary=tabled[0].binary,
         at_most=at_most,
         point=point,
         level=level,
