@@ -343,7 +343,7 @@ def test_samples_of_a_question_are_one_unit_whatever_their_number() -> None:
     )
     seen = of(compared(new, answers("old", "ABABABABABAB")), "accuracy").comparison
     values = [each.count("A") / 3 for each in letters]
-    assert (seen.units, seen.new, seen.baseline, seen.method) == (12, pytest.approx(sum(values) / 12), 0.5, "t")
+    assert (seen.units, seen.new, seen.baseline, seen.method) == (12, pytest.approx(sum(values) / 12), 0.5, "score")
     assert seen.mcnemar is None
 
 

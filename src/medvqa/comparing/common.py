@@ -101,7 +101,13 @@ class CommonPart:
             if (scale := _largest(tables)) > 1:
                 tables = [replace(table, numerator=table.numerator / scale) for table in tables]
                 compared = statistics.compare(
-                    *tables, binary=False, level=level, icc=icc, over=new.over, weights=new.weights
+                    *tables,
+                    binary=False,
+                    level=level,
+                    icc=icc,
+                    bounded=False,
+                    over=new.over,
+                    weights=new.weights,
                 )
                 return [_scaled(comparison, scale) for comparison in compared]
         # The name of a macro average stands for its slices and weights.
