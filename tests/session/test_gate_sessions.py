@@ -358,6 +358,19 @@ def test_a_required_gate_with_rules_is_a_gate(repo: pytest.Pytester) -> None:
     assert said.removesuffix(".") == gate(repo, "new")["read_from"]
 
 
+def test_rules_that_gate_nothing_are_named(repo: pytest.Pytester) -> None:
+    path = repo.path / "pyproject.toml"
+    other = FLOOR.replace(NAME, "phantom-mediconfusion").replace("accuracy", "set_accuracy")
+    for rules, told in (
+        ("[tool.medvqa.gate]\n", f"[tool.medvqa.gate] of {path} names no baseline and no floor, and no --baseline was"),
+        (other, f"the floors of {path} are about phantom-mediconfusion, and --benchmark names others"),
+    ):
+        path.write_text(rules)
+        done = run(repo, "--model=replay:main.jsonl", "--limit=5")
+        assert done.ret == 0, text(done)
+        assert f"gate: none; {told}" in text(done)
+
+
 def test_rules_above_the_root_folder_are_named_where_nothing_is_gated(repo: pytest.Pytester) -> None:
     (repo.path / "pyproject.toml").write_text('[tool.medvqa.gate]\nbaseline = "reports/main"\n')
     inner = repo.mkdir("inner")

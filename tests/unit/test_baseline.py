@@ -131,6 +131,25 @@ def test_sizes_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
                 records.read_baseline(path)
 
 
+def test_nothing_is_written_that_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limits of both are the same; a line may have as many bytes as one of results.jsonl."""
+    long = result(1, "A" * (2**24 + 1))
+    records.write_baseline(tmp_path / "long", RUN, [long])
+    assert records.read_baseline(tmp_path / "long") == (RUN, (long,))
+    written = f"baseline file {tmp_path / 'main'} cannot be written: slake/q2/mc: "
+    for limit, value, complaint in (
+        ("MAX_LINE", 1000, f"{written}longer than 1000 bytes"),
+        ("MAX_BYTES", 2000, f"{written}larger than 2000 bytes when unpacked"),
+        ("MAX_RESULTS", 1, f"{written}more than 1 results"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(baseline, limit, value)
+            with pytest.raises(UsageError) as caught:
+                records.write_baseline(tmp_path / "main", RUN, [result(1), result(2, "A" * 2000)])
+        assert str(caught.value) == f"{complaint}. Name the run folder itself by --baseline"
+        assert not (tmp_path / "main").exists()
+
+
 def test_a_torn_file_and_another_file(tmp_path: Path) -> None:
     whole = packed(tmp_path / "main", header(), LINE).read_bytes()
     (tmp_path / "torn").write_bytes(whole[:-20])

@@ -206,6 +206,62 @@ def test_a_bad_rule_is_named_with_file_and_key(tmp_path: Path, text: str, compla
     assert complaint in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (
+            "[tool.medvqa-gate]\nmargin = 2",
+            "[tool.medvqa-gate] is not read, so its rules do nothing: write [tool.medvqa.gate]",
+        ),
+        ("[tool.medvqa_gate.benchmarks.slake]\nmargin = 2", "[tool.medvqa_gate] is not read"),
+        ("[medvqa.gate]\nmargin = 2", "[medvqa.gate] is not read"),
+        ("[[medvqa.gate]]\nmargin = 2", "[medvqa.gate] is not read"),
+        ("[tool.pytest-medvqa.gate]\nmargin = 2", "[tool.pytest-medvqa.gate] is not read"),
+        ("[tool.pytest.medvqa.gate]\nmargin = 2", "[tool.pytest.medvqa.gate] is not read"),
+        ("[tool.MedVQA.Gate]\nmargin = 2", "[tool.MedVQA.Gate] is not read"),
+        ("[tool.medqva.gate]\nmargin = 2", "[tool.medqva.gate] is not read"),
+        ("[tool.medvqa.gate]\nmargin = 2\n[tool.medvqa-gates]\nmargin = 3", "[tool.medvqa-gates] is not read"),
+        ("[tool.medvqa.gates]\nmargin = 2", "[tool.medvqa] has no key 'gates'; did you mean gate?"),
+        ("[tool]\nmedvqa.gate = 2", "[tool.medvqa.gate]: a table is needed, not 2"),
+        (
+            "[[tool.medvqa.gate.floor]]\nbenchmark = 'slake'\nmeasure = 'accuracy'\nat_least = 0",
+            "[[tool.medvqa.gate.floor]] number 1: at_least = 0: every run meets it. Write the fraction that",
+        ),
+        (
+            "[[tool.medvqa.gate.floor]]\nbenchmark = 'slake'\nmeasure = 'error_rate'\nat_most = 1.0",
+            "[[tool.medvqa.gate.floor]] number 1: at_most = 1: every run meets it",
+        ),
+    ],
+)
+def test_a_rule_without_effect_is_named_with_file_and_key(tmp_path: Path, text: str, complaint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        gating.read_rules(toml(tmp_path, text))
+    assert str(caught.value).startswith(str(tmp_path / "pyproject.toml"))
+    assert complaint in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[tool.pytest.ini_options]\nx = 1",
+        "[tool.gate]\nx = 1",
+        "[tool.medvqa]\n",
+        "[[project.medvqa]]\nx = 1",
+        "medvqa-gate = 1",
+    ],
+)
+def test_other_tables_are_no_rules(tmp_path: Path, text: str) -> None:
+    assert gating.read_rules(toml(tmp_path, text)) == Rules()
+
+
+def test_an_empty_table_is_one(tmp_path: Path) -> None:
+    rules = gating.read_rules(toml(tmp_path, "[tool.medvqa.gate]\n"))
+    assert not rules.active
+    assert rules.file.endswith("pyproject.toml"), "so that a run can say that it has no rules"
+    (tmp_path / "inner").mkdir()
+    assert gating.rules_above(tmp_path / "inner") == tmp_path / "pyproject.toml"
+
+
 def test_what_is_typed_takes_the_place_of_the_file() -> None:
     rules = Rules(baseline=("a",), margin=3, slices=("modality",), looks=2)
     typed = gating.typed_over(rules, baseline=["b"], margin=5, slices=["task,department", "task"], inconclusive="pass")
@@ -252,9 +308,35 @@ def test_the_digest_is_that_of_the_rules_wherever_the_baseline_lies() -> None:
         gating.from_json({**stored, "other": 1}, "run.json")
 
 
-# --- what may be compared -----------------------------------------------------------------------------------
+# --- rules without effect -----------------------------------------------------------------------------------
 
+FLOOR = gating.Rule(benchmark="slake", measure="accuracy", at_least=0.5)
 MAIN = side("main", model(300, 0.7))
+
+
+def test_keys_without_effect_are_noted() -> None:
+    own = {"slake": gating.Rule(benchmark="slake", margin=3), "vqa-rad": gating.Rule(benchmark="vqa-rad", margin=4)}
+    gate = gating.prepare(Rules(floor=(FLOOR,), margin=5, slices=("modality",), benchmarks=own), (), run_json(), KNOWN)
+    assert gate is not None
+    assert gate.notes == (
+        "[tool.medvqa.gate.benchmarks.vqa-rad] has no effect: this run does not ask vqa-rad",
+        "without a baseline these keys of the rules have no effect: margin, slices, benchmarks.slake, "
+        "benchmarks.vqa-rad",
+    )
+    gate = gating.prepare(Rules(floor=(FLOOR,)), (), run_json(), KNOWN)
+    assert gate is not None
+    assert gate.notes == ()
+
+
+def test_a_margin_that_cannot_be_lost_is_noted() -> None:
+    same = side("new", model(300, 0.7))
+    told = "slake: accuracy against main, margin 99: no run can lose that much, as at most 70.0 points can be lost"
+    assert [note.partition(";")[0] for note in verdict(Rules(margin=99), same, MAIN).notes if "lose" in note] == [told]
+    assert not any("lose that much" in note for note in verdict(Rules(margin=69), same, MAIN).notes)
+    assert verdict(Rules(margin=99), same, MAIN).outcome == "PASS", "identical answers pass by any margin"
+
+
+# --- what may be compared -----------------------------------------------------------------------------------
 
 
 def prepared(rules: Rules, run: dict[str, Any] | None = None, *baselines: Side) -> gating.Gate | None:

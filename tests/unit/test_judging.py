@@ -339,13 +339,15 @@ class TestOnesOwnPrompts:
             assert judging.Settings(prompts={task: text}).templates() == SETTINGS.templates()
 
     def test_braces_are_text_unless_they_hold_a_field(self) -> None:
-        own = '=== system ===\nReply {"a": 1} in {fence}\n=== prompt ===\n{question}{reference}{response}{unknown} {}\n'
+        own = (
+            '=== system ===\nReply {"a": 1} in {fence}\n=== prompt ===\n{question}{reference}{response}{two words} {}\n'
+        )
         found = asked(
             question("short_answer", "{response}"), "{question} {0}", judging.Settings(prompts={"score": own})
         )
         (prompt,) = found.prompts
         assert prompt.system.startswith('Reply {"a": 1} in data-')
-        assert prompt.text.endswith("{unknown} {}")
+        assert prompt.text.endswith("{two words} {}")
         assert [text for _, text in judges.look(prompt.text.replace("><", ">\n<")).fenced] == [
             "What is it?",
             "{response}",
@@ -366,6 +368,24 @@ class TestOnesOwnPrompts:
             ("options", "=== promt ===\n{question}", r"no section 'promt'; there are: about, again, prompt, system$"),
             ("options", "=== again ===\n=== again ===\n", r"a section occurs twice"),
             ("options", "{question}\n=== prompt ===\n{question}", r"text stands before the section 'prompt'"),
+            (
+                "score",
+                "{question}{reference}{response}{fense}",
+                r"'score': the section 'prompt' has no field {fense}; there are: {question}, {reference}, {response}, "
+                r"{fence}\. Did you mean {fence}\?",
+            ),
+            (
+                "options",
+                "=== system ===\n{reference}\n=== prompt ===\n{question}{options}{response}",
+                r"'options': the section 'system' has no field {reference}; there are: {question}, "
+                r"{options}, {response}, {fence}, {letters}\. Write { reference } for text in braces",
+            ),
+            ("score", "{question}{reference}{response}{complaint}", r"the section 'prompt' has no field {complaint}"),
+            (
+                "score",
+                "=== prompt ===\n{question}{reference}{response}\n=== again ===\n{why}",
+                r"section 'again' has no",
+            ),
             ("scores", "{question}", r"--judge-prompt: no task 'scores'; there are: score, closeness, options$"),
         ],
     )

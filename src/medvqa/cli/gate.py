@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from medvqa import printing
 from medvqa.cli.common import Commands, data_of, known_from
 from medvqa.items import Benchmark, Item, UsageError
 from medvqa.session.options import listed
 
 if TYPE_CHECKING:
-    from medvqa.comparing.gating import Rules
+    from medvqa.comparing.gating import Decided, Rules, Tried
     from medvqa.comparing.gating.planning import Guarded, Planned, Prospect
 
 
@@ -79,6 +81,12 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     planning = gate.add_argument_group("planning")
     planning.add_argument("--plan", action="store_true", help="print the chance of PASS; no RUN is needed")
     planning.add_argument(
+        "--selftest",
+        action="store_true",
+        help="decide on copies of the baseline that are worse by the margin, and print which rules FAIL and which "
+        "cannot; RUN is needed for floors without a baseline",
+    )
+    planning.add_argument(
         "--benchmark",
         action="append",
         default=[],
@@ -107,6 +115,8 @@ def run(options: argparse.Namespace) -> str | tuple[str, int]:
     """Return the plan, or the verdict and its exit code."""
     if options.plan:
         return _plan(options)
+    if options.selftest:
+        return _selftest(options)
     planned = [name for name in ("benchmark", "units", "discordance", "deff") if getattr(options, name)]
     if planned:
         raise UsageError(f"--{planned[0]} belongs to --plan")
@@ -115,6 +125,11 @@ def run(options: argparse.Namespace) -> str | tuple[str, int]:
     return _required(options) if options.required else _decide(options)
 
 
+NO_RULES = (
+    "Name a run folder or a baseline file by --baseline=RUN, or floors in [[tool.medvqa.gate.floor]] of pyproject.toml"
+)
+SHOWN = 8
+"""Slices that a line names."""
 DECIDING = ("baseline", "margin", "gate_slices", "looks", "inconclusive", "require", "rules", "data", "replace")
 """Options of a verdict that is decided now."""
 
@@ -139,11 +154,8 @@ def _required(options: argparse.Namespace) -> tuple[str, int]:
 
 
 def _decide(options: argparse.Namespace) -> tuple[str, int]:
-    from medvqa import benchmarks, comparing, records, report
+    from medvqa import comparing, records
     from medvqa.comparing import gating
-    from medvqa.comparing.gating.rules import FILE, TABLE
-    from medvqa.report.html import draw
-    from medvqa.report.terminal import summary
 
     registry = known_from(options, [options.run])
     about = records.read_run(options.run)
@@ -154,10 +166,7 @@ def _decide(options: argparse.Namespace) -> tuple[str, int]:
         file = stored.get("file", os.path.relpath(options.run / records.RUN))
         rules = replace(rules, baseline=paths, file=file, typed=tuple(stored.get("typed", ())))
     if not rules.active:
-        raise UsageError(
-            "there is nothing to decide. Name a run folder or a baseline file by --baseline=RUN, or floors in "
-            f"[[{TABLE}.floor]] of {FILE}"
-        )
+        raise UsageError(f"there is nothing to decide. {NO_RULES}")
     gate = gating.prepare(rules, gating.load(rules, Path(), options.run), about, registry.benchmarks)
     if gate is None:
         raise UsageError(f"no rule is about what {options.run} asks ({', '.join(about.get('benchmarks', {}))})")
@@ -173,15 +182,51 @@ def _decide(options: argparse.Namespace) -> tuple[str, int]:
             "stands: add --replace to replace it all the same; the new verdict will name it"
         )
     decided = gating.with_history(options.run, decided)
-    gating.write(options.run, decided)
-    built = report.build(options.run, registry.benchmarks)
+    try:
+        gating.write(options.run, decided)
+        return _reported(options, registry.benchmarks), decided.verdict.exit_code
+    except (OSError, UsageError) as error:
+        cause = error if isinstance(error, OSError) else error.__cause__
+        if not isinstance(cause, OSError):
+            raise
+        return _unwritten(options.run, decided, cause), decided.verdict.exit_code or 1
+
+
+def _reported(options: argparse.Namespace, known: Mapping[str, Benchmark]) -> str:
+    """Draw the reports of the run; return the summary. UsageError with an OSError as its cause if they cannot be."""
+    from medvqa import benchmarks, report
+    from medvqa.report.html import draw
+    from medvqa.report.terminal import summary
+
+    built = report.build(options.run, known)
     data, _ = data_of(options)
 
     def load(benchmark: Benchmark) -> Sequence[Item] | None:
         return benchmarks.load_found(benchmark, data)
 
-    text = summary(report.write(built, draw(built, load, many="none")), width=100)
-    return text, decided.verdict.exit_code
+    return summary(report.write(built, draw(built, load, many="none")), width=100)
+
+
+def _unwritten(folder: Path, decided: Decided, error: OSError) -> str:
+    """Return the lines of a verdict that cannot be stored, after taking away an earlier one and its reports."""
+    from medvqa import report
+    from medvqa.comparing import gating
+    from medvqa.report.terminal import verdict_lines
+
+    before = gating.read_if_whole(folder)
+    stays = ""
+    if before is not None and before.verdict != decided.verdict:
+        stays = f"; {folder / gating.FILE} still holds an earlier one, {before.named}"
+        # A FAIL is never lost.
+        if before.verdict.outcome != "FAIL":
+            with suppress(OSError):
+                gating.remove(folder)
+                stays = f"; the earlier one, {before.named}, was removed"
+    with suppress(OSError):
+        report.remove(folder)
+    kept = "its reports are" if before is not None and before.verdict == decided.verdict else "this verdict is"
+    why = f"! {folder} cannot be written ({error.strerror or error}): {kept} not stored{stays}"
+    return "\n".join([*verdict_lines(decided), printing.line(why)])
 
 
 def _rules(options: argparse.Namespace) -> Rules:
@@ -199,6 +244,61 @@ def _rules(options: argparse.Namespace) -> Rules:
         inconclusive=options.inconclusive,
         require=options.require,
     )
+
+
+def _selftest(options: argparse.Namespace) -> tuple[str, int]:
+    """Return how the rules decide on worse copies of each baseline, and 1 if one cannot FAIL or lets them pass."""
+    from medvqa import comparing
+    from medvqa.comparing import gating
+
+    rules = _rules(options)
+    if not rules.active:
+        raise UsageError(f"--selftest: there are no rules. {NO_RULES}")
+    if rules.baseline and options.run is not None:
+        raise UsageError(f"--selftest answers the questions of the baseline: leave out {options.run}")
+    if not rules.baseline and options.run is None:
+        raise UsageError("--selftest: floors without a baseline need questions: medvqa gate reports/RUN --selftest")
+    known = known_from(options, map(Path, rules.baseline or [options.run])).benchmarks
+    blocks, sound = [], True
+    for path in rules.baseline or (None,):
+        own = rules if path is None else replace(rules, baseline=(path,))
+        source = comparing.load(options.run) if path is None else gating.load(own, Path())[0]
+        tried, notes = gating.selftest(own, source, known)
+        dimensions = [name for name in own.slices if not any(t.can_fail and name in t.ruling.slice for t in tried)]
+        sound &= not dimensions and all(t.sound for t in tried if t.ruling.kind != "slice guard")
+        blocks += [_tried(tried), *notes]
+        blocks += [f"no slice of {name} can FAIL: the guard does nothing" for name in dimensions]
+    return "\n".join(blocks), 0 if sound else 1
+
+
+def _tried(tried: Sequence[Tried]) -> str:
+    """Return the rules' decisions on worse copies as a table, with the rules that do not do their work below it."""
+    from medvqa.report.tables import TextTable
+    from medvqa.report.terminal import draw
+
+    columns = ("rule", "copies worse by", "FAIL", "INCONCLUSIVE", "PASS", "exit code 0", "FAILs a loss of", "at worst")
+    rows, lines, guards = [], [], []
+    for row in tried:
+        if row.ruling.kind == "slice guard" and row.can_fail:
+            guards.append(" ".join(*row.ruling.slice.items()))
+        elif row.ruling.kind != "slice guard":
+            counts = [""] * 4
+            if row.outcomes is not None:
+                counts = [str(row.outcomes.get(name, 0)) for name in ("FAIL", "INCONCLUSIVE", "PASS")]
+                counts.append(str(row.passed))
+            losses = ["" if loss is None else f"{100 * loss:.3g} points" for loss in (row.worse_by, row.fails_from)]
+            worst = "FAIL" if row.can_fail else row.ruling.outcome
+            rows.append((row.ruling.rule, losses[0], *counts, losses[1], worst))
+        if not row.can_fail:
+            lines.append(f"cannot FAIL: {row.ruling.rule}: {row.ruling.why}")
+        if row.passed and row.outcomes is not None:
+            lines.append(
+                f"lets pass what it should stop: {row.ruling.rule}: exit code 0 on {row.passed} of "
+                f"{sum(row.outcomes.values())} copies that are worse by its margin"
+            )
+    if guards:
+        lines.insert(0, f"FAILs if all answers of the slice are wrong: {printing.some(guards, SHOWN)}")
+    return "\n".join([draw(TextTable("", columns, tuple(rows), frozenset(range(1, len(columns))))), *lines])
 
 
 def _plan(options: argparse.Namespace) -> str:

@@ -2,7 +2,7 @@
 
 A file is UTF-8 text. Lines like `=== system ===` begin a section: `about` (the source; not sent), `system`, `prompt`,
 and `again`, added after an unreadable reply. Text before the first such line, or a file without sections, is the
-prompt. Fields are words in braces; all other braces are text.
+prompt. Fields are words in braces, and one that is not known is an error; all other braces are text.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import lru_cache
 from importlib import resources
 from typing import Literal, get_args
@@ -84,7 +85,24 @@ def parse(task: str, text: str) -> JudgePrompt:
         )
     if twice := [name for name in FIELDS[task] if prompt.count(f"{{{name}}}") > 1]:
         raise UsageError(f"judge prompt for '{task}': the field {{{twice[0]}}} occurs twice")
+    for name, part in {**sections, "prompt": prompt}.items():
+        _check_fields(task, name, part)
     return JudgePrompt(label, prompt, sections.get("system", ""), sections.get("again", _AGAIN))
+
+
+def _check_fields(task: str, section: str, text: str) -> None:
+    """UsageError for a field that nothing fills: a misspelt one would be sent as it is written."""
+    if section == "about":
+        return
+    known = [*FIELDS[task], *OTHER_FIELDS[task], *(["complaint"] if section == "again" else [])]
+    for name in _FIELD.findall(text):
+        if name not in known:
+            near = get_close_matches(name, known, n=1, cutoff=0.75)
+            raise UsageError(
+                f"judge prompt for '{task}': the section '{section}' has no field {{{name}}}; there are: "
+                f"{', '.join(f'{{{field}}}' for field in known)}."
+                + (f" Did you mean {{{near[0]}}}?" if near else f" Write {{ {name} }} for text in braces")
+            )
 
 
 def variants(task: Task) -> list[str]:

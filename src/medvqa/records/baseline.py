@@ -18,6 +18,7 @@ import io
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -26,14 +27,12 @@ import msgspec
 from medvqa import files
 from medvqa.items import Answer, DataError, MedVQAError, Result, UsageError
 from medvqa.records import about
-from medvqa.records.folder import decode, encode, read_run, write_atomic
+from medvqa.records.folder import MAX_LINE, decode, encode, read_run, write_atomic
 from medvqa.records.keyed import BaselineKey, keyed, keyed_run
 
 VERSION = 1
 MAX_BYTES = 2**30
 """Limit of the unpacked file: a few compressed bytes may unpack to terabytes."""
-MAX_LINE = 2**24
-"""Bytes of one result."""
 MAX_RESULTS = 2**20
 
 DIGESTS = "digests"
@@ -77,7 +76,7 @@ def write_baseline(
     hidden: Collection[str] = (),
     key: BaselineKey | None = None,
 ) -> None:
-    """Write a baseline file; the same run gives the same bytes. UsageError if it cannot be written.
+    """Write a baseline file; the same run gives the same bytes. UsageError if it cannot be written, or not be read.
 
     Without responses, ids and texts of the benchmarks in `hidden` are hashes by the key.
     """
@@ -89,12 +88,18 @@ def write_baseline(
         about = keyed_run(about, key, hidden)
         kept = [keyed(result, key) if result.item.benchmark in hidden else result for result in kept]
     kept.sort(key=lambda result: result.key)
-    packed = io.BytesIO()
+    header = {"medvqa_baseline": VERSION, "responses": "responses" not in about, "results": len(kept), "run": about}
+    packed, total = io.BytesIO(), 0
     with gzip.GzipFile("", "wb", 9, packed, mtime=0) as file:
-        header = {"medvqa_baseline": VERSION, "responses": "responses" not in about, "results": len(kept), "run": about}
-        file.write(_encoder.encode(header) + b"\n")
-        for result in kept:
-            file.write(encode(result) + b"\n")
+        for number, line in enumerate(chain([_encoder.encode(header)], map(encode, kept)), 1):
+            line += b"\n"
+            total += len(line)
+            if (why := _too_large(number, line, total)) is not None:
+                name = "/".join(map(str, filter(None, kept[number - 2].key))) if number > 1 else "run.json"
+                raise UsageError(
+                    f"baseline file {path} cannot be written: {name}: {why}. Name the run folder itself by --baseline"
+                )
+            file.write(line)
     try:
         write_atomic(path, packed.getvalue())
     except OSError as error:
@@ -164,6 +169,15 @@ def read_baseline(path: Path) -> tuple[dict[str, Any], tuple[Result, ...]]:
     return header.run, tuple(results)
 
 
+def _too_large(number: int, line: bytes, total: int) -> str | None:
+    """Return why a file with this line, its end included, is not read; None if it is. `total`: bytes up to its end."""
+    if len(line) > MAX_LINE:
+        return f"longer than {MAX_LINE} bytes"
+    if total > MAX_BYTES:
+        return f"larger than {MAX_BYTES} bytes when unpacked"
+    return f"more than {MAX_RESULTS} results" if number > MAX_RESULTS + 1 else None
+
+
 def _lines(path: Path, raw: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """Yield number and content of each line, unpacked on demand."""
     total = number = 0
@@ -172,12 +186,8 @@ def _lines(path: Path, raw: BinaryIO) -> Iterator[tuple[int, bytes]]:
             while line := file.readline(MAX_LINE + 1):
                 number += 1
                 total += len(line)
-                if len(line) > MAX_LINE:
-                    raise DataError(f"{path} line {number}: longer than {MAX_LINE} bytes")
-                if total > MAX_BYTES:
-                    raise DataError(f"{path} line {number}: larger than {MAX_BYTES} bytes when unpacked")
-                if number > MAX_RESULTS + 1:
-                    raise DataError(f"{path} line {number}: more than {MAX_RESULTS} results")
+                if (why := _too_large(number, line, total)) is not None:
+                    raise DataError(f"{path} line {number}: {why}")
                 yield number, line
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(f"{path} line {number + 1}: the file is damaged: {error}") from error

@@ -80,9 +80,16 @@ def _looked(plan: Plan) -> str:
 
 
 def unread(plan: Plan) -> str | None:
-    """Return why existing rules do not gate a run: they have no baseline and no floor, or lie above the root folder."""
+    """Return why existing rules do not gate a run, as a sentence; None if there are none.
+
+    They have no baseline and no floor, are about benchmarks that --benchmark left out, or lie above the root folder.
+    """
     path = plan.setting.root / FILE
-    if gating.read_rules(path).file:
+    rules = gating.read_rules(path)
+    if rules.active:
+        names = ", ".join(dict.fromkeys(rule.benchmark for rule in rules.floor))
+        return f"the floors of {path} are about {names}, and --benchmark names others"
+    if rules.file:
         return f"[{TABLE}] of {path} names no baseline and no floor, and no --baseline was typed"
     other = gating.rules_above(plan.setting.root)
     if other is None:

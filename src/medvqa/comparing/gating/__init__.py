@@ -8,6 +8,7 @@ from medvqa.comparing.gating.preparing import Gate, Target, load, prepare
 from medvqa.comparing.gating.rules import DEFAULT_MARGIN, Rule, Rules, from_json, typed_over
 from medvqa.comparing.gating.rules import above as rules_above
 from medvqa.comparing.gating.rules import read as read_rules
+from medvqa.comparing.gating.selftest import Tried, selftest
 from medvqa.comparing.gating.verdict import (
     FAILED,
     FILE,
@@ -22,6 +23,7 @@ from medvqa.comparing.gating.verdict import (
     digest,
     not_current,
     read,
+    read_if_whole,
     remove,
     standing_fail,
     take_back,
@@ -43,6 +45,7 @@ __all__ = [
     "Rules",
     "Ruling",
     "Target",
+    "Tried",
     "Verdict",
     "attempts",
     "begin",
@@ -55,10 +58,12 @@ __all__ = [
     "not_current",
     "prepare",
     "read",
+    "read_if_whole",
     "read_rules",
     "remove",
     "rules",
     "rules_above",
+    "selftest",
     "standing_fail",
     "take_back",
     "typed_over",

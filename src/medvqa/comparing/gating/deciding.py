@@ -78,6 +78,7 @@ def decide(gate: Gate, new: Side) -> Verdict:
     if blockers:
         return verdict
     tested = [row for paired in pairs for row in _compared(gate, paired, new)] + _floors(gate, new, level)
+    verdict = replace(verdict, notes=(*verdict.notes, *_empty_margins(tested)))
     decision = statistics.decide([numbers for _, numbers, _ in tested], looks=gate.rules.looks)
     entries = tuple(
         _ruling(gate, *numbers, decided, new.run) for numbers, decided in zip(tested, decision.verdicts, strict=True)
@@ -366,6 +367,20 @@ def _not_gated(gate: Gate, new: Side) -> list[str]:
     if gate.baselines and (others := [name for name in benchmarks if name not in targets]):
         lines.append(f"not gated here: {', '.join(others)}")
     return lines
+
+
+def _empty_margins(tested: Iterable[_Tested]) -> list[str]:
+    """Notes on margins that no run can lose, since the baseline has less: they rule out nothing."""
+    notes = []
+    for rule, numbers, _ in tested:
+        if not isinstance(numbers, MarginRule) or numbers.comparison.baseline is None:
+            continue
+        if (numbers.user_margin or numbers.margin) >= (has := numbers.comparison.baseline):
+            notes.append(
+                f"{rule.name}: no run can lose that much, as at most {100 * has:.1f} points can be lost; choose a "
+                "margin that you would not accept to lose"
+            )
+    return notes
 
 
 def _absent(gate: Gate, paired: Paired) -> list[Ruling]:

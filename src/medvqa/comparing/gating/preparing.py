@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from medvqa import comparing, metrics, records
 from medvqa.benchmarks import not_known
 from medvqa.comparing import Side
-from medvqa.comparing.gating.rules import FILE, TABLE, Rule, Rules, suggestion
+from medvqa.comparing.gating.rules import DEFAULT_MARGIN, FILE, TABLE, Rule, Rules, suggestion
 from medvqa.comparing.gating.verdict import digest
 from medvqa.items import Benchmark, FailedMetric, Item, Metric, QuestionKey, Result, Score, UsageError
 from medvqa.protocols.protocol import Protocol
@@ -248,7 +248,19 @@ def _check_present(rules: Rules, present: Collection[str], chosen: bool) -> tupl
             f"{FILE}: [{TABLE}] has rules about '{absent[0]}', which this run does not ask. Name its data by "
             "--data=DIR, or leave it out by naming others with --benchmark=NAME"
         )
-    return tuple(f"rules about {name} are left out: --benchmark names others" for name in absent)
+    left = (f"rules about {name} are left out: --benchmark names others" for name in absent)
+    return (*left, *_idle(rules, [name for name in rules.benchmarks if name not in (*present, *absent)]))
+
+
+def _idle(rules: Rules, unasked: Iterable[str]) -> Iterator[str]:
+    """Yield notes on keys of the rules that have no effect on this run."""
+    for name in unasked:
+        yield f"[{TABLE}.benchmarks.{name}] has no effect: this run does not ask {name}"
+    if not rules.baseline:
+        keys = {"margin": rules.margin != DEFAULT_MARGIN, "slices": rules.slices, "[[slice]]": rules.slice}
+        keys |= {f"benchmarks.{name}": rule.margin is not None for name, rule in rules.benchmarks.items()}
+        if idle := [key for key, there in keys.items() if there]:
+            yield f"without a baseline these keys of the rules have no effect: {', '.join(idle)}"
 
 
 def _comparable(side: Side, run: Mapping[str, Any], present: Collection[str], chosen: bool) -> Side:

@@ -32,6 +32,7 @@ point = true                            # the estimate alone decides
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
@@ -51,6 +52,8 @@ FILE = "pyproject.toml"
 MAX_BYTES = 2**20
 """Bytes of the file, normally the user's pyproject.toml."""
 TABLE = "tool.medvqa.gate"
+NAME, CLOSE, DEPTH = "medvqagate", 0.85, 4
+"""The letters of that name, the likeness of one that is nearly it, and how deep such a table is searched."""
 
 Inconclusive = Literal["pass", "fail"]
 Require = Literal["baseline", "all", "shared"]
@@ -205,11 +208,42 @@ def from_json(stored: Mapping[str, Any], where: str) -> Rules:
 
 
 def read(path: Path) -> Rules:
-    """The rules of a file; empty if it has none or does not exist. UsageError names the file and the key."""
-    table: Any = configs.project_table(path, MAX_BYTES).get("gate", {})
+    """The rules of a file; empty if it has none or does not exist. UsageError names the file and the key.
+
+    UsageError also for rules that no run can break, and for a table whose name is nearly that of the rules.
+    """
+    tables = configs.project_table(path, MAX_BYTES)
+    table: Any = tables.get("gate", {})
     rules = _convert(table, f"{path}: [{TABLE}]")
-    file = os.path.relpath(path) if table else ""
+    for number, floor in enumerate(rules.floor, 1):
+        if floor.at_least == 0 or floor.at_most == 1:
+            limit = "at_least = 0" if floor.at_most is None else "at_most = 1"
+            raise UsageError(
+                f"{path}: [[{TABLE}.floor]] number {number}: {limit}: every run meets it. Write the fraction that a "
+                "run must meet, or leave the rule out"
+            )
+    if (name := _near_miss(path)) is not None:
+        raise UsageError(f"{path}: [{name}] is not read, so its rules do nothing: write [{TABLE}]")
+    file = os.path.relpath(path) if "gate" in tables else ""
     return replace(rules, baseline=tuple(str(path.parent / baseline) for baseline in rules.baseline), file=file)
+
+
+def _near_miss(path: Path) -> str | None:
+    """Return the name of a table that seems to be meant for the rules, but is not read; None if there is none."""
+    if not path.is_file():
+        return None
+    inside: list[tuple[tuple[str, ...], Mapping[str, Any]]] = [((), configs.read_toml(path, MAX_BYTES))]
+    for place, table in inside:
+        for key, value in table.items():
+            name = (*place, key)
+            if not isinstance(value, Mapping | list) or name[:2] == ("tool", "medvqa"):
+                continue
+            words = re.sub(r"[^a-z]|pytest", "", "".join(name[name[0].lower() == "tool" :]).lower())
+            if get_close_matches(words, [NAME], cutoff=CLOSE):
+                return ".".join(name)
+            if isinstance(value, Mapping) and len(name) < DEPTH:
+                inside.append((name, value))
+    return None
 
 
 def above(folder: Path) -> Path | None:

@@ -216,21 +216,21 @@ def begin(folder: Path, session: str) -> None:
 
     A session that dies leaves this note behind.
     """
-    decided = _read_if_whole(folder)
+    decided = read_if_whole(folder)
     if decided is not None and not decided.began:
         write(folder, replace(decided, began=session))
 
 
 def take_back(folder: Path, session: str) -> None:
     """Remove the note of a session that asked nothing: the verdict is still that of the last one (OSError)."""
-    decided = _read_if_whole(folder)
+    decided = read_if_whole(folder)
     if decided is not None and decided.began == session:
         write(folder, replace(decided, began=""))
 
 
 def standing_fail(folder: Path, decided: Decided) -> Decided | None:
     """Return the FAIL in gate.json that a new verdict on the same results must not replace; None if there is none."""
-    before = _read_if_whole(folder)
+    before = read_if_whole(folder)
     if before is None or before.verdict.outcome != "FAIL" or decided.verdict.outcome == "FAIL":
         return None
     return before if before.verdict.of == decided.verdict.of else None
@@ -241,7 +241,7 @@ def with_history(folder: Path, decided: Decided) -> Decided:
 
     If it was decided without a session, that a session began before and left none stays noted.
     """
-    before = _read_if_whole(folder)
+    before = read_if_whole(folder)
     if before is None:
         return decided
     began = before.began if before.session == decided.session else ""
@@ -252,7 +252,7 @@ def with_history(folder: Path, decided: Decided) -> Decided:
     return replace(decided, began=began, replaced=tuple(dict.fromkeys(replaced)))
 
 
-def _read_if_whole(folder: Path) -> Decided | None:
+def read_if_whole(folder: Path) -> Decided | None:
     """Return the stored verdict; None if there is none, or if it cannot be read: it will be decided anew."""
     try:
         return read(folder)
