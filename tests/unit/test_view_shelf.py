@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from medvqa import records, report
-from medvqa.items import Measure
+from medvqa.items import Measure, Score
 from medvqa.report import tables
 from medvqa.session.registry import Registry
 from medvqa.view import entries, progress, shelf
@@ -193,6 +193,18 @@ def test_numbers_without_a_digest_are_told_as_unchecked(tmp_path: Path, registry
     assert not run.gate.stale
     drawn(folder)
     assert not entry(tmp_path, registry, "change").unchecked
+
+
+@pytest.mark.parametrize("reports", [True, False])
+def test_errors_are_counted_and_the_reason_of_a_stop_is_told(tmp_path: Path, registry: Registry, reports: bool) -> None:
+    failed = Score(None, "error", (), "the server said 503")
+    results = [replace(each, answer=None, score=failed) if n < 7 else each for n, each in enumerate(pages.guesses())]
+    folder = pages.write(tmp_path / "first", results, sessions=[{"stopped": "50 errors in a row"}])
+    if reports:
+        drawn(folder)
+    run = entry(tmp_path, registry, "first")
+    assert (run.errors, run.answered, run.stopped) == (7, len(results), "50 errors in a row")
+    assert progress.run_progress(Followers().of(folder), "first").stopped == "50 errors in a row"
 
 
 def test_list_and_page_agree_whether_a_run_is_finished(tmp_path: Path, registry: Registry) -> None:

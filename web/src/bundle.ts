@@ -394,9 +394,13 @@ export interface SentExample {
   readonly images: readonly string[];
 }
 
-/** Whether all selected questions have a result, and which part of the data was selected. */
+/**
+ * Whether all selected questions have a result and a score, and which part of the data was selected.
+ *
+ * `failed`: some results are errors; `lost`: so many of a benchmark's that its numbers tell little.
+ */
 export interface StatusView {
-  readonly state: "complete" | "part" | "unfinished" | "unknown";
+  readonly state: "complete" | "part" | "failed" | "lost" | "unfinished" | "unknown";
   readonly title: string;
   readonly lines: readonly string[];
 }
@@ -471,6 +475,8 @@ export interface FailingPart {
   readonly unit: string;
   /** Numbers of answers that are not correct, by outcome. */
   readonly outcomes: readonly AnswerCount[];
+  /** Errors by their reason, in which # stands for numbers, the most frequent first; then all further ones. */
+  readonly errors: readonly AnswerCount[];
   readonly worst: readonly WorstSlices[];
   readonly matrices: readonly OptionMatrix[];
   readonly positions: Positions | null;

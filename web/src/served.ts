@@ -29,6 +29,8 @@ export interface RunProgress {
   readonly truncated?: number;
   /** Broken lines of results.jsonl. */
   readonly unread?: number;
+  /** Why the last session stopped early, "" if it did not or one is running. */
+  readonly stopped?: string;
 }
 
 /** `GET /api/runs/NAME/items?start=&count=&order=&benchmark=&technique=&outcome=&id=&text=`: some of the results. */
@@ -94,6 +96,10 @@ export interface RunEntry {
   readonly unchecked?: boolean;
   /** The reason for being unreadable, or for having no numbers. */
   readonly why?: string;
+  /** Answers that ended in error, and have no score. */
+  readonly errors?: number;
+  /** Why the last session stopped early, "" if it did not. */
+  readonly stopped?: string;
 }
 
 /** One benchmark and technique of a run. */

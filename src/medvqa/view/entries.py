@@ -61,6 +61,8 @@ class Described:
     numbers: tuple[HeadlineNumber, ...] = ()
     gate: GateAttempt | None = None
     answered: int | None = None
+    errors: int = 0
+    stopped: str = ""
     complete: bool | None = None
     stale: bool = False
     unchecked: bool = False
@@ -163,6 +165,8 @@ def _described(folder: Path, registry: Registry) -> Described:
         tuple(numbers),
         _gate(folder, fresh),
         None if fresh is None else _answered(fresh),
+        errors=0 if fresh is None else sum(counts.get("error", 0) for counts in fresh.outcomes.values()),
+        stopped=records.stopped(run),
         complete=None if fresh is None else _is_complete(fresh, folder, run),
         stale=stale,
         unchecked=stored is not None and current is None,

@@ -45,6 +45,7 @@ def run_progress(follower: Follower, name: str) -> RunProgress:
         truncated=int(np.count_nonzero(snapshot.marks & TRUNCATED)),
         # The last line of a running session may be on its way.
         unread=snapshot.unread - (snapshot.torn and running),
+        stopped="" if running else records.stopped(facts.run),
     )
 
 

@@ -32,12 +32,14 @@ SCANNED = 200_000
 class _Kept:
     """An entry as long as the files of its folder have these stamps.
 
-    `answered`: its results. `finished`: whether no selected question is known to be missing.
+    `answered`: its results, of which `errors` have no answer. `finished`: whether no selected question is known to be
+    missing.
     """
 
     stamps: tuple[Stamp, ...]
     described: Described
     answered: int = 0
+    errors: int = 0
     finished: bool = False
 
 
@@ -106,6 +108,8 @@ class Shelf:
             described.stale,
             described.unchecked,
             described.why,
+            kept.errors,
+            described.stopped,
         )
 
     def _read(self, folder: Path) -> _Kept:
@@ -114,17 +118,19 @@ class Shelf:
         kept = self._kept.get(folder)
         if kept is None or kept.stamps != stamps:
             described = entries.describe(folder, self._registry)
-            answered, finished = described.answered, described.complete
-            if not described.unreadable and (answered is None or finished is None):
-                answered, finished = self._counted(folder)
-            kept = self._kept[folder] = _Kept(stamps, described, answered or 0, bool(finished))
+            counted = described.answered, described.errors, described.complete
+            if not described.unreadable and None in counted:
+                counted = self._counted(folder)
+            answered, errors, finished = counted
+            kept = self._kept[folder] = _Kept(stamps, described, answered or 0, errors, bool(finished))
         return kept
 
-    def _counted(self, folder: Path) -> tuple[int, bool]:
-        """The number of results, and whether the run is finished, as its page counts them."""
+    def _counted(self, folder: Path) -> tuple[int, int, bool]:
+        """The numbers of results and of errors, and whether the run is finished, as its page counts them."""
         follower = self._followers.of(folder)
         follower.catch_up()
-        return len(follower), follower.facts.finished(follower.facts.read(), follower.snapshot())
+        snapshot = follower.snapshot()
+        return len(snapshot), snapshot.errors, follower.facts.finished(follower.facts.read(), snapshot)
 
 
 def _find(root: Path) -> Iterator[Path]:
