@@ -348,6 +348,26 @@ def test_a_required_gate_says_where_rules_were_looked_for(repo: pytest.Pytester)
     assert "--gate=yes: required, or nothing" in text(done)
 
 
+@pytest.mark.parametrize("spread", SPREAD_SLOWLY)
+def test_a_run_without_the_gate_has_no_verdict_and_is_no_attempt(
+    repo: pytest.Pytester, spread: tuple[str, ...]
+) -> None:
+    (repo.path / "pyproject.toml").write_text('[tool.medvqa.gate]\nbaseline = "reports/main"\n')
+    worse = answers(repo.path / "new.jsonl", WORSE)
+    done = run(repo, worse, "--gate=off", "--run=tried", *spread)
+    assert done.ret == 0, text(done)
+    line = "gate: none; --gate=off was typed: no rule was applied, and the run counts as no attempt"
+    assert line in text(done)
+    assert gate(repo, "tried") is None
+    assert "gate" not in json.loads((repo.path / "reports/tried/run.json").read_text())
+    gated = run(repo, worse, "--run=gated", *spread)
+    assert gated.ret == 10
+    assert "attempt 1 in this folder against main" in text(gated)
+    refused = run(repo, worse, "--gate=off", BASELINE, "--margin=3")
+    assert refused.ret == pytest.ExitCode.USAGE_ERROR
+    assert "--gate=off: the run has no gate, and --baseline, --margin are rules of one; leave one out" in text(refused)
+
+
 def test_a_required_gate_with_rules_is_a_gate(repo: pytest.Pytester) -> None:
     (repo.path / "pyproject.toml").write_text('[tool.medvqa.gate]\nbaseline = "reports/main"\n')
     done = run(repo, "--model=replay:main.jsonl", "--gate=required", "--margin=3", "--run=new")

@@ -1164,7 +1164,13 @@ def _read(folder: Path) -> tuple[dict[str, Any], tuple[Result, ...]]:
     return records.read_run(folder), records.read(folder).results
 
 
-def test_attempts_against_one_baseline_are_counted_among_the_runs_beside(tmp_path: Path) -> None:
+def passed(gate: gating.Gate, folder: Path, side: Side = MAIN) -> None:
+    """Write a verdict into a run folder."""
+    decided = gating.decided(gate, folder, side)
+    gating.write(folder, replace(decided, verdict=replace(decided.verdict, outcome="PASS")))
+
+
+def test_attempts_are_verdicts_against_one_baseline_among_the_runs_beside(tmp_path: Path) -> None:
     gate = prepared(Rules(), None, MAIN)
     assert gate is not None
     stored = {
@@ -1172,8 +1178,12 @@ def test_attempts_against_one_baseline_are_counted_among_the_runs_beside(tmp_pat
         "baselines": [{"name": "main", "path": "x", "digest": gating.digest(MAIN.run, MAIN.results)}],
     }
     for name in ("one", "two"):
-        written(tmp_path / "reports" / name, MAIN, gate=stored)
+        passed(gate, written(tmp_path / "reports" / name, MAIN, gate=stored))
     written(tmp_path / "reports/other", MAIN)
+    written(tmp_path / "reports/promised", MAIN, gate=stored)
+    blocked = written(tmp_path / "reports/blocked", MAIN, gate=stored)
+    decided = gating.decided(gate, blocked, MAIN)
+    gating.write(blocked, replace(decided, verdict=replace(decided.verdict, outcome=None, blockers=("an error",))))
     (tmp_path / "reports/damaged").mkdir()
     (tmp_path / "reports/damaged/run.json").write_text("{")
     assert gating.decided(gate, tmp_path / "reports/one", MAIN).attempts == (2,)
@@ -1186,14 +1196,15 @@ def test_shares_and_parts_are_one_attempt_with_what_was_merged_and_asking_anew_i
     met = {"gate": {**gate.stored(), "baselines": baselines}}
     for number in (1, 2):
         written(tmp_path / f"reports/s{number}", MAIN, **met, options={"shard": f"{number}/2"})
-    written(tmp_path / "reports/part", MAIN, **met)
+    passed(gate, written(tmp_path / "reports/part", MAIN, **met))
     merged = {"merged": [{"name": name, "shard": None} for name in ("s1", "s2", "part")]}
     folder = written(tmp_path / "reports/all", MAIN, **met, **merged)
     all_ = replace(MAIN, run={**MAIN.run, **merged})
     assert gating.decided(gate, folder, all_).attempts == (1,)
+    passed(gate, folder, all_)
     sessions = [{"options": {"fresh": fresh}} for fresh in (True, False, True, True)]
     fresh = replace(MAIN, run={**MAIN.run, "sessions": sessions})
-    written(tmp_path / "reports/fr", fresh, **met)
+    passed(gate, written(tmp_path / "reports/fr", fresh, **met), fresh)
     assert gating.decided(gate, tmp_path / "reports/fr", fresh).attempts == (4,), "itself, twice anew, and `all`"
     assert gating.decided(gate, folder, all_).attempts == (4,)
 

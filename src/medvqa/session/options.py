@@ -258,9 +258,9 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "set too (all), or only those of both runs (shared)",
     },
     "gate": {
-        "metavar": "required",
+        "metavar": "required|off",
         "help": "required: refuse to run, with exit code 4, if there are no rules of a gate (--baseline or "
-        "pyproject.toml)",
+        "pyproject.toml); off: run without the rules of pyproject.toml",
     },
 }
 

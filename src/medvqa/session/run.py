@@ -238,6 +238,8 @@ class Run:
     @property
     def rules_unread(self) -> str | None:
         """Why existing rules do not gate the run, as a sentence; None if it is gated or without rules."""
+        if self.plan.options.gate == gates.OFF:
+            return f"--gate={gates.OFF} was typed: no rule was applied, and the run counts as no attempt"
         return None if self.gated else gates.unread(self.plan)
 
     @property

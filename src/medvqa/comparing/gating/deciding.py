@@ -228,9 +228,10 @@ def _called(baseline: Mapping[str, Any]) -> str:
 
 
 def attempts(folder: Path, baseline: str, run: Mapping[str, Any]) -> int:
-    """Count the comparisons of a run (its run.json) and its neighbours with this baseline, by run.json and gate.json.
+    """Count the verdicts on a run (its run.json) and on its neighbours against this baseline, by gate.json.
 
-    A run that asked everything again (`--fresh`) counts again. Shards and parts of a merged run count once, with it.
+    A run without a verdict is no attempt, except the one that is decided now. A run that asked everything again
+    (`--fresh`) counts again. Shards and parts of a merged run count once, with it.
     """
     folder = folder.resolve()
     met = {near.name: _met(near, baseline) for near in folder.parent.iterdir() if near.is_dir() and near != folder}
@@ -245,7 +246,7 @@ def attempts(folder: Path, baseline: str, run: Mapping[str, Any]) -> int:
 
 
 def _met(folder: Path, baseline: str) -> Mapping[str, Any] | None:
-    """Return run.json of a run that was compared with the baseline; None for others."""
+    """Return run.json of a run with a verdict against the baseline; None for others."""
     from medvqa.comparing.gating import verdict
 
     try:
@@ -254,11 +255,9 @@ def _met(folder: Path, baseline: str) -> Mapping[str, Any] | None:
     except UsageError:
         # Skip a damaged neighbour folder.
         return None
-    baselines = (run.get("gate") or {}).get("baselines", ())
-    digests = {baseline.get("digest") for baseline in baselines} | {
-        baseline.digest for baseline in (decided.verdict.baselines if decided else ())
-    }
-    return run if baseline in digests else None
+    if decided is None or decided.verdict.outcome is None:
+        return None
+    return run if baseline in {against.digest for against in decided.verdict.baselines} else None
 
 
 _Tested = tuple[Rule, statistics.TestedRule, Compared | None]
