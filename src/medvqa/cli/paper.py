@@ -110,7 +110,10 @@ def _text(table: PaperTable, reports: Sequence[Report]) -> str:
 
 
 def _benchmarks(table: PaperTable, typed: argparse.Namespace, known: Registry) -> list[str]:
-    """Return the benchmarks to ask about: those typed, else the paper's own whose data are found."""
+    """Return the benchmarks to ask about: those typed, else the paper's own whose data are found.
+
+    A split that no column is of is asked about only where the others are not found. A line says so.
+    """
     from medvqa import benchmarks
 
     own = list(table.benchmarks.values())
@@ -126,7 +129,14 @@ def _benchmarks(table: PaperTable, typed: argparse.Namespace, known: Registry) -
             _check_measures(table, name, known)
         return names
     data, _ = data_of(typed)
-    return [name for name in own if benchmarks.is_found(known.benchmarks[name], data)] or own[:1]
+    found = {
+        split: name for split, name in table.benchmarks.items() if benchmarks.is_found(known.benchmarks[name], data)
+    }
+    shown = {column.split for column in table.columns if column.measure}
+    asked = [name for split, name in found.items() if split in shown]
+    if left_out := [name for name in found.values() if asked and name not in asked]:
+        say(f"medvqa: asked about {', '.join(asked)}; no column is of {', '.join(left_out)} (--benchmark asks it)")
+    return asked or list(found.values()) or own[:1]
 
 
 def _check_measures(table: PaperTable, name: str, known: Registry) -> None:
