@@ -173,12 +173,35 @@ def test_names_stay_in_the_files_that_may_hold_them(
     assert not {str(file): words for file, words in found.items() if words - OWN.get(file.name, set())}
 
 
-def test_what_pytest_keeps_itself_is_ignored_by_git(ward: pytest.Pytester) -> None:
-    """The cache holds ids of tests, and so those of questions; the documentation says so."""
-    run(ward, "--run=main")
+def test_pytest_names_rows_and_no_ids(ward: pytest.Pytester) -> None:
+    """Its cache, -v, -rA, --co and its own JUnit file hold names of tests; -k knows ids nevertheless."""
+    code, output = run(ward, "--run=main", "-v", "-rA", "--durations=3", "--durations-min=0", "--junitxml=own.xml")
+    assert code == 0
+    assert "::test_ward[question-7]" in output
     cache = ward.path / ".pytest_cache"
-    assert "DOE-JANE" in (cache / "v/cache/nodeids").read_text()
+    assert "question-7" in (cache / "v/cache/nodeids").read_text()
     assert (cache / ".gitignore").is_file()
+    kept = b"".join(file.read_bytes() for file in [*files_in(cache), ward.path / "own.xml"])
+    assert planted(kept) == planted(output.encode()) == set()
+    for typed in (("--co", "-q"), ("--co", "-v"), ("--co",)):
+        code, output = run(ward, *typed, "-k", "DOE-JANE-05")
+        assert (code, planted(output.encode())) == (0, set())
+        assert "question-6" in output
+        assert "question-7" not in output
+
+
+def test_errors_and_a_gate_without_a_verdict_print_no_ids(
+    ward: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(ward, "--run=main")[0] == 0
+    monkeypatch.setenv("WEIGHTS", "others")
+    monkeypatch.setenv("LOST", "07 08")
+    code, output = run(ward, "--run=lost", "-rA", "-v", "--tb=long", "--baseline=reports/main", "--junitxml=own.xml")
+    assert (code, planted(output.encode())) == (1, set()), output
+    assert planted((ward.path / "own.xml").read_bytes()) == set()
+    code, output = run(ward, "--run=part", "-k", "DOE-JANE-0", "--baseline=reports/main", "--gate=required")
+    told = [line for line in output.splitlines() if "-k" not in line]
+    assert planted("\n".join(told).encode()) == set(), [line for line in told if "DOE" in line]
 
 
 # --- gates ---------------------------------------------------------------------------------------------------

@@ -171,7 +171,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return (yield)
     from medvqa.plugin import collection
 
-    collection.add_tags(items, keywords=bool(config.option.keyword))
+    collection.add_tags(config.stash[STATE].plan, items, keywords=bool(config.option.keyword))
     result = yield
     state = config.stash[STATE]
     state.left_out = collection.leave_out(state.plan, config, items)
