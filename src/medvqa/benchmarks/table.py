@@ -118,6 +118,12 @@ def table(
     )
 
 
+def source_of(benchmark: Benchmark) -> Source | None:
+    """Return the table of a benchmark that was made of one, None for any other."""
+    source = getattr(benchmark.rows, "__self__", None)
+    return source if isinstance(source, Source) else None
+
+
 def folder_of(caller: FrameType) -> Path:
     """Return the folder where relative paths of a call start: that of a module, else the working folder."""
     names = caller.f_globals

@@ -101,6 +101,7 @@ class Names:
             parts.update(word for word in named if len(word) >= LEAST and word not in _COMMON)
             if len(named) > 1:
                 wholes |= {named, named[::-1]}
+                parts |= {"".join(named), "".join(named[::-1])}
         return cls(frozenset(parts), frozenset(wholes), frozenset(signs))
 
     def __bool__(self) -> bool:

@@ -152,6 +152,11 @@ def _numbered(word: str, names: Iterable[str]) -> dict[str, str]:
     return {name: f"{word} {place:0{len(str(len(ordered)))}}" for place, name in enumerate(ordered, 1)}
 
 
+def source_texts(extra: Mapping[str, Any]) -> list[str]:
+    """Return the texts of the fields that name a patient or a case."""
+    return [str(text) for _, _, value in _sources(extra) for text in _listed(value)]
+
+
 def _sources(extra: Mapping[str, Any]) -> Iterable[tuple[str, str | None, Any]]:
     """Yield the fields that name a patient or a case, in `extra` and one level below: key, inner key, value."""
     for outer, value in extra.items():
