@@ -35,6 +35,7 @@ SLAKE = Benchmark(
     score=scored,
     metrics=(metrics.accuracy, metrics.macro_accuracy("modality"), *metrics.rates),
     dimensions=("modality",),
+    public=True,
 )
 KNOWN = {"slake": SLAKE, "vqa-rad": replace(SLAKE, name="vqa-rad")}
 ABOUT = {

@@ -63,6 +63,12 @@ PRIVATE = frozenset(
 )
 """Names of columns that identify people."""
 
+OF_NAMES = (
+    *("patient name", "patientname", "patientenname", "full name", "name", "患者姓名", "姓名", "名字"),
+    *("nachname", "familienname", "last name", "lastname", "family name", "surname"),
+)
+"""Names of private columns that hold names of patients, the best one for telling patients apart first."""
+
 HOLDS_ANSWER = frozenset(
     {
         *("findings", "impression", "caption", "reasoning chain", "reasoning", "explanation", "rationale", "report"),
@@ -184,6 +190,9 @@ def guess(sheet: Sheet, typed: Sequence[str] = (), *, with_images: bool = False)
             questions.append(RoleQuestion(role, tuple(candidates), True, f"no column is called {role}"))
     holding = tuple(place for place in free if names[place] in HOLDS_ANSWER)
     open_places = {place for question in questions for place in question.candidates}
+    if "patient" not in {*chosen, *without} and (named := _of_names(sheet, names, private)):
+        # It stays private: its cells only tell which rows are of one patient.
+        chosen["patient"] = named[0]
     columns = RoleColumns(
         one=chosen,
         images=tuple(images),
@@ -251,6 +260,17 @@ def _private(sheet: Sheet, names: Sequence[str], taken: Collection[int]) -> Iter
         identifies = place not in taken and (name in PRIVATE or _identifies(sheet, place))
         if identifies and _share(sheet, place, IMAGE_FILE.search) < 0.6:
             yield place
+
+
+def _of_names(sheet: Sheet, names: Sequence[str], private: Sequence[int]) -> list[int]:
+    """The private columns that hold names of patients, the best first; one called "name" may name anything."""
+    return [
+        place
+        for name in OF_NAMES
+        for place in private
+        if names[place] == name
+        and (name not in ("name", "名字") or _share(sheet, place, lambda text: " " in text or not text.isascii()) > 0.5)
+    ]
 
 
 def _named(role: str, names: Sequence[str], free: Collection[int]) -> list[int]:

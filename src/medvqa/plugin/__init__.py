@@ -173,7 +173,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     from medvqa.plugin import collection
 
     state, refusal = config.stash[STATE], None
-    collection.add_tags(items, keywords=bool(config.option.keyword))
+    collection.add_tags(state.plan, items, keywords=bool(config.option.keyword))
     try:
         collection.check_marks(config.option.markexpr, items)
     except MedVQAError as error:

@@ -46,13 +46,14 @@ def parametrize(plan: Plan, metafunc: pytest.Metafunc, names: Sequence[str]) -> 
     """Make one case for each item, and for each technique, variant or sample if there are several.
 
     The id names all of these.
-    With several benchmarks, ids begin with the benchmark's name. A test without `evaluate` has no technique.
+    With several benchmarks, ids begin with the benchmark's name. A test without `evaluate` has no technique. pytest
+    prints and keeps ids: those of data that are not declared public are rows of the table (`[row-17]`).
     """
     items = items_for(plan, names)
     if asks(metafunc) and not plan.options.typed and not plan.setting.collects_only:
         _check_images(plan, {item.benchmark for item in items})
-    several = len({item.benchmark for item in items}) > 1
-    ids = [f"{item.benchmark}/{item.id}" if several else item.id for item in items]
+    of_several = len({item.benchmark for item in items}) > 1
+    ids = [f"{item.benchmark}/{_named(plan, item)}" if of_several else _named(plan, item) for item in items]
     arguments = _item_arguments(metafunc)
     values = items if len(arguments) == 1 else [(item,) * len(arguments) for item in items]
     metafunc.parametrize(",".join(arguments), values, ids=ids)
@@ -93,7 +94,7 @@ def _check_images(plan: Plan, names: set[str]) -> None:
         raise pytest.Collector.CollectError(str(error)) from error
 
 
-def add_tags(nodes: Sequence[pytest.Item], *, keywords: bool) -> None:
+def add_tags(plan: Plan, nodes: Sequence[pytest.Item], *, keywords: bool) -> None:
     """Mark each item with its tags, for -m; add them to its keywords if -k was typed."""
     lexicon_mark = pytest.mark.lexicon
     marks: dict[object, pytest.MarkDecorator] = {}
@@ -109,6 +110,14 @@ def add_tags(nodes: Sequence[pytest.Item], *, keywords: bool) -> None:
         node.add_marker(marks[key])
         if keywords:
             node.extra_keyword_matches.update(value for values in tags.values() for value in values)
+            # -k finds a question by its id also where the name of its test has the row.
+            node.extra_keyword_matches.add(node.name.replace(_named(plan, item), item.id, 1))
+
+
+def _named(plan: Plan, item: Item) -> str:
+    """The name of an item's test: its id, or its row if its data are not declared public."""
+    benchmark = plan.benchmarks.get(item.benchmark)
+    return item.id if benchmark is None or benchmark.public else plan.place(item).replace(" ", "-")
 
 
 _MARK = re.compile(r"\blexicon\s*\(([^()]*)\)")

@@ -17,6 +17,7 @@ from medvqa import benchmarks, configs, engine, printing, scoring
 from medvqa.backend import Backend, says
 from medvqa.benchmarks import own
 from medvqa.data import own_tags
+from medvqa.data.folders import natural
 from medvqa.data.own_tags import OwnTags
 from medvqa.data.selection import Shard
 from medvqa.items import (
@@ -78,6 +79,7 @@ class Plan:
     uncaptured: Callable[[], AbstractContextManager[None]] = nullcontext
     _items: dict[str, tuple[Item, ...]] = field(default_factory=dict, repr=False)
     _missing: dict[str, tuple[int, Sequence[str]]] = field(default_factory=dict, repr=False)
+    _places: dict[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
     _shuffled: dict[str, Mapping[str, tuple[Image, ...]]] = field(default_factory=dict, repr=False)
     _choosers: dict[str, shots.Chooser] = field(default_factory=dict, repr=False)
     _prompts: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
@@ -145,6 +147,23 @@ class Plan:
         """The path of the first image of `missing_images`."""
         first = self.missing_images(name)[1][0]
         return next(image.path for item in self.items(name) for image in item.images if image.name == first)
+
+    def place(self, item: Item) -> str:
+        """Return the row of an item in its table, such as "row 17", else its number among the benchmark's, by id."""
+        name = item.benchmark
+        if name not in self._places:
+            rows = self.benchmarks[name].rows
+            known = rows() if rows is not None else {}
+            numbered = {one.id: f"question {number}" for number, one in enumerate(self.items(name), 1)}
+            self._places[name] = {**numbered, **{id: row for id, row in known.items() if id in numbered}}
+        # A test may have made its item itself.
+        return self._places[name].get(item.id, "question")
+
+    def missing_places(self, name: str) -> list[str]:
+        """Return the places of the items whose images `missing_images` names, in the order of the items."""
+        absent = frozenset(self.missing_images(name)[1])
+        items = (item for item in self.items(name) if any(image.name in absent for image in item.images))
+        return sorted(map(self.place, items), key=natural)
 
     def items_of(self, name: str) -> list[Item]:
         """Return the items of the chosen benchmarks with that name or group."""

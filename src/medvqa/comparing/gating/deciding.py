@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -58,7 +59,7 @@ def decide(gate: Gate, new: Side) -> Verdict:
     questions = {result.key.question for result in results}
     # An answer that ended in error may be one of several that are combined.
     failed = [r for t in gate.targets for r in new.answers if is_of(r, t) and r.score.outcome == "error"]
-    blockers += [_line(r.item.benchmark, r.item.id, r.score.why) for r in failed]
+    blockers += [_line(gate, r.item.benchmark, r.item.id, r.score.why, private="ended in an error") for r in failed]
     blockers += unmeasurable
     if not gate.targets and not blockers:
         blockers.append("no rule is about what was asked")
@@ -71,7 +72,7 @@ def decide(gate: Gate, new: Side) -> Verdict:
         paired, notes_of_pair = _paired(gate, mine, (new, revealed), questions, level)
         notes += notes_of_pair
         pairs.append(paired)
-        blockers += _blockers(paired)
+        blockers += _blockers(gate, paired)
     notes += [*_judged(gate, results), *identity, *asked_when]
     verdict = _undecided(gate, new, level, blockers, notes)
     verdict = replace(verdict, notes=(*verdict.notes, *_copies(gate, new, verdict)))
@@ -269,7 +270,8 @@ def _missing(gate: Gate, covered: records.Coverage | None) -> list[str]:
     if covered is None or covered.complete:
         return []
     names = {target.benchmark.name for target in gate.targets}
-    lack = [f"{name}: no result" for name in covered.missing if name.partition("/")[0] in names]
+    missing = [name.partition("/") for name in covered.missing]
+    lack = [_line(gate, benchmark, item, "no result") for benchmark, _, item in missing if benchmark in names]
     unnamed = covered.reasons or covered.absent or (covered.selected or 0) - covered.there > len(covered.missing)
     return [*covered.lines, *lack] if lack or unnamed else []
 
@@ -327,12 +329,12 @@ def _time(text: str) -> datetime | None:
         return None
 
 
-def _blockers(paired: Paired) -> list[str]:
+def _blockers(gate: Gate, paired: Paired) -> list[str]:
     """Lines about items in one run only, or without a score in one run despite an answer."""
     base = paired.baseline.name
     unanswered = {(r.item.benchmark, r.item.id, r.technique) for r in paired.new.results if r.score.outcome == "error"}
     return [
-        _line(part.benchmark, item, why)
+        _line(gate, part.benchmark, item, why)
         for part in paired.parts
         for why, items in (
             (f"not in baseline {base}", part.unmatched_new),
@@ -412,11 +414,14 @@ def _of_slice(whole: Rule, place: tuple[str, str], margin: float | None) -> Rule
     return replace(whole, dimension=place[0], value=place[1], margin=margin)
 
 
-def _line(benchmark: str, item: str, why: str) -> str:
-    return f"{benchmark}/{item}: {why}"
+def _line(gate: Gate, benchmark: str, item: str, why: str, *, private: str = "") -> str:
+    """A line about a question, without its id if the data are not declared public, and then with this reason."""
+    known = gate.known.get(benchmark)
+    return f"{benchmark}/{item}: {why}" if known is not None and known.public else f"{benchmark}: {private or why}"
 
 
 def _shortened(lines: Sequence[str], limit: int = 10) -> tuple[str, ...]:
+    lines = [f"{line} ({count:,} times)" if count > 1 else line for line, count in Counter(lines).items()]
     return tuple(lines) if len(lines) <= limit else (*lines[:limit], f"and {len(lines) - limit} more")
 
 
