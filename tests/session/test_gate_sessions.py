@@ -114,7 +114,7 @@ def test_a_worse_run_fails(repo: pytest.Pytester, spread: tuple[str, ...]) -> No
     assert entry["measure"] == "accuracy"
     assert entry["lost"] == 26
     assert entry["beyond"] is True
-    assert "gate: FAIL against main (exit code 10)" in text(done)
+    assert "gate: FAIL against main, flip_icc 0.1 (exit code 10)" in text(done)
     assert "FAIL: phantom-gmai-mmbench: accuracy against main, margin 5: a loss of " in text(done)
     assert "is shown, all of it more than the margin of 5" in text(done)
     assert "attempt 1 in this folder against main; planned: 1 (--looks)." in text(done)
@@ -379,7 +379,7 @@ def test_the_reports_tell_the_verdict(repo: pytest.Pytester) -> None:
     run(repo, answers(repo.path / "new.jsonl", WORSE), BASELINE, "--run=new", "--gate-slices=department")
     folder = repo.path / "reports/new"
     summary = (folder / "summary.md").read_text()
-    assert "## Gate: FAIL against main (exit code 10)" in summary.replace("\\", "")
+    assert "## Gate: FAIL against main, flip_icc 0.1 (exit code 10)" in summary.replace("\\", "")
     assert "- **FAIL** phantom-gmai-mmbench: accuracy against main, margin 2: a loss of " in summary
     assert "Largest losses by slice, in points, exploratory: " in summary
     assert "Flipped: 26 lost, 0 gained. The first of each:" in summary

@@ -364,7 +364,7 @@ def test_every_number_of_a_rule_is_that_of_metrics_json(gated: report.Report) ->
     shown = gate_shapes.gate_of(gated.gate)
     assert shown is not None
     assert shown.outcome == stored["outcome"] == "FAIL"
-    assert shown.headline == "against main"
+    assert shown.headline == "against main, flip_icc 0.1"
     rules = {rule.rule: rule for rule in (*shown.listed, *shown.passed, *shown.small)}
     assert rules.keys() == {entry["rule"] for entry in stored["entries"]}
     assert {rule.outcome for rule in rules.values()} == {"PASS", "FAIL", "INCONCLUSIVE", "NOT GATED"}

@@ -275,7 +275,7 @@ def test_a_macro_average_is_compared_over_its_slices() -> None:
         answers("new", "ABABABABABAB"), answers("old", "BBABABABABAA"))]  # fmt: skip
     new, old = (next(m.value for m in each if m.name == "macro_accuracy") for each in values)
     assert (found.comparison.new, found.comparison.baseline) == pytest.approx((new, old))
-    assert (found.slice, found.comparison.method) == ({}, "t")
+    assert (found.slice, found.comparison.method) == ({}, "counts")
 
 
 def test_of_what_should_be_low_more_is_worse() -> None:
@@ -324,7 +324,7 @@ def test_samples_of_a_question_are_one_unit_whatever_their_number() -> None:
     )
     seen = of(compared(new, answers("old", "ABABABABABAB")), "accuracy").comparison
     values = [each.count("A") / 3 for each in letters]
-    assert (seen.units, seen.new, seen.baseline, seen.method) == (12, pytest.approx(sum(values) / 12), 0.5, "t")
+    assert (seen.units, seen.new, seen.baseline, seen.method) == (12, pytest.approx(sum(values) / 12), 0.5, "score")
     assert seen.mcnemar is None
 
 

@@ -172,11 +172,13 @@ def compare(
     benchmarks: Mapping[str, Benchmark],
     *,
     level: float = LEVEL,
+    icc: float = statistics.FLIP_ICC,
     bootstrap: bool = False,
 ) -> Paired:
     """Compare each benchmark and technique that both runs have.
 
-    `benchmarks`: the known benchmarks by name. `level`: of each one-sided bound. Items are matched by question,
+    `benchmarks`: the known benchmarks by name. `level`: of each one-sided bound. `icc`: the declared correlation of
+    changes within groups. Items are matched by question,
     options, key and images. Tags and pairs come from the new run; groups of both runs are joined. `bootstrap` adds the
     seeded cluster bootstrap of headline measures. If the runs differ in one setting (`differing.contrast`), the result
     names it, and techniques that differ are compared with each other. UsageError for an unknown benchmark.
@@ -184,7 +186,7 @@ def compare(
     difference = differing.contrast(new, baseline).difference
     baseline = differing.aligned(new, baseline, difference)
     parts = Alignment((new, baseline)).parts((0, 1), benchmarks)
-    compared = [measure for part in parts for measure in all_measures(part, 0, 1, level, bootstrap=bootstrap)]
+    compared = [measure for part in parts for measure in all_measures(part, 0, 1, level, icc, bootstrap=bootstrap)]
     return Paired(
         new,
         baseline,
@@ -225,7 +227,13 @@ def _ids(questions: Mapping[QuestionKey, Samples], keys: Iterable[QuestionKey]) 
 
 
 def all_measures(
-    part: CommonPart, new: int, baseline: int, level: float = LEVEL, *, bootstrap: bool = False
+    part: CommonPart,
+    new: int,
+    baseline: int,
+    level: float = LEVEL,
+    icc: float = statistics.FLIP_ICC,
+    *,
+    bootstrap: bool = False,
 ) -> list[Compared]:
     """Compare each measure of two runs over all units and over each slice; p is not adjusted."""
     compared = []
@@ -233,7 +241,7 @@ def all_measures(
     places = part.places.index(new), part.places.index(baseline)
     for tabled in part.tabled:
         one, other = (tabled[place] for place in places)
-        own = _compared(part, one, other, level)
+        own = _compared(part, one, other, level, icc=icc)
         if own[0].headline and bootstrap:
             own = _resampled(own, one, other, level, resamples)
         compared += own
@@ -261,10 +269,18 @@ def flips(part: CommonPart, new: int, baseline: int) -> list[Flip]:
     ]
 
 
-def _compared(part: CommonPart, new: Tabled, baseline: Tabled, level: float, *, slices: bool = True) -> list[Compared]:
+def _compared(
+    part: CommonPart,
+    new: Tabled,
+    baseline: Tabled,
+    level: float,
+    *,
+    icc: float = statistics.FLIP_ICC,
+    slices: bool = True,
+) -> list[Compared]:
     """One metric over all items, and with `slices` in every slice where both runs define it."""
     metric, counted = new.metric, part.counted(new)
-    comparisons = part.compare(new, baseline, level, slices=slices)
+    comparisons = part.compare(new, baseline, level, slices=slices, icc=icc)
     return [
         Compared(
             part.benchmark.name,

@@ -16,19 +16,20 @@ Survey Sampling, section 5.4). Few groups do not reveal it: of 20 groups of whic
 samples show no such group. So the correlation is an assumption, and `largest_icc` tells how far a bound holds without
 it. n sum(h^2) is 1 if each group is one unit: no change.
 
-Macro averages have the bounds of `macro.difference_bounds`.
+Numbers beyond 0 to 1 have the bounds difference -+ t se, with this least design effect, unless fewer than
+`intervals.LEAST_DISCORDANT` effective groups changed. Macro averages have the bounds of `macro.difference_bounds`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from medvqa.statistics import macro
 from medvqa.statistics.clustered import EQUAL, Correction, Estimates, clustered, corrected
 from medvqa.statistics.influence import Influences, Table, by_unit, difference, mean_over, own_values, ratios, sums
-from medvqa.statistics.intervals import LEAST_DF, VARIES
+from medvqa.statistics.intervals import LEAST_DF, LEAST_DISCORDANT, VARIES
 from medvqa.statistics.planning import POWER
 
 if TYPE_CHECKING:
@@ -50,8 +51,9 @@ class Comparison:
     one-sided p-value of no loss. They are None with too few degrees of freedom, or if undefined. `gained` and `lost`
     count the units whose value rose and fell; a group is discordant if one of its units changed. `se` is the standard
     error. `detectable` is the loss detected with 80 % power: (1.645 + 0.842) se at the level 0.95, and at least the
-    distance to the bound. `method` is "tango" for right or wrong units, "score" for other values, "counts" for macro
-    averages. `mcnemar` is McNemar's exact two-sided p-value of right or wrong units if all groups are single units.
+    distance to the bound. `method` is "tango" for right or wrong units, "score" for other values from 0 to 1, "counts"
+    for macro averages and "t" for numbers beyond 0 to 1. `mcnemar` is McNemar's exact two-sided p-value of right or
+    wrong units if all groups are single units.
 
     None for macro averages: `deff`, the design effect of the difference; `discordance`, the mean square of the units'
     differences; `n`, the number of independent units; `together`, the design effect if all units of a group changed
@@ -163,6 +165,7 @@ def compare(
     binary: bool,
     level: float = 0.95,
     icc: float = FLIP_ICC,
+    bounded: bool = True,
     over: Sequence[int] | None = None,
     weights: Sequence[float] | None = None,
 ) -> list[Comparison]:
@@ -170,10 +173,11 @@ def compare(
 
     `weights` are those of `over`, as for `mean_over`. The tables may differ only in numerators and denominators, else
     ValueError. `binary`: every unit is right or wrong. `level` is the level of either bound, `icc` the declared
-    correlation of the changes of two units of a group.
+    correlation of the changes of two units of a group. `bounded`: all values are from 0 to 1; else they must be scaled
+    to differ by at most 1.
     """
     sides = (prepared(table, over=over, weights=weights) for table in (new, baseline))
-    return compare_prepared(*sides, binary=binary, level=level, icc=icc, weights=weights)
+    return compare_prepared(*sides, binary=binary, level=level, icc=icc, bounded=bounded, weights=weights)
 
 
 def compare_prepared(
@@ -183,12 +187,13 @@ def compare_prepared(
     binary: bool,
     level: float = 0.95,
     icc: float = FLIP_ICC,
+    bounded: bool = True,
     weights: Sequence[float] | None = None,
     shared: Shared | None = None,
 ) -> list[Comparison]:
     """Compare two prepared runs, as `compare` does; `shared` saves time over several comparisons."""
     import numpy as np
-    from scipy.special import ndtri, stdtr, stdtrit
+    from scipy.special import ndtri, stdtrit
 
     new, baseline, over = new_run.table, baseline_run.table, new_run.over
     _check_same_places(new, baseline)
@@ -216,14 +221,34 @@ def compare_prepared(
             influences = _changes(new, baseline, over, weights)
         changes = macro.changes_of(influences, estimates.variance, df, binary=binary)
         found, method = _averaged(changes, usable, level, icc), "counts"
+    if not bounded:
+        found, method = _unbounded(found, estimates, flips.effective < LEAST_DISCORDANT, tails), "t"
+    values = sides[0].value, sides[1].value
+    return _comparisons(values, estimates, flips, found, level, method, changes if bounded else None)
+
+
+def _comparisons(
+    values: Bounds,
+    estimates: Estimates,
+    flips: _Flips,
+    found: _Found,
+    level: float,
+    method: str,
+    changes: macro.Changes | None,
+) -> list[Comparison]:
+    """Return the comparisons of all measures, whose `values` are those of the new run and of the baseline."""
+    import numpy as np
+    from scipy.special import ndtri, stdtr
+
+    usable = estimates.df >= LEAST_DF
     detectable = np.fmax((ndtri(level) + ndtri(POWER)) * found.se, estimates.value - found.low)
-    worse = np.where(usable, stdtr(df, found.statistic), np.nan)
+    worse = np.where(usable, stdtr(np.where(usable, estimates.df, 1.0), found.statistic), np.nan)
     single = flips.groups == flips.units
     exact = np.where((method == "tango") & single, _mcnemar(flips.gained, flips.lost), np.nan)
     return [
         Comparison(
-            baseline=_number(sides[1].value[i]),
-            new=_number(sides[0].value[i]),
+            baseline=_number(values[1][i]),
+            new=_number(values[0][i]),
             difference=_number(estimates.value[i]),
             low=_number(found.low[i]),
             high=_number(found.high[i]),
@@ -328,6 +353,20 @@ def _scored(
     return _Found(*(np.where(usable, v, np.nan) for v in (low, high, statistic, se, deff, discordance, n, together)))
 
 
+def _unbounded(found: _Found, estimates: Estimates, few: NDArray[np.bool_], tails: Tails) -> _Found:
+    """Return the bounds difference -+ t se, but Tango's where few groups changed."""
+    import numpy as np
+
+    low, high = (estimates.value + sign * tails[1] * found.se for sign in (-1, 1))
+    statistic = np.divide(estimates.value, found.se, out=np.zeros_like(found.se), where=found.se > 0)
+    return replace(
+        found,
+        low=np.where(few, found.low, low),
+        high=np.where(few, found.high, high),
+        statistic=np.where(few, found.statistic, statistic),
+    )
+
+
 def _mean_square(new_run: Prepared, baseline_run: Prepared) -> NDArray[np.float64]:
     """Return the weighted mean square of the units' differences, (slices,).
 
@@ -412,13 +451,18 @@ def _changes(new: Table, baseline: Table, over: Sequence[int], weights: Sequence
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Flips:
-    """Changed units: `rose` and `fell` per row, (rows,), and counts per comparison."""
+    """Changed units: `rose` and `fell` per row, (rows,), and counts per comparison.
+
+    `effective` is the effective number of discordant groups, (sum of f)^2 / sum of f^2 with f the changed units of a
+    group. It is their number if changes are spread evenly, and near 1 if one group holds nearly all.
+    """
 
     rose: NDArray[np.bool_]
     fell: NDArray[np.bool_]
     units: NDArray[np.intp]
     groups: NDArray[np.intp]
     discordant: NDArray[np.intp]
+    effective: NDArray[np.float64]
     gained: NDArray[np.intp]
     lost: NDArray[np.intp]
 
@@ -447,6 +491,12 @@ def _flips(new_run: Prepared, baseline_run: Prepared, shared: Shared, alike: byt
         first = np.diff(keys, prepend=-1) > 0
         return np.bincount(keys[first] // stride, minlength=comparisons)
 
+    def effective(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
+        stride = int(new.group.max(initial=0)) + 1
+        keys, flips = np.unique((of.astype(np.int64) * stride + new.group)[mask & counted], return_counts=True)
+        total, squares = (sums(keys // stride, flips.astype(float) ** power, comparisons) for power in (1, 2))
+        return np.divide(total**2, squares, out=np.zeros_like(total), where=squares > 0)
+
     counts = shared.counts.get(alike) or (distinct(new.unit, counted), distinct(new.group, counted))
     if alike:
         shared.counts[alike] = counts
@@ -456,6 +506,7 @@ def _flips(new_run: Prepared, baseline_run: Prepared, shared: Shared, alike: byt
         fell,
         *counts,
         distinct(new.group, changed),
+        effective(changed),
         distinct(new.unit, rose),
         distinct(new.unit, fell),
     )

@@ -106,6 +106,7 @@ def _undecided(gate: Gate, new: Side, level: float, blockers: Sequence[str], not
         inconclusive=gate.rules.inconclusive,
         of=digest(new.run, new.results),
         read_from=gate.rules.read_from,
+        flip_icc=gate.rules.flip_icc,
     )
 
 
@@ -124,7 +125,8 @@ def _paired(
     # A question counts with all its samples, whatever their number in each run.
     kept = tuple(r for r in both[1].results if r.key.question in questions)
     notes = comparing.notes(*both)
-    return comparing.compare(both[0], replace(both[1], results=kept), gate.known, level=level), notes
+    icc = gate.rules.flip_icc
+    return comparing.compare(both[0], replace(both[1], results=kept), gate.known, level=level, icc=icc), notes
 
 
 def _never_asked(new: Side, baseline: Side, targets: Iterable[Target]) -> list[str]:
@@ -182,7 +184,8 @@ def changed(stored: Mapping[str, Any] | None, gate: Gate) -> str | None:
             "been chosen to fit; --baseline, typed with the run, stores them before"
         )
     now = gate.stored()
-    was, is_now = ({"require": "baseline", **rules} for rules in (stored.get("rules", {}), now["rules"]))
+    defaults = {"require": "baseline", "flip_icc": statistics.FLIP_ICC}
+    was, is_now = ({**defaults, **rules} for rules in (stored.get("rules", {}), now["rules"]))
     differences = [
         f"{name} was {was.get(name)!r} and is {value!r}" for name, value in is_now.items() if was.get(name) != value
     ]
@@ -564,6 +567,7 @@ def _ruling(
         gained=comparison.gained,
         lost=comparison.lost,
         detectable=decided.detectable,
+        holds_to=decided.holds_to,
         beyond=margin is not None and comparison.high is not None and comparison.high < -margin,
         unchanged=numbers.unchanged,
     )
