@@ -294,7 +294,7 @@ def test_a_macro_average_is_compared_over_its_slices() -> None:
         answers("new", "ABABABABABAB"), answers("old", "BBABABABABAA"))]  # fmt: skip
     new, old = (next(m.value for m in each if m.name == "macro_accuracy") for each in values)
     assert (found.comparison.new, found.comparison.baseline) == pytest.approx((new, old))
-    assert (found.slice, found.comparison.method) == ({}, "t")
+    assert (found.slice, found.comparison.method) == ({}, "counts")
 
 
 def test_of_what_should_be_low_more_is_worse() -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import norm, t
+from scipy.stats import beta, norm, t
 from statsmodels.stats.proportion import proportion_confint
 
 import medvqa
@@ -634,7 +634,17 @@ def test_a_macro_average_has_the_interval_of_its_slices_together() -> None:
     # Under the working model of equal variances: 1/8 and 1/16, with 7 and 15 degrees of freedom.
     df = (1 / 8 + 1 / 16) ** 2 / ((1 / 8) ** 2 / 7 + (1 / 16) ** 2 / 15)
     assert found.value == (5 / 8 + 3 / 4) / 2
-    assert (found.low, found.high) == pytest.approx(wilsons(found.value, (first + second) / 4, df))
+    variance = (first + second) / 4 * (t.ppf(0.975, df) / norm.ppf(0.975)) ** 2
+    low, high = 1 - one_more(1 - found.value, variance, 1 / 16), one_more(found.value, variance, 1 / 16)
+    assert (found.low, found.high) == pytest.approx((low, high))
+    assert metrics.parts(found.signature)["interval"] == "cr2-fay-feuer"
+
+
+def one_more(value: float, variance: float, count: float) -> float:
+    """The upper bound of a macro average as if one more right answer, of this weight, had been seen."""
+    mean = (value + count) / (1 + count)
+    n = mean * (1 - mean) * (1 + count) ** 2 * (1 + 2 * count) / (variance + count**2 * (1 - value)) - 1
+    return float(beta.ppf(0.975, n * mean, n * (1 - mean)))
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])

@@ -22,7 +22,9 @@ from medvqa.statistics import (
     compare,
     decide,
     floor,
+    intervals,
     level_of,
+    mean_over,
     ratios,
     smallest_loss,
 )
@@ -444,6 +446,37 @@ def test_counts_stand_for_independent_units(bench: ModuleType) -> None:
         for name in ("low", "high", "worse", "difference"):
             assert getattr(short, name) == pytest.approx(getattr(full, name), abs=1e-9)
         assert (short.gained, short.lost, short.discordant_groups) == (gained, lost, gained + lost)
+
+
+def test_macro_averages_of_many_runs_are_compared_as_those_of_one(bench: ModuleType) -> None:
+    """The simulations of macro averages take a shortcut past `mean_over` and `compare`."""
+    draw = np.random.default_rng(0)
+    design = bench.sliced((6, 10, 20, 40), 3, across=True)
+    change = bench.changes(draw, design.group, 5, 0.1, 0.05, 0.3)
+    right = bench.answers(draw, 0.8, design.group, 5, 0.3, 1).astype(float)
+    influences = design.influences(right)
+    found = intervals(clustered(influences, design.correction(influences)), binary=True)
+    influences = design.influences(change)
+    bounds = bench.macro_bounds(influences, design.correction(influences))
+    unit = np.arange(len(design.slice))
+    for i in range(5):
+        table = Table(right[i], np.ones(len(unit)), unit, design.group, design.slice, 4)
+        one = intervals(clustered(mean_over(ratios(table), range(4))), binary=True)
+        assert [float(each[0]) for each in one] == pytest.approx([float(each[i]) for each in found])
+        before, after = (replace(table, numerator=(sign * change[i] <= 0).astype(float)) for sign in (1, -1))
+        (full,) = compare(after, before, binary=True, over=range(4))
+        assert (full.low, full.high) == pytest.approx([float(each[i]) for each in bounds])
+
+
+@pytest.mark.slow
+def test_how_often_macro_averages_are_covered_and_their_rule_errs(
+    bench: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = ("3, 3, 3, 100, 300", "5, 10, 20, 100, 300", "18 x 10")
+    monkeypatch.setattr(bench, "SLICES", {name: bench.SLICES[name] for name in few})
+    figures = list(bench.macro_averages(1000))
+    assert len(figures) > 30
+    assert [str(figure) for figure in figures if not figure.met] == []
 
 
 @pytest.mark.slow

@@ -154,7 +154,8 @@ def _of_macro(estimates: Estimates, slices: macro.Slices, level: ArrayLike, *, b
 
     usable, few = _usable(estimates), estimates.deviating() < LEAST_DISCORDANT
     df = np.where(usable, estimates.df, 1.0)
-    precision = macro.spread(estimates.variance, df, slices, binary=binary, few=few)
+    icc = ENDS_ICC * _near_ends(estimates)
+    precision = macro.spread(estimates.variance, df, slices, binary=binary, few=few, icc=icc)
     low, high = macro.bounds(np.where(usable, estimates.value, 0.0), precision, level)
     return np.where(usable, low, np.nan), np.where(usable, high, np.nan)
 
@@ -194,9 +195,17 @@ def design_effect(estimates: Estimates, *, binary: bool) -> NDArray[np.float64]:
     ratio = np.divide(estimates.variance, independent, out=together.copy(), where=varies)
     ratio = np.where(estimates.deviating() < LEAST_DISCORDANT, np.maximum(ratio, together), ratio)
     own = np.divide(estimates.independent, independent, out=np.ones_like(n), where=varies)
-    near = np.clip(FILLED - groups * np.minimum(value, 1 - value), 0, 1)
-    ratio = np.maximum(ratio, near * own * (1 + (together - 1) * ENDS_ICC))
+    ratio = np.maximum(ratio, _near_ends(estimates) * own * (1 + (together - 1) * ENDS_ICC))
     return np.maximum(ratio, 1.0) if binary else ratio
+
+
+def _near_ends(estimates: Estimates) -> NDArray[np.float64]:
+    """Return 1 where the rarer values fill at most two groups, 0 from `FILLED` on, and between them what is between."""
+    import numpy as np
+
+    groups = np.where(estimates.effective_groups > 0, estimates.effective_groups, 1.0)
+    value = np.clip(estimates.value, 0, 1)
+    return np.clip(FILLED - groups * np.minimum(value, 1 - value), 0, 1)
 
 
 def _usable(estimates: Estimates) -> NDArray[np.bool_]:

@@ -130,7 +130,7 @@ def spread(
     *,
     binary: bool,
     few: NDArray[np.bool_] | None = None,
-    icc: float = 0.0,
+    icc: ArrayLike = 0.0,
 ) -> Spread:
     """Return the precision of macro averages with this CR2 variance.
 
@@ -141,6 +141,7 @@ def spread(
     import numpy as np
 
     few = np.zeros(len(variance), dtype=bool) if few is None else few
+    icc = np.asarray(icc)
     within = np.where(few, 1.0, np.maximum(_correlation(variance, slices), icc))
     correlated = slices.independent + icc * (slices.together - slices.independent)
     if not binary:

@@ -51,9 +51,9 @@ class Comparison:
     one-sided p-value of no loss. They are None with too few degrees of freedom, or if undefined. `gained` and `lost`
     count the units whose value rose and fell; a group is discordant if one of its units changed. `se` is the standard
     error. `detectable` is the loss detected with 80 % power: (1.645 + 0.842) se at the level 0.95, and at least the
-    distance to the bound. `method` is "tango" for right or wrong units, "score" for other values from 0 to 1, "t" for
-    numbers beyond, "counts" for macro averages. `mcnemar` is McNemar's exact two-sided p-value of right or wrong units
-    if all groups are single units.
+    distance to the bound. `method` is "tango" for right or wrong units, "score" for other values from 0 to 1, "counts"
+    for macro averages and "t" for numbers beyond 0 to 1. `mcnemar` is McNemar's exact two-sided p-value of right or
+    wrong units if all groups are single units.
 
     None for macro averages: `deff`, the design effect of the difference; `discordance`, the mean square of the units'
     differences; `n`, the number of independent units; `together`, the design effect if all units of a group changed
@@ -216,15 +216,15 @@ def compare_prepared(
     if over is None:
         found = _scored((new_run, baseline_run), estimates, (n, groups), usable, tails, level, icc)
         method = "tango" if binary and np.array_equal(new.denominator, baseline.denominator) else "score"
-        if not bounded:
-            found, method = _unbounded(found, estimates, flips.effective < LEAST_DISCORDANT, tails), "t"
     else:
         if len(influences.factor) > len(sides[0].factor):
             influences = _changes(new, baseline, over, weights)
         changes = macro.changes_of(influences, estimates.variance, df, binary=binary)
         found, method = _averaged(changes, usable, level, icc), "counts"
+    if not bounded:
+        found, method = _unbounded(found, estimates, flips.effective < LEAST_DISCORDANT, tails), "t"
     values = sides[0].value, sides[1].value
-    return _comparisons(values, estimates, flips, found, changes, level, method)
+    return _comparisons(values, estimates, flips, found, level, method, changes if bounded else None)
 
 
 def _comparisons(
@@ -232,9 +232,9 @@ def _comparisons(
     estimates: Estimates,
     flips: _Flips,
     found: _Found,
-    changes: macro.Changes | None,
     level: float,
     method: str,
+    changes: macro.Changes | None,
 ) -> list[Comparison]:
     """Return the comparisons of all measures, whose `values` are those of the new run and of the baseline."""
     import numpy as np
