@@ -127,7 +127,7 @@ def test_a_run_that_cannot_be_told_apart_is_inconclusive(repo: pytest.Pytester, 
     assert done.ret == 11, text(done)
     assert gate(repo, "new")["outcome"] == "INCONCLUSIVE"
     assert "INCONCLUSIVE: phantom-gmai-mmbench: accuracy against main, margin 2" in text(done)
-    assert "a loss of 2 points or more is not ruled out. With no true change, about " in text(done)
+    assert "a loss of 2 points or more is not ruled out. With no true change, " in text(done)
     assert "questions would rule it out in 80 % of runs; there are 103" in text(done)
 
 

@@ -116,6 +116,13 @@ FLOOR = replace(FLOOR, low=0.604, high=0.655, needed=9800)
             id="open, less is better",
         ),
         pytest.param(
+            {"outcome": "INCONCLUSIVE", "low": -0.05, "high": 0.03, "needed": 2297, "between": (1700, 3000)},
+            "neither a loss nor a gain is shown (-5.0 to +3.0 points); a loss of 2 points or more "
+            "is not ruled out. With "
+            "no true change, 1,700 to 3,000 pairs would rule it out in 80 % of runs; there are 176",
+            id="open, a range",
+        ),
+        pytest.param(
             {"outcome": "INCONCLUSIVE", "low": -0.03, "high": -0.002, "adjusted": 0.12, "needed": 160},
             "a loss of 0.2 to 3.0 points is likely, not shown after correction for the other rules (adjusted p "
             "0.12); 2 or more is not "
@@ -133,6 +140,15 @@ FLOOR = replace(FLOOR, low=0.604, high=0.655, needed=9800)
             "neither a loss nor a gain is shown (-7.0 to +7.0 points); a loss of 2 points or more is not ruled out. If "
             "again no pair changed, about 133 pairs would rule it out; there are 36",
             id="open, nothing flipped",
+        ),
+        pytest.param(
+            {
+                **{"outcome": "INCONCLUSIVE", "low": -0.07, "high": 0.07, "still": True, "needed": 133},
+                **{"between": (133, 970), "units": 36},
+            },
+            "neither a loss nor a gain is shown (-7.0 to +7.0 points); a loss of 2 points or more is not ruled out. If "
+            "again no pair changed, about 133 pairs would rule it out, else up to 970; there are 36",
+            id="open, nothing flipped, a range",
         ),
         pytest.param(
             {"outcome": "INCONCLUSIVE", "chance": 0.25, "baseline_low": 0.17},

@@ -14,6 +14,7 @@ import PIL.Image
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from scipy.stats import t as student
 
 from medvqa import benchmarks, importing, medical
 from medvqa.benchmarks import table_files
@@ -660,11 +661,37 @@ def test_power_is_that_of_the_plan() -> None:
     assert groups.effective == pytest.approx(90000 / 780)
     shown = power.power_of(groups)
     assert shown is not None
-    # (1.960 + 0.842) sqrt(0.2 / 300), and with the design effect 780 / 300.
+    # Student's quantiles of 114.4 degrees of freedom, 1.981 and 0.845, and the design effect 780 / 300.
+    quantiles = student.ppf(0.975, 90000 / 780 - 1) + student.ppf(0.8, 90000 / 780 - 1)
     assert shown.difference == pytest.approx(
-        (2.8016 * math.sqrt(0.2 / 300), 2.8016 * math.sqrt(0.2 / 300 * 2.6)), rel=1e-4
+        (quantiles * math.sqrt(0.2 / 300), quantiles * math.sqrt(0.2 / 300 * 2.6)), rel=1e-4
     )
-    assert shown.needed[0] == math.ceil((2.8015852 / 0.05) ** 2 * 0.2)
+    assert shown.needed[0] == pytest.approx((2.8015852 / 0.05) ** 2 * 0.2, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("groups", "size", "said"),
+    [
+        (60, 1, "with 60 questions in 60 groups, a difference of about 16 points between two models is shown"),
+        (20, 30, "with 600 questions in 20 groups, a difference of about 5 points between two models is shown with "
+        "80 % power (none, if the questions of a group are answered alike), if they differ in 20 % of the questions"),
+        (8, 4, "with 32 questions in 8 groups, no difference between two models is shown with 80 % power"),
+        (4, 50, "with 200 questions in 4 groups, no difference between two models is shown with 80 % power"),
+    ],
+)  # fmt: skip
+def test_no_difference_is_promised_beyond_the_questions_in_which_the_models_differ(
+    groups: int, size: int, said: str
+) -> None:
+    """A power line of normal quantiles promised 28 points for 20 groups of 30, where the models differ in 20 %."""
+    listed = cases(groups * size, patients=groups)
+    found = power.groups_of(listed, power.grouped(listed))
+    shown = power.power_of(found)
+    assert shown is not None
+    assert all(each is None or each <= shown.discordance for each in shown.difference)
+    lines = list(
+        drawn._power(Validation("t", "row", groups * size, (), settings.FileSettings(), groups=found, power=shown))
+    )
+    assert lines[0].startswith(said)
 
 
 def test_questions_of_one_image_patient_or_case_are_one_group() -> None:

@@ -18,6 +18,7 @@ from medvqa.statistics import (
     MarginRule,
     SliceGuard,
     Table,
+    clopper_pearson,
     clustered,
     compare,
     decide,
@@ -88,7 +89,12 @@ def test_what_is_not_shown_is_inconclusive_and_says_what_would_do() -> None:
     assert verdict.why.startswith(
         "neither a loss nor a gain is shown (-5.0 to +5.0 points); a loss of 2 points or more"
     )
-    assert verdict.why.endswith("about 2,297 units would rule it out in 80 % of runs; there are 176")
+    low, high = clopper_pearson(26 * 175 / 176, 175, 0.9)
+    least, most = (2297 * 176 / 26 * float(end) for end in (low, high))
+    assert verdict.between == (pytest.approx(least, rel=0.01), pytest.approx(most, rel=0.01))
+    assert verdict.why.endswith(
+        f"{verdict.between[0]:,} to {verdict.between[1]:,} units would rule it out in 80 % of runs; there are 176"
+    )
     assert (verdict.units, verdict.needed) == (176, 2297)
     assert verdict.passable == pytest.approx(0.0722, abs=5e-4)
 

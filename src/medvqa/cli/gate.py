@@ -18,6 +18,7 @@ from medvqa.session.options import listed
 if TYPE_CHECKING:
     from medvqa.comparing.gating import Decided, Rules, Tried
     from medvqa.comparing.gating.planning import Guarded, Planned, Prospect
+    from medvqa.statistics import Simulated
 
 
 def add(commands: Commands, common: argparse.ArgumentParser) -> None:
@@ -365,15 +366,16 @@ def _drawn(prospects: Sequence[Prospect], guards: Sequence[Guarded]) -> str:
     cells = []
     for row in prospects:
         first = [*_design(row.planned), *([] if same else [f"{100 * (row.planned.margin or 0):g}"])]
-        if row.unchanged is None or row.passable is None or row.needed is None:
+        if row.chances is None or row.passable is None or row.needed is None:
             cells.append((*first, row.planned.why_not, "", "", ""))
             continue
+        unchanged, at_margin = row.chances
         cells.append(
             (
                 *first,
-                _range(row.unchanged, "{:.1f} %", 100),
-                f"{100 * (row.at_margin or 0):.1f} %",
-                _range(row.passable, "{:.1f} points", 100),
+                _range(unchanged, "{:.1f} %", 100),
+                _range(at_margin, "{:.1f} %", 100),
+                "none" if min(row.passable) > 1 else _losses(row.passable),
                 _range(row.needed, "{:,.0f} " + f"{row.planned.design.unit}s", 1),
             )
         )
@@ -396,7 +398,21 @@ def _drawn(prospects: Sequence[Prospect], guards: Sequence[Guarded]) -> str:
         blocks.append(
             "ranges: the first figure is for groups whose units flip together, the second for independent units\n"
         )
+    runs = [end for row in prospects for ends in (row.unchanged, row.at_margin) for end in ends or ()]
+    if runs:
+        blocks.append(_errors(runs))
     return "\n".join(blocks).removesuffix("\n")
+
+
+def _errors(simulated: Sequence[Simulated]) -> str:
+    """Say how often the gate was simulated, and how exact its chances of PASS are."""
+    least, most = min(each.runs for each in simulated), max(each.runs for each in simulated)
+    runs = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+    error = 100 * max(each.error for each in simulated)
+    return (
+        f"chances of PASS: the gate itself, simulated {runs} times for each figure; two standard errors are at most "
+        + (f"{error:.1f} points\n")
+    )
 
 
 def _design(planned: Planned) -> tuple[str, str, str, str]:

@@ -197,17 +197,22 @@ def _power(validation: Validation) -> Iterator[str]:
     power, groups = validation.power, validation.groups
     if power is None or groups is None:
         return
-    low, high = (100 * difference for difference in power.difference)
-    if low >= 100:
-        yield f"no difference between two models is shown by {_count(groups.questions, 'question')} with 80 % power"
-        return
-    span = f"{low:.0f}" if f"{low:.0f}" == f"{high:.0f}" else f"{low:.0f} to {min(high, 100):.0f}"
-    why = "" if span == f"{low:.0f}" else " (more, the more alike the questions of a group are answered)"
-    yield (
-        f"with {_count(groups.questions, 'question')} in {_count(groups.groups, 'group')}, a difference of about "
-        f"{span} points between two models is shown with 80 % power{why}, if they differ in "
-        f"{100 * power.discordance:.0f} % of the questions"
-    )
+    low, high = power.difference
+    differing = f"if they differ in {100 * power.discordance:.0f} % of the questions"
+    size = f"{_count(groups.questions, 'question')} in {_count(groups.groups, 'group')}"
+    if low is None:
+        yield f"with {size}, no difference between two models is shown with 80 % power, {differing}"
+    else:
+        span, why = f"{100 * low:.0f}", ""
+        if high is None:
+            why = " (none, if the questions of a group are answered alike)"
+        elif f"{100 * high:.0f}" != span:
+            span = f"{span} to {100 * high:.0f}"
+            why = " (more, the more alike the questions of a group are answered)"
+        yield (
+            f"with {size}, a difference of about {span} points between two models is shown with 80 % power{why}, "
+            f"{differing}"
+        )
     least, most = power.needed
     needed = f"{least:,}" if least == most else f"{least:,} to {most:,}"
     yield f"a difference of {100 * TARGET:.0f} points needs about {needed} questions"

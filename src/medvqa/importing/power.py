@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from medvqa.data.selection import components
 from medvqa.importing.cases import TableCase
 from medvqa.statistics import planning
+from medvqa.statistics.intervals import LEAST_DF
 
 DISCORDANCE = 0.2
 """Assumed share of questions that one of two models answers rightly and the other wrongly."""
@@ -42,10 +43,11 @@ class Groups:
 class Power:
     """The difference between two models (a fraction) that is shown with 80 % power, and the questions for `TARGET`.
 
-    The first of two figures is for independent questions, the second for groups that are answered alike.
+    The first of two figures is for independent questions, the second for groups that are answered alike. A difference
+    is None if none is shown: none is larger than the share of questions in which the models differ.
     """
 
-    difference: tuple[float, float]
+    difference: tuple[float | None, float | None]
     needed: tuple[int, int]
     discordance: float = DISCORDANCE
 
@@ -86,7 +88,14 @@ def power_of(groups: Groups) -> Power | None:
     """Return the detectable difference; None without questions."""
     if not groups.questions:
         return None
-    ends = (1.0, max(groups.together, 1.0))
-    shown = [planning.passable_margin(groups.questions, DISCORDANCE, deff, level=LEVEL) for deff in ends]
-    needed = [planning.units_needed(TARGET, DISCORDANCE, deff, level=LEVEL) for deff in ends]
-    return Power((shown[0], shown[1]), (needed[0], needed[1]))
+    together = max(groups.together, 1.0)
+    ends, df = (1.0, together), groups.effective - 1
+    needed = [planning.units_needed(TARGET, DISCORDANCE, deff, size=together, level=LEVEL) for deff in ends]
+    return Power((_shown(groups.questions, ends[0], df), _shown(groups.questions, ends[1], df)), (needed[0], needed[1]))
+
+
+def _shown(questions: int, deff: float, df: float) -> float | None:
+    if df < LEAST_DF:
+        return None
+    found = planning.passable_margin(questions, DISCORDANCE, deff, df=df, level=LEVEL)
+    return found if found <= DISCORDANCE else None

@@ -60,7 +60,8 @@ from medvqa.statistics.paired import (
     tango,
 )
 from medvqa.statistics.part import PartDifference, part_difference
-from medvqa.statistics.planning import chance_of_pass, passable_margin, units_needed
+from medvqa.statistics.planning import passable_margin, units_needed
+from medvqa.statistics.simulation import Layout, Simulated, in_groups, simulated, units_to_pass
 from medvqa.statistics.spread import Deviations, deviations
 
 __all__ = [
@@ -79,18 +80,19 @@ __all__ = [
     "Estimates",
     "FloorRule",
     "Influences",
+    "Layout",
     "MarginRule",
     "PartDifference",
     "Prepared",
     "RuleVerdict",
     "Shared",
+    "Simulated",
     "SliceGuard",
     "Table",
     "TestedRule",
     "advice",
     "bounds",
     "by_unit",
-    "chance_of_pass",
     "clopper_pearson",
     "clustered",
     "combination",
@@ -104,6 +106,7 @@ __all__ = [
     "floor",
     "gated_slice",
     "holm",
+    "in_groups",
     "intervals",
     "largest_icc",
     "level_of",
@@ -117,9 +120,11 @@ __all__ = [
     "ratios",
     "resampled",
     "shortfall",
+    "simulated",
     "smallest_loss",
     "student",
     "tango",
     "units_needed",
+    "units_to_pass",
     "wilson",
 ]

@@ -13,7 +13,14 @@ from dataclasses import dataclass
 from math import ceil, sqrt
 
 from medvqa.statistics.clustered import Estimates
-from medvqa.statistics.intervals import LEAST_DF, LEAST_DISCORDANT, bounds, mirrored, p_below
+from medvqa.statistics.intervals import (
+    LEAST_DF,
+    LEAST_DISCORDANT,
+    bounds,
+    clopper_pearson,
+    mirrored,
+    p_below,
+)
 from medvqa.statistics.multiplicity import holm
 from medvqa.statistics.paired import Comparison, largest_icc
 from medvqa.statistics.planning import NORMAL, POWER
@@ -123,9 +130,9 @@ class RuleVerdict:
     standard error. For a margin it assumes no true change (if nothing flipped: that nothing flips again), for a floor
     that the estimate is the true value. `units` is the number of units in the run, and `passable` the margin that
     they would pass. Both `needed` and `passable` are None if the baseline is not above chance: no number of units is
-    enough then. `detectable` is the true loss that the rule would have shown with 80 % power, at its own share of the
-    error, with at least 5 changed groups. `holds_to`: of a PASS by a margin, the largest correlation of flips within
-    groups at which it holds (`largest_icc`).
+    enough then. `between`: the range of `needed`, by how often units flip. `detectable` is the true loss that the rule
+    would have shown with 80 % power, at its own share of the error, with at least 5 changed groups. `holds_to`: of a
+    PASS by a margin, the largest correlation of flips within groups at which it holds (`largest_icc`).
     """
 
     name: str
@@ -134,6 +141,7 @@ class RuleVerdict:
     p: float | None = None
     adjusted: float | None = None
     needed: int | None = None
+    between: tuple[int, int] | None = None
     units: int | None = None
     passable: float | None = None
     detectable: float | None = None
@@ -317,9 +325,9 @@ def _verdict(rule: TestedRule, adjusted: float | None, alpha: float, share: floa
     ):
         detectable = smallest_loss(comparison.se, comparison.df, comparison.units, comparison.deff, share)
     still = comparison.discordant_groups == 0
-    needed = passable = None
+    needed = between = passable = None
     if outcome == "INCONCLUSIVE" and margin is not None and above_chance:
-        passable, needed = _passable(comparison, margin)
+        passable, needed, between = _passable(comparison, margin)
     holds_to = None
     if outcome == "PASS" and margin is not None and not rule.unchanged:
         holds_to = largest_icc(comparison, margin)
@@ -345,6 +353,7 @@ def _verdict(rule: TestedRule, adjusted: float | None, alpha: float, share: floa
         baseline_low=low,
         chance=chance,
         needed=needed,
+        between=between,
         smallest=detectable,
         holds_to=holds_to,
     )
@@ -355,6 +364,7 @@ def _verdict(rule: TestedRule, adjusted: float | None, alpha: float, share: floa
         p=p,
         adjusted=facts.adjusted,
         needed=needed,
+        between=between,
         units=facts.units if outcome in ("INCONCLUSIVE", "NOT GATED") else None,
         passable=passable,
         detectable=detectable,
@@ -362,14 +372,32 @@ def _verdict(rule: TestedRule, adjusted: float | None, alpha: float, share: floa
     )
 
 
-def _passable(comparison: Comparison, margin: float) -> tuple[float | None, int | None]:
-    """Return the smallest margin that these units would pass, and the units that would pass `margin`; None: unknown."""
+def _passable(comparison: Comparison, margin: float) -> tuple[float | None, int | None, tuple[int, int] | None]:
+    """Return the smallest margin that these units would pass, the units that would pass `margin`, and their range.
+
+    The number of units is proportional to the share of units that flip, which the data know only within the bounds of
+    `_flipping`. If none flipped, it is the number that passes if none flips again. None: unknown.
+    """
     if comparison.detectable is None:
-        return None, None
+        return None, None, None
+    quantiles, units = NORMAL.inv_cdf(comparison.level) + NORMAL.inv_cdf(POWER), comparison.units
     if comparison.discordant_groups == 0 and comparison.low:
         # If none of n* units flipped, Tango's bound is z^2 / (n* + z^2).
-        return -comparison.low, ceil(comparison.units * (1 / margin - 1) / (-1 / comparison.low - 1))
-    return comparison.detectable, ceil(comparison.units * (comparison.detectable / margin) ** 2)
+        odds = -1 / comparison.low - 1
+        needed = ceil(units * (1 / margin - 1) / odds)
+        trials = NORMAL.inv_cdf(comparison.level) ** 2 * odds
+        most = ceil(units / trials * _flipping(0.0, trials)[1] * (quantiles / margin) ** 2)
+        return -comparison.low, needed, (needed, max(needed, most))
+    needed = ceil(units * (comparison.detectable / margin) ** 2)
+    flipped = (comparison.gained + comparison.lost) / units
+    low, high = _flipping(flipped, units / max(comparison.deff or 1.0, 1.0))
+    return comparison.detectable, needed, (ceil(needed * low / flipped), ceil(needed * high / flipped))
+
+
+def _flipping(share: float, trials: float) -> tuple[float, float]:
+    """Return Clopper and Pearson's interval of 80 % for the share of units that flip."""
+    low, high = clopper_pearson(share * trials, trials, 0.9)
+    return float(low), float(high)
 
 
 def _outcome(rule: MarginRule | SliceGuard, adjusted: float | None, alpha: float, *, above_chance: bool) -> RuleOutcome:

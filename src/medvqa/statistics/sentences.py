@@ -36,8 +36,9 @@ class RuleFigures:
     `baseline_low` and `chance` are those of 1 minus the measure. `margin` is the margin applied; `user_margin` is set
     if a judge's reliability reduced it. `unit` is the unit's name: question, pair or unit. `needed` units would rule
     the margin out with power `POWER` at no true change, or if `still` (nothing flipped) and nothing flips again. For a
-    floor, they would decide it if its value is the true one. `smallest` is the true loss that would have been shown
-    with that power. `holds_to` is the largest correlation of flips within groups at which a PASS holds, 1 for any.
+    floor, they would decide it if its value is the true one. `between`: the range of `needed`, None if it has none.
+    `smallest` is the true loss that would have been shown with that power. `holds_to` is the largest correlation of
+    flips within groups at which a PASS holds, 1 for any.
     """
 
     kind: Literal["margin", "guard", "floor", "point"]
@@ -61,6 +62,7 @@ class RuleFigures:
     baseline_low: float | None = None
     chance: float | None = None
     needed: int | None = None
+    between: tuple[int, int] | None = None
     smallest: float | None = None
     holds_to: float | None = None
     limit: float = 0.0
@@ -186,17 +188,17 @@ def _more(facts: RuleFigures) -> str:
     """State how many units would decide."""
     if facts.needed is None or facts.units is None:
         return ""
+    least, most = facts.between or (facts.needed, facts.needed)
     if facts.still:
+        more = f", else up to {most:,}" if most > facts.needed else ""
         return (
-            f". If again no {facts.unit} changed, about {_counted(facts.needed, facts.unit)} would rule it out; there "
-            f"are {facts.units:,}"
+            f". If again no {facts.unit} changed, about {_counted(facts.needed, facts.unit)} would rule it out{more}; "
+            f"there are {facts.units:,}"
         )
-    if facts.needed <= facts.units:
+    if most <= facts.units:
         return f". With no true change, the {_counted(facts.units, facts.unit)} here rule it out {OFTEN}"
-    return (
-        f". With no true change, about {_counted(facts.needed, facts.unit)} would rule it out {OFTEN}; there are "
-        f"{facts.units:,}"
-    )
+    range_ = f"{least:,} to {_counted(most, facts.unit)}" if most > least else f"about {_counted(most, facts.unit)}"
+    return f". With no true change, {range_} would rule it out {OFTEN}; there are {facts.units:,}"
 
 
 def _of_guard(facts: RuleFigures) -> str:

@@ -1,13 +1,22 @@
-"""Designs of rules, known before any answer: units, groups and degrees of freedom, overall and by slice."""
+"""Designs of rules, known before any answer: units, groups and degrees of freedom, overall and by slice.
+
+`layouts` has the units themselves, for simulations.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from medvqa import metrics, statistics
 from medvqa.items import Answer, Item, Metric, Result, Score
-from medvqa.statistics import Design
+from medvqa.metrics import Tabled
+from medvqa.statistics import Design, Layout, Table
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Place = tuple[tuple[str, str], ...]
 """The (dimension, value) pairs of a slice; () is the whole benchmark."""
@@ -21,11 +30,9 @@ def designs(results: Iterable[Result], metric: Metric, dimensions: Sequence[str]
     """
     import numpy as np
 
-    # A user's metric may fail on artificial results: its rule then has no design.
-    tabled = metrics.tables([as_wrong(result) for result in results], [metric], dimensions, failed=[])
-    if not tabled:
+    tables = _tabled(results, metric, dimensions)
+    if tables is None:
         return {}
-    (tables,) = tabled
     table, _ = statistics.by_unit(tables.table())
     ratios, of = statistics.ratios(table), table.slice
     places: list[Place] = [((dimension, value),) if dimension else () for dimension, value in tables.frame.slices]
@@ -48,6 +55,45 @@ def designs(results: Iterable[Result], metric: Metric, dimensions: Sequence[str]
             together=together,
         )
     return designs
+
+
+def layouts(results: Iterable[Result], metric: Metric, dimensions: Sequence[str]) -> dict[Place, Layout]:
+    """The units of each design, on the same terms as `designs`."""
+    import numpy as np
+
+    tables = _tabled(results, metric, dimensions)
+    if tables is None:
+        return {}
+    table = tables.table()
+    if tables.over is not None:
+        rows = (table.denominator > 0) & np.isin(table.slice, np.asarray(tables.over))
+        return {(): Layout(_rows(table, rows), tables.binary, tables.over, tables.weights)}
+    found: dict[Place, Layout] = {}
+    for i, (dimension, value) in enumerate(tables.frame.slices):
+        rows = (table.denominator > 0) & (table.slice == i)
+        if rows.any():
+            own = _rows(table, rows)
+            found[((dimension, value),) if dimension else ()] = Layout(
+                replace(own, slice=np.zeros_like(own.slice), slices=1), tables.binary
+            )
+    return found
+
+
+def _tabled(results: Iterable[Result], metric: Metric, dimensions: Sequence[str]) -> Tabled | None:
+    """The table of a measure as if every answer were wrong; None if a user's metric fails on artificial results."""
+    tabled = metrics.tables([as_wrong(result) for result in results], [metric], dimensions, failed=[])
+    return tabled[0] if tabled else None
+
+
+def _rows(table: Table, kept: NDArray[np.bool_]) -> Table:
+    return replace(
+        table,
+        numerator=table.numerator[kept],
+        denominator=table.denominator[kept],
+        unit=table.unit[kept],
+        group=table.group[kept],
+        slice=table.slice[kept],
+    )
 
 
 def unanswered(items: Iterable[Item]) -> list[Result]:

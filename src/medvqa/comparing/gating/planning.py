@@ -2,24 +2,25 @@
 
 Two values are unknown beforehand: the share of units that flip, and whether the units of a group flip together. The
 first is assumed. Because of the second, each figure is a range: from groups that flip as one to independent units.
+Chances come from simulating the gate itself on the units and groups of the data.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, inf, isfinite, sqrt
+from functools import partial
+from math import ceil, inf, sqrt
 
 from medvqa import metrics, statistics
 from medvqa.comparing import Side
 from medvqa.comparing.gating.deciding import chances_of
-from medvqa.comparing.gating.designs import Place, designs, unanswered
+from medvqa.comparing.gating.designs import Place, designs, layouts, unanswered
 from medvqa.comparing.gating.preparing import Target, target_of
 from medvqa.comparing.gating.rules import Rules, suggestion
 from medvqa.items import Benchmark, Item, Result, UsageError
-from medvqa.statistics import Design
+from medvqa.statistics import Design, Layout, Simulated
 from medvqa.statistics.intervals import LEAST_DF
-from medvqa.statistics.planning import NORMAL
 from medvqa.statistics.sentences import Better, RuleFigures, sentence
 
 DISCORDANCE = 0.15
@@ -35,6 +36,7 @@ Range = tuple[float, float]
 class Planned:
     """A planned rule: with a margin (a fraction), or a guard of a slice without one.
 
+    `layout`: its units and their groups; None if its groups allow no verdict.
     `chance`: None if unknown. `baseline_low`: the lower bound of the baseline, if it is `known`. Both refer to
     1 - measure if less is `better`.
     """
@@ -42,6 +44,7 @@ class Planned:
     name: str
     design: Design
     margin: float | None
+    layout: Layout | None
     of_slice: bool = False
     chance: float | None = None
     baseline_low: float | None = None
@@ -70,17 +73,30 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """The prospects of a rule with a margin: chances of PASS at no change and at a loss of the margin (fractions).
+    """The prospects of a rule with a margin: simulated gates at no change, and at a loss of the margin.
 
-    `passable`: the margin that passes in 80 % of runs at no change. `needed`: the units that this margin needs for
-    that. None: the groups allow no verdict.
+    Of each pair, the first is for groups whose units flip together. `needed`: the units with which 80 % of runs pass
+    the margin at no change. None: the groups allow no verdict.
     """
 
     planned: Planned
-    unchanged: Range | None
-    at_margin: float | None
-    passable: Range | None
+    unchanged: tuple[Simulated, Simulated] | None
+    at_margin: tuple[Simulated, Simulated] | None
     needed: Range | None
+
+    @property
+    def chances(self) -> tuple[Range, Range] | None:
+        """The chance of PASS at no change, and at a loss of the margin; 0 if the baseline is not above chance."""
+        if self.unchanged is None or self.at_margin is None:
+            return None
+        times = float(self.planned.above_chance)
+        (first, second), (third, fourth) = self.unchanged, self.at_margin
+        return (times * first.passed, times * second.passed), (times * third.passed, times * fourth.passed)
+
+    @property
+    def passable(self) -> Range | None:
+        """The margin that passes in 80 % of runs at no change."""
+        return None if self.unchanged is None else (self.unchanged[0].passable, self.unchanged[1].passable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +111,8 @@ def independent(units: int, margin: float) -> Planned:
     """A rule on independent units; UsageError for less than one."""
     if units < 1:
         raise UsageError(f"--units={units}: at least 1")
-    return Planned(f"{units:,} units", Design(units=units, groups=units, df=inf), margin)
+    design = Design(units=units, groups=units, df=inf)
+    return Planned(f"{units:,} units", design, margin, statistics.in_groups(range(units)))
 
 
 def of_data(benchmark: Benchmark, items: Sequence[Item], rules: Rules) -> list[Planned]:
@@ -138,7 +155,9 @@ def _planned(
     *,
     discordance_known: bool,
 ) -> list[Planned]:
-    designed = designs(results, target.metric, (*target.benchmark.dimensions, *rules.slices))
+    dimensions = (*target.benchmark.dimensions, *rules.slices)
+    designed = designs(results, target.metric, dimensions)
+    laid_out = layouts(results, target.metric, dimensions)
     own = {place: rule.margin for place, rule in rules.of_slices(target.benchmark.name).items()}
     _check(designed, rules.slices, own)
     plans = []
@@ -150,7 +169,12 @@ def _planned(
         chance, low = chances.get(place, (None, None))
         label = name if not place else where if margin is None else f"{name}: {where}"
         share = None if margin is None else margin / 100
-        plans.append(Planned(label, design, share, bool(place), chance, low, discordance_known, target.metric.better))
+        plans.append(
+            Planned(
+                *(label, design, share, laid_out.get(place), bool(place), chance, low, discordance_known),
+                target.metric.better,
+            )
+        )
     return plans
 
 
@@ -172,7 +196,7 @@ def prospects(
     planned: Sequence[Planned], *, discordance: float = DISCORDANCE, deff: float | None = None, looks: int = 1
 ) -> list[Prospect]:
     """The prospects of the rules with a margin; `deff` replaces both ends. UsageError for values out of range."""
-    level = _level(looks, deff)
+    _check_design(looks, deff)
     rows = []
     for plan in planned:
         margin = plan.margin
@@ -185,30 +209,56 @@ def prospects(
                 f"--discordance={100 * discordance:g}: percent of units that flip either way, from the margin "
                 f"({100 * margin:g}) to 100"
             )
-        if not plan.gated:
-            rows.append(Prospect(plan, None, None, None, None))
+        if not plan.gated or plan.layout is None:
+            rows.append(Prospect(plan, None, None, None))
             continue
-        wider, design = _wider(plan.design.df, level), plan.design
-        units = design.units / wider
-        chances, passable, needed = [], [], []
-        for end in _ends(design, deff):
-            chances.append(statistics.chance_of_pass(units, discordance, margin, end, level=level))
-            passable.append(statistics.passable_margin(units, discordance, end, level=level))
-            needed.append(ceil(wider * statistics.units_needed(margin, discordance, end, level=level)))
-        at_margin = statistics.chance_of_pass(units, discordance, margin, loss=margin, level=level)
-        if not plan.above_chance:
-            chances, at_margin = [0.0, 0.0], 0.0
-        rows.append(
-            Prospect(plan, (chances[0], chances[1]), at_margin, (passable[0], passable[1]), (needed[0], needed[1]))
-        )
+        layout, correlations = _correlated(plan.layout, plan.design, deff)
+        rows.append(_simulated(plan, layout, margin, discordance, correlations, looks))
     return rows
+
+
+def _simulated(
+    plan: Planned, layout: Layout, margin: float, discordance: float, correlations: Range, looks: int
+) -> Prospect:
+    """Simulate the gate at both correlations within groups; once if they are equal."""
+    unchanged, at_margin, needed = [], [], []
+    for correlation in dict.fromkeys(correlations):
+        run = partial(statistics.simulated, layout, margin, discordance, correlation=correlation, looks=looks)
+        unchanged.append(run())
+        at_margin.append(run(loss=margin))
+        passable = unchanged[-1].passable
+        needed.append(
+            statistics.units_to_pass(
+                layout, margin, discordance, correlation=correlation, looks=looks, passable=passable
+            )
+        )
+    return Prospect(
+        plan, (unchanged[0], unchanged[-1]), (at_margin[0], at_margin[-1]), (float(needed[0]), float(needed[-1]))
+    )
+
+
+def _correlated(layout: Layout, design: Design, deff: float | None) -> tuple[Layout, Range]:
+    """The units in groups, and the correlations of flips within groups at both ends.
+
+    A typed design effect is 1 + (together - 1) x correlation. Units without groups are put in groups for it.
+    """
+    if deff is None:
+        return layout, (1.0 if design.together > 1 else 0.0, 0.0)
+    if deff > 1 and design.together <= 1:
+        size = ceil(deff)
+        layout, together = statistics.in_groups([unit // size for unit in range(design.units)]), float(size)
+    else:
+        together = design.together
+    correlation = min((deff - 1) / (together - 1), 1.0) if together > 1 else 0.0
+    return layout, (correlation, correlation)
 
 
 def guards(
     planned: Sequence[Planned], *, discordance: float = DISCORDANCE, deff: float | None = None, looks: int = 1
 ) -> list[Guarded]:
     """The detectable losses of the guards: gated slices share half of the error, other rules the other half."""
-    alpha = 1 - _level(looks, deff)
+    _check_design(looks, deff)
+    alpha = 1 - statistics.level_of(looks)
     slices = sum(plan.of_slice and plan.gated for plan in planned)
     families = 1 + any(not plan.of_slice and plan.gated for plan in planned)
     rows = []
@@ -232,22 +282,12 @@ def guards(
     return rows
 
 
-def _level(looks: int, deff: float | None) -> float:
+def _check_design(looks: int, deff: float | None) -> None:
     if looks < 1:
         raise UsageError(f"--looks={looks}: how often the gate is asked, at least 1")
     if deff is not None and not deff >= 1:
         raise UsageError(f"--deff={deff:g}: how many times the variance is that of independent units, at least 1")
-    return statistics.level_of(looks)
 
 
 def _ends(design: Design, deff: float | None) -> Range:
     return (max(design.together, 1.0), 1.0) if deff is None else (deff, deff)
-
-
-def _wider(df: float | None, level: float) -> float:
-    """The factor of units by which Student's distribution exceeds the normal one."""
-    if df is None or not isfinite(df):
-        return 1.0
-    from scipy.special import stdtrit
-
-    return float((stdtrit(df, level) / NORMAL.inv_cdf(level)) ** 2)
