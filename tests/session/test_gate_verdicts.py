@@ -200,7 +200,7 @@ def test_a_changed_copy_and_equal_answers_are_told(repo: pytest.Pytester, capsys
     folder = like_main(repo, "new", {*WRONG, 121, 122})
     assert main(["gate", "reports/new", *GATE, "--margin=60"]) == 0
     session = json.loads((folder / "run.json").read_text())["sessions"][0]["session"]
-    told = f"new is a copy of baseline main, perhaps changed since: session {session} asked both"
+    told = f"this run is a copy of baseline main, perhaps changed since: session {session} asked both"
     assert told in verdict(folder)["notes"]
     about = json.loads((folder / "run.json").read_text())
     about["sessions"][0]["session"] = "another1"
@@ -211,7 +211,7 @@ def test_a_changed_copy_and_equal_answers_are_told(repo: pytest.Pytester, capsys
     (folder / "results.jsonl").write_text(same.replace('"run":"main"', '"run":"new"'))
     assert main(["gate", "reports/new", *GATE]) == 0
     of = verdict(folder)["of"]
-    told = f"new has the answers of baseline main (digest {of}): the model is unchanged, or the run is a copy"
+    told = f"this run has the answers of baseline main (digest {of}): the model is unchanged, or the run is a copy"
     assert told in verdict(folder)["notes"]
     assert told in " ".join(capsys.readouterr().out.split())
 
