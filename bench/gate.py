@@ -1,11 +1,13 @@
 """How often intervals cover and the gate errs: `python bench/gate.py [--runs=N] [PART ...]`.
 
-Parts: `rule` (one baseline rule on independent units), `clusters` (one baseline rule where units share groups: wrong
-PASS, wrong FAIL, and PASS at no change), `coverage` (intervals over designs of groups), `departments` (clustered
-departments under a slice guard), `mediconfusion` (intervals and comparisons on the real graph of shared images),
-`enumeration` (exact coverage of Wilson's and Clopper and Pearson's intervals), `time` (26,000 items). The real graph
-comes from ../shared/reference; without it `mediconfusion` fails and `clusters` leaves it out. Draws are seeded. A
-figure beyond its limit by more than two standard errors of the simulation ends the script with exit code 1.
+Parts: `rule` (one baseline rule on independent units), `clusters` (one baseline rule where units share groups, many of
+them or few, with one answer or several samples: wrong PASS, wrong FAIL, and PASS at no change), `coverage` (intervals
+and floors over designs of groups), `departments` (clustered departments under a slice guard), `mediconfusion`
+(intervals and comparisons on the real graph of shared images), `macro` (macro averages over small slices: coverage,
+floors, wrong PASS and wrong FAIL, and PASS at no change), `enumeration` (exact coverage of Wilson's and Clopper and
+Pearson's intervals), `time` (26,000 items). The real graph comes from ../shared/reference; without it
+`mediconfusion` fails, and `clusters` and `coverage` leave it out. Draws are seeded. Beside a simulated figure stands
+its Clopper-Pearson interval of 95 %; if that is beyond the limit, the script ends with exit code 1.
 """
 
 from __future__ import annotations
@@ -15,17 +17,20 @@ import resource
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import product
 from math import sqrt
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri, stdtr, stdtrit
+from scipy.special import ndtri, stdtr, stdtrit
 from scipy.stats import binom, multivariate_normal
 
 from medvqa import statistics as st
 from medvqa.benchmarks import mediconfusion
+from medvqa.statistics import macro
 
 Floats = NDArray[np.float64]
 REFERENCE = Path(__file__).parents[2] / "shared" / "reference"
@@ -43,13 +48,23 @@ class Figure:
     most: float = 1.0
 
     @property
+    def interval(self) -> tuple[float, float]:
+        """Clopper and Pearson's interval of 95 %; without runs the share itself."""
+        if not self.runs:
+            return self.share, self.share
+        low, high = st.clopper_pearson(round(self.share * self.runs), self.runs, 0.975)
+        return float(low), float(high)
+
+    @property
     def met(self) -> bool:
-        error = 2 * sqrt(max(self.share * (1 - self.share), 1e-9) / self.runs) if self.runs else 0.0
-        return self.least - error <= self.share <= self.most + error
+        low, high = self.interval
+        return high >= self.least and low <= self.most
 
     def __str__(self) -> str:
         limits = [f">= {100 * self.least:g} %"] * (self.least > 0) + [f"<= {100 * self.most:g} %"] * (self.most < 1)
-        return f"{self.what:<78} {100 * self.share:7.2f} %   {', '.join(limits):<20} {'' if self.met else 'MISSED'}"
+        within = " to ".join(f"{100 * end:.2f}" for end in self.interval) if self.runs else ""
+        said = f"{self.what:<84} {100 * self.share:6.2f} %  {within:<15} {', '.join(limits):<9}"
+        return f"{said} {'' if self.met else 'MISSED'}".rstrip()
 
 
 def counted(gained: NDArray[np.int64], lost: NDArray[np.int64], n: int) -> Iterator[st.Comparison]:
@@ -156,15 +171,20 @@ def departments(
 
 
 def compared(
-    rights: tuple[NDArray[np.bool_], NDArray[np.bool_]], group: NDArray[np.intp], slices: NDArray[np.intp]
+    rights: tuple[NDArray[Any], NDArray[Any]],
+    group: NDArray[np.intp],
+    slices: NDArray[np.intp],
+    *,
+    binary: bool = True,
+    icc: float = st.FLIP_ICC,
 ) -> list[st.Comparison]:
-    """Each run's comparison in each slice, run by run."""
+    """Each run's comparison in each slice, run by run; `rights` are the values of the baseline and of the new run."""
     runs, n = rights[0].shape
     count = int(slices.max()) + 1
     place = (np.arange(runs)[:, None] * count + slices).ravel()
     order = np.argsort(place, kind="stable")
 
-    def table(right: NDArray[np.bool_]) -> st.Table:
+    def table(right: NDArray[Any]) -> st.Table:
         return st.Table(
             right.ravel()[order].astype(float),
             np.ones(runs * n),
@@ -174,7 +194,7 @@ def compared(
             runs * count,
         )
 
-    return st.compare(table(rights[1]), table(rights[0]), binary=True)
+    return st.compare(table(rights[1]), table(rights[0]), binary=binary, icc=icc)
 
 
 @dataclass(frozen=True)
@@ -259,74 +279,112 @@ def on_mediconfusion(
                     yield Figure(f"{where}: U too low", too_low[name] / runs, runs, most=0.065)
 
 
-FLIPS, CORRELATIONS = (0.02, 0.05, 0.10, 0.15), (0.0, 0.3, 0.6, 0.9)
+MARGINS = (0.02, 0.05, 0.10)
+TRUTHS = (0.0, st.FLIP_ICC, 0.3)
+"""Correlations of the flips of a group: up to the declared one, and above it."""
+SAMPLES = 3
+CHUNK = 500
+"""Runs that are compared at once: more would not stay in the processor's cache."""
+BEFORE = {("60 x 5", 0.10): 1.0, ("120 x 5", 0.05): 1.0, ("300 x 5", 0.02): 0.952}
+"""PASS of an unchanged model of independent flips without a declared correlation, by design and margin."""
 
 
 def changes(
     draw: np.random.Generator,
     group: NDArray[np.intp],
     runs: int,
-    flips: float,
-    loss: float,
+    flips: float | Floats,
+    loss: float | Floats,
     correlation: float,
-    way: str,
 ) -> Floats:
     """What becomes of each unit, (runs, units): 1 gained, -1 lost, 0 as before; `loss` is lost minus gained.
 
-    Units of a group are correlated by a "latent" normal variable, or "as one": with the probability sqrt(correlation)
-    a unit fares as its group does.
+    With the probability sqrt(correlation) a unit fares as its group does.
     """
     groups, units = int(group.max()) + 1, len(group)
-    if way == "latent":
-        rank = ndtr(latent(draw, group, correlation, runs))
-    else:
-        alone = draw.random((runs, units)) >= sqrt(correlation)
-        rank = np.where(alone, draw.random((runs, units)), draw.random((runs, groups))[:, group])
+    alone = draw.random((runs, units)) >= sqrt(correlation)
+    rank = np.where(alone, draw.random((runs, units)), draw.random((runs, groups))[:, group])
     return (rank > 1 - (flips - loss) / 2).astype(float) - (rank < (flips + loss) / 2)
 
 
-def verdicts(change: Floats, group: NDArray[np.intp], margin: float) -> dict[str, float]:
-    """The shares of outcomes of one rule: a unit that fell was right before, and one that rose was wrong."""
-    rights = change <= 0, change >= 0
-    found = compared((rights[0], rights[1]), group, np.zeros(len(group), dtype=int))
-    rules = [st.MarginRule(name="accuracy", comparison=each, margin=margin) for each in found]
-    outcomes = [st.decide([each]).outcome for each in rules]
-    return {outcome: outcomes.count(outcome) / len(outcomes) for outcome in ("PASS", "FAIL", "INCONCLUSIVE")}
+def means(draw: np.random.Generator, change: Floats) -> tuple[Floats, Floats]:
+    """Means of several answers to each unit in both runs: a flip is from always right to always wrong or back."""
+    chance = draw.beta(2.8, 1.2, change.shape)
+    before, after = (np.where(change == 0, chance, change == sign) for sign in (-1, 1))
+    return tuple(draw.binomial(SAMPLES, p) / SAMPLES for p in (before, after))
 
 
-def groups_of() -> dict[str, NDArray[np.intp]]:
-    """The groups of units by the design's name."""
-    designs = {"60 x 5": np.repeat(np.arange(60), 5), "10 x 10": np.repeat(np.arange(10), 10)}
+def outcome(comparison: st.Comparison, margin: float) -> str:
+    """The outcome of one rule, as by `decide` but without its sentences."""
+    if comparison.low is None or comparison.worse is None:
+        return "INCONCLUSIVE"
+    if comparison.low > -margin:
+        return "PASS"
+    return "FAIL" if comparison.worse <= 1 - LEVEL and comparison.discordant_groups >= 5 else "INCONCLUSIVE"
+
+
+def verdicts(
+    runs: int,
+    group: NDArray[np.intp],
+    flips: float,
+    loss: float,
+    correlation: float,
+    *,
+    samples: bool = False,
+    icc: float = st.FLIP_ICC,
+) -> dict[float, dict[str, float]]:
+    """The shares of outcomes of one rule, by its margin."""
+    draw = np.random.default_rng([len(group), int(1000 * flips), int(1000 * loss), int(100 * correlation), samples])
+    times = {margin: dict.fromkeys(("PASS", "FAIL", "INCONCLUSIVE"), 0) for margin in MARGINS}
+    for start in range(0, runs, CHUNK):
+        change = changes(draw, group, min(CHUNK, runs - start), flips, loss, correlation)
+        sides = means(draw, change) if samples else (change <= 0, change >= 0)
+        nowhere = np.zeros(len(group), dtype=int)
+        for each in compared(sides, group, nowhere, binary=not samples, icc=icc):
+            for margin, counts in times.items():
+                counts[outcome(each, margin)] += 1
+    return {margin: {name: count / runs for name, count in counts.items()} for margin, counts in times.items()}
+
+
+def few_groups() -> dict[str, NDArray[np.intp]]:
+    """The groups of units by the design's name: few large ones, as patients with many questions each."""
+    sizes = ((20, 30), (30, 20), (15, 20), (20, 15), (40, 10), (60, 5), (10, 10))
+    designs = {f"{groups} x {size}": np.repeat(np.arange(groups), size) for groups, size in sizes}
     if REFERENCE.is_dir():
-        designs = {"MediConfusion": graph().group[::2]} | designs
+        designs["MediConfusion"] = graph().group[::2]
     else:
         print(f"MediConfusion is left out: there is no {REFERENCE}", file=sys.stderr)
     return designs
 
 
-def clusters(runs: int) -> Iterator[Figure]:
-    """One rule of margin 2, and of margin 5 beside it, where groups flip together; half of the runs each."""
-    runs = max(runs // 2, 200)
-    for design, group in groups_of().items():
-        wider = []
-        for correlation in CORRELATIONS:
-            for flips in FLIPS:
-                at_margin, unchanged = [], []
-                for way in ("latent", "as one"):
-                    draw = np.random.default_rng([int(100 * flips), int(100 * correlation), len(way)])
-                    lost = changes(draw, group, runs, flips, 0.02, correlation, way)
-                    at_margin.append(verdicts(lost, group, 0.02)["PASS"])
-                    unchanged.append(verdicts(changes(draw, group, runs, flips, 0, correlation, way), group, 0.02))
-                    if flips >= 0.05:
-                        lost = changes(draw, group, runs, flips, 0.05, correlation, way)
-                        wider.append(verdicts(lost, group, 0.05)["PASS"])
-                where = f"{design}, correlation {correlation}, {100 * flips:g} % flip"
-                yield Figure(f"{where}: PASS at a loss of 2 points", max(at_margin), runs, most=0.06)
-                yield Figure(f"{where}: FAIL at no change", max(each["FAIL"] for each in unchanged), runs, most=0.06)
-                yield Figure(f"{where}: PASS at no change", unchanged[0]["PASS"], runs)
-        yield Figure(f"{design}: PASS at a loss of 5 points with a margin of 5, at most", max(wider), runs)
+def clusters(runs: int, designs: dict[str, NDArray[np.intp]] | None = None) -> Iterator[Figure]:
+    """One rule where groups flip together; 5 % of right or wrong units flip, 2 % of units with samples, or the loss."""
+    designs = few_groups() if designs is None else designs
+    for samples, least in ((False, 0.05), (True, 0.02)):
+        kind = f"{SAMPLES} samples" if samples else "right or wrong"
+        for design, group in designs.items():
+            for correlation in TRUTHS:
+                where = f"{kind}, {design}, correlation {correlation}"
+                known = correlation <= st.FLIP_ICC
+                unchanged = verdicts(runs, group, least, 0, correlation, samples=samples)
+                fails = unchanged[MARGINS[0]]["FAIL"]
+                yield Figure(f"{where}: FAIL at no change, margin 2", fails, runs, most=0.06 if known else 1)
+                for margin in MARGINS:
+                    what = f"{where}: PASS at no change, margin {100 * margin:g}"
+                    yield Figure(what, unchanged[margin]["PASS"], runs)
+                    flips, what = max(least, margin), f"{where}: PASS at a loss of the margin, {100 * margin:g}"
+                    for icc in dict.fromkeys((st.FLIP_ICC, max(correlation, st.FLIP_ICC))):
+                        share = verdicts(runs, group, flips, margin, correlation, samples=samples, icc=icc)
+                        most = 0.06 if correlation <= icc else 1
+                        yield Figure(f"{what} (declared {icc:g})", share[margin]["PASS"], runs, most=most)
+    for (design, margin), before in BEFORE.items():
+        group = np.repeat(np.arange(int(design.split()[0])), int(design.split()[2]))
+        share = verdicts(runs, group, 0.05, 0, 0)[margin]["PASS"]
+        what = f"{design}, independent: PASS at no change, margin {100 * margin:g}"
+        yield Figure(what, share, runs, least=0.9 * before)
 
 
+CORRELATIONS = (0.0, 0.3, 0.6, 0.9)
 PS = (0.5, 0.7, 0.85, 0.95, 0.99)
 GROUPS = (5, 10, 20, 30, 60, 100)
 SIZES = (1, 5)
@@ -349,30 +407,43 @@ def answers(
     return draw.binomial(samples, np.where(alone, chance, shared[:, group])) / samples
 
 
+def designs() -> dict[str, NDArray[np.intp]]:
+    """The groups of units over which intervals are tried."""
+    sizes = [(count, size) for count in GROUPS for size in (*SIZES, *([20] if count <= 10 else []))]
+    return {f"{count} x {size}": np.repeat(np.arange(count), size) for count, size in sizes} | few_groups()
+
+
 def coverage(runs: int) -> Iterator[Figure]:
-    """Two-sided intervals of 95 % over designs: how often they cover, by p and correlation, and in all."""
-    runs = max(runs // 2, 200)
+    """Two-sided intervals of 95 % over designs: how often they cover; and floors at the true value that pass."""
+    runs = max(runs // 5, 200)
     for samples in (1, 3):
         covers: dict[tuple[float, float], list[tuple[float, str]]] = {}
-        for p in PS:
-            for count in GROUPS:
-                for size in (*SIZES, *([20] if count <= 10 else [])):
-                    for correlation in CORRELATIONS if size > 1 else (0.0,):
-                        draw = np.random.default_rng([samples, int(100 * p), count, size, int(10 * correlation)])
-                        group = np.repeat(np.arange(count), size)
-                        right = answers(draw, p, group, runs, correlation, samples).astype(float)
-                        low, high = st.intervals(st.clustered(st.ratios(one_a_run(right, group))), binary=samples == 1)
-                        share = float(np.mean((low <= p) & (p <= high)))
-                        covers.setdefault((p, correlation), []).append((share, f"{count} x {size}"))
+        passes: list[tuple[float, str]] = []
+        for name, group in designs().items():
+            single = len(group) == group.max() + 1
+            for p in PS:
+                for correlation in (0.0,) if single else (*CORRELATIONS, st.FLIP_ICC):
+                    draw = np.random.default_rng([samples, int(100 * p), len(group), int(10 * correlation)])
+                    right = answers(draw, p, group, runs, correlation, samples).astype(float)
+                    found = st.clustered(st.ratios(one_a_run(right, group)))
+                    low, high = st.intervals(found, binary=samples == 1)
+                    share = float(np.mean((low <= p) & (p <= high)))
+                    covers.setdefault((p, correlation), []).append((share, name))
+                    if correlation <= st.FLIP_ICC and len(group) >= 100:
+                        low, high = st.bounds(found, binary=samples == 1)
+                        where = f"{name}, p = {p}, correlation {correlation}"
+                        passes += [(float(np.mean(low >= p)), where), (float(np.mean(high <= p)), where)]
         kind = "right or wrong" if samples == 1 else f"mean of {samples} answers"
-        for (p, correlation), found in covers.items():
-            worst, design = min(found)
+        for (p, correlation), each in sorted(covers.items()):
+            worst, design = min(each)
             yield Figure(f"{kind}, p = {p}, correlation {correlation}: covers at least ({design})", worst, runs)
-        every = [share for found in covers.values() for share, _ in found]
+        every = [share for each in covers.values() for share, _ in each]
         below = sum(share < 0.93 for share in every) / len(every)
-        yield Figure(f"{kind}: share of {len(every)} designs that are covered in less than 93 %", below, 0, most=0.06)
-        yield Figure(f"{kind}: lowest coverage", min(every), runs, least=0.8)
+        yield Figure(f"{kind}: share of {len(every)} designs that are covered in less than 93 %", below, 0, most=0.05)
+        yield Figure(f"{kind}: lowest coverage", min(every), runs, least=0.88)
         yield Figure(f"{kind}: mean coverage", sum(every) / len(every), 0, least=0.95)
+        worst, where = max(passes)
+        yield Figure(f"{kind}: a floor at the true value passes ({where})", worst, runs, most=0.06)
 
 
 def one_a_run(values: Floats, group: NDArray[np.intp]) -> st.Table:
@@ -380,6 +451,190 @@ def one_a_run(values: Floats, group: NDArray[np.intp]) -> st.Table:
     runs, n = values.shape
     of = np.repeat(np.arange(runs), n)
     return st.Table(values.ravel(), np.ones(runs * n), np.tile(np.arange(n), runs), np.tile(group, runs), of, runs)
+
+
+@dataclass(frozen=True)
+class Sliced:
+    """A macro average: the slice and the group of each unit, units in the order of slices."""
+
+    slice: NDArray[np.intp]
+    group: NDArray[np.intp]
+    corrections: dict[int, st.Correction] = field(default_factory=dict)
+
+    @property
+    def small(self) -> NDArray[np.bool_]:
+        """Whether a unit is in one of the smaller half of slices."""
+        sizes = np.bincount(self.slice)
+        return np.asarray(sizes[self.slice] <= np.median(sizes))
+
+    def mean(self, values: Floats) -> float:
+        """The macro average of the units' values."""
+        return float(np.mean(np.bincount(self.slice, values) / np.bincount(self.slice)))
+
+    def influences(self, values: Floats) -> st.Influences:
+        """The macro average of each run, (runs, units): as by `mean_over`, but a measure for each run."""
+        runs, n = values.shape
+        slices = int(self.slice.max()) + 1
+        place = (np.arange(runs)[:, None] * slices + self.slice).ravel()
+        unit, group = (np.tile(each, runs) for each in (np.arange(n), self.group))
+        ratios = st.ratios(st.Table(values.ravel(), np.ones(runs * n), unit, group, place, runs * slices))
+        value = ratios.value.reshape(runs, slices).mean(axis=1)
+        of, factor = np.repeat(np.arange(runs), slices), np.full(runs * slices, 1 / slices)
+        return replace(ratios, value=value, measure=of, factor=factor)
+
+    def correction(self, influences: st.Influences) -> st.Correction:
+        """The correction of so many runs, which depends on the design alone."""
+        runs = len(influences.value)
+        if runs not in self.corrections:
+            self.corrections[runs] = st.corrected(influences)
+        return self.corrections[runs]
+
+
+SLICES = {
+    "3, 3, 3, 100, 300": (3, 3, 3, 100, 300),
+    "5, 10, 20, 100, 300": (5, 10, 20, 100, 300),
+    "2, 4, 8, 16, 32, 64": (2, 4, 8, 16, 32, 64),
+    "18 x 10": (10,) * 18,
+    "10 x 5": (5,) * 10,
+    "6 x 20": (20,) * 6,
+    "5 x 100": (100,) * 5,
+    "18 x 50": (50,) * 18,
+}
+LARGE = {
+    "MedLesionVQA": (3340, 3986, 3508, 1133, 3071, 1693, 1613),
+    "GMAI-MMBench": (869, 572, 650, 559, 665, 9697, 247, 674, 250, 198, 950, 750, 300, 850, 1332, 520, 1169, 350),
+}
+"""The questions of the test splits by ability and by task, from the papers."""
+
+
+def sliced(sizes: tuple[int, ...], each: int, *, across: bool) -> Sliced:
+    """Slices with groups of `each` units: of one slice, or with `across` of any slices."""
+    of = np.repeat(np.arange(len(sizes)), sizes)
+    n = len(of)
+    if across:
+        return Sliced(of, np.random.default_rng(1).permutation(np.arange(n) % max(n // each, 5)))
+    within = np.concatenate([np.arange(size) // each for size in sizes])
+    return Sliced(of, np.unique(of * n + within, return_inverse=True)[1])
+
+
+def macro_designs() -> Iterator[tuple[str, Sliced, tuple[float, ...]]]:
+    """Each design with its name, and the correlations within groups to try."""
+    for name, sizes in SLICES.items():
+        yield f"{name}, independent", sliced(sizes, 1, across=False), (0.0,)
+        if min(sizes) >= 10:
+            yield f"{name}, groups of 5", sliced(sizes, 5, across=False), (st.FLIP_ICC, 0.3)
+        yield f"{name}, groups of 3 across slices", sliced(sizes, 3, across=True), (st.FLIP_ICC, 0.6)
+        yield f"{name}, groups of 8 across slices", sliced(sizes, 8, across=True), (st.FLIP_ICC, 0.6)
+
+
+def macro_coverage(
+    design: Sliced, p: Floats, correlation: float, runs: int, samples: int = 1
+) -> tuple[float, float, float]:
+    """How often the interval covers, and how often each one-sided bound misses; `p`: the chance of each unit."""
+    draw = np.random.default_rng([len(p), int(100 * correlation), int(1000 * p.sum()), samples])
+    times, truth, chances = np.zeros(3), design.mean(p), np.unique(p)
+    for start in range(0, runs, CHUNK):
+        chunk = min(CHUNK, runs - start)
+        drawn = [answers(draw, chance, design.group, chunk, correlation, samples) for chance in chances.tolist()]
+        influences = design.influences(np.choose(np.searchsorted(chances, p), drawn).astype(float))
+        found = st.clustered(influences, design.correction(influences))
+        low, high = st.intervals(found, binary=samples == 1)
+        below, above = st.bounds(found, binary=samples == 1)
+        hits = (low - 1e-12 <= truth) & (truth <= high + 1e-12), below - 1e-12 > truth, above + 1e-12 < truth
+        times += [np.sum(each) for each in hits]
+    covered, too_low, too_high = (times / runs).tolist()
+    return covered, too_low, too_high
+
+
+def macro_outcomes(
+    design: Sliced, flips: Floats, loss: Floats, correlation: float, runs: int, margins: tuple[float, ...] = MARGINS
+) -> dict[float, dict[str, float]]:
+    """The shares of outcomes of one rule on the macro average by its margin, as by `compare` and `decide`.
+
+    `flips` and `loss`: of each unit, the chance of a flip and of a loss less that of a gain.
+    """
+    seed = [len(flips), int(100 * correlation), int(1000 * flips.sum()), int(1000 * loss.sum())]
+    draw, groups = np.random.default_rng(seed), int(design.group.max()) + 1
+    times = {margin: dict.fromkeys(("PASS", "FAIL"), 0) for margin in margins}
+    for start in range(0, runs, CHUNK):
+        chunk = min(CHUNK, runs - start)
+        change = changes(draw, design.group, chunk, flips, loss, correlation)
+        influences = design.influences(change)
+        low, high = macro_bounds(influences, design.correction(influences))
+        changed = np.zeros((chunk, groups), dtype=bool)
+        run, unit = np.nonzero(change)
+        changed[run, design.group[unit]] = True
+        for margin, counts in times.items():
+            passes = low > -margin
+            counts["PASS"] += int(passes.sum())
+            counts["FAIL"] += int((~passes & (high < 0) & (changed.sum(axis=1) >= 5)).sum())
+    return {margin: {name: count / runs for name, count in counts.items()} for margin, counts in times.items()}
+
+
+def macro_bounds(influences: st.Influences, correction: st.Correction) -> tuple[Floats, Floats]:
+    """What `compare` gives for the macro averages of many runs."""
+    found = st.clustered(influences, correction)
+    of_changes = macro.changes_of(influences, found.variance, found.df, binary=True)
+    low, high = macro.difference_bounds(of_changes.slices, of_changes.spread(st.FLIP_ICC), LEVEL)
+    usable = found.df >= 4
+    return np.where(usable, low, np.nan), np.where(usable, high, np.nan)
+
+
+def macro_averages(runs: int) -> Iterator[Figure]:
+    """Intervals and floors on macro averages over small slices, then one rule on their difference."""
+    fewer = max(runs // 5, 200)
+    covers: list[tuple[float, str]] = []
+    floors: list[tuple[float, str]] = []
+    for name, design, correlations in macro_designs():
+        chances = {f"p = {p}": np.full(len(design.slice), p) for p in (0.5, 0.8, 0.95, 0.98)}
+        chances["p = 0.6 in the smaller slices, else 0.95"] = np.where(design.small, 0.6, 0.95)
+        own: list[tuple[float, str]] = []
+        for samples, correlation, which in product((1, SAMPLES), correlations, chances):
+            if samples == 1 or which in ("p = 0.8", "p = 0.95"):
+                covered, *missed = macro_coverage(design, chances[which], correlation, fewer, samples)
+                where = f"{which}, correlation {correlation}{', 3 samples' if samples > 1 else ''}"
+                own.append((covered, where))
+                if correlation <= st.FLIP_ICC:
+                    floors.append((max(missed), f"{name}, {where}"))
+        worst, where = min(own)
+        yield Figure(f"{name}: covers at least ({where})", worst, fewer, least=0.88)
+        covers += own
+    below = sum(share < 0.93 for share, _ in covers) / len(covers)
+    yield Figure(f"share of {len(covers)} designs that are covered in less than 93 %", below, 0, most=0.05)
+    worst, where = max(floors)
+    yield Figure(f"a floor at the true value passes at most ({where})", worst, fewer, most=0.06)
+    for name, design, correlations in macro_designs():
+        yield from macro_rule(name, design, correlations[0], runs)
+    yield from macro_widths()
+
+
+def macro_rule(name: str, design: Sliced, correlation: float, runs: int) -> Iterator[Figure]:
+    """One rule where 5 % of the units flip, or as many as the loss needs; it may be in the smaller slices alone."""
+    ones = np.ones(len(design.slice))
+    unchanged = macro_outcomes(design, 0.05 * ones, 0 * ones, correlation, runs)
+    yield Figure(f"{name}: FAIL at no change", unchanged[MARGINS[0]]["FAIL"], runs, most=0.06)
+    share = design.mean(design.small.astype(float))
+    losses = [(margin, margin * ones) for margin in MARGINS] + [(0.05, design.small * 0.05 / share)] * (share < 1)
+    wrong = [
+        macro_outcomes(design, np.maximum(0.05, loss), loss, correlation, runs, (margin,))[margin]["PASS"]
+        for margin, loss in losses
+    ]
+    yield Figure(f"{name}: PASS at a loss of the margin, at most", max(wrong), runs, most=0.06)
+    for margin in MARGINS:
+        yield Figure(f"{name}: PASS at no change, margin {100 * margin:g}", unchanged[margin]["PASS"], runs)
+
+
+def macro_widths() -> Iterator[Figure]:
+    """The width of intervals, as a share of that of Wilson's interval at n*, of slices of any size."""
+    for name, sizes in (SLICES | LARGE).items():
+        design = sliced(sizes, 1, across=False)
+        values = np.random.default_rng(0).random((max(4, 10_000 // len(design.slice)), len(design.slice))) < 0.7
+        found = st.clustered(design.influences(values.astype(float)))
+        (low, high), (before_low, before_high) = (
+            st.intervals(each, binary=binary) for each, binary in ((found, True), (replace(found, slices=None), False))
+        )
+        ratio = float(np.mean(high - low) / np.mean(before_high - before_low))
+        yield Figure(f"{name}, p = 0.7: width of an interval, of Wilson's at n*", ratio, 0, most=1.5)
 
 
 def enumeration(_: int, sizes: tuple[int, ...] = (176, 352, 451, 1500, 4550)) -> Iterator[Figure]:
@@ -400,6 +655,7 @@ def enumeration(_: int, sizes: tuple[int, ...] = (176, 352, 451, 1500, 4550)) ->
                 n * each,
                 n * each,
                 lambda deviating=deviating: deviating,
+                value * (1 - value) / n,
             )
             mass = binom.pmf(count[:, None], n, p)
             where = f"n = {n}, {steps} p"
@@ -451,6 +707,7 @@ PARTS = {
     "coverage": coverage,
     "departments": departments,
     "mediconfusion": on_mediconfusion,
+    "macro": macro_averages,
     "enumeration": enumeration,
     "time": timed,
 }
@@ -459,7 +716,7 @@ PARTS = {
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []])
-    parser.add_argument("--runs", type=int, default=4000)
+    parser.add_argument("--runs", type=int, default=10_000)
     asked = parser.parse_args()
     missed = 0
     for name in asked.parts or PARTS:

@@ -3,7 +3,7 @@
 python bench/leaks.py search      # 26,000 hashes against 100,000, alone and in eight orientations
 python bench/leaks.py images      # seconds to hash an image, and to find it in the cache
 python bench/leaks.py texts       # 26,000 questions against a million texts
-python bench/leaks.py coverage    # how often 95 % intervals of a difference hold the true one
+python bench/leaks.py coverage    # how often 95 % intervals of a difference hold the true one, and exclude 0 wrongly
 python bench/leaks.py like DIR    # distances between the pictures of a folder and their copies
 """
 
@@ -22,7 +22,7 @@ from medvqa.data import likeness
 from medvqa.data.likeness import near, remembered
 from medvqa.data.likeness.pictures import decoded
 from medvqa.items import Image
-from medvqa.statistics import Table, part_difference
+from medvqa.statistics import Table, clopper_pearson, part_difference
 
 
 def search() -> None:
@@ -86,33 +86,55 @@ def texts() -> None:
     print(f"100,000 texts of 18 words: {once:.1f} s, {found} found; repeated: {again:.2f} s")
 
 
-def coverage() -> None:
+def coverage(times: int = 1000) -> None:
+    """Coverage, and how often a model without any effect is "better" or "worse" on the leaked questions."""
     random = np.random.default_rng(0)
-    print("groups  items  share  clean  overlap  coverage  no interval")
+    print(
+        "In brackets: Clopper and Pearson's interval of 95 % of the simulated share; better and worse: without effect"
+    )
+    print("groups items share clean leaked  covers             better             worse              no interval")
     for groups, size in ((60, 1), (60, 3), (300, 1), (300, 3), (1500, 1)):
         for share in (0.03, 0.1, 0.3):
-            for clean, overlap in ((0.6, 0.6), (0.5, 0.9)):
-                held, without, times = 0, 0, 1000
+            for clean, overlap in ((0.8, 0.8), (0.9, 0.9), (0.95, 0.95), (0.98, 0.98), (0.6, 0.6), (0.5, 0.9)):
+                held = better = worse = without = 0
                 for _ in range(times):
-                    members = np.repeat(np.arange(groups), random.integers(1, 2 * size, groups))
-                    out = (random.random(groups) < share)[members]
-                    chance = np.where(out, overlap, clean)
-                    together = random.random(groups)[members] < chance
-                    alone = random.random(len(members)) < chance
-                    right = np.where((random.random(groups) < 0.4)[members], together, alone).astype(float)
-                    place, ones = np.zeros(len(members), dtype=np.intp), np.ones(len(members))
-                    table = Table(right, ones, np.arange(len(members)), members, place)
-                    part = Table(right * ~out, ones * ~out, np.arange(len(members)), members, place)
-                    numbers = part_difference(table, part)
-                    if numbers.low is None or numbers.high is None:
+                    low, high, truth = leaked(random, groups, size, share, (clean, overlap))
+                    if low is None or high is None:
                         without += 1
-                    else:
-                        held += numbers.low <= share * (clean - overlap) <= numbers.high
-                shown = f"{held / (times - without):8.3f}" if times - without >= 200 else "       –"
+                        continue
+                    held += low <= truth <= high
+                    better += high < 0
+                    worse += low > 0
+                shown = [shared(held, times - without)]
+                shown += [shared(each, times) if clean == overlap else f"{'–':<18}" for each in (better, worse)]
                 print(
-                    f"{groups:6} {size:6} {share:6.2f} {clean:6.2f} {overlap:8.2f}  {shown} {without / times:12.2f}",
+                    f"{groups:6} {size:5} {share:5.2f} {clean:5.2f} {overlap:6.2f}  {' '.join(shown)} "
+                    f"{without / times:6.2f}",
                     flush=True,
                 )
+
+
+def leaked(
+    random: np.random.Generator, groups: int, size: int, share: float, rates: tuple[float, float]
+) -> tuple[float | None, float | None, float]:
+    """The bounds of clean minus all in one sample of groups, and its true value for the share that is leaked."""
+    members = np.repeat(np.arange(groups), random.integers(1, 2 * size, groups))
+    out = (random.random(groups) < share)[members]
+    chance = np.where(out, rates[1], rates[0])
+    together, alone = random.random(groups)[members] < chance, random.random(len(members)) < chance
+    right = np.where((random.random(groups) < 0.4)[members], together, alone).astype(float)
+    unit, place, ones = np.arange(len(members)), np.zeros(len(members), dtype=np.intp), np.ones(len(members))
+    table = Table(right, ones, unit, members, place)
+    numbers = part_difference(table, Table(right * ~out, ones * ~out, unit, members, place), binary=True)
+    return numbers.low, numbers.high, float(out.mean()) * (rates[0] - rates[1])
+
+
+def shared(count: int, times: int) -> str:
+    """A simulated share with the interval of Clopper and Pearson, in percent; a dash for few runs."""
+    if times < 200:
+        return f"{'–':<18}"
+    low, high = clopper_pearson(count, times, 0.975)
+    return f"{100 * count / times:5.1f} ({100 * float(low):4.1f}-{100 * float(high):5.1f})"
 
 
 def like(folder: Path) -> None:

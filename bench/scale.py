@@ -53,9 +53,9 @@ def pytest_unconfigure():
 
 atexit.register(tell)
 """
-CONFTEST = (
-    TELL
-    + """
+SUITE = """
+import os
+
 from medvqa import Backend, metrics, scoring
 from medvqa.items import Answer, Benchmark, Item
 from medvqa.protocols.prompts import Template
@@ -88,7 +88,6 @@ def pytest_medvqa_benchmarks():
     return [Benchmark(name="scale", items=items, prompt=ASK.prompt, score=scoring.score_single_choice,
                       metrics=(metrics.accuracy, *metrics.rates), dimensions=tuple(SIZES)[:4])]
 """
-)
 TEST = """
 import pytest
 
@@ -167,7 +166,7 @@ def import_ms() -> float:
 
 def measure(folder: Path, sizes: Sequence[int], spreads: Sequence[tuple[str, ...]], wrong: float) -> None:
     suite, bare = folder / "suite", folder / "bare"
-    for where, files in ((suite, {"conftest.py": CONFTEST, "test_it.py": TEST}), (bare, {"test_it.py": BARE})):
+    for where, files in ((suite, {"conftest.py": TELL + SUITE, "test_it.py": TEST}), (bare, {"test_it.py": BARE})):
         where.mkdir()
         for name, text in ({"conftest.py": TELL} | files).items():
             (where / name).write_text(text)

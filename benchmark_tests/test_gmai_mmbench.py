@@ -4,10 +4,10 @@ import pytest
 
 
 @pytest.mark.vqa("gmai-mmbench-val")
-def test_validation(item, evaluate):
-    evaluate(item)
+def test_validation(medvqa_item, evaluate):
+    evaluate(medvqa_item)
 
 
 @pytest.mark.vqa("gmai-mmbench-test")
-def test_test(item, evaluate):
-    evaluate(item)
+def test_test(medvqa_item, evaluate):
+    evaluate(medvqa_item)

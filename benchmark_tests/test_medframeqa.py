@@ -4,5 +4,5 @@ import pytest
 
 
 @pytest.mark.vqa("medframeqa")
-def test_medframeqa(item, evaluate):
-    evaluate(item)
+def test_medframeqa(medvqa_item, evaluate):
+    evaluate(medvqa_item)

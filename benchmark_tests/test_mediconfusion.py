@@ -4,5 +4,5 @@ import pytest
 
 
 @pytest.mark.vqa("mediconfusion")
-def test_mediconfusion(item, evaluate):
-    evaluate(item)
+def test_mediconfusion(medvqa_item, evaluate):
+    evaluate(medvqa_item)

@@ -4,5 +4,5 @@ import pytest
 
 
 @pytest.mark.vqa("medxpertqa-mm")
-def test_medxpertqa(item, evaluate):
-    evaluate(item)
+def test_medxpertqa(medvqa_item, evaluate):
+    evaluate(medvqa_item)

@@ -4,5 +4,5 @@ import pytest
 
 
 @pytest.mark.vqa("omnimedvqa")
-def test_omnimedvqa(item, evaluate):
-    evaluate(item)
+def test_omnimedvqa(medvqa_item, evaluate):
+    evaluate(medvqa_item)

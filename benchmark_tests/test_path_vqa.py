@@ -4,10 +4,10 @@ import pytest
 
 
 @pytest.mark.vqa("path-vqa-test")
-def test_test(item, evaluate):
-    evaluate(item)
+def test_test(medvqa_item, evaluate):
+    evaluate(medvqa_item)
 
 
 @pytest.mark.vqa("path-vqa-validation")
-def test_validation(item, evaluate):
-    evaluate(item)
+def test_validation(medvqa_item, evaluate):
+    evaluate(medvqa_item)

@@ -4,5 +4,5 @@ import pytest
 
 
 @pytest.mark.vqa("phantom")
-def test_phantom(item, evaluate):
-    evaluate(item)
+def test_phantom(medvqa_item, evaluate):
+    evaluate(medvqa_item)

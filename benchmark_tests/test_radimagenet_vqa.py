@@ -4,5 +4,5 @@ import pytest
 
 
 @pytest.mark.vqa("radimagenet-vqa")
-def test_radimagenet_vqa(item, evaluate):
-    evaluate(item)
+def test_radimagenet_vqa(medvqa_item, evaluate):
+    evaluate(medvqa_item)

@@ -4,10 +4,10 @@ import pytest
 
 
 @pytest.mark.vqa("rexvqa-test")
-def test_rexvqa(item, evaluate):
-    evaluate(item)
+def test_rexvqa(medvqa_item, evaluate):
+    evaluate(medvqa_item)
 
 
 @pytest.mark.vqa("rexvqa-valid")
-def test_rexvqa_validation(item, evaluate):
-    evaluate(item)
+def test_rexvqa_validation(medvqa_item, evaluate):
+    evaluate(medvqa_item)

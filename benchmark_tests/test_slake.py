@@ -4,20 +4,20 @@ import pytest
 
 
 @pytest.mark.vqa("slake-en-test")
-def test_english(item, evaluate):
-    evaluate(item)
+def test_english(medvqa_item, evaluate):
+    evaluate(medvqa_item)
 
 
 @pytest.mark.vqa("slake-zh-test")
-def test_chinese(item, evaluate):
-    evaluate(item)
+def test_chinese(medvqa_item, evaluate):
+    evaluate(medvqa_item)
 
 
 @pytest.mark.vqa("slake-en-validation")
-def test_english_validation(item, evaluate):
-    evaluate(item)
+def test_english_validation(medvqa_item, evaluate):
+    evaluate(medvqa_item)
 
 
 @pytest.mark.vqa("slake-zh-validation")
-def test_chinese_validation(item, evaluate):
-    evaluate(item)
+def test_chinese_validation(medvqa_item, evaluate):
+    evaluate(medvqa_item)

@@ -4,10 +4,10 @@ import pytest
 
 
 @pytest.mark.vqa("vqa-rad")
-def test_hub(item, evaluate):
-    evaluate(item)
+def test_hub(medvqa_item, evaluate):
+    evaluate(medvqa_item)
 
 
 @pytest.mark.vqa("vqa-rad-osf")
-def test_osf(item, evaluate):
-    evaluate(item)
+def test_osf(medvqa_item, evaluate):
+    evaluate(medvqa_item)

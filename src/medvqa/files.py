@@ -11,7 +11,6 @@ import os
 import secrets
 import shutil
 import stat
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -65,18 +64,30 @@ def move(path: Path, target: Path) -> None:
 
 
 @contextmanager
-def replaced(folder: Path) -> Iterator[None]:
-    """Set a folder aside within the block, which makes another; remove it after, or put it back after an error."""
-    aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    folder.rename(aside / folder.name)
+def making(folder: Path, hidden: Path) -> Iterator[Path]:
+    """Yield a place within the folder `hidden`, where the block makes a folder; then give it the name `folder`.
+
+    It replaces a folder of that name, which is there again after an error. What a killed process left is removed first.
+    """
+    new, old = hidden / "new", hidden / "old"
+    place = new / folder.name
+    _remove(new, old)
+    new.mkdir(mode=PRIVATE)
     try:
-        yield
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        (aside / folder.name).rename(folder)
-        aside.rmdir()
-        raise
-    shutil.rmtree(aside, ignore_errors=True)
+        yield place
+        if folder.exists():
+            folder.rename(old)
+        place.rename(folder)
+    finally:
+        if old.exists() and not folder.exists():
+            old.rename(folder)
+        _remove(new, old)
+
+
+def _remove(*folders: Path) -> None:
+    for folder in folders:
+        if os.path.lexists(folder):
+            shutil.rmtree(folder)
 
 
 def _permissions(path: Path) -> int | None:

@@ -14,6 +14,7 @@ import math
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -89,6 +90,37 @@ class DataWarning(UserWarning):
     """An oddity in a data file that does not stop a run."""
 
 
+CELL = "[cell]"
+"""In messages in place of a cell, an id or a path of data that are not declared public."""
+_withheld = ContextVar("withheld", default=False)
+
+
+@contextmanager
+def withholding(private: bool = True) -> Iterator[None]:
+    """Withhold the texts of data from messages that are composed within the block, if the data are `private`.
+
+    Do not use it around a `yield` of a generator: the block would hold for the caller too.
+    """
+    token = _withheld.set(private)
+    try:
+        yield
+    finally:
+        _withheld.reset(token)
+
+
+def are_withheld() -> bool:
+    """Whether texts of the data are withheld from messages."""
+    return _withheld.get()
+
+
+def of_data(shown: str) -> str:
+    """Return a text of the data (a cell, an id, a path) for a message: CELL if such texts are withheld.
+
+    Every message passes such texts through here.
+    """
+    return CELL if _withheld.get() else shown
+
+
 class ParquetCell(NamedTuple):
     """The place of an image in a Parquet file: its column, its row from 0, and its place in a list from 0."""
 
@@ -134,7 +166,7 @@ class Image:
             return
         low, high = self.window
         if low == high or not (math.isfinite(low) and math.isfinite(high)):
-            raise DataError(f"image {self.name}: window {self.window} is not two different numbers")
+            raise DataError(f"image {of_data(self.name)}: window {self.window} is not two different numbers")
 
     def _read_view(self) -> None:
         _, parts = views.split(self.name)
@@ -143,10 +175,11 @@ class Image:
         try:
             view = views.parse(parts)
         except MedicalError as error:
-            raise DataError(f"image {self.name}: {error}") from None
+            problem = "the text after ? is no view" if are_withheld() else str(error)
+            raise DataError(f"image {of_data(self.name)}: {problem}") from None
         if view.window is not None:
             if self.window is not None and tuple(self.window) != view.window:
-                raise DataError(f"image {self.name}: it has another window, {self.window}; drop one of them")
+                raise DataError(f"image {of_data(self.name)}: it has another window, {self.window}; drop one of them")
             object.__setattr__(self, "window", view.window)
         object.__setattr__(self, "view", view.text)
         object.__setattr__(self, "path", views.split(self.path)[0])
@@ -380,14 +413,15 @@ def inside(folder: Path, relative: str, *, where: str, named: str = "the data fo
     (absolute, through "..", or through a link; `folder` itself may be a link).
     """
     if "\\" in relative:
-        raise DataError(f"{where}: path {relative!r} has a backslash; paths are written with /")
+        raise DataError(f"{where}: path {of_data(repr(relative))} has a backslash; paths are written with /")
     try:
         root = folder.resolve()
         path = (root / relative).resolve()
     except (OSError, RuntimeError, ValueError) as error:
-        raise DataError(f"{where}: {relative!r} is not a path: {error}") from error
+        why = type(error).__name__ if are_withheld() else str(error)
+        raise DataError(f"{where}: {of_data(repr(relative))} is not a path: {why}") from error
     if Path(relative).is_absolute() or not path.is_relative_to(root):
-        raise DataError(f"{where}: path {relative!r} leaves {named}")
+        raise DataError(f"{where}: path {of_data(repr(relative))} leaves {named}")
     return path
 
 

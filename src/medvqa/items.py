@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn, Protocol, get_args, runtime_checkable
 
+from medvqa.image import CELL as CELL
 from medvqa.image import AnswerError as AnswerError
 from medvqa.image import BatchLost as BatchLost
 from medvqa.image import DataError as DataError
@@ -20,6 +21,9 @@ from medvqa.image import DataWarning as DataWarning
 from medvqa.image import Image as Image
 from medvqa.image import MedVQAError as MedVQAError
 from medvqa.image import UsageError as UsageError
+from medvqa.image import are_withheld as are_withheld
+from medvqa.image import of_data as of_data
+from medvqa.image import withholding as withholding
 
 Kind = Literal["single_choice", "multiple_response", "judgment", "fill_in_the_blank", "short_answer"]
 Outcome = Literal["correct", "partial", "wrong", "refused", "abstained", "unparsed", "unscored", "error"]
@@ -498,7 +502,8 @@ class Benchmark:
     evaluated only if its own name is given, as for training splits, which serve as pools of solved examples. `declared`
     is the file that declares the benchmark, None for one that is made in Python. `kits` are metrics that reproduce the
     counts of other evaluation kits, by the kit's name, for `--metric-like`; `training` is the name of the benchmark
-    with the training questions.
+    with the training questions. `rows` returns the row of each question in its table by its id, such as "row 17":
+    messages about data that are not declared public name rows in place of ids.
     """
 
     name: str
@@ -535,6 +540,7 @@ class Benchmark:
     kits: Mapping[str, Callable[[Kit], tuple[Metric, ...]]] = field(default_factory=dict)
     training: str = ""
     declared: BenchmarkFile | None = None
+    rows: Callable[[], Mapping[str, str]] | None = None
 
 
 @runtime_checkable

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from types import CodeType
 
 from medvqa import answers, printing
-from medvqa.items import MedVQAError, UsageError
+from medvqa.items import MedVQAError, UsageError, of_data
 
 MAX_MESSAGE = 300
 """Most characters of an exception's own message in a line."""
@@ -55,10 +55,11 @@ def guarded(
 def described(error: BaseException, what: str, expected: str = "", function: object = None) -> str:
     """Return "WHAT: FILE:LINE: EXCEPTION: MESSAGE; expected: EXPECTED", and keep the traceback.
 
-    FILE:LINE is `place(error)`, or where `function` is defined if the error was raised outside of it.
+    MESSAGE may quote data, so it may be withheld (`withholding`); the traceback has it. FILE:LINE is `place(error)`, or
+    where `function` is defined if the error was raised outside of it.
     """
     where = place(error) or place_of(function)
-    message = error.msg if isinstance(error, SyntaxError) else " ".join(answers.line_of(error).split())
+    message = error.msg if isinstance(error, SyntaxError) else of_data(" ".join(answers.line_of(error).split()))
     if where not in _tracebacks and len(_tracebacks) < MAX_TRACEBACKS:
         _tracebacks[where] = "".join(traceback.format_exception(error))
     parts = (what, where, type(error).__name__, printing.line(message)[:MAX_MESSAGE])

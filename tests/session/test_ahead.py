@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from medvqa import records
 from medvqa.plugin.spread import BatchScheduling
 from support import processes
 from support.sessions import SPREAD, folder, outcomes, run, text, written
@@ -234,7 +235,7 @@ def test_a_model_of_the_suites_own_is_asked_by_its_tests(slake: pytest.Pytester)
                 return [Answer("B") for _ in prompts]
 
         @pytest.fixture(scope="session")
-        def model():
+        def medvqa_model():
             return Mine()
 
         @pytest.mark.vqa("slake")
@@ -265,6 +266,7 @@ def test_errors_in_a_row_stop_the_run(slake: pytest.Pytester, spread: tuple[str,
     assert result.ret == pytest.ExitCode.INTERRUPTED
     line = r"3 errors in a row, the last: model '\w+': conftest.py:\d+: ValueError: poison \(--max-errors=3\)"
     assert re.search(line, text(result))
+    assert re.fullmatch(line, records.stopped(written(folder(slake))["run"]))
     assert 3 <= outcomes(folder(slake))["error"] < 12
     assert len(written(folder(slake))["missing"]) == 24 - outcomes(folder(slake)).total()
 

@@ -114,7 +114,7 @@ def test_a_worse_run_fails(repo: pytest.Pytester, spread: tuple[str, ...]) -> No
     assert entry["measure"] == "accuracy"
     assert entry["lost"] == 26
     assert entry["beyond"] is True
-    assert "gate: FAIL against main (exit code 10)" in text(done)
+    assert "gate: FAIL against main, flip_icc 0.1 (exit code 10)" in text(done)
     assert "FAIL: phantom-gmai-mmbench: accuracy against main, margin 5: a loss of " in text(done)
     assert "is shown, all of it more than the margin of 5" in text(done)
     assert "attempt 1 in this folder against main; planned: 1 (--looks)." in text(done)
@@ -348,6 +348,26 @@ def test_a_required_gate_says_where_rules_were_looked_for(repo: pytest.Pytester)
     assert "--gate=yes: required, or nothing" in text(done)
 
 
+@pytest.mark.parametrize("spread", SPREAD_SLOWLY)
+def test_a_run_without_the_gate_has_no_verdict_and_is_no_attempt(
+    repo: pytest.Pytester, spread: tuple[str, ...]
+) -> None:
+    (repo.path / "pyproject.toml").write_text('[tool.medvqa.gate]\nbaseline = "reports/main"\n')
+    worse = answers(repo.path / "new.jsonl", WORSE)
+    done = run(repo, worse, "--gate=off", "--run=tried", *spread)
+    assert done.ret == 0, text(done)
+    line = "gate: none; --gate=off was typed: no rule was applied, and the run counts as no attempt"
+    assert line in text(done)
+    assert gate(repo, "tried") is None
+    assert "gate" not in json.loads((repo.path / "reports/tried/run.json").read_text())
+    gated = run(repo, worse, "--run=gated", *spread)
+    assert gated.ret == 10
+    assert "attempt 1 in this folder against main" in text(gated)
+    refused = run(repo, worse, "--gate=off", BASELINE, "--margin=3")
+    assert refused.ret == pytest.ExitCode.USAGE_ERROR
+    assert "--gate=off: the run has no gate, and --baseline, --margin are rules of one; leave one out" in text(refused)
+
+
 def test_a_required_gate_with_rules_is_a_gate(repo: pytest.Pytester) -> None:
     (repo.path / "pyproject.toml").write_text('[tool.medvqa.gate]\nbaseline = "reports/main"\n')
     done = run(repo, "--model=replay:main.jsonl", "--gate=required", "--margin=3", "--run=new")
@@ -392,7 +412,7 @@ def test_the_reports_tell_the_verdict(repo: pytest.Pytester) -> None:
     run(repo, answers(repo.path / "new.jsonl", WORSE), BASELINE, "--run=new", "--gate-slices=department")
     folder = repo.path / "reports/new"
     summary = (folder / "summary.md").read_text()
-    assert "## Gate: FAIL against main (exit code 10)" in summary.replace("\\", "")
+    assert "## Gate: FAIL against main, flip_icc 0.1 (exit code 10)" in summary.replace("\\", "")
     assert "- **FAIL** phantom-gmai-mmbench: accuracy against main, margin 2: a loss of " in summary
     assert "Largest losses by slice, in points, exploratory: " in summary
     assert "Flipped: 26 lost, 0 gained. The first of each:" in summary

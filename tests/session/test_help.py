@@ -22,6 +22,7 @@ COMMANDS = (
     "table",
     "fetch",
     "gate",
+    "audit",
     "baseline",
     "merge",
     "combine",

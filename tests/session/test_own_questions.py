@@ -67,7 +67,7 @@ def test_a_bare_mark_asks_every_chosen_benchmark(suite: pytest.Pytester) -> None
 
 def test_a_missing_image_is_named_before_anything_is_asked(suite: pytest.Pytester) -> None:
     (suite.path / "pictures" / "blue.png").unlink()
-    message = f"questions: 1 of 2 images are there, the first that is missing: {suite.path}/pictures/blue.png. Put"
+    message = "questions: 1 of 2 images are there, missing are those of row 3. Put"
     typed = suite.runpytest_inprocess("--model=seeing", "-q")
     assert (typed.ret, message in typed.stderr.str()) == (pytest.ExitCode.USAGE_ERROR, True)
     bare = suite.runpytest_inprocess("-q")

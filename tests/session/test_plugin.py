@@ -1,5 +1,6 @@
 """The plugin as a stranger's repository sees it: a real pytest in a folder of its own."""
 
+import itertools
 import json
 import re
 import xml.etree.ElementTree as ET
@@ -442,9 +443,32 @@ def test_a_benchmark_of_ones_own_without_a_test_is_told(slake: pytest.Pytester) 
     slake.makepyfile(test_own="def test_own(): pass")
     result = run(slake, "--model=echo:A")
     assert result.ret == 0
-    said = 'to ask about slake, write a test with @pytest.mark.vqa("slake") (docs/running.md)'
-    assert said in result.outlines
+    assert '    @pytest.mark.vqa("slake")' in result.outlines
     assert "here asks" not in text(run(slake)), "nothing was typed"
+    write_what_is_proposed(slake, result)
+    assert run(slake, "--model=echo:A", "--run=first").ret == 0
+    assert outcomes(folder(slake)) == {"correct": 8, "wrong": 16}
+
+
+def write_what_is_proposed(pytester: pytest.Pytester, result: pytest.RunResult) -> None:
+    """Write the test that the end of a session shows into the file that it names."""
+    lines = text(result).splitlines()
+    said = next(line for line in lines if line.startswith("to ask about "))
+    name = said.partition("write this into ")[2].partition(",")[0]
+    shown = itertools.takewhile(lambda line: not line or line.startswith("    "), lines[lines.index(said) + 1 :])
+    (pytester.path / name).write_text("\n".join(line.removeprefix("    ") for line in shown))
+
+
+def test_a_table_without_a_test_is_led_to_a_run(pytester: pytest.Pytester) -> None:
+    (pytester.path / "cases.csv").write_text("id,question,A,B,answer\n1,Is it?,yes,no,A\n2,Is it not?,yes,no,B\n")
+    (pytester.path / "klinik-2.toml").write_text('file = "cases.csv"\n')
+    typed = ("--benchmark=klinik-2.toml", "--model=echo:A", "--run=first")
+    result = run(pytester, *typed)
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    write_what_is_proposed(pytester, result)
+    assert run(pytester, *typed).ret == 0
+    assert outcomes(folder(pytester)) == {"correct": 1, "wrong": 1}
+    assert run(pytester, "--model=echo:A", "--collect-only").ret == 0, "without the file, other tests are collected"
 
 
 @pytest.mark.parametrize("spread", SPREAD)
@@ -453,7 +477,25 @@ def test_a_mark_that_names_no_benchmark_is_a_collection_error(slake: pytest.Pyte
     result = run(slake, "--model=echo:A", *spread)
     assert result.ret in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED), "xdist's and pytest's own"
     assert "no benchmark 'slaek'; known: " in text(result)
+    assert "If a file declares it, type --benchmark=FILE.toml" in text(result)
     assert "INTERNALERROR" not in text(result)
+
+
+@pytest.mark.parametrize("spread", SPREAD)
+@pytest.mark.parametrize("expression", ["lexicon(modalty='ct')", "vqa and not lexicon(organ='a(b=', modalty = 'x')"])
+def test_a_dimension_in_a_mark_that_no_item_has_is_named(
+    slake: pytest.Pytester, expression: str, spread: tuple[str, ...]
+) -> None:
+    result = run(slake, "--model=echo:A", "-m", expression, *spread)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    line = "no item has the dimension 'modalty'; there are: benchmark, kind, modality, organ. Did you mean 'modality'?"
+    assert f"-m: {line}" in text(result)
+    assert not list(slake.path.glob("reports/*/results.jsonl"))
+
+
+def test_marks_of_a_repository_without_questions_are_its_own(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("import pytest\n@pytest.mark.lexicon(page=1)\ndef test_it(): pass\n")
+    assert run(pytester, "-m", "lexicon(page=1)").ret == 0
 
 
 def test_a_technique_that_a_benchmark_lacks_is_named(slake: pytest.Pytester) -> None:
@@ -545,24 +587,16 @@ def test_what_an_interrupted_run_lacks_is_named_as_everywhere(slake: pytest.Pyte
     assert all(name.startswith("slake/q") for name in missing)
 
 
-@pytest.mark.slow
-def test_a_suite_without_its_models_technique_is_asked_by_mc_where_nothing_was_typed(slake: pytest.Pytester) -> None:
-    pytest.importorskip("torch", reason="the default model needs the extra hf")
-    assert run(slake).ret == 0
-    assert cases(folder(slake)) == {"mc": 24}
-    result = run(slake, "--limit=5")
-    assert "benchmark 'slake' has no technique 'ps'; it has: mc. Name one of them: --technique=mc" in text(result)
-
-
 def test_a_default_model_that_cannot_be_had_is_one_line(
-    slake: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("medvqa.backends.hf.checkpoint.find_spec", lambda name: None)
-    result = run(slake)
+    pytester.makepyfile(test_phantom=PHANTOM)
+    result = run(pytester)
     assert "needs torch and transformers: pip install 'pytest-medvqa[hf]'; or choose another model" in text(result)
     assert "Traceback" not in text(result)
-    assert not (slake.path / "reports").exists()
-    assert run(slake, "--collect-only", "--benchmark=slake", "--technique=mc").ret == 0
+    assert not (pytester.path / "reports").exists()
+    assert run(pytester, "--collect-only", "--benchmark=phantom-mediconfusion", "--technique=mc").ret == 0
 
 
 def test_a_config_says_how_its_model_is_asked_where_nobody_else_does(techniques: pytest.Pytester) -> None:
@@ -697,14 +731,168 @@ def test_an_environment_variable_alone_validates_nothing(
     assert run(pytester).ret == 0
 
 
+THEIRS = """
+def pytest_addoption(parser):
+    parser.addoption("--model", default="theirs")
+    parser.addoption("--tags", default="")
+"""
+PHANTOM = """
+import pytest
+
+@pytest.mark.vqa("phantom-mediconfusion")
+def test_phantom(medvqa_item, evaluate):
+    evaluate(medvqa_item)
+"""
+FOREIGN = "medvqa: --model, --tags belong to another plugin or conftest.py here; for medvqa type --medvqa-model=..., "
+
+
 def test_a_conftest_with_a_model_option_of_its_own_keeps_it(slake: pytest.Pytester) -> None:
-    conftest = 'def pytest_addoption(parser):\n    parser.addoption("--model", default="theirs")\n'
-    slake.makeconftest(CONFTEST + conftest)
+    slake.makeconftest(CONFTEST + THEIRS)
     slake.makepyfile(test_theirs="def test_it(pytestconfig):\n    assert pytestconfig.getoption('--model') == 'mine'")
     result = run(slake, "--model=mine", "--medvqa-model=stubborn:A", "--run=first")
     assert result.ret == 0
+    result.stdout.fnmatch_lines([f"{FOREIGN}--medvqa-tags=..."])
     about = json.loads((slake.path / "reports" / "first" / "run.json").read_text())
     assert about["config"]["name"] == "stubborn:A"
+
+
+@pytest.mark.parametrize("spread", SPREAD)
+@pytest.mark.parametrize(
+    ("typed", "environment", "files"),
+    [
+        (("--model=does-not-exist",), "", {}),
+        (("--model", "does-not-exist"), "", {}),
+        (("--model=does-not-exist", "--benchmark=phantom-mediconfusion", "--limit=4"), "", {}),
+        ((), "--model=does-not-exist", {}),
+        ((), "", {"pytest.ini": "[pytest]\naddopts = --model=does-not-exist\n"}),
+        (("-c", "ci.ini"), "", {"ci.ini": "[pytest]\naddopts = --model does-not-exist\n"}),
+    ],
+    ids=["equals", "space", "beside", "environment", "ini", "other ini"],
+)
+def test_a_model_that_another_plugin_took_is_refused(
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    typed: tuple[str, ...],
+    environment: str,
+    files: dict[str, str],
+    spread: tuple[str, ...],
+) -> None:
+    pytester.makeconftest(THEIRS)
+    pytester.makepyfile(test_phantom=PHANTOM)
+    for name, content in files.items():
+        (pytester.path / name).write_text(content)
+    monkeypatch.setenv("PYTEST_ADDOPTS", f"-p no:rerunfailures {environment}")
+    result = run(pytester, *typed, *spread)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR, text(result)
+    line = "--model: another plugin or conftest.py has an option of this name here and took it; medvqa did not get it. "
+    assert f"{line}Type --medvqa-model=..." in text(result)
+    assert not list(pytester.path.glob("reports/*/results.jsonl"))
+
+
+def test_another_option_that_another_plugin_took_is_refused_if_nothing_of_medvqas_was_typed(
+    slake: pytest.Pytester,
+) -> None:
+    slake.makeconftest(CONFTEST + THEIRS)
+    assert run(slake, "--medvqa-model=stubborn:A", "--tags=smoke").ret == 0
+    result = run(slake, "--tags=smoke")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "Type --medvqa-tags=..., or --medvqa-model=... if it was meant" in text(result)
+
+
+@pytest.mark.parametrize("arguments", [("--model=ours",), ("--model=ours", "--co"), ("--model=ours", "-m", "not vqa")])
+def test_what_another_plugin_took_is_nobodys_business_if_nothing_is_asked(
+    pytester: pytest.Pytester, arguments: tuple[str, ...]
+) -> None:
+    pytester.makeconftest(THEIRS)
+    pytester.makepyfile("def test_it(pytestconfig):\n    assert pytestconfig.getoption('--model') == 'ours'")
+    if len(arguments) > 1:
+        pytester.makepyfile(test_phantom=PHANTOM)
+    result = run(pytester, *arguments)
+    assert result.ret == 0
+    assert "another plugin" not in text(result)
+
+
+# --- which model ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("typed", [(), ("--benchmark=slake",)], ids=["plain", "typed"])
+@pytest.mark.parametrize("spread", SPREAD)
+def test_data_of_ones_own_are_not_asked_of_the_toy(
+    slake: pytest.Pytester, typed: tuple[str, ...], spread: tuple[str, ...]
+) -> None:
+    result = run(slake, *typed, *spread)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR, text(result)
+    line = (
+        "no model was named, and phantom-vlm is the default for the phantom alone; this run asks slake. Type --model="
+    )
+    assert line in text(result)
+    assert not list(slake.path.glob("reports/*/results.jsonl"))
+
+
+@pytest.mark.parametrize("arguments", [("--co",), ("-m", "not vqa"), ("test_other.py",), ("--benchmark=slake", "--co")])
+def test_what_asks_nothing_needs_no_model(slake: pytest.Pytester, arguments: tuple[str, ...]) -> None:
+    slake.makepyfile(test_other="def test_other():\n    pass")
+    result = run(slake, *arguments)
+    assert result.ret == 0, text(result)
+    assert "no model was named" not in text(result)
+
+
+# --- beside fixtures of the repository's own ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spread", SPREAD_SLOWLY)
+@pytest.mark.parametrize(
+    "fixture",
+    [
+        "@pytest.fixture\ndef {}():\n    return 'theirs'",
+        "@pytest.fixture(params=['a', 'b'])\ndef {}(request):\n    return request.param",
+        "@pytest.fixture(scope='session', autouse=True)\ndef {}():\n    return 'theirs'",
+    ],
+    ids=["plain", "parametrized", "autouse"],
+)
+@pytest.mark.parametrize("name", ["model", "item"])
+def test_a_fixture_of_the_repository_does_not_matter_to_the_suite(
+    slake: pytest.Pytester, name: str, fixture: str, spread: tuple[str, ...]
+) -> None:
+    slake.makeconftest(f"{CONFTEST}\nimport pytest\n\n{fixture.format(name)}\n")
+    slake.makepyfile(
+        test_slake=TEST.replace("item", "medvqa_item"),
+        test_theirs=f"def test_it({name}):\n    assert {name} in ('theirs', 'a', 'b')",
+    )
+    result = run(slake, "--model=stubborn:A", "--run=first", *spread)
+    assert result.ret == 0, text(result)
+    assert outcomes(folder(slake)) == {"correct": 8, "wrong": 16}
+
+
+@pytest.mark.parametrize(("how", "code"), [("", 0), ("params=[1, 2]", 2), ("scope='session', autouse=True", 2)])
+def test_a_test_that_takes_item_where_the_repository_has_one_says_what_to_write(
+    slake: pytest.Pytester, how: str, code: int
+) -> None:
+    slake.makeconftest(f"{CONFTEST}\nimport pytest\n\n@pytest.fixture({how})\ndef item():\n    return 'theirs'\n")
+    result = run(slake, "--model=stubborn:A")
+    assert result.ret == code, text(result)
+    line = "the repository has a fixture called 'item'; take medvqa_item in place of item: def test_slake(medvqa_item, "
+    assert (line in text(result)) == bool(code)
+
+
+def test_a_test_and_its_fixtures_may_take_the_item_by_both_names(slake: pytest.Pytester) -> None:
+    slake.makepyfile(
+        test_slake="""
+        import pytest
+
+        @pytest.fixture
+        def question(item):
+            return item.question
+
+        @pytest.mark.vqa("slake")
+        def test_slake(medvqa_item, question, evaluate, model, medvqa_model):
+            assert medvqa_item.question == question
+            assert model is medvqa_model
+            evaluate(medvqa_item)
+        """
+    )
+    assert run(slake, "--model=stubborn:A").ret == 0
+    assert outcomes(folder(slake)) == {"correct": 8, "wrong": 16}
 
 
 @pytest.mark.parametrize("spread", SPREAD_SLOWLY)

@@ -173,12 +173,35 @@ def test_names_stay_in_the_files_that_may_hold_them(
     assert not {str(file): words for file, words in found.items() if words - OWN.get(file.name, set())}
 
 
-def test_what_pytest_keeps_itself_is_ignored_by_git(ward: pytest.Pytester) -> None:
-    """The cache holds ids of tests, and so those of questions; the documentation says so."""
-    run(ward, "--run=main")
+def test_pytest_names_rows_and_no_ids(ward: pytest.Pytester) -> None:
+    """Its cache, -v, -rA, --co and its own JUnit file hold names of tests; -k knows ids nevertheless."""
+    code, output = run(ward, "--run=main", "-v", "-rA", "--durations=3", "--durations-min=0", "--junitxml=own.xml")
+    assert code == 0
+    assert "::test_ward[question-7]" in output
     cache = ward.path / ".pytest_cache"
-    assert "DOE-JANE" in (cache / "v/cache/nodeids").read_text()
+    assert "question-7" in (cache / "v/cache/nodeids").read_text()
     assert (cache / ".gitignore").is_file()
+    kept = b"".join(file.read_bytes() for file in [*files_in(cache), ward.path / "own.xml"])
+    assert planted(kept) == planted(output.encode()) == set()
+    for typed in (("--co", "-q"), ("--co", "-v"), ("--co",)):
+        code, output = run(ward, *typed, "-k", "DOE-JANE-05")
+        assert (code, planted(output.encode())) == (0, set())
+        assert "question-6" in output
+        assert "question-7" not in output
+
+
+def test_errors_and_a_gate_without_a_verdict_print_no_ids(
+    ward: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(ward, "--run=main")[0] == 0
+    monkeypatch.setenv("WEIGHTS", "others")
+    monkeypatch.setenv("LOST", "07 08")
+    code, output = run(ward, "--run=lost", "-rA", "-v", "--tb=long", "--baseline=reports/main", "--junitxml=own.xml")
+    assert (code, planted(output.encode())) == (1, set()), output
+    assert planted((ward.path / "own.xml").read_bytes()) == set()
+    code, output = run(ward, "--run=part", "-k", "DOE-JANE-0", "--baseline=reports/main", "--gate=required")
+    told = [line for line in output.splitlines() if "-k" not in line]
+    assert planted("\n".join(told).encode()) == set(), [line for line in told if "DOE" in line]
 
 
 # --- gates ---------------------------------------------------------------------------------------------------
@@ -385,6 +408,107 @@ def test_an_earlier_run_with_names_continues_and_is_compared(
     out = capsys.readouterr().out
     assert "in one run only" not in out
     assert re.search(r"accuracy.* 3 ", out), out
+
+
+# --- sheets of patients, and medvqa audit --------------------------------------------------------------------
+
+SHEET = (
+    "id,image,question,A,B,answer,Name,patient\n"
+    '1,SMITH_JOHN/1.dcm,Which organ is number 1?,liver,spleen,A,"Smith, John",4711-1\n'
+    '2,MUSTERMANN_ERIKA/IM1,Which organ is number 2?,liver,spleen,A,"Mustermann, Erika",4711-2\n'
+    '3,Mustermann_ct.nii.gz,Which organ is number 3?,liver,spleen,B,"Mustermann, Erika",4711-2\n'
+    '4,4.png,Which organ is number 4?,liver,spleen,A,"Müller, Jürgen",4711-3\n'
+)
+OF_SHEET = ("SMITH", "JOHN", "MUSTERMANN", "ERIKA", "MÜLLER", "MUELLER", "JÜRGEN", "4711")
+
+
+def people_in(content: str | bytes) -> set[str]:
+    text = content.decode(errors="replace") if isinstance(content, bytes) else content
+    return {word for word in OF_SHEET if word.casefold() in text.casefold()}
+
+
+@pytest.fixture
+def sheet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A table of patients, of whose images one alone is there."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cases.csv").write_text(SHEET, encoding="utf-8")
+    (tmp_path / "klinik.toml").write_text('file = "cases.csv"\n')
+    Picture.new("RGB", (32, 32), (200, 10, 10)).save(tmp_path / "4.png")
+    (tmp_path / "conftest.py").write_text(
+        "import medvqa\n\n\nclass Looking(medvqa.Backend):\n"
+        '    name = title = "looking"\n    sends_to = None\n\n    def generate(self, prompts):\n'
+        "        for prompt in prompts:\n            [image.pil() for image in prompt.images]\n"
+        '        return [medvqa.Answer("A") for prompt in prompts]\n'
+    )
+    return tmp_path
+
+
+def test_a_run_that_misses_a_patient_s_file_names_rows(sheet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (sheet / "test_sheet.py").write_text(TEST.replace('"ward"', '"klinik"'))
+    for typed in (
+        ["run", "--benchmark=klinik.toml", "--model=looking"],
+        ["import", "cases.csv", "--yes"],
+        ["run", "--benchmark=klinik.toml", "--model=looking", "--select=not nothing", "--run=all"],
+    ):
+        main(typed)
+        out, err = capsys.readouterr()
+        assert people_in(out + err) == set(), out + err
+        assert "row" in out + err or typed[-1] == "--run=all", out + err
+    results = (sheet / "reports/all/results.jsonl").read_text()
+    assert results.count('"outcome":"error"') == 3
+    assert [str(file) for file in files_in(sheet / "reports") if people_in(file.read_bytes())] == []
+
+
+def test_import_shows_cells_if_it_is_asked(sheet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (sheet / "cases.csv").write_text(SHEET.replace("4.png", "nowhere.png"), encoding="utf-8")
+    assert main(["import", "cases.csv", "--yes"]) == 1
+    assert "no image [cell]" in capsys.readouterr().out
+    assert main(["import", "cases.csv", "--yes", "--show-cells"]) == 1
+    assert "no image 'nowhere.png'" in capsys.readouterr().out
+
+
+def test_audit_finds_names_patients_and_paths_in_every_file(sheet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--benchmark=klinik.toml", "--model=looking", "--select=not nothing", "--run=all"]) == 1
+    capsys.readouterr()
+    assert main(["audit", "reports/all"]) == 0
+    out = capsys.readouterr().out
+    assert "none with names of patients or files" in out
+    planted = {
+        "notes.txt": "fine\nasked Mr Müller\n",
+        "escaped.json": json.dumps({"who": "M\u00fcller"}),
+        "page.html": f"<p>{base64.b64encode(zlib.compress(b'x' * 99 + b' Mustermann ' + os.urandom(99))).decode()}</p>",
+        "more/upper.csv": "1,2\nMUSTERMANNERIKA,3\n",
+        "numbers.log": "patient=4711-2\n",
+        "path.log": "cannot open /data/SMITH_JOHN/1.dcm!\n",
+        "url.txt": "M%C3%BCller",
+        "SMITH.txt": "",
+    }
+    for name, text in planted.items():
+        (sheet / "reports/all" / name).parent.mkdir(exist_ok=True)
+        (sheet / "reports/all" / name).write_text(text, encoding="utf-8")
+    (sheet / "reports/all/old.gz").write_bytes(gzip.compress(b"1\n2\nErika\n"))
+    assert main(["audit", "reports/all"]) == 1
+    out, err = capsys.readouterr()
+    lines = {line.split(":")[0].strip(): line for line in out.splitlines() if line.startswith("  ")}
+    (own,) = (name for name in lines if "its name holds one" in name)
+    assert lines.keys() == {*planted, "old.gz", own} - {"SMITH.txt"}, out
+    assert lines["notes.txt"].endswith("name, 1 time, line 2")
+    assert lines["old.gz"].endswith("line 3")
+    assert people_in(out + err) == set()
+    assert main(["audit", "reports/all", "--table=cases.csv", "--benchmark=klinik.toml"]) == 1
+
+
+def test_audit_says_what_it_needs(sheet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--benchmark=klinik.toml", "--model=random", "--run=all"]) == 0
+    (sheet / "klinik.toml").unlink()
+    capsys.readouterr()
+    assert main(["audit", "reports/all"]) == 4
+    assert "They have the names: name them by --benchmark=FILE.toml" in capsys.readouterr().err
+    assert main(["audit", "reports/all", "--table=cases.csv"]) == 0
+    assert main(["audit", "reports/none"]) == 4
+    (sheet / "empty.csv").write_text("question,answer\nQ?,x\n")
+    assert main(["audit", "reports/all", "--table=empty.csv"]) == 4
+    assert "nothing to look for" in capsys.readouterr().err
 
 
 # --- folders -------------------------------------------------------------------------------------------------

@@ -23,12 +23,13 @@ from medvqa.backend import Backend
 from medvqa.cli import main
 from medvqa.data.expressions import Expression
 from medvqa.data.lexicon import mark_values
-from medvqa.items import Answer, Prompt, UsageError
+from medvqa.items import Answer, Prompt, QuestionKey, UsageError
 from medvqa.plugin.ahead import query_of
 from medvqa.plugin.state import state_of
 from medvqa.session.door import conduct
 from medvqa.session.options import Options, Setting
 from medvqa.session.registry import Registry, spec_of
+from medvqa.session.resolving import resolve
 from medvqa.session.root import root_of
 from medvqa.session.selecting import select
 from support.laws import examples
@@ -197,17 +198,16 @@ def test_each_continues_the_run_of_the_other_and_reuses_its_answers(stranger: py
 # --select
 
 WORDS = [
-    "q0",
-    "Q1",
-    "[q0",
+    "q07",
+    "Q11",
+    "[q03",
     "q12]",
     "oct",
     "FUNDUS",
     "fundus_photography",
     "slake",
-    "phantom-gmai-mmbench/1",
-    "lesion",
-    "/2",
+    "phantom-gmai-mmbench/113",
+    "27/1",
     "single_choice",
     "gd]",
     "Sample1",
@@ -247,7 +247,7 @@ def collected(stranger: pytest.Pytester) -> list[pytest.Item]:
 
 
 def test_expressions_select_as_with_k_and_m(collected: list[pytest.Item]) -> None:
-    """A word selects as with -k, `lexicon(...)` as with -m. Names of tests and files are no words of a question."""
+    """A whole word selects as with -k, `lexicon(...)` as with -m. Names of tests and files are no words."""
     plan = state_of(collected[0].config).plan
     keys = {id(node): query_of(node, "mc").key for node in collected}  # type: ignore[union-attr]
 
@@ -271,6 +271,34 @@ def test_expressions_select_as_with_k_and_m(collected: list[pytest.Item]) -> Non
     by_word()
     by_tag()
     assert [query.key for query in select(plan).queries] == list(keys.values())
+
+
+@pytest.mark.parametrize(
+    ("word", "names", "matches"),
+    [
+        ("ct", "oct", False),
+        ("ct", "fractures", False),
+        ("ct", "low_dose_ct", True),
+        ("CT", "ct_angiography", True),
+        ("q1", "[q12]", False),
+        ("[q1", "[q12]", False),
+        ("[q1", "[q1-mc]", True),
+        ("phantom-gmai", "[phantom-gmai-mmbench/1]", True),
+        ("lesion", "phantom-medlesionvqa", False),
+    ],
+)
+def test_a_word_is_a_whole_word(word: str, names: str, matches: bool) -> None:
+    assert Expression.parse(word).matches([names], {}) == matches
+
+
+def test_a_word_selects_what_its_tag_selects(tmp_path: Path) -> None:
+    def selected(expression: str) -> list[QuestionKey]:
+        options = Options.of({"model": "random", "benchmark": ["phantom"]}, tmp_path)
+        plan = resolve(options, Setting(tmp_path, tmp_path), Registry.of([]))
+        return [query.key for query in select(plan, Expression.parse(expression)).queries]
+
+    assert selected("ct") == selected("lexicon(modality='ct')")
+    assert len(selected("ct")) == 40
 
 
 @pytest.mark.parametrize(
@@ -304,8 +332,8 @@ def test_a_text_is_an_expression_or_a_usage_error(text: str) -> None:
 
 def test_a_dimension_that_no_item_has_is_named(stranger: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--model=echo:A", "--benchmark=slake", "--select=lexicon(modalty='ct')") == 4
-    line = "--select: no item has the dimension 'modalty'; there are: benchmark, kind, modality, organ"
-    assert line in capsys.readouterr().err
+    line = "no item has the dimension 'modalty'; there are: benchmark, kind, modality, organ. Did you mean 'modality'?"
+    assert f"--select: {line}" in capsys.readouterr().err
     assert not (stranger.path / "reports").exists()
 
 
@@ -342,6 +370,7 @@ def test_errors_in_a_row_end_the_run(stranger: pytest.Pytester, capsys: pytest.C
     assert re.search(
         r"! stopped: 3 errors in a row, the last: .*RuntimeError: out of paper \(--max-errors=3\)", printed
     )
+    assert printed.count("! stopped: ") == 1
     assert "unfinished: 3 of 24 questions have a result" in printed
     command = "medvqa run --plugin=conftest.py --benchmark=slake --model=broken --max-errors=3 --run=first"
     assert printed.endswith(f"to go on: {command}\n")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-MAKE = Path(__file__).parents[2] / "bench" / "make_gmai.py"
+BENCH = Path(__file__).parents[2] / "bench"
+MAKE = BENCH / "make_gmai.py"
 ROWS = 4550
 LIMIT_MB = 400
 
@@ -60,3 +61,14 @@ def test_a_file_of_a_gigabyte_costs_little_memory(
     print("peak MB of each process:", megabytes)
     assert len(megabytes) == (3 if spread else 1)
     assert max(megabytes) < LIMIT_MB
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="cProfile counts other calls in other versions of Python")
+def test_a_question_costs_no_more_calls_than_its_budget() -> None:
+    done = subprocess.run(
+        [sys.executable, str(BENCH / "calls.py"), "--sizes", "300", "900"], capture_output=True, text=True, check=False
+    )
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "medvqa run" in done.stdout

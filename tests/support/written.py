@@ -3,6 +3,7 @@
 import json
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from medvqa import benchmarks, report
 from medvqa.items import Answer, Result
 from medvqa.protocols import rotation
 from medvqa.report import html
+from medvqa.report.bundle import failing
 from support import pages
 
 
@@ -29,8 +31,8 @@ def results() -> list[Result]:
     ]
 
 
-def expected(result: Result) -> dict[str, object]:
-    """A result as the page must have it."""
+def expected(result: Result, own: Mapping[str, Sequence[str]] | None = None) -> dict[str, object]:
+    """A result as the page must have it; `own`: tags of its own, beside its item's."""
     shown, item, answer = rotation.result_shown(result), result.item, result.answer
     row = {
         "key": {
@@ -54,7 +56,7 @@ def expected(result: Result) -> dict[str, object]:
     }
     return {
         "row": row,
-        "tags": {name: list(values) for name, values in {"kind": (item.kind,), **item.tags}.items()},
+        "tags": {name: list(values) for name, values in {"kind": (item.kind,), **item.tags, **(own or {})}.items()},
         "images": [image.name for image in item.images],
         "seconds": None if answer is None else answer.seconds,
         "response": None if answer is None else answer.text,
@@ -69,7 +71,8 @@ def main() -> None:
         made = report.build(pages.write(Path(folder) / "run", results()), known)
         pictures = html.draw(made, lambda b: benchmarks.load(b, Path()) if b.name in pages.PHANTOM else [], "inside")
         page = pages.Page(html.render(made, pictures).decode())
-    rows = [expected(result) for part in made.parts for result in part.results]
+    own = failing.tags_of(made)
+    rows = [expected(result, own(result)) for part in made.parts for result in part.results]
     print(json.dumps({"blocks": page.blocks, "results": rows}))
 
 

@@ -31,7 +31,7 @@ def made(runs: tuple[Path, Path]) -> report.Report:
 def test_the_gap_is_the_paired_difference_at_95_percent(runs: tuple[Path, Path], made: report.Report) -> None:
     stored = json.loads((runs[0] / "metrics.json").read_text())["blank"]
     assert (stored["name"], stored["image"], stored["level"]) == ("blank", "blank", 0.95)
-    paired = comparing.compare(comparing.load(runs[0]), comparing.load(runs[1]), pages.PHANTOM, level=0.975)
+    paired = comparing.compare(comparing.load(runs[0]), comparing.load(runs[1]), pages.PHANTOM)
     wanted = {
         (row.benchmark, row.technique, row.metric): (row.shown.difference, row.shown.low, row.shown.high)
         for row in paired.tables

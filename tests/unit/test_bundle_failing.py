@@ -417,6 +417,40 @@ def test_stale_kinds_of_errors_are_told_and_not_shown(tmp_path: Path) -> None:
     assert "repeat medvqa classify" in found.kinds.lines[0]
 
 
+# ---- errors ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("why", "text"),
+    [
+        ("HTTP 503 after 12.5 s at 12:31:07", "HTTP # after # s at #"),
+        ("request req 8f14e45f-ceea-467f and 0xdeadbeef1", "request req # and #"),
+        ("image  slake/12.png\nis missing", "image slake/#.png is missing"),
+        ("decade", "decade"),
+        ("", "no reason"),
+        ("x" * 500, "x" * 159 + "…"),
+    ],
+)
+def test_numbers_and_identifiers_in_the_reason_of_an_error_are_masked(why: str, text: str) -> None:
+    assert failing.masked(why) == text
+
+
+def test_errors_are_grouped_by_their_reasons_and_can_be_selected_by_them(tmp_path: Path) -> None:
+    results = [r for r in pages.guesses() if r.item.benchmark == "phantom-gmai-mmbench"][:40]
+    for place in range(27):
+        why = f"the server said 503 after {place}.5 s" if place < 13 else f"{chr(97 + place)}: no such image"
+        results[place] = replace(results[place], answer=None, score=Score(None, "error", (), why))
+    built = report.build(pages.write(tmp_path / "first", results), pages.PHANTOM)
+    [part] = failing.failing(built).parts
+    first, *_, last = part.errors
+    assert (first.label, first.count) == ("the server said # after # s", 13)
+    assert first.query == '"error message":"the server said # after # s"'
+    assert (len(part.errors), last.label, last.count, last.query) == (failing.MOST + 1, "other reasons", 3, "")
+    tags = failing.tags_of(built)
+    assert Counter(tags(each).get(failing.ERROR_MESSAGE) for each in results)[(first.label,)] == 13
+    assert {bool(tags(each)) for each in results[27:]} == {False}
+
+
 # ---- links -----------------------------------------------------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from medvqa import metrics, report
 from medvqa.comparing import gating
 from medvqa.items import OUTCOMES, Answer, Benchmark, FailedMetric, Item, Measure, Prompt, Result, Score
-from medvqa.report import bundle, sentences
+from medvqa.report import bundle, markdown, sentences, terminal
 from medvqa.report.bundle import gate as gate_shapes
 from medvqa.report.bundle import scorecard, verdict
 from medvqa.report.bundle.pictures import Pictures
@@ -298,13 +298,63 @@ def test_questions_that_no_technique_asks_are_a_part_too(tmp_path: Path) -> None
     assert "30 questions left out: technique ps is not defined for their kind" in found.lines
 
 
-def test_errors_are_named_beside_complete(tmp_path: Path) -> None:
-    results = [
-        *answered(11, 6, run="run"),
-        replace(answered(12, 6, run="run")[-1], answer=None, score=Score(None, "error")),
+def failing_last(results: list[Result], number: int) -> list[Result]:
+    """The results, of which the last ones ended in error."""
+    error = Score(None, "error", (), "the server said 503")
+    return [*results[:-number], *(replace(each, answer=None, score=error) for each in results[-number:])]
+
+
+@pytest.mark.parametrize(
+    ("errors", "state", "title"), [(27, "lost", "26.2 % without a score"), (1, "failed", "1 % without a score")]
+)
+def test_a_run_with_errors_is_not_complete(tmp_path: Path, errors: int, state: str, title: str) -> None:
+    results = failing_last(answered(103, 50, run="run"), errors)
+    about = {"selection": chosen(103, 103, 103), "sessions": [{"stopped": "50 errors in a row"}]}
+    found = status(tmp_path / "run", results, **about)
+    assert (found.state, found.title) == (state, title)
+    assert found.lines == [f"{errors} of 103 items ended in error", "stopped: 50 errors in a row"]
+
+
+def test_errors_of_one_part_are_told_apart(tmp_path: Path) -> None:
+    """A part that is lost makes the run red, though it is a small share of all results."""
+    other = replace(ward(), name="other", title="Other")
+    small = [replace(each, item=replace(each.item, benchmark="other")) for each in answered(20, 10, run="run")]
+    results = [*answered(980, 500, run="run"), *failing_last(small, 10)]
+    built = report.build(pages.write(tmp_path / "run", results), {"ward": ward(), "other": other})
+    found = verdict.verdict_of(built).status
+    assert (found.state, found.title) == ("lost", "1 % without a score")
+    assert found.lines[:2] == ["10 of 1,000 items ended in error", "Other: 10 of 20 items ended in error"]
+
+
+def test_a_sentence_counts_the_questions_with_a_score_of_those_asked(tmp_path: Path) -> None:
+    assert "(76 of 103 questions)" in told(tmp_path / "run", failing_last(answered(103, 50, run="run"), 27))
+    few = told(tmp_path / "few", failing_last(answered(8, 4, run="few"), 3))
+    assert "too few for a percentage; 5 of 8 questions have a score." in few
+
+
+def test_questions_that_a_measure_never_counts_are_not_lost_to_it(tmp_path: Path) -> None:
+    judged = [
+        replace(each, item=replace(each.item, id=f"j{each.item.id}", kind="judgment"))
+        for each in answered(10, 0, run="run")
     ]
-    found = status(tmp_path / "run", results, selection=chosen(12, 12, 12))
-    assert found.lines == ["all 12 questions have a result", "1 of the results is an error, without a score"]
+    results = [*failing_last(answered(40, 20, run="run"), 5), *failing_last(judged, 10)]
+    scored = replace(ward(), score=lambda item, answer: Score(0.0, "wrong"))
+    assert "(35 of 40 questions)" in told(tmp_path / "run", results, scored)
+
+
+def test_why_a_run_stopped_and_its_errors_stand_before_its_numbers(tmp_path: Path) -> None:
+    results = failing_last(answered(103, 50, run="run"), 27)
+    about = {"selection": chosen(103, 110, 110), "sessions": [{"stopped": "25 errors in a row, the last: <b>"}]}
+    folder = pages.write(tmp_path / "run", results, **about)
+    built = report.write(report.build(folder, {"ward": ward()}))
+    lines = [
+        "stopped: 25 errors in a row, the last: <b>",
+        "unfinished: 103 of 110 questions have a result",
+        "26.2 % without a score: 27 of 103 items ended in error",
+    ]
+    assert terminal.summary(built, width=100).splitlines()[:3] == [f"! {line}" for line in lines]
+    bold = [line for line in (folder / "summary.md").read_text().splitlines() if line.startswith("**")]
+    assert bold == [f"**{markdown.escape(line)}**" for line in lines]
 
 
 def test_invalid_answers_truncation_and_errors_are_warnings_and_the_rest_are_notes(tmp_path: Path) -> None:
@@ -364,7 +414,7 @@ def test_every_number_of_a_rule_is_that_of_metrics_json(gated: report.Report) ->
     shown = gate_shapes.gate_of(gated.gate)
     assert shown is not None
     assert shown.outcome == stored["outcome"] == "FAIL"
-    assert shown.headline == "against main"
+    assert shown.headline == "against main, flip_icc 0.1"
     rules = {rule.rule: rule for rule in (*shown.listed, *shown.passed, *shown.small)}
     assert rules.keys() == {entry["rule"] for entry in stored["entries"]}
     assert {rule.outcome for rule in rules.values()} == {"PASS", "FAIL", "INCONCLUSIVE", "NOT GATED"}

@@ -357,6 +357,10 @@ def test_a_table_names_columns_of_few_questions_and_shows_a_measure_without_slic
         (["--group=open"], "--group=open: write a name and runs, as --group=open=reports/a,reports/b"),
         (["--group=open=third"], "--group=open=third: 'third' is none of the runs; there are: reports/first, first"),
         (["--benchmark=other"], "--benchmark=other: not in all of these runs; in all are: slake"),
+        (
+            ["--benchmark=slake,other"],
+            "--benchmark=slake,other: a table is about one benchmark, and these are 2; type a",
+        ),
     ],
 )
 def test_a_table_of_things_that_are_not_there_is_refused(
@@ -409,7 +413,7 @@ def test_a_split_is_written_and_selects_by_tags(
     assert main(command) == 0
     printed = capsys.readouterr().out
     assert "0 pairs of test are connected to train" in printed
-    assert "--tags=split.csv --select=\"lexicon(split='test')\" asks test" in printed
+    assert "--tags=split.csv --model=MODEL --select=\"lexicon(split='test')\" asks test" in printed
     rows = (tmp_path / "split.csv").read_text().splitlines()
     assert (rows[0], len(rows)) == ("benchmark,id,split", 37)
     assert main(command) == 4

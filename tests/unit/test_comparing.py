@@ -111,6 +111,25 @@ def of(paired: Paired, metric: str, **where: str) -> Compared:
     return found
 
 
+# Intervals
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_interval_of_a_difference_excludes_0_exactly_if_the_two_sided_p_is_small(seed: int) -> None:
+    draw = random.Random(seed)
+    old = "".join(draw.choices("AB", k=90))
+    new = "".join(draw.choices("AB", [0.7, 0.3])[0] if draw.random() < 0.4 else letter for letter in old)
+    found = compared(answers("new", new), answers("old", old))
+    excludes = []
+    for measure in found.tables:
+        low, high = measure.shown.low, measure.shown.high
+        if measure.metric == "accuracy" and measure.p is not None and low is not None and high is not None:
+            excludes.append(low > 0 or high < 0)
+            assert excludes[-1] == (measure.p < 0.05), (low, high, measure.p)
+    assert len(excludes) >= 6, "all questions and the slices"
+    assert found.coverage == 0.95
+
+
 # Matching
 
 
@@ -260,11 +279,11 @@ def test_right_and_wrong_answers_are_compared_by_tango_s_interval() -> None:
     seen = found.comparison
     assert (seen.baseline, seen.new, seen.difference) == pytest.approx((0.3, 0.5, 0.2))
     assert (seen.gained, seen.lost, seen.discordant_groups, seen.units, seen.groups) == (3, 1, 4, 10, 10)
-    n = 9 * (norm.ppf(0.95) / t.ppf(0.95, 9)) ** 2
-    low, high = statistics.tango(0.3 * n, 0.1 * n, n)
+    n = 9 * (norm.ppf(0.975) / t.ppf(0.975, 9)) ** 2
+    low, high = statistics.tango(0.3 * n, 0.1 * n, n, 0.975)
     assert (seen.method, seen.low, seen.high) == ("tango", pytest.approx(float(low)), pytest.approx(float(high)))
     assert seen.mcnemar == pytest.approx(binomtest(3, 4).pvalue)
-    assert seen.detectable == pytest.approx(2.486 * 0.2, abs=1e-3)
+    assert seen.detectable == pytest.approx(2.802 * 0.2, abs=1e-3)
     assert found.p == pytest.approx(2 * t.sf(0.2 * 9**0.5 / 0.4**0.5, 9))
     assert (found.resampled, found.headline, found.counted) == (None, True, "items")
 
@@ -300,7 +319,7 @@ def test_a_metric_that_leaves_0_to_1_is_compared_in_its_own_units() -> None:
     )
     known = {name: replace(each, metrics=(*each.metrics, words)) for name, each in KNOWN.items()}
     seen = of(comparing.compare(new, old, known), "words").comparison
-    half = t.ppf(0.95, 11) * 0.5 / 11**0.5
+    half = t.ppf(0.975, 11) * 0.5 / 11**0.5
     assert (seen.baseline, seen.new, seen.difference) == pytest.approx((5, 6.5, 1.5))
     assert (seen.low, seen.high) == pytest.approx((1.5 - half, 1.5 + half))
 
@@ -324,7 +343,7 @@ def test_samples_of_a_question_are_one_unit_whatever_their_number() -> None:
     )
     seen = of(compared(new, answers("old", "ABABABABABAB")), "accuracy").comparison
     values = [each.count("A") / 3 for each in letters]
-    assert (seen.units, seen.new, seen.baseline, seen.method) == (12, pytest.approx(sum(values) / 12), 0.5, "t")
+    assert (seen.units, seen.new, seen.baseline, seen.method) == (12, pytest.approx(sum(values) / 12), 0.5, "score")
     assert seen.mcnemar is None
 
 
@@ -344,7 +363,7 @@ def test_the_bootstrap_of_what_should_be_low_is_of_the_measure_itself() -> None:
     found = of(
         compared(pairs("new", ["AA"] * 40 + ["AB"] * 60), pairs("old", ["AB"] * 100), bootstrap=True), "confusion"
     )
-    assert found.resampled == pytest.approx((0.32, 0.48), abs=0.02)
+    assert found.resampled == pytest.approx((0.305, 0.495), abs=0.02)
 
 
 @pytest.mark.skipif(not REFERENCE.is_dir(), reason="the reference data are not beside the repository")

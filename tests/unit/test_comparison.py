@@ -78,7 +78,7 @@ def test_the_headline_has_both_values_bounds_and_what_stands_behind_them() -> No
         "baseline": "58.33",
         "new": "62.50",
         "difference": "+4.17",
-        "bounds (95 % each)": f"{100 * (whole.low or 0):+.2f} to {100 * (whole.high or 0):+.2f}",
+        "95 % interval": f"{100 * (whole.low or 0):+.2f} to {100 * (whole.high or 0):+.2f}",
         "better": "3",
         "worse": "2",
         "n": "24 items",
@@ -97,7 +97,7 @@ def test_without_a_flip_nothing_is_said_to_be_detectable() -> None:
 
 def test_few_units_are_counts_without_bounds() -> None:
     (row, _) = rows(comparison.headline(compared("AAAAAB", "AABBBB").tables))
-    assert (row["baseline"], row["new"], row["difference"], row["bounds (95 % each)"]) == ("2/6", "5/6", "", "")
+    assert (row["baseline"], row["new"], row["difference"], row["95 % interval"]) == ("2/6", "5/6", "", "")
 
 
 def test_slices_are_labelled_exploratory_and_those_with_the_smallest_p_come_first() -> None:
@@ -467,7 +467,7 @@ def test_a_missing_interval_is_explained() -> None:
     sides = [in_groups(side) for side in (run("new", texts), run("old", texts[::-1]))]
     found = comparing.compare(*sides, {"slake": SLAKE})
     accuracy, *_ = rows(comparison.headline(found.tables))
-    assert accuracy["bounds (95 % each)"] == "no interval: 2 independent groups"
+    assert accuracy["95 % interval"] == "no interval: 2 independent groups"
 
 
 def test_a_missing_interval_of_unequal_groups_is_explained_by_degrees_of_freedom() -> None:
@@ -476,4 +476,4 @@ def test_a_missing_interval_of_unequal_groups_is_explained_by_degrees_of_freedom
     sides = [in_groups(side, lambda n: max(0, n - 32)) for side in (run("new", texts), run("old", texts[::-1]))]
     found = comparing.compare(*sides, {"slake": SLAKE})
     accuracy, *_ = rows(comparison.headline(found.tables))
-    assert (accuracy["groups"], accuracy["bounds (95 % each)"]) == ("12", "no interval: 1.6 degrees of freedom")
+    assert (accuracy["groups"], accuracy["95 % interval"]) == ("12", "no interval: 1.6 degrees of freedom")

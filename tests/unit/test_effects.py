@@ -80,7 +80,7 @@ def test_an_effect_is_said_as_the_gain_of_the_image_with_its_bounds(view: dict[s
     )
     assert said(pairs[0]).startswith(
         f"Set accuracy with the image {shown} %, with a blank one {blank} % of 36 pairs: the image gains {gain} points "
-        f"({low} to {high}, each bound one-sided, 95 %); p {first['adjusted']:.3f}, "
+        f"(95 % interval {low} to {high}); p {first['adjusted']:.3f}, "
         f"corrected for {view['tests']} tests."
     )
     assert "no gain of the image is shown" in said(pairs[2])

@@ -85,6 +85,19 @@ def test_a_session_that_ends_by_itself_is_not_interrupted() -> None:
     ending.restore()
 
 
+@pytest.mark.parametrize("number", SENT)
+def test_a_signal_while_a_session_ends_is_told(number: signal.Signals) -> None:
+    ending = Ending()
+    ending.listen()
+    ending.begin()
+    assert not ending.heard
+    os.kill(os.getpid(), number)
+    assert ending.heard
+    assert ending.signal is None
+    ending.check()
+    ending.restore()
+
+
 def test_what_is_ignored_or_handled_already_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     """nohup has SIGHUP ignored."""
     heard = []

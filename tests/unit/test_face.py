@@ -244,6 +244,17 @@ def test_ctrl_c_stores_all_and_the_same_call_continues() -> None:
     assert Counter(Always._asked).most_common(1)[0][1] == 1, "no question is asked twice"
 
 
+def test_ctrl_c_while_reports_are_drawn_is_raised_after_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop over models must not go on with the next one."""
+    from medvqa import report
+
+    draw = report.write
+    monkeypatch.setattr(report, "write", lambda *given: signal.raise_signal(signal.SIGINT) or draw(*given))
+    with pytest.raises(KeyboardInterrupt):
+        slake(Always)
+    assert medvqa.load("reports/first", plugins=[SUITE]).finished
+
+
 class OnGpu(Backend):
     """Takes a GPU, and says as a reason of its failure which one it sees."""
 

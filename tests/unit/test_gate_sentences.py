@@ -36,6 +36,23 @@ FLOOR = replace(FLOOR, low=0.604, high=0.655, needed=9800)
             id="0",
         ),
         pytest.param(
+            {"holds_to": 0.2189},
+            "neither a loss nor a gain is shown (-1.4 to +0.9 points); a loss of 2 points or more is ruled out, up to "
+            "a correlation of 0.21 of the flips of a group",
+            id="flips of a group",
+        ),
+        pytest.param(
+            {"holds_to": 1.0},
+            "neither a loss nor a gain is shown (-1.4 to +0.9 points); a loss of 2 points or more is ruled out, at any "
+            "correlation of the flips of a group",
+            id="flips of a group, any",
+        ),
+        pytest.param(
+            {"holds_to": 1.0, "groups": 176},
+            "neither a loss nor a gain is shown (-1.4 to +0.9 points); a loss of 2 points or more is ruled out",
+            id="flips of single units",
+        ),
+        pytest.param(
             {"low": -0.014, "high": -0.002, "adjusted": 0.01},
             "a loss of 0.2 to 1.4 points is shown; 2 or more is ruled out",
             id="small loss",

@@ -35,6 +35,7 @@ SLAKE = Benchmark(
     score=scored,
     metrics=(metrics.accuracy, metrics.macro_accuracy("modality"), *metrics.rates),
     dimensions=("modality",),
+    public=True,
 )
 KNOWN = {"slake": SLAKE, "vqa-rad": replace(SLAKE, name="vqa-rad")}
 ABOUT = {
@@ -117,6 +118,7 @@ def test_rules_of_a_file(tmp_path: Path) -> None:
         margin = 3
         slices = ["modality"]
         judge_reliability = 0.8
+        flip_icc = 0.3
         [tool.medvqa.gate.benchmarks.slake]
         measure = "accuracy"
         margin = 5
@@ -134,6 +136,9 @@ def test_rules_of_a_file(tmp_path: Path) -> None:
     rules = gating.read_rules(path)
     assert rules.baseline == (str(tmp_path / "baselines/main.medvqa"),)
     assert (rules.margin, rules.slices, rules.judge_reliability, rules.looks) == (3, ("modality",), 0.8, 1)
+    assert (rules.flip_icc, Rules().flip_icc) == (0.3, 0.1)
+    assert rules.as_json()["flip_icc"] == 0.3
+    assert gating.from_json(rules.as_json(), "run.json").flip_icc == 0.3
     assert rules.benchmarks == {"slake": gating.Rule(benchmark="slake", measure="accuracy", margin=5)}
     assert rules.slice == (gating.Rule(benchmark="slake", dimension="modality", value="ct", margin=8),)
     assert rules.floor == (gating.Rule(benchmark="slake", measure="accuracy", at_least=0.55),)
@@ -159,6 +164,11 @@ def test_a_file_without_rules_has_none(tmp_path: Path, text: str) -> None:
         ("[tool.medvqa.gate]\nmargin = 0", "[tool.medvqa.gate]: margin = 0: points, more than 0 and at most 100"),
         ("[tool.medvqa.gate]\nlooks = 0", "looks = 0: how often the gate is asked, at least 1"),
         ("[tool.medvqa.gate]\ninconclusive = 'maybe'", "Invalid enum value 'maybe'"),
+        (
+            "[tool.medvqa.gate]\nflip_icc = 1.1",
+            "[tool.medvqa.gate]: flip_icc = 1.1: the correlation of the flips of a group, from 0 to 1",
+        ),
+        ("[tool.medvqa.gate]\nflip_icc = nan", "flip_icc = nan: the correlation of the flips of a group, from 0 to 1"),
         (
             "[tool.medvqa.gate]\njudge_reliability = 1.2",
             "judge_reliability = 1.2: a fraction, more than 0 and at most 1",
@@ -492,6 +502,40 @@ def test_a_loss_within_the_margin_passes() -> None:
     assert entry.low is not None
     assert entry.low > -0.05
     assert (entry.units, entry.items, entry.margin) == (300, 300, 0.05)
+
+
+def by_patient(name: str, rights: Sequence[bool]) -> Side:
+    """15 questions about each of 20 patients."""
+    return side(name, rights, per_group=15)
+
+
+def test_a_pass_names_the_declared_correlation_and_how_far_it_holds() -> None:
+    main, new = by_patient("main", model(300, 0.7)), by_patient("new", flipped(2, 1))
+    found = verdict(Rules(margin=5), new, main)
+    (entry,) = found.entries
+    assert (found.outcome, found.flip_icc, entry.groups) == ("PASS", 0.1, 20)
+    assert headline(gating.Decided(verdict=found)) == "PASS against main, flip_icc 0.1"
+    assert entry.holds_to is not None
+    assert 0.1 < entry.holds_to < 1
+    assert entry.why.endswith(f", up to a correlation of {int(100 * entry.holds_to) / 100:.2f} of the flips of a group")
+    for icc, outcome in ((entry.holds_to - 0.01, "PASS"), (entry.holds_to + 0.01, "INCONCLUSIVE")):
+        assert verdict(Rules(margin=5, flip_icc=icc), new, main).outcome == outcome
+    far = verdict(Rules(margin=30), new, main)
+    assert far.entries[0].holds_to == 1
+    assert far.entries[0].why.endswith("is ruled out, at any correlation of the flips of a group")
+    single = verdict(Rules(margin=5), side("new", flipped(2, 1)), MAIN)
+    assert headline(gating.Decided(verdict=single)) == "PASS against main", "no group has two units"
+
+
+def test_another_declared_correlation_is_a_change_of_the_rules() -> None:
+    was, now = (prepared(Rules(flip_icc=icc), None, MAIN) for icc in (0.1, 0.0))
+    assert was is not None
+    assert now is not None
+    assert gating.changed(was.stored(), now) == (
+        "the rules were changed after the first answer: flip_icc was 0.1 and is 0.0"
+    )
+    earlier = {**was.stored(), "rules": {k: v for k, v in was.stored()["rules"].items() if k != "flip_icc"}}
+    assert gating.changed(earlier, was) is None, "rules of earlier versions have the default"
 
 
 def test_a_loss_beyond_the_margin_fails() -> None:
@@ -1121,7 +1165,13 @@ def _read(folder: Path) -> tuple[dict[str, Any], tuple[Result, ...]]:
     return records.read_run(folder), records.read(folder).results
 
 
-def test_attempts_against_one_baseline_are_counted_among_the_runs_beside(tmp_path: Path) -> None:
+def passed(gate: gating.Gate, folder: Path, side: Side = MAIN) -> None:
+    """Write a verdict into a run folder."""
+    decided = gating.decided(gate, folder, side)
+    gating.write(folder, replace(decided, verdict=replace(decided.verdict, outcome="PASS")))
+
+
+def test_attempts_are_verdicts_against_one_baseline_among_the_runs_beside(tmp_path: Path) -> None:
     gate = prepared(Rules(), None, MAIN)
     assert gate is not None
     stored = {
@@ -1129,8 +1179,12 @@ def test_attempts_against_one_baseline_are_counted_among_the_runs_beside(tmp_pat
         "baselines": [{"name": "main", "path": "x", "digest": gating.digest(MAIN.run, MAIN.results)}],
     }
     for name in ("one", "two"):
-        written(tmp_path / "reports" / name, MAIN, gate=stored)
+        passed(gate, written(tmp_path / "reports" / name, MAIN, gate=stored))
     written(tmp_path / "reports/other", MAIN)
+    written(tmp_path / "reports/promised", MAIN, gate=stored)
+    blocked = written(tmp_path / "reports/blocked", MAIN, gate=stored)
+    decided = gating.decided(gate, blocked, MAIN)
+    gating.write(blocked, replace(decided, verdict=replace(decided.verdict, outcome=None, blockers=("an error",))))
     (tmp_path / "reports/damaged").mkdir()
     (tmp_path / "reports/damaged/run.json").write_text("{")
     assert gating.decided(gate, tmp_path / "reports/one", MAIN).attempts == (2,)
@@ -1143,14 +1197,15 @@ def test_shares_and_parts_are_one_attempt_with_what_was_merged_and_asking_anew_i
     met = {"gate": {**gate.stored(), "baselines": baselines}}
     for number in (1, 2):
         written(tmp_path / f"reports/s{number}", MAIN, **met, options={"shard": f"{number}/2"})
-    written(tmp_path / "reports/part", MAIN, **met)
+    passed(gate, written(tmp_path / "reports/part", MAIN, **met))
     merged = {"merged": [{"name": name, "shard": None} for name in ("s1", "s2", "part")]}
     folder = written(tmp_path / "reports/all", MAIN, **met, **merged)
     all_ = replace(MAIN, run={**MAIN.run, **merged})
     assert gating.decided(gate, folder, all_).attempts == (1,)
+    passed(gate, folder, all_)
     sessions = [{"options": {"fresh": fresh}} for fresh in (True, False, True, True)]
     fresh = replace(MAIN, run={**MAIN.run, "sessions": sessions})
-    written(tmp_path / "reports/fr", fresh, **met)
+    passed(gate, written(tmp_path / "reports/fr", fresh, **met), fresh)
     assert gating.decided(gate, tmp_path / "reports/fr", fresh).attempts == (4,), "itself, twice anew, and `all`"
     assert gating.decided(gate, folder, all_).attempts == (4,)
 

@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import random
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from medvqa.importing.cases import TableCase
 from medvqa.importing.mistakes import Mistake, grouped, row_list
 from medvqa.importing.roles import Guess
 from medvqa.importing.validation import Validation
-from medvqa.items import DataError, UsageError
+from medvqa.items import DataError, UsageError, withholding
 from medvqa.medical import apart
 from support.laws import examples
 
@@ -106,7 +107,13 @@ ROWS: dict[str, tuple[dict[str, str], str]] = {
 @pytest.fixture(scope="module")
 def bad(tmp_path_factory: pytest.TempPathFactory) -> tuple[Validation, dict[str, int], str]:
     """The report about a table with all these mistakes, the row of each, and the report's text."""
-    folder = tmp_path_factory.mktemp("bad")
+    path, numbers = bad_table(tmp_path_factory.mktemp("bad"))
+    validation = validated(path)
+    return validation, numbers, drawn.text(validation, every=True)
+
+
+def bad_table(folder: Path) -> tuple[Path, dict[str, int]]:
+    """Write a table with all these mistakes; return it, and the row of each."""
     for number, name in enumerate(("ok", "ok2", "liver", "Mueller_Hans", "copy_a")):
         picture(folder / f"{name}.png", number)
     (folder / "copy_b.png").write_bytes((folder / "copy_a.png").read_bytes())
@@ -141,8 +148,80 @@ def bad(tmp_path_factory: pytest.TempPathFactory) -> tuple[Validation, dict[str,
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([HEADER, *rows, wide, rows[-1][:-2]])
         file.write('"q99","ok.png","never closed\n')
-    validation = validated(path)
-    return validation, numbers, drawn.text(validation, every=True)
+    return path, numbers
+
+
+def test_a_report_that_withholds_cells_has_the_same_lines_without_them(
+    bad: tuple[Validation, dict[str, int], str], tmp_path: Path
+) -> None:
+    path, _ = bad_table(tmp_path)
+    with withholding():
+        validation = validated(path)
+        written = drawn.text(validation, every=True) + json.dumps(drawn.values(validation))
+    assert [(m.kind, m.row, m.column) for m in validation.mistakes] == [
+        (m.kind, m.row, m.column) for m in bad[0].mistakes
+    ]
+    for mistake in validation.mistakes:
+        assert not re.search(r"(?<!\w)'", mistake.what + mistake.do), mistake
+    cells = {cell for changes, _ in ROWS.values() for column, cell in changes.items() if column != "kind"}
+    told = {"folder", "alone", "#REF!", "liver", "spleen", "kidney", "answer", "CT", "A. liver"}
+    assert [cell for cell in cells - told if len(cell.strip()) > 3 and cell in written] == []
+
+
+NAMED = (
+    "id,image,question,A,B,answer,Name,Modalität\n"
+    '1,SMITH_JOHN/1.dcm,Welches Organ?,Leber,Milz,A,"Smith, John",CT\n'
+    '2,MUSTERMANN_ERIKA/IM1,Welches Organ?,Leber,Milz,A,"Mustermann, Erika",CT\n'
+    '3,Mustermann_ct.nii.gz,Welches Organ?,Leber,Milz,B,"Mustermann, Erika",MR\n'
+    '4,4.png,Befund bei Frau Mustermann?,Leber,Milz,A,"Mustermann, Erika",MR\n'
+    '5,5.png,Welches Organ?,Herr Müller,Milz,B,"Müller, Jürgen",CT\n'
+    '6,6.png,Wie ist Muellers Leber?,normal,gross,A,"Müller, Jürgen",CT\n'
+    '7,7.png,Welches Organ?,Leber,Milz,B,"Smith, John",JOHN\n'
+    '8,8.png,Welches Organ?,Leber,Milz,B,"Smith, John",JOHN\n'
+    'SMITHJOHN,9.png,Welches Organ?,Leber,Milz,A,"Ohne, Befund",MR\n'
+    '10,10.png,Wie geht es Herrn Fremd?,Leber,Milz,A,"Ohne, Befund",MR\n'
+)
+
+
+def test_names_in_paths_and_texts_are_reported_by_their_rows(tmp_path: Path) -> None:
+    """Names are compared with the column of names; what looks like one is suspected without it too."""
+    path = tmp_path / "cases.csv"
+    path.write_text(NAMED, encoding="utf-8")
+    for number in range(4, 11):
+        picture(tmp_path / f"{number}.png", number)
+    with withholding():
+        validation = validated(path)
+        written = drawn.text(validation, every=True) + json.dumps(drawn.values(validation))
+    found = {(m.row, m.column) for m in validation.mistakes if m.kind == "private_name"}
+    images = {(row, "image") for row in (2, 3, 4)}
+    tags = {(row, "Modalität") for row in (8, 9)}
+    assert found == {*images, (5, "question"), (6, "A"), (7, "question"), *tags, (10, "id"), (11, "question")}
+    assert {m.row for m in validation.mistakes if m.kind == "private_file"} == {2, 3, 4}
+    for name in ("smith", "mustermann", "müller", "mueller", "erika", "fremd"):
+        assert name not in written.casefold(), name
+    assert validation.groups is not None
+    assert (validation.groups.patients, validation.grouped_by) == (4, "Name")
+
+
+def test_a_column_of_names_becomes_that_of_patients_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "cases.csv"
+    path.write_text(NAMED, encoding="utf-8")
+    sheet = importing.read(path, path.name)
+    guess = importing.guess(sheet, [])
+    to = tmp_path / "klinik.toml"
+    chosen = settings.guessed(sheet, guess.columns, settings.FileSettings())
+    declaration = writing.declared(sheet, guess.columns, chosen, file=path, images=None, to=to)
+    items = {item.id: item for item in benchmarks.load(table_files.benchmark_of(declaration, to), tmp_path)}
+    groups = [items[id].cluster_id for id in ("1", "7", "2", "3", "4", "5")]
+    assert groups[0] == groups[1] != groups[2] == groups[3] == groups[4] != groups[5]
+    values = repr([(item.cluster_id, item.extra, item.tags) for item in items.values()])
+    assert "Mustermann" not in values
+    for typed in (["patient="], ["patient=id"]):
+        columns = importing.guess(sheet, typed).columns
+        assert columns.one.get("patient") != sheet.position("Name")
+    plain = tmp_path / "plain.csv"
+    plain.write_text("id,question,answer,name\n" + "".join(f"{n},Q?,so,Pneumonie\n" for n in range(4)))
+    assert "patient" not in importing.guess(importing.read(plain, "plain.csv"), []).columns.one, "a name of anything"
 
 
 @pytest.mark.parametrize("kind", ROWS)
@@ -356,6 +435,48 @@ def test_roles_by_content(tmp_path: Path) -> None:
     ]
 
 
+def numbered_cases(path: Path, repeated: int, rows: int = 40) -> Path:
+    """Write a table without ids, whose cases are numbered, with the first number in `repeated` more rows."""
+    numbers = [1] * repeated + list(range(1, rows - repeated + 1))
+    lines = [f"K{number:03},Ist Befund {row} sichtbar?,ja,nein,{'AB'[row % 2]}" for row, number in enumerate(numbers)]
+    path.write_text("\n".join(["Fall-Nr,Frage,A,B,Antwort", *lines]))
+    return path
+
+
+def test_cases_that_nearly_all_differ_may_be_ids_with_a_mistake(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = numbered_cases(tmp_path / "k.csv", 1)
+    assert main(["import", str(path), "--yes"]) == 4
+    line = (
+        "k.csv: no column is called id, and 39 of 40 values differ in that of the case: type --set case=Fall-Nr if it "
+    )
+    assert f"{line}joins questions ('Fall-Nr'). Type --set id=Fall-Nr" in capsys.readouterr().err
+    assert not path.with_suffix(".toml").exists()
+    assert main(["import", str(path), "--yes", "--set", "id=Fall-Nr"]) == 1
+    shown = capsys.readouterr().out
+    assert "1 to correct" in shown
+    assert "k.csv row 3, column 'Fall-Nr': " in shown
+    assert main(["import", str(path), "--yes", "--set", "case=Fall-Nr"]) == 0
+    shown = capsys.readouterr().out
+    assert "39 groups for the intervals, the largest of 2 questions" in shown
+    assert "no column is the id: questions are called by their rows, and otherwise if these move" in shown
+    sheet = importing.read(path, path.name)
+    asked: list[str] = []
+    guess = asking.told(sheet, (), with_images=False, ask=lambda text: asked.append(text) or "0")  # type: ignore[func-returns-value]
+    assert len(asked) == 1
+    assert guess.columns.one["case"] == 0
+    assert "id" not in guess.columns.one
+
+
+@pytest.mark.parametrize("repeated", [0, 5, 20])
+def test_cases_that_join_questions_or_none_are_no_ids(tmp_path: Path, repeated: int) -> None:
+    sheet = importing.read(numbered_cases(tmp_path / "k.csv", repeated), "k.csv")
+    guess = importing.guess(sheet)
+    assert guess.questions == ()
+    assert guess.columns.one["case"] == 0
+
+
 def test_typed_roles_win(tmp_path: Path) -> None:
     path = tmp_path / "cases.csv"
     path.write_text("frage,antwort,answer,organ\nWhy?,so,x,liver\nHow?,thus,y,liver\n")
@@ -491,6 +612,13 @@ def test_cells_of_patients_are_in_no_output(tmp_path: Path) -> None:
     ("file", "suspicion"),
     [
         ("Mueller_Hans.png", "a name"),
+        ("SMITH_JOHN/1.dcm", "a name"),
+        ("MUSTERMANN_ERIKA/IM1", "a name"),
+        ("Mustermann_ct.nii.gz", "a name"),
+        ("MUSTERMANN/SERIES1/IM1", "a name"),
+        ("DICOM/SERIES1/IM2", ""),
+        ("ISIC_0024306.jpg", ""),
+        ("IMG_0001.dcm", ""),
         ("MUELLER^HANS.dcm", "a name"),
         ("scans/Anna Schmidt/1.png", "a name"),
         ("19570312_ct.png", "a date"),

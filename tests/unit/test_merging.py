@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -508,6 +511,57 @@ def test_an_incomplete_merged_run_is_replaced(phantom: pytest.Pytester, capsys: 
     assert sorted(reports.iterdir()) == before
     capsys.readouterr()
     assert "reports/s exists, and is complete: name another with -o" in refused(one, two)
+
+
+KILLED = """
+import importlib, os, signal, sys
+from medvqa.cli import main
+
+module, name = sys.argv[1:3]
+setattr(importlib.import_module(module), name, lambda *given: os.kill(os.getpid(), signal.SIGKILL))
+main(sys.argv[3:])
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [("medvqa.records.merging", "write_json"), ("medvqa.report", "write"), ("os", "replace")]
+)
+def test_a_killed_merge_or_combine_is_repeated(
+    phantom: pytest.Pytester, capsys: pytest.CaptureFixture[str], module: str, name: str
+) -> None:
+    """At any point: there is no folder of that name before all of it is written, and nothing is left of the first."""
+    reports = phantom.path / "reports"
+    common = ("--model=random", "--benchmark=phantom-mediconfusion", "--limit=4", "-p", "no:randomly")
+    for number in (1, 2):
+        phantom.runpytest_inprocess(*common, f"--run=s-{number}of2", f"--shard={number}/2")
+    shards = [str(reports / f"s-{number}of2") for number in (1, 2)]
+    assert main(["merge", shards[0], "-o", "s"]) == 1
+    partial = measures(reports / "s")
+    before = sorted(reports.iterdir())
+    for words in (["merge", *shards, "-o", "s"], ["combine", shards[0], "-o", "vote"]):
+        at = "medvqa.records.pooling" if words[0] == "combine" and module.endswith("merging") else module
+        killed = subprocess.run([sys.executable, "-c", KILLED, at, name, *words], cwd=phantom.path, check=False)
+        assert killed.returncode == -signal.SIGKILL
+        assert measures(reports / "s") == partial or words[0] == "combine"
+        assert not (reports / "vote").exists()
+        assert main(words) == 0
+        assert measures(reports / words[-1])
+        assert sorted(path for path in reports.iterdir() if path.name != "vote") == before
+    capsys.readouterr()
+    assert main(["combine", *shards[:1], "-o", "vote"]) == 4
+    assert "reports/vote exists: name another with -o" in capsys.readouterr().err
+
+
+def test_a_folder_that_another_process_makes_is_left_to_it(
+    phantom: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    common = ("--model=random", "--benchmark=phantom-mediconfusion", "--limit=4", "-p", "no:randomly")
+    phantom.runpytest_inprocess(*common, "--run=a")
+    with merging.making(phantom.path / "reports/s") as place:
+        assert main(["merge", "reports/a", "-o", "s"]) == 4
+        merging.write(merge([merging.load(Path("reports/a"))], "s"), place)
+    assert "run '.s.making' is being written by another process" in capsys.readouterr().err
+    assert sorted(path.name for path in Path("reports").iterdir() if path.name[0] != ".") == ["a", "s"]
 
 
 @pytest.mark.parametrize("spread", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["serial", "n2"])

@@ -697,7 +697,7 @@ def test_one_wrong_sample_in_a_hundred_is_no_certainty() -> None:
 
 def test_a_signature_names_the_interval() -> None:
     (found, *_) = measured([said(single("1"), "A")], [metrics.accuracy])
-    assert metrics.parts(found.signature)["interval"] == "cr2-wilson"
+    assert metrics.parts(found.signature)["interval"] == "cr2-wilson-2"
 
 
 def test_a_metric_that_leaves_0_to_1_has_no_interval() -> None:
@@ -1051,7 +1051,7 @@ def test_a_signature_tells_technique_definition_and_dimension() -> None:
         if not measure.slice
     ]
     assert len(set(signatures)) == 8
-    assert signatures[0].startswith("interval:cr2-wilson|kinds:single_choice|metric:accuracy@")
+    assert signatures[0].startswith("interval:cr2-wilson-2|kinds:single_choice|metric:accuracy@")
     assert signatures[0].endswith("|technique:mc|unit:item|v:2")
 
 
@@ -1080,7 +1080,7 @@ def test_a_function_that_returns_true_and_false_is_a_share() -> None:
     assert (found.name, found.value, found.n, found.percent, failed) == ("long_answer", 0.8, 10, True, [])
     assert found.low is not None
     assert 0 < found.low < 0.8
-    assert "interval:cr2-wilson" in found.signature
+    assert "interval:cr2-wilson-2" in found.signature
     assert long_answer.definition == "Answers of more than three characters."
 
 

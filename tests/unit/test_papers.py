@@ -16,6 +16,7 @@ from medvqa.items import Measure
 from medvqa.session.options import Options
 from support import neighbours
 from support.pages import Page
+from support.servers import Reply, Request, Server, completion, scored
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared"
@@ -252,6 +253,84 @@ def test_a_row_is_asked_for_and_printed_again(name: str, here: Path, capsys: pyt
     assert again.strip() in asked.out
 
 
+MODEL = """
+backend = "openai"
+argument = "tiny"
+[options]
+base_url = "{url}"
+concurrency = 4
+{more}
+"""
+JUDGE = "--judge=echo:A: 9\nB: 2"
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_gd_is_left_out_with_a_word_where_the_server_tells_no_log_probabilities(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tells: bool
+) -> None:
+    """One question tells it, instead of 50 errors before FF is asked."""
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    (here / "models").mkdir()
+
+    def answer(number: int, request: Request) -> Reply:
+        return Reply(scored(("A", -0.1), ("B", -2.5)) if tells and "logprobs" in request.body else completion("A"))
+
+    with Server(answer) as server:
+        (here / "models/tiny.toml").write_text(MODEL.format(url=server.url, more=""))
+        words = ["paper", "mediconfusion", "--model=tiny", "--benchmark=phantom-mediconfusion", JUDGE, "--run=row"]
+        assert main(words) == 0
+        first = capsys.readouterr()
+        assert sum("logprobs" in request.body for request in server.requests) == (73 if tells else 1)
+        assert main(words) == 0
+    row = own_row(first.out)
+    assert ("gd (the server told no log-probabilities)" in first.err) is not tells
+    assert (row[1] == "–") is not tells
+    assert "–" not in (row[0], row[2])
+    assert json.loads((here / "reports/row/run.json").read_text())["techniques"] == (
+        ["mc", "gd", "ff"] if tells else ["mc", "ff"]
+    )
+    assert own_row(capsys.readouterr().out) == row
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ("[prompts]\nphantom-mediconfusion = 'gpt'", "gd (prompt 'gpt' has none)"),
+        ("reasoning = true", "gd (the model has no option_logprobs)"),
+        ("top_logprobs = 0", "gd (the model has no option_logprobs)"),
+    ],
+)
+def test_techniques_are_those_of_config_and_prompt(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], more: str, reason: str
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    (here / "models").mkdir()
+    with Server(lambda number, request: Reply(completion("A"))) as server:
+        (here / "models/tiny.toml").write_text(MODEL.format(url=server.url, more=more))
+        words = ["--model=tiny", "--benchmark=phantom-mediconfusion", "--limit=4"]
+        assert main(["paper", "mediconfusion", *words, JUDGE]) == 0
+        assert reason in capsys.readouterr().err
+        assert not any("logprobs" in request.body for request in server.requests)
+        words = [*words[:-1], "--limit=2", "--prompt=gpt", JUDGE]
+        assert main(["paper", "mediconfusion", *words]) == 0
+
+
+@pytest.mark.parametrize("config", sorted(path.stem for path in (ROOT / "models").glob("mediconfusion-*.toml")))
+def test_each_shipped_config_of_the_owners_has_techniques_for_its_row(config: str, here: Path) -> None:
+    """Their prompts do not define all techniques; exit code 4 before anything is asked was the answer."""
+    from medvqa.cli.paper import _undefined
+    from medvqa.session.chosen import choose
+    from medvqa.session.options import Setting
+    from medvqa.session.registry import Registry
+
+    known, table = Registry.of(), published.tables()["mediconfusion"]
+    chosen = choose(config, "model", Setting(here, here), known)
+    without = _undefined(table, {"benchmark": ["mediconfusion"], "prompt": None}, chosen.config, known)
+    apis = {f"mediconfusion-{name}" for name in ("claude", "gemini", "gpt-4o", "o1")}
+    assert ("gd" in without) == (config in apis)
+    assert "mc" not in without
+
+
 def test_only_rows_without_the_picture_stand_beside_such_a_run(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--model=random", "--benchmark=phantom-medlesionvqa", "--ablate=text-only"]
     assert main(["paper", "medlesionvqa", *arguments]) == 0
@@ -276,7 +355,11 @@ def test_differences_stand_in_notes(here: Path, capsys: pytest.CaptureFixture[st
     capsys.readouterr()
     assert main(["paper", "mediconfusion", "reports/otherwise"]) == 0
     output = capsys.readouterr().out
-    assert "otherwise was asked by blip-2 instead of the benchmark's own prompt" in output
+    assert "! otherwise was asked by the owners' prompt blip-2: compare with the model that they ask by it." in output
+    assert "! turned was asked by" not in output
+    prompts = r"\(judging/closeness@[0-9a-f]{8}\)"
+    judge = r"! otherwise was judged by echo:A: 9.B: 2 " + prompts + "; the paper's judge is GPT-4o at temperature 0.7"
+    assert re.search(judge, output)
     assert "otherwise: free answers count from a lead of 2 points (--ff-gap); the paper's is 3" in output
 
 
@@ -303,6 +386,84 @@ def test_answers_that_ended_in_error_stand_in_a_note(here: Path, capsys: pytest.
     assert main(["paper", "mediconfusion", "reports/broken"]) == 0
     output = capsys.readouterr().out
     assert "! broken: 1 of 72 answers to phantom-mediconfusion ended in error, without a score." in output
+
+
+def test_how_a_run_was_asked_stands_in_notes(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The generic prompt and a prompt of one's own, temperatures of model and judge, answers that count as wrong."""
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    (here / "models").mkdir()
+    (here / "mine.txt").write_text("{question}\n{options}")
+
+    def answer(number: int, request: Request) -> Reply:
+        text = str(request.body)
+        return Reply(completion("A: 9\nB: 2" if "[AI" in text else "Z" if "output Z" in text else "?"))
+
+    with Server(answer) as server:
+        more = "temperature = 0.5\nff_temperature = 0.75"
+        (here / "models/warm.toml").write_text(MODEL.format(url=server.url, more=more))
+        (here / "models/judge.toml").write_text(MODEL.format(url=server.url, more="temperature = 0.25"))
+        words = ["run", "--model=warm", "--limit=4", "--benchmark=phantom-mediconfusion"]
+        assert main([*words, "--technique=mc,ff", "--judge=judge", "--run=generic"]) == 0
+        assert main([*words, "--prompt=mine.txt", "--run=mine"]) == 0
+        gmai = [*words[:-1], "--benchmark=phantom-gmai-mmbench"]
+        assert main([*gmai, "--run=gmai"]) == 0
+        assert main([*gmai, "--run=read", "--judge=judge", "--extract-with=judge"]) == 0
+    notes = {}
+    for name in ("generic", "mine", "gmai", "read"):
+        capsys.readouterr()
+        paper = "gmai-mmbench" if name in ("gmai", "read") else "mediconfusion"
+        assert main(["paper", paper, f"reports/{name}"]) == 0
+        notes[name] = capsys.readouterr().out
+    assert (
+        "! generic was asked by one prompt for all models; the owners ask each by its own: --prompt="
+        in notes["generic"]
+    )
+    assert "! generic was asked at temperature 0.5, 0.75 for ff." in notes["generic"]
+    assert ", temperature 0.25); the paper's judge is GPT-4o at temperature 0.7." in notes["generic"]
+    assert "generic: 4 of 4 answers to phantom-mediconfusion mc are unparsed, and count as wrong." in notes["generic"]
+    assert "! mine was asked by mine instead of the benchmark's own prompt." in notes["mine"]
+    read = "In the paper gpt-3.5-turbo-0613 read such answers: --judge=JUDGE --extract-with=judge."
+    assert f"gmai: 4 of 4 answers to phantom-gmai-mmbench are unparsed, and count as wrong. {read}" in notes["gmai"]
+    assert "was asked by" not in notes["gmai"]
+    assert read not in notes["read"]
+    assert "read was judged by" not in notes["read"] or "temperature 0.25" in notes["read"]
+
+
+def test_two_runs_of_a_technique_are_refused_and_not_chosen_by_their_order(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["run", "--model=random", "--benchmark=phantom-mediconfusion", "--limit=4"]
+    for name, technique in (("one", "mc"), ("two", "mc,gd"), ("three", "ps")):
+        assert main([*words, f"--technique={technique}", f"--run={name}"]) == 0
+    capsys.readouterr()
+    assert main(["paper", "mediconfusion", "reports/one", "reports/two"]) == 4
+    refusal = "reports/one and reports/two both answer phantom-mediconfusion by mc, and a row has one figure of it"
+    assert refusal in capsys.readouterr().err
+    assert main(["paper", "mediconfusion", "reports/two", "reports/three"]) == 0
+
+
+def test_a_split_without_a_column_is_asked_only_where_no_other_is(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All columns of MedLesionVQA are of its test questions: those of val would be asked for nothing."""
+    (here / "data/medlesionvqa").mkdir(parents=True)
+    line = {"ability": "lesion_recognition", "question_type": "judgment", "question": "Is it red?", "answer": "yes"}
+    lines = [json.dumps({**line, "id": split, "split": split, "image": None}) for split in ("val", "test")]
+    words = ["paper", "medlesionvqa", "--model=echo:yes", "--judge=echo:<result>1</result>", "--data=data"]
+    (here / "data/medlesionvqa/all.jsonl").write_text("\n".join(lines))
+    assert main([*words, "--run=both"]) == 0
+    said = "medvqa: asked about medlesionvqa-test; no column is of medlesionvqa-val (--benchmark asks it)"
+    assert said in capsys.readouterr().err
+    assert list(json.loads((here / "reports/both/run.json").read_text())["benchmarks"]) == ["medlesionvqa-test"]
+    assert main([*words, "--benchmark=medlesionvqa-val,medlesionvqa-test", "--run=typed"]) == 0
+    assert "! no column is of medlesionvqa-val: medvqa table has its figures." in capsys.readouterr().out
+    (here / "data/medlesionvqa/all.jsonl").write_text(lines[0])
+    assert main([*words, "--run=val"]) == 0
+    output = capsys.readouterr()
+    assert "no column is of" not in output.out + output.err
+    assert "from the validation questions" in output.out
 
 
 def test_what_gives_no_row_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,6 +78,42 @@ def test_the_last_line_of_an_item_counts_and_results_are_sorted(tmp_path: Path) 
     assert stored.unread == ()
 
 
+def test_the_digest_of_results_depends_on_the_last_lines_alone(tmp_path: Path) -> None:
+    decisive = [result("1"), result("2", "wrong")]
+    digest, number = records.decisive_digest(decisive)
+    assert number == 2
+    assert records.decisive_digest([result("2"), *decisive[::-1]]) == (digest, 2)
+    (tmp_path / "results.jsonl").write_bytes(
+        b"".join(records.encode(each) + b"\n" for each in (result("2"), decisive[1], decisive[0]))
+    )
+    assert records.decisive_digest(records.read(tmp_path).results) == (digest, 2)
+    others = (
+        [decisive[0]],
+        [result("1", "partial"), decisive[1]],
+        [result("1", tags={"organ": ("liver",)}), decisive[1]],
+    )
+    assert len({digest, *(records.decisive_digest(other)[0] for other in others)}) == 4
+
+
+def test_the_mark_of_a_file_is_that_of_the_bytes_that_were_read(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    path.write_bytes(b"".join(records.encode(result(str(number))) + b"\n" for number in range(40)))
+    mark = records.read(tmp_path).mark
+    assert mark == records.present_mark(tmp_path)
+    assert mark.bytes == path.stat().st_size
+    content = path.read_bytes()
+    path.write_bytes(content + records.encode(result("40")) + b"\n")
+    assert records.present_mark(tmp_path) != mark
+    path.write_bytes(content[:-10] + b"x" * 9 + b"\n")
+    assert records.present_mark(tmp_path) != mark
+    path.write_bytes(content)
+    os.utime(path, (1, 1))
+    assert records.present_mark(tmp_path) == mark
+    path.rename(tmp_path / "moved")
+    path.symlink_to(tmp_path / "moved")
+    assert records.present_mark(tmp_path) is None
+
+
 def test_an_empty_variant_is_not_written() -> None:
     """Lines are those of versions before there were variants, and theirs are read as empty."""
     plain = result("1")

@@ -94,7 +94,10 @@ def test_files_do_not_depend_on_the_order_of_lines(tmp_path: Path) -> None:
     for name, each in (("one", results), ("two", mixed)):
         run = folder(tmp_path / name / "run", each)
         report.write(report.build(run, {"slake": SLAKE}))
-        texts.append([(run / file).read_bytes() for file in ("metrics.json", "summary.md", "junit.xml")])
+        # The mark is of the file itself.
+        written = json.loads((run / "metrics.json").read_text())
+        assert written["results"].pop("mark")["bytes"] == (run / records.RESULTS).stat().st_size
+        texts.append([json.dumps(written), *((run / file).read_text() for file in ("summary.md", "junit.xml"))])
     assert texts[0] == texts[1]
 
 
@@ -167,6 +170,19 @@ def test_a_mean_over_a_dimension_that_no_question_has_is_told(tmp_path: Path) ->
     assert [note for note in notes if "by_ward" in note] == [
         "slake: no value of 'by_ward', a mean over 'ward': no question has this dimension; there are: modality."
     ]
+
+
+def test_slices_of_few_groups_are_named_beside_their_macro_average(tmp_path: Path) -> None:
+    """Nine questions: five by CT and four by MRI, each a group of its own."""
+    over = metrics.macro_accuracy("modality")
+    known = {"slake": replace(SLAKE, metrics=(*SLAKE.metrics, over))}
+    notes = report.notes_of(report.build(folder(tmp_path / "run", [result(n) for n in range(1, 10)]), known))
+    assert notes == [
+        "slake: 1 of the 2 slices of 'macro_accuracy' have fewer than 5 independent groups, which widens its interval: "
+        "MRI (4)."
+    ]
+    enough = report.build(folder(tmp_path / "more", [result(n) for n in range(1, 11)]), known)
+    assert report.notes_of(enough) == []
 
 
 def test_a_good_run_has_no_notes(tmp_path: Path) -> None:
@@ -327,6 +343,9 @@ def test_the_summary_fits_the_terminal(tmp_path: Path, width: int) -> None:
     made = report.build(folder(tmp_path / "run", results), {name: replace(SLAKE, name=name)})
     lines = terminal.summary(made, width=width).splitlines()
     assert max(map(len, lines[:-1])) <= width
+    assert lines[lines.index(next(line for line in lines if line.startswith("benchmark "))) - 2] == (
+        "model echo, technique mc, data phantom-mediconfusion"
+    )
     assert lines[-1] == f"run folder: {tmp_path / 'run'}"
 
 

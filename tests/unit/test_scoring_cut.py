@@ -276,4 +276,4 @@ def test_the_held_back_responses_are_read_as_expected() -> None:
     assert right["held back"] >= 0.97 * total["held back"], right
     # If only this fails, answers are read otherwise than in the last release: count EDITION up once before the next,
     # and write the new digest. New rows of the file change the digest alone.
-    assert (rules.EDITION, readings.hexdigest()[:16]) == (2, "c1b01312da1d2160")
+    assert (rules.EDITION, readings.hexdigest()[:16]) == (3, "c1b01312da1d2160")

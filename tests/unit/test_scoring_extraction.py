@@ -1205,3 +1205,32 @@ def test_an_article_before_the_text_of_option_a_is_no_label() -> None:
     modes = {"A": "CT", "B": "MRI", "C": "ultrasound"}
     assert read_options("A CT scan shows it better, but the picture is an ultrasound image.", modes).letters != ("A",)
     assert read_options("A CT", modes).letters == read_options("A: CT scan", modes).letters == ("A",)
+
+
+FLUID = {"A": "pneumothorax", "B": "pleural effusion", "C": "pericardial tamponade", "D": "nodule", "E": "mass"}
+
+
+@pytest.mark.parametrize(
+    ("response", "letters"),
+    [
+        ("B. effusion", ("B",)),
+        ("**B. effusion.**", ("B",)),
+        ("B. hydrothorax", ("B",)),
+        ("B: hydrothorax", ("B",)),
+        # Another option's text or word, and names that a letter abbreviates.
+        ("B. nodule", ()),
+        ("B. tamponade", ()),
+        ("B. fragilis", ()),
+        ("E. coli", ()),
+        ("A. carotis", ()),
+        # Not the whole response.
+        ("The culture grew B. hydrothorax", ()),
+        ("B. hydrothorax is likely", ()),
+    ],
+)
+def test_a_letter_before_one_word_is_read_where_nothing_contradicts(response: str, letters: tuple[str, ...]) -> None:
+    assert read_options(response, FLUID).letters == letters
+
+
+def test_a_letter_before_one_word_may_go_on_if_it_was_cut_off() -> None:
+    assert read_options("B. effu", FLUID, finished=False).letters == ()

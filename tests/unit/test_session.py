@@ -128,6 +128,17 @@ def test_errors_in_a_row_end_a_run(tmp_path: Path) -> None:
     finished = run(plan(tmp_path, model="broken", **{"max-errors": 3}))
     assert (finished.incomplete, finished.exit_code) == (True, 1)
     assert len(records.read(tmp_path / "reports/first").results) == 3
+    about = records.read_run(tmp_path / "reports/first")
+    assert records.stopped(about).startswith("3 errors in a row, the last: ")
+    assert "stopped: 3 errors in a row" in (tmp_path / "reports/first/summary.md").read_text()
+
+
+def test_a_session_that_goes_on_does_not_tell_why_an_earlier_one_stopped(tmp_path: Path) -> None:
+    run(plan(tmp_path, model="broken", **{"max-errors": 3}))
+    run(plan(tmp_path, model="broken", **{"max-errors": 0}), session="b2")
+    about = records.read_run(tmp_path / "reports/first")
+    assert [bool(session.get("stopped")) for session in about["sessions"]] == [True, False]
+    assert records.stopped(about) == ""
 
 
 def test_a_model_that_cannot_be_made_leaves_the_reason(tmp_path: Path) -> None:
@@ -504,7 +515,7 @@ def test_an_evaluate_of_the_suite_may_wrap_the_plugin_s(pytester: pytest.Pyteste
 @pytest.mark.slow
 def test_workers_that_die_where_nothing_was_typed_end_in_exit_code_1(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(CONFTEST.replace("[Answer(self.argument) for _ in prompts]", "__import__('os')._exit(3)"))
-    pytester.makepyfile(test_slake=TEST)
+    pytester.makepyfile(test_phantom=TEST.replace('"slake"', '"phantom-mediconfusion"'))
     (pytester.path / "models").mkdir()
     (pytester.path / "models/phantom-vlm.toml").write_text('backend = "stubborn"\nargument = "A"\n')
     result = pytester.runpytest_subprocess("-n1", "--max-worker-restart=0", "-p", "no:randomly")

@@ -1,9 +1,12 @@
 """The shared store: any split into segments gives back the same answers, and what is broken is no answer."""
 
+import os
+import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -22,6 +25,7 @@ from medvqa.records.sharing import Outbox, Sharing, push
 from medvqa.session import uploads
 from medvqa.session.chosen import Chosen
 from medvqa.session.options import Options
+from support.buckets import variables
 from support.laws import examples
 
 obstore = pytest.importorskip("obstore")
@@ -400,11 +404,101 @@ def test_addresses_and_folders(tmp_path: Path) -> None:
     assert one.parent == two.parent == tmp_path / ".answers-shared"
 
 
-@pytest.mark.parametrize("url", ["http://key:hunter2@host:9000", "host:9000", "http://host/?x=hunter2"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("http://key:hunter2@host:9000", "host:9000", "http://host/?x=hunter2", "http://127.0.0.1\\hunter2.example"),
+        *("http://127.0.0.1:9000\\.hunter2", "http:///hunter2", "http://hunter２"),
+        *("http://h%75nter2", "http:\\\\hunter2"),
+    ],
+)
 def test_a_server_s_address_has_no_key(url: str) -> None:
     with pytest.raises(UsageError, match="AWS_ENDPOINT_URL") as error:
         records.open_bucket(ADDRESS, {"AWS_ENDPOINT_URL": url})
     assert "hunter2" not in str(error.value)
+
+
+@dataclass
+class Listener:
+    """A server that refuses every request, and counts them."""
+
+    url: str
+    requests: list[bytes]
+
+
+@contextmanager
+def listening() -> Iterator[Listener]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        listener = Listener(f"http://127.0.0.1:{server.getsockname()[1]}", [])
+
+        def answer() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = server.accept()
+                    with connection:
+                        listener.requests.append(connection.recv(1000))
+                        connection.sendall(b"HTTP/1.1 403 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        yield listener
+
+
+KEYS = {
+    "s3": {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y", "AWS_REGION": "us-east-1"},
+    "az": {"AZURE_STORAGE_ACCOUNT_NAME": "account", "AZURE_STORAGE_ACCOUNT_KEY": "a2V5"},
+    "gs": {"GOOGLE_BEARER_TOKEN": "t"},
+}
+EMULATED = {"AZURE_STORAGE_USE_EMULATOR": "on"}
+
+
+def knows_base_url() -> bool:
+    """Whether this version of obstore can be given another server for Google; earlier ones read none either."""
+    from obstore.exceptions import UnknownConfigurationKeyError
+    from obstore.store import GCSStore
+
+    with suppress(UnknownConfigurationKeyError):
+        return bool(GCSStore("bucket", base_url="http://127.0.0.1:1"))
+    return False
+
+
+@pytest.mark.parametrize(
+    ("scheme", "one", "other", "more"),
+    [
+        ("s3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", {}),
+        ("s3", "AWS_ENDPOINT_URL", "AWS_Endpoint", {}),
+        ("s3", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", {}),
+        ("s3", "AWS_ENDPOINT", "AWS_endpoint_url_s3", {}),
+        ("az", "AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT", {}),
+        ("az", "AZURE_ENDPOINT", "AZURE_Storage_Endpoint", {}),
+        ("az", "AZURE_ENDPOINT", "AZURITE_BLOB_STORAGE_URL", EMULATED),
+        pytest.param(
+            *("gs", "GOOGLE_BASE_URL", "GOOGLE_Base_Url", {}),
+            marks=pytest.mark.skipif(not knows_base_url(), reason="obstore has no other server for Google"),
+        ),
+    ],
+)
+def test_answers_go_where_the_run_says_or_nowhere(scheme: str, one: str, other: str, more: dict[str, str]) -> None:
+    """obstore reads the environment itself, and prefers other variables than a reader would."""
+    address = records.Address.of(f"{scheme}://bucket/x")
+    with listening() as said, listening() as second:
+        with variables({**KEYS[scheme], **more, one: said.url, other: second.url}):
+            with pytest.raises(UsageError, match="name different servers") as error:
+                records.open_bucket(address, os.environ)
+            with pytest.raises(UsageError, match="name different servers"):
+                records.endpoint(address, os.environ)
+        assert one in str(error.value)
+        assert other in str(error.value)
+        assert said.url not in str(error.value)
+        for name in (one, other) if not more else (other,):
+            with variables({**KEYS[scheme], **more, name: f"{said.url}/"}):
+                assert records.endpoint(address, os.environ) == said.url
+                count = len(said.requests)
+                with pytest.raises(records.BucketError):
+                    records.open_bucket(address, os.environ).put("name", b"answer", seconds=10)
+                assert len(said.requests) > count
+        with variables({**KEYS[scheme], **more, one: said.url, other: f"{said.url}/"}):
+            assert records.endpoint(address, os.environ) == said.url
+        assert second.requests == []
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

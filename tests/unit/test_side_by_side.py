@@ -1,10 +1,14 @@
 """Runs side by side: cells, means of groups of runs, and gaps to chance."""
 
+from dataclasses import replace
+
 import pytest
 
 from medvqa.items import Measure
 from medvqa.report import side_by_side
 from medvqa.report.side_by_side import SideRow, above_chance, as_csv, as_text, with_means
+from medvqa.report.tables import TextTable
+from medvqa.report.terminal import draw
 
 
 def measure(value: float | None, chance: float | None, **slices: str) -> Measure:
@@ -19,6 +23,20 @@ SHORT = [measure(0.9, 0.25), measure(0.9, 0.25, task="bone"), measure(1.0, 0.1, 
 
 def table(**runs: list[Measure]) -> side_by_side.SideBySide:
     return side_by_side.side_by_side(runs, "accuracy", "task")
+
+
+def test_a_long_tag_is_clipped_where_people_read_it_and_the_numbers_stay() -> None:
+    long = "x" * 200_000
+    found = table(open=[*OPEN, measure(0.125, 0.25, task=long)])
+    shown = as_text(found)
+    assert shown.columns[-1] == "x" * 59 + "…"
+    assert len(draw(shown)) < 400
+    assert "12.50" in draw(shown)
+    (few,) = side_by_side.of_few({"open": [replace(measure(0.5, None, task=long), n=2, count=1)]}, found)
+    assert len(few) < 80
+    assert "x" * 1000 in as_csv([found])
+    drawn = draw(TextTable("", (long, "n"), ((long, "1"),), frozenset()))
+    assert [line.split()[-1] for line in drawn.splitlines()] == ["n", "1"]
 
 
 def test_a_row_for_each_run_and_a_column_for_each_value_in_the_order_of_names() -> None:

@@ -21,7 +21,18 @@ from statsmodels.stats.proportion import proportion_confint
 from medvqa import statistics
 from medvqa.benchmarks import mediconfusion
 from medvqa.items import Answer
-from medvqa.statistics import Table, clopper_pearson, clustered, holm, intervals, mean_over, ratios, wilson
+from medvqa.statistics import (
+    Table,
+    clopper_pearson,
+    clustered,
+    holm,
+    intervals,
+    macro,
+    mean_over,
+    p_below,
+    ratios,
+    wilson,
+)
 from support.laws import examples
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference"
@@ -113,6 +124,7 @@ def independent(n: int) -> statistics.Estimates:
         np.full(n + 1, float(n)),
         np.full(n + 1, float(n)),
         lambda: np.minimum(np.arange(n + 1), n - np.arange(n + 1)),
+        value * (1 - value) / n,
     )
 
 
@@ -179,7 +191,7 @@ def test_cr2_is_that_of_the_matrices(seed: int, equal: bool) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_cr2_of_a_macro_average_is_that_of_the_matrices(seed: int) -> None:
     """Three slices of different sizes; two share units."""
-    value, weight, group = drawn(seed, 60)
+    value, weight, group = drawn(seed, 60, 20)
     members = [np.arange(0, 30), np.arange(20, 45), np.arange(40, 60)]
     rows = np.concatenate(members)
     of = np.repeat(np.arange(3), [len(each) for each in members])
@@ -188,6 +200,19 @@ def test_cr2_of_a_macro_average_is_that_of_the_matrices(seed: int) -> None:
     parts = [[each[at] for at in members] for each in (weight, group, value)]
     assert (found.variance[0], found.df[0]) == pytest.approx(by_matrices(*parts, [1 / 3] * 3), rel=1e-9)
     assert found.value[0] == pytest.approx(np.mean([np.average(value[at], weights=weight[at]) for at in members]))
+
+
+def test_slices_of_few_groups_are_joined_for_the_variance_of_a_macro_average() -> None:
+    """One group, four groups and nine groups: the first two have a variance together, as one slice of five groups."""
+    value, weight, _ = drawn(1, 40)
+    group = np.concatenate([np.zeros(4), 1 + np.arange(8) // 2, 5 + np.arange(28) // 3]).astype(int)
+    of = np.repeat([0, 1, 2], [4, 8, 28])
+    found = clustered(mean_over(ratios(table(value, group, weight, of)), range(3)))
+    share = np.concatenate([weight[of == i] / weight[of == i].sum() for i in range(3)])
+    small = of < 2
+    parts = [[each[small], each[~small]] for each in (share, group, value)]
+    assert (found.variance[0], found.df[0]) == pytest.approx(by_matrices(*parts, [2 / 3, 1 / 3]), rel=1e-9)
+    assert found.value[0] == pytest.approx(sum(share[of == i] @ value[of == i] for i in range(3)) / 3)
 
 
 def test_cr2_of_a_weighted_mean_is_that_of_the_matrices() -> None:
@@ -455,6 +480,86 @@ def test_p_values_and_bounds_agree(limit: float, level: float, binary: bool) -> 
     assert np.array_equal(p < 1 - level, high < limit)
 
 
+# Macro averages
+
+
+@pytest.mark.parametrize("right", [0, 1, 7, 19, 20])
+def test_the_bounds_of_one_slice_are_clopper_and_pearsons(right: int) -> None:
+    value, n = np.array([right / 20]), 20
+    precision = macro.Spread(value * (1 - value) / n, np.array([1e9]), np.array([1 / n]))
+    found = [float(bound[0]) for bound in macro.bounds(value, precision, 0.975)]
+    assert found == pytest.approx([float(bound) for bound in clopper_pearson(right, n, 0.975)], abs=1e-8)
+
+
+SMALL = np.repeat(np.arange(5), [3, 3, 3, 100, 300])
+"""The slices of units: three of them are small."""
+
+
+def averaged(right: Floats, group: NDArray[np.intp] | None = None) -> statistics.Estimates:
+    group = np.arange(len(SMALL)) if group is None else group
+    return clustered(mean_over(ratios(table(right, group, of=SMALL)), range(5)))
+
+
+def test_small_slices_without_an_error_count_one_more_error() -> None:
+    """One error in nine would lower the mean by 6.7 points; a bound of 95 % allows for three of them."""
+    right = np.ones(len(SMALL))
+    right[[10, 50, 90, *range(110, 125)]] = 0
+    low, high = (float(bound[0]) for bound in intervals(averaged(right), binary=True))
+    assert 0.7 < low < 0.8
+    assert 0.98 < high < 1
+    below = float(statistics.bounds(averaged(right), binary=True)[0][0])
+    assert low < below < 0.85
+    rule = statistics.floor("macro_accuracy >= 90 %", averaged(right), 0.9, binary=True)
+    assert statistics.decide([rule]).outcome == "INCONCLUSIVE"
+
+
+def test_the_bounds_of_a_macro_average_are_mirrored() -> None:
+    right = np.random.default_rng(3).random(len(SMALL)) < 0.8
+    low, high = intervals(averaged(right.astype(float)), binary=True)
+    other_low, other_high = intervals(averaged(1 - right), binary=True)
+    assert (low[0], high[0]) == pytest.approx((1 - other_high[0], 1 - other_low[0]))
+
+
+@pytest.mark.parametrize("limit", [0.5, 0.8, 0.97, 0.999])
+def test_the_p_of_a_floor_on_a_macro_average_is_that_of_its_bound(limit: float) -> None:
+    found = averaged((np.random.default_rng(4).random(len(SMALL)) < 0.9).astype(float))
+    (p,) = p_below(found, limit, binary=True)
+    for alpha, excluded in ((p * 1.001, True), (p * 0.999, False)):
+        if 0 < alpha < 1:
+            assert (statistics.bounds(found, binary=True, level=1 - alpha)[1][0] < limit) == excluded
+
+
+def test_a_macro_average_over_many_large_slices_has_the_interval_of_its_variance() -> None:
+    of = np.repeat(np.arange(18), 1000)
+    right = (np.random.default_rng(5).random(len(of)) < 0.7).astype(float)
+    found = clustered(mean_over(ratios(table(right, np.arange(len(of)), of=of)), range(18)))
+    low, high = (float(bound[0]) for bound in intervals(found, binary=True))
+    assert high - low == pytest.approx(2 * 1.96 * float(found.variance[0]) ** 0.5, rel=0.01)
+
+
+def test_groups_that_lie_in_several_slices_widen_a_macro_average() -> None:
+    """The same answers, by units of their own, and by groups of one question in each slice that share their answer."""
+    of, group = np.repeat(np.arange(6), 30), np.tile(np.arange(30), 6)
+    right = np.tile((np.random.default_rng(6).random(30) < 0.8).astype(float), 6)
+    apart, together = (
+        intervals(clustered(mean_over(ratios(table(right, each, of=of)), range(6))), binary=True)
+        for each in (np.arange(180), group)
+    )
+    assert together[1][0] - together[0][0] > 2 * (apart[1][0] - apart[0][0])
+
+
+def test_a_macro_average_of_partial_credit_is_bounded_too() -> None:
+    """Values that vary little have a narrow interval; with no variation, groups count as one outcome each."""
+    of = np.repeat(np.arange(6), 20)
+    value = 0.5 + 0.1 * np.random.default_rng(7).random(len(of))
+    narrow = intervals(clustered(mean_over(ratios(table(value, np.arange(120), of=of)), range(6))), binary=False)
+    assert narrow[1][0] - narrow[0][0] < 0.06
+    still = intervals(
+        clustered(mean_over(ratios(table(np.full(120, 0.5), np.arange(120), of=of)), range(6))), binary=False
+    )
+    assert still[1][0] - still[0][0] > 0.15
+
+
 # Holm
 
 
@@ -566,6 +671,35 @@ def test_means_near_the_ends_are_covered(p: float, groups: int, size: int, corre
     found = clustered(ratios(means(p, groups, size, 3, 2000, correlation)))
     low, high = intervals(found, binary=False)
     assert np.mean((low <= p) & (p <= high)) >= 0.93
+
+
+def luck_of_groups(p: float, groups: int, size: int, runs: int, correlation: float) -> statistics.Estimates:
+    """Right or wrong units, one slice a run; a unit shares its group's answer with probability sqrt(correlation)."""
+    draw = np.random.default_rng([int(100 * p), groups, size, int(10 * correlation)])
+    group, n = np.repeat(np.arange(groups), size), groups * size
+    shared = draw.random((runs, n)) < correlation**0.5
+    value = np.where(shared, (draw.random((runs, groups)) < p)[:, group], draw.random((runs, n)) < p)
+    of, unit = np.repeat(np.arange(runs), n), np.tile(np.arange(n), runs)
+    return clustered(ratios(Table(value.ravel() * 1.0, np.ones(runs * n), unit, np.tile(group, runs), of, runs)))
+
+
+@pytest.mark.parametrize(("groups", "size", "p"), [(20, 30, 0.95), (15, 20, 0.9), (10, 20, 0.85), (30, 20, 0.95)])
+def test_few_large_groups_near_the_ends_are_covered(groups: int, size: int, p: float) -> None:
+    """With 20 x 30 the interval covered in 69 %, and a floor at the true value passed in 29 %."""
+    found = luck_of_groups(p, groups, size, 600, 0.3)
+    low, high = intervals(found, binary=True)
+    assert np.mean((low <= p) & (p <= high)) >= 0.93 - 2 * (0.93 * 0.07 / 600) ** 0.5
+    assert np.mean(statistics.bounds(found, binary=True)[0] >= p) <= 0.06 + 2 * (0.06 * 0.94 / 600) ** 0.5
+
+
+def test_away_from_the_ends_the_variance_alone_decides() -> None:
+    """20 groups of 30 with 15 % wrong: as much as three whole groups, which V would show."""
+    value = np.ones(600)
+    value[np.arange(600) % 20 < 3] = 0.0
+    found = clustered(ratios(table(value, np.arange(600) // 30)))
+    low, high = intervals(found, binary=True)
+    n = 600 * (norm.ppf(0.975) / t.ppf(0.975, 19)) ** 2
+    assert (low[0], high[0]) == pytest.approx(proportion_confint(0.85 * n, n, method="wilson"))
 
 
 def test_the_interval_of_a_mean_is_wilsons_at_its_own_variance() -> None:

@@ -483,13 +483,26 @@ def test_naive_gates_are_caught_by_the_same_simulation(bench: ModuleType) -> Non
     assert bench.Figure("with groups", wrong[1], 1000, most=0.055).met
 
 
+def test_the_simulations_decide_as_the_gate_does(bench: ModuleType) -> None:
+    """They leave out the sentences of a verdict."""
+    found = [compared(gained, lost, 400, each=2) for gained, lost in ((0, 0), (0, 3), (3, 30), (9, 10), (40, 60))]
+    for each in found:
+        for margin in (0.02, 0.1):
+            one = MarginRule(name="accuracy", comparison=each, margin=margin)
+            assert bench.outcome(each, margin) == decide([one]).outcome
+
+
 @pytest.mark.slow
 @needs_reference
-def test_how_often_a_rule_errs_where_questions_share_images(bench: ModuleType) -> None:
-    """Wrong PASS and wrong FAIL on the pair graph, 60 x 5 and 10 x 10."""
-    figures = list(bench.clusters(800))
-    assert {figure.what.split(":")[0].split(",")[0] for figure in figures} >= {"MediConfusion", "60 x 5", "10 x 10"}
+def test_how_often_a_rule_errs_where_questions_share_groups(bench: ModuleType) -> None:
+    """Wrong PASS and wrong FAIL with one answer and with samples, from 20 x 30 to the graph of MediConfusion."""
+    figures = list(bench.clusters(400))
+    assert {figure.what.split(", ")[1] for figure in figures} >= {"20 x 30", "MediConfusion", "60 x 5", "10 x 10"}
+    assert sum(figure.most < 1 for figure in figures) >= 150
     assert [str(figure) for figure in figures if not figure.met] == []
+    usable = {figure.what: figure.share for figure in figures if "PASS at no change, margin 5" in figure.what}
+    assert usable["right or wrong, 20 x 30, correlation 0.0: PASS at no change, margin 5"] > 0.8
+    assert usable["right or wrong, MediConfusion, correlation 0.0: PASS at no change, margin 5"] > 0.4
 
 
 @pytest.mark.slow

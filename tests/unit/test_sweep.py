@@ -3,7 +3,9 @@
 import csv
 import io
 import json
+import os
 import shlex
+import signal
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -431,6 +433,30 @@ def test_ctrl_c_ends_the_sweep_with_its_tables(
     assert "grid: 2 of 4 runs finished" in printed
     assert "! grid-majority-blank: not asked: the sweep was interrupted" in printed
     assert printed.endswith("to go on: medvqa sweep grid.toml\n")
+    assert main(["sweep", "grid.toml"]) == 0
+    assert "grid: 4 of 4 runs finished" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_a_run_draws_its_reports_ends_the_sweep(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: signal.Signals
+) -> None:
+    """The run is finished, and no other is asked."""
+    from medvqa import report
+
+    draw = report.write
+
+    def drawn(*arguments: Any, **options: Any) -> Any:
+        os.kill(os.getpid(), number)
+        return draw(*arguments, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(report, "write", drawn)
+        assert main(["sweep", "grid.toml"]) == 2
+    printed = capsys.readouterr().out
+    assert "grid: 1 of 4 runs finished" in printed
+    assert "! grid-majority: not asked: the sweep was interrupted" in printed
+    assert {path.name for path in (project / "reports").glob("grid*")} == {"grid", "grid-random"}
     assert main(["sweep", "grid.toml"]) == 0
     assert "grid: 4 of 4 runs finished" in capsys.readouterr().out
 

@@ -1,6 +1,8 @@
 """Benchmarks from spreadsheets: columns by name, kinds, answers, images, and one line for each thing that is wrong."""
 
 import json
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import openpyxl
@@ -8,9 +10,10 @@ import pytest
 
 import medvqa
 from medvqa import benchmarks
-from medvqa.benchmarks import own
+from medvqa.benchmarks import own, table_files
 from medvqa.data import sheets
-from medvqa.items import Benchmark, DataError, Item
+from medvqa.items import Benchmark, DataError, Item, Result, Score
+from medvqa.records import Pseudonyms
 
 CSV = """id,image,question,A,B,C,answer,modality
 q1,ct/1.png,Which organ?,liver,spleen,,A,CT
@@ -29,7 +32,7 @@ def read(folder: Path, text: str, name: str = "questions.csv", **options: object
 def refusal(folder: Path, text: str, name: str = "questions.csv", **options: object) -> str:
     """The message for a table, less the path of its folder."""
     with pytest.raises(DataError) as caught:
-        read(folder, text, name, **options)
+        read(folder, text, name, **{"public": True, **options})
     return str(caught.value).replace(f"{folder}/", "")
 
 
@@ -130,6 +133,76 @@ def test_questions_that_share_an_image_or_a_patient_are_one_cluster(tmp_path: Pa
 )
 def test_errors_name_the_place_and_what_to_write(text: str, message: str, tmp_path: Path) -> None:
     assert message in refusal(tmp_path, text, "q.csv")
+
+
+NAME = "MUSTERMANN"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"question,A,B,answer\nQ?,x,y,{NAME}\n",
+        f"question,A,B,answer\nQ?,{NAME},{NAME.title()},{NAME}\n",
+        f"id,question,answer\n{NAME},Q?,x\n{NAME},Q?,x\n",
+        f"question,answer,kind\nQ?,x,{NAME}\n",
+        f"question,answer,kind\nQ?,{NAME},judgment\n",
+        f"question,answer,pair\nQ?,x,{NAME}\n",
+        f"question,answer,image\nQ?,x,../{NAME}/1.dcm\n",
+        f"question,answer,image\nQ?,x,/{NAME}/1.dcm\n",
+        f"question,answer,image\nQ?,x,{NAME}\\1.dcm\n",
+        f"question,answer,image\nQ?,x,https://x.example/{NAME}.png\n",
+        f"question,answer,image\nQ?,x,{NAME}.dcm?window={NAME}\n",
+        f"question,answer,image\nQ?,x,{NAME}\0.dcm\n",
+        f"question,answer,options\nQ?,x,{NAME} or y\n",
+        f"{NAME},Q?,x\nother,Q?,y\n",
+        json.dumps([{"question": {"name": NAME}, "answer": "x"}]),
+        json.dumps([{"question": "Q?", "options": {NAME: "x", "A": "y"}, "answer": "A"}]),
+        json.dumps([{"question": "Q?", "options": f'"{NAME}"', "answer": "A"}]),
+        json.dumps({NAME: {"question": "Q?", "A": "x", "B": "y", "answer": "E"}}),
+        f'{{"{NAME}": {{"question": "Q?", "answer": "E"}}, "{NAME}": {{}}}}',
+    ],
+)
+def test_errors_of_data_that_are_not_public_quote_no_cell(text: str, tmp_path: Path) -> None:
+    (tmp_path / "q").write_text(text)
+    for made in (medvqa.table(tmp_path / "q"), _declared(tmp_path)):
+        with pytest.raises(DataError) as caught:
+            benchmarks.load(own.completed(made), tmp_path)
+        message = str(caught.value)
+        assert NAME.casefold() not in message.casefold()
+        assert "/q" in message or "record 1" in message, "the file stays named"
+
+
+def _declared(folder: Path) -> Benchmark:
+    (folder / "klinik.toml").write_text('file = "q"\n')
+    return table_files.read(folder / "klinik.toml")
+
+
+def test_an_exception_in_a_benchmark_that_is_not_public_quotes_no_cell() -> None:
+    def items(data: Path) -> Iterator[Item]:
+        yield Item(f"{NAME}-1", question="Q?", options={"A": "x"}, answers=(NAME,))
+
+    def broken(data: Path) -> Iterator[Item]:
+        raise KeyError(NAME)
+
+    for function in (items, broken):
+        made = Benchmark(name="ward", items=function)
+        with pytest.raises(DataError) as caught:
+            benchmarks.load(own.completed(made), Path())
+        assert NAME not in str(caught.value)
+        with pytest.raises(DataError, match=NAME):
+            benchmarks.load(own.completed(replace(made, public=True)), Path())
+
+
+def test_a_column_of_names_groups_questions_and_stays_in_memory(tmp_path: Path) -> None:
+    text = 'id,question,answer,patient\n1,Q?,x,"Mustermann, Erika"\n2,Q?,x,Ann Smith\n3,Q?,x,ERIKA MUSTERMANN\n'
+    items = read(tmp_path, text)
+    assert items["1"].cluster_id == items["3"].cluster_id != items["2"].cluster_id
+    names = Pseudonyms.of(items.values(), digests=False)
+    hidden = [names.hidden(Result("r", item, "", None, Score(0.0, "wrong"))) for item in items.values()]
+    assert [result.item.cluster_id for result in hidden] == ["group 1", "group 2", "group 1"], "not by the alphabet"
+    assert [result.item.extra["patient"] for result in hidden] == ["source 1", "source 2", "source 1"]
+    numbers = read(tmp_path, "id,question,answer,patient\n1,Q?,x,P7\n2,Q?,x,P7\n")
+    assert numbers["1"].cluster_id == "patient P7"
 
 
 def test_more_errors(tmp_path: Path) -> None:

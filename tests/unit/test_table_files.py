@@ -280,7 +280,7 @@ def test_a_wrong_row_is_one_line_that_names_file_row_and_column(
     text: str, table: str | bytes, message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(DataError) as caught:
-        items_of(declare(tmp_path, f'file = "t.csv"\n{text}\n', table, "t.csv"))
+        items_of(declare(tmp_path, f'file = "t.csv"\npublic = true\n{text}\n', table, "t.csv"))
     assert message in str(caught.value)
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from medvqa import records, report
-from medvqa.items import Measure
+from medvqa.items import Measure, Score
 from medvqa.report import tables
 from medvqa.session.registry import Registry
-from medvqa.view import entries, shelf
+from medvqa.view import entries, progress, shelf
 from medvqa.view.following import Followers
 from medvqa.view.shapes import RunEntry, RunList
 from medvqa.view.shelf import Shelf
@@ -129,6 +129,101 @@ def test_marks_numbers_and_verdicts_of_earlier_results(tmp_path: Path, registry:
     assert run.gate.stale
     assert run.answered == len(results.read_bytes().splitlines())
     assert run.state != "running"
+
+
+def dated(folder: Path, *order: str) -> None:
+    """Date the files of a folder one second apart, in this order."""
+    for second, name in enumerate(order, 1_700_000_000):
+        os.utime(folder / name, (second, second))
+
+
+def test_a_copy_with_other_times_is_no_run_of_earlier_results(tmp_path: Path, registry: Registry) -> None:
+    """`git clone` and `cp -r` write the files in any order."""
+    drawn(pages.gated(tmp_path))
+    dated(tmp_path / "change", "gate.json", "metrics.json", "run.json", records.RESULTS)
+    run = entry(tmp_path, registry, "change")
+    assert (run.state, run.stale, run.unchecked) == ("finished", False, False)
+    assert run.gate is not None
+    assert not run.gate.stale
+
+
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_numbers_drawn_while_a_run_grew_are_of_earlier_results(
+    tmp_path: Path, registry: Registry, share: float
+) -> None:
+    """`rsync -a` keeps times: metrics.json of the first results is the newest file beside all of them."""
+    results = pages.guesses()
+    first = round(share * len(results))
+    again = replace(results[0], score=replace(results[0].score, why="again"))
+    about = {"selection": {"questions": len(results), "how": [], "by_outcome": False, "benchmarks": {}}}
+    folder = pages.write(tmp_path / "first", results[:first], **about)
+    drawn(folder)
+    pages.write(folder, [*results[first:], again], **about)
+    dated(folder, "run.json", records.RESULTS, "metrics.json")
+    run = entry(tmp_path, registry, "first")
+    assert (run.state, run.answered, run.stale) == ("finished", len(results), True)
+
+
+def test_a_list_reads_no_results_of_a_run_with_reports(
+    tmp_path: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two"):
+        drawn(pages.write(tmp_path / name, pages.guesses()[:20], finished="2026-01-01T00:00:00+00:00"))
+
+    def read(*_: object) -> None:
+        raise AssertionError("a result was read")
+
+    monkeypatch.setattr(records, "decode", read)
+    assert [(run.state, run.answered) for run in listed(tmp_path, registry).runs] == [("finished", 20)] * 2
+
+
+def test_numbers_without_a_digest_are_told_as_unchecked(tmp_path: Path, registry: Registry) -> None:
+    """Earlier versions wrote metrics.json without one."""
+    folder = pages.gated(tmp_path)
+    drawn(folder)
+    for name, fields in (("metrics.json", ("results",)), ("gate.json", ("digest", "number"))):
+        content = json.loads((folder / name).read_text())
+        for field in fields:
+            del content[field]
+        records.write_json(folder / name, content)
+    dated(folder, "gate.json", "metrics.json", "run.json", records.RESULTS)
+    run = entry(tmp_path, registry, "change")
+    assert (run.state, run.stale, run.unchecked) == ("finished", False, True)
+    assert run.gate is not None
+    assert not run.gate.stale
+    drawn(folder)
+    assert not entry(tmp_path, registry, "change").unchecked
+
+
+@pytest.mark.parametrize("reports", [True, False])
+def test_errors_are_counted_and_the_reason_of_a_stop_is_told(tmp_path: Path, registry: Registry, reports: bool) -> None:
+    failed = Score(None, "error", (), "the server said 503")
+    results = [replace(each, answer=None, score=failed) if n < 7 else each for n, each in enumerate(pages.guesses())]
+    folder = pages.write(tmp_path / "first", results, sessions=[{"stopped": "50 errors in a row"}])
+    if reports:
+        drawn(folder)
+    run = entry(tmp_path, registry, "first")
+    assert (run.errors, run.answered, run.stopped) == (7, len(results), "50 errors in a row")
+    assert progress.run_progress(Followers().of(folder), "first").stopped == "50 errors in a row"
+
+
+def test_list_and_page_agree_whether_a_run_is_finished(tmp_path: Path, registry: Registry) -> None:
+    """Questions that a session selected before it died count for both."""
+    results = pages.guesses()[:6]
+    selection = {"questions": 6, "how": [], "by_outcome": False, "benchmarks": {}}
+    folder = pages.write(tmp_path / "first", results, selection=selection)
+    records.select(folder, "one", [result.key for result in results])
+    drawn(folder)
+
+    def states() -> set[str]:
+        follower = Followers().of(folder)
+        return {entry(tmp_path, registry, "first").state, progress.run_progress(follower, "first").state}
+
+    assert states() == {"finished"}
+    records.select(folder, "two", [result.key for result in results[:3]])
+    assert states() == {"finished"}
+    records.select(folder, "three", [pages.guesses()[7].key])
+    assert states() == {"unfinished"}
 
 
 def test_keeps_entries_until_a_file_changes(reports: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:

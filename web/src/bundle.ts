@@ -328,7 +328,7 @@ export interface BoardView {
 export interface PairView {
   readonly new: number;
   readonly baseline: number;
-  /** The level of each one-sided bound. */
+  /** The level of the two-sided intervals of differences. */
   readonly level: number;
   readonly refusals: readonly string[];
   readonly notes: readonly string[];
@@ -394,9 +394,13 @@ export interface SentExample {
   readonly images: readonly string[];
 }
 
-/** Whether all selected questions have a result, and which part of the data was selected. */
+/**
+ * Whether all selected questions have a result and a score, and which part of the data was selected.
+ *
+ * `failed`: some results are errors; `lost`: so many of a benchmark's that its numbers tell little.
+ */
 export interface StatusView {
-  readonly state: "complete" | "part" | "unfinished" | "unknown";
+  readonly state: "complete" | "part" | "failed" | "lost" | "unfinished" | "unknown";
   readonly title: string;
   readonly lines: readonly string[];
 }
@@ -471,6 +475,8 @@ export interface FailingPart {
   readonly unit: string;
   /** Numbers of answers that are not correct, by outcome. */
   readonly outcomes: readonly AnswerCount[];
+  /** Errors by their reason, in which # stands for numbers, the most frequent first; then all further ones. */
+  readonly errors: readonly AnswerCount[];
   readonly worst: readonly WorstSlices[];
   readonly matrices: readonly OptionMatrix[];
   readonly positions: Positions | null;
@@ -858,7 +864,7 @@ export interface ComparedCell {
   readonly baseline: number | null;
   readonly new: number | null;
   readonly difference: number | null;
-  /** One-sided bound of new minus baseline, as `high`. */
+  /** Lower end of the two-sided 95 % interval of new minus baseline. */
   readonly low: number | null;
   readonly high: number | null;
   /** Two-sided p-value after Holm. */
@@ -1007,7 +1013,7 @@ export interface ComparedTexts {
   readonly baseline: string;
   readonly new: string;
   readonly difference: string;
-  /** The bounds, or the reason for their absence. */
+  /** The 95 % interval, or the reason for its absence. */
   readonly bounds: string;
   readonly units: string;
   readonly adjusted: string;

@@ -16,6 +16,8 @@ export interface Field extends Name {
   readonly codes?: Codes;
   readonly numbers?: Numbers;
   readonly holds?: (values: readonly number[], mask: Uint8Array) => void;
+  /** Whether its values are made by the answer itself: rows that are selected by them have no score of their own. */
+  readonly byAnswer?: boolean;
   /** What counts as one in place of a question, such as a pair, by row (-1: nothing). Such fields have few values. */
   readonly units?: Numbers;
 }

@@ -29,6 +29,8 @@ export interface RunProgress {
   readonly truncated?: number;
   /** Broken lines of results.jsonl. */
   readonly unread?: number;
+  /** Why the last session stopped early, "" if it did not or one is running. */
+  readonly stopped?: string;
 }
 
 /** `GET /api/runs/NAME/items?start=&count=&order=&benchmark=&technique=&outcome=&id=&text=`: some of the results. */
@@ -88,10 +90,16 @@ export interface RunEntry {
   readonly benchmarks: readonly string[];
   readonly numbers: readonly HeadlineNumber[];
   readonly gate?: GateAttempt | null;
-  /** Whether metrics.json is older than the results. */
+  /** Whether metrics.json is of other results than those of the run. */
   readonly stale?: boolean;
+  /** Whether it is not known of which results metrics.json is: an earlier version wrote it. */
+  readonly unchecked?: boolean;
   /** The reason for being unreadable, or for having no numbers. */
   readonly why?: string;
+  /** Answers that ended in error, and have no score. */
+  readonly errors?: number;
+  /** Why the last session stopped early, "" if it did not. */
+  readonly stopped?: string;
 }
 
 /** One benchmark and technique of a run. */

@@ -30,6 +30,8 @@ const TAGGED = 2;
 export const FIRST: readonly string[] = ["wrong", "unparsed", "refused", "abstained", "error", "partial", "unscored", "correct"];
 /** Pairs in the default order, by bits. */
 const FIRST_PAIRS = [2, 8, 4, 16, 32, 3, 1];
+/** The place of a field that a table lacks; words have the place -1 in clauses. */
+const ABSENT = -2;
 const LISTED = 200; // letters that are values of a field; more, as of open questions, are looked up
 const ROTATION = /(?:^|\+)(r[1-9]\d{0,3})$/;
 
@@ -41,7 +43,7 @@ export interface Rows extends Table {
   readonly result: Numbers | null;
   /** Fields whose counts stand beside the list. */
   readonly facets: readonly number[];
-  /** The place of a field of our own by its name, -1 without. */
+  /** The place of a field of our own by its name, one that no clause has without. */
   readonly place: (name: string) => number;
   /** The dimension that a field stands for, -1 for fields of our own. */
   readonly dimension: readonly number[];
@@ -143,10 +145,10 @@ export function rowsOf(data: Data, texts: Texts, benchmark: number, run = 0): Ro
     return fields.length - 1;
   };
   if (answered) {
-    add(choice("outcome", head.outcomes, { codes: wide(column("outcome")) }), true);
+    add({ ...choice("outcome", head.outcomes, { codes: wide(column("outcome")) }), byAnswer: true }, true);
     if (head.benchmarks[benchmark]?.pairs === true) {
       const units = gather(data.column("questions.pair"), question);
-      add({ name: "pair", label: "pair", takes: "value", values: VERDICTS, codes: { ...bits(VERDICTS.length), of: column("verdict") }, units }, true);
+      add({ name: "pair", label: "pair", takes: "value", values: VERDICTS, codes: { ...bits(VERDICTS.length), of: column("verdict") }, units, byAnswer: true }, true);
     }
   }
   const dimensions = head.benchmarks[benchmark]?.dimensions ?? [];
@@ -160,6 +162,7 @@ export function rowsOf(data: Data, texts: Texts, benchmark: number, run = 0): Ro
       takes: "value",
       values: values.map((value) => ({ name: value.value, label: value.title, also: value.short === "" ? [] : value.short.split(", ") })),
       codes: byRow(data.column(`tags/${d}.values`), data.column(`tags/${d}.offsets`), of === "questions" ? question : (result ?? question)),
+      byAnswer: of === "results" && name !== "prompt",
     };
     const place = add(field, true, d);
     if (answered && of === "results" && name === "prompt") {
@@ -221,7 +224,10 @@ export function rowsOf(data: Data, texts: Texts, benchmark: number, run = 0): Ro
     add({ name: "seconds", label: "seconds", takes: "number", values: [], numbers: column("seconds") }, false);
     add({ name: "confidence", label: "confidence", takes: "number", values: [], numbers: column("confidence") }, false);
   }
-  const place = (name: string): number => fields.findIndex((field, i) => dimension[i] === -1 && field.name === name);
+  const place = (name: string): number => {
+    const found = fields.findIndex((field, i) => dimension[i] === -1 && field.name === name);
+    return found < 0 ? ABSENT : found;
+  };
   const ranks = (name: string): Uint32Array | null => {
     const words = (of: Numbers): Uint32Array => {
       const places = gather(of, question);
@@ -290,6 +296,7 @@ function letters(name: string, data: Data, of: Numbers): Field {
     label: name === "read" ? "option read" : "key",
     takes: "value",
     values: texts.map((text) => ({ name: text, label: text })),
+    byAnswer: name === "read",
     codes: { codes: Uint32Array.from(codes), offsets: Uint32Array.from(offsets), of },
   };
   if (texts.length <= LISTED) return field;
@@ -364,6 +371,7 @@ export class Texts {
   readonly #data: Data;
   readonly #responses: (string | undefined)[] = [];
   #words: (string | undefined)[] = [];
+  #errors: Int32Array | null = null;
   #reading: Promise<void> | null = null;
   /** Results whose responses have been read. */
   read = 0;
@@ -400,7 +408,7 @@ export class Texts {
     return this.#reading;
   }
 
-  /** Mark those of some rows whose id, question, options or response hold the words, which are lower case. */
+  /** Mark those of some rows whose id, question, options, response or reason of an error hold the words, in lower case. */
   find(words: string, mask: Uint8Array, rows: Uint32Array | null, question: Numbers, result: Numbers | null): void {
     const data = this.#data;
     const [ids, texts, options, pairs] = ["id", "text", "options", "pair"].map((name) => data.column(`questions.${name}`)) as [Numbers, Numbers, Numbers, Numbers];
@@ -414,6 +422,7 @@ export class Texts {
       for (const [, text] of offered[place] as readonly (readonly [string, number])[]) if (holding[text] === 1) offering[place] = 1;
     }
     const responses = this.#responses;
+    const reasons = this.#reasons();
     for (let i = 0, end = rows?.length ?? mask.length; i < end; i++) {
       const row = rows === null ? i : (rows[i] as number);
       const q = question[row] as number;
@@ -422,7 +431,7 @@ export class Texts {
         holding[texts[q] as number] === 1 ||
         offering[options[q] as number] === 1 ||
         holding[pairs[q] as number] === 1 ||
-        (result !== null && responses[result[row] as number]?.includes(words) === true)
+        (result !== null && (responses[result[row] as number]?.includes(words) === true || holding[reasons?.[result[row] as number] ?? -1] === 1))
       ) {
         mask[row] = 1;
       }
@@ -434,7 +443,19 @@ export class Texts {
     if (this.#words.length === 0) this.#words = this.#searchable();
   }
 
-  /** The words that a search may find, in lower case: ids, questions and options, not reasons. */
+  /** The word that is the reason of each error, -1 for other results; null where reasons stand among the answers. */
+  #reasons(): Int32Array | null {
+    const data = this.#data;
+    if (!data.bundle.columns.has("results.why")) return null;
+    if (this.#errors === null) {
+      const [why, outcome] = [data.column("results.why"), data.column("results.outcome")];
+      const error = data.bundle.head.outcomes.indexOf("error");
+      this.#errors = Int32Array.from(why, (word, r) => (outcome[r] === error ? word : -1));
+    }
+    return this.#errors;
+  }
+
+  /** The words that a search may find, in lower case: ids, questions, options and reasons of errors, not of scores. */
   #searchable(): (string | undefined)[] {
     const data = this.#data;
     const { words, options } = data.bundle.tables;
@@ -443,6 +464,7 @@ export class Texts {
       if (word >= 0) found[word] ??= (words[word] ?? "").toLowerCase();
     };
     for (const name of ["id", "text", "pair"]) data.column(`questions.${name}`).forEach(add);
+    this.#reasons()?.forEach(add);
     for (const offered of options) for (const [, text] of offered) add(text);
     return found;
   }

@@ -46,6 +46,7 @@ export const worded = (name: "key_text" | "read_text", data: Data, result: Numbe
     label: name === "key_text" ? "text of the key" : "text of the option read",
     takes: "identity",
     values: [],
+    byAnswer: name === "read_text",
     find: (typed) => {
       const place = texts().places.get(plain(typed));
       return place === undefined ? [] : [place];

@@ -11,7 +11,7 @@ import type { Numbers } from "../src/read";
 import { START, type State } from "../src/route";
 
 // Two benchmarks: "shapes" with two pairs, asked by mc and ps, and "other" with one question.
-const WORDS = ["q1", "q2", "q3", "q4", "q5", "Round or square?", "=1+1", "a circle", "a Square", "p1", "p2", "read"];
+const WORDS = ["q1", "q2", "q3", "q4", "q5", "Round or square?", "=1+1", "a circle", "a Square", "p1", "p2", "read", "Server gone"];
 const RESPONSES = ["A, a circle.", "=cmd()", "The effusion is small", "I cannot say", "B", "", "", "", ""];
 const values = (name: string, ...all: readonly string[]) => ({
   name,
@@ -19,10 +19,12 @@ const values = (name: string, ...all: readonly string[]) => ({
   values: all.map((value) => ({ value, title: value.toUpperCase(), short: "", select: name === "own tag" ? null : `${name}='${value}'` })),
 });
 
-const source = (): Source => {
+/** `failed`: the answer to the question of "other" is an error. */
+const source = (failed = false): Source => {
   const columns = new Map<string, Numbers>([
     ["questions.benchmark", Uint16Array.of(0, 0, 0, 0, 1)],
     ["questions.id", Uint32Array.of(0, 1, 2, 3, 4)],
+    ["questions.kind", new Uint8Array(5)],
     ["questions.text", Uint32Array.of(5, 5, 6, 5, 5)],
     ["questions.options", Uint32Array.of(0, 0, 0, 0, 0)],
     ["questions.answers", Uint32Array.of(0, 1, 0, 1, 0)],
@@ -33,11 +35,11 @@ const source = (): Source => {
     ["results.technique", Uint8Array.of(0, 0, 0, 0, 1, 1, 1, 1, 0)],
     ["results.variant", new Uint16Array(9)],
     ["results.sample", new Uint32Array(9)],
-    ["results.outcome", Uint8Array.of(0, 1, 0, 2, 0, 0, 0, 0, 1)],
+    ["results.outcome", Uint8Array.of(0, 1, 0, 2, 0, 0, 0, 0, failed ? 3 : 1)],
     ["results.options", new Uint32Array(9)],
     ["results.answers", Uint32Array.of(0, 1, 0, 1, 0, 1, 0, 1, 0)],
     ["results.extracted", Uint32Array.of(0, 0, 0, 2, 0, 1, 0, 1, 1)],
-    ["results.why", new Uint32Array(9).fill(11)],
+    ["results.why", new Uint32Array(9).fill(11).fill(failed ? 12 : 11, 8)],
     ["results.seconds", Float32Array.of(0.1, 2, NaN, 4, 1, 1, 1, 1, 1)],
     ["results.confidence", new Float32Array(9).fill(NaN)],
     ["results.marks", Uint8Array.of(1, 0, 2, 0, 0, 0, 0, 0, 0)],
@@ -57,8 +59,9 @@ const source = (): Source => {
     ],
     dimensions: [values("modality", "ct", "mri"), values("own tag", "x")],
     techniques: ["mc", "ps"],
+    kinds: ["single_choice"],
     variants: [""],
-    outcomes: ["correct", "wrong", "unparsed"],
+    outcomes: ["correct", "wrong", "unparsed", "error"],
   } as unknown as BundleHead;
   const tables = { words: WORDS, options: [[["A", 7], ["B", 8]]], lists: [["A"], ["B"], []], images: [] } as unknown as Tables;
   const read: readonly Answered[] = RESPONSES.map((response) => ({ response }));
@@ -135,11 +138,24 @@ test("a known slice has its interval, another selection has none", () => {
   }
 });
 
-test("a selection by outcome, or of several techniques, has no score", () => {
+test("a selection by what was answered, or of several techniques, has no score", () => {
   const made = source();
   const scored = (query: string): boolean => hasScore(find(made, state(), query));
-  expect(["", "modality:ct", "circle", "seconds>1", "-is:truncated"].every(scored)).toBe(true);
-  expect(["outcome:wrong", "-outcome:correct", "pair:confused", "technique:mc,ps"].some(scored)).toBe(false);
+  expect(["", "modality:ct", "circle", "seconds>1", "-is:truncated", "key:A", "key_text:circle"].every(scored)).toBe(true);
+  expect(["outcome:wrong", "-outcome:correct", "pair:confused", "read:A key:B", "-read:A", "read_text:\"a circle\"", "technique:mc,ps"].some(scored)).toBe(false);
+});
+
+test("words leave a score also where a benchmark has no pairs", () => {
+  const found = find(source(), state({ benchmark: "other" }), "round");
+  expect(found.rows.length).toBe(1);
+  expect(hasScore(found)).toBe(true);
+});
+
+test("words find the reasons of errors, and not those of scores", () => {
+  const other = state({ benchmark: "other" });
+  expect(find(source(true), other, "server").rows.length).toBe(1);
+  expect(find(source(), other, "server").rows.length).toBe(0);
+  expect(find(source(true), state(), "read").rows.length).toBe(0);
 });
 
 test("the command asks the same questions, and says which terms it leaves out", () => {

@@ -47,6 +47,10 @@ const failing: FailingView = {
       count: 40,
       unit: "questions",
       outcomes: [{ label: "wrong", count: 20, query: "outcome:wrong" }],
+      errors: [
+        { label: "the server said #", count: 25, query: '"error message":"the server said #"' },
+        { label: HOSTILE, count: 2, query: "" },
+      ],
       worst: [
         {
           measure: "accuracy",
@@ -117,6 +121,15 @@ const words = (element: Element | null): string => (element?.textContent ?? "").
 
 afterEach(() => {
   document.body.replaceChildren();
+});
+
+test("errors stand by their reasons, which lead to them", () => {
+  const rows = [...shown(failing).querySelectorAll(".reasons tbody tr")];
+  expect(rows.map((row) => row.querySelector("data")?.value)).toEqual(["25", "2"]);
+  expect(rows[0]?.querySelector("a")?.textContent).toBe("the server said #");
+  expect(decodeURIComponent(rows[0]?.querySelector("a")?.getAttribute("href") ?? "").replaceAll("+", " ")).toContain('"error message":"the server said #"');
+  expect(rows[1]?.querySelector("a")).toBeNull();
+  expect(shown({ ...failing, parts: failing.parts.map((part) => ({ ...part, errors: [] })) }).querySelector(".reasons")).toBeNull();
 });
 
 test("hostile text makes no element, and hidden characters are named", () => {

@@ -40,6 +40,25 @@ const choose = async (name: string): Promise<void> => {
 };
 const texts = (selector: string): string[] => [...root.querySelectorAll(selector)].map((each) => each.textContent);
 
+test("numbers that are not known to be of the present results are told, and in no trend", async () => {
+  const runs = [runOf("a"), runOf("bb", { stale: true }), runOf("ccc", { unchecked: true }), runOf("dddd")];
+  await show(runs);
+  const said = [...root.querySelectorAll("table.runs tbody tr")].map((row) => row.querySelector(".numbered > small")?.textContent ?? "");
+  expect(said).toEqual(["", "Of earlier results: ", "Not compared with the results, as an earlier version wrote them (medvqa report ccc): ", ""]);
+  expect(trendsOf(runs).trends.map(({ points }) => points.map(({ run }) => run.name))).toEqual([["a", "dddd"]]);
+  expect(trendsOf(runs).left).toBe(2);
+  expect(find("#trends").textContent).toContain("2 runs are left out, since they are not finished, or their numbers are not known to be of the present results: type medvqa report RUN.");
+});
+
+test("errors have a column of the list, by which it is sorted, also while a run goes on", async () => {
+  const parts = [{ benchmark: "chest", title: "", technique: "mc", answered: 8, selected: 10, outcomes: { error: 3, correct: 5 }, score: 5, scored: 5 }];
+  const progress = { name: "bb", state: "running", answered: 8, selected: 10, parts, rate: null, seconds_left: null, since: "", last: "", version: 1 } as const;
+  await show([runOf("a", { errors: 2, answered: 8 }), runOf("bb", { state: "running", answered: 0 }), runOf("ccc", { state: "unfinished", stopped: `50 errors in a row ${HOSTILE}` })], new Map([["bb", progress]]));
+  const rows = [...root.querySelectorAll("table.runs tbody tr")];
+  expect(rows.map((row) => row.querySelector("[data-errors]")?.textContent)).toEqual(["2 25.00 %", "3 37.50 %", "0"]);
+  expect(rows[2]?.textContent).toContain("stopped: 50 errors in a row");
+});
+
 test("no run says what to type", async () => {
   await show([]);
   expect(root.textContent).toContain("medvqa run --model=phantom-vlm");
@@ -145,7 +164,7 @@ test("gates are counted with their reasons", async () => {
   await show([runOf("a", { gate }), runOf("bb", { gate: { ...gate, result: "passed" } })]);
   expect(find("#gates p").textContent).toBe("1 passed, 1 failed, the latest first.");
   expect(texts("#gates tbody th")).toEqual(["bb", "a"]);
-  expect(find("#gates").textContent).toContain("of other results");
+  expect(find("#gates").textContent).toContain("may be of other results");
 });
 
 test("times that are none are shown as they are", () => {

@@ -25,6 +25,8 @@ from medvqa.items import (
     Kind,
     MedVQAError,
     UsageError,
+    of_data,
+    withholding,
 )
 from medvqa.scoring import clipped
 
@@ -231,14 +233,19 @@ def load(benchmark: Benchmark, data: Path) -> tuple[Item, ...]:
 
     Items get the benchmark's name, also if it was made from another one by `dataclasses.replace`, a kind if they name
     none, and images with absolute paths. Items with equal tags share one mapping. DataError if items cannot be read,
-    have fields of wrong types, or share an id.
+    have fields of wrong types, or share an id; unless the data are declared public, it quotes no text of theirs.
     """
+    with withholding(not benchmark.public):
+        return _load(benchmark, data)
+
+
+def _load(benchmark: Benchmark, data: Path) -> tuple[Item, ...]:
     items: dict[str, Item] = {}
     share = _sharing()
     for item in _read(benchmark, data):
         _check(benchmark, item)
         if item.id in items:
-            raise DataError(f"{benchmark.name}: two items have the id '{item.id}'")
+            raise DataError(f"{benchmark.name}: two items have the id {_quoted(item.id)}")
         items[item.id] = replace(
             item,
             benchmark=benchmark.name,
@@ -254,23 +261,27 @@ def load(benchmark: Benchmark, data: Path) -> tuple[Item, ...]:
 
 def _check(benchmark: Benchmark, item: Item) -> None:
     """Raise DataError for an item with fields of wrong types: no type checker has seen users' code."""
-    where = f"{benchmark.name}, item {item.id}"
+    where = f"{benchmark.name}, item {of_data(str(item.id))}"
     if not isinstance(item.id, str) or not item.id:
-        raise DataError(f"{where}: its id is {item.id!r}; an id is a text, such as id=str(number)")
+        raise DataError(f"{where}: its id is {of_data(repr(item.id))}; an id is a text, such as id=str(number)")
     if not isinstance(item.question, str) or not isinstance(item.options, Mapping):
         raise DataError(f"{where}: question is a text, and options a dict such as {{'A': 'liver', 'B': 'spleen'}}")
     if item.kind and item.kind not in KINDS:
-        raise DataError(f"{where}: no kind '{item.kind}'; there are: {', '.join(KINDS)}")
+        raise DataError(f"{where}: no kind {_quoted(item.kind)}; there are: {', '.join(KINDS)}")
     for name, values, kind, example in (
         ("answers", item.answers, str, "('A',)"),
         ("images", item.images, Image, "(medvqa.Image('images/17.png'),)"),
     ):
         if not isinstance(values, tuple | list) or not all(isinstance(value, kind) for value in values):
-            raise DataError(f"{where}: {name} is {clipped(repr(values))}; write {name}={example}")
+            raise DataError(f"{where}: {name} is {of_data(clipped(repr(values)))}; write {name}={example}")
     chooses = item.kind in CHOICE_KINDS or (item.options and not item.kind)
     if chooses and (unknown := [answer for answer in item.answers if answer not in item.options]):
         options = ", ".join(item.options)
-        raise DataError(f"{where}: answer '{unknown[0]}' is none of its options {options}")
+        raise DataError(f"{where}: answer {_quoted(unknown[0])} is none of its options {options}")
+
+
+def _quoted(text: object) -> str:
+    return of_data(f"'{text}'")
 
 
 def _kind(item: Item) -> Kind:
@@ -284,7 +295,7 @@ def _located(benchmark: Benchmark, item: Item, data: Path) -> tuple[Image, ...]:
     """The images of an item with absolute paths (DataError for a relative one that leaves the data folder)."""
     if all(image.blank or os.path.isabs(image.path) for image in item.images):
         return tuple(item.images)
-    where = f"{benchmark.name}, item {item.id}"
+    where = f"{benchmark.name}, item {of_data(item.id)}"
     return tuple(
         image
         if image.blank or os.path.isabs(image.path)
@@ -316,8 +327,9 @@ def open_answers(benchmark: Benchmark, data: Path | None) -> tuple[str, ...]:
     folder = folder_of(benchmark, data)
     if folder is None:
         return ()
-    answers = (item.answers[0] for item in _read(benchmark, folder) if item.kind == "short_answer" and item.answers)
-    return tuple(dict.fromkeys(answers))
+    with withholding(not benchmark.public):
+        answers = (item.answers[0] for item in _read(benchmark, folder) if item.kind == "short_answer" and item.answers)
+        return tuple(dict.fromkeys(answers))
 
 
 def check_kits(kits: Sequence[str], chosen: Sequence[Benchmark], known: Mapping[str, Benchmark]) -> None:

@@ -220,9 +220,14 @@ def _official(version: str) -> Callable[[Item, Answer], Score]:
 
 
 def _reply(reply: str, options: Mapping[str, str]) -> tuple[str, ...] | None:
-    """Read a model's reply about the option that an answer chooses; the harness reads replies like answers."""
+    """Read a model's reply about the option that an answer chooses; the harness reads replies like answers.
+
+    Ours: a reply with another letter, or with a Z beside one, is unreadable. It may restate the answer, and the harness
+    would read "B\\nIt may be A" as A.
+    """
     chosen, _ = scoring.gmai_choice(reply, options)
-    return None if chosen == "" else () if chosen == "Z" else (chosen,)
+    letters = {letter for letter in (*options, "Z") if re.search(rf"(?<!\w){letter}(?!\w)", reply)}
+    return None if chosen == "" or letters - {chosen} else () if chosen == "Z" else (chosen,)
 
 
 def submission(results: Sequence[Result], folder: Path) -> Path:

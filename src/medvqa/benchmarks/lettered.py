@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from medvqa.benchmarks.table import LETTERS as LETTERS
 from medvqa.benchmarks.table import MAX_IMAGES
 from medvqa.data import tables
+from medvqa.items import of_data
 from medvqa.protocols.prompts import Template
 
 TOKENS = 512
@@ -48,7 +49,7 @@ def key(row: tables.TableRow, letter: str | None, options: Mapping[str, str], co
     if letter is None:
         return ()
     if letter.strip() not in options:
-        raise row.error(f"answer '{letter[:20]}' is none of its options {', '.join(options)}", column)
+        raise row.error(f"answer {of_data(repr(letter[:20]))} is none of its options {', '.join(options)}", column)
     return (letter.strip(),)
 
 

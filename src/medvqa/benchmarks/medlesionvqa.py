@@ -42,6 +42,7 @@ from medvqa.items import (
     Prompt,
     Score,
     Technique,
+    of_data,
 )
 from medvqa.protocols.prompts import Template
 from medvqa.scoring import score_partial_credit, unscored
@@ -120,12 +121,12 @@ def items_of(files: Sequence[Path], *, root: Path, split: str | None, benchmark:
         for row in tables.read(path, name=path.relative_to(root).as_posix(), lines=True):
             line = row.convert(QuestionLine)
             if line.split not in SPLITS:
-                raise row.error(f"no split {line.split!r}; known: {', '.join(SPLITS)}")
+                raise row.error(f"no split {of_data(repr(line.split))}; known: {', '.join(SPLITS)}")
             if split is not None and line.split != split:
                 continue
             item = _item(row, line, path.parent, root, benchmark)
             if item.id in loaded:
-                raise row.error(f"id {item.id!r} is also that of {places[item.id]}")
+                raise row.error(f"id {of_data(repr(item.id))} is also that of {places[item.id]}")
             loaded[item.id] = item, _links(item, line.meta or Meta())
             places[item.id] = row.where
     lexicon.warn_unknown((item for item, _ in loaded.values()), lexicon.medlesionvqa())
@@ -137,7 +138,7 @@ def items_of(files: Sequence[Path], *, root: Path, split: str | None, benchmark:
 def _item(row: tables.TableRow, line: QuestionLine, folder: Path, root: Path, benchmark: str) -> Item:
     kind = KINDS.get(lexicon.slug(line.question_type))
     if kind is None:
-        raise row.error(f"no question type {line.question_type!r}; known: {', '.join(KINDS)}")
+        raise row.error(f"no question type {of_data(repr(line.question_type))}; known: {', '.join(KINDS)}")
     options = line.options or {}
     if bool(options) != (kind in CHOICE_KINDS):
         raise row.error(f"a {line.question_type} question has {'' if options else 'no '}options")
@@ -184,10 +185,10 @@ def _listed(value: str | list[str] | None) -> tuple[str, ...]:
 def _letters(answers: Sequence[str], options: Mapping[str, str], row: tables.TableRow) -> tuple[str, ...]:
     """The right letters, written like AB, A,B or ["A", "B"], in the order of the options."""
     if misnamed := [name for name in options if not re.fullmatch("[A-Y]", name)]:
-        raise row.error(f"option {misnamed[0]!r}; options are called A to Y (Z stands for none of them)")
+        raise row.error(f"option {of_data(repr(misnamed[0]))}; options are called A to Y (Z stands for none of them)")
     letters = set(re.sub(r"[\s,;]", "", "".join(answers)))
     if unknown := sorted(letters - options.keys()):
-        raise row.error(f"answer {unknown[0]!r} is none of its options {', '.join(options)}")
+        raise row.error(f"answer {of_data(repr(unknown[0]))} is none of its options {', '.join(options)}")
     return tuple(letter for letter in options if letter in letters)
 
 

@@ -30,7 +30,7 @@ from medvqa.benchmarks import closed_open, lettered
 from medvqa.benchmarks.lettered import TOKENS
 from medvqa.data import lexicon, tables
 from medvqa.data.shards import whole
-from medvqa.items import Answer, Benchmark, Item, Kind, Origin, OriginFile, Prompt, Score, Technique
+from medvqa.items import Answer, Benchmark, Item, Kind, Origin, OriginFile, Prompt, Score, Technique, of_data
 from medvqa.protocols.prompts import Template
 from medvqa.scoring import is_yes_or_no, score_single_choice
 
@@ -82,7 +82,9 @@ NEEDED = ("image", "question", "answer", "question_type", "metadata")
 
 def _item(row: tables.TableRow, line: ScanQuestion) -> Item:
     if (kind := KINDS.get(line.question_type)) is None:
-        raise row.error(f"no question type '{line.question_type[:40]}'; known: {', '.join(KINDS)}", "question_type")
+        raise row.error(
+            f"no question type {of_data(repr(line.question_type[:40]))}; known: {', '.join(KINDS)}", "question_type"
+        )
     if (image := row.image("image")) is None:
         raise row.error("no image", "image")
     options = lettered.listed(row, line.choices or (), "choices") if kind == "single_choice" else {}

@@ -14,6 +14,7 @@ import sys
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
@@ -24,7 +25,7 @@ import msgspec
 from medvqa.benchmarks import languages, own
 from medvqa.data import delimited, lexicon, selection, tables, workbooks
 from medvqa.data.image_files import image_file
-from medvqa.items import CHOICE_KINDS, KINDS, Benchmark, DataError, Image, Item, Kind, usual
+from medvqa.items import CHOICE_KINDS, KINDS, Benchmark, DataError, Image, Item, Kind, are_withheld, of_data, usual
 from medvqa.medical import views
 
 ROLES: Mapping[str, tuple[str, ...]] = {
@@ -59,6 +60,13 @@ _NUMBERED_IMAGE = re.compile(r"images? ?\d+")
 _NUMBERED_PICTURE = re.compile(r"(?:images?|bild|图像|图片|圖像|圖片) ?\d+")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|data:")
 _SHOWN = 60
+_NAMES = frozenset(
+    name
+    for names in (ROLES, languages.COLUMNS)
+    for role, others in names.items()
+    for name in (role, role.replace(" ", "_"), *others)
+)
+"""The usual names of columns in lower case."""
 
 
 def table(
@@ -106,7 +114,14 @@ def table(
         prompt=prompt or usual,
         dimensions=tuple(lexicon.slug(tag) for tag in source.tags),
         public=public,
+        rows=source.rows,
     )
+
+
+def source_of(benchmark: Benchmark) -> Source | None:
+    """Return the table of a benchmark that was made of one, None for any other."""
+    source = getattr(benchmark.rows, "__self__", None)
+    return source if isinstance(source, Source) else None
 
 
 def folder_of(caller: FrameType) -> Path:
@@ -176,7 +191,24 @@ class Source:
         """
         if _URL.match(self.shown):
             raise DataError(f"{_clipped(self.shown)}: a table is a file; download it, and give its path")
-        rows = tables.read(
+        yield from self.items_of(self._read())
+
+    def rows(self) -> dict[str, str]:
+        """Return the row of each question by its id, such as "row 17"; fewer if the table cannot be read."""
+        places: dict[str, str] = {}
+        column_of: dict[tuple[str, ...], str] = {}
+        with suppress(DataError):
+            for number, row in enumerate(self._read(), 1):
+                header = tuple(row.values)
+                if header not in column_of:
+                    column_of[header] = self._columns(header).id
+                if not _is_blank(row):
+                    name = row.identifier(column_of[header]) if column_of[header] else str(row.number)
+                    places[name] = f"{row.unit} {row.number}" if isinstance(row.number, int) else f"record {number}"
+        return places
+
+    def _read(self) -> Iterator[tables.TableRow]:
+        return tables.read(
             self.file,
             name=self.shown,
             fold=True,
@@ -186,7 +218,6 @@ class Source:
             delimiter=self.delimiter or (delimited.SIGNS if self.declared else ""),
             sheet=self.sheet,
         )
-        yield from self.items_of(rows)
 
     def items_of(self, rows: Iterable[tables.TableRow]) -> Iterator[Item]:
         """Yield the questions of rows, whose columns have names in lower case; see `items`."""
@@ -203,14 +234,14 @@ class Source:
                 continue
             item, links = self._item(row, columns_of[header])
             if item.id in read:
-                raise row.error(f"id '{item.id}' is also that of {read[item.id][2]}", columns_of[header].id)
+                raise row.error(f"id {_cell(item.id)} is also that of {read[item.id][2]}", columns_of[header].id)
             read[item.id] = item, links, row.where
             if item.pair_id is not None:
                 pairs.setdefault(item.pair_id, []).append(row.where)
         for pair, places in pairs.items():
             if len(places) != 2:
                 counted = f"{len(places)} question{'s' * (len(places) > 1)}"
-                raise DataError(f"{places[-1]}: pair '{pair}' has {counted}; a pair has 2")
+                raise DataError(f"{places[-1]}: pair {_cell(pair)} has {counted}; a pair has 2")
         clusters = selection.components(links for _, links, _ in read.values() if links)
         for item, links, _ in read.values():
             yield replace(item, cluster_id=clusters[links[0]] if links else None)
@@ -360,8 +391,11 @@ class Source:
         return tags
 
     def _missing(self, wanted: str, header: Sequence[str], advice: str) -> DataError:
-        names = ", ".join(header)
-        return self._error(f"no column '{_clipped(wanted)}'; there are: {names[:500]}. {advice}")
+        names = ", ".join(header)[:500]
+        if are_withheld() and not any(name in _NAMES for name in header):
+            # The first row may be one of questions.
+            names = f"{len(header)}, none of a usual name: has the first row the names of the columns?"
+        return self._error(f"no column '{_clipped(wanted)}'; there are: {names}. {advice}")
 
     def _error(self, message: str) -> DataError:
         return DataError(f"{self.where}{message}")
@@ -387,10 +421,13 @@ class Source:
             raise row.error(f"{len(answers)} right options, and the kind is single_choice", columns.answer)
         if stated == "judgment" and (others := [text for text in answers if not own.is_judgment(text, self.words)]):
             more = ", or declare words = { yes = [...], no = [...] }" if self.declared else ""
-            raise row.error(f"'{_clipped(others[0])}' is no judgment: write yes or no{more}", columns.answer)
+            raise row.error(f"{_cell(others[0])} is no judgment: write yes or no{more}", columns.answer)
         several = "multiple_response" if len(answers) > 1 else "single_choice"
         images = self._images(row, columns)
         shared = {role: text for role, column in columns.links.items() if (text := row.text(column).strip())}
+        if are_withheld() and (patient := shared.get("patient")) and not any(map(str.isdigit, patient)):
+            # A name, in any spelling. Results get a number in its place (`records.Pseudonyms`).
+            shared["patient"] = person(patient)
         item = Item(
             id=row.identifier(columns.id) if columns.id else str(row.number),
             benchmark="",
@@ -428,7 +465,7 @@ class Source:
         sign = "," if self.comma else "."
         if not _DECIMAL.fullmatch(text) or (sign not in text and re.search("[.,]", text)):
             raise row.error(
-                f"'{_clipped(text)}' is no number with a decimal {'comma' if self.comma else 'point'}; correct it, or "
+                f"{_cell(text)} is no number with a decimal {'comma' if self.comma else 'point'}; correct it, or "
                 "leave the cell empty",
                 column,
             )
@@ -445,7 +482,7 @@ class Source:
             return None
         kind = next((kind for kind in KINDS if kind == slug), languages.KINDS.get(slug) if self.declared else None)
         if kind is None:
-            raise row.error(f"no kind '{_clipped(written)}'; there are: {', '.join(KINDS)}", columns.kind)
+            raise row.error(f"no kind {_cell(written)}; there are: {', '.join(KINDS)}", columns.kind)
         if bool(options) != (kind in CHOICE_KINDS):
             raise row.error(f"a {kind} question has {'' if kind in CHOICE_KINDS else 'no '}options", columns.kind)
         return kind
@@ -461,7 +498,7 @@ class Source:
         cells = _texts(row, columns.answer) if isinstance(value, list) else (row.text(columns.answer).strip(),)
         letters: set[str] = set()
         for cell in filter(None, cells):
-            shown = _clipped(cell)
+            shown = _cell(cell)
             if self.numbers_from is not None:
                 letters |= self._numbered(row, columns, list(options), cell)
                 continue
@@ -474,12 +511,12 @@ class Source:
                 by_text = labelled(cell, options)
             if by_letter and by_text and by_letter != by_text:
                 raise row.error(
-                    f"'{shown}' is a letter, and the text of option {min(by_text)}: rename it", columns.answer
+                    f"{shown} is a letter, and the text of option {min(by_text)}: rename it", columns.answer
                 )
             if not by_letter and len(by_text) > 1:
-                raise row.error(f"'{shown}' is the text of options {', '.join(sorted(by_text))}", columns.answer)
+                raise row.error(f"{shown} is the text of options {', '.join(sorted(by_text))}", columns.answer)
             if not (by_letter or by_text):
-                raise row.error(f"'{shown}' is none of its options {', '.join(options)}", columns.answer)
+                raise row.error(f"{shown} is none of its options {', '.join(options)}", columns.answer)
             letters |= by_letter or by_text
         return tuple(letter for letter in options if letter in letters)
 
@@ -490,7 +527,7 @@ class Source:
         numbers = [int(text) - first for text in re.findall(r"\d+", plain)] if NUMBERS_CELL.fullmatch(plain) else [-1]
         if any(not 0 <= number < len(letters) for number in numbers):
             raise row.error(
-                f"'{_clipped(cell)}' is no number of an option, {first} to {first + len(letters) - 1} "
+                f"{_cell(cell)} is no number of an option, {first} to {first + len(letters) - 1} "
                 f"(numbers_from in {self.declared})",
                 columns.answer,
             )
@@ -507,7 +544,7 @@ class Source:
             for file in _texts(row, column):
                 where = f"{row.where}, column '{column}'"
                 if _URL.match(file):
-                    raise DataError(f"{where}: '{_clipped(file)}' is a URL; download the image, and write its path")
+                    raise DataError(f"{where}: {_cell(file)} is a URL; download the image, and write its path")
                 images.append(
                     image_file(
                         _spelled(file, folder) if self.declared else file,
@@ -555,6 +592,12 @@ def folded(text: str) -> str:
     """Return a text without differences of case, width and Unicode form, and without white space around it."""
     # Folding case can undo the normal form: hence twice.
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()).strip()
+
+
+def person(name: str) -> str:
+    """Return a name for comparison: neither case, width, umlauts, signs nor the order of its words count."""
+    plain = folded(name).translate(str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"}))
+    return " ".join(sorted(re.findall(r"\w+", plain))) or plain
 
 
 def _column(written: str, header: Sequence[str]) -> str | None:
@@ -685,11 +728,16 @@ def _listed(row: tables.TableRow, column: str, separator: str = "") -> dict[str,
     if not value or isinstance(value, str):
         return {}
     if not isinstance(value, dict):
-        raise row.error(f"no options: {_clipped(str(value))}", column)
+        raise row.error(f"no options: {of_data(_clipped(str(value)))}", column)
     if unknown := [letter for letter in value if str(letter).upper() not in LETTERS]:
-        raise row.error(f"option '{_clipped(str(unknown[0]))}'; options are called A to Y", column)
+        raise row.error(f"option {_cell(str(unknown[0]))}; options are called A to Y", column)
     options = {letter.upper(): _text(row, column, text).strip() for letter, text in value.items()}
     return {letter: options[letter] for letter in sorted(options) if options[letter]}
+
+
+def _cell(text: str) -> str:
+    """A text from a table in quotes, for a message."""
+    return of_data(f"'{_clipped(text)}'")
 
 
 def _clipped(text: str) -> str:

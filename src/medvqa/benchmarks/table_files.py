@@ -373,6 +373,7 @@ def _benchmark(declaration: TableFile, path: Path, content: bytes, shown: str) -
         public=declaration.public,
         origin=Origin(licence=declaration.licence, home="") if declaration.licence else None,
         declared=BenchmarkFile(str(path), partial(_about, declaration, source, content)),
+        rows=source.rows,
     )
     own.check(benchmark, f"{shown}: ")
     return benchmark

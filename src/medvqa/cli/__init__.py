@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from medvqa import __version__, printing, usercode
 from medvqa.cli import (
     agreement,
+    audit,
     baseline,
     cache,
     classify,
@@ -206,7 +207,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in (
-        *(run, sweep, paper, report, view, rescore, compare, table, gate),
+        *(run, sweep, paper, report, view, rescore, compare, table, gate, audit),
         *(data, fetch, imports, leaks, baseline, merge, combine, agreement, classify, lexicon, split, models, cache),
     ):
         command.add(commands, common)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,9 +81,10 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
     notes = [f"! {printing.line(note)}" for note in pooled.notes]
     incomplete = not pooled.complete
     if folder is not None:
-        pooling.write(pooled, folder)
-        built = report.build(folder, registry.benchmarks)
-        notes.append(summary(report.write(built), width=100, exits=False))
+        with merging.making(folder) as place:
+            pooling.write(pooled, place)
+            written = replace(report.write(report.build(place, registry.benchmarks)), folder=folder)
+        notes.append(summary(written, width=100, exits=False))
     if folder is None or options.samples is not None:
         numbers = _numbers(options.samples, pooled.results, protocol)
         if len(protocol.thresholds) > 1 and options.samples is None:

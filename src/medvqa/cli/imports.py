@@ -8,7 +8,7 @@ from pathlib import Path
 
 from medvqa import files, printing
 from medvqa.cli.common import Commands, count_up
-from medvqa.items import UsageError
+from medvqa.items import UsageError, withholding
 
 
 def add(commands: Commands, common: argparse.ArgumentParser) -> None:
@@ -42,6 +42,11 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
         help="the column of a role: question, answer, image, id, options, A, B, kind, pair, patient, case, cluster, "
         "tag, slice, private; or a key of the file, such as language=de, window=0,4095 or numbers_from=1 (repeatable)",
     )
+    command.add_argument(
+        "--show-cells",
+        action="store_true",
+        help="quote cells, ids and paths in the report; without it, they are withheld and rows and columns named",
+    )
     command.add_argument("--report", type=Path, metavar="FILE", help="also write the report with every mistake as text")
     command.add_argument("--json", type=Path, metavar="FILE", help="also write the report as JSON")
     command.set_defaults(command=run)
@@ -49,6 +54,11 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> tuple[str, int]:
     """Return the report and the commands to type next; exit code 1 if something must be corrected."""
+    with withholding(not options.show_cells):
+        return _checked(options)
+
+
+def _checked(options: argparse.Namespace) -> tuple[str, int]:
     from medvqa import benchmarks, importing
     from medvqa.benchmarks import table_files
     from medvqa.importing import asking, drawn, settings, writing

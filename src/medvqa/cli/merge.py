@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from medvqa import files
 from medvqa.cli.common import Commands, known_from
 from medvqa.items import UsageError
 
@@ -55,27 +54,14 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
     merged = merging.merge(parts, folder.name)
     if folder.exists() and any(folder.samefile(run) for run in options.runs):
         raise UsageError(f"{folder} is one of the runs: name another with -o")
-    with _replaced(folder, parts):
-        merging.write(merged, folder, options.runs)
-        written = report.write(report.build(folder, registry.benchmarks))
+    if folder.exists() and (why := _kept(folder, parts)) is not None:
+        raise UsageError(f"{folder} exists, and {why}: name another with -o")
+    with merging.making(folder, replaces=True) as place:
+        merging.write(merged, place, options.runs)
+        written = replace(report.write(report.build(place, registry.benchmarks)), folder=folder)
     notes = [f"! {printing.line(note)}" for note in merged.notes]
     ending = [printing.line(line) for line in remaining.to_type(merged, parts)]
     return "\n".join([*notes, summary(written, width=100, exits=False), *ending]), not merged.complete
-
-
-@contextmanager
-def _replaced(folder: Path, parts: Sequence[RunPart]) -> Iterator[None]:
-    """Let the block replace an incomplete merged run of the same runs; after an error that is there again.
-
-    UsageError if the folder holds anything that merging these runs would not give.
-    """
-    if not folder.exists():
-        yield
-        return
-    if (why := _kept(folder, parts)) is not None:
-        raise UsageError(f"{folder} exists, and {why}: name another with -o")
-    with files.replaced(folder):
-        yield
 
 
 def _kept(folder: Path, parts: Sequence[RunPart]) -> str | None:

@@ -14,6 +14,7 @@ from medvqa.items import OPTION_TECHNIQUES, UsageError
 from medvqa.session.options import OPTIONS, listed
 
 if TYPE_CHECKING:
+    from medvqa.configs import ModelConfig
     from medvqa.data.published import PaperTable
     from medvqa.report.build import Report
     from medvqa.session.options import Setting
@@ -84,9 +85,9 @@ def _asked(table: PaperTable, typed: argparse.Namespace) -> tuple[str, int]:
     raw["benchmark"] = _benchmarks(table, typed, known)
     raw["extraction"] = typed.extraction or table.extraction
     raw["metric-like"] = raw["metric-like"] or ([table.metric_like] if table.metric_like else None)
-    raw["technique"] = typed.technique or _techniques(table, typed, known, setting, raw["benchmark"])
     _check_judge(table, typed, known, raw["benchmark"])
     try:
+        raw["technique"] = typed.technique or _techniques(table, raw, known, setting)
         ended = conduct(
             Options.of(raw, here), setting, known, select=typed.select, say=say, on_progress=progress_line().show
         )
@@ -109,7 +110,10 @@ def _text(table: PaperTable, reports: Sequence[Report]) -> str:
 
 
 def _benchmarks(table: PaperTable, typed: argparse.Namespace, known: Registry) -> list[str]:
-    """Return the benchmarks to ask about: those typed, else the paper's own whose data are found."""
+    """Return the benchmarks to ask about: those typed, else the paper's own whose data are found.
+
+    A split that no column is of is asked about only where the others are not found. A line says so.
+    """
     from medvqa import benchmarks
 
     own = list(table.benchmarks.values())
@@ -125,7 +129,14 @@ def _benchmarks(table: PaperTable, typed: argparse.Namespace, known: Registry) -
             _check_measures(table, name, known)
         return names
     data, _ = data_of(typed)
-    return [name for name in own if benchmarks.is_found(known.benchmarks[name], data)] or own[:1]
+    found = {
+        split: name for split, name in table.benchmarks.items() if benchmarks.is_found(known.benchmarks[name], data)
+    }
+    shown = {column.split for column in table.columns if column.measure}
+    asked = [name for split, name in found.items() if split in shown]
+    if left_out := [name for name in found.values() if asked and name not in asked]:
+        say(f"medvqa: asked about {', '.join(asked)}; no column is of {', '.join(left_out)} (--benchmark asks it)")
+    return asked or list(found.values()) or own[:1]
 
 
 def _check_measures(table: PaperTable, name: str, known: Registry) -> None:
@@ -142,16 +153,24 @@ def _check_measures(table: PaperTable, name: str, known: Registry) -> None:
         )
 
 
-def _techniques(
-    table: PaperTable, typed: argparse.Namespace, known: Registry, setting: Setting, names: Iterable[str]
-) -> list[str]:
-    """Return the techniques of the table's columns that the model can be asked by; say which are left out."""
+def _techniques(table: PaperTable, raw: Mapping[str, Any], known: Registry, setting: Setting) -> list[str]:
+    """Return the techniques of the table's columns that the model can be asked by; say which are left out.
+
+    They depend on the model and its config, on the prompt that it is asked by, and for a model behind a server on its
+    first answer: only that tells whether the server gives log-probabilities.
+    """
+    from medvqa import records
     from medvqa.protocols.techniques import NEEDS
     from medvqa.session.chosen import choose
+    from medvqa.session.door import tells_logprobs
+    from medvqa.session.options import Options
 
     if len(table.techniques) == 1:
         return list(table.techniques)
-    backend = choose(typed.model, "model", setting, known).backend
+    if raw["run"] is not None and (setting.reports / raw["run"] / records.RUN).is_file():
+        return list(records.read_run(setting.reports / raw["run"]).get("techniques", ()))
+    chosen = choose(raw["model"], "model", setting, known)
+    backend, names = chosen.backend, raw["benchmark"]
     if backend.judged():
         return ["ff"]
     able = backend.capabilities or ("generate",)
@@ -161,18 +180,45 @@ def _techniques(
         for technique in table.techniques
         if NEEDS[technique] not in able  # type: ignore[index]
     }
-    if typed.judge is None:
+    why = {**_undefined(table, raw, chosen.config, known), **why}
+    if raw["judge"] is None:
         why = {"ff": "add --judge=MODEL", **why}
     if backend.recorded:
         held = {technique for name in names for technique in backend.recorded_by(name)} or {"mc"}
         why = {**{name: "the file has no such answers" for name in table.techniques if name not in held}, **why}
-    if typed.samples is not None:
+    if raw["samples"] is not None:
         why = {**why, **{name: "--samples cannot draw them" for name in table.techniques if name in OPTION_TECHNIQUES}}
-    chosen = [technique for technique in table.techniques if technique not in why]
+    remote = backend.sends_to is not None and not (backend.pools or backend.recorded)
+    if remote and "gd" in table.techniques and "gd" not in why:
+        options = Options.of({**raw, "technique": ["gd"]}, setting.cwd)
+        if not tells_logprobs(options, setting, known, select=raw["select"]):
+            why = {**why, "gd": "the server told no log-probabilities"}
+    asked = [technique for technique in table.techniques if technique not in why]
     left_out = [f"{technique} ({reason})" for technique, reason in why.items()]
     if left_out:
-        say(f"medvqa: asked by {', '.join(chosen) or 'nothing'}; left out: {', '.join(left_out)}")
-    return chosen or ["mc"]
+        say(f"medvqa: asked by {', '.join(asked) or 'nothing'}; left out: {', '.join(left_out)}")
+    return asked or ["mc"]
+
+
+def _undefined(table: PaperTable, raw: Mapping[str, Any], config: ModelConfig, known: Registry) -> dict[str, str]:
+    """Return the techniques that the typed prompt, or the config's, does not define, with the reason."""
+    from medvqa import configs
+    from medvqa.protocols import naming, prompt_files
+    from medvqa.protocols.prompts import Templates
+
+    why: dict[str, str] = {}
+    for benchmark in known.benchmarks.values():
+        if {benchmark.name, benchmark.group}.isdisjoint(raw["benchmark"]):
+            continue
+        typed = [name for name in listed(raw["prompt"] or ()) if not prompt_files.is_file(name)]
+        if typed != list(listed(raw["prompt"] or ())):
+            continue
+        for name in naming.asked(typed or configs.prompt_of(config, benchmark), benchmark):
+            prompt = benchmark.prompts.get(name)
+            if isinstance(prompt, Templates):
+                without = [technique for technique in table.techniques if technique not in prompt.techniques]
+                why.update(dict.fromkeys(without, f"prompt '{name}' has none"))
+    return why
 
 
 def _check_judge(table: PaperTable, typed: argparse.Namespace, known: Registry, names: Iterable[str]) -> None:

@@ -81,7 +81,9 @@ def run(options: argparse.Namespace) -> str:
         lines += _undivided(parts, dimension, lexicon.display)
     tags = shlex.quote(f"--tags={path}")
     benchmark_option = shlex.quote(f"--benchmark={benchmark.name if benchmark.declared is None else asked_for}")
-    lines.append(f"medvqa run {benchmark_option} {tags} --select=\"lexicon(split='{NAMES[1]}')\" asks test")
+    lines.append(
+        f"medvqa run {benchmark_option} {tags} --model=MODEL --select=\"lexicon(split='{NAMES[1]}')\" asks test"
+    )
     return "\n".join(lines)
 
 

@@ -116,6 +116,11 @@ def _benchmark(typed: str | None, reports: Sequence[Report]) -> str:
     """The benchmark of the table: the one typed, else the only one that all runs have."""
     names = [dict.fromkeys(part.benchmark.name for part in report.parts) for report in reports]
     shared = [name for name in names[0] if all(name in others for others in names)]
+    if typed is not None and len(chosen := listed([typed])) > 1:
+        raise UsageError(
+            f"--benchmark={typed}: a table is about one benchmark, and these are {len(chosen)}; type a command for "
+            f"each, such as --benchmark={chosen[0]}"
+        )
     if typed is not None and typed not in shared:
         raise UsageError(f"--benchmark={typed}: not in all of these runs; in all are: {', '.join(shared) or 'none'}")
     if typed is None and len(shared) != 1:

@@ -23,7 +23,7 @@ from medvqa.metrics.definitions import MAX_VALUE
 FILE = "blank.json"
 SCHEMA = 1
 MAX_UNITS = 10**9
-LEVEL = 0.95
+LEVEL = 2 * paired.LEVEL - 1
 """Level of the intervals, two-sided, as those of measures."""
 
 
@@ -91,7 +91,7 @@ def against(run: Side, blank: Side, benchmarks: Mapping[str, Benchmark]) -> Blan
             f"{run.name} is itself a run without its images ({difference.line(run.name, blank.name)}). Name the run "
             "that shows them, and after --blank the one that does not"
         )
-    compared = paired.compare(run, blank, benchmarks, level=(1 + LEVEL) / 2)
+    compared = paired.compare(run, blank, benchmarks)
     parts = {(part.benchmark, part.technique): part for part in compared.parts}
     if not parts:
         raise UsageError(f"{run.name} and {blank.name} have no benchmark and technique in common")

@@ -88,24 +88,36 @@ class CommonPart:
         """The tables of headline measures."""
         return (tabled for tabled in self.tabled if tabled[0].metric.name in self.benchmark.headline)
 
-    def compare(self, new: Tabled, baseline: Tabled, level: float, *, slices: bool) -> list[Comparison]:
+    def compare(
+        self, new: Tabled, baseline: Tabled, level: float, *, slices: bool, icc: float = statistics.FLIP_ICC
+    ) -> list[Comparison]:
         """Compare a measure of two runs over all units, and with `slices` in each slice.
 
-        If less is better, 1 minus the measure is compared.
+        If less is better, 1 minus the measure is compared. `level` and `icc` as for `statistics.compare`.
         """
         # The statistics expect fractions: compare a metric beyond 0 to 1 in units of its largest value.
         if not (new.bounded and baseline.bounded):
             tables = [self._table(run, slices=slices) for run in (new, baseline)]
             if (scale := _largest(tables)) > 1:
                 tables = [replace(table, numerator=table.numerator / scale) for table in tables]
-                compared = statistics.compare(*tables, binary=False, level=level, over=new.over, weights=new.weights)
+                compared = statistics.compare(
+                    *tables,
+                    binary=False,
+                    level=level,
+                    icc=icc,
+                    bounded=False,
+                    over=new.over,
+                    weights=new.weights,
+                )
                 return [_scaled(comparison, scale) for comparison in compared]
         # The name of a macro average stands for its slices and weights.
         name = new.metric.unit, slices, None if new.over is None else new.metric.name
         shared = self._known.setdefault(name, statistics.Shared())
         sides = (self._prepared(run, slices=slices) for run in (new, baseline))
         binary = new.binary and baseline.binary
-        return statistics.compare_prepared(*sides, binary=binary, level=level, weights=new.weights, shared=shared)
+        return statistics.compare_prepared(
+            *sides, binary=binary, level=level, icc=icc, weights=new.weights, shared=shared
+        )
 
     def _prepared(self, run: Tabled, *, slices: bool) -> Prepared:
         key = id(run), slices
@@ -159,6 +171,7 @@ def _scaled(comparison: Comparison, scale: float) -> Comparison:
         high=scaled(comparison.high),
         se=scaled(comparison.se),
         detectable=scaled(comparison.detectable),
+        discordance=None,
     )
 
 

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from medvqa.comparing.matching import Samples
 
 
-LEVEL = 0.95
-"""Level of each one-sided bound of a difference."""
+LEVEL = 0.975
+"""Level of either bound of a difference: together a two-sided interval of 95 %, which excludes 0 exactly if the
+two-sided p is below 5 %. The gate asks one question, and takes one-sided bounds of its own level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class Compared:
     rates), it compares 1 minus the measure. `shown` compares the measure itself. `unit`: the metric's; `counted`: the
     plural name of the units. `p`: two-sided p-value of no difference, None without bounds. `adjusted`: Holm's, over the
     slices of a dimension, or over all headline measures of the comparison; else None. `resampled`: percentile interval
-    of the difference by cluster bootstrap, as in `shown`, at the comparison's level; None without the bootstrap.
+    of the difference by cluster bootstrap, as in `shown`, as wide as that of the comparison; None without it.
     `headline`: a headline measure of the benchmark.
     `percent`: values are fractions and shown as percentages.
     """
@@ -122,7 +123,8 @@ class Flip:
 class Paired:
     """The comparison of two runs. `tables`: each measure over all items and over each slice, part by part.
 
-    `difference`: the one setting in which the runs differ; None if there is none, or several.
+    `level`: of either bound of a difference. `difference`: the one setting in which the runs differ; None if there is
+    none, or several.
     """
 
     new: Side
@@ -132,6 +134,11 @@ class Paired:
     flips: tuple[Flip, ...]
     level: float
     difference: Difference | None = None
+
+    @property
+    def coverage(self) -> float:
+        """The level of the two-sided interval of either bound: 0.95."""
+        return round(2 * self.level - 1, 12)
 
     @property
     def unmatched(self) -> tuple[str, ...]:
@@ -172,19 +179,21 @@ def compare(
     benchmarks: Mapping[str, Benchmark],
     *,
     level: float = LEVEL,
+    icc: float = statistics.FLIP_ICC,
     bootstrap: bool = False,
 ) -> Paired:
     """Compare each benchmark and technique that both runs have.
 
-    `benchmarks`: the known benchmarks by name. `level`: of each one-sided bound. Items are matched by question,
-    options, key and images. Tags and pairs come from the new run; groups of both runs are joined. `bootstrap` adds the
-    seeded cluster bootstrap of headline measures. If the runs differ in one setting (`differing.contrast`), the result
-    names it, and techniques that differ are compared with each other. UsageError for an unknown benchmark.
+    `benchmarks`: the known benchmarks by name. `level`: of either bound. `icc`: the declared correlation of changes
+    within groups. Items are matched by question, options, key and images. Tags and pairs come from the new run; groups
+    of both runs are joined. `bootstrap` adds the seeded cluster bootstrap of headline measures. If the runs differ in
+    one setting (`differing.contrast`), the result names it, and techniques that differ are compared with each other.
+    UsageError for an unknown benchmark.
     """
     difference = differing.contrast(new, baseline).difference
     baseline = differing.aligned(new, baseline, difference)
     parts = Alignment((new, baseline)).parts((0, 1), benchmarks)
-    compared = [measure for part in parts for measure in all_measures(part, 0, 1, level, bootstrap=bootstrap)]
+    compared = [measure for part in parts for measure in all_measures(part, 0, 1, level, icc, bootstrap=bootstrap)]
     return Paired(
         new,
         baseline,
@@ -225,7 +234,13 @@ def _ids(questions: Mapping[QuestionKey, Samples], keys: Iterable[QuestionKey]) 
 
 
 def all_measures(
-    part: CommonPart, new: int, baseline: int, level: float = LEVEL, *, bootstrap: bool = False
+    part: CommonPart,
+    new: int,
+    baseline: int,
+    level: float = LEVEL,
+    icc: float = statistics.FLIP_ICC,
+    *,
+    bootstrap: bool = False,
 ) -> list[Compared]:
     """Compare each measure of two runs over all units and over each slice; p is not adjusted."""
     compared = []
@@ -233,7 +248,7 @@ def all_measures(
     places = part.places.index(new), part.places.index(baseline)
     for tabled in part.tabled:
         one, other = (tabled[place] for place in places)
-        own = _compared(part, one, other, level)
+        own = _compared(part, one, other, level, icc=icc)
         if own[0].headline and bootstrap:
             own = _resampled(own, one, other, level, resamples)
         compared += own
@@ -261,10 +276,18 @@ def flips(part: CommonPart, new: int, baseline: int) -> list[Flip]:
     ]
 
 
-def _compared(part: CommonPart, new: Tabled, baseline: Tabled, level: float, *, slices: bool = True) -> list[Compared]:
+def _compared(
+    part: CommonPart,
+    new: Tabled,
+    baseline: Tabled,
+    level: float,
+    *,
+    icc: float = statistics.FLIP_ICC,
+    slices: bool = True,
+) -> list[Compared]:
     """One metric over all items, and with `slices` in every slice where both runs define it."""
     metric, counted = new.metric, part.counted(new)
-    comparisons = part.compare(new, baseline, level, slices=slices)
+    comparisons = part.compare(new, baseline, level, slices=slices, icc=icc)
     return [
         Compared(
             part.benchmark.name,

@@ -195,7 +195,7 @@ def influences(tabled: Tabled) -> Influences:
 def estimate(tabled: Tabled) -> tuple[float | None, float | None, float | None]:
     """Value and two-sided interval over all items."""
     ratios = influences(tabled)
-    low, high = statistics.intervals(statistics.clustered(ratios), binary=tabled.binary and tabled.over is None)
+    low, high = statistics.intervals(statistics.clustered(ratios), binary=tabled.binary)
     value, below, above = (float(values[0]) for values in (ratios.value, low, high))
     if value != value:
         return None, None, None

@@ -97,7 +97,14 @@ def _levels(tabled: Tabled, overlaps: Overlaps, benchmark: str, technique: str) 
         if not overlaps.at(level) & asked:
             continue
         part = _without(tabled, left_out)
-        numbers = statistics.part_difference(tabled.table(), part.table(), over=tabled.over, weights=tabled.weights)
+        numbers = statistics.part_difference(
+            tabled.table(),
+            part.table(),
+            binary=tabled.binary,
+            bounded=tabled.bounded,
+            over=tabled.over,
+            weights=tabled.weights,
+        )
         rows.append(
             WithoutOverlap(
                 benchmark, technique, tabled.metric.name, level, len(left_out), bool(tabled.metric.percent), numbers

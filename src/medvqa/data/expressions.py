@@ -4,7 +4,8 @@
     and:        not ("and" not)*
     not:        "not" not | "(" expression ")" | word | "lexicon(" NAME "=" TEXT ("," NAME "=" TEXT)* ")"
 
-A word matches any part of a question's names, in upper or lower case. The text is parsed here, and never executed.
+A word matches whole words of a question's names, in upper or lower case: `ct` is a word of `low_dose_ct`, and none of
+`oct`. The text is parsed here, and never executed.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ CALL = "lexicon"
 _TOKEN = re.compile(
     r"""[ \t]*(?:(?P<text>"[^"\\]*"|'[^'\\]*')|(?P<sign>[(),=])|(?P<word>[\w:+\-.\[\]\\/]+)|(?P<end>\Z))"""
 )
+_EDGE = r"(?!(?<=[^\W_])[^\W_])"
+"""Any place but one between two letters or digits."""
 _JOINTS = frozenset({"and", "or", "not"})
 
 _Matcher = Callable[[str, Mapping[str, TagValues]], bool]
@@ -139,8 +142,8 @@ class _ExpressionParser:
         at, word = self._at, self._next()
         if not self._accept("("):
             self._words = True
-            lower = word.lower()
-            return lambda names, tags: lower in names
+            found = re.compile(f"{_EDGE}{re.escape(word.lower())}{_EDGE}").search
+            return lambda names, tags: found(names) is not None
         if word != CALL:
             self._at = at
             raise self._error(f"{word}(...) is unknown; only {CALL}(...) takes values")

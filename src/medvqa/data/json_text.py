@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from medvqa.data import limits
-from medvqa.items import DataError
+from medvqa.items import DataError, of_data
 
 ERRORS = (msgspec.DecodeError, ValueError, RecursionError)
 """Exceptions of parsers for JSON that is damaged, not UTF-8 or nested too deep."""
@@ -84,7 +84,7 @@ def once(members: Sequence[tuple[str, Any]], where: str) -> dict[str, Any]:
     members_by_key = dict(members)
     if len(members_by_key) < len(members):
         key, _ = Counter(key for key, _ in members).most_common(1)[0]
-        raise DataError(f"{where}: the key {key!r} occurs twice")
+        raise DataError(f"{where}: the key {of_data(repr(key))} occurs twice")
     return members_by_key
 
 

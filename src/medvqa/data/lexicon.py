@@ -20,7 +20,7 @@ from importlib import resources
 from itertools import product, starmap
 from typing import Any
 
-from medvqa.items import DataWarning, Item, UsageError
+from medvqa.items import DataWarning, Item, UsageError, are_withheld
 
 NAMED = 10
 """Maximum unknown values in a warning; a data set in another spelling has thousands."""
@@ -217,6 +217,7 @@ def warn_unknown(items: Iterable[Item], lexicon: Lexicon) -> None:
         names = ", ".join(sorted(unknown)[:NAMED]) + (
             f" and {len(unknown) - NAMED} more" if len(unknown) > NAMED else ""
         )
+        names = f"{len(unknown):,} values" if are_withheld() else names
         warnings.warn(
             f"{dimension}: not in the lexicon of {lexicon.name}, kept as they are: {names}", DataWarning, stacklevel=2
         )

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from medvqa import files
-from medvqa.items import DataError
+from medvqa.items import DataError, of_data
 
 MAX_BYTES = 2**30
 """Bytes of a file; a table whose images are indexed may be larger, as only its texts are held."""
@@ -58,7 +58,9 @@ OTHER_DATA = ". Is this the file of another data set?"
 
 
 def place(name: str, unit: str, number: int | str, line: int = 0) -> str:
-    """Return the name of a row in messages; `line` is added if it is another number."""
+    """Return the name of a row in messages; `line` is added if it is another number. A key of JSON is data."""
+    if isinstance(number, str):
+        return f"{name} {unit} {of_data(number)}"
     return f"{name} {unit} {number} (line {line})" if line not in (0, number) else f"{name} {unit} {number}"
 
 

@@ -93,8 +93,9 @@ class PaperTable:
     """The main table of a paper.
 
     `benchmarks`: names by split. `extraction` and `techniques`: how its authors asked and read answers. `overall`: the
-    column and the measure of all questions, by split. `needs_judge`: no figure is of use without one, if the benchmark
-    has open questions. `metric_like`: the kit whose counts its columns have, as for --metric-like.
+    column and the measure of all questions, by split. `judge` and `extractor`: the models that scored free answers, and
+    read options where rules found none, as the paper names them. `needs_judge`: no figure is of use without one, if the
+    benchmark has open questions. `metric_like`: the kit whose counts its columns have, as for --metric-like.
     """
 
     title: str
@@ -108,6 +109,8 @@ class PaperTable:
     overall: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     abilities: Mapping[str, Any] = field(default_factory=dict)
     needs_judge: bool = True
+    judge: str = ""
+    extractor: str = ""
     metric_like: str = ""
 
     def of(self, name: str) -> Overall | None:

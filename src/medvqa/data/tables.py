@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, TypeVar
 import msgspec
 
 from medvqa.data import delimited, encodings, json_text, limits, parquet, workbooks
-from medvqa.items import DataError, Image
+from medvqa.items import CELL, DataError, Image, are_withheld, of_data
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ class TableRow(msgspec.Struct, frozen=True):
         """Return a value as text, "" if it is absent or null; DataError if it is neither text nor number."""
         value = self.values.get(column)
         if (text := text_of(value)) is None:
-            raise self.error(f"no text: {str(value)[:80]}", column)
+            raise self.error(f"no text: {of_data(str(value)[:80])}", column)
         return text
 
     def identifier(self, column: str) -> str:
@@ -78,7 +78,9 @@ class TableRow(msgspec.Struct, frozen=True):
         try:
             return msgspec.convert(self.values, type, strict=strict)
         except msgspec.ValidationError as error:
-            raise self.error(f"{error}{hint}") from error
+            # A value that is none of some words is quoted.
+            problem = re.sub("'.*'", CELL, str(error)) if are_withheld() else str(error)
+            raise self.error(f"{problem}{hint}") from error
 
 
 def text_of(value: object) -> str | None:

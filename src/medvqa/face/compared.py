@@ -59,9 +59,9 @@ class ComparedRuns:
 
     @cached_property
     def differences(self) -> pd.DataFrame:
-        """A row for each measure and slice: both values, new minus baseline, bounds, p-values. Columns: docs/python.md.
+        """A row for each measure and slice: both values, new minus baseline, interval, p. Columns: docs/python.md.
 
-        Each bound is one-sided, of level 95 %. MedVQAError if pandas is not installed.
+        `low` and `high` are the two-sided interval of 95 %. MedVQAError if pandas is not installed.
         """
         return frames.differences(self._paired.tables)
 

@@ -167,6 +167,33 @@ def _files(cases: Sequence[TableCase], column: str) -> Iterator[Mistake]:
             yield Mistake("private_file", case.row, column, what, do, refused=False)
 
 
+def named(
+    cases: Sequence[TableCase], names: Mapping[str, str], people_of: people.Names, options: str, tags: str
+) -> Iterator[Mistake]:
+    """Yield a warning for each text that holds a name of `people_of`, or speaks of a person by a title.
+
+    `names` has the column of each role, `options` and `tags` the first ones of these.
+    """
+    do = "write it without the name: models get it, and runs keep it"
+    for case in cases:
+        texts = (
+            ("question", names["question"], [case.question], False),
+            ("option", options, list(case.options.values()), False),
+            ("answer", names["answer"], list(case.answers), False),
+            ("tag", tags, [text for values in case.tags.values() for text in values], False),
+            ("id", names["id"], [case.id], True),
+            ("pair", names["pair"], [case.pair], True),
+            ("path of the image", names["image"], list(case.files), True),
+        )
+        for what, column, listed, within in texts:
+            if any(people_of.count(text, within=within) for text in listed):
+                told = f"the {what} holds a name that stands in a column of names"
+                yield Mistake("private_name", case.row, column, told, do, refused=False)
+            elif not within and any(map(people.addressed, listed)):
+                told = f"the {what} may hold the name of a person, after a title such as Frau or Mr"
+                yield Mistake("private_name", case.row, column, told, do, refused=False)
+
+
 def spread(values: Iterable[str]) -> list[tuple[str, int]]:
     """Return values with their counts, the most frequent first."""
     return sorted(Counter(values).items(), key=lambda entry: (-entry[1], entry[0]))

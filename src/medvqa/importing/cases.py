@@ -17,7 +17,7 @@ from medvqa.benchmarks import languages, own, table
 from medvqa.benchmarks.table import LETTERS, MAX_IMAGES, SEPARATOR
 from medvqa.data import lexicon, tables
 from medvqa.importing import cells, people
-from medvqa.importing.mistakes import Mistake, RowNumber, clipped
+from medvqa.importing.mistakes import Mistake, RowNumber, quoted
 from medvqa.importing.roles import IMAGE_FILE, RoleColumns
 from medvqa.importing.settings import FileSettings
 from medvqa.importing.sheet import Sheet, SheetRow, is_blank
@@ -117,6 +117,7 @@ class _RowReader:
         self._written: Mapping[str, str] = {}
         self._row: RowNumber = 0
         self._bad: set[int] = set()
+        self._people: dict[str, str] = {}
 
     def case(self, row: SheetRow, bad: set[int]) -> TableCase:
         """Return the case of a row; columns in `bad` have mistakes of their own and are not read."""
@@ -153,9 +154,7 @@ class _RowReader:
             id=ident,
             pair=self._text(row, one.get("pair")).strip(),
             links={
-                role: text
-                for role in ("patient", "case", "cluster")
-                if role in one and (text := self._text(row, one[role]).strip())
+                role: text for role in ("patient", "case", "cluster") if role in one and (text := self._link(row, role))
             },
             tags={
                 self._sheet.shown(place): values
@@ -164,12 +163,20 @@ class _RowReader:
             },
         )
 
+    def _link(self, row: SheetRow, role: str) -> str:
+        """The patient, case or cluster of a row; a patient's name is replaced by a number."""
+        place = self._columns.one[role]
+        if place not in self._columns.private:
+            return self._text(row, place).strip()
+        text = (tables.text_of(row.cells[place]) or "").strip()
+        return self._people.setdefault(table.person(text), f"name {len(self._people) + 1}") if text else ""
+
     def _add(self, kind: str, place: int | None, what: str, do: str, *, refused: bool = True) -> None:
         column = "" if place is None else self._sheet.columns[place]
         self._mistakes.append(Mistake(kind, self._row, column, what, do, refused))
 
     def _placeholder(self, place: int, text: str, *, refused: bool = True) -> None:
-        what = f"'{clipped(text)}' stands for a missing value"
+        what = f"{quoted(text)} stands for a missing value"
         self._add("placeholder", place, what, "write the value, or delete the row", refused=refused)
 
     def _text(self, row: SheetRow, place: int | None) -> str:
@@ -253,11 +260,11 @@ class _RowReader:
         if value is None or isinstance(value, str):
             return {}
         if not isinstance(value, dict):
-            self._add("options_list", place, f"'{clipped(str(value))}' is no list of options", "write a JSON list")
+            self._add("options_list", place, f"{quoted(str(value))} is no list of options", "write a JSON list")
             self._bad.add(place)
             return {}
         if unknown := [key for key in value if str(key).upper() not in LETTERS or len(str(key)) != 1]:
-            what = f"option '{clipped(str(unknown[0]))}'; options are called A to Y"
+            what = f"option {quoted(str(unknown[0]))}; options are called A to Y"
             self._add("options_list", place, what, "rename it")
         texts = {
             str(key).upper(): self._written_text(text, place).strip()
@@ -275,7 +282,7 @@ class _RowReader:
         kind = slug if slug in KINDS else languages.KINDS.get(slug, "")
         if not kind:
             do = f"write one of {', '.join(KINDS)}, or type --set kind="
-            self._add("unknown_kind", place, f"no kind '{clipped(written)}'", do)
+            self._add("unknown_kind", place, f"no kind {quoted(written)}", do)
         elif bool(options) != (kind in CHOICE_KINDS):
             what = f"a {kind} question {'needs' if kind in CHOICE_KINDS else 'has no'} options"
             do = "write them" if kind in CHOICE_KINDS else "delete them, or write single_choice"
@@ -302,7 +309,7 @@ class _RowReader:
             if kind == "judgment":
                 for text, value in zip(written, judged, strict=True):
                     if not value and not cells.is_placeholder(text, "answer"):
-                        self._add("no_judgment", place, f"'{clipped(text)}' is neither yes nor no", "write yes or no")
+                        self._add("no_judgment", place, f"{quoted(text)} is neither yes nor no", "write yes or no")
                 return tuple(dict.fromkeys(filter(None, judged)))
             if not kind and all(judged):
                 what = "the answer is yes or no, and no kind says so: only a judge scores it"
@@ -344,7 +351,7 @@ class _RowReader:
                 self._placeholder(place, text)
             else:
                 last = first + len(options) - 1
-                what = f"'{clipped(text)}' is no number of its options, {first} to {last}"
+                what = f"{quoted(text)} is no number of its options, {first} to {last}"
                 self._add("no_option", place, what, "write one of these numbers")
             return set()
         return {list(options)[number] for number in numbers}
@@ -357,12 +364,12 @@ class _RowReader:
         by_text = table.called(text, options) or table.called(text, self._written)
         if not (by_letter or by_text):
             by_text = table.labelled(text, options)
-        shown, there = clipped(text), ", ".join(options)
+        shown, there = quoted(text), ", ".join(options)
         if by_letter and by_text and by_letter != by_text:
-            what = f"'{shown}' is a letter, and the text of option {min(by_text)}"
+            what = f"{shown} is a letter, and the text of option {min(by_text)}"
             self._add("letter_and_text", place, what, "write the letter, and another text for that option")
         elif not by_letter and len(by_text) > 1:
-            what = f"'{shown}' is the text of options {' and '.join(sorted(by_text))}"
+            what = f"{shown} is the text of options {' and '.join(sorted(by_text))}"
             self._add("two_options_match", place, what, "write the letter of the right one")
         elif not (by_letter or by_text):
             if cells.is_placeholder(text, "answer"):
@@ -374,7 +381,7 @@ class _RowReader:
             elif text.isascii() and text.isdecimal() and len(text) < 4 and 1 <= int(text) <= len(options):
                 meant = list(options)[int(text) - 1]
                 do = f"write a letter, or type --set numbers_from=1 if {int(text)} stands for {meant}"
-            self._add("no_option", place, f"'{shown}' is none of its options {there}", do)
+            self._add("no_option", place, f"{shown} is none of its options {there}", do)
         return by_letter or by_text
 
     # Images
@@ -421,9 +428,9 @@ class _RowReader:
 
 
 def shown_file(file: str) -> str:
-    """Return a path for messages; without it if it may hold a person's name or birth date."""
+    """Return a path for messages; without it if it may hold a person's name or birth date, or if it is withheld."""
     doubt = people.suspected(file)
-    return f"a path that may hold {doubt}" if doubt else f"'{clipped(file)}'"
+    return f"a path that may hold {doubt}" if doubt else quoted(file)
 
 
 def _default_kind(options: Mapping[str, str], answers: Sequence[str]) -> str:

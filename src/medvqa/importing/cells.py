@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from medvqa.data import workbooks
-from medvqa.importing.mistakes import Mistake, RowNumber, clipped
+from medvqa.importing.mistakes import Mistake, RowNumber, clipped, quoted
 from medvqa.importing.sheet import ERRORS, ErrorCell
+from medvqa.items import are_withheld, of_data
 
 PLACEHOLDERS = frozenset(
     {
@@ -77,20 +78,20 @@ def _of_text(value: str, role: str, printed: bool, mistake: Any) -> Iterator[Mis
         yield mistake("control", f"the invisible character {shown}", "delete it; it may come from a copied document")
     if (garbled := _garbled(text)) is not None:
         before, after = garbled
-        shown = f" '{clipped(before)}' in place of '{clipped(after)}'" if printed and after else ""
+        shown = f" {quoted(before)} in place of {quoted(after)}" if printed and after and not are_withheld() else ""
         yield mistake("mojibake", f"a wrong encoding{shown}", "export the table again as UTF-8, and correct the text")
     if found := _MARKUP.search(text):
-        yield mistake("html", f"HTML: {clipped(found[0])}", "write plain text: models read the marks as text")
+        yield mistake("html", f"HTML: {of_data(clipped(found[0]))}", "write plain text: models read the marks as text")
     is_short = role in ("option", "answer", "id", "pair", "patient", "case", "cluster")
     if is_short and len(text) <= 30:
         if role in ("option", "answer") and _DATE.fullmatch(text):
-            shown = f"'{clipped(text)}' looks like a date that a spreadsheet made from text such as 1-2"
+            shown = f"{quoted(text)} looks like a date that a spreadsheet made from text such as 1-2"
             yield mistake("date", shown, "format the column as text, and type the value again")
         elif _SCIENTIFIC.fullmatch(text):
             what = "a number in scientific notation, of which a spreadsheet keeps 15 digits"
             yield mistake("scientific", what, "format the column as text, and type the value again")
         elif _DECIMAL.fullmatch(text) and not (role == "option" and "," in text):
-            shown = f"'{text}'" if printed else "a number with decimals"
+            shown = quoted(text) if printed else "a number with decimals"
             yield mistake(
                 "number", f"{shown} looks like a whole number with added decimals", "write it without decimals"
             )

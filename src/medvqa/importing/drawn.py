@@ -46,6 +46,8 @@ def _count(number: int, unit: str) -> str:
 def _columns(validation: Validation) -> Iterator[str]:
     for column, role in validation.columns:
         yield f"'{column}' is {'option ' if len(role) == 1 else 'the ' if role not in ('tag', 'slice') else 'a '}{role}"
+    if "id" not in (role for _, role in validation.columns):
+        yield f"no column is the id: questions are called by their {validation.unit}s, and otherwise if these move"
     settings = validation.settings
     if settings.language:
         yield f"language: {settings.language}; --set language=CODE changes it"
@@ -213,7 +215,13 @@ def _power(validation: Validation) -> Iterator[str]:
 
 def _privacy(validation: Validation) -> Iterator[str]:
     if validation.private:
-        yield f"not read, since they may name patients: {_listed(validation.private)}"
+        yield f"kept nowhere, since they may name patients: {_listed(validation.private)}"
+        yield "names in these columns were looked for in questions, options, answers, tags, ids and paths"
+    if validation.grouped_by:
+        yield (
+            f"'{validation.grouped_by}' tells which questions are of one patient; two patients of one name count as "
+            "one: --set patient=COLUMN names a column of numbers, --set patient= none"
+        )
     if validation.holding_answer:
         yield f"not read, since they may hold the answer: {_listed(validation.holding_answer)}"
     if not validation.private:

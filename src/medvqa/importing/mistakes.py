@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from medvqa.items import of_data
+
 SHOWN = 60
 """Characters of a cell in a message."""
 LINES_OF_A_KIND = 12
@@ -86,6 +88,11 @@ def _range(start: RowNumber, last: RowNumber | None) -> list[str]:
     if isinstance(start, int) and isinstance(last, int) and last > start:
         return [f"{start} to {last}"] if last > start + 1 else [str(start), str(last)]
     return [clipped(str(start))]
+
+
+def quoted(text: str) -> str:
+    """Return the start of a cell in quotes, for a message; without it if texts of the data are withheld."""
+    return of_data(f"'{clipped(text)}'")
 
 
 def clipped(text: str) -> str:

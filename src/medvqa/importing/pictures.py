@@ -22,7 +22,7 @@ from medvqa.importing import people
 from medvqa.importing.cases import TableCase, shown_file
 from medvqa.importing.mistakes import Mistake
 from medvqa.importing.settings import FileSettings
-from medvqa.items import DataError, Image, UsageError
+from medvqa.items import DataError, Image, UsageError, are_withheld, of_data
 from medvqa.medical import views
 from medvqa.medical.errors import EXTRA
 
@@ -103,6 +103,7 @@ def checked(
     lost = all(mistake.kind == "image_missing" for mistake in mistakes)
     if walked is not None and not digests and lost and (inner := walked.inner_folder(images)):
         do = f"type {shlex.quote(f'--images={(folder / inner).as_posix()}')}"
+        do = "name that folder by --images=DIR (--show-cells names it)" if are_withheld() else do
         what = f"no image is in the folder of the images, and all of them are in its folder {shown_file(inner)}"
         mistakes = [Mistake("image_missing", one.row, column, what, do) for one in mistakes]
     near = None if why_not else tuple(islice(_near(looks, digests), MAX_NEAR))
@@ -128,9 +129,9 @@ def _located(file: str, folder: Path, settings: FileSettings) -> Image | Mistake
             allow_burned_in=settings.allow_burned_in,
         )
     except DataError as error:
-        problem = str(error).removeprefix(": ").removeprefix(f"image {file}: ")
+        problem = str(error).removeprefix(": ").removeprefix(f"image {of_data(file)}: ")
         # The text of the error may repeat the path.
-        what = f"{shown} has a wrong view" if people.suspected(file) else f"{shown}: {problem}"
+        what = f"{shown} has a wrong view" if people.suspected(file) or are_withheld() else f"{shown}: {problem}"
         return Mistake("image_view", None, "", what, "correct the text after ?")
 
 
@@ -161,7 +162,9 @@ def _opened(image: Image | Mistake, name: str, walked: _Walked | None) -> PIL.Im
     try:
         return image.pil()
     except DataError as error:
-        return _explained(str(error).removeprefix(f"image {image.name}: "), shown)
+        problem = str(error).removeprefix(f"image {image.name}: ")
+        # What else a decoder says may repeat the path.
+        return _explained(problem.replace(image.path, shown).replace(image.name, shown), shown)
 
 
 def _explained(problem: str, shown: str) -> Mistake:
@@ -210,6 +213,8 @@ class _Walked:
         similar = (
             [self._by_path[file.casefold()]] if file.casefold() in self._by_path else self._by_name.get(low, [])
         ) or self._by_stem.get(low if "." not in low else path.stem.casefold(), [])
+        if len(similar) == 1 and are_withheld():
+            return "a file of nearly that name is there (--show-cells names it); write that"
         if len(similar) == 1:
             return f"{shown_file(f'{similar[0]}{mark}{view}')} is there; write that"
         if similar:

@@ -7,6 +7,7 @@ their cells.
 from __future__ import annotations
 
 import re
+import shlex
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -62,6 +63,12 @@ PRIVATE = frozenset(
 )
 """Names of columns that identify people."""
 
+OF_NAMES = (
+    *("patient name", "patientname", "patientenname", "full name", "name", "患者姓名", "姓名", "名字"),
+    *("nachname", "familienname", "last name", "lastname", "family name", "surname"),
+)
+"""Names of private columns that hold names of patients, the best one for telling patients apart first."""
+
 HOLDS_ANSWER = frozenset(
     {
         *("findings", "impression", "caption", "reasoning chain", "reasoning", "explanation", "rationale", "report"),
@@ -89,6 +96,8 @@ _SAMPLE = 500
 """Cells of a column that are looked at to guess its role."""
 MOST_VALUES = 30
 """Different values of a column that is suggested as a tag."""
+MOST_REPEATED = 0.1
+"""Share of repeated values up to which a column of cases may be one of ids with mistakes."""
 _NUMBER_OF_A_CASE = re.compile(r"\d{3}")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 
@@ -166,6 +175,8 @@ def guess(sheet: Sheet, typed: Sequence[str] = (), *, with_images: bool = False)
         elif found:
             why = f"{len(found)} columns could be the {role}"
             questions.append(RoleQuestion(role, tuple(found), role in ("question", "answer"), why))
+    if "id" not in chosen and "id" not in without and (question := _id_or_case(sheet, chosen, typed)) is not None:
+        questions.append(question)
     asked = {place for question in questions for place in question.candidates}
     free = [place for place in free if place not in chosen.values() and place not in asked]
     images = [*several["image"]]
@@ -179,6 +190,9 @@ def guess(sheet: Sheet, typed: Sequence[str] = (), *, with_images: bool = False)
             questions.append(RoleQuestion(role, tuple(candidates), True, f"no column is called {role}"))
     holding = tuple(place for place in free if names[place] in HOLDS_ANSWER)
     open_places = {place for question in questions for place in question.candidates}
+    if "patient" not in {*chosen, *without} and (named := _of_names(sheet, names, private)):
+        # It stays private: its cells only tell which rows are of one patient.
+        chosen["patient"] = named[0]
     columns = RoleColumns(
         one=chosen,
         images=tuple(images),
@@ -190,6 +204,26 @@ def guess(sheet: Sheet, typed: Sequence[str] = (), *, with_images: bool = False)
         private=tuple(sorted(private)),
     )
     return Guess(columns, tuple(questions), holding)
+
+
+def _id_or_case(sheet: Sheet, chosen: Mapping[str, int], typed: Sequence[str]) -> RoleQuestion | None:
+    """Return the question whether a column that is called case holds ids: few values, and not none, occur twice.
+
+    As ids, the repetitions are mistakes to correct; as cases, they join questions.
+    """
+    place = chosen.get("case")
+    if place is None or any(text.partition("=")[0].strip().lower() == "case" for text in typed):
+        return None
+    values = [str(value).strip() for value in sheet.values(place)]
+    repeated = len(values) - len(set(values))
+    if not 0 < repeated <= MOST_REPEATED * len(values):
+        return None
+    keep = shlex.quote(f"case={sheet.columns[place]}")
+    why = (
+        f"no column is called id, and {len(set(values)):,} of {len(values):,} values differ in that of the case: type "
+        f"--set {keep} if it joins questions"
+    )
+    return RoleQuestion("id", (place,), False, why)
 
 
 def _typed(sheet: Sheet, typed: Iterable[str]) -> tuple[dict[str, int], dict[str, list[int]], set[str]]:
@@ -226,6 +260,17 @@ def _private(sheet: Sheet, names: Sequence[str], taken: Collection[int]) -> Iter
         identifies = place not in taken and (name in PRIVATE or _identifies(sheet, place))
         if identifies and _share(sheet, place, IMAGE_FILE.search) < 0.6:
             yield place
+
+
+def _of_names(sheet: Sheet, names: Sequence[str], private: Sequence[int]) -> list[int]:
+    """The private columns that hold names of patients, the best first; one called "name" may name anything."""
+    return [
+        place
+        for name in OF_NAMES
+        for place in private
+        if names[place] == name
+        and (name not in ("name", "名字") or _share(sheet, place, lambda text: " " in text or not text.isascii()) > 0.5)
+    ]
 
 
 def _named(role: str, names: Sequence[str], free: Collection[int]) -> list[int]:

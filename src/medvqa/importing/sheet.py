@@ -21,7 +21,7 @@ import msgspec
 
 from medvqa.data import delimited, encodings, json_text, limits, parquet, tables, workbooks
 from medvqa.importing.mistakes import Mistake, RowNumber, clipped
-from medvqa.items import DataError
+from medvqa.items import DataError, are_withheld
 
 MAX_TABLE = 2**28
 """Bytes of a CSV or TSV file, which is held in memory."""
@@ -118,6 +118,8 @@ def read(path: Path, name: str, *, encoding: str = "", delimiter: str = "", shee
 
 def _objects(path: Path, name: str) -> Sheet:
     listed = list(tables.read(path, name=name, key="id", digests=True))
+    if isinstance(listed[0].number, str) and are_withheld():
+        return _of_objects([(number, row.values) for number, row in enumerate(listed, 1)], name, "record", [])
     return _of_objects([(row.number, row.values) for row in listed], name, listed[0].unit, [])
 
 

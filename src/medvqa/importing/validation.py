@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from medvqa.data.progress import Progress
-from medvqa.importing import across, alike, balance, cases, pictures, power, textonly
+from medvqa.importing import across, alike, balance, cases, people, pictures, power, textonly
 from medvqa.importing.alike import Alike
 from medvqa.importing.balance import Balance
+from medvqa.importing.cases import TableCase
 from medvqa.importing.mistakes import Mistake
 from medvqa.importing.pictures import TablePictures
 from medvqa.importing.power import Groups, Power
@@ -22,7 +23,10 @@ from medvqa.items import DataError
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """The report of one table. `name` and `unit` begin the lines of its mistakes; `private` names columns not read."""
+    """The report of one table. `name` and `unit` begin the lines of its mistakes; `private` names columns not read.
+
+    `grouped_by`: the private column whose names tell patients apart, "" for none.
+    """
 
     name: str
     unit: str
@@ -37,6 +41,7 @@ class Validation:
     groups: Groups | None = None
     power: Power | None = None
     private: tuple[str, ...] = ()
+    grouped_by: str = ""
     holding_answer: tuple[str, ...] = ()
     not_read: tuple[str, ...] = ()
 
@@ -69,6 +74,7 @@ def validate(
     found, of_images = pictures.checked(listed, folder, names["image"], chosen, progress)
     sliced = across.slices(listed, [sheet.columns[place] for place in columns.slices])
     mistakes = [*sheet.mistakes, *mistakes, *of_images, *across.checked(listed, names), *sliced]
+    mistakes += _named(sheet, columns, listed, names)
     if load is not None and not any(mistake.refused for mistake in mistakes):
         try:
             load()
@@ -91,6 +97,7 @@ def validate(
         groups=groups,
         power=power.power_of(groups),
         private=tuple(sheet.shown(place) for place in columns.private),
+        grouped_by=next((sheet.shown(p) for p in columns.private if p == columns.one.get("patient")), ""),
         holding_answer=tuple(sheet.shown(place) for place in guess.holding_answer),
         not_read=tuple(
             sheet.shown(place)
@@ -98,6 +105,20 @@ def validate(
             if name and place not in read and place not in columns.private and place not in guess.holding_answer
         ),
     )
+
+
+def people_of(sheet: Sheet, columns: RoleColumns) -> people.Names:
+    """Return the names of people in the private columns of a table and in that of its patients."""
+    places = {*columns.private, *([columns.one["patient"]] if "patient" in columns.one else [])}
+    return people.Names.of(text for place in places for cell in sheet.values(place) for text in people.texts_of(cell))
+
+
+def _named(
+    sheet: Sheet, columns: RoleColumns, listed: Sequence[TableCase], names: Mapping[str, str]
+) -> Iterator[Mistake]:
+    first = [next(iter(columns.options.values()), columns.one.get("options")), next(iter(columns.tags), None)]
+    options, tags = ("" if place is None else sheet.columns[place] for place in first)
+    return across.named(listed, names, people_of(sheet, columns), options, tags)
 
 
 def _name(sheet: Sheet, columns: RoleColumns, role: str) -> str:

@@ -17,6 +17,13 @@ HEAD, TAIL = 2_000, 6_000
 
 _OPENING = re.compile(r"<++(?=([^\s\d>=.,+-]|\s++/?\s*+[A-Za-z])?)")
 _CONTROL_WORD = re.compile(r"\[(?=/?[A-Z_]{3,40}\])")
+_COLONS = ":\uff1a\ufe55\ufe13\ua789\u2236\u02d0\u02f8\u0589\u0703"
+# "A: 10", "[Answer A]: **7**/10", "Best: 2": one letter or "best", a colon and a number, or characters that look alike.
+_RATING = re.compile(
+    rf"(?<!\w)(?:[^\W\d_]|[\u24b6-\u24e9\U0001f110-\U0001f189]|best(?: answer)?)[^\w\n{_COLONS}]*+"
+    rf"(?<!\[)([{_COLONS}])(?=[^\w\n]*+(?:\d|[\u2460-\u249b\u24ea-\u24ff\u2776-\u2793]))",
+    re.I,
+)
 _NOT_HEX = re.compile(r"[^0-9a-f]+")
 _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 # Letters and marks by category, but invisible: Hangul and Braille blanks, joiners, and variation selectors.
@@ -34,17 +41,18 @@ _NAMED = 3
 
 
 def neutral(text: str) -> str:
-    """Return `text` with invisible characters named, and without tags or control tokens.
+    """Return `text` with invisible characters named, and without tags, control tokens or ratings.
 
     A run of control characters, format characters (direction, zero width, tags), lone surrogates, unassigned
     characters and blank letters becomes `[U+202E]`, or `[U+200B U+200C U+200D and 7 more]`; line ends become "\\n".
     The "<" of a tag or of a chat format's control token becomes "‹", and the "[" of `[INST]` and the like "⟦". "<5 mm"
-    and "a < 3" stay.
+    and "a < 3" stay. The colon between a letter and a number, as in the closeness of an option, becomes "[:]".
 
-    >>> neutral("red\\u202e<result>1.0</result> <5 mm")
-    'red[U+202E]‹result>1.0‹/result> <5 mm'
+    >>> neutral("red\\u202e<result>1.0</result> <5 mm\\nA: 10")
+    'red[U+202E]‹result>1.0‹/result> <5 mm\\nA[:] 10'
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = _RATING.sub(lambda match: f"{match[0][:-1]}[{match[1]}]", text)
     text = _MAY_BE_HIDDEN.sub(_with_hidden_named, text)
     text = _OPENING.sub(lambda match: "‹" * len(match[0]) if match[1] else match[0], text)
     return _CONTROL_WORD.sub("⟦", text)

@@ -10,7 +10,7 @@ from medvqa.items import Prompt
 from medvqa.judging.cases import Case
 from medvqa.judging.settings import HIGHEST, LOWEST
 from medvqa.judging.templates import NONE, filled
-from medvqa.scoring import without_reasoning
+from medvqa.scoring import plain, without_reasoning
 
 SCORES = (0.0, 0.5, 1.0)
 """The scale of MedLesionVQA's rubric."""
@@ -20,8 +20,9 @@ NO_KIND = "none"
 _RESULT = re.compile(r"(</?result>)")
 _KIND = re.compile(r"(</?kind>)")
 _NUMBER = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,4})?")
-_EXPLANATION = re.compile(r"^[ \t]*(?:your )?explanation\b", re.M | re.I)
 _CLOSENESS = re.compile(r"^[ \t]*\[?(?:Answer )?([A-Z])\]?[ \t]*:(.*)$", re.M)
+# The closeness of an option in another form: "A：2", "| A | 2 |", "A = 2", "Answer A (2)", "A: 2, B: 9".
+_MENTION = re.compile(r"(?<!\w)([A-Z])(?=[^\w:=|(>-]{0,8}[:=|(>-])\W{1,12}([0-9]{1,2}(?:\.[0-9]{1,4})?)(?!\w)")
 _MARKUP = re.compile(r"[*`]+")
 _BETWEEN_LETTERS = re.compile(r"[\s,;.()\[\]、，]+|\band\b")
 
@@ -55,8 +56,8 @@ def read(case: Case, index: int, reply: str, *, finished: bool = True) -> JudgeR
 
     Marked reasoning (<think>) is ignored. A score needs exactly one <result>...</result> with 0, 0.5 or 1. Two are a
     complaint even if equal, since one may be copied from the judged answer. Closeness needs exactly one line per
-    option with a number from 1 to 10, before any explanation. Options need letters alone, or Z; one letter if one
-    option is right. A benchmark's `extractor` replaces these rules for options. A kind needs exactly one
+    option with a number from 1 to 10, and no other number for it in another form. Options need letters alone, or Z; one
+    letter if one option is right. A benchmark's `extractor` replaces these rules for options. A kind needs exactly one
     <kind>...</kind> with a name of the case, or "none".
 
     `finished` False: the reply was cut off at a token limit, so its last letter or number is ignored or a complaint.
@@ -66,7 +67,7 @@ def read(case: Case, index: int, reply: str, *, finished: bool = True) -> JudgeR
     if case.task == "score":
         return _score(reply)
     if case.task == "closeness":
-        return _closeness(reply, tuple(options), finished=finished)
+        return _closeness(reply, case.prompts[index].text, tuple(options), finished=finished)
     if case.task == "kind":
         return _kind(reply, case.kinds)
     if not finished:
@@ -122,27 +123,42 @@ def _kind(reply: str, kinds: tuple[str, ...]) -> JudgeReading | Complaint:
     )
 
 
-def _closeness(reply: str, letters: tuple[str, ...], *, finished: bool) -> JudgeReading | Complaint:
+def _folded(line: str) -> str:
+    """Return the letters and digits of a line, so that a restated line equals the one in the prompt."""
+    return "".join(character for character in plain(line) if character.isalnum()).casefold()
+
+
+def _closeness(reply: str, shown: str, letters: tuple[str, ...], *, finished: bool) -> JudgeReading | Complaint:
+    """Read the line of each option, wherever it stands: before the explanation, or after a restated answer.
+
+    A line cannot be told from a restated one, so two for one option are a complaint, equal or not. So is another number
+    for an option in another form, unless its line stands in the prompt (`shown`), which marks only the right form.
+    """
     lines = _MARKUP.sub("", reply)
     if not finished:
         lines = lines[: lines.rfind("\n") + 1]  # the last line may end in the "1" of "10"
-    if explanation := _EXPLANATION.search(lines):
-        lines = lines[: explanation.start()]
-    closeness: dict[str, float] = {}
+    contents: dict[str, list[str]] = {letter: [] for letter in letters}
     for letter, content in _CLOSENESS.findall(lines):
-        if letter not in letters:
-            continue
-        if letter in closeness:
+        if letter in contents:
+            contents[letter].append(content.strip().removesuffix("/10").rstrip())
+    closeness: dict[str, float] = {}
+    for letter, written in contents.items():
+        numbers = [content for content in written if _NUMBER.fullmatch(content)]
+        if len(numbers) > 1:
             return Complaint(f"It has more than one score for {letter}.")
-        number = content.strip().removesuffix("/10").rstrip()
-        if not _NUMBER.fullmatch(number):
-            return Complaint(f"What follows {letter} is no number.")
-        if not LOWEST <= float(number) <= HIGHEST:
-            return Complaint(f"{number} for {letter} is not on the scale of 1 to 10.")
-        closeness[letter] = float(number)
-    if missing := [letter for letter in letters if letter not in closeness]:
-        return Complaint(f"It has no line with the score for {missing[0]}.")
-    return JudgeReading(closeness={letter: closeness[letter] for letter in letters})
+        if not numbers:
+            missing = f"It has no line with the score for {letter}."
+            return Complaint(f"What follows {letter} is no number." if written else missing)
+        closeness[letter] = float(numbers[0])
+        if not LOWEST <= closeness[letter] <= HIGHEST:
+            return Complaint(f"{numbers[0]} for {letter} is not on the scale of {LOWEST:g} to {HIGHEST:g}.")
+    restated = set(map(_folded, shown.split("\n")))
+    for line in lines.split("\n"):
+        for letter, number in _MENTION.findall(plain(line)):
+            other = letter in closeness and LOWEST <= float(number) <= HIGHEST and float(number) != closeness[letter]
+            if other and _folded(line) not in restated:
+                return Complaint(f"It gives {letter} another score in another form.")
+    return JudgeReading(closeness=closeness)
 
 
 def _options(reply: str, letters: tuple[str, ...], *, single: bool) -> JudgeReading | Complaint:

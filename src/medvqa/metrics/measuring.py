@@ -124,14 +124,28 @@ class Tabled:
     @property
     def without_score(self) -> NDArray[np.bool_]:
         """Units, (units,), that the metric leaves out because one of their questions has no score."""
+        return self._left_out(lambda result: result.score.value is None)
+
+    @property
+    def failed(self) -> int:
+        """The number of units that the metric leaves out because one of their questions ended in error."""
+        kinds = self.metric.kinds
+
+        def failed(result: Result) -> bool:
+            return result.score.outcome == "error" and (kinds is None or result.item.kind in kinds)
+
+        return int(self._left_out(failed).sum())
+
+    def _left_out(self, reason: Callable[[Result], bool]) -> NDArray[np.bool_]:
+        """Units, (units,), that are left out and have a result with this reason."""
         import numpy as np
 
         left_out: NDArray[np.bool_] = self.terms[1] == 0
         if not left_out.any():
             return left_out
         samples = np.flatnonzero(left_out[self.frame.of]).tolist()
-        unscored = [any(result.score.value is None for result in self.frame.samples[i]) for i in samples]
-        return np.asarray(np.bincount(self.frame.of[samples], unscored, len(left_out)) > 0)
+        with_reason = [any(map(reason, self.frame.samples[i])) for i in samples]
+        return np.asarray(np.bincount(self.frame.of[samples], with_reason, len(left_out)) > 0)
 
     def table(self, *, complement: bool = False) -> Table:
         """Return a table for `medvqa.statistics`: a row per observation in each slice; `complement`: of 1 - metric."""
@@ -230,7 +244,8 @@ def signed(metric: Metric, signature: Mapping[str, str]) -> str:
     `Metric.signs` are parts of their own.
     """
     parts = {**signature, "metric": f"{metric.name}@{sha256(metric.definition.encode()).hexdigest()[:8]}"}
-    method = statistics.METHOD if metric.percent else statistics.METHOD_OF_NUMBERS
+    method = statistics.METHOD if metric.mean_over is None else statistics.METHOD_OF_MACROS
+    method = method if metric.percent else statistics.METHOD_OF_NUMBERS
     parts |= {"interval": method, "unit": metric.unit, "v": VERSION}
     if metric.kinds is not None:
         parts["kinds"] = "+".join(sorted(metric.kinds))
@@ -418,7 +433,7 @@ def _macro(tabled: Tabled, ratios: _Ratios, benchmark: str, signature: str) -> l
     value, low, high = mean(tabled, ratios.value, ratios.n), None, None
     if (tabled.bounded or not tabled.metric.percent) and value is not None:
         estimates = statistics.clustered(tabled.mean(ratios.influences))
-        (below,), (above,) = _interval(tabled, estimates, binary=False)
+        (below,), (above,) = _interval(tabled, estimates, binary=tabled.binary)
         if not isnan(below):
             low, high = min(value, float(below)), max(value, float(above))
     kept = {name: line for name, line in lines.items() if line is not None}

@@ -20,6 +20,7 @@ from medvqa.plugin.controller import Controller
 from medvqa.plugin.process import (
     CONTROLLER,
     MARKED,
+    SHORT,
     STATE,
     TERMINAL,
     collects_only,
@@ -62,9 +63,9 @@ def pytest_load_initial_conftests(
     detached = options.detached(args, cwd)
     options.keep_outside(early_config.known_args_namespace.file_or_dir, [value for _, value in detached], cwd)
     yield
-    aliases = options.register_aliases(parser)
+    short = early_config.stash[SHORT] = options.register_aliases(parser, args)
     for option, value in detached:
-        if option in aliases or option.startswith("--medvqa-"):
+        if option in short.own or option.startswith("--medvqa-"):
             raise usage_error(options.detached_error(option, value), early_config)
 
 
@@ -171,11 +172,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return (yield)
     from medvqa.plugin import collection
 
-    collection.add_tags(items, keywords=bool(config.option.keyword))
+    state, refusal = config.stash[STATE], None
+    collection.add_tags(state.plan, items, keywords=bool(config.option.keyword))
+    try:
+        collection.check_marks(config.option.markexpr, items)
+    except MedVQAError as error:
+        if not is_worker(config):
+            raise usage_error(error, config) from error
+        refusal = str(error)
     result = yield
-    state = config.stash[STATE]
     state.left_out = collection.leave_out(state.plan, config, items)
     state.empty_shard = collection.reduce(state.plan, config, items)
+    if is_worker(config):
+        if collection.ask(items):
+            refusal = refusal or state.refusal(config)
+        if refusal is not None:
+            # An error would be a crash of the worker: without tests, the controller ends with it (`Controller`).
+            config.workeroutput["medvqa_refusal"] = refusal  # type: ignore[attr-defined]
+            items.clear()
     return result
 
 
@@ -207,12 +221,19 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
-    """List the left-out questions before the first call; with -q, only the report lists them."""
-    if not has_state(config) or config.get_verbosity() < 0:
+    """List the left-out questions before the first call; with -q, only the report lists them.
+
+    Say which short options are another plugin's if `Controller` has not: no option of medvqa's was typed.
+    """
+    if not has_state(config):
         return []
+    told = options.read(config).typed or not config.stash[STATE].evaluates
+    notice = [] if told else options.notice(config.stash[SHORT])
+    if config.get_verbosity() < 0:
+        return notice
     from medvqa.report import left_out
 
-    return left_out(config.stash[STATE].left_out)
+    return [*notice, *left_out(config.stash[STATE].left_out)]
 
 
 def _fixtures(manager: pytest.PytestPluginManager) -> ModuleType:
@@ -228,26 +249,33 @@ def _fixtures(manager: pytest.PytestPluginManager) -> ModuleType:
         return state_of(config)
 
     @pytest.fixture(scope="session")
-    def model() -> Iterator[Model]:
+    def medvqa_model() -> Iterator[Model]:
         """The model that --model names. Each process that runs tests has one."""
         session: Any = manager.get_plugin("session")
+        if (refusal := state().refusal(session.config)) is not None:
+            pytest.fail(printing.lines(refusal), pytrace=False)
         yield state().open(session)
         if (delivery := state().close(session)) is not None:
             _deliver(session.config, delivery)
+
+    @pytest.fixture(scope="session")
+    def model(medvqa_model: Model) -> Model:
+        """The same as `medvqa_model`, unless the repository has a fixture of this name."""
+        return medvqa_model
 
     @pytest.fixture(scope="session")
     def _medvqa_asked() -> None:
         """Hold the technique, variant and sample as its parameter, if there are several."""
 
     @pytest.fixture(scope="session")
-    def evaluate(model: Model, _medvqa_asked: None) -> Callable[[Item], Result]:
+    def evaluate(medvqa_model: Model, _medvqa_asked: None) -> Callable[[Item], Result]:
         """A function: ask the model about an item, score and record the answer, return the Result."""
         process_state = state()
-        return lambda item: process_state.evaluate(item, model)
+        return lambda item: process_state.evaluate(item, medvqa_model)
 
     # pytest finds fixtures in a module itself, but of other objects in their class.
     module = ModuleType("medvqa.plugin.fixtures")
-    vars(module).update(model=model, _medvqa_asked=_medvqa_asked, evaluate=evaluate)
+    vars(module).update(medvqa_model=medvqa_model, model=model, _medvqa_asked=_medvqa_asked, evaluate=evaluate)
     return module
 
 
@@ -279,8 +307,11 @@ def pytest_runtest_makereport(
     report = yield
     if call.when == "call" and has_state(item.config):
         item.config.stash[STATE].label(item, report)
-    if report.skipped and has_state(item.config) and hasattr(item, "callspec") and "item" in item.callspec.params:
-        report.medvqa_skipped = True  # type: ignore[attr-defined]
+    if report.skipped and has_state(item.config):
+        from medvqa.plugin.ahead import item_of
+
+        if item_of(item) is not None:
+            report.medvqa_skipped = True  # type: ignore[attr-defined]
     return report
 
 

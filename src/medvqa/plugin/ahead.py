@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -13,6 +13,8 @@ from medvqa.plugin.process import ENDING, is_worker
 
 ASKED = "_medvqa_asked"
 """Fixture of the plugin's `evaluate`; its parameter is (technique, variant, sample) if there are several."""
+ITEM = ("medvqa_item", "item")
+"""Arguments of a test that get its item; a repository may have a fixture called `item`."""
 PLUGIN = "medvqa.plugin"
 """Module of the plugin's fixtures."""
 _MAY_NOT_RUN = frozenset({"skip", "skipif", "xfail"})
@@ -22,8 +24,11 @@ _MAY_NOT_RUN = frozenset({"skip", "skipif", "xfail"})
 def item_of(node: pytest.Item) -> Item | None:
     """Return the benchmark item of a collected test; None for a test of another kind."""
     callspec = getattr(node, "callspec", None)
-    value = callspec.params.get("item") if callspec is not None else None
-    return value if isinstance(value, Item) else None
+    if callspec is not None:
+        for name in ITEM:
+            if isinstance(value := callspec.params.get(name), Item):
+                return value
+    return None
 
 
 def query_of(node: pytest.Item, default: Technique) -> Query | None:
@@ -45,6 +50,11 @@ def asks(node: pytest.Function | pytest.Metafunc) -> bool:
     while definitions and "evaluate" in definitions[-1].argnames:
         definitions.pop()
     return bool(definitions) and definitions[-1].func.__module__ == PLUGIN
+
+
+def ask(nodes: Iterable[pytest.Item]) -> bool:
+    """Return whether one of the collected tests has an item and asks about it."""
+    return any(asks(node) for node in nodes if item_of(node) is not None)  # type: ignore[arg-type]
 
 
 class Ahead:
@@ -113,7 +123,7 @@ class Ahead:
         # Shared by all cases of a test function.
         fixtures = node._fixtureinfo  # type: ignore[attr-defined]
         if id(fixtures) not in self._asking:
-            both = [fixtures.name2fixturedefs.get(name) for name in ("evaluate", "model")]
+            both = [fixtures.name2fixturedefs.get(name) for name in ("evaluate", "medvqa_model")]
             self._asking[id(fixtures)] = all(defs and defs[-1].func.__module__ == PLUGIN for defs in both)
         return self._asking[id(fixtures)]
 

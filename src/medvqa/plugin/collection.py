@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import pytest
 
+from medvqa import benchmarks
 from medvqa.data import lexicon
 from medvqa.items import Item, MedVQAError
-from medvqa.plugin.ahead import ASKED, asks, item_of, query_of
+from medvqa.plugin.ahead import ASKED, ITEM, ask, asks, item_of, query_of
 from medvqa.plugin.state import state_of
 from medvqa.session import selecting
 from medvqa.session.checks import check_images
@@ -26,6 +28,14 @@ def plan_of(config: pytest.Config) -> Plan:
 
 def items_for(plan: Plan, names: Sequence[str]) -> list[Item]:
     """Return the items of the named benchmarks, of all chosen ones without a name (CollectError)."""
+    for name in names:
+        try:
+            benchmarks.members(name, plan.registry.benchmarks)
+        except MedVQAError as error:
+            raise pytest.Collector.CollectError(
+                f"{error}\nIf a file declares it, type --benchmark=FILE.toml and mark the test with a bare "
+                "@pytest.mark.vqa, or add the file to conftest.py: medvqa.benchmark_file('FILE.toml')"
+            ) from error
     try:
         return [item for name in names or plan.benchmarks for item in plan.items_of(name)]
     except MedVQAError as error:
@@ -36,22 +46,43 @@ def parametrize(plan: Plan, metafunc: pytest.Metafunc, names: Sequence[str]) -> 
     """Make one case for each item, and for each technique, variant or sample if there are several.
 
     The id names all of these.
-    With several benchmarks, ids begin with the benchmark's name. A test without `evaluate` has no technique.
+    With several benchmarks, ids begin with the benchmark's name. A test without `evaluate` has no technique. pytest
+    prints and keeps ids: those of data that are not declared public are rows of the table (`[row-17]`).
     """
     items = items_for(plan, names)
     if asks(metafunc) and not plan.options.typed and not plan.setting.collects_only:
         _check_images(plan, {item.benchmark for item in items})
-    benchmarks = len({item.benchmark for item in items})
-    ids = [f"{item.benchmark}/{item.id}" if benchmarks > 1 else item.id for item in items]
-    metafunc.parametrize("item", items, ids=ids)
-    several = len(plan.techniques) > 1
+    of_several = len({item.benchmark for item in items}) > 1
+    ids = [f"{item.benchmark}/{_named(plan, item)}" if of_several else _named(plan, item) for item in items]
+    arguments = _item_arguments(metafunc)
+    values = items if len(arguments) == 1 else [(item,) * len(arguments) for item in items]
+    metafunc.parametrize(",".join(arguments), values, ids=ids)
     cases = plan.stages({item.benchmark for item in items})
     if cases != [(plan.techniques[0], "", 0)] and asks(metafunc):
         if ASKED not in metafunc.fixturenames:
             metafunc.fixturenames.append(ASKED)
-        case_ids = list(selecting.names_of(cases, several=several).values())
+        case_ids = list(selecting.names_of(cases, several=len(plan.techniques) > 1).values())
         # Session scope: pytest then sorts tests by technique, variant and sample.
         metafunc.parametrize(ASKED, cases, ids=case_ids, indirect=True, scope="session")
+
+
+def _item_arguments(metafunc: pytest.Metafunc) -> list[str]:
+    """Return the arguments of a test that get its item: `medvqa_item`, `item` or both.
+
+    CollectError for an `item` that is a fixture of the repository, if pytest cannot replace it: it has params of its
+    own, or a scope that outlasts a test.
+    """
+    taken = [name for name in ITEM if name in metafunc.fixturenames]
+    own, item = ITEM
+    theirs = metafunc.definition._fixtureinfo.name2fixturedefs.get(item)
+    if own in taken and theirs:
+        return [own]
+    if item in taken and theirs and (theirs[-1].params is not None or theirs[-1].scope != "function"):
+        raise pytest.Collector.CollectError(
+            f"{metafunc.definition.nodeid}: the repository has a fixture called '{item}'; take {own} in place of "
+            f"{item}: def {metafunc.function.__name__}({own}, evaluate)"
+        )
+    return taken or [own]
 
 
 def _check_images(plan: Plan, names: set[str]) -> None:
@@ -63,7 +94,7 @@ def _check_images(plan: Plan, names: set[str]) -> None:
         raise pytest.Collector.CollectError(str(error)) from error
 
 
-def add_tags(nodes: Sequence[pytest.Item], *, keywords: bool) -> None:
+def add_tags(plan: Plan, nodes: Sequence[pytest.Item], *, keywords: bool) -> None:
     """Mark each item with its tags, for -m; add them to its keywords if -k was typed."""
     lexicon_mark = pytest.mark.lexicon
     marks: dict[object, pytest.MarkDecorator] = {}
@@ -79,6 +110,26 @@ def add_tags(nodes: Sequence[pytest.Item], *, keywords: bool) -> None:
         node.add_marker(marks[key])
         if keywords:
             node.extra_keyword_matches.update(value for values in tags.values() for value in values)
+            # -k finds a question by its id also where the name of its test has the row.
+            node.extra_keyword_matches.add(node.name.replace(_named(plan, item), item.id, 1))
+
+
+def _named(plan: Plan, item: Item) -> str:
+    """The name of an item's test: its id, or its row if its data are not declared public."""
+    benchmark = plan.benchmarks.get(item.benchmark)
+    return item.id if benchmark is None or benchmark.public else plan.place(item).replace(" ", "-")
+
+
+_MARK = re.compile(r"\blexicon\s*\(([^()]*)\)")
+_NAME = re.compile(r"(\w+)\s*=")
+_TEXT = re.compile(r"'[^']*'|\"[^\"]*\"")
+
+
+def check_marks(expression: str, nodes: Sequence[pytest.Item]) -> None:
+    """UsageError if an expression of -m names a dimension that no item has: it would select nothing, or everything."""
+    names = {name for call in _MARK.findall(_TEXT.sub("", expression)) for name in _NAME.findall(call)}
+    if names and (items := [item for node in nodes if (item := item_of(node)) is not None]):
+        selecting.check_dimensions("-m", names, items)
 
 
 def leave_out(plan: Plan, config: pytest.Config, nodes: list[pytest.Item]) -> LeftOut:
@@ -102,7 +153,7 @@ def reduce(plan: Plan, config: pytest.Config, nodes: list[pytest.Item]) -> bool:
 
     Return whether the shard is empty: tests ask questions, and all of them are in other shards.
     """
-    asking = any(asks(node) for node in nodes if item_of(node) is not None)  # type: ignore[arg-type]
+    asking = ask(nodes)
     for kept_by in (selecting.limited, selecting.shared):
         items = [item_of(node) for node in nodes]
         kept = kept_by(plan, (item for item in items if item is not None))

@@ -6,6 +6,7 @@ The controller is registered in every session, so it imports lazily: most sessio
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 from collections.abc import Callable, Generator, Sequence
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from medvqa import printing
-from medvqa.items import MedVQAError, QuestionKey
+from medvqa.items import MedVQAError, QuestionKey, UsageError
 from medvqa.plugin import options, process
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class Controller:
         self._workers: dict[str, int] = {}
         self._tracebacks: list[str] = []
         self._interrupted = False
+        self._refusal: str | None = None
+        """Why the workers asked nothing, in a message for the user."""
 
     @cached_property
     def _run(self) -> Run:
@@ -108,7 +111,7 @@ class Controller:
                 lines = self._write(self._run.open)
             except MedVQAError as error:
                 raise process.usage_error(error, self._config) from error
-            self._print(lines)
+            self._print([*options.notice(self._config.stash[process.SHORT]), *lines])
 
     def _print(self, lines: Sequence[str]) -> None:
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
@@ -119,7 +122,9 @@ class Controller:
     def select(
         self, keys: Sequence[QuestionKey], left_out: LeftOut, *, evaluates: bool, empty_shard: bool = False
     ) -> None:
-        """Note the questions that must end with a result, after collection in this process."""
+        """Note the questions that must end with a result, after collection in this process (pytest.UsageError)."""
+        if evaluates and (refusal := self._config.stash[process.STATE].refusal(self._config)) is not None:
+            raise process.usage_error(UsageError(refusal), self._config)
         self._run.select(keys, left_out, evaluates=evaluates)
         if empty_shard:
             self._run.select_empty_shard()
@@ -170,6 +175,7 @@ class Controller:
         node.workerinput["medvqa_dist"] = process.spread_of(self._config)
         # A worker on another machine has other variables.
         node.workerinput["medvqa_shard"] = options.read(self._config).shard
+        node.workerinput["medvqa_refusal"] = process.refusal(self._config)
         node.workerinput["medvqa_run"], node.workerinput["medvqa_session"], _ = process.names_of(self._config)
         if self._leases is not None:
             try:
@@ -202,6 +208,7 @@ class Controller:
             self._leases.give_back(node.gateway.id)
         marked = getattr(node, "workeroutput", {}).get("medvqa_marked", ())
         self._config.stash.setdefault(process.MARKED, set()).update(marked)
+        self._refusal = getattr(node, "workeroutput", {}).get("medvqa_refusal", self._refusal)
         if (selection := getattr(node, "workeroutput", {}).get("medvqa_selected")) is not None:
             # Workers on other machines have another run folder; workers that asked nothing stored no selection.
             keys, left_out, evaluates, empty_shard = selection
@@ -316,9 +323,11 @@ class Controller:
             # End the progress line.
             reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
             reporter.write("\n")
+        if self._refusal is not None:
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
         died = "_crashed" in self.__dict__ and self._crashed.requeued
         if process.has_state(self._config):
-            ended = session.exitstatus == pytest.ExitCode.OK
+            ended = session.exitstatus == pytest.ExitCode.OK and self._refusal is None
             puts_by = self._config.stash[process.ENDING].puts_by()
             finished = self._run.finish(skipped=self._skipped > 0, died=died, ended=ended, shared_by=puts_by)
         elif died:
@@ -349,6 +358,8 @@ class Controller:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
         """Print the headline measures and the path of the reports."""
         self._show_tracebacks(terminalreporter)
+        if self._refusal is not None:
+            terminalreporter.write_line(f"ERROR: {printing.lines(self._refusal)}", red=True)
         self._print_untested(terminalreporter, exitstatus)
         finished = self._finished
         if finished is None:
@@ -409,9 +420,8 @@ class Controller:
         reporter.section("medvqa")
         reporter.write_line(f"! {'the tests here ask' if marked else 'no test here asks'} {asks}")
         if not {shipped.name for shipped in benchmarks.pytest_medvqa_benchmarks()}.intersection(untested):
-            reporter.write_line(
-                f'to ask about {untested[0]}, write a test with @pytest.mark.vqa("{untested[0]}") (docs/running.md)'
-            )
+            for line in _test_to_write(untested[0], self._config):
+                reporter.write_line(line)
             return
         paths = {str(path) for path in config.args}
         typed = [word for word in map(str, config.invocation_params.args) if word not in paths]
@@ -428,3 +438,23 @@ class Controller:
             return shlex.join(["pytest", *without_auto(kept, read.shard, process.names_of(self._config)[0])])
         named = read.run is not None
         return shlex.join(["pytest", *kept, *([] if named else [f"--run={process.names_of(self._config)[0]}"])])
+
+
+def _test_to_write(name: str, config: pytest.Config) -> list[str]:
+    """Return the test that asks about a benchmark, for the user to write into a file."""
+    from medvqa.plugin.state import registry_of
+
+    # The name of a file that --benchmark names is unknown in a session without it: a mark with it stops collection.
+    mark = f'vqa("{name}")' if name in registry_of(config).benchmarks else "vqa"
+    word = re.sub(r"\W", "_", name)
+    return [
+        f"to ask about {name}, write this into test_{word}.py, and type the command again (docs/running.md):",
+        "",
+        "    import pytest",
+        "",
+        "",
+        f"    @pytest.mark.{mark}",
+        f"    def test_{word}(medvqa_item, evaluate):",
+        "        evaluate(medvqa_item)",
+        "",
+    ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,6 +18,11 @@ import pytest
 from medvqa import printing
 from medvqa.items import UsageError
 from medvqa.session.options import OLD_NAMES, OPTIONS, Options
+
+VALUE = "..."
+"""Stands for the value of an option in a message."""
+DECISIVE = frozenset({"model", "baseline", "gate"})
+"""Options without which a number or an exit code is another model's, or says nothing about the gate."""
 
 
 def _names(name: str) -> list[str]:
@@ -37,8 +43,20 @@ def register(parser: pytest.Parser) -> None:
         group.addoption(*long, dest=_dest(name), **{**how, "help": how["help"].replace("%", "%%")})
 
 
-def register_aliases(parser: pytest.Parser) -> frozenset[str]:
-    """Add the short options that no other plugin has; return them, as they are typed."""
+@dataclass(frozen=True, slots=True)
+class Short:
+    """The short options, as they are typed: `own`, those that another plugin or a conftest.py has (`taken`).
+
+    `typed`: those of `taken` that are on the command line, in PYTEST_ADDOPTS or in the `addopts` of an ini file.
+    """
+
+    own: frozenset[str] = frozenset()
+    taken: tuple[str, ...] = ()
+    typed: tuple[str, ...] = ()
+
+
+def register_aliases(parser: pytest.Parser, words: Sequence[str] = ()) -> Short:
+    """Add the short options that no other plugin has. `words`: the command line, with pytest's addopts."""
     # Not every pytest version refuses a second option of one name; these attributes exist in all of them.
     taken = {
         name for group in (parser._anonymous, *parser._groups) for option in group.options for name in option.names()
@@ -47,7 +65,45 @@ def register_aliases(parser: pytest.Parser) -> frozenset[str]:
     free = {name: known for name in OPTIONS if (known := [f"--{n}" for n in _names(name) if f"--{n}" not in taken])}
     for name, short in free.items():
         group.addoption(*short, dest=_dest(name), **{**OPTIONS[name], "help": f"same as --medvqa-{name}"})
-    return frozenset(short for names in free.values() for short in names)
+    own = frozenset(short for names in free.values() for short in names)
+    others = tuple(f"--{known}" for name in OPTIONS for known in _names(name) if f"--{known}" in taken)
+    options = words[: words.index("--")] if "--" in words else words
+    given = {word.partition("=")[0] for word in options}
+    return Short(own, others, tuple(name for name in others if name in given))
+
+
+def notice(short: Short) -> list[str]:
+    """Return the line that says which short options are not medvqa's here."""
+    if not short.taken:
+        return []
+    belong = "belongs" if len(short.taken) == 1 else "belong"
+    longs = ", ".join(map(_long, short.taken))
+    return [f"medvqa: {', '.join(short.taken)} {belong} to another plugin or conftest.py here; for medvqa type {longs}"]
+
+
+def refusal(short: Short, config: pytest.Config) -> str | None:
+    """Return why questions must not be asked: a typed option was another plugin's, and medvqa did not get it.
+
+    Options that decide the model or the verdict must be typed by their long names then. Others may be meant for the
+    other plugin if any option of medvqa's was typed.
+    """
+    names = {name: OLD_NAMES.get(name[2:], name[2:]) for name in short.typed}
+    unread = [name for name, option in names.items() if config.getoption(_dest(option)) is None]
+    wrong = [name for name in unread if names[name] in DECISIVE] or ([] if read(config).typed else unread)
+    if not wrong:
+        return None
+    longs = " ".join(_long(name) for name in wrong)
+    other = "" if DECISIVE.issuperset(names[name] for name in wrong) else f", or --medvqa-model={VALUE} if it was meant"
+    return (
+        f"{' and '.join(wrong)}: another plugin or conftest.py has an option of this name here and took it; medvqa did "
+        f"not get it. Type {longs}{other}"
+    )
+
+
+def _long(short: str) -> str:
+    """Return the long option of a short one, as it is typed."""
+    option = OLD_NAMES.get(short[2:], short[2:])
+    return f"--medvqa-{option}" + ("" if OPTIONS[option].get("action") == "store_true" else f"={VALUE}")
 
 
 def detached(words: Sequence[str], cwd: Path) -> list[tuple[str, str]]:

@@ -25,6 +25,8 @@ ENDING: pytest.StashKey[Ending] = pytest.StashKey()
 """The handling of signals in this process; there is one as soon as there is a State."""
 MARKED: pytest.StashKey[set[str]] = pytest.StashKey()
 """The names in `vqa` marks of the tests that this process collected, or that its workers did."""
+SHORT: pytest.StashKey[options.Short] = pytest.StashKey()
+"""Which short options are medvqa's in this session."""
 TERMINAL: pytest.StashKey[int] = pytest.StashKey()
 """A file descriptor of the standard output that pytest does not capture, in the process that the user started."""
 _NAMES: pytest.StashKey[tuple[str, str, str]] = pytest.StashKey()
@@ -154,6 +156,12 @@ def print_safely(config: pytest.Config) -> None:
         reporter._tw._file = printing.PrintableStream(
             reporter._tw._file, terminal=reporter.isatty or reporter.hasmarkup
         )
+
+
+def refusal(config: pytest.Config) -> str | None:
+    """Return why no question must be asked in this session (`options.refusal`). Workers get it from the controller."""
+    workerinput: dict[str, str | None] | None = getattr(config, "workerinput", None)
+    return workerinput["medvqa_refusal"] if workerinput is not None else options.refusal(config.stash[SHORT], config)
 
 
 def usage_error(error: MedVQAError, config: pytest.Config) -> pytest.UsageError:

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from medvqa import records
-from medvqa.items import Item, Model, Outcome, Query, QuestionKey, Result
+from medvqa.items import Item, Model, Outcome, Query, QuestionKey, Result, UsageError
 from medvqa.plugin import options
-from medvqa.plugin.ahead import Ahead, asks, item_of, query_of
+from medvqa.plugin.ahead import Ahead, ask, query_of
 from medvqa.plugin.ending import SignalHooks
-from medvqa.plugin.process import ENDING, STATE, check_spread, names_of, print_safely, setting_of
+from medvqa.plugin.process import ENDING, SHORT, STATE, check_spread, names_of, print_safely, refusal, setting_of
 from medvqa.session.asker import Asker
 from medvqa.session.delivery import Delivery, LeftOut
 from medvqa.session.registry import Registry
@@ -51,11 +51,22 @@ class State:
     def select(self, session: pytest.Session) -> tuple[list[QuestionKey], LeftOut]:
         """Note the questions of the session's tests; return their keys in order, and the numbers of left-out ones."""
         keys = [query.key for node in session.items if (query := self.query(node)) is not None]
-        self.evaluates = any(asks(node) for node in session.items if item_of(node) is not None)  # type: ignore[arg-type]
+        self.evaluates = ask(session.items)
         self.asker.select(keys, self.left_out)
         return keys, self.left_out
 
     # The model, as a fixture
+
+    def refusal(self, config: pytest.Config) -> str | None:
+        """Return why no question may be asked: no model was named, or another plugin took its option; else None."""
+        if (why := refusal(config)) is not None:
+            return why
+        try:
+            self.plan.check_model_named()
+        except UsageError as error:
+            named = "--medvqa-model=" if "--model" in config.stash[SHORT].taken else "--model="
+            return str(error).replace("--model=", named)
+        return None
 
     def open(self, session: pytest.Session) -> Model:
         """Make the model of this process; if that fails, end the session after the first item."""

@@ -105,6 +105,7 @@ class _Session(msgspec.Struct):
     judge_usage: dict[str, float] = {}
     identity: _Identity | None = None
     unshared_answers: Count = 0
+    stopped: str = ""
 
 
 class _Merged(msgspec.Struct):

@@ -215,22 +215,48 @@ def _within(seconds: float, call: Callable[[], Value]) -> Value:
     return reply
 
 
+_ENDPOINTS = {
+    "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+    "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+    "gs": ("GOOGLE_BASE_URL",),
+}
+"""Variables that name a server, of which obstore reads any, in any letter case after the first "_"."""
+_EMULATOR = "AZURITE_BLOB_STORAGE_URL"
+"""The server of Azure's emulator, if AZURE_STORAGE_USE_EMULATOR asks for one."""
+_SERVER = re.compile(
+    r"https?://(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?(?:/[a-z0-9._~/-]*)?", re.IGNORECASE | re.ASCII
+)
+
+
 def endpoint(address: Address, environ: Mapping[str, str]) -> str | None:
     """Return the URL of the server that the environment names for an address, None for the cloud's own.
 
-    UsageError for a URL with a user or a key.
+    UsageError for variables that name different servers, and for anything but scheme, host, port and path: obstore
+    might read another host in it.
     """
-    names = {
-        "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
-        "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
-    }.get(address.scheme, ())
-    name = next((name for name in names if environ.get(name)), None)
-    if name is None:
-        return None
-    url = environ[name]
-    if not (url.isprintable() and url.lower().startswith(("http://", "https://"))) or set("@?#") & set(url):
-        raise UsageError(f"{name} is no address of a server: write https://HOST:PORT, without a user, '?' or '#'")
-    return url
+    names = _ENDPOINTS.get(address.scheme, ())
+    found = {name: value.rstrip("/") for name, value in environ.items() if value and name.upper() in names}
+    if address.scheme == "az" and _is_emulated(environ):
+        # With an emulator, obstore ignores the other variables.
+        found[_EMULATOR] = (environ.get(_EMULATOR) or "http://127.0.0.1:10000").rstrip("/")
+    for name, url in found.items():
+        if not _SERVER.fullmatch(url):
+            raise UsageError(
+                f"{name} is no address of a server: write https://HOST:PORT, without a user, '?', '#', '%' or a "
+                "backslash"
+            )
+    if len(set(found.values())) > 1:
+        raise UsageError(
+            f"--answers={address}: {', '.join(sorted(found))} name different servers; keep one of these variables "
+            "(letter case in their names does not count)"
+        )
+    return next(iter(found.values()), None)
+
+
+def _is_emulated(environ: Mapping[str, str]) -> bool:
+    """Whether the environment asks for Azure's emulator, in any spelling that obstore takes for yes."""
+    named = (value.lower() for name, value in environ.items() if name.upper() == "AZURE_STORAGE_USE_EMULATOR")
+    return any(value in ("1", "true", "on", "yes", "y") for value in named)
 
 
 def open_bucket(address: Address, environ: Mapping[str, str]) -> Bucket:
@@ -243,7 +269,7 @@ def open_bucket(address: Address, environ: Mapping[str, str]) -> Bucket:
     except ImportError:
         raise UsageError(f"--answers={address}: a package is missing; pip install 'pytest-medvqa[store]'") from None
     url = endpoint(address, environ) or ""
-    emulated = address.scheme == "az" and environ.get("AZURE_STORAGE_USE_EMULATOR", "").lower() in ("1", "true")
+    emulated = address.scheme == "az" and _is_emulated(environ)
     options: dict[str, Any] = {
         "prefix": address.prefix or None,
         "client_options": {
@@ -254,6 +280,9 @@ def open_bucket(address: Address, environ: Mapping[str, str]) -> Bucket:
         # A later try is ours; `_within` gives up earlier, where a call must not take so long.
         "retry_config": {"max_retries": 1, "retry_timeout": timedelta(seconds=CALL / 2)},
     }
+    if url:
+        # Else obstore chooses among the variables by an order of its own: answers would go where no line says.
+        options["base_url" if address.scheme == "gs" else "endpoint"] = url
     if address.scheme == "az" and (account := environ.get("AZURE_STORAGE_ACCOUNT_NAME")):
         # Else the text of the store, as in a debugger, would end obstore in a panic.
         options["account_name"] = account

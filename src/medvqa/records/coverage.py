@@ -7,16 +7,19 @@ has the numbers of questions; `selected.jsonl` has their keys.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from medvqa.data.selection import Shard
-from medvqa.items import DataError, QuestionKey, Result
-from medvqa.records.folder import Stored, read, read_run
-from medvqa.records.selected import selected
+from medvqa.items import DataError, QuestionKey
+from medvqa.records.folder import Mark, Stored, decisive_digest, present_mark, read, read_run
+from medvqa.records.selected import selected, selected_bytes
+
+Key = TypeVar("Key", bound=Hashable)
+"""A key of a question, or a digest that stands for one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +131,12 @@ def select_from(
     return Selection(tuple(dict.fromkeys(how)), by_outcome, len(keys), portions, every)
 
 
+def stopped(run: Mapping[str, Any]) -> str:
+    """Why the last session of a run stopped early, "" if it did not."""
+    sessions = run.get("sessions") or [{}]
+    return str(sessions[-1].get("stopped", ""))
+
+
 @dataclass(frozen=True, slots=True)
 class Coverage:
     """The selected questions with a readable result.
@@ -178,7 +187,8 @@ def coverage(
     """
     run = read_run(folder) if run is None else run
     stored = read(folder) if stored is None else stored
-    keys_with_result, damage = {result.key for result in stored.results}, strangers(run, stored.results)
+    keys_with_result = {result.key for result in stored.results}
+    damage = strangers(run, Counter(result.run for result in stored.results))
     try:
         keys = selected(folder) if keys is None else keys
     except DataError as error:
@@ -187,47 +197,106 @@ def coverage(
     return replace(coverage, reasons=(*coverage.reasons, *damage))
 
 
-def strangers(run: Mapping[str, Any], results: Iterable[Result]) -> tuple[str, ...]:
+def strangers(run: Mapping[str, Any], runs: Mapping[str, int]) -> tuple[str, ...]:
     """Lines about results of other runs, as in files copied or joined by hand; () if there are none.
 
-    Skips runs of earlier versions, and merged ones, whose parts may be merged themselves.
+    `runs`: the number of results that name each run. Skips runs of earlier versions, and merged ones, whose parts may
+    be merged themselves.
     """
     if "selection" not in run or run.get("merged"):
         return ()
-    names = Counter(result.run for result in results if result.run not in (run.get("name"), *run.get("names", ())))
-    return tuple(f"{number:,} of its results are those of run {name!r}" for name, number in sorted(names.items()))
+    own = {run.get("name"), *run.get("names", ())}
+    names = sorted((name, number) for name, number in runs.items() if name not in own)
+    return tuple(f"{number:,} of its results are those of run {name!r}" for name, number in names)
 
 
-def cover(
-    run: Mapping[str, Any], keys: Collection[QuestionKey], keys_with_result: Collection[QuestionKey], unread: int = 0
-) -> Coverage:
-    """Compare the keys that a run selected with those of its results, of which `unread` lines cannot be read."""
-    absent = absent_shares(run)
-    reasons = []
-    several = len(run.get("techniques", ())) > 1
+@dataclass(frozen=True, slots=True)
+class Gap(Generic[Key]):
+    """What a run lacks, as keys: the numbers of `Coverage`, the selected keys without a result, and other reasons."""
+
+    selected: int | None
+    there: int
+    lacking: Set[Key] = frozenset()
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def none(self) -> bool:
+        """Whether no selected question is known to be missing: the run is finished."""
+        return not (self.lacking or self.reasons or (self.selected or 0) > self.there)
+
+
+def gap(run: Mapping[str, Any], keys: Set[Key], with_result: Set[Key], unread: int = 0) -> Gap[Key]:
+    """Compare the keys that a run selected with those of its results, of which `unread` lines cannot be read.
+
+    The one definition of a finished run: reports, the gate and `medvqa view` ask it.
+    """
     selection = Selection.of(run)
-    selected = selection.questions
-    empty = selection.empty and not keys_with_result and not unread
-    if not keys and not selected and not empty:
+    empty = selection.empty and not with_result and not unread
+    if not keys and not selection.questions and not empty:
         # A baseline file, or a run of an earlier version without keys.
+        reasons = []
         if any(not part.get("finished") for part in run.get("merged") or [run]):
             reasons.append("unfinished: the run did not end, and its missing results are not known")
         if unread:
             what = "a line" if unread == 1 else f"{unread} lines"
             reasons.append(f"{what} of its results cannot be read, and the questions are not known")
-        return Coverage(None, len(keys_with_result), tuple(sorted(run.get("missing", ()))), tuple(reasons), absent)
-    lacking = sorted(set(keys) - set(keys_with_result))
+        return Gap(None, len(with_result), frozenset(), tuple(reasons))
     # If keys are lost (a folder copied in part), only the number shows that none is missing.
-    with_result = (
-        min(len(set(keys_with_result)), selected) if selected > len(keys) else len(set(keys) & set(keys_with_result))
+    lost = selection.questions > len(keys)
+    there = min(len(with_result), selection.questions) if lost else len(keys & with_result)
+    return Gap(max(selection.questions, len(keys)), there, keys - with_result)
+
+
+def cover(
+    run: Mapping[str, Any], keys: Collection[QuestionKey], keys_with_result: Collection[QuestionKey], unread: int = 0
+) -> Coverage:
+    """Return the `gap` of a run with the names of its missing questions, and its missing shards."""
+    several = len(run.get("techniques", ())) > 1
+    found = gap(run, set(keys), set(keys_with_result), unread)
+    names = (
+        run.get("missing", ())
+        if found.selected is None
+        else (key.name(technique=several) for key in sorted(found.lacking))
     )
-    return Coverage(
-        max(selected, len(keys)),
-        with_result,
-        tuple(sorted(key.name(technique=several) for key in lacking)),
-        tuple(reasons),
-        absent,
-    )
+    return Coverage(found.selected, found.there, tuple(sorted(names)), found.reasons, absent_shares(run))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Basis:
+    """What a file of numbers was computed from, as metrics.json has it: `results`.
+
+    `digest`, `number`: of the results that count (`decisive_digest`). `mark`: of results.jsonl as it was read. `keys`:
+    bytes of the files of selected keys. `finished`: as `Coverage.finished`.
+    """
+
+    digest: str
+    number: int
+    mark: Mark
+    keys: int
+    finished: bool
+
+    @classmethod
+    def of(cls, folder: Path, stored: Stored, covered: Coverage) -> Basis:
+        """The basis of numbers over these results."""
+        digest, number = decisive_digest(stored.results)
+        return cls(
+            digest=digest, number=number, mark=stored.mark, keys=selected_bytes(folder), finished=covered.finished
+        )
+
+
+def is_current(basis: Basis | None, folder: Path) -> bool | None:
+    """Whether numbers are those of a run's present results; None if it is not known, as in files of earlier versions.
+
+    Compares the mark of results.jsonl, so that a list of a thousand runs reads no result.
+    """
+    return None if basis is None else basis.mark == present_mark(folder)
+
+
+def is_finished(basis: Basis, folder: Path, run: Mapping[str, Any]) -> bool | None:
+    """Whether a run is finished, by current numbers and without its keys; None if they were written since."""
+    if not basis.finished or Selection.of(run).questions > basis.number:
+        return False  # A selection only grows.
+    return True if basis.keys == selected_bytes(folder) else None
 
 
 MAX_RANGES = 100

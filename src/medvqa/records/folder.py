@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -32,6 +32,8 @@ MAX_LINE = 2**26
 """Bytes of one result; a longer line is no result, and is not read to its end."""
 MAX_RUN = 2**26
 """Bytes of run.json and of other JSON of a run folder."""
+END = 2**12
+"""Bytes at the end of results.jsonl that tell whether it was changed since it was read."""
 MAX_SAMPLE = 2**31
 """Samples are below it: pages hold them as whole numbers of 32 bits, data frames of 64."""
 
@@ -93,12 +95,16 @@ def decode(line: bytes) -> Result:
             content = msgspec.json.decode(line, type=dict[str, Any])
             result = msgspec.convert({**content, "answer": answers.from_json(content.get("answer"))}, Result)
         _check(result)
-        if any(image.path for image in result.item.images):
-            images = tuple(replace(image, path="") for image in result.item.images)
-            result = replace(result, item=replace(result.item, images=images))
-        return result
+        return _without_paths(result)
     except (UnicodeDecodeError, RecursionError) as error:
         raise msgspec.DecodeError(str(error)) from None
+
+
+def _without_paths(result: Result) -> Result:
+    if not any(image.path for image in result.item.images):
+        return result
+    images = tuple(replace(image, path="") for image in result.item.images)
+    return replace(result, item=replace(result.item, images=images))
 
 
 def _check(result: Result) -> None:
@@ -115,11 +121,33 @@ def _check(result: Result) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """What tells cheaply whether results.jsonl has changed: its size in bytes, and a digest of its last END bytes.
+
+    Times of files do not: `git clone` and `cp -r` make new ones, `rsync -a` keeps old ones.
+    """
+
+    bytes: int
+    end: str
+
+    @classmethod
+    def of(cls, file: BinaryIO, size: int) -> Mark:
+        """The mark of the first `size` bytes of an open file (OSError)."""
+        start = max(0, size - END)
+        end = os.pread(file.fileno(), size - start, start)
+        return cls(size, hashlib.sha256(end).hexdigest()[:32])
+
+
+@dataclass(frozen=True, slots=True)
 class Stored:
-    """The content of results.jsonl: `results`, the last of each key, sorted by key; `unread`: broken lines."""
+    """The content of results.jsonl: `results`, the last of each key, sorted by key; `unread`: broken lines.
+
+    `mark`: of the file as far as it was read.
+    """
 
     results: tuple[Result, ...]
-    unread: tuple[str, ...] = ()
+    unread: tuple[str, ...]
+    mark: Mark
 
 
 @memory.no_cycle_search()
@@ -142,9 +170,19 @@ def read(folder: Path) -> Stored:
                     unread.append(f"{path} line {number}: {error}{torn}")
                     continue
                 results[result.key] = result
+            mark = Mark.of(file, file.tell())
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from error
-    return Stored(tuple(results[k] for k in sorted(results)), tuple(unread))
+    return Stored(tuple(results[k] for k in sorted(results)), tuple(unread), mark)
+
+
+def present_mark(folder: Path) -> Mark | None:
+    """The mark of results.jsonl as it is now, None if it is missing, a link or cannot be read."""
+    try:
+        with files.reading(folder / RESULTS, follow=False) as file:
+            return Mark.of(file, os.fstat(file.fileno()).st_size)
+    except OSError:
+        return None
 
 
 def lines(folder: Path) -> Iterator[tuple[bytes, Result]]:
@@ -378,6 +416,18 @@ def data_digest(items: Iterable[Item]) -> str:
         )
         total.update(_encoder.encode(content))
     return total.hexdigest()
+
+
+def decisive_digest(results: Iterable[Result]) -> tuple[str, int]:
+    """Return the SHA-256 (hex) of results, the last of each key, in the order of keys; and their number.
+
+    Whatever a number is computed from changes it, and neither replaced lines nor their order in the file do.
+    """
+    last = {result.key: result for result in results}
+    total = hashlib.sha256()
+    for key in sorted(last):
+        total.update(_encoder.encode(_without_paths(last[key])) + b"\n")
+    return total.hexdigest(), len(last)
 
 
 def answers_digest(results: Iterable[Result]) -> str:

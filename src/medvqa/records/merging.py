@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from medvqa.items import QuestionKey, Result, UsageError
 from medvqa.records.coverage import Selection, absent_shares, own_shards, select_from
 from medvqa.records.folder import MAX_RUN, RESULTS, RUN, encode, read, read_run, write_atomic, write_json
 from medvqa.records.identity import of_sessions
+from medvqa.records.lock import Lock
 from medvqa.records.private import make_private
 from medvqa.records.selected import join_selected, selected
 from medvqa.records.store import OWN_ANSWERS, OWN_REPLIES, copy
@@ -112,8 +114,32 @@ def merge(runs: Sequence[RunPart], name: str) -> Merged:
     return Merged(about, ordered, missing, tuple(notes), complete)
 
 
+@contextmanager
+def making(folder: Path, *, replaces: bool = False) -> Iterator[Path]:
+    """Yield a place of the same name for a new run; it becomes `folder` after the block.
+
+    `replaces`: in place of an existing folder. If the block fails, `folder` stays as it was. A process that is killed
+    leaves its place in `.NAME.making`, and the next one clears it. UsageError if another process makes the same folder,
+    if it exists, or if it cannot be written.
+    """
+    hidden = folder.with_name(f".{folder.name}.making")
+    lock, place = Lock(hidden), folder
+    try:
+        lock.acquire()
+        with files.making(folder, hidden) as place:
+            yield place
+            if folder.exists() and not replaces:
+                raise UsageError(f"{folder} exists: name another with -o")
+    except OSError as error:
+        raise UsageError(f"run folder {folder} cannot be written: {error.strerror or error}") from error
+    except UsageError as error:
+        raise UsageError(str(error).replace(str(place), str(folder))) from error
+    finally:
+        lock.release()
+
+
 def write(merged: Merged, folder: Path, parts: Iterable[Path] = ()) -> None:
-    """Write a run folder; results keep the names of their runs.
+    """Write a run folder (UsageError); results keep the names of their runs.
 
     `parts`: the folders of the runs. Answers and judge's replies in these folders are copied, so that the merged run
     can continue; so are the keys of selected questions, if all parts have them.

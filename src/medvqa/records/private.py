@@ -64,15 +64,18 @@ class Pseudonyms:
     @classmethod
     def of(cls, items: Iterable[Item], *, digests: bool) -> Pseudonyms:
         """Return the pseudonyms of a benchmark with these items."""
-        groups: set[str] = set()
-        sources: set[str] = set()
+        groups: dict[str, None] = {}
+        sources: dict[str, None] = {}
         for item in items:
-            groups |= {item.cluster_id} if item.cluster_id is not None else set()
-            sources.update(text for _, _, value in _sources(item.extra) for text in map(str, _listed(value)))
+            groups |= {item.cluster_id: None} if item.cluster_id is not None else {}
+            sources |= {text: None for _, _, value in _sources(item.extra) for text in map(str, _listed(value))}
         return cls(_numbered("group", groups), _numbered("source", sources), digests)
 
     def hidden(self, result: Result) -> Result:
-        """Return the result without names of files, patients and groups, also in the reason of its score."""
+        """Return the result without names of files, patients and groups.
+
+        The reason of its score has none of these either, nor the question's id.
+        """
         item = result.item
         images = tuple(self._image(image, place) for place, image in enumerate(item.images, 1))
         names = dict[str, str]()
@@ -86,6 +89,11 @@ class Pseudonyms:
                         names.setdefault(spelled, other.name if name == image.name else other.file)
             for folder in (PurePath(image.path).parent, PurePath(image.file).parent) if failed else ():
                 names.update({str(folder): _FOLDER} if folder.name else {})
+        if failed:
+            texts = (str(text) for _, _, value in _sources(item.extra) for text in _listed(value))
+            for name, other in ((item.id, "[id]"), (item.pair_id, "[id]"), *((text, "[patient]") for text in texts)):
+                if name and (len(name) > 3 or not name.isdecimal()):
+                    names.setdefault(name, other)
         if item.cluster_id is not None:
             item = replace(item, cluster_id=self.groups.get(item.cluster_id, "group"))
         why = _without(result.score.why, names)
@@ -136,9 +144,17 @@ def _without(text: str, names: Mapping[str, str]) -> str:
 
 
 def _numbered(word: str, names: Iterable[str]) -> dict[str, str]:
-    """Number names in their order, so that numbers sort as names do."""
-    ordered = sorted(names)
+    """Number names in their order, so that numbers sort as names do; last those without a digit, as they come.
+
+    These may be names of people, and their place in the alphabet would tell whose each is.
+    """
+    ordered = sorted(names, key=lambda name: name if any(map(str.isdigit, name)) else chr(0x10FFFF))
     return {name: f"{word} {place:0{len(str(len(ordered)))}}" for place, name in enumerate(ordered, 1)}
+
+
+def source_texts(extra: Mapping[str, Any]) -> list[str]:
+    """Return the texts of the fields that name a patient or a case."""
+    return [str(text) for _, _, value in _sources(extra) for text in _listed(value)]
 
 
 def _sources(extra: Mapping[str, Any]) -> Iterable[tuple[str, str | None, Any]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -67,6 +68,15 @@ def each_selected(folder: Path) -> Iterator[QuestionKey]:
 def selected_files(folder: Path) -> list[Path]:
     """The files that hold a run's selected keys; the first may be missing."""
     return [folder / SELECTED, *_sessions(folder)]
+
+
+def selected_bytes(folder: Path) -> int:
+    """The size of a run's files of selected keys, which only grow; 0 without any."""
+    sizes = 0
+    for path in selected_files(folder):
+        with suppress(OSError):
+            sizes += os.lstat(path).st_size
+    return sizes
 
 
 def join_selected(parts: Sequence[Path], folder: Path) -> None:

@@ -107,6 +107,7 @@ class Report:
     stored verdict is on other results. `known`: the known benchmarks by name. `errors`: the kinds of exactly these
     wrong answers, or None, and their shares; `errors_stale`: the stored kinds are those of others. `blank`: the gap to
     a run without the images, of exactly these results, or None; `blank_stale`: the stored gap is that of others.
+    `basis`: the results that all of it was computed from.
     """
 
     folder: Path
@@ -115,6 +116,7 @@ class Report:
     unread: tuple[str, ...]
     covered: records.Coverage
     selection: records.Selection
+    basis: records.Basis
     sheets: tuple[Path, ...] = ()
     ablation: str = ""
     combine: str = ""
@@ -206,13 +208,15 @@ def build(
     if errors is not None:
         own = {name: benchmarks[name].dimensions for name in errors.samples if name in benchmarks}
         shares = taxonomy.shares(errors, stored.results, run, own)
+    covered = records.coverage(folder, run, stored)
     return Report(
         folder,
         run,
         tuple(parts),
         stored.unread,
-        records.coverage(folder, run, stored),
+        covered,
         selection,
+        records.Basis.of(folder, stored, covered),
         ablation=ablation,
         combine=combine,
         known=benchmarks,

@@ -36,6 +36,8 @@ EXPLORATORY = "exploratory, p by Holm over all its slices"
 FIXED = "fixed before the runs, p by Holm over all its slices"
 
 PAIRS = " and all pairs of runs"
+INTERVAL = "95 % interval"
+"""The heading of the two bounds of a difference, by `comparing.LEVEL`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +174,7 @@ def family(tests: int) -> str:
 
 
 def headline(compared: Sequence[Compared], difference: Difference | None = None, tests: int = 0) -> TextTable:
-    """Tabulate the headline measures over all items: both values, the difference, its bounds, and counts.
+    """Tabulate the headline measures over all items: both values, the difference, its interval, and counts.
 
     `difference`: the one setting in which the runs differ, which the title and the columns name. `tests` as for
     `sections`.
@@ -181,7 +183,7 @@ def headline(compared: Sequence[Compared], difference: Difference | None = None,
     resampled = any(row.resampled for row in rows)
     exact = any(row.comparison.mcnemar is not None for row in rows)
     columns = [
-        *("measure", *values(difference), "difference", "bounds (95 % each)", "better", "worse", "n", "groups"),
+        *("measure", *values(difference), "difference", INTERVAL, "better", "worse", "n", "groups"),
         *(
             "adjusted p",
             "flipped groups",
@@ -191,8 +193,8 @@ def headline(compared: Sequence[Compared], difference: Difference | None = None,
         ),
     ]
     return TextTable(
-        f"{meaning(difference)}difference in points, new minus baseline; each bound one-sided; p by Holm over "
-        f"{family(tests)}",
+        f"{meaning(difference)}difference in points, new minus baseline; intervals and p two-sided; p by Holm "
+        f"over {family(tests)}",
         tuple(columns),
         tuple(
             (
@@ -215,7 +217,7 @@ def headline(compared: Sequence[Compared], difference: Difference | None = None,
 
 
 def compared_values(compared: Compared) -> tuple[str, str, str, str]:
-    """A measure in both runs, the difference and its bounds; counts alone if there are few units."""
+    """A measure in both runs, the difference and its interval; counts alone if there are few units."""
     shown = compared.shown
     bounded = shown.low is not None and shown.high is not None
     reason = no_interval(shown.groups, shown.df)
@@ -282,7 +284,7 @@ def by_dimension(
         )
         for row in kept
     ]
-    columns = (dimension, *values(difference), "difference", "bounds (95 % each)", "better", "worse", "n", "groups")
+    columns = (dimension, *values(difference), "difference", INTERVAL, "better", "worse", "n", "groups")
     status = (FIXED if dimension in fixed else EXPLORATORY) + (PAIRS if tests else "")
     title = f"{metric} by {dimension} ({meaning(difference)}{status}{more})"
     return TextTable(title, (*columns, "adjusted p"), tuple(rows), frozenset(range(1, len(columns) + 1)))
@@ -410,7 +412,7 @@ def as_json(study: Study, trends: Sequence[Trend] = ()) -> dict[str, Any]:
             {
                 "new": versus.paired.new.name,
                 "baseline": versus.paired.baseline.name,
-                "level": versus.paired.level,
+                "level": versus.paired.coverage,
                 "refusals": list(versus.refusals),
                 "notes": list(versus.notes),
                 "unchanged": versus.paired.unchanged,

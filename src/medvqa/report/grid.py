@@ -11,7 +11,7 @@ from medvqa.comparing import Compared, Side
 from medvqa.items import Benchmark, Measure
 from medvqa.report import cells
 from medvqa.report.build import Part, Report
-from medvqa.report.comparison import NUMBERS, Section, chance, compared_values
+from medvqa.report.comparison import INTERVAL, NUMBERS, Section, chance, compared_values
 from medvqa.report.notes import noted
 from medvqa.report.tables import TextTable, interval, value, with_unit
 
@@ -176,8 +176,8 @@ def _gains(gains: Sequence[Gain]) -> TextTable:
     values = (_titled("baseline", percents), _titled("new", percents))
     columns = ("effect", "new", "baseline", "benchmark", "measure", *values, "difference")
     return TextTable(
-        "gains of one setting: new minus baseline in points, each bound one-sided; p by Holm over this table",
-        (*columns, "bounds (95 % each)", "n", "adjusted p"),
+        "gains of one setting: new minus baseline in points; intervals and p two-sided; p by Holm over this table",
+        (*columns, INTERVAL, "n", "adjusted p"),
         tuple(lines),
         frozenset(range(5, 11)),
     )

@@ -12,6 +12,7 @@ from medvqa.data.likeness import BITS, LEVELS, Overlap, Overlaps, Trained
 from medvqa.report import cells
 from medvqa.report.tables import TextTable, figure
 from medvqa.report.terminal import draw
+from medvqa.statistics.part import LEAST_LEFT_OUT
 
 SHOWN = 3
 """Files that are named in a line, of those that could not be read."""
@@ -96,12 +97,17 @@ def _scores(score: CleanScores) -> str:
     """The table of a run's measures with and without overlap."""
     lines = [f"{score.run}, with and without overlap", ""]
     rows = tuple(_row(row) for row in score.rows)
-    columns = ("benchmark", "measure", "left out", "items", "all", "clean", "difference", "95 % interval", "groups")
+    columns = (
+        *("benchmark", "measure", "left out", "items", "overlap", "all", "clean"),
+        *("difference", "95 % interval", "groups"),
+    )
     if rows:
-        lines.append(draw(TextTable("", columns, rows, frozenset({3, 4, 5, 6, 7, 8}))))
+        lines.append(draw(TextTable("", columns, rows, frozenset(range(3, len(columns))))))
     else:
         lines.append("no item of this run overlaps, so nothing is left out")
-    if any(row.numbers.low is None for row in score.rows):
+    if any(row.numbers.few for row in score.rows):
+        lines.append(f"counts alone: fewer than {LEAST_LEFT_OUT} questions or pairs overlap, or do not")
+    if any(row.numbers.low is None and not row.numbers.few for row in score.rows):
         lines.append("no interval: too few independent groups are left out, or no score varies")
     for name, count in score.unknown.items():
         lines.append(f"! {name}: items that are not in the data here, or differ, and count as clean: {count:,}")
@@ -111,7 +117,10 @@ def _scores(score: CleanScores) -> str:
 
 def _row(row: WithoutOverlap) -> tuple[str, ...]:
     numbers, percent = row.numbers, row.percent
-    between = "–"
+    between, left = "–", figure(numbers.left, is_percent=percent)
+    difference = "–" if numbers.few else _signed(numbers.difference, percent)
+    if numbers.few and numbers.counted is not None:
+        left = "/".join(f"{count:g}" for count in numbers.counted)
     if numbers.low is not None and numbers.high is not None:
         between = f"{_signed(numbers.low, percent)} to {_signed(numbers.high, percent)}"
     return (
@@ -119,9 +128,10 @@ def _row(row: WithoutOverlap) -> tuple[str, ...]:
         row.measure,
         row.level,
         f"{row.items:,}",
+        left,
         figure(numbers.whole, is_percent=percent),
         figure(numbers.part, is_percent=percent),
-        _signed(numbers.difference, percent),
+        difference,
         between,
         f"{numbers.groups_left_out:,} of {numbers.groups:,}",
     )

@@ -10,7 +10,7 @@ from medvqa import printing
 from medvqa.report import errors, gate, sample_tables
 from medvqa.report.build import Report
 from medvqa.report.notes import notes_of, usage_of
-from medvqa.report.sentences import sentences
+from medvqa.report.sentences import limits, sentences
 from medvqa.report.tables import TextTable, adds, by_dimension, by_prompt, headline, image_gain, outcomes, spread
 
 ROWS = 40
@@ -41,7 +41,7 @@ def render(report: Report) -> str:
     run = report.run
     blocks = [
         f"# {escape(report.title)}",
-        *(f"**{escape(line)}**" for line in report.covered.lines),
+        *(f"**{escape(line)}**" for line in limits(report)),
         f"Model {escape(str(run.get('model', {}).get('name', 'unknown')))}, "
         f"technique {', '.join(report.techniques)}, extraction: {escape(report.extraction)}.",
         "\n".join(f"- {escape(sentence.text)}" for sentence in sentences(report)),

@@ -10,7 +10,8 @@ from pathlib import PurePath
 from typing import Any
 
 from medvqa import metrics, printing, records, scoring, statistics
-from medvqa.items import Kind, QuestionKey, Result
+from medvqa.data import lexicon
+from medvqa.items import Kind, Measure, Metric, QuestionKey, Result
 from medvqa.protocols import position, rotation
 from medvqa.protocols.protocol import Protocol
 from medvqa.protocols.variants import Variant
@@ -123,6 +124,42 @@ def _without_dimension(part: Part) -> list[str]:
     ]
 
 
+def _small_slices(part: Part) -> list[str]:
+    """Lines about macro averages over slices with few independent groups, which widen their intervals."""
+    lines = []
+    for metric in part.benchmark.metrics:
+        slices = _averaged(part, metric)
+        few = [each for each in slices if (each.groups or 0) < statistics.LEAST_GROUPS_OF_SLICE]
+        if few:
+            named = [f"{lexicon.display(*next(iter(each.slice.items())))} ({each.groups})" for each in few]
+            lines.append(
+                f"{len(few)} of the {len(slices)} slices of '{metric.name}' have fewer than "
+                f"{statistics.LEAST_GROUPS_OF_SLICE} independent groups, which widens its interval: "
+                f"{printing.some(named, SOME)}."
+            )
+    return lines
+
+
+def _averaged(part: Part, metric: Metric) -> list[Measure]:
+    """Return the slices of a macro average, as the metric with the same terms measures them; [] for other metrics."""
+    if metric.mean_over is None:
+        return []
+    same = [
+        other.name
+        for other in part.benchmark.metrics
+        if other.mean_over is None
+        and (other.terms, other.unit, other.kinds) == (metric.terms, metric.unit, metric.kinds)
+    ]
+    weighed = dict(metric.weights)
+    return [
+        measure
+        for measure in part.measures
+        if measure.name in same[:1]
+        and list(measure.slice) == [metric.mean_over]
+        and (not weighed or measure.slice[metric.mean_over] in weighed)
+    ]
+
+
 def _of_part(report: Report, part: Part, *, recorded: bool) -> list[Note]:
     """Notes about one part with results. `recorded`: its answers were replayed."""
     notes = list[Note]()
@@ -140,7 +177,7 @@ def _of_part(report: Report, part: Part, *, recorded: bool) -> list[Note]:
     say(*(f"{line}." for line in _rotated(report, part)))
     say(*advice_of(part))
     warn(*(f"{_redacted(report, part, failed.why)}." for failed in part.failed))
-    warn(*_without_dimension(part))
+    warn(*_without_dimension(part), *_small_slices(part))
     about = report.run.get("benchmarks", {}).get(part.benchmark.name, {})
     if kits := sorted({like for metric in part.benchmark.metrics if (like := dict(metric.signs).get("like"))}):
         say(

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+from medvqa import printing
 from medvqa.data.published import CHECKED, PaperTable, PublishedFigure, Row, figures
-from medvqa.items import UsageError
+from medvqa.items import Benchmark, UsageError
 from medvqa.protocols.ablation import LABELS
 from medvqa.protocols.protocol import Protocol
 from medvqa.report import tables
 from medvqa.report.build import Part, Report
-from medvqa.report.notes import RECOVERED, less_than_released
+from medvqa.report.notes import RECOVERED, SOME, less_than_released
 from medvqa.report.tables import TextTable
 
 SLIP, OTHER = "†", "*"
@@ -31,10 +34,11 @@ class PaperRow:
 
 
 def row_of(table: PaperTable, reports: Sequence[Report]) -> PaperRow:
-    """Return the row that recorded runs give; the first run that has a figure counts.
+    """Return the row that recorded runs give.
 
     A run of the paper's benchmarks is preferred; else the one benchmark of the runs stands in for them, such as
-    phantom-mediconfusion. UsageError for runs of several models or ablations, and if no figure is there.
+    phantom-mediconfusion. UsageError for runs of several models or ablations, for two runs of one benchmark and
+    technique, and if no figure is there.
     """
     named = {str((report.run.get("model") or {}).get("name", "")): report for report in reports}
     recorded = all((report.run.get("config") or {}).get("backend") == "replay" for report in reports)
@@ -43,6 +47,7 @@ def row_of(table: PaperTable, reports: Sequence[Report]) -> PaperRow:
     ablations = {str(report.run.get("ablation") or "") for report in reports}
     if len(ablations) > 1:
         raise UsageError("a row is of one ablation, and these runs have several: name runs of the same --ablate")
+    _check_once(reports)
     measures = [measure for report in reports for part in report.parts for measure in part.measures]
     present = sorted({measure.benchmark for measure in measures})
     needed = set(table.benchmarks.values())
@@ -55,6 +60,19 @@ def row_of(table: PaperTable, reports: Sequence[Report]) -> PaperRow:
             f"needs {', '.join(sorted(needed))}"
         )
     return PaperRow(", ".join(sorted(named)), tuple(own), stands_in, ablations.pop())
+
+
+def _check_once(reports: Sequence[Report]) -> None:
+    """Raise UsageError for two runs that both answered a benchmark by a technique: the order typed must not choose."""
+    places: dict[tuple[str, str], Path] = {}
+    for report in reports:
+        for benchmark, technique in dict.fromkeys((part.benchmark.name, part.technique) for part in report.parts):
+            other = places.setdefault((benchmark, technique), report.folder)
+            if other != report.folder:
+                raise UsageError(
+                    f"{other} and {report.folder} both answer {benchmark} by {technique}, and a row has one figure of "
+                    "it: name one of them"
+                )
 
 
 def beside(table: PaperTable, row: PaperRow) -> TextTable:
@@ -94,29 +112,98 @@ def notes(table: PaperTable, row: PaperRow, reports: Sequence[Report]) -> list[s
         means = any(column.mean for column in table.columns)
         why = "no weighting of the questions gives the paper's" if means else "no measure gives"
         lines.append(f"{why} {', '.join(closed)}; the row of a run is empty there")
-    for report in reports:
-        name = report.folder.name
-        lines += [f"{name} is {line}" if line.startswith("unfinished") else line for line in report.covered.lines]
-        lines += [f"{name}: {line}" for line in less_than_released(report)]
-        lines += [f"{name}: {line}" for part in report.parts for line in _of_part(report, part)]
-        if other := Protocol.of(report.run).signature():
-            asked = ", ".join(f"{setting}={value}" for setting, value in other.items())
-            lines.append(f"{name} was asked by another protocol than the paper's models: {asked}")
-        abouts = [report.run.get("benchmarks", {}).get(part.benchmark.name, {}) for part in report.parts]
-        if prompts := [prompt for about in abouts for prompt in about.get("asked_by", ())]:
-            named = ", ".join(dict.fromkeys(prompts))
-            lines.append(f"{name} was asked by {named} instead of the benchmark's own prompt")
-        gaps = {about.get("signature", {}).get("ff_gap", PAPER_GAP) for about in abouts}
-        lines += [
-            f"{name}: free answers count from a lead of {gap} points (--ff-gap); the paper's is {PAPER_GAP}"
-            for gap in sorted(gaps - {PAPER_GAP})
-        ]
-        if report.run.get("extraction", "sound") != table.extraction:
-            rule = "the rule of this table" if table.extraction == "sound" else "the owners' rule"
-            lines.append(f"{name}: answers were read by {report.extraction}; {rule} is --extraction={table.extraction}")
+    lines += [line for report in reports for line in _of_run(table, report)]
+    used = {figure.measure.benchmark for figure in row.figures if figure is not None and figure.measure is not None}
+    asked = {part.benchmark.name for report in reports for part in report.parts} & set(table.benchmarks.values())
+    lines += [f"no column is of {name}: medvqa table has its figures" for name in sorted(asked - used)]
     if row.ablation:
         lines.append(f"asked with {LABELS.get(row.ablation, row.ablation)}")
     return list(dict.fromkeys(lines))
+
+
+def _of_run(table: PaperTable, report: Report) -> Iterator[str]:
+    """Yield how a run was asked, read and judged, and what it lacks."""
+    name = report.folder.name
+    for line in report.covered.lines:
+        yield f"{name} is {line}" if line.startswith("unfinished") else line
+    for line in (*less_than_released(report), *(line for part in report.parts for line in _of_part(report, part))):
+        yield f"{name}: {line}"
+    yield from _unread(table, report)
+    if other := Protocol.of(report.run).signature():
+        asked = ", ".join(f"{setting}={value}" for setting, value in other.items())
+        yield f"{name} was asked by another protocol than the paper's models: {asked}"
+    for benchmark in {part.benchmark.name: part.benchmark for part in report.parts}.values():
+        if line := _prompt(benchmark, report.run.get("benchmarks", {}).get(benchmark.name, {})):
+            yield f"{name} was asked by {line}"
+    if how := _temperature(report.run.get("config") or {}, report.techniques):
+        yield f"{name} was asked at {how}"
+    yield from _judged(table, report)
+    if report.run.get("extraction", "sound") != table.extraction:
+        rule = "the rule of this table" if table.extraction == "sound" else "the owners' rule"
+        yield f"{name}: answers were read by {report.extraction}; {rule} is --extraction={table.extraction}"
+
+
+def _prompt(benchmark: Benchmark, about: Mapping[str, Any]) -> str:
+    """Return the prompts that are not the benchmark's own, or that it has others for each model; "" if neither."""
+    asked = tuple(about.get("asked_by", ()))
+    owners = [name for name in benchmark.prompts if name not in benchmark.paper_prompts]
+    if not asked:
+        shown = printing.some(owners, SOME)
+        return f"one prompt for all models; the owners ask each by its own: --prompt={shown}" if owners else ""
+    if set(asked) <= set(owners):
+        return f"the owners' prompt {', '.join(asked)}: compare with the model that they ask by it"
+    return f"{', '.join(asked)} instead of the benchmark's own prompt"
+
+
+def _temperature(config: Mapping[str, Any], techniques: Sequence[str]) -> str:
+    """Return the temperature that a config sets, and that of FF; "" if it is unknown, or there is none."""
+    while config.get("inner"):
+        config = config["inner"]
+    options, backend = config.get("options") or {}, config.get("backend")
+    if backend == "openai":
+        if options.get("reasoning"):
+            return "the server's own temperature"
+        own, free = options.get("temperature") or 0, options.get("ff_temperature")
+    elif backend == "hf":
+        own, free = (_sampled(options.get(name)) for name in ("generation", "ff_generation"))
+        own = own or 0
+    else:
+        return f"temperature {options['temperature']}" if options.get("temperature") is not None else ""
+    also = "" if free is None or free == own or "ff" not in techniques else f", {free} for ff"
+    return f"temperature {own}{also}"
+
+
+def _sampled(generation: Mapping[str, Any] | None) -> float | str | None:
+    """Return the temperature of a checkpoint's settings; None without any, "of the checkpoint" if it only samples."""
+    if not generation or "do_sample" not in generation:
+        return None
+    return generation.get("temperature", "of the checkpoint") if generation["do_sample"] else 0
+
+
+def _judged(table: PaperTable, report: Report) -> Iterator[str]:
+    """Yield who judged answers, by which prompts, at which temperature and gap."""
+    name = report.folder.name
+    abouts = [report.run.get("benchmarks", {}).get(part.benchmark.name, {}) for part in report.parts]
+    if any(result.judgement is not None for part in report.parts for result in part.results):
+        judge = report.run.get("judge") or {}
+        prompts = sorted({label for about in abouts for label in (about.get("judged") or {}).values()})
+        how = ", ".join([*prompts, *filter(None, [_temperature(judge.get("config") or {}, ())])])
+        paper = f"; the paper's judge is {table.judge}" if table.judge else ""
+        yield f"{name} was judged by {judge.get('name', 'an unnamed judge')} ({how}){paper}"
+    gaps = {about.get("signature", {}).get("ff_gap", PAPER_GAP) for about in abouts}
+    for gap in sorted(gaps - {PAPER_GAP}):
+        yield f"{name}: free answers count from a lead of {gap} points (--ff-gap); the paper's is {PAPER_GAP}"
+
+
+def _unread(table: PaperTable, report: Report) -> Iterator[str]:
+    """Yield the numbers of answers without an option, and that no model read them as in the paper."""
+    extracts = ((report.run.get("judge") or {}).get("settings") or {}).get("extract")
+    for part in report.parts:
+        if number := sum(result.score.outcome == "unparsed" for result in part.results):
+            paper = f". In the paper {table.extractor} read such answers: --judge=JUDGE --extract-with=judge"
+            alone = paper if table.extractor and not extracts and part.technique == "mc" else ""
+            of = f"{number} of {len(part.results)} answers to {part.name}"
+            yield f"{report.folder.name}: {of} are unparsed, and count as wrong{alone}"
 
 
 def _of_part(report: Report, part: Part) -> Iterator[str]:

@@ -6,10 +6,11 @@ a test can compare it with metrics.json.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from medvqa import metrics, records
 from medvqa.comparing.blank import BlankGap
 from medvqa.items import Measure, Metric
 from medvqa.metrics import MAXIMA, definitions
@@ -73,6 +74,24 @@ class Sentence:
 def sentences(report: Report) -> list[Sentence]:
     """Return the sentences of all parts with results, in their order."""
     return [_sentence(report, part) for part in report.parts if part.results]
+
+
+def limits(report: Report) -> list[str]:
+    """Lines that stand before any number: why the run stopped, missing results, and errors."""
+    stopped = records.stopped(report.run)
+    failed = failures(report.parts, report.counted)
+    return [*([f"stopped: {stopped}"] if stopped else []), *report.covered.lines, *([failed] if failed else [])]
+
+
+def failures(parts: Iterable[Part], unit: str) -> str:
+    """How many results have no score: "26.2 % without a score: 27 of 103 items ended in error"; "" without errors."""
+    counts = [(part.outcomes["error"], len(part.results)) for part in parts]
+    errors, number = sum(count for count, _ in counts), sum(count for _, count in counts)
+    return (
+        f"{rounded(errors / number)} % without a score: {errors:,} of {number:,} {unit} ended in error"
+        if errors
+        else ""
+    )
 
 
 def title(report: Report, part: Part) -> str:
@@ -169,19 +188,31 @@ def _value(part: Part, measure: Measure, value: float) -> list[Word]:
     right = _words_of(part, measure.name)
     less = " (less is better)" if less_is_better(part, measure.name) else ""
     label = measure.name.replace("_", " ")
+    units = Word(_units(part, measure), "n", measure.n)
     if tables.few(measure) and measure.percent and measure.count is not None:
         counts = Word(f"{round(measure.count, 2):g} of {measure.n:g}", "value", value)
         few = Word(", too few for a percentage")
+        if " of " in units.text:
+            few = Word(f"{few.text}; {units.text} have a score")
         return [counts, Word(f" {right}{less}"), few] if right else [Word(f"{label}{less} "), counts, few]
     unit = " %" if measure.percent else ""
     number = Word(rounded(value, is_percent=measure.percent) + unit, "value", value)
     said = [number, Word(f" of {right}{less}")] if right else [Word(f"{label}{less} "), number]
-    units = Word(counted(measure.n, measure.unit), "n", measure.n)
     if measure.low is None or measure.high is None:
         return [*said, Word(f", {tables.no_interval(measure.groups) or 'no interval'} ("), units, Word(")")]
     low, high = (rounded(bound, is_percent=measure.percent) for bound in (measure.low, measure.high))
     bounds = [Word(", 95 % interval "), Word(low, "low", measure.low), Word(" to "), Word(high, "high", measure.high)]
     return [*said, *bounds, Word(" ("), units, Word(")")]
+
+
+def _units(part: Part, measure: Measure) -> str:
+    """The number of units: "103 questions"; if some of those asked ended in error: "76 of 103 questions"."""
+    metric = metric_of(part, measure.name)
+    lost = 0
+    if metric is not None and part.outcomes["error"]:
+        lost = sum(table.failed for table in metrics.tables(part.combined or part.results, [metric], (), []))
+    units = counted(measure.n + lost, measure.unit)
+    return f"{measure.n:,.12g} of {units}" if lost else units
 
 
 def _references(measure: Measure, *, less: bool) -> dict[Origin, float]:

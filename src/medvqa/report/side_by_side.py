@@ -12,6 +12,8 @@ from medvqa.report import cells
 from medvqa.report.tables import TextTable, counted, few, with_unit
 
 OVERALL, CHANCE = "overall", "chance"
+LONGEST = 60
+"""Characters of a heading; a tag of somebody's table may be longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,8 @@ def _units(measure: Measure) -> str:
 
 
 def _short(dimension: str, value: str) -> str:
-    return ", ".join(lexicon.abbreviations(dimension, value)) or lexicon.display(dimension, value)
+    short = ", ".join(lexicon.abbreviations(dimension, value)) or lexicon.display(dimension, value)
+    return short if len(short) <= LONGEST else f"{short[: LONGEST - 1]}…"
 
 
 def _figure(value: float | None, table: SideBySide) -> str:

@@ -15,19 +15,27 @@ from medvqa.items import Measure
 from medvqa.report import errors, gate, sample_tables
 from medvqa.report.build import Report
 from medvqa.report.notes import answers_of, notes_of, usage_of
+from medvqa.report.sentences import limits
 from medvqa.report.tables import TextTable, adds, by_prompt, few, headline, image_gain, outcomes, spread
 
+LONGEST = 160
+"""Characters of a cell; of a longer one, such as a heading from somebody's tags, the start is drawn."""
 WIDE = 110
 """Minimum width, in columns, for complete tables."""
 
 
 def draw(table: TextTable, *, colour: bool = False) -> str:
-    """A table as unwrapped lines."""
+    """A table as unwrapped lines; no cell is longer than LONGEST."""
+
+    def cell(text: str) -> Text:
+        shown = printing.line(text)
+        return Text(shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}…")
+
     drawn = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for i, column in enumerate(table.columns):
-        drawn.add_column(Text(printing.line(column)), justify="right" if i in table.right else "left", no_wrap=True)
+        drawn.add_column(cell(column), justify="right" if i in table.right else "left", no_wrap=True)
     for row in table.rows:
-        drawn.add_row(*(Text(printing.line(cell)) for cell in row))
+        drawn.add_row(*map(cell, row))
     # In a notebook, rich would display the table itself.
     console = Console(file=io.StringIO(), width=1000, force_terminal=colour, force_jupyter=False, no_color=True)
     with console.capture() as capture:
@@ -96,8 +104,9 @@ def summary(report: Report, *, width: int, colour: bool = False, bars: bool = Fa
         shown = (_barred(shown[0], report, width), shown[1])
     by_prompts = [by_prompt(part) for part in report.parts if part.prompts]
     shown = (shown[0], *by_prompts, *([spread(report)] if adds(report) else []), shown[1])
-    lacking = [f"! {printing.line(line)}" for line in report.covered.lines]
-    blocks = [*lacking, *([""] if lacking else []), *(draw(table, colour=colour) for table in shown if table.rows)]
+    lacking = [f"! {printing.line(line)}" for line in limits(report)]
+    drawn = (draw(table, colour=colour) for table in shown if table.rows)
+    blocks = [*lacking, *([""] if lacking else []), f"{asked(report)}\n", *drawn]
     titled = [*sample_tables.oracle(report), *([gain] if (gain := image_gain(report)).rows else [])]
     blocks += [f"{printing.line(table.title)}\n\n{draw(table, colour=colour)}" for table in titled]
     notes = [f"! {printing.line(note)}" for note in notes_of(report)]
@@ -105,6 +114,14 @@ def summary(report: Report, *, width: int, colour: bool = False, bars: bool = Fa
     kinds = kinds_of_errors(report, colour=colour)
     ending = [*verdict(report, exits=exits), f"run folder: {report.folder}"]
     return "\n".join([*blocks, *notes, *usage, *([kinds] if kinds else []), *ending])
+
+
+def asked(report: Report) -> str:
+    """The model, the technique and the data of the numbers in one line."""
+    model = report.run.get("model", {}).get("name", "unknown")
+    data = list(dict.fromkeys(part.benchmark.name for part in report.parts))
+    technique = ", ".join(report.techniques)
+    return printing.line(f"model {model}, technique {technique}, data {printing.some(data, 1) or 'none'}")
 
 
 def kinds_of_errors(report: Report, *, colour: bool = False, full: bool = False) -> str:

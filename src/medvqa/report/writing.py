@@ -142,6 +142,7 @@ def as_json(report: Report) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "run": report.run,
+        "results": report.basis,
         "measures": [_measure(report, part, measure) for part in report.parts for measure in part.measures],
         **({"spread": spreads} if spreads else {}),
         "gate": None if report.gate is None else report.gate.verdict,

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from medvqa.scoring.text import CJK, SEAL, Occurrence, occurrences, tokens
+from medvqa.scoring.words import LATIN
 
 FIRM, WEAK, TEXT = "\ue000", "\ue001", "\ue002"
 """Marks of mentions: an unambiguous letter, a bare capital, an option's text."""
@@ -48,6 +49,7 @@ _ENDS_CLAUSE = re.compile(r"\s{0,3}(?:[.,;!)\]]|$|\n)")
 _NOUN_GOES_ON = re.compile(r" (?!because\b|since\b|as\b|due\b|based\b|given\b)[a-z]{2}")
 _NEXT_WORD = re.compile(r"[ \t]+(?P<word>[^\W_]+)")
 _SPECIES = re.compile(rf"\.[ ](?!{_FUNCTION_WORD})(?P<word>[a-z][\w-]*)")
+_LABEL_AND_WORD = re.compile(rf"[\s*{SEAL}]*[A-Za-z]\.[ ][a-z][\w-]*[.!\s*{SEAL}]*")
 _COPULA = re.compile(r"(?:[:=]|(?P<verb>\b(?:is|be|answer|choose|pick|select)))\s*$", re.I)
 NEGATIVE = re.compile(
     r"\s*\b(?:no|not|without|kein\w*|ohne|sin|sans|sem|senza|нет|без|无|没有)(?:\b|(?=[^\x00-\x7f]))", re.I
@@ -172,7 +174,18 @@ def _may_be_label(text: str, phrases: Phrases, letter: str, end: int, following:
     if word and not _FOLLOWS.match(after):
         return word["word"] in phrases or tokens(word["word"])[:1] == own
     species = None if closed else _SPECIES.match(after)  # "E. coli"
-    return species is None or tokens(species["word"])[:1] == own
+    if species is None or (words := tokens(species["word"])[:1]) == own:
+        return True
+    return _LABEL_AND_WORD.fullmatch(text) is not None and _may_be_text(words[0] if words else "", letter, phrases)
+
+
+def _may_be_text(word: str, letter: str, phrases: Phrases) -> bool:
+    """Return whether "B. word", as a whole response, may be option B in other words.
+
+    Not if the word is of another option's text alone, or makes a Latin name with the letter: "E. coli", "A. carotis".
+    """
+    having = {name for name, texts in phrases.items() for text in texts if word in tokens(text)}
+    return letter in having or not (having or word in LATIN)
 
 
 def _letters_in_a_word(text: str, phrases: Phrases, texts: Sequence[Occurrence]) -> list[Mention]:

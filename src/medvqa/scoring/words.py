@@ -486,3 +486,23 @@ REFUSAL = any_of(
     """
 )
 """Declines to answer, or denies the ability to."""
+
+LATIN = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        acnes aeruginosa agalactiae albicans anthracis asteroides aureus avium baumannii botulinum burgdorferi
+        burnetii canis cepacia cereus cholerae cloacae coli cruzi difficile diphtheriae donovani ducreyi elegans
+        enterica enterocolitica epidermidis faecalis faecium falciparum flexneri fragilis fumigatus gattii glabrata
+        gondii gonorrhoeae granulosus haematobium henselae histolytica hominis immitis influenzae intracellulare
+        israelii jejuni krusei lamblia leprae lumbricoides malariae maltophilia mansoni meningitidis mirabilis
+        monocytogenes multilocularis neoformans niger ovale pallidum perfringens pertussis pestis pneumoniae
+        psittaci pylori pyogenes saginata saprophyticus schenckii solium sonnei stercoralis tetani trachomatis
+        trichiura tuberculosis typhi vaginalis vermicularis vivax vulnificus axillaris basilaris brachialis carotis
+        cava cerebri cystica femoralis gastrica hepatica iliaca ischiadicus jugularis lienalis lusoria medianus
+        meningea mesenterica opticus peronea poplitea portae pulmonalis radialis renalis saphena subclavia suralis
+        thoracica tibialis ulnaris vagus vertebralis
+        """,
+    )
+)
+"""Second words of species, arteries, veins and nerves, which a letter abbreviates: "E. coli", "A. carotis"."""

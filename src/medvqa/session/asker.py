@@ -518,6 +518,7 @@ class Asker:
             judge_usage=used(tally.replies),
             served_by=sorted(served - {""}),
             engine=self._engine(),
+            stopped=self.stop or "",
             **self._endpoints(),
             **first,
         )

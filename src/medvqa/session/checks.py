@@ -16,6 +16,8 @@ from medvqa.session import places, shot_checks, uploads
 from medvqa.session.chosen import Chosen
 from medvqa.session.plan import Plan
 
+MAX_PLACES = 10
+"""Rows of missing images that a message names."""
 MAX_HEADERS = 2000
 """DICOM headers of a benchmark that are read before a run, about a millisecond each."""
 
@@ -26,7 +28,8 @@ def check(plan: Plan, *, answered: Callable[[ModelConfig], bool]) -> tuple[str, 
     Return the devices that can each hold one copy of the model and the judge; None if they take none, or if nothing
     will be asked. `answered` returns True if answers of a model may be stored, so that its server is not needed.
     """
-    held = None if plan.setting.collects_only else _check_models(plan, answered)
+    # A model that must still be named is not asked: the session ends before.
+    held = None if plan.setting.collects_only or plan.lacks_model else _check_models(plan, answered)
     if plan.options.answers_from_category and not plan.recovers:
         raise UsageError(
             f"--answers-from-category: only gmai-mmbench-test has a key to recover, and this run asks "
@@ -213,7 +216,11 @@ def check_images(plan: Plan, name: str) -> None:
     # Without files in the data folder, another data folder does not help: the full path does.
     benchmark = plan.benchmarks[name]
     own = benchmark.files is None
-    first = plan.missing_path(name) if own else absent[0]
+    if benchmark.public:
+        missing = f"the first that is missing: {printing.line(plan.missing_path(name) if own else absent[0])}"
+    else:
+        # A path may name a patient; the data have it.
+        missing = f"missing are those of {printing.some(plan.missing_places(name), MAX_PLACES)}"
     how = "docs/data.md says from where"
     if benchmark.origin and benchmark.origin.files:
         how = f"medvqa fetch {name} {shlex.quote(f'--data={plan.folder(name)}')}"
@@ -221,8 +228,8 @@ def check_images(plan: Plan, name: str) -> None:
         "Put them there, correct the names," if own else f"Put them there ({how}), name another folder with --data=DIR,"
     )
     raise UsageError(
-        f"{name}: {number - len(absent)} of {number} images are there, the first that is missing: "
-        f"{printing.line(first)}. {advice} or ask without images: --ablate=text-only{part}"
+        f"{name}: {number - len(absent)} of {number} images are there, {missing}. "
+        f"{advice} or ask without images: --ablate=text-only{part}"
     )
 
 

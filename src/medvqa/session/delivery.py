@@ -23,7 +23,7 @@ class Delivery:
     the selection are on disk; and `data`, a worker's digests of the items by benchmark. The last delivery of a process
     that reused answers has `identity`: how they were matched with the current model. `engine` is the present state of a
     pool of models. `endpoints` and `judge_endpoints` hold what was added to the numbers of each endpoint of the model
-    and of the judge.
+    and of the judge. `stopped`: why the process stops asking, "" if it does not.
     """
 
     lines: list[str]
@@ -41,6 +41,7 @@ class Delivery:
     endpoints: Mapping[str, Any] = field(default_factory=dict)
     judge_endpoints: Mapping[str, Any] = field(default_factory=dict)
     engine: Mapping[str, Any] = field(default_factory=dict)
+    stopped: str = ""
 
     def plain(self) -> dict[str, Any]:
         """Return the delivery as values that xdist can send."""

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from medvqa import report
+from medvqa import engine, report
 from medvqa.data.expressions import Expression
 from medvqa.items import UsageError
 from medvqa.session import selecting
@@ -30,8 +30,8 @@ class Ended:
     """The end of a run in this process.
 
     `questions`: number of selected questions. `stopped`: the reason of an early end, else None. `interrupted`: Ctrl-C
-    or a signal ended the run. `notes`: lines about the gate and about missing questions. `auto_shard`: the shard that
-    --shard=auto read, such as "3/8"; "" without it.
+    or a signal ended the run, or came while its reports were drawn. `notes`: lines about the gate and about missing
+    questions. `auto_shard`: the shard that --shard=auto read, such as "3/8"; "" without it.
     """
 
     folder: Path
@@ -72,6 +72,7 @@ def conduct(
     expression = None if select is None else Expression.parse(select)
     setting = replace(setting, selects=selecting.as_typed(options, select))
     plan = resolve(options, setting, registry)
+    plan.check_model_named()
     process = process_of(plan, name_of(options, setting), secrets.token_hex(4))
     run, ending = Run(plan, process), Ending()
     with ExitStack() as stack:
@@ -91,7 +92,27 @@ def conduct(
             say(line)
         stopped, finished = _ask(plan, process, run, selected, ending, say, on_progress)
         notes = tuple(run.notes(finished))
-        return Ended(run.folder, finished, len(selected.queries), stopped, notes, ending.interrupted, auto_shard)
+        interrupted = ending.interrupted or ending.heard
+        return Ended(run.folder, finished, len(selected.queries), stopped, notes, interrupted, auto_shard)
+
+
+def tells_logprobs(options: Options, setting: Setting, registry: Registry, *, select: str | None = None) -> bool:
+    """Ask a server the first question by GD and store nothing; return False if it told no log-probabilities.
+
+    Its options say what is asked for, and only an answer tells what comes. Checks are those of `conduct`, and raise the
+    same errors; any other failure of the question is left to the run.
+    """
+    plan = resolve(replace(options, techniques=("gd",)), setting, registry)
+    Run(plan, process_of(plan, name_of(options, setting), secrets.token_hex(4))).check()
+    selected = selecting.select(plan, None if select is None else Expression.parse(select))
+    if not selected.queries:
+        return True
+    model = plan.make_model()
+    try:
+        engine.ask(model, [plan.prompt(selected.queries[0])], plan.secrets)
+        return "option_logprobs" in (model.capabilities or ())
+    finally:
+        model.close()
 
 
 def _ask(

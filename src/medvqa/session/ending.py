@@ -39,6 +39,7 @@ CUT_SHORT = 2
 class Ending:
     """Raises KeyboardInterrupt in the main thread at the first signal, and ignores signals while the session ends.
 
+    `heard` tells whether one came at any time: what would follow the session must not begin then.
     Python drops an exception that a handler raises during a finalizer. So `check` raises it again until `begin`.
     `waits`: the session waits for calls in flight, and a second Ctrl-C ends the waiting.
 
@@ -50,6 +51,8 @@ class Ending:
         """`listen` installs the handlers."""
         self.signal: signal.Signals | None = None
         """The signal that ended the session; None if no signal did."""
+        self.heard = False
+        """Whether a signal has come, ignored or not."""
         self.waits = False
         self.interrupted = False
         """Whether a KeyboardInterrupt ended the session, because of a signal or not."""
@@ -159,6 +162,7 @@ class Ending:
         os._exit(CUT_SHORT)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        self.heard = True
         if number in TERMINATING:
             self.deadline = min(self.deadline, time.monotonic() + LIMIT)
         if not self._ends and time.monotonic() >= self._raised + AGAIN:

@@ -17,16 +17,26 @@ from medvqa.items import QuestionKey, UsageError
 from medvqa.session.about import about
 from medvqa.session.plan import Plan
 
+OFF = "off"
+"""Value of --gate that runs without the rules of the repository."""
+
 
 def prepare(plan: Plan, folder: Path) -> Gate | None:
     """Return the gate, or None without rules. UsageError and DataError for rules and baselines that cannot be used.
 
-    Options override the tables of the project's pyproject.toml. `--gate=required` refuses a run without a gate.
+    Options override the tables of the project's pyproject.toml. `--gate=required` refuses a run without a gate;
+    `--gate=off` runs without one.
     """
     options = plan.options
+    if options.gate == OFF:
+        _refuse_rules(plan)
+        return None
     rules = rules_of(plan)
     if options.gate not in (None, "required"):
-        raise UsageError(f"--gate={options.gate}: required, or nothing; what is gated say --baseline=RUN and {FILE}")
+        raise UsageError(
+            f"--gate={options.gate}: required, or nothing; what is gated say --baseline=RUN and {FILE}. "
+            f"--gate={OFF} runs without the gate"
+        )
     if not rules.active:
         if options.gate is not None:
             raise UsageError(f"--gate=required: there are no rules. {_looked(plan)}")
@@ -50,6 +60,21 @@ def prepare(plan: Plan, folder: Path) -> Gate | None:
             f"--gate=required: {rules.read_from}, and no rule is about the benchmarks of this run ({names})"
         )
     return gate
+
+
+def _refuse_rules(plan: Plan) -> None:
+    """UsageError if rules were typed beside --gate=off."""
+    options = plan.options
+    rules = {
+        "baseline": options.baselines,
+        "margin": options.margin,
+        "gate-slices": options.gate_slices,
+        "looks": options.looks,
+        "inconclusive": options.inconclusive,
+        "require": options.require,
+    }
+    if typed := [f"--{name}" for name, value in rules.items() if value not in (None, ())]:
+        raise UsageError(f"--gate={OFF}: the run has no gate, and {', '.join(typed)} are rules of one; leave one out")
 
 
 def rules_of(plan: Plan) -> Rules:

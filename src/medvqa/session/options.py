@@ -31,7 +31,8 @@ def percents(text: str) -> tuple[float, ...]:
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "model": {
         "metavar": "MODEL",
-        "help": f"the model to ask: a config of models/, or BACKEND:ARGUMENT (default: {DEFAULT_MODEL})",
+        "help": "the model to ask: a config of models/, or BACKEND:ARGUMENT (default: "
+        f"{DEFAULT_MODEL} for the phantom, none for other data)",
     },
     "benchmark": {
         "metavar": "NAME",
@@ -257,16 +258,16 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "set too (all), or only those of both runs (shared)",
     },
     "gate": {
-        "metavar": "required",
+        "metavar": "required|off",
         "help": "required: refuse to run, with exit code 4, if there are no rules of a gate (--baseline or "
-        "pyproject.toml)",
+        "pyproject.toml); off: run without the rules of pyproject.toml",
     },
 }
 
 SELECT: Mapping[str, Any] = {
     "metavar": "EXPRESSION",
-    "help": "ask only the questions that match: words of tags, benchmarks and ids, and lexicon(DIMENSION='VALUE'), "
-    "joined by and, or, not and brackets; `medvqa lexicon` prints the tags",
+    "help": "ask only the questions that match: whole words of tags, benchmarks and ids, and "
+    "lexicon(DIMENSION='VALUE'), joined by and, or, not and brackets; `medvqa lexicon` prints the tags",
 }
 """The option --select of `medvqa run`; pytest has -k and -m instead."""
 

@@ -13,10 +13,11 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from medvqa import benchmarks, configs, engine, scoring
+from medvqa import benchmarks, configs, engine, printing, scoring
 from medvqa.backend import Backend, says
 from medvqa.benchmarks import own
 from medvqa.data import own_tags
+from medvqa.data.folders import natural
 from medvqa.data.own_tags import OwnTags
 from medvqa.data.selection import Shard
 from medvqa.items import (
@@ -37,6 +38,7 @@ from medvqa.items import (
     Shot,
     Technique,
     TokenLimits,
+    UsageError,
 )
 from medvqa.judging import ranking
 from medvqa.protocols import ablation, naming, prompts, rotation, shots, techniques
@@ -46,8 +48,13 @@ from medvqa.protocols.variants import Variant
 from medvqa.session import judging, pools
 from medvqa.session.chosen import Chosen
 from medvqa.session.judging import Judging
-from medvqa.session.options import Options, Setting
+from medvqa.session.options import DEFAULT_MODEL, Options, Setting
 from medvqa.session.registry import Registry
+
+
+def beside_phantom(chosen: Iterable[Benchmark]) -> list[str]:
+    """Return the names of the benchmarks whose questions the default model is not asked."""
+    return [benchmark.name for benchmark in chosen if benchmark.group != benchmarks.DEFAULT_GROUP]
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,7 @@ class Plan:
     uncaptured: Callable[[], AbstractContextManager[None]] = nullcontext
     _items: dict[str, tuple[Item, ...]] = field(default_factory=dict, repr=False)
     _missing: dict[str, tuple[int, Sequence[str]]] = field(default_factory=dict, repr=False)
+    _places: dict[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
     _shuffled: dict[str, Mapping[str, tuple[Image, ...]]] = field(default_factory=dict, repr=False)
     _choosers: dict[str, shots.Chooser] = field(default_factory=dict, repr=False)
     _prompts: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
@@ -84,6 +92,21 @@ class Plan:
         """Names of the benchmarks whose answer key is recovered from another column (--answers-from-category)."""
         recovers = self.options.answers_from_category
         return frozenset(name for name, b in self.benchmarks.items() if recovers and b.recover is not None)
+
+    @property
+    def lacks_model(self) -> bool:
+        """Whether no model was named for data other than the phantom's, so that no question may be asked."""
+        return not self.options.model_typed and bool(beside_phantom(self.benchmarks.values()))
+
+    def check_model_named(self) -> None:
+        """UsageError if no model was named for data other than the phantom, whose model is the default."""
+        if self.lacks_model:
+            asked = printing.some(beside_phantom(self.benchmarks.values()), 3)
+            raise UsageError(
+                f"no model was named, and {DEFAULT_MODEL} is the default for the phantom alone; this run asks "
+                f"{asked}. Type --model=NAME (`medvqa models` lists them) or --model=BACKEND:ARGUMENT, such as "
+                f"--model=hf:CHECKPOINT; --model={DEFAULT_MODEL} asks the toy that ships"
+            )
 
     @property
     def selects(self) -> bool:
@@ -124,6 +147,23 @@ class Plan:
         """The path of the first image of `missing_images`."""
         first = self.missing_images(name)[1][0]
         return next(image.path for item in self.items(name) for image in item.images if image.name == first)
+
+    def place(self, item: Item) -> str:
+        """Return the row of an item in its table, such as "row 17", else its number among the benchmark's, by id."""
+        name = item.benchmark
+        if name not in self._places:
+            rows = self.benchmarks[name].rows
+            known = rows() if rows is not None else {}
+            numbered = {one.id: f"question {number}" for number, one in enumerate(self.items(name), 1)}
+            self._places[name] = {**numbered, **{id: row for id, row in known.items() if id in numbered}}
+        # A test may have made its item itself.
+        return self._places[name].get(item.id, "question")
+
+    def missing_places(self, name: str) -> list[str]:
+        """Return the places of the items whose images `missing_images` names, in the order of the items."""
+        absent = frozenset(self.missing_images(name)[1])
+        items = (item for item in self.items(name) if any(image.name in absent for image in item.images))
+        return sorted(map(self.place, items), key=natural)
 
     def items_of(self, name: str) -> list[Item]:
         """Return the items of the chosen benchmarks with that name or group."""

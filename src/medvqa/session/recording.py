@@ -203,6 +203,8 @@ class Recording:
                 self._session[name] = self._session.get(name, 0) + number
             self.judge_usage.update(delivery.judge_usage)
         self.usage.update(delivery.usage)
+        if delivery.stopped:
+            self.note_stop(delivery.stopped)
         if delivery.identity is not None:
             self._identities.append(delivery.identity)
         self._served_by.update(delivery.served_by)
@@ -232,6 +234,10 @@ class Recording:
     def missing(self) -> Sequence[str]:
         """Names of selected questions without a result, of all sessions; known after `finish`."""
         return self._covered.missing if self._covered is not None else ()
+
+    def note_stop(self, why: str) -> None:
+        """Note why this session stopped early; the first reason counts."""
+        self._session.setdefault("stopped", why)
 
     def note_unshared(self, number: int | None) -> None:
         """Note how many answers of this machine a shared store lacks; None without such a store."""

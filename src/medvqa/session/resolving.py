@@ -27,7 +27,7 @@ from medvqa.session import judging, pools
 from medvqa.session.chosen import POOL, Chosen, choose
 from medvqa.session.judging import Judging
 from medvqa.session.options import LISTS, OPTIONS, Options, Setting
-from medvqa.session.plan import Plan
+from medvqa.session.plan import Plan, beside_phantom
 from medvqa.session.registry import Registry
 
 MAX_NUMBER = 10**12
@@ -85,14 +85,15 @@ def resolve(
     _check_asked_prompts(asked, model, techniques, chosen, registry)
     _check_instruction(asked, model, techniques, registry)
     _check_ranking(asked, model)
-    if not (options.typed or setting.collects_only):
+    plan = Plan(
+        options, setting, registry, model, judge, by_name, techniques, asked, ablated, extraction, shard, uncaptured
+    )
+    if not (options.typed or setting.collects_only or plan.lacks_model):
         try:
             model.check()
         except UsageError as error:
             raise UsageError(f"{error}; or choose another model, such as --model=random") from None
-    return Plan(
-        options, setting, registry, model, judge, by_name, techniques, asked, ablated, extraction, shard, uncaptured
-    )
+    return plan
 
 
 def _check_asked_prompts(
@@ -202,9 +203,10 @@ def _techniques(
 ) -> tuple[Technique, ...]:
     """Return the typed techniques, else the config's, else MC; UsageError for one that cannot be used.
 
-    If no option was typed, and no benchmark has any technique of the default model, use MC.
+    The default model's own do not count where a model must still be named.
     """
-    wanted = options.techniques or model.config.techniques or ("mc",)
+    own = () if not options.model_typed and beside_phantom(chosen) else model.config.techniques
+    wanted = options.techniques or own or ("mc",)
     if "ff" in wanted and judge is None:
         raise UsageError(
             "technique 'ff' needs a judge, which compares free answers with the options: add --judge=MODEL, a "
@@ -215,9 +217,6 @@ def _techniques(
     techniques: tuple[Technique, ...] = tuple(
         _one_of("technique", name, names, where) for name in dict.fromkeys(wanted)
     )
-    defined = {technique for benchmark in chosen for technique in benchmark.techniques}
-    if not options.typed and defined.isdisjoint(techniques):
-        techniques = ("mc",)
     if model.backend.capabilities is not None:
         needs.check(techniques, model.backend.capabilities, options.model)
     return techniques

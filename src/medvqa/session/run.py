@@ -238,6 +238,8 @@ class Run:
     @property
     def rules_unread(self) -> str | None:
         """Why existing rules do not gate the run, as a sentence; None if it is gated or without rules."""
+        if self.plan.options.gate == gates.OFF:
+            return f"--gate={gates.OFF} was typed: no rule was applied, and the run counts as no attempt"
         return None if self.gated else gates.unread(self.plan)
 
     @property
@@ -283,7 +285,9 @@ class Run:
             self._recording.take(delivery)
         else:
             self._recording.take(delivery)
-        return self._over_budget(self._recording)
+        if (stop := self._over_budget(self._recording)) is not None:
+            self._recording.note_stop(stop)
+        return stop
 
     def shared_lines(self) -> list[str]:
         """Return lines about the shared store since the last call, such as that answers cannot be put there."""

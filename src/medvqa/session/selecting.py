@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from medvqa.data import lexicon, selection
 from medvqa.data.expressions import Expression
@@ -37,7 +38,7 @@ def select(plan: Plan, expression: Expression | None = None) -> Selected:
     """
     everything = [item for name in plan.benchmarks for item in plan.items(name)]
     if expression is not None:
-        _check_dimensions(expression, everything)
+        check_dimensions("--select", expression.dimensions, everything)
     calls = names_of(plan.stages(), several=len(plan.techniques) > 1)
     chosen = [
         query
@@ -56,10 +57,15 @@ def select(plan: Plan, expression: Expression | None = None) -> Selected:
     return Selected(tuple(chosen), left_out, empty_shard=any_selected and not chosen)
 
 
-def _check_dimensions(expression: Expression, items: Sequence[Item]) -> None:
+def check_dimensions(option: str, names: Collection[str], items: Iterable[Item]) -> None:
+    """UsageError for a dimension that no item has; `option` is the one that names it."""
     dimensions = {"benchmark", "kind"}.union(*{id(item.tags): item.tags for item in items}.values())
-    for name in sorted(expression.dimensions - dimensions):
-        raise UsageError(f"--select: no item has the dimension '{name}'; there are: {', '.join(sorted(dimensions))}")
+    for name in sorted(set(names) - dimensions):
+        close = get_close_matches(name, sorted(dimensions), n=1)
+        meant = f". Did you mean '{close[0]}'?" if close else ""
+        raise UsageError(
+            f"{option}: no item has the dimension '{name}'; there are: {', '.join(sorted(dimensions))}{meant}"
+        )
 
 
 def _matching(items: Sequence[Item], expression: Expression | None, call: str) -> Sequence[Item]:

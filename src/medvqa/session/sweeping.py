@@ -239,7 +239,7 @@ def check(sweep: Sweep, setting: Setting, registry: Registry) -> dict[str, str]:
     reasons = {}
     for cell in sweep.cells:
         try:
-            resolve(_parsed(cell, setting), setting, registry)
+            resolve(_parsed(cell, setting), setting, registry).check_model_named()
         except MedVQAError as error:
             reasons[cell.run] = str(error)
     return reasons

@@ -26,6 +26,7 @@ from medvqa.statistics.gate import (
     smallest_loss,
 )
 from medvqa.statistics.influence import (
+    LEAST_GROUPS_OF_SLICE,
     Influences,
     Table,
     by_unit,
@@ -37,6 +38,7 @@ from medvqa.statistics.influence import (
 )
 from medvqa.statistics.intervals import (
     METHOD,
+    METHOD_OF_MACROS,
     METHOD_OF_NUMBERS,
     bounds,
     clopper_pearson,
@@ -46,13 +48,26 @@ from medvqa.statistics.intervals import (
     wilson,
 )
 from medvqa.statistics.multiplicity import holm
-from medvqa.statistics.paired import Comparison, Prepared, Shared, compare, compare_prepared, prepared, tango
+from medvqa.statistics.paired import (
+    FLIP_ICC,
+    Comparison,
+    Prepared,
+    Shared,
+    compare,
+    compare_prepared,
+    largest_icc,
+    prepared,
+    tango,
+)
 from medvqa.statistics.part import PartDifference, part_difference
 from medvqa.statistics.planning import chance_of_pass, passable_margin, units_needed
 from medvqa.statistics.spread import Deviations, deviations
 
 __all__ = [
+    "FLIP_ICC",
+    "LEAST_GROUPS_OF_SLICE",
     "METHOD",
+    "METHOD_OF_MACROS",
     "METHOD_OF_NUMBERS",
     "REPLICATES",
     "Comparison",
@@ -90,6 +105,7 @@ __all__ = [
     "gated_slice",
     "holm",
     "intervals",
+    "largest_icc",
     "level_of",
     "mean_over",
     "own_values",

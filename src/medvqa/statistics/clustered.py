@@ -22,7 +22,7 @@ P has rank two, so its norm needs only the sums of t t, t z and z z. Equal weigh
 with h = n_g / n and q = h^2 / (1 - h).
 
 A measure of several ratios is the same fit with a constant for each ratio and a row for each unit of each ratio: H, A_g
-and P are block-diagonal.
+and P are block-diagonal. The smallest slices of a macro average are joined (`influence.pooled`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from medvqa.statistics.influence import Influences, distinct, sums
+from medvqa.statistics.influence import Influences, distinct, pooled, sums
+from medvqa.statistics.macro import Slices, slices_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,6 +56,8 @@ class Estimates:
     `effective_groups` is 1 / sum of h^2, h a group's share of the weights: the effective number of units if the units
     of a group were fully correlated; 0 if undefined. `deviating()` counts the groups with another value than the most
     frequent one; the variance is estimated from these groups. It is a function, since differences do without it.
+    `independent` is the variance if all units were independent. `slices` is how the units of macro averages lie in
+    slices, None for other measures.
     """
 
     value: NDArray[np.float64]
@@ -64,6 +67,8 @@ class Estimates:
     n: NDArray[np.float64]
     effective_groups: NDArray[np.float64]
     deviating: Callable[[], NDArray[np.intp]]
+    independent: NDArray[np.float64]
+    slices: Slices | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,7 +96,7 @@ def clustered(influences: Influences, correction: Correction | None = None) -> E
     import numpy as np
 
     by = corrected(influences) if correction is None else correction
-    score = sums(by.block, by.row * influences.residual, len(by.measure))
+    score = sums(by.block, by.row * pooled(influences).residual, len(by.measure))
     variance = sums(by.measure, score**2, len(influences.value))
     undefined = np.isnan(influences.value) | np.isnan(by.df)
     return Estimates(
@@ -102,7 +107,14 @@ def clustered(influences: Influences, correction: Correction | None = None) -> E
         by.n,
         by.effective_groups,
         partial(_deviating, influences.own, by),
+        sums(influences.measure[influences.ratio], influences.influence**2, len(influences.value)),
+        slices_of(influences) if _is_mean(influences) else None,
     )
+
+
+def _is_mean(influences: Influences) -> bool:
+    """Return whether these are macro averages: measures with several ratios, none of them subtracted."""
+    return len(influences.measure) > len(influences.value) and bool((influences.factor > 0).all())
 
 
 def _deviating(own: NDArray[np.float64], by: Correction) -> NDArray[np.intp]:
@@ -126,6 +138,7 @@ def corrected(influences: Influences) -> Correction:
     import numpy as np
     from scipy.sparse import csr_array
 
+    influences = pooled(influences)
     ratios, measures, w = len(influences.measure), len(influences.value), influences.weight
     # A cell is a group within a ratio, a block a group within a measure.
     stride = int(influences.group.max(initial=0)) + 1

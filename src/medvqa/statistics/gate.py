@@ -15,7 +15,7 @@ from math import ceil, sqrt
 from medvqa.statistics.clustered import Estimates
 from medvqa.statistics.intervals import LEAST_DF, LEAST_DISCORDANT, bounds, mirrored, p_below
 from medvqa.statistics.multiplicity import holm
-from medvqa.statistics.paired import Comparison
+from medvqa.statistics.paired import Comparison, largest_icc
 from medvqa.statistics.planning import NORMAL, POWER
 from medvqa.statistics.sentences import (
     LEAST_GROUPS,
@@ -124,7 +124,8 @@ class RuleVerdict:
     that the estimate is the true value. `units` is the number of units in the run, and `passable` the margin that
     they would pass. Both `needed` and `passable` are None if the baseline is not above chance: no number of units is
     enough then. `detectable` is the true loss that the rule would have shown with 80 % power, at its own share of the
-    error, with at least 5 changed groups.
+    error, with at least 5 changed groups. `holds_to`: of a PASS by a margin, the largest correlation of flips within
+    groups at which it holds (`largest_icc`).
     """
 
     name: str
@@ -136,6 +137,7 @@ class RuleVerdict:
     units: int | None = None
     passable: float | None = None
     detectable: float | None = None
+    holds_to: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +320,9 @@ def _verdict(rule: TestedRule, adjusted: float | None, alpha: float, share: floa
     needed = passable = None
     if outcome == "INCONCLUSIVE" and margin is not None and above_chance:
         passable, needed = _passable(comparison, margin)
+    holds_to = None
+    if outcome == "PASS" and margin is not None and not rule.unchanged:
+        holds_to = largest_icc(comparison, margin)
     facts = RuleFigures(
         kind="margin" if isinstance(rule, MarginRule) else "guard",
         outcome=outcome,
@@ -341,6 +346,7 @@ def _verdict(rule: TestedRule, adjusted: float | None, alpha: float, share: floa
         chance=chance,
         needed=needed,
         smallest=detectable,
+        holds_to=holds_to,
     )
     return RuleVerdict(
         name=rule.name,
@@ -352,6 +358,7 @@ def _verdict(rule: TestedRule, adjusted: float | None, alpha: float, share: floa
         units=facts.units if outcome in ("INCONCLUSIVE", "NOT GATED") else None,
         passable=passable,
         detectable=detectable,
+        holds_to=holds_to,
     )
 
 

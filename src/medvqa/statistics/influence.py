@@ -187,6 +187,52 @@ def _mean(values: NDArray[np.float64], shares: NDArray[np.float64], weights: Seq
     return float(values.mean() if weights is None else values @ shares)
 
 
+LEAST_GROUPS_OF_SLICE = 5
+"""Fewest groups with which a slice of a macro average has a variance of its own."""
+
+
+def pooled(influences: Influences) -> Influences:
+    """Return the same measures with small slices of macro averages joined, for their variance.
+
+    A slice of one group has no variance, and one of few groups a bad one. So a measure's slices with fewer than
+    `LEAST_GROUPS_OF_SLICE` groups are joined into one, with the smallest other slices until it has so many. Its
+    variance includes that between the joined slices, so it is not too small on average (collapsed strata: Cochran 1977,
+    Sampling Techniques, section 5A.12).
+    """
+    import numpy as np
+
+    ratios = len(influences.measure)
+    if ratios == len(influences.value):
+        return influences
+    stride = int(influences.group.max(initial=0)) + 1
+    cells, _ = distinct(influences.ratio.astype(np.int64) * stride + influences.group)
+    groups = np.bincount(cells // stride, minlength=ratios)
+    # The ratios of two runs in a difference have factors of different signs and are not joined.
+    measure = 2 * influences.measure + (influences.factor < 0)
+    order = np.lexsort((groups, measure))
+    first = np.maximum.accumulate(np.where(np.diff(measure[order], prepend=-1) > 0, np.arange(ratios), 0))
+    before = np.cumsum(groups[order]) - groups[order]
+    before = before - before[first]
+    small = (groups[order] < LEAST_GROUPS_OF_SLICE) | ((before > 0) & (before < LEAST_GROUPS_OF_SLICE))
+    place = np.empty(ratios, dtype=np.intp)
+    place[order] = order[np.where(small, first, np.arange(ratios))]
+    kept, place = np.unique(place, return_inverse=True)
+    if len(kept) == ratios:
+        return influences
+    factor = sums(place, influences.factor, len(kept))
+    ratio = place[influences.ratio]
+    weight = influences.weight * influences.factor[influences.ratio] / factor[ratio]
+    value = sums(ratio, weight * influences.own, len(kept))
+    return replace(
+        influences,
+        measure=influences.measure[kept],
+        factor=factor,
+        ratio=ratio,
+        weight=weight,
+        residual=influences.own - value[ratio],
+    )
+
+
 def difference(new: Influences, baseline: Influences) -> Influences:
     """Return new minus baseline, measure by measure; both must number the groups alike.
 

@@ -7,12 +7,15 @@ Methodology 24:193; Dean and Pagano 2015, Journal of Survey Statistics and Metho
 
 with the quantiles z and t of the normal distribution and of Student's with the variance's degrees of freedom. The
 interval estimate -+ t sqrt(V) would leave 0 to 1, with low coverage near the ends. The design effect of right or wrong
-units is at least 1: a variance that is small by luck must not narrow the interval. Means of several answers, partial
-credit and macro averages vary less, so their design effect may be below 1.
+units is at least 1: a variance that is small by luck must not narrow the interval. Means of several answers and partial
+credit vary less, so their design effect may be below 1. For macro averages see `macro`.
 
 If fewer than `LEAST_DISCORDANT` groups deviate from the most frequent value, V is unreliable. Then deff is at least
-n sum(h^2), h a group's share of the weights: the design effect if the units of a group were fully correlated. With
-fewer than `LEAST_DF` degrees of freedom there is no interval.
+n sum(h^2), h a group's share of the weights: the design effect if the units of a group were fully correlated. Near 0
+and 1 the rarer values may be too few to fill three groups. Whole groups of them may then exist, unseen, and V shows
+only single ones. So deff is at least that of units with the correlation `ENDS_ICC` in a group, times the unit's own
+variance, if they fill up to two groups; the bound falls to 0 at three. With fewer than `LEAST_DF` degrees of freedom
+there is no interval.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from medvqa.statistics import macro
 from medvqa.statistics.clustered import EQUAL, Estimates
 
 if TYPE_CHECKING:
@@ -34,8 +38,15 @@ LEAST_DF = 4.0
 LEAST_DISCORDANT = 5
 """Fewest groups that deviate, or changed between two runs, for a reliable variance between groups."""
 
-METHOD = "cr2-wilson"
+ENDS_ICC = 0.3
+"""The correlation of the units of a group that is assumed where the rarer values would fill at most two groups."""
+FILLED = 3.0
+"""The number of groups, filled by the rarer values, from which nothing is assumed."""
+
+METHOD = "cr2-wilson-2"
 """The method's name in signatures of measures; change it whenever the same values may give other intervals."""
+METHOD_OF_MACROS = "cr2-fay-feuer"
+"""The name of the intervals of macro averages."""
 METHOD_OF_NUMBERS = "cr2-student"
 """The name of the intervals of `student`."""
 
@@ -88,6 +99,8 @@ def intervals(estimates: Estimates, *, binary: bool, level: float = 0.95) -> Bou
     import numpy as np
 
     usable = _usable(estimates)
+    if estimates.slices is not None:
+        return _of_macro(estimates, estimates.slices, 0.5 + level / 2, binary=binary)
     low, high = wilson(*effective(estimates, 0.5 + level / 2, binary=binary), level)
     return np.where(usable, low, np.nan), np.where(usable, high, np.nan)
 
@@ -108,6 +121,8 @@ def bounds(estimates: Estimates, *, binary: bool, level: float = 0.95) -> Bounds
     import numpy as np
 
     usable = _usable(estimates)
+    if estimates.slices is not None:
+        return _of_macro(estimates, estimates.slices, level, binary=binary)
     low, high = clopper_pearson(*effective(estimates, level, binary=binary), level)
     return np.where(usable, low, np.nan), np.where(usable, high, np.nan)
 
@@ -124,10 +139,24 @@ def p_below(estimates: Estimates, limit: float, *, binary: bool) -> NDArray[np.f
     low, high = np.zeros_like(estimates.value), np.ones_like(estimates.value)
     for _ in range(50):
         alpha = (low + high) / 2
-        count, n = effective(estimates, 1 - alpha, binary=binary)
-        upper = np.where(count < n, betaincinv(count + 1, np.where(count < n, n - count, 1.0), 1 - alpha), 1.0)
+        if estimates.slices is not None:
+            upper = _of_macro(estimates, estimates.slices, 1 - alpha, binary=binary)[1]
+        else:
+            count, n = effective(estimates, 1 - alpha, binary=binary)
+            upper = np.where(count < n, betaincinv(count + 1, np.where(count < n, n - count, 1.0), 1 - alpha), 1.0)
         low, high = np.where(upper < limit, low, alpha), np.where(upper < limit, alpha, high)
     return np.where(_usable(estimates), high, np.nan)
+
+
+def _of_macro(estimates: Estimates, slices: macro.Slices, level: ArrayLike, *, binary: bool) -> Bounds:
+    """Return the one-sided bounds of macro averages, (measures,) each; NaN as `intervals`."""
+    import numpy as np
+
+    usable, few = _usable(estimates), estimates.deviating() < LEAST_DISCORDANT
+    df = np.where(usable, estimates.df, 1.0)
+    precision = macro.spread(estimates.variance, df, slices, binary=binary, few=few)
+    low, high = macro.bounds(np.where(usable, estimates.value, 0.0), precision, level)
+    return np.where(usable, low, np.nan), np.where(usable, high, np.nan)
 
 
 def mirrored(estimates: Estimates) -> Estimates:
@@ -152,16 +181,21 @@ def effective(estimates: Estimates, quantile: ArrayLike, *, binary: bool) -> Bou
 def design_effect(estimates: Estimates, *, binary: bool) -> NDArray[np.float64]:
     """Return the variance divided by that of as many independent units that are right or wrong.
 
-    At least 1 if `binary`; with few deviating groups, at least the design effect of fully correlated groups.
+    At least 1 if `binary`; with few deviating groups, at least the design effect of fully correlated groups; near 0 and
+    1, at least that of groups with the correlation `ENDS_ICC`.
     """
     import numpy as np
 
     n = np.where(estimates.n > 0, estimates.n, 1.0)
-    independent = estimates.value * (1 - estimates.value) / n
-    together = n / np.where(estimates.effective_groups > 0, estimates.effective_groups, 1.0)
+    groups = np.where(estimates.effective_groups > 0, estimates.effective_groups, 1.0)
+    value, together = np.clip(estimates.value, 0, 1), n / groups
+    independent = value * (1 - value) / n
     varies = (independent > 0) & (estimates.variance >= VARIES)
     ratio = np.divide(estimates.variance, independent, out=together.copy(), where=varies)
     ratio = np.where(estimates.deviating() < LEAST_DISCORDANT, np.maximum(ratio, together), ratio)
+    own = np.divide(estimates.independent, independent, out=np.ones_like(n), where=varies)
+    near = np.clip(FILLED - groups * np.minimum(value, 1 - value), 0, 1)
+    ratio = np.maximum(ratio, near * own * (1 + (together - 1) * ENDS_ICC))
     return np.maximum(ratio, 1.0) if binary else ratio
 
 

@@ -1,29 +1,35 @@
 """Compare two runs on the same units: the difference, new minus baseline, with one-sided bounds.
 
-If units are right or wrong with the same weights in both runs, the bounds are Tango's score interval (1998, Statistics
-in Medicine 17:891) at the effective number of units, n* = (n / deff) (z / t)^2: `gained` units are right in the new run
-alone, `lost` units in the baseline alone. For any other measure the bounds are the difference -+ t sqrt(V), V the CR2
-variance of the difference of influences. With fewer than `intervals.LEAST_DF` degrees of freedom there are no bounds
-and no p.
+The bounds are Tango's score interval (1998, Statistics in Medicine 17:891) at the effective number of units, n* = (n /
+deff) (z / t)^2. Of right or wrong units, a share b is right in the new run alone and a share c in the baseline alone.
+For other values from 0 to 1, b - c is the difference and b + c the mean square of the units' differences (at least the
+size of the difference): a right or wrong unit with the same mean and variance. A t interval would fail if nearly all
+units are unchanged: a sample without the rare large losses shows no variance. With fewer than `intervals.LEAST_DF`
+degrees of freedom there are no bounds and no p.
 
-A variance from a few changed groups does not reveal how often a whole group changes at once. In a simulation of 60
-groups of 5 units that flip together, half of the losses of 2 points passed a margin of 2. So with fewer than
-`intervals.LEAST_DISCORDANT` effective discordant groups, the bounds are at least as wide as if the units of a group
-were fully correlated. (If most changes are in one group, the effective number is near 1.) For right or wrong units,
-deff is then at least n sum(h^2), h a group's share of the weights. For other measures the bounds contain Tango's at
-1 / sum(h^2) units, since values from 0 to 1 differ with at most the variance of right or wrong units. For groups of
-one unit n sum(h^2) is 1: no change.
+deff is the CR2 variance of the difference divided by that of independent units, and at least
+
+    1 + (n sum(h^2) - 1) icc,
+
+h a group's share of the weights and icc the declared correlation of the changes of two units of a group (Kish 1965,
+Survey Sampling, section 5.4). Few groups do not reveal it: of 20 groups of which one in 20 changes as a whole, 36 % of
+samples show no such group. So the correlation is an assumption, and `largest_icc` tells how far a bound holds without
+it. n sum(h^2) is 1 if each group is one unit: no change.
+
+Numbers beyond 0 to 1 have the bounds difference -+ t se, with this least design effect, unless fewer than
+`intervals.LEAST_DISCORDANT` effective groups changed. Macro averages have the bounds of `macro.difference_bounds`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from medvqa.statistics.clustered import Correction, clustered, corrected
+from medvqa.statistics import macro
+from medvqa.statistics.clustered import EQUAL, Correction, Estimates, clustered, corrected
 from medvqa.statistics.influence import Influences, Table, by_unit, difference, mean_over, own_values, ratios, sums
-from medvqa.statistics.intervals import LEAST_DF, LEAST_DISCORDANT
+from medvqa.statistics.intervals import LEAST_DF, LEAST_DISCORDANT, VARIES
 from medvqa.statistics.planning import POWER
 
 if TYPE_CHECKING:
@@ -31,6 +37,10 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     Bounds = tuple[NDArray[np.float64], NDArray[np.float64]]
+    Tails = tuple[float, NDArray[np.float64]]
+
+FLIP_ICC = 0.1
+"""The declared correlation of the changes of two units of a group, if a rule declares no other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +50,14 @@ class Comparison:
     Fractions; `difference` is `new` - `baseline`. `low` and `high` are its one-sided bounds at `level`; `worse` is the
     one-sided p-value of no loss. They are None with too few degrees of freedom, or if undefined. `gained` and `lost`
     count the units whose value rose and fell; a group is discordant if one of its units changed. `se` is the standard
-    error. `detectable` is the loss detected with 80 % power: (1.645 + 0.842) se at the level 0.95, and with few
-    discordant groups at least the distance to the bound. `method` is "tango" for right or wrong units, else "t". With
-    "tango", `deff` is the design effect of the difference, and `mcnemar` McNemar's exact two-sided p-value if all
-    groups are single units.
+    error. `detectable` is the loss detected with 80 % power: (1.645 + 0.842) se at the level 0.95, and at least the
+    distance to the bound. `method` is "tango" for right or wrong units, "score" for other values from 0 to 1, "t" for
+    numbers beyond, "counts" for macro averages. `mcnemar` is McNemar's exact two-sided p-value of right or wrong units
+    if all groups are single units.
+
+    None for macro averages: `deff`, the design effect of the difference; `discordance`, the mean square of the units'
+    differences; `n`, the number of independent units; `together`, the design effect if all units of a group changed
+    together. `changes` is what the bounds of a macro average depend on, None for others.
     """
 
     baseline: float | None
@@ -64,6 +78,10 @@ class Comparison:
     se: float | None
     detectable: float | None
     mcnemar: float | None
+    discordance: float | None = None
+    n: float | None = None
+    together: float | None = None
+    changes: macro.Changes | None = field(default=None, compare=False, repr=False)
 
 
 def tango(gained: ArrayLike, lost: ArrayLike, n: ArrayLike, level: float = 0.95) -> Bounds:
@@ -146,16 +164,20 @@ def compare(
     *,
     binary: bool,
     level: float = 0.95,
+    icc: float = FLIP_ICC,
+    bounded: bool = True,
     over: Sequence[int] | None = None,
     weights: Sequence[float] | None = None,
 ) -> list[Comparison]:
     """Compare two runs in every slice, or with `over` their macro averages over these slices (one comparison).
 
     `weights` are those of `over`, as for `mean_over`. The tables may differ only in numerators and denominators, else
-    ValueError. `binary`: every unit is right or wrong. `level` is the level of either bound.
+    ValueError. `binary`: every unit is right or wrong. `level` is the level of either bound, `icc` the declared
+    correlation of the changes of two units of a group. `bounded`: all values are from 0 to 1; else they must be scaled
+    to differ by at most 1.
     """
     sides = (prepared(table, over=over, weights=weights) for table in (new, baseline))
-    return compare_prepared(*sides, binary=binary, level=level, weights=weights)
+    return compare_prepared(*sides, binary=binary, level=level, icc=icc, bounded=bounded, weights=weights)
 
 
 def compare_prepared(
@@ -164,12 +186,14 @@ def compare_prepared(
     *,
     binary: bool,
     level: float = 0.95,
+    icc: float = FLIP_ICC,
+    bounded: bool = True,
     weights: Sequence[float] | None = None,
     shared: Shared | None = None,
 ) -> list[Comparison]:
     """Compare two prepared runs, as `compare` does; `shared` saves time over several comparisons."""
     import numpy as np
-    from scipy.special import ndtri, stdtr, stdtrit
+    from scipy.special import ndtri, stdtrit
 
     new, baseline, over = new_run.table, baseline_run.table, new_run.over
     _check_same_places(new, baseline)
@@ -183,60 +207,95 @@ def compare_prepared(
     flips = _flips(new_run, baseline_run, shared, alike)
     usable = estimates.df >= LEAST_DF
     df = np.where(usable, estimates.df, 1.0)
-    se = np.sqrt(np.where(usable, estimates.variance, np.nan))
     tails = ndtri(level), stdtrit(df, level)
     # In a sum of both runs' ratios the effective number is halved, and groups' shares count twice.
     times = len(influences.factor) / max(len(sides[0].factor), 1)
     n = np.where(usable, estimates.n * times, 1.0)
     groups = np.where(usable, estimates.effective_groups * times**2, 1.0)
-    few = flips.effective < LEAST_DISCORDANT
-    if score := binary and over is None and np.array_equal(new.denominator, baseline.denominator):
-        total = sums(new.slice, new.denominator, new.slices)
-        b, c = (_shares(new, total, flipped) for flipped in (flips.rose, flips.fell))
-        independent = (b + c - (b - c) ** 2) / n
-        deff = np.divide(estimates.variance, independent, out=np.ones_like(n), where=usable & (independent > 0))
-        deff = np.fmax(deff, np.where(few, np.fmax(n / groups, 1.0), 1.0))
-        low, high, statistic = _score_bounds(b, c, n / deff, tails, level)
-        se = np.where(few & usable, np.sqrt(deff * independent), se)
+    changes = None
+    if over is None:
+        found = _scored((new_run, baseline_run), estimates, (n, groups), usable, tails, level, icc)
+        method = "tango" if binary and np.array_equal(new.denominator, baseline.denominator) else "score"
+        if not bounded:
+            found, method = _unbounded(found, estimates, flips.effective < LEAST_DISCORDANT, tails), "t"
     else:
-        deff = np.full(len(n), np.nan)
-        low, high = (np.clip(estimates.value + sign * tails[1] * se, -1, 1) for sign in (-1, 1))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            statistic = np.where(estimates.value == 0, 0.0, estimates.value / se)
-        b, c = _contributions(new, baseline, over, weights)
-        wider_low, wider_high, score_statistic = _score_bounds(b, c, groups, tails, level)
-        low, high = np.where(few, np.fmin(low, wider_low), low), np.where(few, np.fmax(high, wider_high), high)
-        nearer = few & (np.abs(score_statistic) < np.abs(statistic))
-        statistic = np.where(nearer, score_statistic, statistic)
-        se = np.where(few & usable, np.fmax(se, np.sqrt(np.maximum(b + c - (b - c) ** 2, 0) / groups)), se)
-    detectable = (ndtri(level) + ndtri(POWER)) * se
-    detectable = np.where(few & usable, np.fmax(detectable, estimates.value - low), detectable)
-    worse = stdtr(df, statistic)
-    exact = np.where(score & (flips.groups == flips.units), _mcnemar(flips.gained, flips.lost), np.nan)
-    low, high, worse, deff = (np.where(usable, values, np.nan) for values in (low, high, worse, deff))
+        if len(influences.factor) > len(sides[0].factor):
+            influences = _changes(new, baseline, over, weights)
+        changes = macro.changes_of(influences, estimates.variance, df, binary=binary)
+        found, method = _averaged(changes, usable, level, icc), "counts"
+    values = sides[0].value, sides[1].value
+    return _comparisons(values, estimates, flips, found, changes, level, method)
+
+
+def _comparisons(
+    values: Bounds,
+    estimates: Estimates,
+    flips: _Flips,
+    found: _Found,
+    changes: macro.Changes | None,
+    level: float,
+    method: str,
+) -> list[Comparison]:
+    """Return the comparisons of all measures, whose `values` are those of the new run and of the baseline."""
+    import numpy as np
+    from scipy.special import ndtri, stdtr
+
+    usable = estimates.df >= LEAST_DF
+    detectable = np.fmax((ndtri(level) + ndtri(POWER)) * found.se, estimates.value - found.low)
+    worse = np.where(usable, stdtr(np.where(usable, estimates.df, 1.0), found.statistic), np.nan)
+    single = flips.groups == flips.units
+    exact = np.where((method == "tango") & single, _mcnemar(flips.gained, flips.lost), np.nan)
     return [
         Comparison(
-            baseline=_number(sides[1].value[i]),
-            new=_number(sides[0].value[i]),
+            baseline=_number(values[1][i]),
+            new=_number(values[0][i]),
             difference=_number(estimates.value[i]),
-            low=_number(low[i]),
-            high=_number(high[i]),
+            low=_number(found.low[i]),
+            high=_number(found.high[i]),
             worse=_number(worse[i]),
             level=level,
-            method="tango" if score else "t",
+            method=method,
             units=int(flips.units[i]),
             groups=int(flips.groups[i]),
             discordant_groups=int(flips.discordant[i]),
             gained=int(flips.gained[i]),
             lost=int(flips.lost[i]),
-            deff=_number(deff[i]),
+            deff=_number(found.deff[i]),
             df=_number(estimates.df[i]),
-            se=_number(se[i]),
+            se=_number(found.se[i]),
             detectable=_number(detectable[i]),
             mcnemar=_number(exact[i]),
+            discordance=_number(found.discordance[i]),
+            n=_number(found.n[i]),
+            together=_number(found.together[i]),
+            changes=changes if usable[i] else None,
         )
         for i in range(len(estimates.value))
     ]
+
+
+def largest_icc(comparison: Comparison, margin: float) -> float | None:
+    """Return the largest correlation of changes within groups at which a loss of `margin` is still ruled out.
+
+    1.0: at any. None if the comparison does not rule it out.
+    """
+    import numpy as np
+    from scipy.special import stdtrit
+
+    low, change, df, discordance = comparison.low, comparison.difference, comparison.df, comparison.discordance
+    n, together = comparison.n, comparison.together
+    if low is None or low <= -margin or change is None or df is None:
+        return None
+    if comparison.changes is not None:
+        return macro.largest_icc(comparison.changes, margin, comparison.level)
+    if discordance is None or n is None or together is None:
+        return None
+    b, c, one, at = (np.array(each) for each in ((discordance + change) / 2, (discordance - change) / 2, 1.0, -margin))
+    # Tango's bound of N units is the margin where (N (change + margin))^2 = z^2 N variance.
+    units = float(stdtrit(df, comparison.level)) ** 2 * float(score_variance(b, c, one, at)) / (change + margin) ** 2
+    if together <= 1 + EQUAL or units * together <= n:
+        return 1.0
+    return min((n / units - 1) / (together - 1), 1.0)
 
 
 def _check_same_places(new: Table, baseline: Table) -> None:
@@ -249,11 +308,103 @@ def _check_same_places(new: Table, baseline: Table) -> None:
         raise ValueError("only the numerators and denominators of two runs may differ")
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Found:
+    """The bounds of differences, (comparisons,) each, NaN where undefined; the fields as in `Comparison`.
+
+    `statistic` is the difference over its standard error if there is no difference.
+    """
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    statistic: NDArray[np.float64]
+    se: NDArray[np.float64]
+    deff: NDArray[np.float64]
+    discordance: NDArray[np.float64]
+    n: NDArray[np.float64]
+    together: NDArray[np.float64]
+
+
+def _scored(
+    runs: tuple[Prepared, Prepared],
+    estimates: Estimates,
+    sizes: tuple[NDArray[np.float64], NDArray[np.float64]],
+    usable: NDArray[np.bool_],
+    tails: Tails,
+    level: float,
+    icc: float,
+) -> _Found:
+    """Return Tango's bounds in every slice; `sizes` are the effective numbers of units and of groups."""
+    import numpy as np
+
+    n, groups = sizes
+    value = np.where(usable, estimates.value, 0.0)
+    square = np.where(usable, _mean_square(*runs), 0.0)
+    # Rounding errors are no changes.
+    discordance = np.where(square - np.abs(value) < 1e-12, np.abs(value), np.minimum(square, 1.0))
+    independent = np.maximum(square - value**2, 0) / n
+    together = np.maximum(n / groups, 1.0)
+    floor = 1 + (together - 1) * icc
+    ratio = np.divide(estimates.variance, independent, out=np.ones_like(n), where=usable & (independent > VARIES))
+    deff = np.fmax(ratio, floor)
+    b, c = (np.maximum(discordance + sign * value, 0) / 2 for sign in (1, -1))
+    low, high, statistic = _score_bounds(b, c, n / deff, tails, level)
+    se = np.sqrt(deff * independent)
+    return _Found(*(np.where(usable, v, np.nan) for v in (low, high, statistic, se, deff, discordance, n, together)))
+
+
+def _unbounded(found: _Found, estimates: Estimates, few: NDArray[np.bool_], tails: Tails) -> _Found:
+    """Return the bounds difference -+ t se, but Tango's where few groups changed."""
+    import numpy as np
+
+    low, high = (estimates.value + sign * tails[1] * found.se for sign in (-1, 1))
+    statistic = np.divide(estimates.value, found.se, out=np.zeros_like(found.se), where=found.se > 0)
+    return replace(
+        found,
+        low=np.where(few, found.low, low),
+        high=np.where(few, found.high, high),
+        statistic=np.where(few, found.statistic, statistic),
+    )
+
+
+def _mean_square(new_run: Prepared, baseline_run: Prepared) -> NDArray[np.float64]:
+    """Return the weighted mean square of the units' differences, (slices,).
+
+    If a unit has different weights in the two runs, its difference is that of its influences over its mean weight.
+    """
+    import numpy as np
+
+    slices, of = new_run.table.slices, new_run.table.slice
+    change, weight, value = np.zeros(len(of)), np.zeros(len(of)), np.zeros(slices)
+    for run, sign in ((new_run, 1), (baseline_run, -1)):
+        table, ratio = run.table, np.nan_to_num(run.influences.value)
+        total = sums(of, table.denominator, slices)
+        share = np.divide(1, total, out=np.zeros_like(total), where=total > 0)
+        change += sign * share[of] * (table.numerator - table.denominator * ratio[of])
+        weight += share[of] * table.denominator / 2
+        value += sign * ratio
+    square = np.divide(change**2, weight, out=np.zeros_like(change), where=weight > 0)
+    return sums(of, square, slices) + value**2
+
+
+def _averaged(changes: macro.Changes, usable: NDArray[np.bool_], level: float, icc: float) -> _Found:
+    """Return the bounds of macro averages."""
+    import numpy as np
+    from scipy.special import stdtrit
+
+    precision = changes.spread(icc)
+    low, high = macro.difference_bounds(changes.slices, precision, level)
+    # `worse` is Student's tail of the statistic.
+    statistic = stdtrit(changes.df, macro.p_worse(changes.slices, precision))
+    found = (np.where(usable, each, np.nan) for each in (low, high, statistic, np.sqrt(precision.variance)))
+    return _Found(*found, *[np.full(len(low), np.nan)] * 4)
+
+
 def _score_bounds(
     b: NDArray[np.float64],
     c: NDArray[np.float64],
     n: NDArray[np.float64],
-    tails: tuple[float, NDArray[np.float64]],
+    tails: Tails,
     level: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return Tango's bounds for the shares `b` gained and `c` lost of `n` units, and the score of no difference.
@@ -267,27 +418,35 @@ def _score_bounds(
     return low, high, np.divide((b - c) * np.sqrt(n), np.sqrt(b + c), out=np.zeros_like(n), where=b + c > 0)
 
 
-def _contributions(
-    new: Table, baseline: Table, over: Sequence[int] | None, weights: Sequence[float] | None = None
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the shares gained and lost of every difference, summed over units with values from 0 to 1."""
+def _changes(new: Table, baseline: Table, over: Sequence[int], weights: Sequence[float] | None) -> Influences:
+    """Return the macro average of the units' changes; a unit weighs as much as on average in the two runs."""
     import numpy as np
 
-    change = np.zeros(len(new.slice))
+    of, inside = new.slice, np.isin(np.arange(new.slices), np.asarray(over, dtype=np.intp))
+    weight, change = np.zeros(len(of)), np.zeros(len(of))
     for table, sign in ((new, 1), (baseline, -1)):
-        total = sums(table.slice, table.denominator, table.slices)
-        weight = np.divide(1, total, out=np.zeros_like(total), where=total > 0)
-        if over is not None:
-            inside = np.isin(np.arange(table.slices), np.asarray(over, dtype=np.intp)) & (total > 0)
-            share = np.zeros(table.slices)
-            share[list(over)] = 1 / max(int(inside.sum()), 1) if weights is None else np.asarray(weights) / sum(weights)
-            weight = np.where(inside, weight * share, 0.0)
-        change += sign * weight[table.slice] * table.numerator
-    of, comparisons = (new.slice, new.slices) if over is None else (np.zeros_like(new.slice), 1)
-    gained, lost = (sums(of, np.maximum(sign * change, 0), comparisons) for sign in (1, -1))
-    # At most all units change.
-    most = np.maximum(gained + lost, 1.0)
-    return gained / most, lost / most
+        total = sums(of, table.denominator, table.slices)
+        defined, factor = inside & (total > 0), np.zeros(table.slices)
+        factor[list(over)] = 1 / max(int(defined.sum()), 1) if weights is None else np.asarray(weights) / sum(weights)
+        share = np.divide(factor, total, out=np.zeros_like(total), where=defined)[of]
+        weight += share * table.denominator / 2
+        change += sign * share * table.numerator
+    kept = weight > 0
+    places, ratio = np.unique(of[kept], return_inverse=True)
+    weight, change = weight[kept], change[kept]
+    factor = sums(ratio, weight, len(places))
+    value = np.divide(sums(ratio, change, len(places)), factor, out=np.zeros_like(factor), where=factor > 0)
+    own = change / weight
+    return Influences(
+        np.array([change.sum()]),
+        np.zeros(len(places), dtype=np.intp),
+        factor,
+        ratio,
+        new.group[kept],
+        weight / factor[ratio],
+        own - value[ratio],
+        own,
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -351,13 +510,6 @@ def _flips(new_run: Prepared, baseline_run: Prepared, shared: Shared, alike: byt
         distinct(new.unit, rose),
         distinct(new.unit, fell),
     )
-
-
-def _shares(table: Table, total: NDArray[np.float64], mask: NDArray[np.bool_]) -> NDArray[np.float64]:
-    import numpy as np
-
-    part = sums(table.slice, table.denominator * mask, table.slices)
-    return np.divide(part, total, out=np.zeros_like(total), where=total > 0)
 
 
 def _mcnemar(gained: NDArray[np.intp], lost: NDArray[np.intp]) -> NDArray[np.float64]:

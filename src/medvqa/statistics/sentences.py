@@ -37,7 +37,7 @@ class RuleFigures:
     if a judge's reliability reduced it. `unit` is the unit's name: question, pair or unit. `needed` units would rule
     the margin out with power `POWER` at no true change, or if `still` (nothing flipped) and nothing flips again. For a
     floor, they would decide it if its value is the true one. `smallest` is the true loss that would have been shown
-    with that power.
+    with that power. `holds_to` is the largest correlation of flips within groups at which a PASS holds, 1 for any.
     """
 
     kind: Literal["margin", "guard", "floor", "point"]
@@ -62,6 +62,7 @@ class RuleFigures:
     chance: float | None = None
     needed: int | None = None
     smallest: float | None = None
+    holds_to: float | None = None
     limit: float = 0.0
     at_most: bool = False
 
@@ -144,10 +145,21 @@ def _of_margin(facts: RuleFigures) -> str:
         return f"{text}, {'but' if low > -margin else 'and'} {_at_chance(facts)}"
     if facts.outcome == "INCONCLUSIVE":
         return f"{text}{_more(facts)}"
+    text += _holds(facts)
     above = None if facts.chance is None or facts.baseline is None else facts.baseline - facts.chance
     if facts.outcome == "PASS" and above is not None and above <= margin:
         text += f" (the baseline is only {100 * above:.1f} points from chance)"
     return text
+
+
+def _holds(facts: RuleFigures) -> str:
+    """State the correlation of flips up to which a PASS holds; "" if no units share a group."""
+    if facts.outcome != "PASS" or facts.holds_to is None or (facts.groups or 0) >= (facts.units or 0):
+        return ""
+    if facts.holds_to >= 1:
+        return ", at any correlation of the flips of a group"
+    # Round down: a larger correlation would be too much.
+    return f", up to a correlation of {floor(100 * facts.holds_to) / 100:.2f} of the flips of a group"
 
 
 def _within(facts: RuleFigures) -> bool:

@@ -1,6 +1,7 @@
 """One run folder as an entry of the list: its numbers, its label and its gate, from the small files of the folder.
 
-results.jsonl is not read here. A damaged file costs its folder alone: the entry is `unreadable` with the reason.
+Of results.jsonl only the last bytes are read here (`records.is_current`). A damaged file costs its folder alone: the
+entry is `unreadable` with the reason.
 """
 
 from __future__ import annotations
@@ -28,9 +29,14 @@ from medvqa.view.shapes import GateAttempt, HeadlineNumber
 
 METRICS = "metrics.json"
 READ = (records.RUN, METRICS, gating.FILE)
-"""The files that an entry is made of; results.jsonl counts by its stamp alone."""
-Stamp = tuple[int, int, int] | None
-"""Inode, size and time of the last change of a file in ns; None if it is missing, or no regular file."""
+"""The files that an entry is made of."""
+COUNTED = (*READ, records.RESULTS)
+"""The files whose change makes another entry, beside those of selected keys."""
+Stamp = tuple[int, int, int, int] | None
+"""Inode, size, and times of the last change of a file and of its status in ns; None without a regular file.
+
+Equal stamps tell that a file is the one that was read. They never tell which of two files is older.
+"""
 _RESULTS: Mapping[str | None, Literal["passed", "failed", "inconclusive", "unknown"]] = {
     "PASS": "passed",
     "FAIL": "failed",
@@ -40,9 +46,9 @@ _RESULTS: Mapping[str | None, Literal["passed", "failed", "inconclusive", "unkno
 
 @dataclass(frozen=True)
 class Described:
-    """What the small files of a folder say. `answered` is None if metrics.json does not tell the present number.
+    """What the small files of a folder say. `answered` and `complete` are None if these do not tell it.
 
-    `complete`: metrics.json is of the present results and names no gap.
+    `complete`: no selected question is known to be missing. `stale`, `unchecked`: as in `RunEntry`.
     """
 
     model: str = ""
@@ -55,8 +61,11 @@ class Described:
     numbers: tuple[HeadlineNumber, ...] = ()
     gate: GateAttempt | None = None
     answered: int | None = None
-    complete: bool = False
+    errors: int = 0
+    stopped: str = ""
+    complete: bool | None = None
     stale: bool = False
+    unchecked: bool = False
     unreadable: bool = False
     why: str = ""
 
@@ -89,6 +98,7 @@ class _StoredMetrics(msgspec.Struct):
     """metrics.json. Measures stay as they are written: there are thousands, and few are over all questions."""
 
     measures: list[msgspec.Raw]
+    results: records.Basis | None = None
     gate: _StoredVerdict | None = None
     outcomes: dict[str, dict[str, int]] = {}
     missing: list[str] = []
@@ -107,7 +117,9 @@ def stamp(path: Path) -> Stamp:
         status = path.lstat()
     except (OSError, ValueError):
         return None
-    return (status.st_ino, status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def describe(folder: Path, registry: Registry) -> Described:
@@ -124,13 +136,14 @@ def without_path(text: str, folder: Path) -> str:
 
 
 def _described(folder: Path, registry: Registry) -> Described:
-    for name in (*READ, records.RESULTS):
+    for name in COUNTED:
         if (folder / name).is_symlink():
             raise UsageError(f"{name} is a symbolic link, and is not followed: copy the file there")
     run = records.read_run(folder)
     records.check_scored(folder, run)
     selection = records.Selection.of(run)
-    stored, overall, stale, why = _stored_metrics(folder)
+    stored, overall, why = _stored_metrics(folder)
+    current = None if stored is None else records.is_current(stored.results, folder)
     known = _known(folder, run, registry)
     numbers = _numbers(overall, run, known, {} if stored is None else stored.outcomes)
     lost = list(dict.fromkeys(measure.benchmark for measure in overall if measure.benchmark not in known))
@@ -139,7 +152,8 @@ def _described(folder: Path, registry: Registry) -> Described:
             f"no numbers of {', '.join(lost[:3])}: the benchmark is not known here. Start medvqa view in the project "
             "that declares it, or name the file that does with --benchmark=FILE"
         )
-    fresh = stored is not None and not stale
+    stale = current is False
+    fresh = stored if not stale else None
     return Described(
         model_name(run),
         label_of(run),
@@ -149,32 +163,42 @@ def _described(folder: Path, registry: Registry) -> Described:
         _part(selection),
         tuple(_asked(run, selection)),
         tuple(numbers),
-        _gate(folder, stored if fresh else None),
-        sum(sum(counts.values()) for counts in stored.outcomes.values()) if stored is not None and fresh else None,
-        complete=stored is not None and fresh and _is_complete(stored, run),
+        _gate(folder, fresh),
+        None if fresh is None else _answered(fresh),
+        errors=0 if fresh is None else sum(counts.get("error", 0) for counts in fresh.outcomes.values()),
+        stopped=records.stopped(run),
+        complete=None if fresh is None else _is_complete(fresh, folder, run),
         stale=stale,
+        unchecked=stored is not None and current is None,
         why=why,
     )
 
 
-def _stored_metrics(folder: Path) -> tuple[_StoredMetrics | None, list[_StoredMeasure], bool, str]:
-    """metrics.json, its measures over all questions, whether it is older than the results; why it cannot be read."""
-    written, results = stamp(folder / METRICS), stamp(folder / records.RESULTS)
-    if written is None:
-        return None, [], False, ""
+def _stored_metrics(folder: Path) -> tuple[_StoredMetrics | None, list[_StoredMeasure], str]:
+    """metrics.json, its measures over all questions; why it cannot be read."""
+    if stamp(folder / METRICS) is None:
+        return None, [], ""
     try:
         content = files.read(folder / METRICS, records.MAX_RUN)
         stored = _metrics.decode(content)
         overall = _overall(stored)
     except OSError as error:
-        return None, [], False, f"{METRICS} cannot be read: {error.strerror}. Write it anew: medvqa report RUN"
+        return None, [], f"{METRICS} cannot be read: {error.strerror}. Write it anew: medvqa report RUN"
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return None, [], False, printing.line(f"{METRICS} is damaged: {error}. Write it anew: medvqa report RUN")
-    return stored, overall, results is not None and results[2] > written[2], ""
+        return None, [], printing.line(f"{METRICS} is damaged: {error}. Write it anew: medvqa report RUN")
+    return stored, overall, ""
 
 
-def _is_complete(stored: _StoredMetrics, run: Mapping[str, Any]) -> bool:
-    """Whether no selected question lacks a result; a single shard may be complete (`records.Coverage.finished`)."""
+def _answered(stored: _StoredMetrics) -> int:
+    if stored.results is not None:
+        return stored.results.number
+    return sum(sum(counts.values()) for counts in stored.outcomes.values())
+
+
+def _is_complete(stored: _StoredMetrics, folder: Path, run: Mapping[str, Any]) -> bool | None:
+    """Whether no selected question lacks a result; a single shard may be complete. None if only the keys tell it."""
+    if stored.results is not None:
+        return records.is_finished(stored.results, folder, run)
     return not stored.missing and not set(stored.unfinished) - set(absent_shares(run))
 
 
@@ -286,7 +310,7 @@ def comparable(benchmark: str, technique: str, name: str, signature: str, select
 
 
 def _gate(folder: Path, stored: _StoredMetrics | None) -> GateAttempt | None:
-    """The verdict in gate.json. It is stale unless metrics.json of the present results has it too."""
+    """The verdict in gate.json. It is stale unless `stored`, metrics.json of the present results, is of the same."""
     decided = gating.read(folder)
     if decided is None:
         return None
@@ -297,5 +321,12 @@ def _gate(folder: Path, stored: _StoredMetrics | None) -> GateAttempt | None:
         max(decided.attempts, default=0),
         printing.line(reasons[0]) if reasons else "",
         ", ".join(dict.fromkeys(against.name for against in verdict.baselines)),
-        stored is None or stored.gate is None or stored.gate.of != verdict.of,
+        stored is None or not _decides(decided, stored),
     )
+
+
+def _decides(decided: gating.Decided, stored: _StoredMetrics) -> bool:
+    """Whether a verdict is on the results of metrics.json, or these were scored anew and have the same scores."""
+    if stored.results is not None and stored.results.digest == decided.digest:
+        return True
+    return stored.gate is not None and stored.gate.of == decided.verdict.of

@@ -201,7 +201,7 @@ class Events:
 
 def _settled(entry: RunEntry) -> RunEntry:
     """Return an entry without the numbers of which `progress` tells while it runs."""
-    return msgspec.structs.replace(entry, answered=0, stale=False) if entry.state == "running" else entry
+    return msgspec.structs.replace(entry, answered=0, errors=0, stale=False) if entry.state == "running" else entry
 
 
 def _stamp(folder: Path) -> object:

@@ -52,21 +52,13 @@ class Facts:
         return str(sessions[-1].get("started") or self.run.get("started") or "")
 
     def finished(self, keys: Mapping[bytes, Any], runs: Mapping[str, int], unread: int) -> bool:
-        """Whether no selected question is known to be missing, as `records.coverage` has it (`Coverage.finished`).
+        """Whether no selected question is known to be missing (`records.gap`).
 
         `keys`: digests of the keys that have a result; `runs`: how many results name each run; `unread`: broken lines.
         """
-        run, chosen = self.run, self.chosen
-        names = {run.get("name"), *run.get("names", ())}
-        if chosen.problem or ("selection" in run and not run.get("merged") and runs.keys() - names):
+        if self.chosen.problem or records.strangers(self.run, runs):
             return False
-        selected = records.Selection.of(run).questions
-        if not chosen.keys and not selected:
-            ended = all(part.get("finished") for part in run.get("merged") or [run])
-            return ended and not unread and not run.get("missing")
-        if selected > len(chosen.keys):
-            return len(keys) >= selected and chosen.keys <= keys.keys()
-        return chosen.keys <= keys.keys()
+        return records.gap(self.run, self.chosen.keys, keys.keys(), unread).none
 
     @property
     def selected(self) -> int:

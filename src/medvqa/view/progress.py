@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 
@@ -39,11 +40,12 @@ def run_progress(follower: Follower, name: str) -> RunProgress:
         rate=rate,
         seconds_left=left,
         since=facts.since,
-        last=_changed(follower) if answered else "",
+        last=_last(follower, facts.run, running=running) if answered else "",
         version=snapshot.version,
         truncated=int(np.count_nonzero(snapshot.marks & TRUNCATED)),
         # The last line of a running session may be on its way.
         unread=snapshot.unread - (snapshot.torn and running),
+        stopped="" if running else records.stopped(facts.run),
     )
 
 
@@ -87,8 +89,10 @@ def _parts(snapshot: Snapshot, facts: Facts, titles: Mapping[str, str]) -> list[
     return parts
 
 
-def _changed(follower: Follower) -> str:
-    """Time at which the results last changed, "" if it cannot be told."""
+def _last(follower: Follower, run: Mapping[str, Any], *, running: bool) -> str:
+    """Time of the last result, "" if it cannot be told: of a running session, the time of the file."""
+    if not running and (ended := run.get("finished")):
+        return str(ended)
     try:
         changed = os.lstat(follower.folder / records.RESULTS).st_mtime
         return datetime.fromtimestamp(changed, UTC).isoformat(timespec="seconds")

@@ -69,9 +69,15 @@ class RunEntry(Shape, frozen=True):
     numbers: list[HeadlineNumber]
     gate: GateAttempt | None = None
     stale: bool = False
-    """Whether metrics.json is older than the results."""
+    """Whether metrics.json is of other results than those of the run."""
+    unchecked: bool = False
+    """Whether it is not known of which results metrics.json is: an earlier version wrote it."""
     why: str = ""
     """The reason for being unreadable, or for having no numbers."""
+    errors: int = 0
+    """Answers that ended in error, and have no score."""
+    stopped: str = ""
+    """Why the last session stopped early, "" if it did not."""
 
 
 class RunList(Shape, frozen=True):
@@ -122,6 +128,8 @@ class RunProgress(Shape, frozen=True):
     """Answers cut off at a token limit."""
     unread: int = 0
     """Broken lines of results.jsonl."""
+    stopped: str = ""
+    """Why the last session stopped early, "" if it did not or one is running."""
 
 
 class ItemRow(Shape, frozen=True):

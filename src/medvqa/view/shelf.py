@@ -30,11 +30,17 @@ SCANNED = 200_000
 
 @dataclass(frozen=True)
 class _Kept:
-    """An entry as long as the files of its folder have these stamps. `counted`: its results if no file tells them."""
+    """An entry as long as the files of its folder have these stamps.
+
+    `answered`: its results, of which `errors` have no answer. `finished`: whether no selected question is known to be
+    missing.
+    """
 
     stamps: tuple[Stamp, ...]
     described: Described
-    counted: int = 0
+    answered: int = 0
+    errors: int = 0
+    finished: bool = False
 
 
 class Shelf:
@@ -43,7 +49,7 @@ class Shelf:
     def __init__(self, root: Path, registry: Registry, followers: Followers) -> None:
         """Read nothing before the first `list`. `registry` knows the benchmarks of the runs.
 
-        `followers` count the results of runs whose metrics.json is missing or older than they are.
+        `followers` count the results of runs whose metrics.json is missing, or is of other results.
         """
         self.root = root.resolve()
         self._registry = registry
@@ -86,38 +92,45 @@ class Shelf:
         described = kept.described
         if described.unreadable:
             return RunEntry(name, "unreadable", "", "", "", "", 0, 0, "", [], [], why=described.why)
-        answered = kept.counted if described.answered is None else described.answered
-        finished = described.complete if described.answered is not None else 0 < described.selected <= answered
         return RunEntry(
             name,
-            state_of(folder, finished=finished),
+            state_of(folder, finished=kept.finished),
             described.model,
             described.label,
             described.started,
             described.finished,
-            answered,
+            kept.answered,
             described.selected,
             described.part,
             list(described.benchmarks),
             list(described.numbers),
             described.gate,
             described.stale,
+            described.unchecked,
             described.why,
+            kept.errors,
+            described.stopped,
         )
 
     def _read(self, folder: Path) -> _Kept:
-        stamps = tuple(entries.stamp(folder / name) for name in (*entries.READ, records.RESULTS))
+        selected = records.selected_files(folder)
+        stamps = tuple(entries.stamp(path) for path in (*(folder / name for name in entries.COUNTED), *selected))
         kept = self._kept.get(folder)
         if kept is None or kept.stamps != stamps:
             described = entries.describe(folder, self._registry)
-            told = described.unreadable or described.answered is not None
-            kept = self._kept[folder] = _Kept(stamps, described, 0 if told else self._counted(folder))
+            counted = described.answered, described.errors, described.complete
+            if not described.unreadable and None in counted:
+                counted = self._counted(folder)
+            answered, errors, finished = counted
+            kept = self._kept[folder] = _Kept(stamps, described, answered or 0, errors, bool(finished))
         return kept
 
-    def _counted(self, folder: Path) -> int:
+    def _counted(self, folder: Path) -> tuple[int, int, bool]:
+        """The numbers of results and of errors, and whether the run is finished, as its page counts them."""
         follower = self._followers.of(folder)
         follower.catch_up()
-        return len(follower)
+        snapshot = follower.snapshot()
+        return len(snapshot), snapshot.errors, follower.facts.finished(follower.facts.read(), snapshot)
 
 
 def _find(root: Path) -> Iterator[Path]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medvqa import files, records
-from medvqa.items import Result
+from medvqa.items import OUTCOMES, Result
 
 TRUNCATED = 1
 """Bit of `Snapshot.marks`: the answer was cut off at a token limit."""
@@ -63,6 +63,11 @@ class Snapshot:
     def __len__(self) -> int:
         """Return the number of results."""
         return len(self.offsets)
+
+    @property
+    def errors(self) -> int:
+        """The number of results that are errors."""
+        return int(np.count_nonzero(self.outcomes == OUTCOMES.index("error")))
 
     def id_of(self, row: int) -> str:
         """Return the id of a row."""

@@ -9,7 +9,7 @@ import { Visible } from "../ui/text";
 const LONG = 16; // values from which a facet can be searched
 const SHOWN = 12; // values of a long facet before it is searched
 const MOST = 200; // values that are drawn at once
-const UNSCORED: readonly string[] = ["outcome", "pair", "sample", "rotation"];
+const UNSCORED: readonly string[] = ["sample", "rotation"];
 
 /** A selection whose fields are counted. */
 export interface Faceted {
@@ -73,7 +73,7 @@ const FacetOf = ({ found, field, facet, open: first, pick, clear }: OneOf) => {
   const matching = typed === "" ? entries : entries.filter((entry) => entry.value.label.toLowerCase().includes(wanted) || valuesOf(about, typed).includes(entry.place));
   const ordered = name === "outcome" || name === "pair" || name === "sample" || name === "rotation" || name === "prompt" ? matching : [...matching].sort(byLabel);
   const shown = !long || all || typed !== "" ? ordered.slice(0, MOST) : [...ordered].sort(byNumber).slice(0, Math.max(SHOWN, own.length));
-  const scored = found.scored && !UNSCORED.includes(name);
+  const scored = found.scored && about.byAnswer !== true && !UNSCORED.includes(name);
   return (
     <details class="facet" open={open}>
       <summary onClick={(event) => { event.preventDefault(); setOpened(!open); }}>

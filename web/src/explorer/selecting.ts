@@ -232,9 +232,9 @@ export const verdictOf = (source: Source, table: Rows, row: number): readonly st
 
 // ---- score and command ---------------------------------------------------------------------------------------------
 
-/** Whether the selection has a score: not if several techniques answered, or if it was made by the outcomes themselves. */
+/** Whether the selection has a score: not if several techniques answered, or if it was made by the answers themselves. */
 export const hasScore = ({ about, clauses, table, techniques }: Found): boolean =>
-  about.score !== "" && table.result !== null && techniques.length < 2 && !clauses.some(({ field }) => field === table.place("outcome") || field === table.place("pair"));
+  about.score !== "" && table.result !== null && techniques.length < 2 && !clauses.some(({ field }) => table.fields[field]?.byAnswer === true);
 
 /** Low and high of the score, if the selection is a slice of metrics.json: all, or one value of one dimension. */
 export function intervalOf(found: Found): readonly [number, number] | null {

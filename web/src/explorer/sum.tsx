@@ -23,7 +23,7 @@ export const Sum = ({ found, source }: { readonly found: Found; readonly source:
 
 const Score = ({ found }: { readonly found: Found }) => {
   const { numerator, denominator } = found.selection.sum;
-  if (found.techniques.length < 2 && !hasScore(found)) return <span class="quiet">Selected by outcome, so without a score.</span>;
+  if (found.techniques.length < 2 && !hasScore(found)) return <span class="quiet">Selected by the answers themselves, so without a score.</span>;
   if (found.techniques.length > 1) return <span class="quiet">Answers by {found.techniques.join(" and ")} have no common score.</span>;
   if (denominator === 0) return <span class="quiet">None of them has a score.</span>;
   const few = denominator < FEW;

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 
 import type { HeadlineNumber, RunEntry, RunList, RunProgress } from "../served";
 import "../style/home.css";
-import { count, flat, plural } from "../text";
+import { count, flat, percent, plural } from "../text";
 import { Table } from "../ui/table";
 import { Visible } from "../ui/text";
 import { hasInterval, isWhole, matches, when } from "./over-time";
@@ -32,8 +32,17 @@ const StateOf = ({ run }: { readonly run: RunEntry }) => (
     {run.state !== "unreadable" && (run.state !== "finished" || run.selected > run.answered) && (
       <small class="quiet">{count(run.answered)}{run.selected > 0 && ` of ${count(run.selected)}`} answered</small>
     )}
+    {run.state === "unfinished" && (run.stopped ?? "") !== "" && <small class="quiet">stopped: <Visible text={run.stopped ?? ""} /></small>}
   </>
 );
+
+/** Answers without a score, as a number and a share: with a quarter of them, the other numbers say little. */
+const ErrorsOf = ({ run: { errors = 0, answered, state } }: { readonly run: RunEntry }) =>
+  state === "unreadable" || answered === 0 ? null : (
+    <span data-errors={errors}>
+      <span class={errors > 0 ? "bad" : "quiet"}>{count(errors)}</span>{errors > 0 && <> <small class="quiet">{percent(errors, answered)} %</small></>}
+    </span>
+  );
 
 const NumberOf = ({ number, several }: { readonly number: HeadlineNumber; readonly several: boolean }) => (
   <li>
@@ -51,6 +60,12 @@ const split = (numbers: readonly HeadlineNumber[]): readonly [readonly HeadlineN
   return [firsts, numbers.filter((number) => !firsts.includes(number))];
 };
 
+/** What is said before numbers that are not known to be those of the whole run as it is now. */
+const aboutNumbers = ({ name, state, stale = false, unchecked = false }: RunEntry): string => {
+  if (stale) return "Of earlier results: ";
+  return unchecked && state === "finished" ? `Not compared with the results, as an earlier version wrote them (medvqa report ${name}): ` : "So far: ";
+};
+
 const Numbers = ({ run }: { readonly run: RunEntry }) => {
   const several = new Set(run.numbers.map(({ technique }) => technique)).size > 1;
   const [firsts, others] = split(run.numbers);
@@ -59,7 +74,7 @@ const Numbers = ({ run }: { readonly run: RunEntry }) => {
   );
   return (
     <>
-      {firsts.length > 0 && !isWhole(run) && <small class="quiet">{run.stale === true ? "Of earlier results: " : "So far: "}</small>}
+      {firsts.length > 0 && !isWhole(run) && <small class="quiet"><Visible text={aboutNumbers(run)} /></small>}
       {list(firsts)}
       {others.length > 0 && <details><summary>{plural(others.length, "more measure")}</summary>{list(others)}</details>}
       {run.why !== undefined && run.why !== "" && <small class={run.state === "unreadable" ? "bad" : "quiet"}><Visible text={run.why} /></small>}
@@ -112,6 +127,7 @@ const RunTable = ({ runs, chosen, choose }: ChosenOf & { readonly runs: readonly
         cell: ({ name, part }) => <><a href={runLink(name)}><Visible text={name} /></a>{part !== "" && <small class="quiet"><Visible text={part} /></small>}</>,
       },
       { key: "state", head: "state", by: ({ state }) => state, cell: (run) => <StateOf run={run} /> },
+      { key: "errors", head: "errors", right: true, by: ({ errors = 0 }) => errors, cell: (run) => <ErrorsOf run={run} /> },
       {
         key: "model", head: "model", by: ({ model }) => model,
         cell: ({ model, label }) => <><Visible text={model} />{label !== "" && <small class="quiet"><Visible text={label} /></small>}</>,
@@ -128,7 +144,9 @@ const RunTable = ({ runs, chosen, choose }: ChosenOf & { readonly runs: readonly
 
 /** A run as it is now: the list is read less often than progress is told. */
 const nowOf = (run: RunEntry, told: RunProgress | undefined): RunEntry =>
-  told === undefined || told.state === "finished" ? run : { ...run, state: told.state, answered: told.answered, selected: told.selected || run.selected };
+  told === undefined || told.state === "finished"
+    ? run
+    : { ...run, state: told.state, answered: told.answered, selected: told.selected || run.selected, errors: told.parts.reduce((sum, { outcomes }) => sum + (outcomes["error"] ?? 0), 0) };
 
 /** `progress`: what has been told of runs since the page was opened, by name. */
 export const Home = ({ list, progress }: { readonly list: RunList; readonly progress: ReadonlyMap<string, RunProgress> }) => {

@@ -16,8 +16,8 @@ export interface Trend {
   readonly setups: number;
 }
 
-/** Whether the numbers of a run are of all its selected questions, as they are now. */
-export const isWhole = ({ state, stale = false }: RunEntry): boolean => state === "finished" && !stale;
+/** Whether the numbers of a run are known to be of all its selected questions, as they are now. */
+export const isWhole = ({ state, stale = false, unchecked = false }: RunEntry): boolean => state === "finished" && !stale && !unchecked;
 
 const byTime = (one: RunEntry, other: RunEntry): number => (one.started < other.started ? -1 : one.started > other.started ? 1 : 0);
 

@@ -111,7 +111,7 @@ export const Trends = ({ runs }: { readonly runs: readonly RunEntry[] }) => {
       <h2 id="trends-title">Over time</h2>
       <p class="quiet">
         Each chart has the finished runs with one data set, prompt, extraction, judge and selection, the earliest first; their models may differ. Bars are 95 % intervals of single runs:
-        compare runs to learn whether they differ.{left > 0 && ` ${plural(left, "run is", "runs are")} left out, since ${left === 1 ? "it is" : "they are"} not finished or scored anew.`}
+        compare runs to learn whether they differ.{left > 0 && ` ${plural(left, "run is", "runs are")} left out, since ${left === 1 ? "it is" : "they are"} not finished, or ${left === 1 ? "its" : "their"} numbers are not known to be of the present results: type medvqa report RUN.`}
       </p>
       <div class="trends">{trends.slice(0, CHARTS).map((trend) => <TrendOf key={trend.key} trend={trend} several={several} />)}</div>
       {trends.length > CHARTS && (
@@ -130,7 +130,7 @@ const VERDICTS: Readonly<Record<GatedRun["gate"]["result"], string>> = { passed:
 export const GateWord = ({ gate }: { readonly gate: GatedRun["gate"] }) => (
   <>
     <span class={`verdict ${LOOKS[gate.result]}`}>{VERDICTS[gate.result]}</span>
-    {gate.stale === true && <small class="quiet">of other results</small>}
+    {gate.stale === true && <small class="quiet">may be of other results</small>}
   </>
 );
 

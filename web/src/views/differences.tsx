@@ -81,7 +81,7 @@ function columnsOf(of: Shown, rows: readonly ComparedCell[], first: string, end:
     ...(few
       ? []
       : [
-          { key: "bounds", head: "bounds", class: "quiet", cell: (cell: ComparedCell) => cell.texts.bounds },
+          { key: "bounds", head: "95 % interval", class: "quiet", cell: (cell: ComparedCell) => cell.texts.bounds },
           { key: "chart", head: <GapAxis end={end} />, class: "chart", cell: (cell: ComparedCell) => (cell.few || !cell.percent ? "" : <Gap of={cell} end={end} />) },
         ]),
     number("gained", "better", (cell) => <Changed of={of} cell={cell} way="better" />, (cell) => cell.gained),
@@ -99,13 +99,13 @@ const headlineColumns = (of: Shown, part: PairedPartView, exact: boolean): Table
   ...(exact ? [{ key: "mcnemar", head: "McNemar p", right: true, class: "quiet", by: (cell: ComparedCell) => cell.mcnemar, cell: (cell: ComparedCell) => <Figure name="mcnemar" value={cell.mcnemar} text={cell.texts.mcnemar} /> }] : []),
 ];
 
-/** Whether a row's own bounds lie to one side of 0, while its difference is not shown: too many others were tested beside it. */
+/** Whether a row's own interval lies to one side of 0, while its difference is not shown: too many others were tested beside it. */
 export const alone = (cell: Pick<ComparedCell, "low" | "high" | "few" | "sure" | "adjusted">): boolean =>
   !cell.few && cell.sure === "" && cell.adjusted !== null && cell.low !== null && cell.high !== null && (cell.low > 0 || cell.high < 0);
 
 export const Alone = ({ tests }: { readonly tests: number }) => (
   <p class="notes" data-alone>
-    A row can have both bounds on one side of 0 and still not be shown. Its bounds are for this row alone. {tests > 1 ? `But ${count(tests)} differences` : "But several differences"} were
+    A row can have its whole interval on one side of 0 and still not be shown. Its interval is for this row alone. {tests > 1 ? `But ${count(tests)} differences` : "But several differences"} were
     tested here, and among so many a few look large by chance. So the p of each is corrected for all of them, and only a corrected p of at most 0.05
     counts. Such a row is a reason to test again with more questions, not proof of a difference.
   </p>
@@ -293,7 +293,7 @@ const Overall = ({ page, of, chosen }: Chosen) => {
     { key: "benchmark", head: "Benchmark", heading: true, cell: ({ board }) => <Visible text={board.title} /> },
     { key: "measure", head: "Measure", cell: (row) => <><a href={flips(row)}>{label(row.board.measure)}</a>{row.board.lower && <span class="quiet"> less is better</span>}</> },
     { key: "difference", head: "difference, points", right: true, class: "main", by: ({ pair }) => pair.difference, cell: ({ pair }) => <Figure name="difference" value={pair.difference} text={pair.shown} /> },
-    { key: "bounds", head: "bounds", class: "quiet", cell: ({ pair }) => pair.bounds },
+    { key: "bounds", head: "95 % interval", class: "quiet", cell: ({ pair }) => pair.bounds },
     { key: "adjusted", head: "adjusted p", right: true, by: ({ pair }) => pair.adjusted, cell: ({ pair }) => <Figure name="adjusted" value={pair.adjusted} text={pair.adjusted === null ? "" : pair.adjusted < 0.001 ? "<0.001" : pair.adjusted.toFixed(3)} /> },
     { key: "way", head: "sign", cell: ({ pair }) => <Way way={pair.sure} /> },
     ...(["better", "worse"] as const).map((way): TableColumn<OverallRow> => {
@@ -356,7 +356,7 @@ export const Refused = ({ of }: { readonly of: readonly string[] }) => (
 const Key = ({ level, few, tests }: { readonly level: number; readonly few: number; readonly tests: number }) => (
   <p class="key">
     <svg class="strip" width={30} height={16} aria-hidden="true"><line class="range" x1={2} x2={28} y1={8} y2={8} /><circle cx={15} cy={8} r={3.5} /></svg>
-    {" "}difference and its one-sided bounds; each holds in {Number((100 * level).toPrecision(6))} % of comparisons. A hollow dot has no bounds. Better, worse:
+    {" "}difference and its {Number((100 * level).toPrecision(6))} % interval, two-sided as p is. A hollow dot has no interval. Better, worse:
     the number of units (questions or pairs) that changed; it leads to them. Groups: independent units; questions about one patient or
     image form one group. Detectable: the true loss, in points, that such data would show in 80 % of comparisons. Below {few} units,
     counts are shown in grey. Adjusted p (Holm): over {tests > 0 ? `the ${count(tests)} differences of all pairs of runs in all headline measures` : "all headline measures"}; in slices, over one dimension and measure{tests > 0 && " of all pairs with the baseline"}. The marks

@@ -25,7 +25,7 @@ export const Effects = ({ page, of }: { readonly page: Page; readonly of: Compar
   return (
     <section id="effects" aria-labelledby="effects-title">
       <h2 id="effects-title">One setting changed</h2>
-      <p class="key">The two runs of a pair differ in nothing else, so new minus baseline is the effect of the setting. Each bound is one-sided, 95 %.</p>
+      <p class="key">The two runs of a pair differ in nothing else, so new minus baseline is the effect of the setting.</p>
       {[...questions].map(([question, pairs]) => (
         <div key={question}>
           <h3>
@@ -66,7 +66,7 @@ const Effect = ({ page, pairs, question }: EffectOf) => {
             <th scope="col" class="right">baseline</th>
             <th scope="col" class="right">new</th>
             <th scope="col" class="right main">difference, points</th>
-            <th scope="col">bounds</th>
+            <th scope="col">95 % interval</th>
             <th scope="col" class="chart"><GapAxis end={end} /></th>
             <th scope="col" class="right">adjusted p</th>
             <th scope="col">sign</th>

@@ -308,6 +308,26 @@ const Kinds = ({ of, page }: { readonly of: ErrorKindsView; readonly page: Page 
 
 // ---- the section ----------------------------------------------------------------------------------------------------
 
+/** Errors by their reason: a server that was gone is another matter than an image that is too large. */
+const Errors = ({ part, to }: { readonly part: FailingPart; readonly to: To }) => (
+  <>
+    <h4>Errors by their reason</h4>
+    <Scroll name="Errors by their reason">
+      <table class="reasons">
+        <thead><tr><th scope="col" class="right">{part.unit === "answers" ? "Answers" : "Questions"}</th><th scope="col">Reason; # stands for any number</th></tr></thead>
+        <tbody>
+          {part.errors.map(({ label: reason, count: number, query }) => (
+            <tr key={reason}>
+              <td class="right"><data value={number}>{count(number)}</data></td>
+              <td class="wrap"><Linked to={to} query={query}><Visible text={reason} /></Linked></td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Scroll>
+  </>
+);
+
 const Part = ({ part, page, place }: { readonly part: FailingPart; readonly page: Page; readonly place: number }) => {
   const to = linker(page, part.benchmark, part.technique);
   return (
@@ -323,6 +343,7 @@ const Part = ({ part, page, place }: { readonly part: FailingPart; readonly page
           {part.outcomes.length === 0 ? `All ${count(part.count)} ${part.unit} are correct.` : `of ${plural(part.count, part.unit.replace(/s$/, ""))}`}
         </span>
       </p>
+      {part.errors.length > 0 && <Errors part={part} to={to} />}
       <div class="sides-of-failing">
         <div><WorstOfPart part={part} to={to} /></div>
         <div>

@@ -46,7 +46,7 @@ const COLUMNS: readonly (readonly [string, string])[] = [
   ["baseline_value", "baseline, %"],
   ["limit", "limit, %"],
   ["difference", "difference, points"],
-  ["bounds", "bounds"],
+  ["bounds", "one-sided bounds"],
   ["chart", ""],
   ["detectable", "detectable, points"],
   ["gained", "gained"],

@@ -62,7 +62,7 @@ const Board = ({ of, named, first }: BoardOf) => {
       cell: ({ against, run }) =>
         against === null ? <span class="quiet">{run === 0 ? "baseline" : ""}</span> : <Figure name="difference" value={against.difference} text={against.texts.difference} />,
     },
-    { key: "bounds", head: "bounds", class: "quiet", cell: ({ against }) => against?.texts.bounds ?? "" },
+    { key: "bounds", head: "its 95 % interval", class: "quiet", cell: ({ against }) => against?.texts.bounds ?? "" },
   ];
   return (
     <Table

@@ -12,7 +12,7 @@ import { GateWord } from "./gate";
 /** Warnings that the first screen shows before it folds the others. */
 const SHOWN = 6;
 
-const SIGNS: Readonly<Record<StatusView["state"], string>> = { complete: "✓", part: "◐", unfinished: "!", unknown: "?" };
+const SIGNS: Readonly<Record<StatusView["state"], string>> = { complete: "✓", part: "◐", failed: "!", lost: "!", unfinished: "!", unknown: "?" };
 // A sign marks a result that must not be read as good; a good one needs none.
 const STANDINGS: Readonly<Record<SentenceView["standing"], string>> = { above: "", open: "◆", below: "▼", "": "" };
 /** Rules that the first screen names. */

@@ -83,7 +83,6 @@ class OpenAI(Backend):
     limit holds for all of them together. Of several servers, the one with the most room gets the next request.
     """
 
-    capabilities: frozenset[str] = frozenset({"generate", "option_logprobs"})
     Options = OpenAIOptions
     options: OpenAIOptions
     converses = True
@@ -91,16 +90,22 @@ class OpenAI(Backend):
     _servers = cached_property(lambda self: addresses.addresses(self.options))
     _key = cached_property(lambda self: addresses.key(self.options))
     _most: int | None = None
+    _scores: bool | None = None
+    """Whether a server has told log-probabilities; None: none was asked yet."""
     _loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Log-probabilities only where the options ask for some, and until the first answer lacks them."""
+        silent = self.options.reasoning or not self.options.top_logprobs or self._scores is False
+        return frozenset({"generate"} if silent else {"generate", "option_logprobs"})
 
     def load(self) -> None:
         """Prepare the clients without connecting. Raises UsageError as `check` does."""
         self.check()
         options = self.options
         self._endpoints = self._unconnected()
-        self._scores: bool | None = None  # whether a server has told log-probabilities; None: none was asked yet
-        if options.reasoning or not options.top_logprobs:
-            self.capabilities = frozenset({"generate"})
+        self._scores = None
         self._endpoints.connect(self._key, options.timeout)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=self.title, daemon=True)

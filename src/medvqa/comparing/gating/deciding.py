@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -58,7 +59,7 @@ def decide(gate: Gate, new: Side) -> Verdict:
     questions = {result.key.question for result in results}
     # An answer that ended in error may be one of several that are combined.
     failed = [r for t in gate.targets for r in new.answers if is_of(r, t) and r.score.outcome == "error"]
-    blockers += [_line(r.item.benchmark, r.item.id, r.score.why) for r in failed]
+    blockers += [_line(gate, r.item.benchmark, r.item.id, r.score.why, private="ended in an error") for r in failed]
     blockers += unmeasurable
     if not gate.targets and not blockers:
         blockers.append("no rule is about what was asked")
@@ -71,7 +72,7 @@ def decide(gate: Gate, new: Side) -> Verdict:
         paired, notes_of_pair = _paired(gate, mine, (new, revealed), questions, level)
         notes += notes_of_pair
         pairs.append(paired)
-        blockers += _blockers(paired)
+        blockers += _blockers(gate, paired)
     notes += [*_judged(gate, results), *identity, *asked_when]
     verdict = _undecided(gate, new, level, blockers, notes)
     verdict = replace(verdict, notes=(*verdict.notes, *_copies(gate, new, verdict)))
@@ -108,6 +109,7 @@ def _undecided(gate: Gate, new: Side, level: float, blockers: Sequence[str], not
         inconclusive=gate.rules.inconclusive,
         of=digest(new.run, new.results),
         read_from=gate.rules.read_from,
+        flip_icc=gate.rules.flip_icc,
     )
 
 
@@ -142,7 +144,8 @@ def _paired(
     # A question counts with all its samples, whatever their number in each run.
     kept = tuple(r for r in both[1].results if r.key.question in questions)
     notes = comparing.notes(*both)
-    return comparing.compare(both[0], replace(both[1], results=kept), gate.known, level=level), notes
+    icc = gate.rules.flip_icc
+    return comparing.compare(both[0], replace(both[1], results=kept), gate.known, level=level, icc=icc), notes
 
 
 def _never_asked(new: Side, baseline: Side, targets: Iterable[Target]) -> list[str]:
@@ -187,9 +190,12 @@ def decided(gate: Gate, folder: Path, new: Side) -> Decided:
     verdict = decide(gate, new)
     if note := changed(new.run.get("gate"), gate):
         verdict = replace(verdict, notes=(*verdict.notes, note))
+    digest, number = records.decisive_digest(new.answers)
     return Decided(
         verdict=verdict,
         attempts=tuple(attempts(folder, baseline.digest, new.run) for baseline in verdict.baselines),
+        digest=digest,
+        number=number,
         session=last_session(new.run),
     )
 
@@ -202,7 +208,8 @@ def changed(stored: Mapping[str, Any] | None, gate: Gate) -> str | None:
             "been chosen to fit; --baseline, typed with the run, stores them before"
         )
     now = gate.stored()
-    was, is_now = ({"require": "baseline", **rules} for rules in (stored.get("rules", {}), now["rules"]))
+    defaults = {"require": "baseline", "flip_icc": statistics.FLIP_ICC}
+    was, is_now = ({**defaults, **rules} for rules in (stored.get("rules", {}), now["rules"]))
     differences = [
         f"{name} was {was.get(name)!r} and is {value!r}" for name, value in is_now.items() if was.get(name) != value
     ]
@@ -222,9 +229,10 @@ def _called(baseline: Mapping[str, Any]) -> str:
 
 
 def attempts(folder: Path, baseline: str, run: Mapping[str, Any]) -> int:
-    """Count the comparisons of a run (its run.json) and its neighbours with this baseline, by run.json and gate.json.
+    """Count the verdicts on a run (its run.json) and on its neighbours against this baseline, by gate.json.
 
-    A run that asked everything again (`--fresh`) counts again. Shards and parts of a merged run count once, with it.
+    A run without a verdict is no attempt, except the one that is decided now. A run that asked everything again
+    (`--fresh`) counts again. Shards and parts of a merged run count once, with it.
     """
     folder = folder.resolve()
     met = {near.name: _met(near, baseline) for near in folder.parent.iterdir() if near.is_dir() and near != folder}
@@ -239,7 +247,7 @@ def attempts(folder: Path, baseline: str, run: Mapping[str, Any]) -> int:
 
 
 def _met(folder: Path, baseline: str) -> Mapping[str, Any] | None:
-    """Return run.json of a run that was compared with the baseline; None for others."""
+    """Return run.json of a run with a verdict against the baseline; None for others."""
     from medvqa.comparing.gating import verdict
 
     try:
@@ -248,11 +256,9 @@ def _met(folder: Path, baseline: str) -> Mapping[str, Any] | None:
     except UsageError:
         # Skip a damaged neighbour folder.
         return None
-    baselines = (run.get("gate") or {}).get("baselines", ())
-    digests = {baseline.get("digest") for baseline in baselines} | {
-        baseline.digest for baseline in (decided.verdict.baselines if decided else ())
-    }
-    return run if baseline in digests else None
+    if decided is None or decided.verdict.outcome is None:
+        return None
+    return run if baseline in {against.digest for against in decided.verdict.baselines} else None
 
 
 _Tested = tuple[Rule, statistics.TestedRule, Compared | None]
@@ -264,7 +270,8 @@ def _missing(gate: Gate, covered: records.Coverage | None) -> list[str]:
     if covered is None or covered.complete:
         return []
     names = {target.benchmark.name for target in gate.targets}
-    lack = [f"{name}: no result" for name in covered.missing if name.partition("/")[0] in names]
+    missing = [name.partition("/") for name in covered.missing]
+    lack = [_line(gate, benchmark, item, "no result") for benchmark, _, item in missing if benchmark in names]
     unnamed = covered.reasons or covered.absent or (covered.selected or 0) - covered.there > len(covered.missing)
     return [*covered.lines, *lack] if lack or unnamed else []
 
@@ -322,12 +329,12 @@ def _time(text: str) -> datetime | None:
         return None
 
 
-def _blockers(paired: Paired) -> list[str]:
+def _blockers(gate: Gate, paired: Paired) -> list[str]:
     """Lines about items in one run only, or without a score in one run despite an answer."""
     base = paired.baseline.name
     unanswered = {(r.item.benchmark, r.item.id, r.technique) for r in paired.new.results if r.score.outcome == "error"}
     return [
-        _line(part.benchmark, item, why)
+        _line(gate, part.benchmark, item, why)
         for part in paired.parts
         for why, items in (
             (f"not in baseline {base}", part.unmatched_new),
@@ -407,11 +414,14 @@ def _of_slice(whole: Rule, place: tuple[str, str], margin: float | None) -> Rule
     return replace(whole, dimension=place[0], value=place[1], margin=margin)
 
 
-def _line(benchmark: str, item: str, why: str) -> str:
-    return f"{benchmark}/{item}: {why}"
+def _line(gate: Gate, benchmark: str, item: str, why: str, *, private: str = "") -> str:
+    """A line about a question, without its id if the data are not declared public, and then with this reason."""
+    known = gate.known.get(benchmark)
+    return f"{benchmark}/{item}: {why}" if known is not None and known.public else f"{benchmark}: {private or why}"
 
 
 def _shortened(lines: Sequence[str], limit: int = 10) -> tuple[str, ...]:
+    lines = [f"{line} ({count:,} times)" if count > 1 else line for line, count in Counter(lines).items()]
     return tuple(lines) if len(lines) <= limit else (*lines[:limit], f"and {len(lines) - limit} more")
 
 
@@ -552,8 +562,7 @@ def _floor(rule: Rule, results: Sequence[Result], metric: Metric, level: float) 
         name,
         statistics.clustered(ratios),
         limit,
-        # A mean of ratios is no count, even if each unit is right or wrong.
-        binary=tabled[0].binary and tabled[0].over is None,
+        binary=tabled[0].binary,
         at_most=at_most,
         point=point,
         level=level,
@@ -602,6 +611,7 @@ def _ruling(
         gained=comparison.gained,
         lost=comparison.lost,
         detectable=decided.detectable,
+        holds_to=decided.holds_to,
         beyond=margin is not None and comparison.high is not None and comparison.high < -margin,
         unchanged=numbers.unchanged,
     )

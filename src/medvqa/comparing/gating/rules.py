@@ -8,6 +8,7 @@ looks = 1
 inconclusive = "fail"
 require = "baseline"                    # required units: baseline, all or shared
 judge_reliability = 0.8
+flip_icc = 0.1                          # correlation of the flips of a group, 0 to 1
 
 [tool.medvqa.gate.benchmarks.mediconfusion]
 measure = "set_accuracy"                # by default the first headline measure
@@ -43,6 +44,7 @@ import msgspec
 
 from medvqa import configs
 from medvqa.items import UsageError
+from medvqa.statistics import FLIP_ICC
 
 DEFAULT_MARGIN = 2.0
 """Points."""
@@ -129,9 +131,10 @@ class Rules:
     `baseline`: paths of run folders or baseline files. `slices`: dimensions; none of their slices may be shown to be
     worse, if it is large enough. `judge_reliability`, in (0, 1]: the share of a true difference that a judge's scores
     show, by human labels. For right or wrong answers it is sensitivity + specificity - 1 (Youden 1950, Cancer 3:32),
-    else the slope of its scores over people's. It multiplies the margins of judged measures. `benchmarks`: rules about
-    whole benchmarks, by name. `require`: the units that must count for a PASS. `file`: the file of the rules. `typed`:
-    the options typed over it. Neither is a part of the rules.
+    else the slope of its scores over people's. It multiplies the margins of judged measures. `flip_icc`, in [0, 1]: the
+    declared correlation of the changes of two units of a group (`statistics.compare`). `benchmarks`: rules about whole
+    benchmarks, by name. `require`: the units that must count for a PASS. `file`: the file of the rules. `typed`: the
+    options typed over it. Neither is a part of the rules.
     """
 
     baseline: tuple[str, ...] = ()
@@ -140,6 +143,7 @@ class Rules:
     looks: int = 1
     inconclusive: Inconclusive = "fail"
     judge_reliability: float | None = None
+    flip_icc: float = FLIP_ICC
     benchmarks: Mapping[str, Rule] = field(default_factory=dict)
     slice: tuple[Rule, ...] = ()
     floor: tuple[Rule, ...] = ()
@@ -337,6 +341,10 @@ def _check_values(rules: Rules, inside: str, close: str) -> None:
     where = inside + close
     _check_range(f"{where}: margin", rules.margin, 0, 100, "points")
     _check_reliability(where, rules.judge_reliability)
+    if not 0 <= rules.flip_icc <= 1:
+        raise UsageError(
+            f"{where}: flip_icc = {rules.flip_icc:g}: the correlation of the flips of a group, from 0 to 1"
+        )
     if rules.looks < 1:
         raise UsageError(f"{where}: looks = {rules.looks}: how often the gate is asked, at least 1")
     for name, headline in rules.benchmarks.items():

@@ -36,7 +36,8 @@ class Ruling:
     degrees of freedom, whatever the answers; with fewer than 4 a slice is not gated. `needed`, for INCONCLUSIVE: the
     units that would decide with 80 % power, at no true change, or for a floor at the true value `value`. `detectable`:
     the true loss that the rule would have shown with 80 % power at its share of the error. `items`: the size of the
-    data set in questions.
+    data set in questions. `holds_to`: for a PASS by a margin, the largest correlation of flips within groups at which
+    it holds, 1 for any.
     """
 
     rule: str
@@ -72,6 +73,7 @@ class Ruling:
     better: Better = "higher"
     beyond: bool = False
     unchanged: bool = False
+    holds_to: float | None = None
 
     @classmethod
     def of(cls, rule: Rule, outcome: RuleOutcome, why: str, **figures: Any) -> Ruling:
@@ -137,7 +139,8 @@ class Verdict:
     """The gate's decision over all rules.
 
     `outcome`: None if there are `blockers`: questions without a result, errors, questions that the baseline lacks.
-    `notes`: notes for the reader. `rules`: the digest of the rules. `level`: of each one-sided bound. `worst`, `best`:
+    `notes`: notes for the reader. `rules`: the digest of the rules. `level`: of each one-sided bound. `flip_icc`: the
+    declared correlation of flips within groups, None in verdicts of earlier versions. `worst`, `best`:
     slices by their differences. `flips`: the first flipped units; `gained`, `lost`: their numbers. `of`: the digest of
     the decided results. `read_from`: the origin of the rules. `shared`: the numbers of compared units, if the rules
     require only the shared ones.
@@ -160,6 +163,7 @@ class Verdict:
     lost: int = 0
     read_from: str = ""
     shared: tuple[str, ...] = ()
+    flip_icc: float | None = None
 
     @property
     def exit_code(self) -> int:
@@ -178,13 +182,17 @@ class Verdict:
 class Decided:
     """The content of gate.json: the verdict, and values that depend on the run folder's place and history.
 
-    `attempts`: for each baseline, the number of runs beside each other that were compared with it. `session`: the last
-    session of the run when it was decided; "" for a run without sessions, as a merged one. `began`: a session that
-    began after that, and has left no verdict yet. `replaced`: a sentence on each FAIL of this run that stood here.
+    `attempts`: for each baseline, the number of runs beside each other that were compared with it. `digest`,
+    `number`: of the results that were decided (`records.decisive_digest`), "" and 0 in files of earlier versions.
+    `session`: the last session of the run when it was decided; "" for a run without sessions, as a merged one.
+    `began`: a session that began after that, and has left no verdict yet. `replaced`: a sentence on each FAIL of this
+    run that stood here.
     """
 
     verdict: Verdict
     attempts: tuple[int, ...] = ()
+    digest: str = ""
+    number: int = 0
     session: str = ""
     began: str = ""
     replaced: tuple[str, ...] = ()

@@ -32,7 +32,7 @@ class ComparedCell(Shape, frozen=True):
     new: float | None
     difference: float | None
     low: float | None
-    """One-sided bound of new minus baseline, as `high`."""
+    """Lower end of the two-sided 95 % interval of new minus baseline."""
     high: float | None
     adjusted: float | None
     """Two-sided p-value after Holm."""
@@ -63,7 +63,7 @@ class ComparedTexts(Shape, frozen=True):
     new: str
     difference: str
     bounds: str
-    """The bounds, or the reason for their absence."""
+    """The 95 % interval, or the reason for its absence."""
     units: str
     adjusted: str
     detectable: str

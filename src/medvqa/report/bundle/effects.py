@@ -91,7 +91,7 @@ def _claim(first: ComparedCell, new: str, baseline: str, difference: Difference 
 
 
 def _gap(first: ComparedCell, difference: Difference) -> list[ComparedWord]:
-    """Say the measure with and without the image, and the gain of the image with its bounds."""
+    """Say the measure with and without the image, and the gain of the image with its interval."""
     sides = [(first.texts.new, "new"), (first.texts.baseline, "baseline")]
     # If both runs lack the image in different ways, the words of the runs' settings tell them apart.
     names = {"shown": "the image", "of another question": "that of another question", "blank": "a blank one"}
@@ -116,12 +116,12 @@ def _gap(first: ComparedCell, difference: Difference) -> list[ComparedWord]:
         if verb == "costs":
             low, high = (None if value is None else -value for value in (high, low))
     within = bounds(low, high).replace("+", "") or first.texts.bounds
-    level = ", each bound one-sided, 95 %" if low is not None else ""
-    return [*words, _word(f"{number} points ({within}{level})")]
+    level = "95 % interval " if low is not None else ""
+    return [*words, _word(f"{number} points ({level}{within})")]
 
 
 def _measured(first: ComparedCell) -> list[ComparedWord]:
-    """Both values, the difference and its bounds."""
+    """Both values, the difference and its interval."""
     percent, points_ = (" %", " points") if first.percent else ("", "")
     words = [
         *(_word(f"{first.texts.new}{percent}", "new"), _word(" against ")),
@@ -131,8 +131,8 @@ def _measured(first: ComparedCell) -> list[ComparedWord]:
     ]
     low, _, high = first.texts.bounds.partition(" to ")
     if first.low is None or first.high is None:
-        return [*words, _word(f", {first.texts.bounds or 'no bounds'}")]
-    return [*words, _word(", bounds "), _word(low, "low"), _word(" to "), _word(high, "high")]
+        return [*words, _word(f", {first.texts.bounds or 'no interval'}")]
+    return [*words, _word(", 95 % interval "), _word(low, "low"), _word(" to "), _word(high, "high")]
 
 
 def _word(text: str, number: str = "") -> ComparedWord:

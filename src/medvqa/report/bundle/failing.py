@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache
@@ -21,6 +22,12 @@ from medvqa.report.bundle.texts import label, query, query_of, title_of
 
 KIND_OF_ERROR = "kind of error"
 """The dimension of the page for filters by kind of error; no option of pytest can select by such a name."""
+ERROR_MESSAGE = "error message"
+"""The dimension of the page for filters by the reason of an error, in which numbers are masked."""
+_NUMBERS = re.compile(r"\b0x[0-9a-f]+|\b(?=[0-9a-f-]*\d)[0-9a-f-]{8,}\b|\d+(?:[.,:]\d+)*", re.IGNORECASE)
+"""Numbers, times and identifiers that differ between errors of one kind."""
+MESSAGE = 160
+"""Most characters of a reason by which errors are grouped."""
 WORST = 10
 """Most slices in a ranking of the worst."""
 APART = 100
@@ -160,6 +167,8 @@ class FailingPart(Shape, frozen=True):
     unit: str
     outcomes: list[AnswerCount]
     """Numbers of answers that are not correct, by outcome."""
+    errors: list[AnswerCount]
+    """Errors by their reason, in which # stands for numbers, the most frequent first; then all further ones."""
     worst: list[WorstSlices]
     matrices: list[OptionMatrix]
     positions: Positions | None
@@ -220,14 +229,30 @@ def failing(report: Report) -> Failing:
 
 
 def tags_of(report: Report) -> Callable[[Result], Mapping[str, Sequence[str]]]:
-    """Return a function from a result to the kinds of its error, as tags for filters."""
+    """Return a function from a result to the kinds of its wrong answer, or the reason of its error, as tags."""
     kinds = {} if report.errors is None else errors.tags(report.errors)
 
     def tags(result: Result) -> Mapping[str, Sequence[str]]:
+        if result.score.outcome == "error":
+            return {ERROR_MESSAGE: (masked(result.score.why),)}
         found = kinds.get(tuple(map(str, result.key))) if kinds else None
         return {} if found is None else {KIND_OF_ERROR: found}
 
     return tags
+
+
+def masked(why: str) -> str:
+    """Return the reason of an error with # for each number, so that errors of one kind have one text."""
+    text = " ".join(_NUMBERS.sub("#", why[: 4 * MESSAGE]).split())
+    return (text if len(text) <= MESSAGE else f"{text[: MESSAGE - 1]}…") or "no reason"
+
+
+def _error_groups(part: Part) -> list[AnswerCount]:
+    counts = Counter(masked(result.score.why) for result in part.results if result.score.outcome == "error")
+    groups = sorted(counts.items(), key=lambda group: (-group[1], group[0]))
+    shown = [AnswerCount(text, number, query({ERROR_MESSAGE: text})) for text, number in groups[:MOST]]
+    further = groups[MOST:]
+    return shown + ([AnswerCount("other reasons", sum(number for _, number in further), "")] if further else [])
 
 
 def _part(part: Part, report: Report, *, several: bool) -> FailingPart:
@@ -245,6 +270,7 @@ def _part(part: Part, report: Report, *, several: bool) -> FailingPart:
             for name in OUTCOMES
             if name != "correct" and part.outcomes[name]
         ],
+        _error_groups(part),
         worst(part),
         [matrix for matrix in found if matrix is not None],
         positions(part.results),

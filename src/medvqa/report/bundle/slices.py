@@ -248,7 +248,8 @@ def heat_map(part: Part, technique: str = "") -> HeatMap | None:
 
     A field is coloured only if its interval lies on one side of the measure over the whole benchmark. With 60 fields
     and intervals of 95 %, three fields would be coloured by chance: here each interval has level 1 - 0.05 / fields,
-    so that all colours together are right in 95 % of runs (Bonferroni). A field with fewer than ten units has none.
+    so that all colours together are right in 95 % of runs (Bonferroni). These are Clopper and Pearson's: Wilson's are
+    too narrow at high levels near 0 and 1. A field with fewer than ten units has none.
     """
     metric = score_of(part.benchmark)
     overall = {measure.name: measure for measure in part.measures if not measure.slice}
@@ -338,8 +339,8 @@ def _fields(part: Part, metric: Metric, dimensions: tuple[str, str], pairs: _Pai
     if tabled.bounded:
         low, high = statistics.intervals(estimates, binary=tabled.binary)
         tested = sum(1 for k in kept if units[k] >= tables.FEW and not np.isnan(low[k]))
-        level = 1 - 0.05 / max(tested, 1)
-        surely_low, surely_high = statistics.intervals(estimates, binary=tabled.binary, level=level)
+        level = 1 - 0.025 / max(tested, 1)
+        surely_low, surely_high = statistics.bounds(estimates, binary=tabled.binary, level=level)
     value = frame.sums(tabled.terms[0])[kept] / n[kept]
     # A value may hold the sign that joins two.
     pair_of = {lexicon.CROSSED.join(pair): pair for pair in pairs}

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
+from medvqa import records
 from medvqa.items import Benchmark, Outcome
 from medvqa.report.build import Part, Report
 from medvqa.report.bundle.cells import Cell, cell
 from medvqa.report.bundle.shape import Shape
 from medvqa.report.notes import answers_of, noted
-from medvqa.report.sentences import Origin, Sentence, Standing, counted, sentences, title
+from medvqa.report.sentences import Origin, Sentence, Standing, counted, failures, sentences, title
 
 UNFINISHED = "unfinished: "
+LOST = 0.05
+"""The share of errors in a benchmark from which the first screen is red."""
 CONTROLS: Mapping[str, str] = {
     "text-only": "The model got no images",
     "blank": "The model got grey pictures in place of the images",
@@ -22,9 +25,12 @@ CONTROLS: Mapping[str, str] = {
 
 
 class StatusView(Shape, frozen=True):
-    """Whether all selected questions have a result, and which part of the data was selected."""
+    """Whether all selected questions have a result and a score, and which part of the data was selected.
 
-    state: Literal["complete", "part", "unfinished", "unknown"]
+    `failed`: some results are errors; `lost`: so many of a benchmark's that its numbers tell little.
+    """
+
+    state: Literal["complete", "part", "failed", "lost", "unfinished", "unknown"]
     title: str
     lines: list[str]
 
@@ -100,14 +106,17 @@ def _status(report: Report) -> StatusView:
         for part in parts
         if (line := report.selected(part))
     ]
-    errors = sum(part.outcomes["error"] for part in parts)
-    failed = [f"{errors:,} of the results {'is an error' if errors == 1 else 'are errors'}, without a score"]
+    failed = _failed(report, parts)
+    stopped = [f"stopped: {why}"] if (why := records.stopped(report.run)) else []
     undefined, left_out = _left_out(report)
     reused = answers_of(report)
-    extra = [*chosen, *left_out, *(failed if errors else []), *([reused] if reused else [])]
+    extra = [*stopped, *chosen, *left_out, *([reused] if reused else [])]
     if not covered.finished:
         lines = [line.removeprefix(UNFINISHED) for line in covered.lines]
-        return StatusView("unfinished", "Unfinished: the numbers will change", [*lines, *extra])
+        return StatusView("unfinished", "Unfinished: the numbers will change", [*lines, *failed, *extra])
+    if failed:
+        worst = max(part.outcomes["error"] / len(part.results) for part in parts)
+        return StatusView("lost" if worst >= LOST else "failed", failed[0], [*failed[1:], *covered.absent, *extra])
     if covered.absent:
         return StatusView("part", "A part of a run", [*covered.absent, *extra])
     answers = report.counted == "answers" or len(report.techniques) > 1
@@ -118,6 +127,20 @@ def _status(report: Report) -> StatusView:
     if chosen or undefined or not selection.whole:
         return StatusView("part", "Complete for a part of the data", [have, *extra])
     return StatusView("complete", "Complete", [f"all {have}", *extra])
+
+
+def _failed(report: Report, parts: Sequence[Part]) -> list[str]:
+    """How many results have no score because of errors, over all and by part if there are several; [] without any."""
+    number = sum(len(part.results) for part in parts)
+    if not (over_all := failures(parts, report.counted)):
+        return []
+    share, _, counts = over_all.partition(": ")
+    by_part = [
+        f"{title(report, part)}: {failures([part], report.counted).partition(': ')[2]}"
+        for part in parts
+        if part.outcomes["error"] and len(part.results) < number
+    ]
+    return [share, counts, *by_part]
 
 
 def _left_out(report: Report) -> tuple[bool, list[str]]:

@@ -64,7 +64,7 @@ class PairView(Shape, frozen=True):
     new: int
     baseline: int
     level: float
-    """The level of each one-sided bound."""
+    """The level of the two-sided intervals of differences."""
     refusals: list[str]
     notes: list[str]
     differs: str
@@ -220,7 +220,7 @@ def _pair(
     return PairView(
         places[paired.new.name],
         places[paired.baseline.name],
-        paired.level,
+        paired.coverage,
         list(versus.refusals),
         list(head.notes),
         "" if difference is None else difference.line(paired.new.name, paired.baseline.name),

@@ -1,0 +1,126 @@
+"""What a question costs in calls: `python bench/calls.py [--sizes 1000 3000]`, with Python 3.11.
+
+Counts are steady where seconds are not. cProfile counts the calls of Python and C functions in all threads of one
+session over a benchmark of text and tags, which a model answers at once (that of `bench/scale.py`). The slope between
+two sizes is the cost of a question: until the last one is answered, and in the report. What does not grow is the start.
+"bare" is pytest over as many parametrized tests without the plugin. A question above its budget ends the script with
+exit code 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from scale import BARE, SUITE, TEST
+
+# cProfile counts one thread, so each thread starts a profile at its first event.
+COUNTING = """
+import cProfile, json, os, pathlib, runpy, sys, threading
+
+profiles, marks = [], {}
+
+def start(*event):
+    profiles.append(cProfile.Profile())
+    profiles[-1].enable()
+
+def mark(name):
+    marks[name] = sum(entry.callcount for profile in profiles for entry in profile.getstats())
+
+def main():
+    module, *sys.argv[1:] = sys.argv[1:]
+    threading.setprofile(start)
+    start()
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    finally:
+        mark("end")
+        pathlib.Path(os.environ["MARKS"]).write_text(json.dumps(marks))
+"""
+# The report begins where the run finishes.
+MARK = """
+import counting
+from medvqa.session.run import Run
+
+finish = Run.finish
+Run.finish = lambda self, **facts: counting.mark("answered") or finish(self, **facts)
+"""
+# No other plugin that happens to be installed is counted.
+PYTEST = ("pytest", "-q", "-p", "no:cacheprovider", "-p", "xdist.plugin")
+SESSIONS = {
+    "bare": PYTEST,
+    "pytest": (*PYTEST, "-p", "medvqa.plugin", "--model=instant:"),
+    "medvqa run": ("medvqa.cli", "run", "--model=instant:"),
+}
+# Calls for each question without its report. CI fails above these.
+BUDGETS = {"pytest": 2_950, "medvqa run": 660}
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Calls of one session: `answered` until the last answer is kept, `end` in all."""
+
+    answered: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Calls for each question, for its part of the report, and for the start with an empty report."""
+
+    question: float
+    report: float
+    start: float
+
+
+def count(name: str, questions: int) -> Calls:
+    """Count the calls of a session of SESSIONS. SystemExit with its output if it fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = {"test_it.py": BARE} if name == "bare" else {"conftest.py": MARK + SUITE, "test_it.py": TEST}
+        for file, text in (files | {"counting.py": COUNTING}).items():
+            Path(folder, file).write_text(text)
+        marks = Path(folder, "marks.json")
+        environment = os.environ | {"ITEMS": str(questions), "WRONG": "0.6", "MARKS": str(marks)}
+        environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+        command = [sys.executable, "-c", "import counting; counting.main()", *SESSIONS[name]]
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise SystemExit(f"{name} ended with {done.returncode}:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+        ends = json.loads(marks.read_text())
+        return Calls(ends.get("answered", ends["end"]), ends["end"])
+
+
+def cost(name: str, sizes: tuple[int, int] = (1000, 3000)) -> Cost:
+    """Return the cost of a session of SESSIONS, from two sizes."""
+    if sys.version_info[:2] != (3, 11):
+        raise SystemExit("bench/calls.py needs Python 3.11: cProfile of later versions counts other calls")
+    less, more = (count(name, questions) for questions in sizes)
+    step = sizes[1] - sizes[0]
+    question = (more.answered - less.answered) / step
+    report = (more.end - less.end) / step - question
+    return Cost(question, report, less.end - sizes[0] * (question + report))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", nargs=2, type=int, default=[1000, 3000], metavar="QUESTIONS")
+    options = parser.parse_args()
+    print(f"{'':12}{'question':>10}{'budget':>10}{'report':>10}{'start':>14}")
+    above = []
+    for name in SESSIONS:
+        costs, budget = cost(name, tuple(options.sizes)), BUDGETS.get(name)
+        columns = f"{costs.question:>10,.0f}{budget or '':>10}{costs.report:>10,.0f}{costs.start:>14,.0f}"
+        print(f"{name:12}{columns}", flush=True)
+        above += [name] * (budget is not None and costs.question > budget)
+    if above:
+        raise SystemExit(f"above budget: {', '.join(above)}")
+
+
+if __name__ == "__main__":
+    main()

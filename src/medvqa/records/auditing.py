@@ -1,0 +1,156 @@
+"""Look for names of people, patients and files in every file of a folder, and report lines and counts alone."""
+
+from __future__ import annotations
+
+import base64
+import html
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote
+
+from medvqa.importing import people
+from medvqa.importing.people import Names
+from medvqa.items import Item, UsageError
+from medvqa.records.private import source_texts
+
+MAX_UNPACKED = 2**30
+"""Bytes of a packed file that are looked through."""
+LEAST = 4
+"""Characters of a patient's number or of a file's name that is looked for: shorter ones occur by chance."""
+_PACKED = re.compile(rb">([A-Za-z0-9+/=\s]{64,})<")
+"""Data of a page: zlib in base64, in an element of its own."""
+_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
+_TOKEN = re.compile(r"[^\s\"'`<>,;|(){}\[\]=:]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The texts to look for: names of people, and by kind ("patient", "path") others in lower case."""
+
+    names: Names = field(default_factory=Names)
+    patients: frozenset[str] = frozenset()
+    paths: frozenset[str] = frozenset()
+
+    def __or__(self, other: Wanted) -> Wanted:
+        """Return the texts of both."""
+        mine, others = self.names, other.names
+        names = Names(mine.parts | others.parts, mine.wholes | others.wholes, mine.signs | others.signs)
+        return Wanted(names, self.patients | other.patients, self.paths | other.paths)
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to look for."""
+        return bool(self.names or self.patients or self.paths)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Texts of one kind in a file: the numbers of the lines, and how often they occur."""
+
+    file: str
+    kind: str
+    lines: tuple[int, ...]
+    count: int
+
+
+def wanted_of(items: Iterable[Item], private: Iterable[object] = ()) -> Wanted:
+    """Return the texts that no file should have of items, and of the cells of private columns.
+
+    Patients and cases are texts of at least LEAST characters with a digit, names are those without one. Of a path, the
+    whole is looked for, and each part that has a digit or may hold a name.
+    """
+    cells = [text for cell in private for text in people.texts_of(cell if isinstance(cell, list | str) else str(cell))]
+    paths = set[str]()
+    for item in items:
+        cells += source_texts(item.extra)
+        for image in item.images:
+            # A cell of a table, and a digest in place of a name, are no files.
+            if image.path and image.cell is None:
+                paths |= _parts(image.file)
+    numbers = {text.strip().casefold() for text in cells if re.search(r"\d", text) and len(text.strip()) >= LEAST}
+    return Wanted(Names.of(cells), frozenset(numbers), frozenset(paths))
+
+
+def _parts(file: str) -> set[str]:
+    path = PurePosixPath(file)
+    names = {part for part in path.parts for part in (part, part.split(".")[0])}
+    telling = {name for name in names if len(name) >= LEAST and not name.isdecimal()}
+    named = {name for name in telling if people.suspected(name) or (re.search(r"\d", name) and "." in name)}
+    return {name.casefold() for name in (named | ({file} if len(path.parts) > 1 else set()))}
+
+
+def audited(folder: Path, wanted: Wanted) -> tuple[int, list[Found]]:
+    """Return the number of files in a folder, or 1 for a file, and what was found in them (UsageError).
+
+    A link is not followed. Packed files (gzip) and the packed data of pages are looked through too.
+    """
+    paths = [folder] if folder.is_file() else sorted(path for path in folder.rglob("*") if path.is_file())
+    found: list[Found] = []
+    for place, path in enumerate(paths, 1):
+        if path.is_symlink():
+            continue
+        name = path.name if path == folder else path.relative_to(folder).as_posix()
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise UsageError(f"{name}: cannot be read: {error.strerror}") from error
+        places: dict[str, list[int]] = {"name": [], "patient": [], "path": []}
+        for number, text in enumerate(_lines(content), 1):
+            for kind, count in _counts(text, wanted):
+                places[kind] += [number] * count
+        named = list(_counts(name, wanted))
+        for kind, count in named:
+            places[kind] += [0] * count
+        name = f"file {place} in the order of names (its name holds one)" if named else name
+        found += [Found(name, kind, tuple(dict.fromkeys(lines)), len(lines)) for kind, lines in places.items() if lines]
+    return len(paths), found
+
+
+def _lines(content: bytes) -> Iterator[str]:
+    """Yield the lines of a file, and after them those of its packed parts."""
+    if content.startswith(b"\x1f\x8b"):
+        content = _unpacked(zlib.MAX_WBITS | 16, content)
+    yield from map(_plain, content.decode("utf-8", "replace").split("\n"))
+    for match in _PACKED.finditer(content):
+        try:
+            packed = base64.b64decode(match[1], validate=False)
+        except ValueError:
+            continue
+        yield from map(_plain, _unpacked(zlib.MAX_WBITS, packed).decode("utf-8", "replace").split("\n"))
+
+
+def _unpacked(bits: int, packed: bytes) -> bytes:
+    """The unpacked bytes, up to MAX_UNPACKED; those before an error if they are damaged."""
+    unpacker, content = zlib.decompressobj(bits), b""
+    try:
+        content = unpacker.decompress(packed, MAX_UNPACKED)
+    except zlib.error:
+        return content
+    return content
+
+
+def _plain(text: str) -> str:
+    """A line without the escapes of JSON, HTML and URLs."""
+    if "\\u" in text:
+        text = _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
+    text = html.unescape(text) if "&" in text else text
+    return unquote(text) if "%" in text else text
+
+
+def _counts(text: str, wanted: Wanted) -> Iterator[tuple[str, int]]:
+    if count := wanted.names.count(text):
+        yield "name", count
+    tokens = [token.strip(".:?!=\\") for token in _TOKEN.findall(text.casefold())]
+    for kind, texts in (("patient", wanted.patients), ("path", wanted.paths)):
+        whole = sum(token in texts for token in tokens)
+        parts = sum(part in texts for token in tokens if "/" in token and token not in texts for part in _split(token))
+        spaced = sum(text.casefold().count(one) for one in texts if " " in one)
+        if count := whole + parts + spaced:
+            yield kind, count
+
+
+def _split(token: str) -> set[str]:
+    parts = token.split("/")
+    return {*parts, *(part.split(".")[0] for part in parts)}
