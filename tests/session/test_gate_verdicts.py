@@ -282,7 +282,7 @@ def test_a_session_with_easier_rules_leaves_a_fail_as_it_is(repo: pytest.Pyteste
     done = repo.runpytest_inprocess(*QUIET, model, "--baseline=reports/poor", "--run=new")
     assert done.ret == 10
     said = " ".join(done.stdout.str().split())
-    assert "gate: FAIL against main (exit code 10)" in said
+    assert "gate: FAIL against main" in said
     assert "decided again on the same results: PASS against poor" in said
     assert "A FAIL stands until the results change, or medvqa gate " in said
     assert main(["gate", "reports/new", "--plugin=conftest.py", "--required"]) == 10
@@ -406,7 +406,7 @@ def test_a_verdict_is_printed_on_a_full_disk(repo: pytest.Pytester, capsys: pyte
     assert done.returncode == 1, "a PASS that is not stored is none"
     assert done.stderr == ""
     first, *_, last = done.stdout.splitlines()
-    assert first == "gate: PASS against main"
+    assert first.startswith("gate: PASS against main")
     assert last == (
         "! reports/new cannot be written (File too large): this verdict is not stored; the earlier one, PASS against "
         f"main (rules {earlier}), was removed"
