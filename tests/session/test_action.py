@@ -87,6 +87,19 @@ def test_arguments_are_split_at_blanks_and_lines(tmp_path: Path, given: str, sai
     assert told[told.index("<--inconclusive=x>") + 1 :] == [f"<{each}>" for each in said]
 
 
+def test_a_step_of_its_own_decides(tmp_path: Path) -> None:
+    """A model that ends the process lets the step before it end with 0."""
+    names = [step["name"] for step in ACTION["runs"]["steps"]]
+    assert names.index("Gate") < names.index("Verdict")
+    (verdict,) = (step for step in ACTION["runs"]["steps"] if step["name"] == "Verdict")
+    assert verdict["if"] == "always()"
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    (tmp_path / "reports/gate").mkdir(parents=True)
+    done = bash(script("Verdict"), tmp_path, PATH=path, RUN="gate")
+    assert done.returncode == 1, done.stderr
+    assert "gate: no verdict: reports/gate has none. A session that dies, or is not gated, leaves none" in done.stdout
+
+
 URL = "https://github.com/o/r/actions/runs/1/artifacts/2"
 
 

@@ -201,7 +201,7 @@ def test_a_changed_copy_and_equal_answers_are_told(repo: pytest.Pytester, capsys
     folder = like_main(repo, "new", {*WRONG, 121, 122})
     assert main(["gate", "reports/new", *GATE, "--margin=60"]) == 0
     session = json.loads((folder / "run.json").read_text())["sessions"][0]["session"]
-    told = f"new is a copy of baseline main, perhaps changed since: session {session} asked both"
+    told = f"this run is a copy of baseline main, perhaps changed since: session {session} asked both"
     assert told in verdict(folder)["notes"]
     about = json.loads((folder / "run.json").read_text())
     about["sessions"][0]["session"] = "another1"
@@ -212,7 +212,7 @@ def test_a_changed_copy_and_equal_answers_are_told(repo: pytest.Pytester, capsys
     (folder / "results.jsonl").write_text(same.replace('"run":"main"', '"run":"new"'))
     assert main(["gate", "reports/new", *GATE]) == 0
     of = verdict(folder)["of"]
-    told = f"new has the answers of baseline main (digest {of}): the model is unchanged, or the run is a copy"
+    told = f"this run has the answers of baseline main (digest {of}): the model is unchanged, or the run is a copy"
     assert told in verdict(folder)["notes"]
     assert told in " ".join(capsys.readouterr().out.split())
 
@@ -283,7 +283,7 @@ def test_a_session_with_easier_rules_leaves_a_fail_as_it_is(repo: pytest.Pyteste
     done = repo.runpytest_inprocess(*QUIET, model, "--baseline=reports/poor", "--run=new")
     assert done.ret == 10
     said = " ".join(done.stdout.str().split())
-    assert "gate: FAIL against main (exit code 10)" in said
+    assert "gate: FAIL against main" in said
     assert "decided again on the same results: PASS against poor" in said
     assert "A FAIL stands until the results change, or medvqa gate " in said
     assert main(["gate", "reports/new", "--plugin=conftest.py", "--required"]) == 10
@@ -407,7 +407,7 @@ def test_a_verdict_is_printed_on_a_full_disk(repo: pytest.Pytester, capsys: pyte
     assert done.returncode == 1, "a PASS that is not stored is none"
     assert done.stderr == ""
     first, *_, last = done.stdout.splitlines()
-    assert first == "gate: PASS against main"
+    assert first.startswith("gate: PASS against main")
     assert last == (
         "! reports/new cannot be written (File too large): this verdict is not stored; the earlier one, PASS against "
         f"main (rules {earlier}), was removed"

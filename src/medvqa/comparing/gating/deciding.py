@@ -119,11 +119,11 @@ def _copies(gate: Gate, new: Side, verdict: Verdict) -> list[str]:
     for side, against in zip(gate.baselines, verdict.baselines, strict=True):
         if sessions := records.shared_sessions(new.run, side.run):
             notes.append(
-                f"{new.name} is a copy of baseline {side.name}, perhaps changed since: session {sessions[0]} asked both"
+                f"this run is a copy of baseline {side.name}, perhaps changed since: session {sessions[0]} asked both"
             )
         elif against.digest == verdict.of:
             notes.append(
-                f"{new.name} has the answers of baseline {side.name} (digest {verdict.of}): the model is unchanged, or "
+                f"this run has the answers of baseline {side.name} (digest {verdict.of}): the model is unchanged, or "
                 "the run is a copy"
             )
     return notes
