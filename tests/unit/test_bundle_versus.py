@@ -118,6 +118,30 @@ def test_runs_tell_invalid_and_cut_answers_and_what_is_missing(sides: list[compa
     assert one.view["runs"][1]["limits"] == ["selected phantom-mediconfusion (mc): 9 of 72, by --limit=9"]
 
 
+def test_a_run_that_costs_many_questions_is_told_and_left_out(sides: list[comparing.Side]) -> None:
+    failed = [
+        replace(each, answer=None, score=replace(each.score, outcome="error", value=None)) if n % 4 == 0 else each
+        for n, each in enumerate(sides[2].results)
+    ]
+    study = comparing.study([sides[0], sides[1], replace(sides[2], results=tuple(failed))], pages.PHANTOM)
+    view = unpacked(study, pages.PHANTOM).view
+    costly = view["costly"]
+    assert costly["run"] == 2
+    assert costly["lines"][0] == (
+        "Phantom in GMAI-MMBench's format: all numbers are over the 107 of 143 questions that every run has a score "
+        "for; without third they would be over 143."
+    )
+    errors = sum(each.score.outcome == "error" for each in failed)
+    assert view["runs"][2]["limits"] == [f"{errors} of {len(failed)} ended in error, without a score"]
+    alone = unpacked(comparing.study(sides[:2], pages.PHANTOM, rank_two=True), pages.PHANTOM).view["boards"]
+    assert costly["boards"] == alone
+    assert [{row["run"] for row in board["rows"]} for board in alone] == [{0, 1}] * len(alone)
+
+
+def test_no_run_is_told_to_cost_questions_where_none_does(versus: Unpacked) -> None:
+    assert versus.view.get("costly") is None
+
+
 NUMBERS = ("baseline", "new", "difference", "low", "high", "units", "groups", "mcnemar")
 OF_UNITS = ("gained", "lost", "discordant_groups", "detectable")
 """Numbers that count in the direction in which more is better."""

@@ -15,6 +15,7 @@ from statsmodels.stats.multitest import multipletests
 from medvqa import comparing, metrics
 from medvqa.comparing import Compared, Side, Study
 from medvqa.items import Answer, Benchmark, Image, Item, Prompt, Result, Score
+from medvqa.report.bundle import versus as pages_of
 from support.laws import examples
 
 
@@ -170,6 +171,23 @@ def test_runs_of_a_board_are_comparable_with_each_other(kinds: list[tuple[str, s
             if all(kind == k or (model == m and (not kind or not k or {kind, k} <= {"3", "5"})) for m, k in others):
                 expected.append(n)
     assert study.board == tuple(sorted(expected))
+
+
+def test_runs_without_a_common_question_are_not_compared() -> None:
+    """A baseline that shares no question with the others leaves them a leaderboard of their own."""
+    apart = side(
+        "apart", [replace(each, item=replace(each.item, id=f"x{each.item.id}")) for each in results("AB" * 20)]
+    )
+    others = [side("B", results("AB" * 20)), side("C", results("AA" * 20)), side("D", results("BB" * 20))]
+    study = comparing.study([apart, *others], KNOWN)
+    assert study.board == (1, 2, 3)
+    assert study.apart == {0: ("apart and B share no question",)}
+    assert {v.paired.baseline.name for v in study.versus if not v.refusals} == {"B", "C"}
+    (ranking, *_) = study.rankings
+    assert (ranking.asked, ranking.scored, len(ranking.rows)) == (40, 40, 3)
+    assert pages_of.title(study) == "4 runs"
+    assert pages_of.comparison_name(study) == "4-runs.html"
+    assert pages_of.title(comparing.study(others, KNOWN)) == "2 runs against B"
 
 
 def test_a_board_has_one_set_of_questions_and_names_the_run_that_costs_most() -> None:

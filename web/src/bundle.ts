@@ -146,6 +146,7 @@ export interface ComparisonView {
   readonly left_out?: string;
   /** A sentence if a program drew images of the runs, else "". */
   readonly synthetic?: string;
+  readonly costly?: CostlyRun | null;
 }
 
 /** One image of a question. */
@@ -322,6 +323,8 @@ export interface BoardView {
   readonly rows: readonly BoardRow[];
   /** All pairs of the board's runs. */
   readonly pairs: readonly BoardPair[];
+  /** The run from which the differences of rows are taken: the first of `Head.runs`, unless it is not on the board. */
+  readonly first?: number;
 }
 
 /** The comparison of two runs, which are places in `Head.runs`. If there are `refusals`, there are no parts. */
@@ -380,6 +383,15 @@ export interface SliceMatrix {
 export interface RunApart {
   readonly run: number;
   readonly why: readonly string[];
+}
+
+/** A run that costs many questions: without its scores, the others share more. `run` is a place in `Head.runs`. */
+export interface CostlyRun {
+  readonly run: number;
+  /** How many questions count, and how many would without the run, for each benchmark that it costs questions. */
+  readonly lines: readonly string[];
+  /** The leaderboard without the run. */
+  readonly boards: readonly BoardView[];
 }
 
 /** A solved example within a prompt. */

@@ -137,7 +137,7 @@ def compared_page(runs: Sequence[Path], output: Path | None, registry: Registry,
     messages = [f"! not comparable: {printing.line(line)}" for line in lines]
     if not study.comparable:
         return "\n".join([*messages, "no comparison was written; medvqa compare --anyway compares them nevertheless"])
-    file = output or runs[0].resolve().parent / html.comparison_name(sides)
+    file = output or runs[0].resolve().parent / html.comparison_name(study)
     content = html.comparison_page(study, registry.benchmarks, html.inside(drawn))
     try:
         records.write_atomic(file, content)

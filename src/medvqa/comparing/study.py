@@ -69,11 +69,27 @@ class _Contrasts:
     def __init__(self, sides: Sequence[Side]) -> None:
         self._sides = sides
         self._known: dict[Places, Contrast] = {}
+        self._questions: dict[int, frozenset[tuple[str, str]]] = {}
 
     def of(self, new: int, baseline: int) -> Contrast:
         if (new, baseline) not in self._known:
-            self._known[new, baseline] = differing.contrast(self._sides[new], self._sides[baseline])
+            found = differing.contrast(self._sides[new], self._sides[baseline])
+            if not found.refusals and not self.share(new, baseline):
+                names = (self._sides[place].name for place in (new, baseline))
+                found = Contrast(None, (f"{' and '.join(names)} share no question",))
+            self._known[new, baseline] = found
         return self._known[new, baseline]
+
+    def share(self, place: int, other: int) -> bool:
+        """Whether two runs have a question in common."""
+        return not self._of(place).isdisjoint(self._of(other))
+
+    def _of(self, place: int) -> frozenset[tuple[str, str]]:
+        """The questions of a run, by benchmark and id."""
+        if place not in self._questions:
+            results = self._sides[place].results
+            self._questions[place] = frozenset((result.item.benchmark, result.item.id) for result in results)
+        return self._questions[place]
 
 
 @memory.no_cycle_search()
@@ -85,12 +101,13 @@ def study(
     anyway: bool = False,
     bootstrap: bool = False,
     flips: bool = True,
+    rank_two: bool = False,
 ) -> Study:
     """Compare runs with different names (UsageError for an unknown benchmark).
 
     `pairs`: the runs to compare, as places of the new run and its baseline; None: as `partners` finds them. `anyway`:
     compare, and rank, runs that are not comparable too. `bootstrap` as for `compare`. `flips`: list the results of the
-    units that changed; `Study.scales` has their values in any case.
+    units that changed; `Study.scales` has their values in any case. `rank_two`: rank two runs too.
     """
     contrasts = _Contrasts(sides)
     shown = partners(contrasts, len(sides)) if pairs is None else list(pairs)
@@ -104,7 +121,7 @@ def study(
     alignment = Alignment(_under_one_technique(contrasts, sides, compared), order)
     found = _compare(alignment, board, compared, benchmarks, bootstrap=bootstrap)
     versus = tuple(_versus(alignment, sides, pair, contrasts.of(*pair), found, flips=flips) for pair in shown)
-    several = len(sides) > 2
+    several = len(sides) > 2 or rank_two
     names = [side.name for side in sides]
     differs = [
         "" if d is None else d.new for d in (contrasts.of(i, 0).difference if i else None for i in range(len(sides)))
@@ -146,10 +163,14 @@ def _board(contrasts: _Contrasts, sides: Sequence[Side]) -> tuple[int, ...]:
     """The runs that are ranked together.
 
     First those that differ from the first run in no setting. Then each run that differs from it in one, if it is
-    comparable with every run that is on the board already.
+    comparable with every run that is on the board already. The first run is that of the comparison, or if this shares
+    no question with the others, the next one that does.
     """
-    allowed = {place: contrasts.of(place, 0) for place in range(1, len(sides)) if not contrasts.of(place, 0).refusals}
-    board = [0, *(place for place, contrast in allowed.items() if contrast.difference is None)]
+    places = range(len(sides))
+    first = next((n for n in places if any(contrasts.share(n, other) for other in places if other != n)), 0)
+    others = {place: contrasts.of(*sorted((place, first), reverse=True)) for place in places if place != first}
+    allowed = {place: contrast for place, contrast in others.items() if not contrast.refusals}
+    board = [first, *(place for place, contrast in allowed.items() if contrast.difference is None)]
     for place, contrast in allowed.items():
         if contrast.difference is not None and all(
             not contrasts.of(*sorted((place, other), reverse=True)).refusals for other in board

@@ -51,12 +51,15 @@ interface Shown {
   readonly of: ComparisonView;
 }
 
+/** The run from which differences are taken. */
+const firstOf = (of: ComparisonView): number => of.boards[0]?.first ?? 0;
+
 /** What a sheet of paper must say at its top. */
 const Paper = ({ page, of }: Shown) => {
   const days = [...new Set(of.runs.map((run) => run.started.slice(0, 10)).filter((day) => day !== ""))].sort();
   return (
     <p class="paper">
-      {page.head.runs.map((run, place) => <Fragment key={place}>{place > 0 && ", "}<strong><Visible text={run.name} /></strong>{place === 0 && " (baseline)"}</Fragment>)}.
+      {page.head.runs.map((run, place) => <Fragment key={place}>{place > 0 && ", "}<strong><Visible text={run.name} /></strong>{place === firstOf(of) && " (baseline)"}</Fragment>)}.
       {" "}Runs of <span class="nowrap"><Visible text={[...new Set([days[0] ?? "an unknown day", days.at(-1) ?? ""])].filter((day) => day !== "").join(" to ")} /></span>;
       {" "}printed on <span class="nowrap">{new Date().toLocaleDateString("sv-SE")}</span>.
     </p>
@@ -201,7 +204,7 @@ const Runs = ({ page, of }: Shown) => {
     <section id="runs" aria-labelledby="runs-title">
       <h2 id="runs-title">Runs</h2>
       <p class="banner">
-        The baseline is <Visible text={page.head.runs[0]?.name ?? ""} />. Differences are new minus baseline, in percentage points, over
+        The baseline is <Visible text={page.head.runs[firstOf(of)]?.name ?? ""} />. Differences are new minus baseline, in percentage points, over
         {page.head.runs.length > 2 ? " the questions that all runs of the leaderboard scored; for a run that is not on it, over those that both runs scored." : " the questions that both runs scored."}{" "}
         <Visible text={of.images} />
       </p>
@@ -228,7 +231,7 @@ const SetUps = ({ page, of }: Shown) => (
           <tbody>
             {of.runs.map((run, place) => (
               <tr key={place}>
-                <th scope="row"><strong><Visible text={page.head.runs[place]?.name ?? ""} /></strong>{place === 0 && <> <span class="mark">baseline</span></>}</th>
+                <th scope="row"><strong><Visible text={page.head.runs[place]?.name ?? ""} /></strong>{place === firstOf(of) && <> <span class="mark">baseline</span></>}</th>
                 <td><Visible text={page.head.runs[place]?.model ?? ""} /></td>
                 <td><Visible text={run.techniques} /></td>
                 <td><Visible text={run.images} /></td>

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 
-import type { BoardRow, BoardView, ComparisonView, PairView, RunFacts } from "../bundle";
+import type { BoardRow, BoardView, ComparisonView, CostlyRun, PairView, RunFacts } from "../bundle";
 import type { Page } from "../page";
 import { capital, count, flat, label, plural } from "../text";
 import { Axis, Strip } from "../ui/strip";
@@ -21,14 +21,19 @@ interface Shown {
 
 export const Leaderboard = ({ page, of, rule }: Shown & { readonly rule: ComponentChildren }) => {
   const [measure, choose] = useState("");
+  const [without, leaveOut] = useState(false);
   if (of.boards.length === 0) return null;
-  const groups = groupsOf(of.boards);
+  const costly = of.costly ?? null;
+  const all = without && costly !== null ? costly.boards : of.boards;
+  const groups = groupsOf(all);
+  const first = page.head.runs[all[0]?.first ?? 0]?.name ?? "";
   const boards = shownOf(groups, measure);
   const further = measuresOf(groups);
   const order = boards[0]?.rows.map((row) => row.run) ?? [];
   return (
     <section id="ranking" aria-labelledby="ranking-title">
       <h2 id="ranking-title">Leaderboard</h2>
+      {costly !== null && <Costly page={page} costly={costly} without={without} leaveOut={leaveOut} />}
       {further.length > 0 && (
         <p class="chooser">
           <label>
@@ -43,14 +48,33 @@ export const Leaderboard = ({ page, of, rule }: Shown & { readonly rule: Compone
       <Board page={page} of={of} boards={boards} order={order} />
       <p class="key">
         A value with its 95 % interval on an axis from 0 to 100 %; the ranks that are possible, in bold if a run may be first; and the difference
-        from <Visible text={page.head.runs[0]?.name ?? ""} /> in points. One run ranks above another only if their difference is shown. Invalid: the share of a run's answers that were refused, abstained or not read; they count as wrong. {[...new Set(boards.map((board) => board.counted))].map(capital).join("; ")}.
+        from <Visible text={first} /> in points. One run ranks above another only if their difference is shown. Invalid: the share of a run's answers that were refused, abstained or not read; they count as wrong. {[...new Set(boards.map((board) => board.counted))].map(capital).join("; ")}.
       </p>
       {rule}
       <Apart page={page} of={of} />
-      <Ranking page={page} of={of} />
+      <Ranking page={page} of={{ ...of, boards: all }} />
     </section>
   );
 };
+
+/** A run that costs many questions changes the numbers of all: what it costs, and a switch that leaves it out. */
+const Costly = ({ page, costly, without, leaveOut }: {
+  readonly page: Page;
+  readonly costly: CostlyRun;
+  readonly without: boolean;
+  readonly leaveOut: (without: boolean) => void;
+}) => (
+  <div class="notes" data-costly={costly.run}>
+    {costly.lines.map((line) => <p key={line}><Visible text={line} /></p>)}
+    {costly.boards.length > 0 && (
+      <label>
+        <input type="checkbox" checked={without} onChange={(event) => { leaveOut(event.currentTarget.checked); }} /> Rank the other runs without{" "}
+        <Visible text={page.head.runs[costly.run]?.name ?? ""} />
+      </label>
+    )}
+    {without && <p role="status">This leaderboard is without it. All other sections of this page still count the questions that every run has a score for.</p>}
+  </div>
+);
 
 /** The runs that are not ranked, each with its reason. */
 const Apart = ({ page, of }: Shown) => {
@@ -109,7 +133,7 @@ const Board = ({ page, of, boards, order }: BoardOf) => {
       cell: (run) => (
         <>
           <Visible text={named(run)} />
-          {run === 0 && <> <span class="mark">baseline</span></>}
+          {run === (boards[0]?.first ?? 0) && <> <span class="mark">baseline</span></>}
           {page.head.runs[run]?.model !== named(run) && <span class="quiet model"> <Visible text={page.head.runs[run]?.model ?? ""} /></span>}
           {differs(run) !== "" && <span class="quiet"> <Visible text={differs(run)} /></span>}
           {(of.runs[run]?.limits ?? []).map((limit) => <span class="quiet limit" key={limit}> <Visible text={limit} /></span>)}

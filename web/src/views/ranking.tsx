@@ -13,7 +13,6 @@ export const ranks = ({ best, worst }: Pick<BoardRow, "best" | "worst">): string
 export const Ranking = ({ page, of }: { readonly page: Page; readonly of: ComparisonView }) => {
   if (of.boards.length === 0) return null;
   const named = (run: number): string => page.head.runs[run]?.name ?? "";
-  const first = named(0);
   return (
     <Fold title="Each measure with intervals and differences" open={false} level={3}>
       {of.boards.map((board, place) => (
@@ -21,7 +20,7 @@ export const Ranking = ({ page, of }: { readonly page: Page; readonly of: Compar
           {opens(of.boards, place) && <h4><Visible text={board.title} /> <span class="quiet">{board.counted}</span></h4>}
           <p class="by"><strong>By <Visible text={label(board.measure)} /></strong>{board.lower && <span class="quiet"> less is better</span>}</p>
           <p class="quiet"><Visible text={board.sentence} /></p>
-          <Board of={board} named={named} first={first} />
+          <Board of={board} named={named} first={named(board.first ?? 0)} />
         </div>
       ))}
     </Fold>
@@ -60,7 +59,7 @@ const Board = ({ of, named, first }: BoardOf) => {
       right: true,
       by: (row) => row.against?.difference ?? null,
       cell: ({ against, run }) =>
-        against === null ? <span class="quiet">{run === 0 ? "baseline" : ""}</span> : <Figure name="difference" value={against.difference} text={against.texts.difference} />,
+        against === null ? <span class="quiet">{run === (of.first ?? 0) ? "baseline" : ""}</span> : <Figure name="difference" value={against.difference} text={against.texts.difference} />,
     },
     { key: "bounds", head: "its 95 % interval", class: "quiet", cell: ({ against }) => against?.texts.bounds ?? "" },
   ];

@@ -82,7 +82,7 @@ def of_comparison(study: Study, benchmarks: Mapping[str, Benchmark], pictures: P
         **blocks(
             large.packed,
             kind="comparison",
-            title=versus.title(study.sides, study.versus),
+            title=versus.title(study),
             about="comparison",
             runs=runs,
             comparison=versus.view(study, benchmarks, pictures, large),

@@ -127,6 +127,8 @@ class BoardView(Shape, frozen=True):
     rows: list[BoardRow]
     pairs: list[BoardPair]
     """All pairs of the board's runs."""
+    first: int = 0
+    """The run from which the differences of rows are taken: the first of `Head.runs`, unless it is not on the board."""
 
 
 def scale_views(study: Study, benchmarks: Sequence[str], techniques: Sequence[str]) -> list[ScaleView]:
@@ -144,9 +146,11 @@ def scale_views(study: Study, benchmarks: Sequence[str], techniques: Sequence[st
     ]
 
 
-def boards(study: Study, benchmarks: Mapping[str, Benchmark]) -> list[BoardView]:
-    """The rankings of a study."""
-    places = {side.name: place for place, side in enumerate(study.sides)}
+def boards(
+    study: Study, benchmarks: Mapping[str, Benchmark], places: Mapping[str, int] | None = None
+) -> list[BoardView]:
+    """The rankings of a study. `places`: those of its runs in `Head.runs`, by name; None: in the order of the study."""
+    places = {side.name: place for place, side in enumerate(study.sides)} if places is None else places
     return [
         BoardView(
             ranking.benchmark,
@@ -158,6 +162,7 @@ def boards(study: Study, benchmarks: Mapping[str, Benchmark]) -> list[BoardView]
             _leading(ranking, everyone=len(study.board) == len(study.sides)),
             [_board_row(row, places[row.name], ranking, study.sides[study.board[0]].name) for row in ranking.rows],
             [_board_pair(pair, places) for pair in ranking.pairs],
+            places[study.sides[study.board[0]].name],
         )
         for ranking in study.rankings
     ]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import ceil
 
-from medvqa import metrics
+from medvqa import comparing, metrics
 from medvqa.comparing import Compared, Paired, PairedPart, Side, Study, Versus, under_protocols
 from medvqa.items import INVALID_OUTCOMES, Benchmark
 from medvqa.report import comparison, tables
@@ -103,6 +104,16 @@ class RunApart(Shape, frozen=True):
     why: list[str]
 
 
+class CostlyRun(Shape, frozen=True):
+    """A run that costs many questions: without its scores, the others share more. `run` is a place in `Head.runs`."""
+
+    run: int
+    lines: list[str]
+    """How many questions count, and how many would without the run, for each benchmark that it costs questions."""
+    boards: list[BoardView]
+    """The leaderboard without the run."""
+
+
 class ComparisonView(Shape, frozen=True):
     """The comparison of runs; the first of `Head.runs` is the baseline.
 
@@ -130,24 +141,27 @@ class ComparisonView(Shape, frozen=True):
     """A sentence if the texts of all results are left out, else ""; there are no blocks of answers then."""
     synthetic: str = ""
     """A sentence if a program drew images of the runs, else ""."""
+    costly: CostlyRun | None = None
 
 
 LONG = 200
 """Characters of a file's name without its ending."""
 
 
-def comparison_name(sides: Sequence[Side]) -> str:
+def comparison_name(study: Study) -> str:
     """The page's file name: `new-against-baseline.html`, or with more runs `3-runs-against-baseline.html`."""
-    return _title(sides).replace("/", "-").replace("\\", "-").replace(" ", "-")[:LONG] + ".html"
+    return _title(study).replace("/", "-").replace("\\", "-").replace(" ", "-")[:LONG] + ".html"
 
 
-def title(sides: Sequence[Side], compared: Sequence[Versus]) -> str:
+def title(study: Study) -> str:
     """Name the runs; for two of them, also the one setting in which they differ."""
-    return comparison.title(compared[0].paired) if len(compared) == 1 else _title(sides)
+    return comparison.title(study.versus[0].paired) if len(study.sides) == 2 else _title(study)
 
 
-def _title(sides: Sequence[Side]) -> str:
-    baseline, *others = (side.name for side in sides)
+def _title(study: Study) -> str:
+    baseline, *others = (side.name for side in study.sides)
+    if not any(versus.paired.baseline.name == baseline for versus in study.versus if not versus.refusals):
+        return f"{len(study.sides)} runs"  # The first run is compared with none.
     return f"{others[0] if len(others) == 1 else f'{len(others)} runs'} against {baseline}"
 
 
@@ -181,7 +195,30 @@ def view(
         large.cut,
         large.left_out,
         synthetic=synthetic(benchmarks[part.benchmark] for paired in compared for part in paired.parts),
+        costly=_costly(study, benchmarks, places),
     )
+
+
+def _costly(study: Study, benchmarks: Mapping[str, Benchmark], places: Mapping[str, int]) -> CostlyRun | None:
+    """The run that costs the most questions, with the leaderboard of the others; None if no run costs many."""
+    rankings = {(each.benchmark, each.technique): each for each in study.rankings if each.costliest is not None}
+    costs = Counter[str]()
+    for ranking in rankings.values():
+        if ranking.costliest is not None:
+            costs[ranking.costliest.name] += ranking.costliest.scored - ranking.scored
+    if not costs:
+        return None
+    [(name, _)] = costs.most_common(1)
+    lines = [
+        f"{benchmarks[each.benchmark].title or each.benchmark}: all numbers are over the {each.scored:,} of "
+        f"{each.asked:,} questions that every run has a score for; without {name} they would be over "
+        f"{each.costliest.scored:,}."
+        for each in rankings.values()
+        if each.costliest is not None and each.costliest.name == name
+    ]
+    others = [side for side in study.sides if side.name != name]
+    without = comparing.study(others, benchmarks, flips=False, rank_two=True)
+    return CostlyRun(places[name], lines, boards.boards(without, benchmarks, places))
 
 
 def _facts(side: Side) -> RunFacts:
@@ -190,10 +227,15 @@ def _facts(side: Side) -> RunFacts:
         str(side.run.get("ablation") or "original"),
         len(side.results),
         str(side.run.get("started", ""))[:16].replace("T", " "),
-        [*side.lacking, *(f"selected {line}" for line in side.selected)],
+        [*side.lacking, *_failed(side), *(f"selected {line}" for line in side.selected)],
         sum(result.score.outcome in INVALID_OUTCOMES for result in side.results),
         sum(metrics.is_complete(result) is False for result in side.results),
     )
+
+
+def _failed(side: Side) -> list[str]:
+    errors = sum(result.score.outcome == "error" for result in side.results)
+    return [f"{errors:,} of {len(side.results):,} ended in error, without a score"] if errors else []
 
 
 def _pair(

@@ -36,7 +36,7 @@ def render(report: Report, pictures: Pictures | None = None) -> bytes:
 def comparison_page(study: Study, benchmarks: Mapping[str, Benchmark], pictures: Pictures | None = None) -> bytes:
     """The page of several runs. `pictures` are those of items that flipped."""
     pictures = pictures or Pictures("none", "Images are left out.")
-    return draw(title(study.sides, study.versus), bundle.of_comparison(study, benchmarks, pictures))
+    return draw(title(study), bundle.of_comparison(study, benchmarks, pictures))
 
 
 def lexicon_page(parts: Sequence[tuple[Benchmark, Sequence[Item]]]) -> bytes:
