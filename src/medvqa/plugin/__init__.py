@@ -171,6 +171,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not has_state(config):
         return (yield)
     from medvqa.plugin import collection
+    from medvqa.plugin.ahead import ask
 
     state, refusal = config.stash[STATE], None
     collection.add_tags(items, keywords=bool(config.option.keyword))
@@ -184,7 +185,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     state.left_out = collection.leave_out(state.plan, config, items)
     state.empty_shard = collection.reduce(state.plan, config, items)
     if is_worker(config):
-        if collection.ask(items):
+        if ask(items):
             refusal = refusal or state.refusal(config)
         if refusal is not None:
             # An error would be a crash of the worker: without tests, the controller ends with it (`Controller`).
