@@ -28,6 +28,7 @@ from medvqa.plugin.process import (
     is_worker,
     occupy,
     setting_of,
+    short_of,
     usage_error,
     wants_tracebacks,
 )
@@ -229,7 +230,7 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     if not has_state(config):
         return []
     told = options.read(config).typed or not config.stash[STATE].evaluates
-    notice = [] if told else options.notice(config.stash[SHORT])
+    notice = [] if told else options.notice(short_of(config))
     if config.get_verbosity() < 0:
         return notice
     from medvqa.report import left_out
