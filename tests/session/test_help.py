@@ -90,7 +90,8 @@ def test_fixtures_and_marks_are_told_in_sentences(tmp_path: Path) -> None:
     ours = shown[shown.index("fixtures defined from medvqa.plugin") :]
     told = re.findall(r"^(\w+) \[session scope\] -- \S+medvqa/plugin/__init__.py:\d+\n    (.+)$", ours, re.MULTILINE)
     assert dict(told) == {
-        "model": "The model that --model names. Each process that runs tests has one.",
+        "medvqa_model": "The model that --model names. Each process that runs tests has one.",
+        "model": "The same as `medvqa_model`, unless the repository has a fixture of this name.",
         "evaluate": "A function: ask the model about an item, score and record the answer, return the Result.",
     }
     marks = printed(tmp_path, "pytest", "--markers").stdout

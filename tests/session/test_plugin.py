@@ -591,7 +591,7 @@ def test_a_default_model_that_cannot_be_had_is_one_line(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("medvqa.backends.hf.checkpoint.find_spec", lambda name: None)
-    pytester.makepyfile(test_phantom=PHANTOM)
+    pytester.makepyfile(test_toy=PHANTOM)
     result = run(pytester)
     assert "needs torch and transformers: pip install 'pytest-medvqa[hf]'; or choose another model" in text(result)
     assert "Traceback" not in text(result)
@@ -778,7 +778,7 @@ def test_a_model_that_another_plugin_took_is_refused(
     spread: tuple[str, ...],
 ) -> None:
     pytester.makeconftest(THEIRS)
-    pytester.makepyfile(test_phantom=PHANTOM)
+    pytester.makepyfile(test_toy=PHANTOM)
     for name, content in files.items():
         (pytester.path / name).write_text(content)
     monkeypatch.setenv("PYTEST_ADDOPTS", f"-p no:rerunfailures {environment}")
@@ -806,7 +806,7 @@ def test_what_another_plugin_took_is_nobodys_business_if_nothing_is_asked(
     pytester.makeconftest(THEIRS)
     pytester.makepyfile("def test_it(pytestconfig):\n    assert pytestconfig.getoption('--model') == 'ours'")
     if len(arguments) > 1:
-        pytester.makepyfile(test_phantom=PHANTOM)
+        pytester.makepyfile(test_toy=PHANTOM)
     result = run(pytester, *arguments)
     assert result.ret == 0
     assert "another plugin" not in text(result)

@@ -337,6 +337,16 @@ def test_a_dimension_that_no_item_has_is_named(stranger: pytest.Pytester, capsys
     assert not (stranger.path / "reports").exists()
 
 
+def test_data_of_ones_own_are_not_asked_of_the_toy(
+    stranger: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("--benchmark=slake", "--reasoning=cot") == 4
+    assert "no model was named, and phantom-vlm is the default for the phantom alone" in capsys.readouterr().err
+    assert run("--benchmark=slake", "--benchmark=phantom") == 4
+    assert "this run asks slake. Type --model=NAME" in capsys.readouterr().err
+    assert not (stranger.path / "reports").exists()
+
+
 # Ends
 
 

@@ -126,6 +126,12 @@ def test_a_model_is_a_spec_a_backend_or_its_class() -> None:
     assert records.read_run(Path("reports/backend"))["config"]["argument"] == "B"
 
 
+def test_the_toy_is_no_default_for_data_of_ones_own() -> None:
+    line = "no model was named, and phantom-vlm is the default for the phantom alone; this run asks slake. Type --model"
+    assert line in error_of(lambda: medvqa.evaluate(benchmark="slake", samples=2, plugins=[SUITE]))
+    assert not Path("reports").exists()
+
+
 def test_a_benchmark_is_a_name_a_benchmark_or_several() -> None:
     (shipped,) = SUITE.pytest_medvqa_benchmarks()
     mine = replace(shipped, name="mine")

@@ -515,7 +515,7 @@ def test_an_evaluate_of_the_suite_may_wrap_the_plugin_s(pytester: pytest.Pyteste
 @pytest.mark.slow
 def test_workers_that_die_where_nothing_was_typed_end_in_exit_code_1(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(CONFTEST.replace("[Answer(self.argument) for _ in prompts]", "__import__('os')._exit(3)"))
-    pytester.makepyfile(test_phantom=TEST.replace('"slake"', '"phantom-mediconfusion"'))
+    pytester.makepyfile(test_toy=TEST.replace('"slake"', '"phantom-mediconfusion"'))
     (pytester.path / "models").mkdir()
     (pytester.path / "models/phantom-vlm.toml").write_text('backend = "stubborn"\nargument = "A"\n')
     result = pytester.runpytest_subprocess("-n1", "--max-worker-restart=0", "-p", "no:randomly")

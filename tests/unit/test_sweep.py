@@ -411,6 +411,20 @@ def test_a_dry_run_prints_commands_and_reasons_and_asks_nothing(
     assert not (project / "reports").exists()
 
 
+def test_a_sweep_over_data_of_ones_own_names_its_models(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "cases.csv").write_text("id,question,A,B,answer\n1,Is it?,yes,no,A\n2,Is it not?,yes,no,B\n")
+    (project / "klinik.toml").write_text('file = "cases.csv"\n')
+    grid = '[options]\nbenchmark = "klinik.toml"\n[grid]\nablate = ["", "blank"]\n'
+    (project / "grid.toml").write_text(grid)
+    line = "no model was named, and phantom-vlm is the default for the phantom alone; this run asks klinik."
+    assert main(["sweep", "grid.toml", "--dry-run"]) == 4
+    assert line in capsys.readouterr().out
+    assert main(["sweep", "grid.toml"]) == 4
+    assert line in capsys.readouterr().out
+    (project / "grid.toml").write_text(grid.replace("[options]", '[options]\nmodel = "random"'))
+    assert main(["sweep", "grid.toml", "--dry-run"]) == 0
+
+
 def test_a_sweep_does_not_write_into_a_run(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--model=random", f"--benchmark={BENCHMARK}", "--limit=8", "--run=grid"]) == 0
     capsys.readouterr()

@@ -28,6 +28,7 @@ from medvqa.plugin.process import (
     is_worker,
     occupy,
     setting_of,
+    short_of,
     usage_error,
     wants_tracebacks,
 )
@@ -171,6 +172,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not has_state(config):
         return (yield)
     from medvqa.plugin import collection
+    from medvqa.plugin.ahead import ask
 
     state, refusal = config.stash[STATE], None
     collection.add_tags(state.plan, items, keywords=bool(config.option.keyword))
@@ -184,7 +186,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     state.left_out = collection.leave_out(state.plan, config, items)
     state.empty_shard = collection.reduce(state.plan, config, items)
     if is_worker(config):
-        if collection.ask(items):
+        if ask(items):
             refusal = refusal or state.refusal(config)
         if refusal is not None:
             # An error would be a crash of the worker: without tests, the controller ends with it (`Controller`).
@@ -228,7 +230,7 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     if not has_state(config):
         return []
     told = options.read(config).typed or not config.stash[STATE].evaluates
-    notice = [] if told else options.notice(config.stash[SHORT])
+    notice = [] if told else options.notice(short_of(config))
     if config.get_verbosity() < 0:
         return notice
     from medvqa.report import left_out

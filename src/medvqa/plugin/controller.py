@@ -111,7 +111,7 @@ class Controller:
                 lines = self._write(self._run.open)
             except MedVQAError as error:
                 raise process.usage_error(error, self._config) from error
-            self._print([*options.notice(self._config.stash[process.SHORT]), *lines])
+            self._print([*options.notice(process.short_of(self._config)), *lines])
 
     def _print(self, lines: Sequence[str]) -> None:
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")

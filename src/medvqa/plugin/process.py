@@ -158,10 +158,15 @@ def print_safely(config: pytest.Config) -> None:
         )
 
 
+def short_of(config: pytest.Config) -> options.Short:
+    """Return the short options. There are none if the plugin was loaded after the command line was read."""
+    return config.stash.get(SHORT, options.Short())
+
+
 def refusal(config: pytest.Config) -> str | None:
     """Return why no question must be asked in this session (`options.refusal`). Workers get it from the controller."""
     workerinput: dict[str, str | None] | None = getattr(config, "workerinput", None)
-    return workerinput["medvqa_refusal"] if workerinput is not None else options.refusal(config.stash[SHORT], config)
+    return workerinput["medvqa_refusal"] if workerinput is not None else options.refusal(short_of(config), config)
 
 
 def usage_error(error: MedVQAError, config: pytest.Config) -> pytest.UsageError:

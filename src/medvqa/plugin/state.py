@@ -12,7 +12,7 @@ from medvqa.items import Item, Model, Outcome, Query, QuestionKey, Result, Usage
 from medvqa.plugin import options
 from medvqa.plugin.ahead import Ahead, ask, query_of
 from medvqa.plugin.ending import SignalHooks
-from medvqa.plugin.process import ENDING, SHORT, STATE, check_spread, names_of, print_safely, refusal, setting_of
+from medvqa.plugin.process import ENDING, STATE, check_spread, names_of, print_safely, refusal, setting_of, short_of
 from medvqa.session.asker import Asker
 from medvqa.session.delivery import Delivery, LeftOut
 from medvqa.session.registry import Registry
@@ -64,7 +64,7 @@ class State:
         try:
             self.plan.check_model_named()
         except UsageError as error:
-            named = "--medvqa-model=" if "--model" in config.stash[SHORT].taken else "--model="
+            named = "--medvqa-model=" if "--model" in short_of(config).taken else "--model="
             return str(error).replace("--model=", named)
         return None
 

@@ -6,6 +6,7 @@
    styled letters become plain. Only the two ends of a long response are read.
 2. Find mentions of options (`mentions`), by letter or by text. Texts match whole words; the longest match counts.
    Letters count only in a fitting context: not in "A patient", "vitamin B deficiency", "B-cell" or "E. coli".
+   "B. effusion", as a whole response, is B unless the word is of another option or makes a Latin name.
    "A, C and D" is one mention. So is "B. pneumonia"; it is a contradiction if pneumonia is another option.
 3. Weigh the mentions (`frames`): the surrounding phrases give a weight, or deny the option. Mentions in questions and
    conditions have none. A text needs a sentence that asserts it of the image. A place ("below the spleen"), the past, a

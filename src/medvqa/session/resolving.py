@@ -72,10 +72,33 @@ def resolve(
     benchmarks.check_kits(options.metric_like, chosen, registry.benchmarks)
     techniques = _techniques(options, model, judge, chosen, registry.benchmarks.values())
     _check_benchmarks(options, techniques, chosen)
-    _check_token_limits(options, model, techniques, registry)
-    _check_samples(options, model, techniques)
     pool = "" if options.shot_pool is None else pools.find(options.shot_pool, registry.benchmarks, setting.cwd).name
     asked = _protocol(options, chosen, techniques, pool)
+    plan = Plan(
+        options, setting, registry, model, judge, by_name, techniques, asked, ablated, extraction, shard, uncaptured
+    )
+    if plan.lacks_model:
+        return plan
+    _check_able(plan, chosen)
+    if not (options.typed or setting.collects_only):
+        try:
+            model.check()
+        except UsageError as error:
+            raise UsageError(f"{error}; or choose another model, such as --model=random") from None
+    return plan
+
+
+def _check_able(plan: Plan, chosen: Sequence[Benchmark]) -> None:
+    """UsageError if the model cannot be asked in the way that the options say."""
+    options, model, techniques, registry, asked = (
+        plan.options,
+        plan.model,
+        plan.techniques,
+        plan.registry,
+        plan.protocol,
+    )
+    _check_token_limits(options, model, techniques, registry)
+    _check_samples(options, model, techniques)
     if asked.shots and model.backend.recorded:
         raise UsageError(
             f"--shots={asked.shots}: the answers of '{options.model}' were recorded, and do not depend on solved "
@@ -85,15 +108,6 @@ def resolve(
     _check_asked_prompts(asked, model, techniques, chosen, registry)
     _check_instruction(asked, model, techniques, registry)
     _check_ranking(asked, model)
-    plan = Plan(
-        options, setting, registry, model, judge, by_name, techniques, asked, ablated, extraction, shard, uncaptured
-    )
-    if not (options.typed or setting.collects_only or plan.lacks_model):
-        try:
-            model.check()
-        except UsageError as error:
-            raise UsageError(f"{error}; or choose another model, such as --model=random") from None
-    return plan
 
 
 def _check_asked_prompts(
@@ -203,10 +217,10 @@ def _techniques(
 ) -> tuple[Technique, ...]:
     """Return the typed techniques, else the config's, else MC; UsageError for one that cannot be used.
 
-    The default model's own do not count where a model must still be named.
+    Where a model must still be named, the default one and its config do not count.
     """
-    own = () if not options.model_typed and beside_phantom(chosen) else model.config.techniques
-    wanted = options.techniques or own or ("mc",)
+    lacks_model = not options.model_typed and bool(beside_phantom(chosen))
+    wanted = options.techniques or (() if lacks_model else model.config.techniques) or ("mc",)
     if "ff" in wanted and judge is None:
         raise UsageError(
             "technique 'ff' needs a judge, which compares free answers with the options: add --judge=MODEL, a "
@@ -217,7 +231,7 @@ def _techniques(
     techniques: tuple[Technique, ...] = tuple(
         _one_of("technique", name, names, where) for name in dict.fromkeys(wanted)
     )
-    if model.backend.capabilities is not None:
+    if model.backend.capabilities is not None and not lacks_model:
         needs.check(techniques, model.backend.capabilities, options.model)
     return techniques
 
