@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from medvqa.items import Answer, Benchmark, Extraction, Item, Kind, Score, UsageError
 
 SOUND, OFFICIAL = "sound", "official"
-EDITION = 2
+EDITION = 3
 """The edition of the project's own rules: counted up whenever they read some answer otherwise than before.
 
 run.json names it (`reading_rules`; the first edition is not named). A comparison of runs read by different editions
