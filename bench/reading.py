@@ -1,5 +1,7 @@
 """How many responses of tests/support/held_back.jsonl are read as expected: `python bench/reading.py [--show]`.
 
+The rules that other evaluation programs publish read the same single choices below.
+
 A row has options or a vocabulary, a response, how it ended, and what a careful reader takes it to say. The rules were
 written by looking at the half "development" alone. `--show` prints the rows of it that are read otherwise.
 """
@@ -8,13 +10,27 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from medvqa.scoring import Reading, read_options, read_term
+from medvqa.scoring import Reading, gmai_rule, letter_rules, mediconfusion_rule, read_options, read_term
+from medvqa.scoring.kits import medevalkit_choice
+from medvqa.scoring.mmmu import mmmu_rule
 
 ROWS = Path(__file__).parents[1] / "tests/support/held_back.jsonl"
+OTHERS: Mapping[str, Callable[[str, Mapping[str, str]], Reading]] = {
+    "VLMEvalKit 2024-02": partial(gmai_rule, version="2024-02"),
+    "VLMEvalKit 2025-08": partial(gmai_rule, version="2025-08"),
+    "VLMEvalKit 2026-06": partial(gmai_rule, version="2026-06"),
+    "MediConfusion": mediconfusion_rule,
+    "MMMU": mmmu_rule,
+    "MedXpertQA": letter_rules.medxpertqa_rule,
+    "MedFrameQA": letter_rules.medframeqa_rule,
+    "ReXVQA": letter_rules.rexvqa_rule,
+}
+"""Published rules without the random option or the language model that some of them ask where they read nothing."""
 HALVES = ("development", "held back", "later", "misleading")
 
 
@@ -40,6 +56,29 @@ def verdict(row: Mapping[str, Any], said: Reading) -> str:
     return "as expected" if list(said.letters) == expected else "wrong letter"
 
 
+def by_others(name: str, row: Mapping[str, Any]) -> str:
+    """Return "right letter", "wrong letter" or "nothing": the reading of a single choice by a published rule."""
+    options, response, expected = row["options"], row["response"], row["expected"]
+    if name == "MedEvalKit":  # it tells only whether a letter is its reading, and always has one
+        letters = [letter for letter in options if medevalkit_choice([*options.values()], letter, response)]
+    elif name == "ours":
+        letters = list(reading(row).letters)
+    else:
+        letters = list(OTHERS[name](response, options).letters)
+    return "nothing" if not letters else "right letter" if letters == expected else "wrong letter"
+
+
+def compare() -> None:
+    """Print the letters that each rule reads from the single choices."""
+    single = [row for row in rows() if "options" in row and not row.get("multiple")]
+    with_letter = sum(isinstance(row["expected"], list) for row in single)
+    print(f"\n{len(single)} single choices, {with_letter} of which choose an option:")
+    for name in ("ours", *OTHERS, "MedEvalKit"):
+        ended = [by_others(name, row) for row in single]
+        right, wrong = ended.count("right letter"), ended.count("wrong letter")
+        print(f"{name:19} {right:4} right letters ({100 * right / with_letter:.1f} %), {wrong:4} wrong letters")
+
+
 def main() -> None:
     """Print the share that is read as expected, and the number of wrong letters, of each half and of all."""
     verdicts = [(row, said, verdict(row, said)) for row in rows() for said in [reading(row)]]
@@ -48,6 +87,7 @@ def main() -> None:
         right, wrong = ended.count("as expected"), ended.count("wrong letter")
         share = 100 * right / len(ended)
         print(f"{half:12} {right:4} of {len(ended):4} as expected ({share:.1f} %), {wrong} wrong letters")
+    compare()
     if "--show" in sys.argv[1:]:
         for row, said, how in verdicts:
             if how != "as expected" and row["half"] == "development":

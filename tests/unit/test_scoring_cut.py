@@ -269,11 +269,10 @@ def test_the_held_back_responses_are_read_as_expected() -> None:
         wrong[row["half"]] += said.status == "read" and meaning != row["expected"]
         total[row["half"]] += 1
     assert total == {"development": 235, "held back": 208, "later": 480, "misleading": 425}
-    # Known wrong letters of responses made to mislead; mend the rules, and lower the number.
-    assert wrong == {"development": 0, "held back": 0, "later": 0, "misleading": 10}, wrong
+    assert wrong == {"development": 0, "held back": 0, "later": 0, "misleading": 0}, wrong
     assert right["development"] + right["held back"] + right["later"] >= 0.97 * (235 + 208 + 480), right
-    assert right["misleading"] >= 347, right
+    assert right["misleading"] >= 359, right
     assert right["held back"] >= 0.97 * total["held back"], right
     # If only this fails, answers are read otherwise than in the last release: count EDITION up once before the next,
     # and write the new digest. New rows of the file change the digest alone.
-    assert (rules.EDITION, readings.hexdigest()[:16]) == (3, "c1b01312da1d2160")
+    assert (rules.EDITION, readings.hexdigest()[:16]) == (3, "cda038018ac4a28e")

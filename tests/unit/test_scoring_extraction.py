@@ -1186,6 +1186,101 @@ def test_an_option_in_a_report_a_doubt_or_a_ranking_is_not_chosen(response: str,
     assert "".join(read_options(response, chest).letters) == letters
 
 
+OF_SOMEBODY_ELSE = [
+    "The student chose A.",
+    "My colleague thinks it's A.",
+    "The resident wrote B.",
+    "Someone claims the answer is A.",
+    "The student's answer is A.",
+    "According to the student the answer is A.",
+    "The answer is A, said the student.",
+    "Nobody would say the answer is A.",
+    "His answer: B",
+    "The textbook answer would be C.",
+    "The previous answer was C.",
+    "In the last case the answer was B.",
+    "The correct answer to the previous question is A.",
+    "The answer key of the previous question was A.",
+    "Previously I said the answer is A.",
+    "The answer used to be A.",
+    "I almost chose A.",
+    "I was about to pick A.",
+    "I would have chosen A.",
+    "A trap answer is B.",
+    "The second best answer is C.",
+    "The worst choice is C.",
+    "It is doubtful that the answer is A.",
+    "Example: The answer is B.",
+    "You should respond like: Answer: C",
+    "Format: 'Answer: A'",
+]
+OWN = [
+    "Others picked A, I pick B.",
+    "They say A; I say B.",
+    "Others might pick A, but the answer is B.",
+    "Most experts agree; the answer is B.",
+    "My previous answer was wrong. The answer is B.",
+    "The answer is almost certainly B.",
+    "Since the user asked for one letter, the answer is B.",
+    "In people with COPD, the answer is B.",
+    "Compared with previous exams, the answer is B.",
+    "The best answer for this question is B.",
+    "Given his history, the answer is B.",
+    "She presents with dyspnea, and the answer is B.",
+    "He has fever, I think B.",
+    "They show blunting, so the answer is B.",
+    "The patient was about to undergo surgery; the answer is B.",
+    "My colleagues and I would choose B.",
+    "We chose B.",
+    "I have chosen B.",
+    "B is preferred over A.",
+    "Pleural effusion is favored over pneumonia.",
+    "Likely: B. Unlikely: A",
+]
+
+
+@pytest.mark.parametrize("response", OF_SOMEBODY_ELSE)
+def test_an_answer_of_somebody_else_or_to_another_question_is_not_chosen(response: str) -> None:
+    assert read_options(response, THORAX).status == "unparsed"
+
+
+@pytest.mark.parametrize("response", OWN)
+def test_an_answer_beside_those_of_others_is_chosen(response: str) -> None:
+    assert read_options(response, THORAX).letters == ("B",)
+
+
+@pytest.mark.parametrize(
+    ("response", "letters"),
+    [
+        ("The arrow points to the spleen.", "B"),
+        ("The tail of the pancreas points to the spleen.", ""),
+        ("The bile produced by the liver.", ""),
+        ("CT is preferred over MRI for acute hemorrhage.", ""),
+        ("CT is indicated.", ""),
+        ("MRI would be preferred, but this is CT.", "C"),
+        ("The image was produced by CT.", "C"),
+    ],
+)
+def test_a_direction_an_origin_and_a_recommendation_assert_nothing_of_the_image(response: str, letters: str) -> None:
+    options = {"A": "liver", "B": "spleen", "C": "CT", "D": "MRI"}
+    assert "".join(read_options(response, options).letters) == letters
+
+
+@pytest.mark.parametrize(
+    "response", ["A is plaque? No, papule.", "A (possible), B (definite), C (absent)", "Least likely: D. Likely: A, B."]
+)
+def test_contradicting_letters_comments_and_rankings_choose_no_set(response: str) -> None:
+    assert read_options(response, SKIN, multiple=True).letters == ()
+
+
+@pytest.mark.parametrize(
+    ("response", "letters"),
+    [("The heart size is normal.", "D"), ("The heart is normal in size.", ""), ("The bones are normal, too.", "")],
+)
+def test_a_normal_part_is_a_normal_image_only_where_nothing_else_is_said(response: str, letters: str) -> None:
+    assert "".join(read_options(response, THORAX).letters) == letters
+
+
 @pytest.mark.parametrize(
     ("response", "letters"),
     [("1. The lung is clear.", ""), ("1. There are two lesions.\n2. Therefore B.", "B"), ("1", "A"), ("1.", "A")],

@@ -59,6 +59,7 @@ from medvqa.scoring.frames import (
     LIST_NUMBER,
     NO_FINDING,
     PREDICATE,
+    RANKING,
     REFUSAL,
     REJECTIONS,
     RETRACTION,
@@ -71,6 +72,7 @@ from medvqa.scoring.frames import (
     elsewhere,
     is_place,
     negated,
+    of_somebody_else,
     state_weight,
 )
 from medvqa.scoring.mentions import FIRM, NEGATIVE, NOR, TEXT, WEAK, Mention, Phrases, find_mentions, mark_up
@@ -92,6 +94,8 @@ _ALONG = re.compile(
 _CLOSED_FORM = re.compile(r"(?:</\w{1,20}>|\[/\w{1,20}\]|[}\])])[\s`$]{0,20}\Z")
 _BECAUSE = re.compile(r"\s?[,;]?\s(?:because|since|as|due|based|given)\b", re.I)
 _CONTEXT = 120
+_COMMENTED = re.compile(rf"\s?\([^()\n]{{1,30}}\)\s?[,;]\s?[{FIRM}{WEAK}]\s?\(")
+_NAMED_AS = re.compile(rf"(?P<letter>[{FIRM}{WEAK}])\s(?:is|=)\s(?:an?\s)?(?P<text>{TEXT})\s?[?.,;]")
 _Heading = Literal["denies", "elsewhere", ""]
 
 
@@ -234,7 +238,9 @@ def _weighed(
         in_question = end is not None and end[0] in "?？" and weight < Weight.FINAL
         discussed = DISCUSSION.match(marked, at + 1) or (mention.pure and PREDICATE.match(marked, at + 1))
         conditional = HYPOTHESIS.search(sentence) or CONDITION.match(marked, at + 1) or WOULD_IF.match(marked, at + 1)
-        if in_question or conditional or (discussed and weight <= Weight.LABEL):
+        stated = Weight.NAMED < weight < Weight.FINAL and rule not in ("first words", "label")
+        foreign = stated and of_somebody_else(before, marked[at + 1 : at + 1 + _CONTEXT])
+        if in_question or conditional or foreign or (discussed and weight <= Weight.LABEL):
             weight = Weight.NAMED
         item = _Evidence(at, mention, weight, rule, denied, explicit)
         if mention.mark == TEXT and Weight.NAMED < weight <= Weight.LABEL and rule not in ("hedge", "number"):
@@ -452,6 +458,8 @@ def _with_opening(marked: str, evidence: list[_Evidence], multiple: bool) -> lis
         or not _CLAUSE_END.match(marked, first.at + 1)
     ):
         return evidence
+    if _COMMENTED.match(marked, first.at + 1):  # "A (possible), B (definite)"
+        return [replace(first, weight=Weight.NAMED, rule="one of several with a comment each"), *others]
     labels = [item for item in others if item.weight == Weight.LABEL and item.mention.mark != TEXT and not item.denied]
     if not first.mention.pure and (multiple or any(item.names != first.names for item in labels)):
         return evidence
@@ -531,6 +539,13 @@ def _problem(
     last = next(item for item in reversed(heaviest) if item.names & chosen)
     if any(item.mention.clash for item in heaviest if item.names & chosen):
         return f"a letter with another option's text: {listed}"
+    mentioned = {item.at: item.mention for item in evidence}
+    for match in _NAMED_AS.finditer(marked):
+        letter, named = mentioned.get(match.start("letter")), mentioned.get(match.start("text"))
+        if letter and named and letter.pure and not letter.names & named.names and letter.names & chosen:
+            return f"a letter with another option's text: {listed}"
+    if multiple and RANKING.search(marked):
+        return f"a ranking of the options: {listed}"
     if last.mention.either or (len(chosen) > 1 and not multiple):
         return f"several answers: {listed}"
     if not chosen <= phrases.keys():

@@ -96,6 +96,7 @@ FRAMES = (
     ),
     _frame("verdict", rf"{_VERDICT}{words.DECISIVE}|{words.FITS_BEST})|{words.IS_GOOD_ABROAD})", STATED, explicit=True),
     _frame("verdict", rf"{_VERDICT}{words.GOOD}))", STATED),
+    _frame("verdict", rf"{_VERDICT}preferred\b))", STATED, Weight.NAMED),
     _frame("presence", rf"{_VERDICT}(?:present\b|(?<=are )(?:visible|seen|shown)\b)))", STATED, Weight.CLAIM),
     _frame(
         "verdict",
@@ -255,6 +256,17 @@ def asserted(before: str, after: str) -> bool:
     return bool(_NOUN_PHRASE.fullmatch(phrase) and not _PLACE.search(phrase) and _ENDS_PHRASE.match(after))
 
 
+_NOT_MINE = re.compile(words.NOT_MINE, re.I)
+_SAID_BY = re.compile(rf"{words.SAID_BY}", re.I)
+_MINE = re.compile(r"[,，]\s?(?=(?:i|we|my)\b)", re.I)
+
+
+def of_somebody_else(before: str, after: str) -> bool:
+    """Return whether the sentence around a statement makes it that of somebody else, or of another question."""
+    clause = _MINE.split(_CLAUSE.split(_this_sentence(before))[-1])[-1]
+    return _NOT_MINE.search(clause) is not None or _SAID_BY.match(after) is not None
+
+
 _STATES = frozenset({"normal", "normale", "unremarkable", "healthy", "clear"})
 _OF_THE_IMAGE = any_of(
     """
@@ -276,16 +288,22 @@ _STATE_WITHIN = re.compile(
 
 
 def state_weight(texts: Sequence[str], before: str, after: str) -> Weight:
-    """Return the most that an option such as "normal" may weigh: a normal heart is not a normal image."""
+    """Return the most that an option such as "normal" may weigh: a normal heart is not a normal image.
+
+    `before` and `after` are the text around it. Alone, "The heart size is normal." is an answer.
+    """
     if not all(text.strip().casefold() in _STATES for text in texts):
         return Weight.FINAL
     within = _STATE_WITHIN.match(after)
     if within and within["noun"] and not re.search(_OF_THE_IMAGE, within["noun"], re.I):
         return Weight.NAMED
     if within and not within["noun"]:
-        return Weight.TEXT
+        return Weight.NAMED
     of_a_part = _STATE_OF.search(before)
-    return Weight.TEXT if of_a_part and not re.search(_OF_THE_IMAGE, of_a_part["subject"], re.I) else Weight.FINAL
+    if not of_a_part or re.search(_OF_THE_IMAGE, of_a_part["subject"], re.I):
+        return Weight.FINAL
+    alone = of_a_part.start() == 0 and not after.strip(" .!\n")
+    return Weight.TEXT if alone else Weight.NAMED
 
 
 CUE = re.compile(words.CUE, re.I)
@@ -300,6 +318,7 @@ CONDITION = re.compile(r",?\s+(?:if|unless|provided)\b", re.I)
 WOULD_IF = re.compile(rf"\s+would\b[^.;!?\n]{{0,80}}?{words.HYPOTHESIS}", re.I)
 WOULD = re.compile(r"\s+would\b[^.;!?\n]*\Z", re.I)
 LIST_NUMBER = re.compile(r"[.)]\s+\w")
+RANKING = re.compile(r"\bleast likely\s?:", re.I)
 PREDICATE = re.compile(rf"\s+{words.VERB}", re.I)
 RUN_ON = re.compile(r"\n\s{0,9}(?:question|q|human|user|assistant|instruction)\s?\d{0,3}\s?:", re.I)
 """The start of a further dialogue that a base model invents."""

@@ -88,6 +88,36 @@ CHOOSE = any_of(
     选择 | 選擇 | 选 | 選
     """
 )
+_PERSON = (
+    r"(?:students?|residents?|colleagues?|classmates?|users?|textbooks?|doctors?|physicians?|radiologists?|clinicians?"
+    r"|readers?|experts?|annotators?|candidates?|authors?|people|others|somebody|someone|everybody|everyone|nobody"
+    r"|no one|another (?:model|ai|system)|he|she|they)"
+)
+_SAYS = (
+    r"(?:say|said|says|write|wrote|claim|claims|claimed|think|thinks|thought|believe|believes|believed|choose|chooses"
+    r"|chose|chosen|pick|picks|picked|select|selects|selected|answer|answers|answered|prefer|prefers|preferred|guess"
+    r"|guesses|guessed|mark|marked|went|go|goes)"
+)
+NOT_MINE = any_of(
+    rf"""
+    {_PERSON}(?: [a-z]+){{0,2}} {_SAYS} | {_PERSON}(?:'s|')(?= ) | according to (?:the|a|an|my|one|this) {_PERSON}
+    (?:his|her|their) (?:\w+ )?(?:answers?|choices?|guess|pick|response)
+    (?:previous|preceding|prior|earlier|last|next|other|another) (?:answers?|questions?|choices?|quiz)
+    (?:in|for|of|to) the (?:previous|preceding|last|next|other) (?:case|item|example|one)
+    previously (?:i|we) (?:said|thought|chose|answered) | used to be | (?:was|were) about to
+    (?:almost|nearly) (?:chose|choose|picked|pick|said|say|selected|went|answered|thought)
+    would have (?:chosen|picked|selected|said|answered|guessed|gone|thought) | doubtful (?:that|whether|if)
+    (?:trap|decoy|distractor|worst|second[- ]best) (?:answers?|choices?|options?) | (?:second|third)[- ]most
+    example(?=[:,] (?:the )?(?:correct )?answer) | format(?=:) | (?:respond|reply) (?:like|as in)(?: this)?(?=:)
+    please (?:select|choose|pick|answer)
+    """
+)
+"""In the sentence of an answer: it is somebody else's, of another question, or none at all: "the student chose A"."""
+SAID_BY = (
+    r",? (?:said|says|wrote|claims|claimed|thought|thinks|answered) (?:the|a|an|my|his|her|another|someone|somebody)\b"
+)
+"""The same, behind the answer."""
+
 BELIEVE = any_of(
     """
     ich würde | lean(?:s|ing)? (?:towards?|to) | guess | say | favou?rs? | believe | think | suspect | mean | meant
@@ -115,11 +145,14 @@ CONCLUSION = any_of(
 
 HEDGE = any_of("(?:could|might|may) be | maybe | perhaps | possibly")
 
+_POINTER = "|".join(f"(?<={word} )" for word in ("arrow", "arrows", "arrowhead", "arrowheads", "marker", "it", "which"))
+_POINTS = rf"(?:{_POINTER})(?:points?|pointing) to|(?:points?|pointing) to(?! the\b)"
+
 FINDING = any_of(
-    """
+    f"""
     appears?(?: to be| as)? | seems?(?: to be)? | looks? like | (?:consistent|compatible|in keeping) with
     suggest(?:s|ing|ive of) | indicat(?:es|ing|ive of) | most likely | represent(?:s|ing) | shows? | showing
-    depict(?:s|ing) | displays | (?:diagnosis|characteristic|typical) of | points? to | is | resembles? | fits?
+    depict(?:s|ing) | displays | (?:diagnosis|characteristic|typical) of | {_POINTS} | is | resembles? | fits?
     matches
     (?:diagnosed|identified|classified|described) as | impression(?=:)
     """
@@ -163,7 +196,7 @@ FITS = r"(?:match|fit|describe|represent|explain|correspond|suit)\w*"
 FITS_BEST = any_of(
     f"""
     (?:also )?(?:best|most (?:closely|accurately|appropriately|likely)) {FITS}
-    (?:also )?{FITS} (?:best|better) | better {FITS} | it is(?! not) | (?:(?:is|are) )?(?:favou?red|preferred)
+    (?:also )?{FITS} (?:best|better) | better {FITS} | it is(?! not) | (?:(?:is|are) )?favou?red
     more (?:likely|probable|consistent|plausible)
     """
 )
@@ -193,14 +226,14 @@ IS_BAD_ABROAD = (
 """Follows a right option, or a wrong one."""
 
 SHOWS = any_of(
-    """
+    f"""
     is | are | isn't it | there'?s | it'?s | shows? | showing | reveals? | revealing | demonstrat(?:es?|ing)
     depict(?:s|ing)
     displays? | exhibits? | contains? | includes | confirms? | represents? | illustrates? | outlines? | covers
     visuali[sz]es
     has | have | having | with | includ(?:es|ing) | plus | features | highlights? | marks | indicates? | indicating
     indicated by | means | suggests? | suggesting | suggestive of | suspicious for | concerning for
-    (?:points?|pointing) to
+    {_POINTS}
     favou?rs? | diagnostic of | diagnosis of | typical (?:of|for) | characteristic (?:of|for)
     pathognomonic (?:of|for)
     classic (?:of|for) | (?:consistent|compatible|in keeping|in line) with
@@ -210,7 +243,7 @@ SHOWS = any_of(
     (?:i|we|one)(?: can| could)?(?: clearly)? (?:see|identify|observe|note|recogni[sz]e|detect|appreciate)
     i(?:'d| would) call
     (?:covered|accompanied|complicated|topped|surmounted) (?:by|with)
-    (?:acquired|made|taken|obtained|produced|performed) (?:by|with|using|via)
+    (?:acquired|made|taken|obtained|produced|performed) (?:by(?! the\\b)|with|using|via)
     (?:identif(?:y|ies|ied)|classif(?:y|ies|ied)|diagnosed|described|recogni[sz]ed|graded)(?: it| this)? as
     identifies it as | corresponds? to | looks? like | appears?(?: to be| as)? | seems?(?: to be)? | resembles?
     zeigt | zeigen | sieht man | sind? erkennbar | ist | es handelt sich um | vereinbar mit | passend zu | spricht für
@@ -231,7 +264,7 @@ SEEN = any_of(
     r"""
     (?:is|are) (?:\w+ly |also )?(?:present|seen|visible|identified|noted|evident|observed)
     (?:is|are) (?:\w+ly |also )?(?:demonstrated|detected|shown|found)
-    (?:is|are) indicated | can be (?:\w+ly )?(?:seen|identified|observed|noted|appreciated)
+    (?:is|are) indicated(?= by) | can be (?:\w+ly )?(?:seen|identified|observed|noted|appreciated)
     (?:ist|sind) (?:zu (?:sehen|erkennen)|erkennbar|sichtbar|vorhanden) | liegt vor
     est (?:visible|présente?) | es visible | está presente | é vis[íi]vel | è (?:visibile|presente)
     を(?:示|認め|呈) | [がは](?:認められ|見られ|確認され|疑われ)(?!ません|ない) | を考え
