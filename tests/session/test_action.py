@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
+from medvqa.cli import main
+from support.installed import Door
+
 ROOT = Path(__file__).parents[2]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
 EXPRESSION = re.compile(r"\$\{\{ (.*?) \}\}")
@@ -76,15 +79,74 @@ def bash(script: str, folder: Path, **environment: str) -> subprocess.CompletedP
     ],
 )
 def test_arguments_are_split_at_blanks_and_lines(tmp_path: Path, given: str, said: list[str]) -> None:
-    """A YAML block has them on lines of their own. A `python` that says its arguments stands for Python."""
-    (tmp_path / "python").write_text('#!/bin/sh\nfor each in "$@"; do echo "<$each>"; done\n')
-    (tmp_path / "python").chmod(0o755)
-    names = ("BASELINE", "BENCHMARK", "MODEL", "MARGIN", "INCONCLUSIVE", "TESTS", "RUN")
-    path = os.pathsep.join((str(tmp_path), os.environ["PATH"]))
-    done = bash(script("Gate"), tmp_path, PATH=path, ARGUMENTS=given, **dict.fromkeys(names, "x"))
+    """A YAML block has them on lines of their own."""
+    told = stubbed(tmp_path, "Gate", given)
+    assert told[told.index("--inconclusive=x") + 1 :] == said
+
+
+def stubbed(folder: Path, step: str, arguments: str = "", tests: str = "x") -> list[str]:
+    """The arguments that a step gives to Python; a `python` that says them stands for it."""
+    (folder / "python").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    (folder / "python").chmod(0o755)
+    names = ("BASELINE", "BENCHMARK", "MODEL", "MARGIN", "INCONCLUSIVE", "RUN")
+    path = os.pathsep.join((str(folder), os.environ["PATH"]))
+    done = bash(script(step), folder, PATH=path, ARGUMENTS=arguments, TESTS=tests, **dict.fromkeys(names, "x"))
     assert done.returncode == 0, done.stderr
-    told = done.stdout.splitlines()
-    assert told[told.index("<--inconclusive=x>") + 1 :] == [f"<{each}>" for each in said]
+    return done.stdout.splitlines()
+
+
+def test_the_baseline_gets_the_arguments_that_are_not_the_gate_s(tmp_path: Path) -> None:
+    """The two runs must ask the same questions of the same data; options of the gate need a baseline."""
+    given = "--data=data --gate-slices=kind -n 2\n--looks 3 --limit=5 --gate-slices kind --gate=required * "
+    told = stubbed(tmp_path, "Baseline", given)
+    assert told[told.index("--run=x-baseline") + 1 :] == ["--data=data", "-n", "2", "--limit=5", "*"]
+
+
+@pytest.mark.parametrize("step", ["Baseline", "Gate"])
+def test_a_repository_without_tests_runs_those_of_the_package(tmp_path: Path, step: str) -> None:
+    assert stubbed(tmp_path, step, tests="")[2:5] == ["--pyargs", "medvqa.suite.benchmark_tests", "--rootdir=."]
+    assert stubbed(tmp_path, step, tests="mine")[2] == "mine", "a wrong folder is an error, not other tests"
+    (tmp_path / "benchmark_tests").mkdir()
+    assert stubbed(tmp_path, step, tests="")[2:4] == ["benchmark_tests", "--model=x"]
+
+
+def test_the_installation_is_pinned() -> None:
+    assert '-c "$SOURCE/constraints.txt"' in script("Install")
+
+
+PRIVATE = """
+import medvqa
+
+klinik = medvqa.table("cases.csv", name="klinik", public={public})
+"""
+
+
+def uploads(folder: Path, upload: str, run: str = "gate") -> bool:
+    output = folder / "output"
+    output.write_text("")
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    done = bash(script("Public"), folder, PATH=path, UPLOAD=upload, RUN=run, GITHUB_OUTPUT=str(output))
+    assert done.returncode == 0, done.stderr
+    return {"upload=true\n": True, "upload=false\n": False}[output.read_text()]
+
+
+def test_only_runs_of_public_data_are_uploaded_unless_it_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = next(step for step in ACTION["runs"]["steps"] if step["name"] == "Report")
+    assert report["if"] == "always() && steps.public.outputs.upload == 'true'"
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cases.csv").write_text("question,A,B,answer\nWhich organ?,liver,spleen,A\n")
+    for name, public in (("gate", True), ("ours", False)):
+        (tmp_path / "conftest.py").write_text(PRIVATE.format(public=public))
+        assert main(["run", "--model=random", "--benchmark=klinik", f"--run={name}"]) == 0
+        for typed, expected in (("public", public), ("true", True), ("false", False), ("", False)):
+            assert uploads(tmp_path, typed, name) is expected, (name, typed)
+    (tmp_path / "conftest.py").unlink()
+    assert not uploads(tmp_path, "public", "gate"), "a benchmark that is not known is not public"
+    assert not uploads(tmp_path, "public", "none"), "a run that was refused has no folder"
+    assert main(["run", "--model=random", "--benchmark=phantom-gmai-mmbench", "--limit=5", "--run=toy"]) == 0
+    assert uploads(tmp_path, "public", "toy")
 
 
 def test_a_step_of_its_own_decides(tmp_path: Path) -> None:
@@ -129,18 +191,26 @@ class Done:
     printed: str
 
 
-def act(folder: Path, **inputs: str) -> Done:
-    """Run the action's scripts as GitHub does, without the steps that use other actions."""
+def act(folder: Path, *, own_tests: bool = True, binaries: Path | None = None, **inputs: str) -> Done:
+    """Run the action's scripts as GitHub does, without the steps that use other actions.
+
+    `own_tests`: the repository has benchmark_tests. `binaries` is the folder of Python and its commands.
+    """
     values = {f"inputs.{name}": each["default"] for name, each in ACTION["inputs"].items()}
     values |= {f"inputs.{name.replace('_', '-')}": value for name, value in {"install": "false", **inputs}.items()}
     values["steps.report.outputs.artifact-url"] = URL
-    shutil.copytree(ROOT / "benchmark_tests", folder / "benchmark_tests")
+    if own_tests:
+        shutil.copytree(ROOT / "benchmark_tests", folder / "benchmark_tests")
+    folder.mkdir(exist_ok=True)
     (folder / "pytest.ini").write_text("[pytest]\n")
     summary = folder.parent / "summary.md"
     summary.write_text("")
     environment = {
-        "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
+        "PATH": os.pathsep.join((str(binaries or Path(sys.executable).parent), os.environ["PATH"])),
         "GITHUB_STEP_SUMMARY": str(summary),
+        "GITHUB_OUTPUT": str(folder.parent / "output"),
+        # The installed package, and not the one that is tested here.
+        **({"PYTHONPATH": ""} if binaries else {}),
     }
     code, printed = 0, ""
     for step in ACTION["runs"]["steps"]:
@@ -171,6 +241,17 @@ def test_the_phantom_gate_passes_as_written(tmp_path: Path) -> None:
     assert f"Every question and answer: [index.html]({URL}) of run gate." in done.summary
     for name in ("index.html", "gate.xml", "junit.xml"):
         assert (tmp_path / "checkout/reports/gate" / name).is_file()
+
+
+@pytest.mark.slow
+def test_a_foreign_repository_without_tests_is_gated(door: Door) -> None:
+    """The package is installed there, and the repository has neither tests nor models."""
+    options = {"model": "random", "baseline_model": "random", "arguments": "--limit=20\n--gate-slices=kind"}
+    done = act(door.folder, own_tests=False, binaries=door.environment / "bin", inconclusive="pass", **options)
+    assert done.code == 0, done.printed
+    assert "## Gate: " in done.summary
+    assert (door.folder / "reports/gate/gate.xml").is_file()
+    assert (door.folder.parent / "output").read_text() == "upload=true\n"
 
 
 @pytest.mark.slow

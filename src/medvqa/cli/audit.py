@@ -44,6 +44,11 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="a table with columns of names, such as Name or Nachname, and of patients (repeatable)",
     )
+    audit.add_argument(
+        "--public",
+        action="store_true",
+        help="read no file: tell whether all benchmarks of the runs are declared public, by exit code 0 (else 1)",
+    )
     audit.add_argument("--data", metavar="DIR", help="folder of the data sets (default: MEDVQA_DATA)")
     audit.set_defaults(command=run)
 
@@ -56,6 +61,8 @@ def run(options: argparse.Namespace) -> tuple[str, int]:
     for path in options.paths:
         if not path.exists():
             raise UsageError(f"{path}: no such folder or file")
+    if options.public:
+        return _public(options)
     with withholding():
         wanted = _wanted(options)
     lines, code = [], 0
@@ -74,6 +81,27 @@ def run(options: argparse.Namespace) -> tuple[str, int]:
         f"{len(wanted.paths):,} parts of paths"
     )
     return "\n".join(lines), code
+
+
+def _public(options: argparse.Namespace) -> tuple[str, int]:
+    """Return which data of the runs are not declared public; exit code 0 if none are (UsageError for no run)."""
+    from medvqa import records
+    from medvqa.protocols.protocol import Protocol
+
+    private: list[str] = []
+    for path in options.paths:
+        run = records.read_run(path)
+        known = known_from(options, [path]).benchmarks
+        names = list(run.get("benchmarks", {}))
+        private += [name for name in names if name not in known or not known[name].public]
+        # Prompts hold the solved examples of a pool.
+        pool = Protocol.of(run).pool
+        private += [f"the pool {pool}"] if pool and not (pool in known and known[pool].public) else []
+        if not names:
+            raise UsageError(f"{path}: it names no benchmark")
+    if private:
+        return f"not declared public: {', '.join(dict.fromkeys(private))}", 1
+    return "all benchmarks are declared public", 0
 
 
 def _wanted(options: argparse.Namespace) -> Wanted:
