@@ -2,7 +2,7 @@ r"""Bounds of macro averages, and of their difference between two runs.
 
 A slice without an error adds nothing to a variance, and neither does a slice without a flip. Small slices have none by
 chance: of three questions that are right with a probability of 95 %, all are right in 86 % of samples. So a macro
-average over slices of 3, 3, 3, 100 and 300 questions had an interval that covered in 39 %.
+average over slices of 3, 3, 3, 100 and 300 questions had an interval that covered in 38 %.
 
 Fay and Feuer (1997, Statistics in Medicine 16:791) bound a weighted sum of counts as if one more count had been seen in
 the slice where a count weighs the most. This is their bound with a beta distribution in place of the gamma
@@ -14,7 +14,7 @@ bound is the quantile of the beta distribution with
 For n questions in one slice, v = m (1 - m) / n and w = 1 / n, this is Clopper and Pearson's bound. The lower bound is 1
 minus the upper bound of 1 - m. MOVER (Zou and Donner 2008, Statistics in Medicine 27:1693) from Clopper and Pearson's
 bounds of each slice errs where many slices are small: their skewness does not average out, so that one side of 18
-slices of 10 questions misses in 10 %, and the other never.
+slices of 10 questions misses in 8 %, and the other never.
 
 Units of a group may share their outcome, in one slice and across slices. With the correlation c within groups,
 
