@@ -273,7 +273,7 @@ def on_mediconfusion(
                         done[name] += chunk
                 for name in MEASURES:
                     where = f"correlation {correlation}, accuracy {after:.2f}, {name}"
-                    yield Figure(f"{where}: interval covers", covered[name] / runs, runs, least=0.94, most=0.985)
+                    yield Figure(f"{where}: interval covers", covered[name] / runs, runs, least=0.94, most=0.99)
                     where = f"correlation {correlation}, {accuracy:.2f} to {after:.2f}, {name}"
                     yield Figure(f"{where}: L too high", too_high[name] / runs, runs, most=0.065)
                     yield Figure(f"{where}: U too low", too_low[name] / runs, runs, most=0.065)

@@ -535,7 +535,7 @@ def test_the_simulations_decide_as_the_gate_does(bench: ModuleType) -> None:
 @needs_reference
 def test_how_often_a_rule_errs_where_questions_share_groups(bench: ModuleType) -> None:
     """Wrong PASS and wrong FAIL with one answer and with samples, from 20 x 30 to the graph of MediConfusion."""
-    figures = list(bench.clusters(400))
+    figures = list(bench.clusters(200))
     assert {figure.what.split(", ")[1] for figure in figures} >= {"20 x 30", "MediConfusion", "60 x 5", "10 x 10"}
     assert sum(figure.most < 1 for figure in figures) >= 150
     assert [str(figure) for figure in figures if not figure.met] == []

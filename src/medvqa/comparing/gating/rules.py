@@ -181,7 +181,7 @@ class Rules:
         for name in ("baseline", *OUTSIDE):
             del encoded[name]
         encoded["benchmarks"] = {name: _only(rule, BENCHMARK_KEYS) for name, rule in encoded["benchmarks"].items()}
-        # Rules of earlier versions keep their digest.
+        # The default is omitted, as in rules of earlier versions.
         for table, default in (
             (encoded, "baseline"),
             *((benchmark, None) for benchmark in encoded["benchmarks"].values()),
