@@ -684,11 +684,21 @@ def test_a_baseline_file_gives_the_verdict_of_its_run(
         (["reports/main"], "there is nothing to decide. Name a run folder or a baseline file by --baseline=RUN"),
         (["reports/none", BASELINE], "is no run folder"),
         (["reports/main", BASELINE, "--rules=none.toml"], "--rules=none.toml: no such file"),
+        (
+            ["reports/main", BASELINE, "--rules=pytest.toml"],
+            "pytest.toml: no rules: it has no table [tool.medvqa.gate]",
+        ),
+        (
+            ["reports/main", "--rules=empty.toml"],
+            "--rules=empty.toml names no baseline and no floor, and no --baseline",
+        ),
     ],
 )
 def test_what_cannot_be_decided(
     repo: pytest.Pytester, arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (repo.path / "pytest.toml").write_text("margin = 2\n")
+    (repo.path / "empty.toml").write_text("[tool.medvqa.gate]\n")
     assert main(["gate", *arguments]) == 4
     assert complaint in capsys.readouterr().err
 

@@ -160,6 +160,8 @@ def _decide(options: argparse.Namespace) -> tuple[str, int]:
     registry = known_from(options, [options.run])
     about = records.read_run(options.run)
     rules = _rules(options)
+    if not rules.active and options.rules is not None:
+        raise UsageError(f"--rules={options.rules} names no baseline and no floor, and no --baseline was typed")
     if not rules.active and (stored := about.get("gate")):
         rules = gating.from_json(stored["rules"], f"{options.run / records.RUN}: gate")
         paths = tuple(baseline["path"] for baseline in stored["baselines"] if baseline["path"])
@@ -229,14 +231,26 @@ def _unwritten(folder: Path, decided: Decided, error: OSError) -> str:
     return "\n".join([*verdict_lines(decided), printing.line(why)])
 
 
+def _read(options: argparse.Namespace) -> Rules:
+    """Return the rules of --rules, else of this folder's pyproject.toml (UsageError)."""
+    from medvqa.comparing import gating
+    from medvqa.comparing.gating.rules import FILE, TABLE
+
+    if options.rules is None:
+        return gating.read_rules(Path(FILE))
+    if not options.rules.is_file():
+        raise UsageError(f"--rules={options.rules}: no such file")
+    rules = gating.read_rules(options.rules)
+    if not rules.file:
+        raise UsageError(f"--rules={options.rules}: no rules: it has no table [{TABLE}]")
+    return rules
+
+
 def _rules(options: argparse.Namespace) -> Rules:
     from medvqa.comparing import gating
-    from medvqa.comparing.gating.rules import FILE
 
-    if options.rules is not None and not options.rules.is_file():
-        raise UsageError(f"--rules={options.rules}: no such file")
     return gating.typed_over(
-        gating.read_rules(options.rules or Path(FILE)),
+        _read(options),
         baseline=options.baseline,
         margin=options.margin,
         slices=options.gate_slices,
@@ -333,12 +347,8 @@ def _plan(options: argparse.Namespace) -> str:
 
 def _rules_of_plan(options: argparse.Namespace) -> Rules:
     """Return the rules of the file, overridden by options. A plan needs no baseline."""
-    from medvqa.comparing import gating
-    from medvqa.comparing.gating.rules import FILE
 
-    if options.rules is not None and not options.rules.is_file():
-        raise UsageError(f"--rules={options.rules}: no such file")
-    rules = gating.read_rules(options.rules or Path(FILE))
+    rules = _read(options)
     typed = {
         "baseline": tuple(options.baseline),
         "margin": options.margin,
