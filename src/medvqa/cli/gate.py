@@ -160,15 +160,14 @@ def _decide(options: argparse.Namespace) -> tuple[str, int]:
     registry = known_from(options, [options.run])
     about = records.read_run(options.run)
     rules = _rules(options)
-    if not rules.active and options.rules is not None:
-        raise UsageError(f"--rules={options.rules} names no baseline and no floor, and no --baseline was typed")
     if not rules.active and (stored := about.get("gate")):
         rules = gating.from_json(stored["rules"], f"{options.run / records.RUN}: gate")
         paths = tuple(baseline["path"] for baseline in stored["baselines"] if baseline["path"])
         file = stored.get("file", os.path.relpath(options.run / records.RUN))
         rules = replace(rules, baseline=paths, file=file, typed=tuple(stored.get("typed", ())))
     if not rules.active:
-        raise UsageError(f"there is nothing to decide. {NO_RULES}")
+        read = "" if options.rules is None else f"--rules={options.rules} has no baseline and no floor, and "
+        raise UsageError(f"{read}there is nothing to decide. {NO_RULES}")
     gate = gating.prepare(rules, gating.load(rules, Path(), options.run), about, registry.benchmarks)
     if gate is None:
         raise UsageError(f"no rule is about what {options.run} asks ({', '.join(about.get('benchmarks', {}))})")
@@ -234,16 +233,13 @@ def _unwritten(folder: Path, decided: Decided, error: OSError) -> str:
 def _read(options: argparse.Namespace) -> Rules:
     """Return the rules of --rules, else of this folder's pyproject.toml (UsageError)."""
     from medvqa.comparing import gating
-    from medvqa.comparing.gating.rules import FILE, TABLE
+    from medvqa.comparing.gating.rules import FILE
 
     if options.rules is None:
         return gating.read_rules(Path(FILE))
     if not options.rules.is_file():
         raise UsageError(f"--rules={options.rules}: no such file")
-    rules = gating.read_rules(options.rules)
-    if not rules.file:
-        raise UsageError(f"--rules={options.rules}: no rules: it has no table [{TABLE}]")
-    return rules
+    return gating.read_rules(options.rules)
 
 
 def _rules(options: argparse.Namespace) -> Rules:
