@@ -684,11 +684,16 @@ def test_a_baseline_file_gives_the_verdict_of_its_run(
         (["reports/main"], "there is nothing to decide. Name a run folder or a baseline file by --baseline=RUN"),
         (["reports/none", BASELINE], "is no run folder"),
         (["reports/main", BASELINE, "--rules=none.toml"], "--rules=none.toml: no such file"),
+        (
+            ["reports/main", "--rules=empty.toml"],
+            "--rules=empty.toml has no baseline and no floor, and there is nothing",
+        ),
     ],
 )
 def test_what_cannot_be_decided(
     repo: pytest.Pytester, arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (repo.path / "empty.toml").write_text("[tool.medvqa.gate]\n")
     assert main(["gate", *arguments]) == 4
     assert complaint in capsys.readouterr().err
 

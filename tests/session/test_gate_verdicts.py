@@ -185,6 +185,19 @@ def test_a_run_is_no_baseline_of_itself(
     assert not (folder / "gate.json").exists()
 
 
+def test_another_run_of_the_same_name_is_a_baseline(repo: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+    """As in CI, where each run is called alike and the baseline is that of the main branch."""
+    shutil.copytree(repo.path / "reports/main", repo.path / "before/main")
+    about = json.loads((repo.path / "before/main/run.json").read_text())
+    about["sessions"][0]["session"] = "another1"
+    (repo.path / "before/main/run.json").write_text(json.dumps(about))
+    written_file(repo, repo.path / "before/main")
+    for baseline in ("before/main", "new.medvqa"):
+        assert main(["gate", "reports/main", "--plugin=conftest.py", f"--baseline={baseline}"]) == 0
+    told = verdict(repo.path / "reports/main")["notes"]
+    assert any(note.startswith("this run has the answers of baseline main (digest ") for note in told)
+
+
 def test_a_session_is_not_gated_against_its_own_run(repo: pytest.Pytester) -> None:
     """Not even by a model that is always wrong, which got PASS by `baseline = "reports/mine"` and --run=mine."""
     assert repo.runpytest_inprocess(*QUIET, answers(repo.path / "mine.jsonl", WRONG), "--run=mine").ret == 0

@@ -167,7 +167,8 @@ def _decide(options: argparse.Namespace) -> tuple[str, int]:
         file = stored.get("file", os.path.relpath(options.run / records.RUN))
         rules = replace(rules, baseline=paths, file=file, typed=tuple(stored.get("typed", ())))
     if not rules.active:
-        raise UsageError(f"there is nothing to decide. {NO_RULES}")
+        read = "" if options.rules is None else f"--rules={options.rules} has no baseline and no floor, and "
+        raise UsageError(f"{read}there is nothing to decide. {NO_RULES}")
     gate = gating.prepare(rules, gating.load(rules, Path(), options.run), about, registry.benchmarks)
     if gate is None:
         raise UsageError(f"no rule is about what {options.run} asks ({', '.join(about.get('benchmarks', {}))})")
@@ -230,14 +231,23 @@ def _unwritten(folder: Path, decided: Decided, error: OSError) -> str:
     return "\n".join([*verdict_lines(decided), printing.line(why)])
 
 
-def _rules(options: argparse.Namespace) -> Rules:
+def _read(options: argparse.Namespace) -> Rules:
+    """Return the rules of --rules, else of this folder's pyproject.toml (UsageError)."""
     from medvqa.comparing import gating
     from medvqa.comparing.gating.rules import FILE
 
-    if options.rules is not None and not options.rules.is_file():
+    if options.rules is None:
+        return gating.read_rules(Path(FILE))
+    if not options.rules.is_file():
         raise UsageError(f"--rules={options.rules}: no such file")
+    return gating.read_rules(options.rules)
+
+
+def _rules(options: argparse.Namespace) -> Rules:
+    from medvqa.comparing import gating
+
     return gating.typed_over(
-        gating.read_rules(options.rules or Path(FILE)),
+        _read(options),
         baseline=options.baseline,
         margin=options.margin,
         slices=options.gate_slices,
@@ -334,12 +344,8 @@ def _plan(options: argparse.Namespace) -> str:
 
 def _rules_of_plan(options: argparse.Namespace) -> Rules:
     """Return the rules of the file, overridden by options. A plan needs no baseline."""
-    from medvqa.comparing import gating
-    from medvqa.comparing.gating.rules import FILE
 
-    if options.rules is not None and not options.rules.is_file():
-        raise UsageError(f"--rules={options.rules}: no such file")
-    rules = gating.read_rules(options.rules or Path(FILE))
+    rules = _read(options)
     typed = {
         "baseline": tuple(options.baseline),
         "margin": options.margin,
