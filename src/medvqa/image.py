@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple
 
 from medvqa import medical
-from medvqa.medical import MedicalError, views
+from medvqa.medical import MedicalError, views, windows
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -207,13 +207,17 @@ class Image:
         view chooses frame, slice or region. Raises DataError with the image's name if `read` does, and for damaged
         data, other formats than FORMATS, more than MAX_PIXELS, or more than 8 bits a channel without a window.
         """
+        return self.pictured()[0]
+
+    def pictured(self) -> tuple[PIL.Image.Image, str]:
+        """Return `pil()`, and the window that was applied and the spacing of pixels in words, "" without (DataError)."""
         import PIL.Image
         import PIL.ImageOps
 
         if self.blank:
             if self.size is None:
                 raise DataError(f"image {self.name}: the file cannot be read, so the blank image has no size")
-            return PIL.Image.new("RGB", self.size, GREY)
+            return PIL.Image.new("RGB", self.size, GREY), ""
         with self._opened_file() as (kind, file):
             if kind and file is not None:
                 return self._rendered(kind, file)
@@ -225,7 +229,7 @@ class Image:
                 upright = _windowed(upright, bits, self)
             picture = upright.convert("RGB")
             picture.info.clear()  # Pillow writes comments and profiles from there into files that it saves.
-            return picture
+            return picture, "" if self.window is None else windows.said((self.window[0], self.window[1]))
 
     def read(self) -> bytes:
         """Return the bytes of the encoded image, with base64 undone; a blank image and a medical file as PNG.
@@ -237,7 +241,7 @@ class Image:
         with self._opened_file() as (kind, file):
             if not (self.blank or kind):
                 return self._stored() if file is None else file.read()
-            picture = self._rendered(kind, file) if kind and file is not None else self.pil()
+            picture = self._rendered(kind, file)[0] if kind and file is not None else self.pil()
         buffer = io.BytesIO()
         picture.save(buffer, "PNG")
         return buffer.getvalue()
@@ -307,8 +311,8 @@ class Image:
             raise DataError(f"image {self.name}: {error}") from None
         return kind
 
-    def _rendered(self, kind: medical.Medical, file: BinaryIO) -> PIL.Image.Image:
-        """Return the picture of a medical file (DataError)."""
+    def _rendered(self, kind: medical.Medical, file: BinaryIO) -> tuple[PIL.Image.Image, str]:
+        """Return the picture of a medical file, and what `pictured` says of it (DataError)."""
         within = isinstance(file, io.BytesIO)
         if self.digest and not within:
             status = os.fstat(file.fileno())
@@ -317,7 +321,7 @@ class Image:
         from medvqa.medical import apart
 
         try:
-            return apart.picture(
+            picture = apart.picture(
                 file,
                 "" if within else self.path,
                 kind,
@@ -325,7 +329,9 @@ class Image:
                 window=self.window,
                 burned_in=self.allow_burned_in,
                 max_pixels=MAX_PIXELS,
-            ).convert("RGB")
+            )
+            shown = str(picture.info.pop(windows.SHOWN, ""))
+            return picture.convert("RGB"), shown
         except MedicalError as error:
             raise DataError(f"image {self.name}: {error}") from None
 
@@ -520,7 +526,7 @@ def _size(image: Image, size: int, modified: int) -> tuple[int, int]:
 
     with image._opened_file() as (kind, file):
         if kind and file is not None:
-            return image._rendered(kind, file).size
+            return image._rendered(kind, file)[0].size
         data = image._stored() if file is None else file.read()
     with _opened(image.name, data) as opened:
         width, height = opened.size

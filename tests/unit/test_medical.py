@@ -705,3 +705,45 @@ def test_signs_of_burnt_in_text(tmp_path: Path, tags: dict[str, str], signs: tup
     path = scans.dicom(tmp_path / "a.dcm", CT, **tags)
     assert Image("a.dcm", str(path)).burnt_in() == signs
     assert Image("b.dcm", str(tmp_path / "b.dcm")).burnt_in() == (False, False)
+
+
+# ---- what was shown --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parts", "tags", "said"),
+    [
+        ("?window=lung", {"PixelSpacing": [0.7, 0.8]}, "window lung: centre -600, width 1500; pixels of 0.7 × 0.8 mm"),
+        ("?window=40,400", {}, "window: centre 40, width 400"),
+        ("?range=-160,239", {}, "window: centre 40, width 400"),
+        (
+            "",
+            {"WindowCenter": [50, 1], "WindowWidth": [350, 2], "ImagerPixelSpacing": [0.14, 0.14]},
+            "the file's own window: centre 50, width 350; pixels of 0.14 × 0.14 mm at the detector",
+        ),
+        ("?window=40,400", {"PixelSpacing": [0, -1]}, "window: centre 40, width 400"),
+    ],
+)
+def test_a_picture_tells_its_window_and_spacing(tmp_path: Path, parts: str, tags: dict[str, Any], said: str) -> None:
+    about = {"Modality": "CT", "RescaleSlope": 1, "RescaleIntercept": -1024, "PatientName": "MUSTERMANN^ERIKA"}
+    path = scans.dicom(tmp_path / "a.dcm", CT, bits=12, **about, **tags)
+    image = Image(f"a.dcm{parts}", str(path))
+    assert image.pictured()[1] == said
+    assert image.pil().info == {}, "no file that is written has it"
+
+
+def test_a_slice_of_a_volume_tells_its_window_and_spacing(tmp_path: Path) -> None:
+    voxels = np.arange(4 * 5 * 6, dtype=np.int16).reshape(4, 5, 6)
+    path = scans.nifti(tmp_path / "v.nii", voxels, np.diag([0.5, 0.6, 3.0, 1.0]), xyzt_units=2)
+    picture, said = Image("v.nii?axis=1&slice=2&window=40,80", str(path)).pictured()
+    assert said == "window: centre 40, width 80; pixels of 3 × 0.5 mm"
+    assert picture.size == (4, 6)
+    unknown = scans.nifti(tmp_path / "u.nii", voxels, np.diag([0.5, 0.6, 3.0, 1.0]))
+    assert Image("u.nii?axis=1&slice=2&window=40,80", str(unknown)).pictured()[1] == "window: centre 40, width 80"
+
+
+def test_a_plain_image_tells_the_window_of_its_benchmark(tmp_path: Path) -> None:
+    PIL.Image.fromarray(np.arange(64, dtype=np.uint16).reshape(8, 8)).save(tmp_path / "x.png")
+    image = Image("x.png", str(tmp_path / "x.png"), window=(0, 63))
+    assert image.pictured()[1] == "window: centre 32, width 64"
+    assert replace(image, window=None, blank=True, size=(8, 8)).pictured()[1] == ""

@@ -163,6 +163,8 @@ export interface ImageHead {
   /** Pixels of the file. */
   readonly drawn_width?: number;
   readonly drawn_height?: number;
+  /** The window that was applied to a grey image, and the spacing of its pixels, in words; "" if there is none. */
+  readonly shown?: string;
   /** Whether the file has all pixels unchanged; else it was shrunk or compressed. */
   readonly exact?: boolean;
 }

@@ -47,6 +47,9 @@ export const sizeOf = (image: ImageHead): string => {
   return drawn_width === width ? `${native}, compressed here` : `${native}, shrunk here to ${count(drawn_width)} × ${count(drawn_height)}`;
 };
 
+/** The name of an image for people. Private data have pseudonyms: one that the model did not read is called by its place. */
+export const nameOf = ({ name }: ImageHead): string => name.replace(/^unread-(?=\d+(?:\?|$))/, "image ");
+
 /** An image that may be shown. */
 export interface Picture {
   readonly name: string;
@@ -54,6 +57,8 @@ export interface Picture {
   readonly source: string | null;
   /** Its pixels in words, and how its file here differs; "" if unknown. */
   readonly size: string;
+  /** The window that was applied to a grey image, and the spacing of its pixels; "" if there is none. */
+  readonly shown?: string;
   readonly shrunk: boolean;
   /** Why it is not shown. */
   readonly why: string;
@@ -66,10 +71,10 @@ export const picturesOf = (data: Data, questions: readonly number[]): readonly P
   questions
     .flatMap((q) => data.images(q))
     .map((image) => ({
-      // The pseudonym of an image that the model did not read: the page may show it nevertheless.
-      name: image.name.replace(/^unread-(?=\d+$)/, "image "),
+      name: nameOf(image),
       source: sourceOf(image),
       size: sizeOf(image),
+      shown: image.shown ?? "",
       shrunk: isShrunk(image),
       why: whyNone(image, false),
       failed: whyNone(image, true),

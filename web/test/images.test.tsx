@@ -4,7 +4,7 @@ import { act } from "preact/test-utils";
 import { afterEach, expect, test } from "vitest";
 
 import type { ImageHead } from "../src/bundle";
-import { isShrunk, sizeOf, sourceOf, whyNone } from "../src/images";
+import { isShrunk, nameOf, sizeOf, sourceOf, whyNone } from "../src/images";
 import { Thumb } from "../src/ui/picture";
 import { Visible } from "../src/ui/text";
 
@@ -81,4 +81,8 @@ test("the size says what was lost", () => {
   expect(sizeOf(image({ ...size, drawn_width: 512, drawn_height: 384 }))).toBe("1,024 × 768 pixels, shrunk here to 512 × 384");
   expect(sizeOf(image({ ...size, source: "" }))).toBe("1,024 × 768 pixels");
   expect([1024, 512].map((drawn_width) => isShrunk(image({ ...size, drawn_width })))).toEqual([false, true]);
+});
+
+test("an image that the model did not read is called by its place, with its window", () => {
+  expect(["unread-1", "unread-12?window=lung", "unread-1.png", "ct/unread-1"].map((name) => nameOf(image({ name })))).toEqual(["image 1", "image 12?window=lung", "unread-1.png", "ct/unread-1"]);
 });

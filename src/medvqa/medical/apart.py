@@ -19,6 +19,7 @@ from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 from medvqa import medical
+from medvqa.medical import windows
 from medvqa.medical.errors import MedicalError
 from medvqa.medical.views import ImageView, parse
 
@@ -123,7 +124,10 @@ def _asked(process: subprocess.Popen[bytes], request: dict[str, Any], data: byte
     if mode not in _BYTES or width < 1 or height < 1 or width * height > max_pixels:
         raise ValueError
     content = _exactly(process.stdout, width * height * _BYTES[mode])
-    return PIL.Image.frombytes(mode, (width, height), content)
+    picture = PIL.Image.frombytes(mode, (width, height), content)
+    if shown := reply.get(windows.SHOWN):
+        picture.info[windows.SHOWN] = str(shown)[:200]
+    return picture
 
 
 def _send(file: IO[bytes], values: dict[str, Any], data: bytes) -> None:
@@ -188,4 +192,6 @@ def _serve_one(request: dict[str, Any], data: bytes, replies: BinaryIO) -> None:
     except OSError as error:
         _send(replies, {"error": f"cannot be read: {error.strerror}"}, b"")
     else:
-        _send(replies, {"mode": drawn.mode, "width": drawn.width, "height": drawn.height}, drawn.tobytes())
+        reply = {"mode": drawn.mode, "width": drawn.width, "height": drawn.height}
+        shown = drawn.info.get(windows.SHOWN, "")
+        _send(replies, {**reply, windows.SHOWN: shown}, drawn.tobytes())

@@ -48,7 +48,9 @@ _PIXELS = (
 )
 _FRAMES = ("SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence")
 _ABOUT = ("Modality", "BurnedInAnnotation", "SOPClassUID")
-TAGS = (*_PIXELS, *_VALUES, *_FRAMES, *_ABOUT)
+_SPACINGS = ("PixelSpacing", "ImagerPixelSpacing", "NominalScannedPixelSpacing")
+"""The spacing of rows and of columns: in the patient, or at the detector or the scanner."""
+TAGS = (*_PIXELS, *_VALUES, *_FRAMES, *_ABOUT, *_SPACINGS)
 """The elements that are read."""
 
 _SYNTAXES: Mapping[str, tuple[str, str, str]] = {
@@ -100,10 +102,33 @@ def picture(
         raw = _decoded(file, header, start, number)
         photometric = _text(header, "PhotometricInterpretation")
         if photometric in _GREY:
-            return windows.grey(_levels(raw, header, number, view, window))
+            grey = windows.grey(_levels(raw, header, number, view, window))
+            grey.info[windows.SHOWN] = _shown(header, number, view, window)
+            return grey
         if window is not None:
             raise MedicalError("a window is for grey images, and this one has colours; remove it")
         return _coloured(raw, header, photometric)
+
+
+def _shown(header: Any, number: int, view: ImageView, window: tuple[float, float] | None) -> str:
+    """Return the window that was applied to a frame, and the spacing of its pixels, in words."""
+    tags = _tags(header, number)
+    if window is not None:
+        applied = windows.said(window, view.named)
+    elif tags.get("VOILUTSequence"):
+        applied = "the file's own table of values (VOI LUT)"
+    elif tags.get("WindowCenter") not in (None, "") and tags.get("WindowWidth") not in (None, ""):
+        centre, width = _first(tags.WindowCenter), _first(tags.WindowWidth)
+        applied = f"the file's own window: centre {centre:g}, width {width:g}"
+    else:
+        applied = "no window: all stored values"
+    for keyword in _SPACINGS:
+        values = tags.get(keyword)
+        if values is not None and not isinstance(values, str) and len(values) == 2:
+            at = "" if keyword == "PixelSpacing" else " at the detector"
+            spacing = windows.spaced(float(values[0]), float(values[1]))
+            return f"{applied}; {spacing}{at}" if spacing else applied
+    return applied
 
 
 def signs(file: BinaryIO) -> Signs:
@@ -369,7 +394,7 @@ def _levels(
 
 
 def _tags(header: Any, number: int) -> Any:
-    """Return modality LUT and VOI LUT of a frame: of the file, or of its functional groups (PS3.3 C.7.6.16)."""
+    """Return modality LUT, VOI LUT and spacing of a frame: of the file, or its functional groups (PS3.3 C.7.6.16)."""
     from pydicom.dataset import Dataset
 
     tags = Dataset()
@@ -378,10 +403,10 @@ def _tags(header: Any, number: int) -> Any:
     for keyword, place in zip(_FRAMES, (0, number), strict=True):
         groups = header.get(keyword) or ()
         if place < len(groups):
-            for macro in ("PixelValueTransformationSequence", "FrameVOILUTSequence"):
+            for macro in ("PixelValueTransformationSequence", "FrameVOILUTSequence", "PixelMeasuresSequence"):
                 sources += list(groups[place].get(macro) or ())[:1]
     for source in sources:
-        for keyword in _VALUES:
+        for keyword in (*_VALUES, *_SPACINGS):
             if source.get(keyword) not in (None, ""):
                 tags[keyword] = source[keyword]
     return tags

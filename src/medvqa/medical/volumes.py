@@ -47,7 +47,10 @@ def picture(
         axis, at = _place(view, shape, turned)
         volume = _volume(view, volumes)
         values = _slice(nibabel, file, header, shape, turned, axis, at, volume)
-        return _shown(header, _upright(values, axis, view.display), window, max_pixels)
+        picture = _shown(header, _upright(values, axis, view.display), window, max_pixels)
+        if picture.mode == "L":
+            picture.info[windows.SHOWN] = _said(header, turned, axis, view, window)
+        return picture
     except MedicalError:
         raise
     except MemoryError:
@@ -157,6 +160,24 @@ def _upright(values: np.ndarray[Any, Any], axis: int, display: str) -> np.ndarra
     # Columns run from the patient's right, or, in sagittal slices, from anterior.
     mirrored = axis == 0 or display != "neurological"
     return values[:: -1 if mirrored else 1, ::-1].T
+
+
+def _said(
+    header: Any, turned: list[tuple[int, bool]], axis: int, view: ImageView, window: tuple[float, float] | None
+) -> str:
+    """Return the window that was applied to a slice, and the spacing of its rows and columns, in words."""
+    low, high = float(header["cal_min"]), float(header["cal_max"])
+    if window is not None:
+        applied = windows.said(window, view.named)
+    elif math.isfinite(low) and math.isfinite(high) and low < high:
+        applied = f"the file's own range: {low:g} to {high:g}"
+    else:
+        applied = "no window: all stored values"
+    sizes = [float(size) for size in header.get_zooms()[:3]] + [0.0, 0.0, 0.0]
+    column, row = (sizes[turned[other][0]] for other in range(3) if other != axis)
+    known = header.get_xyzt_units()[0] == "mm"
+    spacing = windows.spaced(row, column) if known else ""
+    return f"{applied}; {spacing}" if spacing else applied
 
 
 def _shown(

@@ -43,6 +43,23 @@ def limits(centre: float, width: float) -> tuple[float, float]:
     return centre - width / 2, centre + width / 2 - 1
 
 
+SHOWN = "shown"
+"""Key of `info` of a picture: the window that was applied and the spacing of its pixels, in words without any name."""
+
+
+def said(window: tuple[float, float], named: str = "") -> str:
+    """Return a window, the values shown as black and white, in words: "window lung: centre -600, width 1500"."""
+    low, high = window
+    width = high - low + 1
+    return f"window{f' {named}' if named else ''}: centre {low + width / 2:g}, width {width:g}"
+
+
+def spaced(row: float, column: float) -> str:
+    """Return the spacing of rows and columns in words, in mm; "" if it is not known."""
+    known = all(math.isfinite(value) and value > 0 for value in (row, column))
+    return f"pixels of {row:.3g} × {column:.3g} mm" if known else ""
+
+
 def shown(values: np.ndarray[Any, Any], low: float, high: float) -> np.ndarray[Any, Any]:
     """Map values linearly to 0 (at `low` and below) to 1 (at `high` and above)."""
     import numpy as np

@@ -255,6 +255,7 @@ export const Viewers = ({ pictures }: { readonly pictures: readonly Picture[] })
                   {one !== null && <b class="scale">{shownScale(one.sight.scale)}</b>}{one !== null && picture.shrunk && " of the shrunk image"}{" "}
                   <Visible text={picture.name} />
                   {size !== null && `, ${picture.size || pixels(size)}`}
+                  {(picture.shown ?? "") !== "" && <span data-shown>; <Visible text={picture.shown ?? ""} /></span>}
                 </figcaption>
               )}
             </figure>

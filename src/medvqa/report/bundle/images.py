@@ -20,5 +20,7 @@ class ImageHead(Shape, frozen=True):
     drawn_width: int = 0
     """Pixels of the file."""
     drawn_height: int = 0
+    shown: str = ""
+    """The window that was applied to a grey image, and the spacing of its pixels, in words; "" if there is none."""
     exact: bool = False
     """Whether the file has all pixels unchanged; else it was shrunk or compressed."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from medvqa import files, printing, records
 from medvqa.items import Benchmark, DataError, Image, Item, MedVQAError, Result, UsageError
+from medvqa.medical import views, windows
 from medvqa.report.build import Report
 from medvqa.report.bundle import picture_files
 from medvqa.report.bundle.facts import declaring_files
@@ -170,7 +171,8 @@ def _counted(found: _Rows, drawn: _DrawnPictures) -> str:
     if not unread:
         return f"{counted}."
     (name, why), *_ = unread.values()
-    return f"{counted}; the first that could not is {name}: {why}."
+    # The pseudonym of an image that the model did not read says nothing about the page.
+    return f"{counted}; the first that could not is {re.sub(r'^unread-(?=[0-9])', 'image ', name)}: {why}."
 
 
 def _unread(head: ImageHead) -> str:
@@ -178,10 +180,10 @@ def _unread(head: ImageHead) -> str:
     return "" if head.width else head.why
 
 
-def _read(image: Image) -> PIL.Image.Image | ImageHead:
-    """Return the pixels of an image, or a head with the reason why there are none."""
+def _read(image: Image) -> tuple[PIL.Image.Image, str] | ImageHead:
+    """Return the pixels of an image with their window in words, or a head with the reason why there are none."""
     try:
-        return image.pil()
+        return image.pictured()
     except DataError as error:
         return ImageHead(image.name, why=reason(image, error))
 
@@ -197,11 +199,19 @@ def reason(image: Image, error: DataError) -> str:
     return "cannot be read" if any(name and name in reason for name in hidden) else reason
 
 
-def _head(image: Image, pixels: PIL.Image.Image, file: PictureFile | None, why: str = "") -> ImageHead:
+def _head(image: Image, pixels: PIL.Image.Image, shown: str, file: PictureFile | None, why: str = "") -> ImageHead:
     if file is None:
-        return ImageHead(image.name, why=why, width=pixels.width, height=pixels.height)
+        return ImageHead(image.name, why=why, width=pixels.width, height=pixels.height, shown=shown)
     source = f"{FOLDER}/{file.name}"
-    return ImageHead(image.name, source, "", *pixels.size, file.width, file.height, exact=file.exact)
+    size = (*pixels.size, file.width, file.height)
+    return ImageHead(image.name, source, "", *size, shown=shown, exact=file.exact)
+
+
+def _asked_with(image: Image) -> str:
+    """The window that an image was asked with, in words; "" if the reference has none."""
+    if image.window is None or image.blank:
+        return ""
+    return windows.said((image.window[0], image.window[1]), views.parse(image.view).named)
 
 
 def _beside(images: Sequence[Image], private: Container[Image], folder: Path) -> _DrawnPictures:
@@ -212,12 +222,13 @@ def _beside(images: Sequence[Image], private: Container[Image], folder: Path) ->
         raise UsageError(f"--images=folder: {folder / FOLDER} cannot be written: {error.strerror}") from error
     drawn = {}
     for image in images:
-        pixels = _read(image)
-        if isinstance(pixels, ImageHead):
-            drawn[image] = pixels
+        found = _read(image)
+        if isinstance(found, ImageHead):
+            drawn[image] = found
             continue
+        pixels, shown = found
         file = picture_files.whole(image, pixels, public=image not in private)
-        drawn[image] = _head(image, pixels, file)
+        drawn[image] = _head(image, pixels, shown, file)
         # Do not sync: there may be thousands of files, and they are drawn anew each time.
         files.replace(folder / FOLDER / file.name, file.content, sync=False)
     most = f"{picture_files.MOST_PIXELS:,} pixels"
@@ -241,10 +252,11 @@ def _inside(images: Sequence[Image], private: Container[Image], megabytes: int) 
     def place(image: Image, share: int, *, whole: bool) -> bool:
         """Draw an image of at most `share` bytes; False if it has to be shrunk, but `whole` does not allow it."""
         nonlocal left
-        pixels = _read(image)
-        if isinstance(pixels, ImageHead):
-            heads[image] = pixels
+        found = _read(image)
+        if isinstance(found, ImageHead):
+            heads[image] = found
             return True
+        pixels, shown = found
         file = None
         if sizes.get(image, 0) <= share:
             file = picture_files.exact(image, pixels, public=image not in private, most=share)
@@ -255,9 +267,9 @@ def _inside(images: Sequence[Image], private: Container[Image], megabytes: int) 
             file = picture_files.shrunk(pixels, share)
         if file is None:
             why = f"it does not fit into the {megabytes} MB of this page; --images=folder shows it"
-            heads[image] = _head(image, pixels, None, why)
+            heads[image] = _head(image, pixels, shown, None, why)
             return True
-        heads[image] = head = _head(image, pixels, file)
+        heads[image] = head = _head(image, pixels, shown, file)
         left -= 0 if head.source in blocks else len(file.content)
         blocks[head.source] = file.content
         return True
@@ -304,7 +316,7 @@ def _served(image: Image) -> ImageHead:
         return ImageHead(image.name, why="the model got a grey picture in its place")
     if not name:
         return ImageHead(image.name, why="the run has no digest of it: it could not be read")
-    return ImageHead(image.name, f"{FOLDER}/{name}.png", exact=True)
+    return ImageHead(image.name, f"{FOLDER}/{name}.png", shown=_asked_with(image), exact=True)
 
 
 def inside(drawn: Iterable[Pictures]) -> Pictures:
