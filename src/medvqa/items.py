@@ -8,6 +8,7 @@ The one path of the data: file -> `Benchmark.items` -> `Item` -> `Prompt` -> `Ba
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,6 +78,12 @@ class Item:
     pair_id: str | None = None
     cluster_id: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+def check_system() -> None:
+    """UsageError on Windows: locks of files, signals and modes of folders are those of POSIX."""
+    if os.name == "nt":
+        raise UsageError("Windows is not supported: install and run it in WSL (wsl --install), or on Linux or macOS")
 
 
 class QuestionKey(NamedTuple):

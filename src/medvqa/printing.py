@@ -19,6 +19,11 @@ from typing import TextIO
 MARK = "\ufffd"
 """Replaces a character that is not shown."""
 
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u3164\ufe00-\ufe0d\uffa0\U000e0100-\U000e01ef]"
+)
+"""Characters without width that Python calls printable. U+FE0E and U+FE0F are left: they belong to emoji."""
+
 _COMMAND = re.compile(r"^([^\S\n]*)::", re.MULTILINE)
 """A line that GitHub's runner executes; it ignores blanks before the colons."""
 
@@ -34,7 +39,7 @@ _MOVE = re.compile(f"((?:{_STYLE.pattern})*)\r((?:\x1b\\[[0-2]?K)?)")
 
 def line(text: str) -> str:
     """Return a text as one line; controls, line ends and invisible characters become U+FFFD."""
-    return _plain(text) if text.isprintable() else _plain("".join(map(_shown, text)))
+    return _plain(text) if _is_visible(text) else _plain("".join(map(_shown, text)))
 
 
 def lines(text: str) -> str:
@@ -42,7 +47,7 @@ def lines(text: str) -> str:
 
     A backslash precedes anything that a CI would execute as a command. Idempotent.
     """
-    if not text.isprintable():
+    if not _is_visible(text):
         text = "".join(c if c in "\n\t" else _shown(c) for c in text.replace("\r\n", "\n"))
     return _COMMAND.sub(r"\1\\::", _plain(text))
 
@@ -53,8 +58,12 @@ def some(names: Sequence[str], most: int, between: str = ", ") -> str:
     return f"{between.join(names[:most])}{more}"
 
 
+def _is_visible(text: str) -> bool:
+    return text.isprintable() and (text.isascii() or _INVISIBLE.search(text) is None)
+
+
 def _shown(character: str) -> str:
-    if character.isprintable():
+    if _is_visible(character):
         return character
     return " " if unicodedata.category(character) == "Zs" else MARK
 

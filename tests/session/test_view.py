@@ -242,6 +242,18 @@ def test_slow_and_many_clients_hold_nobody_up(client: Client, view: View) -> Non
         assert len(os.listdir(f"/proc/{view.process.pid}/fd")) < 300
 
 
+def test_a_refused_request_loses_its_connection(client: Client) -> None:
+    """Bodies that never come, of requests without the cookie, kept the owner out."""
+    head = f"PUT /api/runs/old/reviews HTTP/1.1\r\nHost: 127.0.0.1:{client.port}\r\nContent-Length: 9000\r\n\r\n{{"
+    for _ in range(3):
+        with client.opened(head.encode()) as pending:
+            pending.settimeout(10)
+            reply = b""
+            while part := pending.recv(2**16):
+                reply += part
+            assert reply.startswith(b"HTTP/1.1 403")
+
+
 def test_reviews_are_saved_unless_they_have_changed(client: Client, reports: Path) -> None:
     own = client.cookie | {"Origin": f"http://127.0.0.1:{client.port}"}
     saved = client.asked("/api/runs/old/reviews")

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -471,3 +472,15 @@ def test_a_run_folder_that_cannot_be_locked_is_one_line(
     monkeypatch.setattr(records.Lock, "acquire", full)
     assert main([command, str(folder)]) == 4
     assert capsys.readouterr().err.endswith(f"medvqa: run folder {folder} cannot be written: No space left on device\n")
+
+
+def test_windows_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("medvqa.items.os", SimpleNamespace(name="nt"))
+    assert main(["models"]) == 4
+    assert capsys.readouterr().err.startswith("medvqa: Windows is not supported: install and run it in WSL")
+
+
+def test_the_command_line_is_there_without_posix() -> None:
+    """Else Windows would show a traceback in place of that line."""
+    code = "import sys; sys.modules['fcntl'] = sys.modules['resource'] = None; import medvqa.cli, medvqa.plugin"
+    subprocess.run([sys.executable, "-c", code], check=True)

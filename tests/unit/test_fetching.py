@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import io
 import json
+import lzma
 import os
 import socket
 import ssl
@@ -818,6 +819,40 @@ def test_any_damage_to_an_archive_is_one_kind_of_error(packed: str, damage: list
         with suppress(NotFetched):
             archives.unpack(archive, Path(folder) / "out", lambda done, total: None)
         assert {path.name for path in Path(folder).iterdir()} <= {"archive", "out"}
+
+
+@pytest.mark.parametrize("packed", ["", "gz", "xz"])
+@pytest.mark.parametrize(
+    "harm", ["cut between files", "cut in a header", "cut before the end", "hole", "damaged header"]
+)
+def test_a_tar_that_does_not_end_as_one_is_damaged(tmp_path: Path, packed: str, harm: str) -> None:
+    """Python's reader takes all of these for whole archives of fewer files."""
+    whole = taped(
+        tmp_path / "whole.tar", ("a", b"a" * 700), ("b", b"b" * 700), ("c", b"c" * 700), packed=""
+    ).read_bytes()
+    header = 3 * 512  # of b, after the header and two blocks of a
+    content = {
+        "cut between files": whole[:header],
+        "cut in a header": whole[: header + 100],
+        "cut before the end": whole[: 3 * header],
+        "hole": whole[:header] + bytes(header) + whole[2 * header :],
+        "damaged header": whole[:header] + b"x" * 512 + whole[header + 512 :],
+    }[harm]
+    pack = {"": bytes, "gz": gzip.compress, "xz": lzma.compress}[packed]
+    (tmp_path / "a.tar").write_bytes(pack(content))
+    with pytest.raises(NotFetched, match=r"is damaged or no archive: it (is cut off|has a hole)"):
+        unpacked(tmp_path / "a.tar")
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "lone.tar").write_bytes(pack(whole[: 3 * header + 512]))
+    assert len(unpacked(tmp_path / "lone.tar")) == 3, "some writers end a tar with one block of zeros"
+
+
+def test_an_archive_without_files_is_refused(tmp_path: Path) -> None:
+    folder = tarfile.TarInfo("images")
+    folder.type = tarfile.DIRTYPE
+    for archive in (zipped(tmp_path / "a.zip", ("images/", b"")), taped(tmp_path / "a.tar", folder)):
+        with pytest.raises(NotFetched, match="no file is in it"):
+            unpacked(archive)
 
 
 def test_a_cut_tar_and_a_zip_with_a_wrong_crc_are_errors(tmp_path: Path) -> None:

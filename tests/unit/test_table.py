@@ -1,6 +1,7 @@
 """Benchmarks from spreadsheets: columns by name, kinds, answers, images, and one line for each thing that is wrong."""
 
 import json
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import medvqa
 from medvqa import benchmarks
 from medvqa.benchmarks import own, table_files
 from medvqa.data import sheets
+from medvqa.data.image_files import ImageFolder
 from medvqa.items import Benchmark, DataError, Item, Result, Score
 from medvqa.records import Pseudonyms
 
@@ -203,6 +205,18 @@ def test_a_column_of_names_groups_questions_and_stays_in_memory(tmp_path: Path) 
     assert [result.item.extra["patient"] for result in hidden] == ["source 1", "source 2", "source 1"]
     numbers = read(tmp_path, "id,question,answer,patient\n1,Q?,x,P7\n2,Q?,x,P7\n")
     assert numbers["1"].cluster_id == "patient P7"
+
+
+@pytest.mark.parametrize(("written", "there"), [("NFC", "NFD"), ("NFD", "NFC"), ("NFC", "NFC")])
+def test_a_file_is_found_in_either_unicode_form(tmp_path: Path, written: str, there: str) -> None:
+    """Archives and disks of a Mac spell names with letters and dots apart."""
+    name, on_disk = (unicodedata.normalize(form, "bilder/Schädel.png") for form in (written, there))
+    (tmp_path / on_disk).parent.mkdir()
+    (tmp_path / on_disk).write_bytes(b"x")
+    (image,) = read(tmp_path, f"id,question,answer,image\n1,Q?,x,{name}\n")["1"].images
+    assert Path(image.path).is_file()
+    (image,) = (ImageFolder(tmp_path, tmp_path).image(name, ""),)
+    assert Path(image.path).is_file()
 
 
 def test_more_errors(tmp_path: Path) -> None:

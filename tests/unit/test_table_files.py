@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from medvqa import benchmarks, scoring
+from medvqa import benchmarks, printing, scoring
 from medvqa.benchmarks import table_files
 from medvqa.benchmarks.table_files import JudgmentWords, NumberRanges, TableFile
 from medvqa.data import encodings, toml_text
@@ -40,6 +40,27 @@ def declare(folder: Path, text: str = DECLARED, table: str | bytes = GERMAN, nam
 
 def items_of(benchmark: Benchmark) -> dict[str, Item]:
     return {item.id: item for item in benchmarks.load(benchmark, Path())}
+
+
+def test_a_whole_path_of_a_table_elsewhere_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stranger's file must not read one's own table; a path from its own folder on shows where it leads."""
+    (tmp_path / "mine.csv").write_text("question,answer\nQ?,x\n")
+    (tmp_path / "theirs").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for written in (f"{tmp_path}/mine.csv", "~/mine.csv", f"{tmp_path}/theirs/../mine.csv"):
+        with pytest.raises(UsageError, match="key 'file': a whole path that leads out"):
+            declare(tmp_path / "theirs", f'file = "{written}"\n')
+    for written in ("../mine.csv", f"{tmp_path}/theirs/fragen.csv"):
+        declare(tmp_path / "theirs", f'file = "{written}"\n')
+
+
+def test_an_invisible_character_in_a_key_is_shown(tmp_path: Path) -> None:
+    for invisible in ("\u200b", "\u200d", "\u034f", "\u3164", "\ufe00", "\U000e0100"):
+        for text in (f'"fi{invisible}le" = "x"', f'file = "x"\n[slices]\n"a{invisible}" = "b"'):
+            with pytest.raises(UsageError) as caught:
+                declare(tmp_path, text)
+            assert invisible not in printing.lines(str(caught.value))
+            assert "\ufffd" in printing.lines(str(caught.value))
 
 
 @pytest.mark.parametrize("key", ["file", "images", "linked"])

@@ -26,7 +26,6 @@ from medvqa.benchmarks import languages, own
 from medvqa.data import delimited, lexicon, selection, tables, workbooks
 from medvqa.data.image_files import image_file
 from medvqa.items import CHOICE_KINDS, KINDS, Benchmark, DataError, Image, Item, Kind, are_withheld, of_data, usual
-from medvqa.medical import views
 
 ROLES: Mapping[str, tuple[str, ...]] = {
     "question": ("query", "question text"),
@@ -547,7 +546,7 @@ class Source:
                     raise DataError(f"{where}: {_cell(file)} is a URL; download the image, and write its path")
                 images.append(
                     image_file(
-                        _spelled(file, folder) if self.declared else file,
+                        file,
                         folder=folder,
                         root=folder,
                         where=where,
@@ -616,16 +615,6 @@ def _composed(value: Any) -> Any:
     if isinstance(value, list):
         return [_composed(part) for part in value]
     return {name: _composed(part) for name, part in value.items()} if isinstance(value, dict) else value
-
-
-def _spelled(file: str, folder: Path) -> str:
-    """The name of a file as the folder spells it: composed, or with letters and their dots apart, as on a Mac."""
-    if file.isascii():
-        return file
-    path, parts = views.split(file)
-    spelled = (unicodedata.normalize(form, path) for form in ("NFC", "NFD"))
-    found = next((name for name in spelled if "\0" not in name and os.path.lexists(folder / name)), path)
-    return f"{found}?{parts}" if parts else found
 
 
 def _held(value: object) -> tuple[Image, ...]:

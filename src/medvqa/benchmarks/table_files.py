@@ -358,6 +358,7 @@ def _benchmark(declaration: TableFile, path: Path, content: bytes, shown: str) -
     language = declaration.language.partition("-")[0]
     name = declaration.name or name_of(path)
     source = _source(declaration, path, shown)
+    _check_file(declaration, path, shown)
     _check_public(declaration, source, path, shown)
     template = own.template(name, declaration.prompt) if declaration.prompt else None
     words = _words(declaration.language, declaration.words)
@@ -377,6 +378,16 @@ def _benchmark(declaration: TableFile, path: Path, content: bytes, shown: str) -
     )
     own.check(benchmark, f"{shown}: ")
     return benchmark
+
+
+def _check_file(declaration: TableFile, path: Path, shown: str) -> None:
+    """UsageError for a whole path of a table elsewhere: a stranger's file must not read one's own."""
+    written = Path(os.path.expanduser(declaration.file))
+    if written.is_absolute() and not written.resolve().is_relative_to(path.parent.resolve()):
+        raise UsageError(
+            f"{shown}: key 'file': a whole path that leads out of this file's folder; write it from that folder on, "
+            "such as ../data/fragen.xlsx"
+        )
 
 
 def _check_public(declaration: TableFile, source: Source, path: Path, shown: str) -> None:

@@ -43,7 +43,7 @@ from medvqa.cli import (
     view,
 )
 from medvqa.cli.common import Commands, say
-from medvqa.items import MedVQAError, UsageError
+from medvqa.items import MedVQAError, UsageError, check_system
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -65,6 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _expand(options)
     try:
         with printing.printable_warnings():
+            check_system()
             returned = _call(options)
     except MedVQAError as error:
         say(f"medvqa: {error}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import unicodedata
 from pathlib import Path
 
 from medvqa.image import inside
@@ -29,6 +30,7 @@ def image_file(
     messages. `allow_burned_in` is as in `Image`.
     """
     place, parts = views.split(file)
+    place = spelled(place, folder)
     path = inside(folder, place, where=where, named=named)
     name = (folder / posixpath.normpath(place)).relative_to(root).as_posix()
     if parts:
@@ -38,6 +40,14 @@ def image_file(
         return Image(name, str(path), window=window, allow_burned_in=allow_burned_in)
     except DataError as error:
         raise DataError(f"{where}: {error}") from None
+
+
+def spelled(file: str, folder: Path) -> str:
+    """Return the name of a file as the folder spells it: composed (NFC), or decomposed (NFD), as on a Mac."""
+    if file.isascii():
+        return file
+    names = (unicodedata.normalize(form, file) for form in ("NFC", "NFD"))
+    return next((name for name in names if "\0" not in name and os.path.lexists(folder / name)), file)
 
 
 class ImageFolder:
@@ -53,7 +63,8 @@ class ImageFolder:
         """Return the reference to an image file; see `image_file`."""
         inner, _, name = file.rpartition("/")
         path = f"{self._place(inner)}/{name}"
-        if any(part in ("", ".", "..") for part in file.split("/")) or "\\" in file or "\0" in file or _is_link(path):
+        plain = file.isascii() and not ("\\" in file or "\0" in file)
+        if not plain or any(part in ("", ".", "..") for part in file.split("/")) or _is_link(path):
             return image_file(file, folder=self._folder, root=self._root, where=where)
         if inner not in self._resolved:
             self._resolved[inner] = str(inside(self._folder, inner, where=where))

@@ -12,6 +12,7 @@ import shutil
 import stat
 import struct
 import tarfile
+import unicodedata
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -37,6 +38,9 @@ MAX_DEPTH = 20
 CHUNK = 2**18
 MAX_PIECE = 2**20
 """Bytes of a tar that are read at once, long headers included."""
+MAX_PADDING = 2**20
+"""Bytes of zeros that may follow the end of a tar; its writers fill up records of 10,240."""
+BLOCK = tarfile.BLOCKSIZE
 MAX_LISTING = 2**28
 """Bytes of a zip that are read at once: its list of files, which is held, has some hundred bytes for each."""
 DAMAGED = (
@@ -96,6 +100,8 @@ def unpack(archive: Path, folder: Path, tick: Callable[[int, int], None]) -> int
     try:
         with _members(archive) as listed:
             members = list(_checked(listed, archive, shown))
+            if not members:
+                raise NotFetched(f"{shown} is damaged or no archive: no file is in it")
             total = sum(member.size for member in members)
             folder.mkdir(parents=True, exist_ok=True)
             free = shutil.disk_usage(folder).free - ROOM
@@ -136,16 +142,25 @@ def _members(archive: Path) -> Iterator[Iterator[ArchiveMember]]:
         start = file.read(6)
         file.seek(0)
         with _unpacked(file, start) as stream, tarfile.open(fileobj=_Bounded(stream, MAX_PIECE), mode="r:") as tape:
-            yield (
-                ArchiveMember(
-                    f"{info.name}/" if info.isdir() else info.name,
-                    info.size,
-                    None,
-                    info.isdir() or info.isreg(),
-                    partial(tape.extractfile, info),
-                )
-                for info in map(_bare, tape)
-            )
+            yield _taped(tape, stream)
+
+
+def _taped(tape: tarfile.TarFile, stream: IO[bytes]) -> Iterator[ArchiveMember]:
+    """Yield the entries of a tar; ReadError after the last one unless it ends as a tar does.
+
+    Python's reader takes a damaged header for the end, and an archive that was cut between two files for a whole one.
+    """
+    for info in map(_bare, tape):
+        is_plain = info.isdir() or info.isreg()
+        name = f"{info.name}/" if info.isdir() else info.name
+        yield ArchiveMember(name, info.size, None, is_plain, partial(tape.extractfile, info))
+    stream.seek(tape.offset)
+    end = stream.read(2 * BLOCK)
+    if len(end) < BLOCK or any(end):
+        raise tarfile.ReadError("it is cut off, or a header in it is damaged: the end of a tar is missing")
+    padding = stream.read(MAX_PADDING + 1)
+    if any(padding) or len(padding) > MAX_PADDING:
+        raise tarfile.ReadError("it has a hole: something follows the end of the tar")
 
 
 def _bare(info: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -179,10 +194,11 @@ def _checked(listed: Iterable[ArchiveMember], archive: Path, shown: str) -> Iter
             raise NotFetched(f"{where} leads out of the folder or is no name of a file; nothing was unpacked")
         if member.name.endswith("/"):
             continue
-        # Some file systems ignore case: two such files would overwrite each other.
-        if path.lower() in seen:
+        # Some file systems ignore case and Unicode forms: two such files would overwrite each other.
+        folded = unicodedata.normalize("NFC", path).lower()
+        if folded in seen:
             raise NotFetched(f"{where} occurs twice; nothing was unpacked")
-        seen.add(path.lower())
+        seen.add(folded)
         total += member.size
         if total > allowed:
             raise NotFetched(f"{shown} would have more than {allowed:,} bytes unpacked, {MAX_RATIO} times its size")

@@ -441,6 +441,7 @@ class _Fetcher:
         self._bars.tell(f"unpacks {file.to} to {folder}")
 
         count = archives.unpack(path, folder, tick)
+        self._bars.tell(f"{file.to}: {count:,} file{'s' * (count != 1)} unpacked")
         unpacked = replace(note, unpacked=count)
         self._write(file.to, unpacked, note)
         return unpacked

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from medvqa import printing
-from medvqa.items import Item, MedVQAError
+from medvqa.items import Item, MedVQAError, check_system
 from medvqa.plugin import hookspecs, options
 from medvqa.plugin.controller import Controller
 from medvqa.plugin.process import (
@@ -103,6 +103,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     try:
         if options.read(config).typed:
+            check_system()
             # pytest does not catch warnings yet: Python prints them.
             with printing.printable_warnings():
                 config.stash[CONTROLLER].check()
@@ -161,6 +162,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Make one test case for each item."""
     names = _benchmark_names(list(metafunc.definition.iter_markers("vqa")))
     if names is not None:
+        try:
+            check_system()
+        except MedVQAError as error:
+            raise pytest.Collector.CollectError(str(error)) from error
         from medvqa.plugin import collection
 
         collection.parametrize(collection.plan_of(metafunc.config), metafunc, names)

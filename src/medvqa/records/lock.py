@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import socket
 from contextlib import suppress
@@ -17,6 +16,9 @@ from medvqa import files
 from medvqa.items import UsageError
 from medvqa.records.private import IGNORE, make_private
 from medvqa.records.store import write_all
+
+with suppress(ImportError):  # On Windows, `items.check_system` says what is missing.
+    import fcntl
 
 LOCK = ".lock"
 """File in a run folder while a session writes it. After `kill -9` it stays, but locks nothing."""

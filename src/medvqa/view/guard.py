@@ -204,7 +204,8 @@ async def _answer(scope: Scope, refused: _RefusedRequest, send: Send) -> None:
     body = str(refused).encode() if person else msgspec.json.encode(Problem(str(refused)))
     type = b"text/plain; charset=utf-8" if person else b"application/json"
     length = str(len(body)).encode()
-    headers = [(b"content-type", type), (b"content-length", length), *refused.headers]
+    # A body that never comes would hold the connection, of which there are few.
+    headers = [(b"content-type", type), (b"content-length", length), (b"connection", b"close"), *refused.headers]
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
