@@ -225,7 +225,7 @@ def compare_prepared(
 
 
 def _comparisons(
-    values: Bounds, estimates: Estimates, flips: _Flips, found: _Found, level: float, method: str
+    values: Bounds, estimates: Estimates, flips: _Flips, found: _Differences, level: float, method: str
 ) -> list[Comparison]:
     """Return the comparisons of all measures, whose `values` are those of the new run and of the baseline."""
     import numpy as np
@@ -297,7 +297,7 @@ def _check_same_places(new: Table, baseline: Table) -> None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Found:
+class _Differences:
     """The bounds of differences, (comparisons,) each, NaN where undefined; the fields as in `Comparison`.
 
     `statistic` is the difference over its standard error if there is no difference.
@@ -321,7 +321,7 @@ def _scored(
     tails: Tails,
     level: float,
     icc: float,
-) -> _Found:
+) -> _Differences:
     """Return Tango's bounds in every slice; `sizes` are the effective numbers of units and of groups."""
     import numpy as np
 
@@ -338,10 +338,12 @@ def _scored(
     b, c = (np.maximum(discordance + sign * value, 0) / 2 for sign in (1, -1))
     low, high, statistic = _score_bounds(b, c, n / deff, tails, level)
     se = np.sqrt(deff * independent)
-    return _Found(*(np.where(usable, v, np.nan) for v in (low, high, statistic, se, deff, discordance, n, together)))
+    return _Differences(
+        *(np.where(usable, v, np.nan) for v in (low, high, statistic, se, deff, discordance, n, together))
+    )
 
 
-def _unbounded(found: _Found, estimates: Estimates, few: NDArray[np.bool_], tails: Tails) -> _Found:
+def _unbounded(found: _Differences, estimates: Estimates, few: NDArray[np.bool_], tails: Tails) -> _Differences:
     """Return the bounds difference -+ t se, but Tango's where few groups changed."""
     import numpy as np
 
@@ -383,7 +385,7 @@ def _averaged(
     usable: NDArray[np.bool_],
     tails: Tails,
     level: float,
-) -> _Found:
+) -> _Differences:
     """Return the bounds of macro averages, difference -+ t sqrt(V); wider with few `effective` discordant groups."""
     import numpy as np
 
@@ -398,7 +400,7 @@ def _averaged(
     se = np.where(few & usable, np.fmax(se, np.sqrt(np.maximum(b + c - (b - c) ** 2, 0) / groups)), se)
     unknown = np.full(len(groups), np.nan)
     bounded = (low, high, statistic, se, unknown, unknown, unknown, unknown)
-    return _Found(*(np.where(usable, values, np.nan) for values in bounded))
+    return _Differences(*(np.where(usable, values, np.nan) for values in bounded))
 
 
 def _score_bounds(
