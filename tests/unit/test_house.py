@@ -100,7 +100,6 @@ def test_functions_are_short() -> None:
         "benchmarks/table.py: _columns",
         "cli/compare.py: add",
         "cli/gate.py: add",
-        "statistics/paired.py: compare_prepared",
     }
 
 

@@ -328,9 +328,6 @@ def _verdict(rule: TestedRule, adjusted: float | None, alpha: float, share: floa
     needed = between = passable = None
     if outcome == "INCONCLUSIVE" and margin is not None and above_chance:
         passable, needed, between = _passable(comparison, margin)
-    holds_to = None
-    if outcome == "PASS" and margin is not None and not rule.unchanged:
-        holds_to = largest_icc(comparison, margin)
     facts = RuleFigures(
         kind="margin" if isinstance(rule, MarginRule) else "guard",
         outcome=outcome,
@@ -355,7 +352,7 @@ def _verdict(rule: TestedRule, adjusted: float | None, alpha: float, share: floa
         needed=needed,
         between=between,
         smallest=detectable,
-        holds_to=holds_to,
+        holds_to=_holds_to(rule, outcome),
     )
     return RuleVerdict(
         name=rule.name,
@@ -368,8 +365,15 @@ def _verdict(rule: TestedRule, adjusted: float | None, alpha: float, share: floa
         units=facts.units if outcome in ("INCONCLUSIVE", "NOT GATED") else None,
         passable=passable,
         detectable=detectable,
-        holds_to=holds_to,
+        holds_to=facts.holds_to,
     )
+
+
+def _holds_to(rule: MarginRule | SliceGuard, outcome: RuleOutcome) -> float | None:
+    """Return the largest correlation of flips at which a PASS by a margin holds; None for other verdicts."""
+    if outcome != "PASS" or rule.margin is None or rule.unchanged:
+        return None
+    return largest_icc(rule.comparison, rule.margin)
 
 
 def _passable(comparison: Comparison, margin: float) -> tuple[float | None, int | None, tuple[int, int] | None]:

@@ -231,7 +231,7 @@ def _comparisons(
     values: Bounds,
     estimates: Estimates,
     flips: _Flips,
-    found: _Found,
+    found: _Differences,
     level: float,
     method: str,
     changes: macro.Changes | None,
@@ -309,7 +309,7 @@ def _check_same_places(new: Table, baseline: Table) -> None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Found:
+class _Differences:
     """The bounds of differences, (comparisons,) each, NaN where undefined; the fields as in `Comparison`.
 
     `statistic` is the difference over its standard error if there is no difference.
@@ -333,7 +333,7 @@ def _scored(
     tails: Tails,
     level: float,
     icc: float,
-) -> _Found:
+) -> _Differences:
     """Return Tango's bounds in every slice; `sizes` are the effective numbers of units and of groups."""
     import numpy as np
 
@@ -350,10 +350,12 @@ def _scored(
     b, c = (np.maximum(discordance + sign * value, 0) / 2 for sign in (1, -1))
     low, high, statistic = _score_bounds(b, c, n / deff, tails, level)
     se = np.sqrt(deff * independent)
-    return _Found(*(np.where(usable, v, np.nan) for v in (low, high, statistic, se, deff, discordance, n, together)))
+    return _Differences(
+        *(np.where(usable, v, np.nan) for v in (low, high, statistic, se, deff, discordance, n, together))
+    )
 
 
-def _unbounded(found: _Found, estimates: Estimates, few: NDArray[np.bool_], tails: Tails) -> _Found:
+def _unbounded(found: _Differences, estimates: Estimates, few: NDArray[np.bool_], tails: Tails) -> _Differences:
     """Return the bounds difference -+ t se, but Tango's where few groups changed."""
     import numpy as np
 
@@ -387,7 +389,7 @@ def _mean_square(new_run: Prepared, baseline_run: Prepared) -> NDArray[np.float6
     return sums(of, square, slices) + value**2
 
 
-def _averaged(changes: macro.Changes, usable: NDArray[np.bool_], level: float, icc: float) -> _Found:
+def _averaged(changes: macro.Changes, usable: NDArray[np.bool_], level: float, icc: float) -> _Differences:
     """Return the bounds of macro averages."""
     import numpy as np
     from scipy.special import stdtrit
@@ -397,7 +399,7 @@ def _averaged(changes: macro.Changes, usable: NDArray[np.bool_], level: float, i
     # `worse` is Student's tail of the statistic.
     statistic = stdtrit(changes.df, macro.p_worse(changes.slices, precision))
     found = (np.where(usable, each, np.nan) for each in (low, high, statistic, np.sqrt(precision.variance)))
-    return _Found(*found, *[np.full(len(low), np.nan)] * 4)
+    return _Differences(*found, *[np.full(len(low), np.nan)] * 4)
 
 
 def _score_bounds(
