@@ -210,7 +210,7 @@ class Image:
         return self.pictured()[0]
 
     def pictured(self) -> tuple[PIL.Image.Image, str]:
-        """Return `pil()`, and the window that was applied and the spacing of pixels in words, "" without (DataError)."""
+        """Return `pil()`, and in words the window that was applied and the spacing of its pixels; "" without any."""
         import PIL.Image
         import PIL.ImageOps
 
