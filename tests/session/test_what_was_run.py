@@ -70,7 +70,7 @@ def drop_lines(path: Path, keep: int) -> None:
         (("-k", "q0"), 10, "-k q0"),
         (("-m", "lexicon(organ='liver')"), 30, "lexicon(organ='liver')"),
         (("--limit=12",), 12, "--limit"),
-        (("test_ward.py::test_ward[q00]",), 1, "test_ward.py::test_ward[q00]"),
+        (("test_ward.py::test_ward[question-1]",), 1, "test_ward.py::test_ward[question-1]"),
     ],
 )
 def test_a_selection_stands_in_the_record_and_beside_each_headline_number(

@@ -595,7 +595,7 @@ def folded(text: str) -> str:
 
 def person(name: str) -> str:
     """Return a name for comparison: neither case, width, umlauts, signs nor the order of its words count."""
-    plain = folded(name).translate(str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"}))
+    plain = folded(name).replace("ä", "ae").replace("ö", "oe").replace("ü", "ue")
     return " ".join(sorted(re.findall(r"\w+", plain))) or plain
 
 

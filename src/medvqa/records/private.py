@@ -91,9 +91,10 @@ class Pseudonyms:
                 names.update({str(folder): _FOLDER} if folder.name else {})
         if failed:
             texts = (str(text) for _, _, value in _sources(item.extra) for text in _listed(value))
-            for name, other in ((item.id, "[id]"), (item.pair_id, "[id]"), *((text, "[patient]") for text in texts)):
-                if name and (len(name) > 3 or not name.isdecimal()):
-                    names.setdefault(name, other)
+            ids = [(name, "[id]") for name in (item.id, item.pair_id) if name]
+            for own, word in (*ids, *((text, "[patient]") for text in texts if text)):
+                if len(own) > 3 or not own.isdecimal():
+                    names.setdefault(own, word)
         if item.cluster_id is not None:
             item = replace(item, cluster_id=self.groups.get(item.cluster_id, "group"))
         why = _without(result.score.why, names)
