@@ -50,7 +50,7 @@ from medvqa.statistics.paired import Comparison, Prepared, Shared, compare, comp
 from medvqa.statistics.part import PartDifference, part_difference
 from medvqa.statistics.planning import passable_margin, units_needed
 from medvqa.statistics.simulation import Layout, Simulated, in_groups, simulated, units_to_pass
-from medvqa.statistics.spread import Deviations, deviations
+from medvqa.statistics.spread import Deviations, deviations, equal_means
 
 __all__ = [
     "METHOD",
@@ -88,6 +88,7 @@ __all__ = [
     "decide",
     "deviations",
     "difference",
+    "equal_means",
     "floor",
     "gated_slice",
     "holm",
