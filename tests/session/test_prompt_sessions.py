@@ -177,7 +177,7 @@ def test_all_asks_by_the_eleven_and_reports_each(
     assert float(rows[-1]["sd_between_prompts"]) == pytest.approx(sqrt(10) / PAIRS)
     # The terminal, the summary and the page.
     shown = text(result)
-    assert re.search(r"^10-important +100\.00 +100\.00 +0\.00$", shown, re.MULTILINE)
+    assert re.search(r"^10-important +100\.00 +[\d.–]+ +100\.00 +[\d.–]+ +0\.00 +[\d.–]+$", shown, re.MULTILINE)
     assert "sd between prompts" in shown
     summary = (folder / "summary.md").read_text()
     assert "## phantom-mediconfusion by prompt" in summary

@@ -293,7 +293,7 @@ PLUGIN = "--plugin=conftest.py"
 def test_the_others_are_compared_with_the_first(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "reports/old", "reports/new", "reports/third", PLUGIN, "--slices=1", "--flips=all"]) == 0
     printed = capsys.readouterr().out
-    assert printed.index("new against old") < printed.index("third against old") < printed.index("Ranking")
+    assert printed.index("Ranking") < printed.index("new against old") < printed.index("third against old")
     assert "slake, mc: 24 items in all 3 runs" in printed
     assert re.search("p by Holm over all [0-9]+ tests of headline measures and pairs of runs", printed)
     assert "accuracy by modality (exploratory, p by Holm over all its slices and all pairs of runs, 1 of 3" in printed

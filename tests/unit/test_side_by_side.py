@@ -88,11 +88,27 @@ def test_the_row_of_chance_is_left_out_if_the_runs_differ_in_it() -> None:
     assert chance.values == (0.25, None, None), "bone differs, and short has no disease diagnosis"
 
 
+def test_few_units_are_counts_and_intervals_stand_beside_the_others() -> None:
+    """One question of two is no 50.00 %, and a mean over such cells is none either."""
+    whole = Measure("mine", "accuracy", 0.3, 0.2, 0.45, 60, count=18, references={"random": 0.25})
+    rare = Measure("mine", "accuracy", 0.5, None, None, 2, slice={"task": "bone"}, count=1, units=2)
+    found = with_means(table(one=[whole, rare], two=[whole, rare]), {"both": ["one", "two"]})
+    assert as_text(found).rows[0] == ("one", "30.00", "1/2")
+    assert as_text(found).rows[2] == ("mean of both (2 runs)", "30.00", "–")
+    assert as_text(found, intervals=True).rows[0] == ("one", "30.00 (20.00 to 45.00)", "1/2")
+    runs = {"one": [whole, rare]}
+    gaps = above_chance(table(**runs), runs)
+    assert as_text(gaps, intervals=True).rows[0] == ("one", "+5.00 (-5.00 to +20.00)", "1/2")
+    assert as_csv([gaps]).splitlines()[1].split(",")[5:] == [
+        pytest.approx("0.04999999999999999"), "-0.04999999999999999", "0.2", "60"
+    ]  # fmt: skip
+
+
 def test_the_csv_holds_fractions() -> None:
     lines = as_csv([with_means(table(open=OPEN, other=OTHER), {"both": ["open", "other"]})]).splitlines()
     assert lines[:3] == [
-        "run,runs,measure,dimension,slice,value",
-        "open,1,accuracy,,,0.3",
-        "open,1,accuracy,task,bone,0.1",
+        "run,runs,measure,dimension,slice,value,low,high,n",
+        "open,1,accuracy,,,0.3,,,10",
+        "open,1,accuracy,task,bone,0.1,,,10",
     ]
     assert lines[7].startswith("mean of both,2,accuracy,,,0.4")

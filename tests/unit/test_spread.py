@@ -10,10 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy.stats import ttest_rel
 
 from medvqa import metrics
-from medvqa.items import Answer, Item, Result, Score
-from medvqa.statistics import deviations
+from medvqa.items import Answer, Benchmark, Item, Measure, Result, Score
+from medvqa.report import tables
+from medvqa.report.build import Part
+from medvqa.statistics import deviations, equal_means
 from support.laws import examples
 
 GPT_4O = (
@@ -108,6 +111,67 @@ def test_a_measure_of_pairs_has_a_value_for_each_prompt_and_sample() -> None:
     assert (spread.mean, spread.sd_within_prompts, spread.sd_between_prompts) == (0.5, 0.25, 0.25)
     assert spread.sd_all == sqrt(0.125)
     assert spread_of("individual_accuracy", results).values == {"short": (0.5, 0.5), "long": (1.0, 0.75)}
+
+
+@pytest.mark.parametrize(("prompts", "sizes"), [(11, [5] * 20), (2, [1] * 100), (11, [26, 18, 12, 8, 7] + [1] * 40)])
+def test_equal_prompts_are_called_different_in_one_of_twenty_samples(prompts: int, sizes: list[int]) -> None:
+    """Also with fewer groups than a Wald test of eleven prompts needs, and with one large group."""
+    draw, group, times = np.random.default_rng(prompts), np.repeat(np.arange(len(sizes)), sizes), 400
+    ones, rejected = np.ones(len(group)), 0
+    for _ in range(times):
+        item = draw.standard_normal(len(sizes))[group] + draw.standard_normal(len(group))
+        shared = draw.standard_normal((len(sizes), prompts))[group]
+        right = item[:, None] + shared / 2 + draw.standard_normal((len(group), prompts)) / 2 > -1
+        p = equal_means(right.astype(float), ones, group)
+        rejected += p is not None and p < 0.05
+    assert rejected / times <= 0.05 + 2 * (0.05 * 0.95 / times) ** 0.5
+
+
+def test_prompts_that_differ_are_told_apart_and_too_few_groups_are_not() -> None:
+    draw = np.random.default_rng(0)
+    values = (draw.random((100, 3)) < np.array([0.5, 0.5, 0.8])).astype(float)
+    ones = np.ones(100)
+    assert (equal_means(values, ones, np.arange(100)) or 1) < 0.001
+    assert equal_means(values, ones, np.arange(100) % 4) is None
+    assert equal_means(values[:, :1], ones, np.arange(100)) is None
+    assert equal_means(values[:, [0, 0]], ones, np.arange(100)) == 1.0
+
+
+def test_two_prompts_are_tested_as_by_a_paired_t_test() -> None:
+    draw = np.random.default_rng(1)
+    values = draw.random((30, 2))
+    found = equal_means(values, np.ones(30), np.arange(30))
+    assert found == pytest.approx(ttest_rel(values[:, 0], values[:, 1]).pvalue)
+
+
+def test_each_prompt_has_its_interval_and_the_highest_is_named_as_selected() -> None:
+    rights = {"short": [[1, 0] * 30], "long": [[1, 1, 1, 0] * 15]}
+    results = [replace(result, sample=0, item=replace(result.item, pair_id=None)) for result in answers(rights)]
+    chosen = (metrics.accuracy,)
+    (spread,) = metrics.spreads(
+        results,
+        chosen,
+        benchmark="b",
+        prompt_of=lambda result: result.variant,
+        prompts=("short", "long"),
+        decomposed=("accuracy",),
+    )
+    expected = equal_means(np.array([rights["short"][0], rights["long"][0]], float).T, np.ones(60), np.arange(60))
+    assert spread.equal == pytest.approx(expected)
+
+    def whole(results: list[Result]) -> Measure:
+        return metrics.measures(results, chosen, (), benchmark="b", signature={})[0]
+
+    by_prompt = [
+        replace(whole([result for result in results if result.variant == prompt]), slice={"prompt": prompt})
+        for prompt in ("short", "long")
+    ]
+    benchmark = Benchmark(name="b", items=lambda data: [], metrics=chosen, headline=("accuracy",))
+    part = Part("b", benchmark, "mc", (), (whole(results), *by_prompt), (), (), (spread,))
+    table = tables.by_prompt(part)
+    assert [row[0] for row in table.rows] == ["short", "long", "mean", "p of equal prompts", "highest, selected of 2"]
+    assert table.rows[1][1:] == ("75.00", tables.interval(by_prompt[1]))
+    assert (table.rows[3][1], table.rows[4][1]) == (tables.chance(expected), "long")
 
 
 def test_one_prompt_and_one_sample_have_no_spread() -> None:

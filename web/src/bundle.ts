@@ -846,7 +846,7 @@ export interface ReliabilityBin {
   readonly confidence_shown: string;
   /** The share of correct answers; `n` counts answers. */
   readonly correct: Cell;
-  /** Whether the mean confidence lies outside the interval of the share of correct answers. */
+  /** Whether the mean confidence lies outside the interval of the share of correct answers, corrected for all bins. */
   readonly verdict: "" | "overconfident" | "underconfident";
 }
 

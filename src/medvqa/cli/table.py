@@ -46,6 +46,7 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
         help="add a row with the mean of these runs, such as --group=open=reports/a,reports/b (repeatable)",
     )
     table.add_argument("--gap", action="store_true", help="show the differences to chance, in points")
+    table.add_argument("--intervals", action="store_true", help="add the 95 %% interval to each value of a run")
     table.add_argument("--csv", type=Path, metavar="FILE", help="write the table as CSV, as fractions")
     table.set_defaults(command=run)
 
@@ -72,7 +73,7 @@ def run(options: argparse.Namespace) -> str:
             records.write_atomic(options.csv, side_by_side.as_csv(tables).encode())
         except OSError as error:
             raise UsageError(f"--csv={options.csv}: cannot be written: {error.strerror}") from error
-    texts = [side_by_side.as_text(table) for table in tables]
+    texts = [side_by_side.as_text(table, intervals=options.intervals) for table in tables]
     blocks = [f"{printing.line(f'{benchmark.name}: {text.title}')}\n{draw(text).rstrip()}" for text in texts]
     return "\n".join(["\n\n".join(blocks), *few, *_notes(folders, benchmark.name)])
 

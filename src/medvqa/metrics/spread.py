@@ -1,4 +1,4 @@
-"""The spread of a measure: its value for each prompt and sample of a run, and their standard deviations."""
+"""The spread of a measure: its value for each prompt and sample of a run, their deviations, and a test of prompts."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ class Spread:
     fractions, shown as percentages. `components`: the variance components of single units (`statistics.components`)
     over the units with a value for every prompt and sample, of which there are `components.items`; None if fewer than
     two have one, or for other metrics than those to decompose. `unit` is the units' singular name.
+
+    `equal` is the p-value of equal prompts (`statistics.equal_means`), over the units with a value for each of them;
+    None for one prompt, averages over slices and too few groups, and for other metrics than those to decompose.
     """
 
     benchmark: str
@@ -35,6 +38,7 @@ class Spread:
     percent: bool = True
     components: Components | None = None
     unit: str = "question"
+    equal: float | None = None
 
     @property
     def prompts(self) -> tuple[str, ...]:
@@ -122,13 +126,35 @@ def spreads(
     return [
         replace(
             spread,
-            components=_components(own[spread.name], spread.prompts, spread.samples),
-            unit=_unit(own[spread.name].values()),
+            components=_components(own[spread.name], spread.prompts, spread.samples) if spread.name in own else None,
+            unit=_unit(own[spread.name].values()) if spread.name in own else spread.unit,
+            equal=_equal(own[spread.name], spread) if spread.name in own else None,
         )
-        if spread.name in own
-        else spread
         for spread in spread_of
     ]
+
+
+def _equal(tabled: Mapping[tuple[str, int], Tabled], spread: Spread) -> float | None:
+    """The p-value of equal means by all prompts, over the units with a value for each prompt and sample."""
+    import numpy as np
+
+    stages = [(prompt, sample) for prompt in spread.prompts for sample in spread.samples]
+    if len(spread.prompts) < 2 or any(stage not in tabled for stage in stages):
+        return None
+    columns, weights = zip(*(_by_unit(tabled[stage]) for stage in stages), strict=True)
+    common = sorted(set(columns[0]).intersection(*columns[1:]))
+    if not common:
+        return None
+    first = tabled[stages[0]].frame
+    everywhere = first.slice == 0
+    groups = dict(zip(first.unit[everywhere].tolist(), first.group[first.cell[everywhere]].tolist(), strict=True))
+    places = {tuple(result.item.id for result in unit): groups.get(k, k) for k, unit in enumerate(first.units)}
+    values = np.array([[column[unit] for column in columns] for unit in common])
+    return statistics.equal_means(
+        values.reshape(len(common), len(spread.prompts), len(spread.samples)).mean(axis=2),
+        np.array([weights[0][unit] for unit in common]),
+        np.array([places[unit] for unit in common], dtype=np.intp),
+    )
 
 
 def _unit(tabled: Iterable[Tabled]) -> str:
@@ -144,18 +170,20 @@ def _components(
     stages = [(prompt, sample) for prompt in prompts for sample in samples]
     if any(stage not in tabled for stage in stages):
         return None
-    columns: list[dict[tuple[str, ...], float]] = []
-    for stage in stages:
-        numerators, denominators = tabled[stage].terms
-        counted = denominators > 0
-        own = np.divide(numerators, denominators, out=np.full(len(counted), nan), where=counted).tolist()
-        units = zip(tabled[stage].frame.units, own, counted.tolist(), strict=True)
-        columns.append({tuple(result.item.id for result in unit): value for unit, value, there in units if there})
+    columns = [_by_unit(tabled[stage])[0] for stage in stages]
     common = sorted(set(columns[0]).intersection(*columns[1:]))
     if len(common) < 2:
         return None
     scores = np.array([[column[unit] for column in columns] for unit in common])
     return statistics.components(scores.reshape(len(common), len(prompts), len(samples)))
+
+
+def _by_unit(tabled: Tabled) -> tuple[dict[tuple[str, ...], float], dict[tuple[str, ...], float]]:
+    """The value and the denominator of each unit that counts, by the ids of its items."""
+    names = [tuple(result.item.id for result in unit) for unit in tabled.frame.units]
+    terms = zip(names, *(column.tolist() for column in tabled.terms), strict=True)
+    counting = [(name, numerator, denominator) for name, numerator, denominator in terms if denominator > 0]
+    return {name: top / bottom for name, top, bottom in counting}, {name: bottom for name, _, bottom in counting}
 
 
 def _value(tabled: Tabled) -> float | None:

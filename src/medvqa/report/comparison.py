@@ -22,7 +22,7 @@ from medvqa.comparing import (
 )
 from medvqa.items import Benchmark, Result
 from medvqa.report import cells, markdown, terminal
-from medvqa.report.tables import FEW, TextTable, figure, no_interval, percent, with_unit
+from medvqa.report.tables import FEW, TextTable, chance, figure, no_interval, percent, with_unit
 
 SCHEMA = 1
 SOME = 5
@@ -64,7 +64,7 @@ class Shown:
 
 
 def of_study(study: Study, benchmarks: Mapping[str, Benchmark], shown: Shown | None = None) -> list[Section]:
-    """Return the comparison of several runs: the sections of each pair, then the rankings."""
+    """Return the comparison of several runs: the rankings, then the sections of each pair."""
     tests = study.tests if len(study.sides) > 2 else 0
     pairs = [
         section
@@ -75,7 +75,7 @@ def of_study(study: Study, benchmarks: Mapping[str, Benchmark], shown: Shown | N
     ]
     if not study.rankings:
         return pairs
-    return [*pairs, Section("Ranking", (), tuple(ranked(ranking, tests) for ranking in study.rankings))]
+    return [Section("Ranking", (), tuple(ranked(ranking, tests) for ranking in study.rankings)), *pairs]
 
 
 def sections(
@@ -561,13 +561,6 @@ def _difference(value: float | None) -> str:
 
 def _bounds(bounds: tuple[float, float] | None, *, sign: bool = True) -> str:
     return "–" if bounds is None else " to ".join(_points(bound, sign=sign) for bound in bounds)
-
-
-def chance(value: float | None) -> str:
-    """A p-value with three digits, a dash without one."""
-    if value is None:
-        return "–"
-    return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def _or(value: float | None, other: float) -> float:

@@ -11,9 +11,9 @@ from medvqa.comparing import Compared, Side
 from medvqa.items import Benchmark, Measure
 from medvqa.report import cells
 from medvqa.report.build import Part, Report
-from medvqa.report.comparison import INTERVAL, NUMBERS, Section, chance, compared_values
+from medvqa.report.comparison import INTERVAL, NUMBERS, Section, compared_values
 from medvqa.report.notes import noted
-from medvqa.report.tables import TextTable, interval, value, with_unit
+from medvqa.report.tables import TextTable, chance, interval, value, with_unit
 
 SCHEMA = 1
 

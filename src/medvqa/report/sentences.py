@@ -201,7 +201,14 @@ def _value(part: Part, measure: Measure, value: float) -> list[Word]:
     if measure.low is None or measure.high is None:
         return [*said, Word(f", {tables.no_interval(measure.groups) or 'no interval'} ("), units, Word(")")]
     low, high = (rounded(bound, is_percent=measure.percent) for bound in (measure.low, measure.high))
-    bounds = [Word(", 95 % interval "), Word(low, "low", measure.low), Word(" to "), Word(high, "high", measure.high)]
+    prompts = max((len(each.prompts) for each in part.headline_spreads if each.name == measure.name), default=1)
+    which = f" for these {prompts} prompts" if prompts > 1 else ""
+    bounds = [
+        Word(f", 95 % interval{which} "),
+        Word(low, "low", measure.low),
+        Word(" to "),
+        Word(high, "high", measure.high),
+    ]
     return [*said, *bounds, Word(" ("), units, Word(")")]
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import fsum, isclose
 
 from medvqa.data import lexicon
 from medvqa.items import Measure
 from medvqa.report import cells
 from medvqa.report.tables import TextTable, counted, few, with_unit
+from medvqa.report.tables import value as shown
 
 OVERALL, CHANCE = "overall", "chance"
 LONGEST = 60
@@ -18,11 +19,15 @@ LONGEST = 60
 
 @dataclass(frozen=True, slots=True)
 class SideRow:
-    """The values of a run (`runs` 1), or the means of several, by column; None if undefined."""
+    """The values of a run (`runs` 1), or the means of several, by column; None if undefined.
+
+    `measures`: the measures of a run, by column; () for means and for chance.
+    """
 
     name: str
     values: tuple[float | None, ...]
     runs: int = 1
+    measures: tuple[Measure | None, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,11 @@ def side_by_side(measures_of: Mapping[str, Sequence[Measure]], name: str, dimens
     values = sorted({value for cells_of_run in chosen.values() for value in cells_of_run if value})
     columns = ("", *sorted(values, key=lambda value: lexicon.display(dimension, value).casefold()))
     rows = tuple(
-        SideRow(run, tuple(None if value not in own else own[value].value for value in columns))
+        SideRow(
+            run,
+            tuple(None if value not in own else own[value].value for value in columns),
+            measures=tuple(own.get(value) for value in columns),
+        )
         for run, own in chosen.items()
     )
     levels = [[_chance(own.get(value)) for value in columns] for own in chosen.values()]
@@ -99,8 +108,9 @@ def with_means(table: SideBySide, groups: Mapping[str, Sequence[str]]) -> SideBy
     row_of = {row.name: row for row in table.rows}
     means = []
     for name, members in groups.items():
-        rows = [row_of[member].values for member in members]
-        means.append(SideRow(f"mean of {name}", tuple(_mean(column) for column in zip(*rows, strict=True)), len(rows)))
+        rows = [row_of[member] for member in members]
+        values = tuple(_mean(column) for column in zip(*(row.values for row in rows), strict=True))
+        means.append(SideRow(f"mean of {name}", values, len(rows)))
     return replace(table, rows=(*table.rows, *means))
 
 
@@ -109,14 +119,31 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return fsum(known) / len(known) if len(known) == len(values) else None
 
 
-def as_text(table: SideBySide) -> TextTable:
-    """The table for a terminal or Markdown; slices are headed by the paper's abbreviations if it has any."""
+def as_text(table: SideBySide, *, intervals: bool = False) -> TextTable:
+    """The table for a terminal or Markdown; slices are headed by the paper's abbreviations if it has any.
+
+    A run's value over few units is given as counts, and no mean stands beside it. `intervals`: with 95 %
+    intervals of the runs' values.
+    """
     headings = (OVERALL, *(_short(table.dimension, value) for value in table.columns[1:]))
     lines = [*table.rows, *([table.random] if table.random is not None else [])]
+    few_columns = {
+        column
+        for row in table.rows
+        for column, measure in enumerate(row.measures)
+        if row.measures and measure is not None and few(measure)
+    }
     rows = [
         (
             f"{row.name} ({row.runs} runs)" if row.runs > 1 else row.name,
-            *(_figure(value, table) for value in row.values),
+            *(
+                _cell(value, measure, table, intervals=intervals)
+                if row.measures
+                else _figure(None if row.runs > 1 and column in few_columns else value, table)
+                for column, (value, measure) in enumerate(
+                    zip(row.values, row.measures or (None,) * len(row.values), strict=True)
+                )
+            ),
         )
         for row in lines
     ]
@@ -154,6 +181,17 @@ def _short(dimension: str, value: str) -> str:
     return short if len(short) <= LONGEST else f"{short[: LONGEST - 1]}…"
 
 
+def _cell(value: float | None, measure: Measure | None, table: SideBySide, *, intervals: bool) -> str:
+    """A run's value: counts if these are few, with its interval if wanted."""
+    if measure is not None and few(measure) and measure.percent and measure.value is not None:
+        return shown(measure)
+    text = _figure(value, table)
+    if not intervals or value is None or measure is None or measure.low is None or measure.high is None:
+        return text
+    chance = (_chance(measure) or 0.0) if table.gap else 0.0
+    return f"{text} ({_figure(measure.low - chance, table)} to {_figure(measure.high - chance, table)})"
+
+
 def _figure(value: float | None, table: SideBySide) -> str:
     if value is None:
         return "–"
@@ -163,12 +201,24 @@ def _figure(value: float | None, table: SideBySide) -> str:
 
 
 def as_csv(tables: Sequence[SideBySide]) -> str:
-    """One row per table, run or group, and slice; fractions, empty if undefined."""
+    """One row per table, run or group, and slice; fractions, empty if undefined; a run's with interval and number."""
     rows = [
-        (row.name, row.runs, table.measure, table.dimension if column else "", column, value)
+        (row.name, row.runs, table.measure, table.dimension if column else "", column, value, *_ends(measure, table))
         for table in tables
         for row in [*table.rows, *([table.random] if table.random is not None else [])]
-        for column, value in zip(table.columns, row.values, strict=True)
+        for column, value, measure in zip(
+            table.columns, row.values, row.measures or (None,) * len(row.values), strict=True
+        )
     ]
     heading = "above_chance" if any(table.gap for table in tables) else "value"
-    return cells.table(("run", "runs", "measure", "dimension", "slice", heading), rows)
+    return cells.table(("run", "runs", "measure", "dimension", "slice", heading, "low", "high", "n"), rows)
+
+
+def _ends(measure: Measure | None, table: SideBySide) -> tuple[float | None, float | None, float | None]:
+    """The interval of a run's value, and its number of units."""
+    if measure is None:
+        return None, None, None
+    chance = _chance(measure) if table.gap else 0.0
+    if measure.low is None or measure.high is None or chance is None:
+        return None, None, measure.n
+    return measure.low - chance, measure.high - chance, measure.n

@@ -120,7 +120,9 @@ def headline(report: Report, references: Sequence[str] = tuple(REFERENCES)) -> T
     names, partial = _names(report), any(report.selected(part) for part in report.parts)
     selected = ["selected"] if partial else []
     unit = "%" if all(measure.percent for part in report.parts for measure in part.headline) else VALUE
-    columns = (*names, "measure", unit, "95 % interval", *([SD] if over_samples else []), "n", *selected)
+    several = any(len(each.prompts) > 1 for part in report.parts for each in part.headline_spreads)
+    between = "95 % interval, for these prompts" if several else "95 % interval"
+    columns = (*names, "measure", unit, between, *([SD] if over_samples else []), "n", *selected)
     columns += tuple(REFERENCES[name] for name in references)
     rows = []
     for part in report.parts:
@@ -253,26 +255,43 @@ def by_dimension(part: Part, dimension: str) -> TextTable:
 
 
 def by_prompt(part: Part) -> TextTable:
-    """The headline measures for each prompt, in the order of the run, and their mean over prompts.
+    """The headline measures for each prompt with their intervals, in the order of the run, and their mean over prompts.
 
-    With several samples, a column has the standard deviation over those of the prompt.
+    With several samples, a column has the standard deviation over those of the prompt. The last rows have the p-value
+    of equal prompts, and the prompt with the highest value: among several it is the luckiest, so it is named as
+    selected.
     """
-    spreads = {spread.name: spread for spread in part.headline_spreads if len(spread.samples) > 1}
-    measured = {(measure.name, measure.slice[PROMPT]): measure.value for measure in slices(part.measures, PROMPT)}
+    spreads = {spread.name: spread for spread in part.headline_spreads}
+    measured = {(measure.name, measure.slice[PROMPT]): measure for measure in slices(part.measures, PROMPT)}
     columns, cells = [PROMPT], dict[str, list[str]]()
-    means = []
+    means, tests, highest = list[str](), list[str](), list[str]()
     for shown in part.sliced:
         spread = spreads.get(shown.name)
-        columns += [f"{shown.name} %" if shown.percent else shown.name, *(["sd"] if spread else [])]
-        values = [measured.get((shown.name, name)) for name in part.prompts]
-        for name, value in zip(part.prompts, values, strict=True):
-            row = [value, *([spread.by_prompt.get(name)] if spread else [])]
-            cells.setdefault(name, []).extend(figure(number, is_percent=shown.percent) for number in row)
-        present = [value for value in values if value is not None]
-        mean = fsum(present) / len(present) if present else None
-        means += [figure(mean, is_percent=shown.percent), *([""] if spread else [])]
+        sampled = spread if spread is not None and len(spread.samples) > 1 else None
+        columns += [f"{shown.name} %" if shown.percent else shown.name, "95 % interval", *(["sd"] if sampled else [])]
+        found = {name: measured[shown.name, name] for name in part.prompts if (shown.name, name) in measured}
+        for name in part.prompts:
+            own = found.get(name)
+            row = ["–", ""] if own is None else [value(own), interval(own)]
+            row += [figure(sampled.by_prompt.get(name), is_percent=shown.percent)] if sampled else []
+            cells.setdefault(name, []).extend(row)
+        present = {name: own.value for name, own in found.items() if own.value is not None}
+        mean = fsum(present.values()) / len(present) if present else None
+        blank = [""] * (2 if sampled else 1)
+        means += [figure(mean, is_percent=shown.percent), *blank]
+        tests += ["–" if spread is None or spread.equal is None else chance(spread.equal), *blank]
+        highest += [max(present, key=lambda name: present[name]) if present else "–", *blank]
     rows = [*((name, *row) for name, row in cells.items()), ("mean", *means)]
+    rows.append(("p of equal prompts", *tests))
+    rows.append((f"highest, selected of {len(part.prompts)}", *highest))
     return TextTable(f"{part.name} by prompt", tuple(columns), tuple(rows), _all_but_first(columns))
+
+
+def chance(value: float | None) -> str:
+    """A p-value with three digits, a dash without one."""
+    if value is None:
+        return "–"
+    return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
 SD = "sd over samples"

@@ -124,6 +124,8 @@ def _spread(spread: metrics.Spread) -> dict[str, Any]:
     written = {field.name: getattr(spread, field.name) for field in fields(spread)}
     if spread.components is None:
         del written["components"], written["unit"]
+    if spread.equal is None:
+        del written["equal"]
     return {**written, "mean": spread.mean, "sd_over_samples": spread.sd_over_samples}
 
 

@@ -62,7 +62,7 @@ from medvqa.statistics.paired import (
 from medvqa.statistics.part import PartDifference, part_difference
 from medvqa.statistics.planning import passable_margin, units_needed
 from medvqa.statistics.simulation import Layout, Simulated, in_groups, simulated, units_to_pass
-from medvqa.statistics.spread import Deviations, deviations
+from medvqa.statistics.spread import Deviations, deviations, equal_means
 
 __all__ = [
     "FLIP_ICC",
@@ -103,6 +103,7 @@ __all__ = [
     "decide",
     "deviations",
     "difference",
+    "equal_means",
     "floor",
     "gated_slice",
     "holm",
