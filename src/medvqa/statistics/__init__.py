@@ -49,7 +49,7 @@ from medvqa.statistics.multiplicity import holm
 from medvqa.statistics.paired import Comparison, Prepared, Shared, compare, compare_prepared, prepared, tango
 from medvqa.statistics.part import PartDifference, part_difference
 from medvqa.statistics.planning import passable_margin, units_needed
-from medvqa.statistics.simulation import Layout, Simulated, in_groups, simulated, units_to_pass
+from medvqa.statistics.simulation import Simulated, UnitLayout, in_groups, simulated, units_to_pass
 from medvqa.statistics.spread import Deviations, deviations, equal_means
 
 __all__ = [
@@ -65,7 +65,6 @@ __all__ = [
     "Estimates",
     "FloorRule",
     "Influences",
-    "Layout",
     "MarginRule",
     "PartDifference",
     "Prepared",
@@ -75,6 +74,7 @@ __all__ = [
     "SliceGuard",
     "Table",
     "TestedRule",
+    "UnitLayout",
     "advice",
     "bounds",
     "by_unit",
