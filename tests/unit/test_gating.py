@@ -1348,7 +1348,7 @@ def test_the_plan_says_what_a_gate_could_show() -> None:
         assert found.chances[1][0] <= 0.05 + 0.015
 
 
-def outcomes_of_the_gate(layout: statistics.Layout, margin: float, flips: float, loss: float, one: bool) -> float:
+def outcomes_of_the_gate(layout: statistics.UnitLayout, margin: float, flips: float, loss: float, one: bool) -> float:
     """The share of gates that pass, run by run: a second simulation, which shares no code with the plan's."""
     draw, table, runs = np.random.default_rng(7), layout.table, 400
     groups, place = np.unique(table.group, return_inverse=True)

@@ -61,7 +61,7 @@ from medvqa.statistics.paired import (
 )
 from medvqa.statistics.part import PartDifference, part_difference
 from medvqa.statistics.planning import passable_margin, units_needed
-from medvqa.statistics.simulation import Layout, Simulated, in_groups, simulated, units_to_pass
+from medvqa.statistics.simulation import Simulated, UnitLayout, in_groups, simulated, units_to_pass
 from medvqa.statistics.spread import Deviations, deviations, equal_means
 
 __all__ = [
@@ -80,7 +80,6 @@ __all__ = [
     "Estimates",
     "FloorRule",
     "Influences",
-    "Layout",
     "MarginRule",
     "PartDifference",
     "Prepared",
@@ -90,6 +89,7 @@ __all__ = [
     "SliceGuard",
     "Table",
     "TestedRule",
+    "UnitLayout",
     "advice",
     "bounds",
     "by_unit",

@@ -31,7 +31,7 @@ CHUNK = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layout:
+class UnitLayout:
     """The units of a measure in their groups and slices, without answers: the numerators of `table` do not matter.
 
     The measure is that of slice 0, or with `over` the mean over these slices, with `weights`, as for `compare`.
@@ -70,18 +70,18 @@ class Simulated:
         return 2 * sqrt(share * (1 - share) / self.runs)
 
 
-def in_groups(groups: Sequence[int] | NDArray[np.intp]) -> Layout:
+def in_groups(groups: Sequence[int] | NDArray[np.intp]) -> UnitLayout:
     """Return right or wrong units with equal weights in these groups, one number for each unit."""
     import numpy as np
 
     group = np.asarray(groups, dtype=np.intp)
     group = group[group.argsort(kind="stable")]
     units, ones = np.arange(len(group)), np.ones(len(group))
-    return Layout(Table(0 * ones, ones, units, group, 0 * units))
+    return UnitLayout(Table(0 * ones, ones, units, group, 0 * units))
 
 
 def simulated(
-    layout: Layout,
+    layout: UnitLayout,
     margin: float,
     flips: float,
     *,
@@ -117,7 +117,7 @@ def simulated(
 
 
 def _compared(
-    layout: Layout, runs: int, chances: tuple[float, float, float], level: float, seed: int
+    layout: UnitLayout, runs: int, chances: tuple[float, float, float], level: float, seed: int
 ) -> Iterator[Comparison]:
     """The comparisons of all runs, some at once; equal numbers of them share what does not depend on the answers."""
     import numpy as np
@@ -136,7 +136,7 @@ def _compared(
         yield from compare_prepared(*sides, binary=layout.binary, level=level, weights=layout.weights, shared=known)
 
 
-def _prepared(layout: Layout, right: NDArray[np.bool_]) -> Prepared:
+def _prepared(layout: UnitLayout, right: NDArray[np.bool_]) -> Prepared:
     """The answers of runs, (runs, rows): one table of macro averages, else each run as a slice."""
     import numpy as np
 
@@ -163,7 +163,7 @@ def changes(
 
 
 def units_to_pass(
-    layout: Layout, margin: float, flips: float, *, correlation: float = 0.0, looks: int = 1, passable: float
+    layout: UnitLayout, margin: float, flips: float, *, correlation: float = 0.0, looks: int = 1, passable: float
 ) -> int:
     """Return the number of units with which 80 % pass the margin at no change, in groups like these.
 
@@ -179,7 +179,7 @@ def units_to_pass(
     return int(units) + 1
 
 
-def grown(layout: Layout, units: int) -> Layout:
+def grown(layout: UnitLayout, units: int) -> UnitLayout:
     """Return at least `units` units in groups like those of the layout, which are repeated in a random order."""
     import numpy as np
 

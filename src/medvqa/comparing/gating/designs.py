@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from medvqa import metrics, statistics
 from medvqa.items import Answer, Item, Metric, Result, Score
 from medvqa.metrics import Tabled
-from medvqa.statistics import Design, Layout, Table
+from medvqa.statistics import Design, Table, UnitLayout
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,7 +57,7 @@ def designs(results: Iterable[Result], metric: Metric, dimensions: Sequence[str]
     return designs
 
 
-def layouts(results: Iterable[Result], metric: Metric, dimensions: Sequence[str]) -> dict[Place, Layout]:
+def layouts(results: Iterable[Result], metric: Metric, dimensions: Sequence[str]) -> dict[Place, UnitLayout]:
     """The units of each design, on the same terms as `designs`."""
     import numpy as np
 
@@ -67,13 +67,13 @@ def layouts(results: Iterable[Result], metric: Metric, dimensions: Sequence[str]
     table = tables.table()
     if tables.over is not None:
         rows = (table.denominator > 0) & np.isin(table.slice, np.asarray(tables.over))
-        return {(): Layout(_rows(table, rows), tables.binary, tables.over, tables.weights)}
-    found: dict[Place, Layout] = {}
+        return {(): UnitLayout(_rows(table, rows), tables.binary, tables.over, tables.weights)}
+    found: dict[Place, UnitLayout] = {}
     for i, (dimension, value) in enumerate(tables.frame.slices):
         rows = (table.denominator > 0) & (table.slice == i)
         if rows.any():
             own = _rows(table, rows)
-            found[((dimension, value),) if dimension else ()] = Layout(
+            found[((dimension, value),) if dimension else ()] = UnitLayout(
                 replace(own, slice=np.zeros_like(own.slice), slices=1), tables.binary
             )
     return found

@@ -19,7 +19,7 @@ from medvqa.comparing.gating.designs import Place, designs, layouts, unanswered
 from medvqa.comparing.gating.preparing import Target, target_of
 from medvqa.comparing.gating.rules import Rules, suggestion
 from medvqa.items import Benchmark, Item, Result, UsageError
-from medvqa.statistics import Design, Layout, Simulated
+from medvqa.statistics import Design, Simulated, UnitLayout
 from medvqa.statistics.intervals import LEAST_DF
 from medvqa.statistics.sentences import Better, RuleFigures, sentence
 
@@ -44,7 +44,7 @@ class Planned:
     name: str
     design: Design
     margin: float | None
-    layout: Layout | None
+    layout: UnitLayout | None
     of_slice: bool = False
     chance: float | None = None
     baseline_low: float | None = None
@@ -218,7 +218,7 @@ def prospects(
 
 
 def _simulated(
-    plan: Planned, layout: Layout, margin: float, discordance: float, correlations: Range, looks: int
+    plan: Planned, layout: UnitLayout, margin: float, discordance: float, correlations: Range, looks: int
 ) -> Prospect:
     """Simulate the gate at both correlations within groups; once if they are equal."""
     unchanged, at_margin, needed = [], [], []
@@ -237,7 +237,7 @@ def _simulated(
     )
 
 
-def _correlated(layout: Layout, design: Design, deff: float | None) -> tuple[Layout, Range]:
+def _correlated(layout: UnitLayout, design: Design, deff: float | None) -> tuple[UnitLayout, Range]:
     """The units in groups, and the correlations of flips within groups at both ends.
 
     A typed design effect is 1 + (together - 1) x correlation. Units without groups are put in groups for it.
