@@ -339,7 +339,7 @@ def _plan(options: argparse.Namespace) -> str:
     planned = planned or [planning.independent(units, rules.margin / 100) for units in planning.SIZES]
     discordance = planning.DISCORDANCE if options.discordance is None else options.discordance / 100
     chosen: dict[str, Any] = {"discordance": discordance, "deff": options.deff, "looks": rules.looks}
-    return _drawn(planning.prospects(planned, **chosen), planning.guards(planned, **chosen))
+    return _drawn(planning.prospects(planned, icc=rules.flip_icc, **chosen), planning.guards(planned, **chosen))
 
 
 def _rules_of_plan(options: argparse.Namespace) -> Rules:

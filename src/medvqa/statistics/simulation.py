@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from medvqa.statistics.gate import MarginRule, decide, level_of
 from medvqa.statistics.influence import Table, by_unit, distinct
-from medvqa.statistics.paired import Comparison, Prepared, Shared, compare_prepared, prepared
+from medvqa.statistics.paired import FLIP_ICC, Comparison, Prepared, Shared, compare_prepared, prepared
 from medvqa.statistics.planning import POWER
 
 if TYPE_CHECKING:
@@ -87,14 +87,16 @@ def simulated(
     *,
     loss: float = 0.0,
     correlation: float = 0.0,
+    icc: float = FLIP_ICC,
     looks: int = 1,
     runs: int | None = None,
     seed: int = 0,
 ) -> Simulated:
     """Simulate the rule that the new run is not worse by `margin`, if it is worse by `loss` (fractions).
 
-    `flips`: the share of units that change either way; `looks` as for `decide`. `runs` is by default `RUNS`, and fewer
-    for many units. Raises ValueError for a loss beyond the share of flips, and for other values out of range.
+    `flips`: the share of units that change either way; `icc`: the correlation that the rule declares, as for `compare`;
+    `looks` as for `decide`. `runs` is by default `RUNS`, and fewer for many units. Raises ValueError for a
+    loss beyond the share of flips, and for other values out of range.
     """
     import numpy as np
 
@@ -109,7 +111,7 @@ def simulated(
         most = ROWS // len(table.unit) if layout.over is None else LEAST_RUNS
         runs = max(LEAST_RUNS, min(RUNS, most))
     outcomes, bounds = [], []
-    for comparison in _compared(layout, runs, (flips, loss, correlation), level_of(looks), seed):
+    for comparison in _compared(layout, runs, (flips, loss, correlation), level_of(looks), icc, seed):
         outcomes.append(decide([MarginRule(name="", comparison=comparison, margin=margin)], looks=looks).outcome)
         bounds.append(np.inf if comparison.low is None else -comparison.low)
     passable = float(np.quantile(bounds, POWER, method="higher"))
@@ -117,7 +119,7 @@ def simulated(
 
 
 def _compared(
-    layout: UnitLayout, runs: int, chances: tuple[float, float, float], level: float, seed: int
+    layout: UnitLayout, runs: int, chances: tuple[float, float, float], level: float, icc: float, seed: int
 ) -> Iterator[Comparison]:
     """The comparisons of all runs, some at once; equal numbers of them share what does not depend on the answers."""
     import numpy as np
@@ -133,7 +135,9 @@ def _compared(
         change = changes(draw, group, count, *chances)[:, unit]
         sides = (_prepared(layout, right) for right in (change >= 0, change <= 0))
         known = shared if count == size else Shared()
-        yield from compare_prepared(*sides, binary=layout.binary, level=level, weights=layout.weights, shared=known)
+        yield from compare_prepared(
+            *sides, binary=layout.binary, level=level, icc=icc, weights=layout.weights, shared=known
+        )
 
 
 def _prepared(layout: UnitLayout, right: NDArray[np.bool_]) -> Prepared:
@@ -163,7 +167,14 @@ def changes(
 
 
 def units_to_pass(
-    layout: UnitLayout, margin: float, flips: float, *, correlation: float = 0.0, looks: int = 1, passable: float
+    layout: UnitLayout,
+    margin: float,
+    flips: float,
+    *,
+    correlation: float = 0.0,
+    icc: float = FLIP_ICC,
+    looks: int = 1,
+    passable: float,
 ) -> int:
     """Return the number of units with which 80 % pass the margin at no change, in groups like these.
 
@@ -173,7 +184,7 @@ def units_to_pass(
     units = layout.units * (passable / margin) ** 2
     if layout.over is None and isfinite(units) and units * LEAST_RUNS <= ROWS:
         larger = grown(layout, int(units) + 1)
-        found = simulated(larger, margin, flips, correlation=correlation, looks=looks, runs=LEAST_RUNS, seed=1)
+        found = simulated(larger, margin, flips, correlation=correlation, icc=icc, looks=looks, runs=LEAST_RUNS, seed=1)
         if isfinite(found.passable):
             units = larger.units * (found.passable / margin) ** 2
     return int(units) + 1

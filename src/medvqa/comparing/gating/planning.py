@@ -193,9 +193,17 @@ def _check(designed: Iterable[Place], dimensions: Sequence[str], own: Iterable[t
 
 
 def prospects(
-    planned: Sequence[Planned], *, discordance: float = DISCORDANCE, deff: float | None = None, looks: int = 1
+    planned: Sequence[Planned],
+    *,
+    discordance: float = DISCORDANCE,
+    deff: float | None = None,
+    looks: int = 1,
+    icc: float = statistics.FLIP_ICC,
 ) -> list[Prospect]:
-    """The prospects of the rules with a margin; `deff` replaces both ends. UsageError for values out of range."""
+    """The prospects of the rules with a margin, which declare the correlation `icc`; `deff` replaces both ends.
+
+    UsageError for values out of range.
+    """
     _check_design(looks, deff)
     rows = []
     for plan in planned:
@@ -213,23 +221,23 @@ def prospects(
             rows.append(Prospect(plan, None, None, None))
             continue
         layout, correlations = _correlated(plan.layout, plan.design, deff)
-        rows.append(_simulated(plan, layout, margin, discordance, correlations, looks))
+        rows.append(_simulated(plan, layout, margin, discordance, correlations, looks, icc))
     return rows
 
 
 def _simulated(
-    plan: Planned, layout: UnitLayout, margin: float, discordance: float, correlations: Range, looks: int
+    plan: Planned, layout: UnitLayout, margin: float, discordance: float, correlations: Range, looks: int, icc: float
 ) -> Prospect:
     """Simulate the gate at both correlations within groups; once if they are equal."""
     unchanged, at_margin, needed = [], [], []
     for correlation in dict.fromkeys(correlations):
-        run = partial(statistics.simulated, layout, margin, discordance, correlation=correlation, looks=looks)
+        run = partial(statistics.simulated, layout, margin, discordance, correlation=correlation, icc=icc, looks=looks)
         unchanged.append(run())
         at_margin.append(run(loss=margin))
         passable = unchanged[-1].passable
         needed.append(
             statistics.units_to_pass(
-                layout, margin, discordance, correlation=correlation, looks=looks, passable=passable
+                layout, margin, discordance, correlation=correlation, icc=icc, looks=looks, passable=passable
             )
         )
     return Prospect(
