@@ -169,7 +169,7 @@ class Verdict:
     def exit_code(self) -> int:
         """0 for PASS, 10 for FAIL, 11 for INCONCLUSIVE unless that passes, 1 without a verdict.
 
-        `inconclusive = "pass"` covers uncertainty in the data, not lost units, nor a rule that nothing was measured for.
+        `inconclusive = "pass"` covers uncertainty in the data, not lost units, nor a rule without anything measured.
         """
         if self.outcome is None:
             return 1
