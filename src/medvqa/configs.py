@@ -306,7 +306,7 @@ def project_table(path: Path, limit: int = MAX_BYTES) -> dict[str, Any]:
     for name in ("tool", "medvqa"):
         table = table.get(name, {}) if isinstance(table, dict) else {}
     if not isinstance(table, dict):
-        return {}
+        raise UsageError(f"{path}: tool.medvqa is not a table: write [tool.medvqa], in single brackets")
     for name in table:
         if name not in PROJECT_KEYS:
             close = get_close_matches(name, PROJECT_KEYS, n=1)

@@ -397,6 +397,44 @@ def test_a_shard_is_refused_where_a_gate_is_required(repo: pytest.Pytester) -> N
     )
 
 
+@pytest.mark.parametrize("other", ["--plan", "--selftest"])
+def test_a_required_verdict_is_no_plan_and_no_test(other: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["gate", other, "--required"]) == 4
+    assert f"--required reads the verdict of a run, and {other} gives none" in capsys.readouterr().err
+
+
+# --- what is not measured -----------------------------------------------------------------------------------
+
+RIGHT = """
+import medvqa
+
+@medvqa.metric
+def right(result):
+    return True if result.score.value else None
+"""
+
+
+def test_a_measure_that_leaves_out_wrong_answers_loses_them(repo: pytest.Pytester) -> None:
+    repo.makeconftest(RIGHT + CONFTEST.replace("(metrics.accuracy,", "(metrics.accuracy, right,"))
+    (repo.path / "pyproject.toml").write_text(
+        '[tool.medvqa.gate.benchmarks.ward]\nmeasure = "right"\n'
+        '[[tool.medvqa.gate.floor]]\nbenchmark = "ward"\nmeasure = "right"\nat_least = 0.8\n'
+    )
+    model = answers(repo.path / "new.jsonl", range(0, 160, 2))
+    assert repo.runpytest_inprocess(*QUIET, model, "--run=floor").ret == 11
+    (lost,) = [entry for entry in verdict(repo.path / "reports/floor")["entries"] if entry["kind"] == "units"]
+    assert lost["why"] == "80 of 160 questions count here: 80 left out by the measure"
+    assert repo.runpytest_inprocess(*QUIET, model, "--run=new", "--baseline=reports/main").ret == 11
+
+
+def test_answers_without_a_key_pass_no_gate(repo: pytest.Pytester) -> None:
+    repo.makeconftest(CONFTEST.replace('("A",)', "()"))
+    model = answers(repo.path / "new.jsonl", ())
+    assert repo.runpytest_inprocess(*QUIET, "--model=random", "--run=base").ret == 0
+    done = repo.runpytest_inprocess(*QUIET, model, "--run=new", "--baseline=reports/base", "--inconclusive=pass")
+    assert done.ret == 11
+
+
 # --- what cannot be written ---------------------------------------------------------------------------------
 
 

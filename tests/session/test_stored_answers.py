@@ -276,6 +276,22 @@ def test_a_model_without_a_fingerprint_is_asked_again_where_its_run_goes_on(
     assert (own.path / "asked").stat().st_size == calls + ASKED_AGAIN
 
 
+def test_a_session_that_uses_no_earlier_answer_does_not_vouch_for_them(
+    own: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first model was right; what another one answers to the rest must not pass as its run."""
+    gate = ("--baseline=reports/main", "--margin=40")
+    ask(own, "main")
+    ask(own, "new", "-k", "not q5")
+    with monkeypatch.context() as other:
+        other.setenv("WRONG", "q50 q51")
+        done = ask(own, "new", *gate, "-k", "q5")
+    assert done.ret == 1, text(done)
+    assert "50 stored answers were used" in text(done)
+    assert "a later session asked 10 others, and none of these again; repeat the run's command" in text(done)
+    assert ask(own, "new", *gate).ret == 0, "some of all were asked again"
+
+
 def test_a_fingerprint_vouches_for_stored_answers(own: pytest.Pytester) -> None:
     run(own, "--model=scripted", "--benchmark=ward", "--run=main")
     assert run(own, "--model=scripted", "--benchmark=ward", "--run=new", "--baseline=reports/main").ret == 0
@@ -384,6 +400,9 @@ def test_a_process_that_died_leaves_its_stored_answers_unknown() -> None:
         ([{"asked": 30, "reused": 30, "identity": PROBLEM}, {"reused": 60, "identity": KNOWN}], 0, 1),
         ([{"asked": 30, "reused": 30, "identity": PROBLEM}, {"reused": 10, "identity": KNOWN}], 1, 1),
         ([{"asked": 30, "reused": 30, "identity": PROBLEM}, {"asked": 60}], 0, 0),
+        ([{"asked": 30}, {"asked": 30}], 1, 0),
+        ([{"asked": 60}, {"asked": 10}], 1, 0),
+        ([{"asked": 50}, {"asked": 10}, {"reused": 60, "identity": KNOWN}], 0, 1),
     ],
 )
 def test_a_session_that_knows_all_makes_up_for_those_before(
@@ -391,6 +410,12 @@ def test_a_session_that_knows_all_makes_up_for_those_before(
 ) -> None:
     found = records.identity_of_run({"sessions": sessions}, 60)
     assert tuple(map(len, found)) == (problems, notes)
+
+
+def test_sessions_of_a_model_with_a_fingerprint_are_of_one_model() -> None:
+    run = {"sessions": [{"asked": 30}, {"asked": 30}], "model": {"fingerprint": "f"}}
+    assert records.identity_of_run(run, 60) == ([], [])
+    assert len(records.identity_of_run({**run, "config": {"backend": "openai"}}, 60)[0]) == 1
 
 
 def test_a_merged_run_has_the_problems_of_its_parts() -> None:

@@ -114,6 +114,9 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> str | tuple[str, int]:
     """Return the plan, or the verdict and its exit code."""
+    if options.required and (options.plan or options.selftest):
+        other = "plan" if options.plan else "selftest"
+        raise UsageError(f"--required reads the verdict of a run, and --{other} gives none: leave one out")
     if options.plan:
         return _plan(options)
     if options.selftest:

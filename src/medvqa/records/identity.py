@@ -37,12 +37,42 @@ def of_run(run: Mapping[str, Any], results: int) -> tuple[list[str], list[str]]:
         identity = identity_of(session, backend)
         if identity is not None:
             _add(identity, problems, notes)
-        if not (identity or {}).get("problem") and session.get("asked", 0) + session.get("reused", 0) >= results:
-            return problems, notes
-    for part in run.get("merged", ()):
-        for identity in part.get("identity", ()):
-            _add(identity, problems, notes)
+        if not (identity or {}).get("problem") and _covers(session, results):
+            break
+    else:
+        for part in run.get("merged", ()):
+            for identity in part.get("identity", ()):
+                _add(identity, problems, notes)
+    if (apart := _apart(run, results)) is not None:
+        _add(apart, problems, notes)
     return problems, notes
+
+
+def _covers(session: Mapping[str, Any], results: int) -> bool:
+    """Whether a session has seen as many questions as the run has results."""
+    return bool(session.get("asked", 0) + session.get("reused", 0) >= results)
+
+
+def _apart(run: Mapping[str, Any], results: int) -> dict[str, Any] | None:
+    """The record of a session of an unidentified model that used no answer of the earlier ones; None without one.
+
+    It asked other questions (-k, --lf), so nothing shows that one model gave both. A later session that used all
+    makes up for it.
+    """
+    if is_identified(run):
+        return None
+    sessions = [session for session in run.get("sessions", ()) if session.get("asked") or session.get("reused")]
+    for place in range(len(sessions) - 1, 0, -1):
+        session, before = sessions[place], sum(one.get("asked", 0) for one in sessions[:place])
+        if _covers(session, results):
+            return None
+        if before and not session.get("reused"):
+            problem = (
+                f"a later session asked {session['asked']:,} others, and none of these again; repeat the run's "
+                "command without what chooses among the questions"
+            )
+            return {"reused": before, "problem": problem}
+    return None
 
 
 def identity_of(session: Mapping[str, Any], backend: str | None) -> dict[str, Any] | None:
@@ -86,6 +116,7 @@ def of_sessions(run: Mapping[str, Any], results: int) -> list[dict[str, Any]]:
     backend = run.get("config", {}).get("backend")
     identities = [identity for session in sessions if (identity := identity_of(session, backend)) is not None]
     identities += [identity for part in run.get("merged", ()) for identity in part.get("identity", ())]
+    identities += [apart] if (apart := _apart(run, results)) is not None else []
     return [identity for identity in identities if bool(identity.get("problem")) == bool(problems)][-1:]
 
 

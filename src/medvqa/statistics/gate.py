@@ -394,6 +394,9 @@ def _passable(comparison: Comparison, margin: float) -> tuple[float | None, int 
         return -comparison.low, needed, (needed, max(needed, most))
     needed = ceil(units * (comparison.detectable / margin) ** 2)
     flipped = (comparison.gained + comparison.lost) / units
+    if not flipped:
+        # Only units that one run leaves out differ.
+        return comparison.detectable, needed, None
     low, high = _flipping(flipped, units / max(comparison.deff or 1.0, 1.0))
     return comparison.detectable, needed, (ceil(needed * low / flipped), ceil(needed * high / flipped))
 

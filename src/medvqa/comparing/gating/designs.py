@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from medvqa import metrics, statistics
-from medvqa.items import Answer, Item, Metric, Result, Score
+from medvqa.items import Answer, Item, Metric, Outcome, Result, Score
 from medvqa.metrics import Tabled
 from medvqa.statistics import Design, Table, UnitLayout
 
@@ -106,9 +106,18 @@ def unanswered(items: Iterable[Item]) -> list[Result]:
 
 def as_wrong(result: Result) -> Result:
     """Return the result as if its answer were wrong; a result without a score is unchanged."""
+    return _as(result, 0.0, "wrong")
+
+
+def as_right(result: Result) -> Result:
+    """Return the result as if its answer were correct; a result without a score is unchanged."""
+    return _as(result, 1.0, "correct")
+
+
+def _as(result: Result, value: float, outcome: Outcome) -> Result:
     if result.score.outcome == "unscored":
         return result
-    return replace(result, score=Score(0.0, "wrong", result.score.extracted, result.score.why))
+    return replace(result, score=Score(value, outcome, result.score.extracted, result.score.why))
 
 
 def _unit(items: Iterable[Item]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from medvqa import metrics
 from medvqa.comparing import Side, matching
-from medvqa.comparing.gating.designs import as_wrong
+from medvqa.comparing.gating.designs import as_right, as_wrong
 from medvqa.comparing.gating.preparing import Gate, Target
 from medvqa.comparing.gating.rules import Rule
 from medvqa.comparing.gating.verdict import Ruling
@@ -114,7 +114,7 @@ def _not_counted(new: Side, target: Target, metric: Metric) -> Counted:
     """The asked units that could count, whatever their answers, but do not."""
     questions = matching.by_question(new.results, target.benchmark.name, target.technique)
     results = [result for samples in questions.values() for result in samples]
-    wanted = _units(map(as_wrong, results), metric)
+    wanted = _units(map(as_wrong, results), metric) | _units(map(as_right, results), metric)
     lost = sorted(wanted - _units(results, metric))
     return Counted(
         target.benchmark.name,

@@ -169,11 +169,13 @@ class Verdict:
     def exit_code(self) -> int:
         """0 for PASS, 10 for FAIL, 11 for INCONCLUSIVE unless that passes, 1 without a verdict.
 
-        `inconclusive = "pass"` covers uncertainty in the data, not lost units.
+        `inconclusive = "pass"` covers uncertainty in the data, not lost units, nor a rule without anything measured.
         """
         if self.outcome is None:
             return 1
-        left = any(entry.kind == "units" for entry in self.entries)
+        left = any(
+            entry.kind == "units" or (entry.outcome == "INCONCLUSIVE" and entry.value is None) for entry in self.entries
+        )
         undecided = UNDECIDED if left or self.inconclusive == "fail" else 0
         return {"PASS": 0, "FAIL": FAILED, "INCONCLUSIVE": undecided}[self.outcome]
 
