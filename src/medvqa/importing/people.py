@@ -44,7 +44,9 @@ _ADDRESSED = re.compile(
     r"\b(?:Frau|Herrn?|Fr\.|Hr\.|Mrs?\.?|Ms\.?|Miss|Patientin|Dr\.)\s+(?:[A-Z]\.\s*)*[A-ZÄÖÜ][a-zäöüß]{2,}"
 )
 _HAN = re.compile("[\u4e00-\u9fff]{2,4}")
-_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss"})
+_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "ł": "l", "ø": "o", "đ": "d", "ı": "i"})
+_INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))
+"""Soft hyphens and signs without width, which may stand within a word."""
 
 
 def suspected(file: str) -> str:
@@ -75,7 +77,7 @@ def addressed(text: str) -> bool:
 
 def words(text: str) -> list[str]:
     """Return the words of a text in the form for comparison: lower case, ae for ä, without accents."""
-    folded = unicodedata.normalize("NFKC", text).casefold().translate(_UMLAUTS)
+    folded = unicodedata.normalize("NFKC", text.translate(_INVISIBLE)).casefold().translate(_UMLAUTS)
     plain = "".join(c for c in unicodedata.normalize("NFKD", folded) if not unicodedata.combining(c))
     return _WORD.findall(plain)
 

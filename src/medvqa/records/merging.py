@@ -93,7 +93,8 @@ def merge(runs: Sequence[RunPart], name: str) -> Merged:
                 which = ", ".join(filter(None, (key.technique, key.variant, sample)))
                 raise UsageError(
                     f"a question of {key.benchmark} ({which}) is {_shown(earlier[0])} in {earlier[1]} and "
-                    f"{_shown(result)} in {run.name} (medvqa compare --json=FILE names it): leave one of the two runs out"
+                    f"{_shown(result)} in {run.name} (medvqa compare --json=FILE names it): leave one of "
+                    "the two runs out"
                 )
     several = len(runs[0].about.get("techniques", ())) > 1
     names = {key.name(technique=several) for key in results}
