@@ -8,6 +8,7 @@ import os
 import re
 import stat
 import subprocess
+import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -202,6 +203,25 @@ def test_errors_and_a_gate_without_a_verdict_print_no_ids(
     code, output = run(ward, "--run=part", "-k", "DOE-JANE-0", "--baseline=reports/main", "--gate=required")
     told = [line for line in output.splitlines() if "-k" not in line]
     assert planted("\n".join(told).encode()) == set(), [line for line in told if "DOE" in line]
+
+
+def test_messages_before_a_run_and_about_a_metric_print_no_ids(ward: pytest.Pytester) -> None:
+    conftest = ward.path / "conftest.py"
+    failing = "@metrics.metric\ndef bad(result):\n    raise ValueError(result.item.id + result.item.question)\n\n\n"
+    text = conftest.read_text().replace("def pytest_medvqa_benchmarks", failing + "def pytest_medvqa_benchmarks")
+    conftest.write_text(text.replace("(metrics.accuracy, ", "(metrics.accuracy, bad, "))
+    code, output = run(ward, "--run=part", "--limit=10")
+    assert ("metric 'bad': conftest.py" in output, planted(output.encode())) == (True, set()), output
+    found = {file.name: planted(file.read_bytes()) for file in files_in(folder(ward, "part"))}
+    assert not {file: words for file, words in found.items() if words - OWN.get(file, set())}
+    conftest.write_text(text)
+    (ward.path / "tags.csv").write_text("id,hard\nDOE-JANE-99,yes\n")
+    for typed, told in (
+        ("--baseline=reports/part", "no result for 30 of 40 questions of ward. Select what it has"),
+        ("--tags=tags.csv", "tags.csv row 2: no question or pair of ward has the id [cell]"),
+    ):
+        code, output = run(ward, "--run=whole", typed)
+        assert (code, told in output, planted(output.encode())) == (4, True, set()), output
 
 
 # --- gates ---------------------------------------------------------------------------------------------------
@@ -481,17 +501,29 @@ def test_audit_finds_names_patients_and_paths_in_every_file(sheet: Path, capsys:
         "numbers.log": "patient=4711-2\n",
         "path.log": "cannot open /data/SMITH_JOHN/1.dcm!\n",
         "url.txt": "M%C3%BCller",
+        "url-in-url.txt": "M%25C3%25BCller",
+        "json-in-json.txt": json.dumps(json.dumps("M\u00fcller")),
+        "python.txt": ascii("M\u00fcller"),
+        "soft.txt": "Muster\u00admann",
         "SMITH.txt": "",
     }
     for name, text in planted.items():
         (sheet / "reports/all" / name).parent.mkdir(exist_ok=True)
         (sheet / "reports/all" / name).write_text(text, encoding="utf-8")
-    (sheet / "reports/all/old.gz").write_bytes(gzip.compress(b"1\n2\nErika\n"))
+    packed = {
+        "old.gz": gzip.compress(b"1\n2\nErika\n"),
+        "excel.csv": "Müller;1".encode("cp1252"),
+        "notepad.txt": "Müller".encode("utf-16"),
+    }
+    for name, content in packed.items():
+        (sheet / "reports/all" / name).write_bytes(content)
+    with zipfile.ZipFile(sheet / "reports/all/sent.xlsx", "w", zipfile.ZIP_DEFLATED) as sent:
+        sent.writestr("sheet.xml", "<c>Mustermann</c>" * 9)
     assert main(["audit", "reports/all"]) == 1
     out, err = capsys.readouterr()
     lines = {line.split(":")[0].strip(): line for line in out.splitlines() if line.startswith("  ")}
     (own,) = (name for name in lines if "its name holds one" in name)
-    assert lines.keys() == {*planted, "old.gz", own} - {"SMITH.txt"}, out
+    assert lines.keys() == {*planted, *packed, "sent.xlsx", own} - {"SMITH.txt"}, out
     assert lines["notes.txt"].endswith("name, 1 time, line 2")
     assert lines["old.gz"].endswith("line 3")
     assert people_in(out + err) == set()

@@ -493,7 +493,10 @@ def test_what_cannot_be_combined_is_refused(recorded: pytest.Pytester, capsys: p
             (("reports/a", "--combine=vote", "--threshold=5"), "--threshold: it belongs to --combine=best-oracle"),
             (("reports/a", "-o", "c"), "c exists: name another with -o"),
             (("reports/none",), "reports/none is no run folder"),
-            (("reports/a", "reports/e", "--combine=vote"), "of the questions of a are not in e, the first: "),
+            (
+                ("reports/a", "reports/e", "--combine=vote"),
+                "of the questions of a are not in e; medvqa compare --json=FILE names",
+            ),
             (
                 ("reports/e", "reports/f"),
                 "these runs cannot be combined: 16 answers of f are stored answers that e has, too, so they are no "

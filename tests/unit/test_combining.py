@@ -98,8 +98,7 @@ def test_free_answers_with_a_judge_s_score_cannot_be_voted_on() -> None:
             voting.vote([result])
         assert str(error.value) == (
             "--combine=vote: answers to short_answer questions of medlesionvqa-val choose no option that could be "
-            "voted on (the first: q1): such answers are free text. Combine them by --combine=mean, or select other "
-            "questions"
+            "voted on: such answers are free text. Combine them by --combine=mean, or select other questions"
         )
     (benchmark, *_) = medlesionvqa.BENCHMARKS
     assert not voting.can_vote(item, benchmark)

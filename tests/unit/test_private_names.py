@@ -1,7 +1,9 @@
 """Results of private data get pseudonyms, and stay the same questions."""
 
 import json
+import os
 import re
+import unicodedata
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -67,17 +69,59 @@ def test_a_run_folder_names_no_file_of_this_machine(scan: Image) -> None:
         "{folder} is no good folder",
         'series JÖHN "O\'Doe" is cut',
         "IMAGE {upper}: damaged",
+        "{nfd} is cut",
+        "cannot open {ascii}",
+        "cannot open {bytes}",
+        "file:{url}",
+        "folder {top} has no series",
+        "kept as /tmp/{joined}.npy",
+        "cut: {cut}...",
     ],
 )
 def test_names_are_replaced_however_they_are_spelled(tmp_path: Path, why: str) -> None:
-    path = tmp_path / 'SMITH ANN/JÖHN "O\'Doe".nii.gz'
-    path.parent.mkdir()
+    path = tmp_path / 'SMITH ANN/CT/JÖHN "O\'Doe".nii.gz'
+    path.parent.mkdir(parents=True)
     path.write_bytes(b"voxels")
     spelled = {"path": path, "path_json": json.dumps(str(path))[1:-1], "path_url": quote(str(path))}
+    spelled |= {
+        "nfd": unicodedata.normalize("NFD", path.name),
+        "ascii": ascii(path.name),
+        "bytes": os.fsencode(path),
+        "url": quote(str(path), safe=""),
+        "top": path.parent.parent,
+        "joined": str(path).replace("/", "_"),
+        "cut": str(path)[:-9],
+    }
     text = why.format(**spelled, folder=path.parent, upper=str(path).upper())
-    shown = result(Image(f"SMITH ANN/{path.name}?axis=2&slice=1", str(path)), why=text)
+    shown = result(Image(f"SMITH ANN/CT/{path.name}?axis=2&slice=1", str(path)), why=text)
     hidden = Pseudonyms.of([shown.item], digests=True).hidden(shown).score.why
     assert not re.search("smith|j.{1,6}hn|doe", hidden, re.IGNORECASE), hidden
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        "cannot tokenize {question}",
+        "ValueError: {question}\nA. liver",
+        "in {spaced}",
+        "too long: {cut}",
+        "no log for {id}_1",
+        "unread-1{id}",
+    ],
+)
+def test_the_question_and_parts_of_the_id_are_replaced_in_errors(why: str) -> None:
+    question = "Which organ of Mrs Smith\nis shown  here?"
+    spelled = {"question": question, "spaced": " ".join(question.split()), "cut": question[:30], "id": "JÖHN_DOE"}
+    shown = result(Image("1.png"), id="JÖHN-DOE-1", why=why.format(**spelled))
+    shown = replace(shown, item=replace(shown.item, question=question))
+    hidden = Pseudonyms.of([shown.item], digests=False).hidden(shown).score.why
+    assert not re.search("smith|j.hn|doe|organ", hidden, re.IGNORECASE), hidden
+
+
+def test_the_words_of_a_message_stay_in_errors(scan: Image) -> None:
+    why = "benchmark 'klinik': the dcm file of this image cannot be read: Which GPU?"
+    shown = result(scan, id="Klinik-Doe-1", why=why)
+    assert Pseudonyms.of([shown.item], digests=False).hidden(shown).score.why == why
 
 
 def test_an_option_called_as_a_file_stays_in_the_reason_of_a_score(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from medvqa import records, statistics
 from medvqa.benchmarks import not_known
 from medvqa.comparing import matching
 from medvqa.comparing.sides import Side
-from medvqa.items import Benchmark, FailedMetric, Metric, QuestionKey, Result
+from medvqa.items import Benchmark, FailedMetric, Metric, QuestionKey, Result, withholding
 from medvqa.metrics import Layout, Tabled
 from medvqa.protocols import combining
 from medvqa.protocols.protocol import Protocol
@@ -272,7 +272,8 @@ class Alignment:
             if keys and (part, keys) not in self._layouts:
                 self._layouts[part, keys] = measures.layout_of([each[0] for each in samples], benchmark.dimensions)
             layout = self._layouts.get((part, keys))
-            tabled = measures.tables_of(samples, layout, metrics, own_failed) if layout else []
+            with withholding(not benchmark.public):
+                tabled = measures.tables_of(samples, layout, metrics, own_failed) if layout else []
             self._tables[cached] = tabled, own_failed
         tabled, own_failed = self._tables[cached]
         failed += own_failed

@@ -10,7 +10,7 @@ from medvqa.benchmarks import not_known
 from medvqa.comparing.common import under_protocols
 from medvqa.comparing.sides import Side
 from medvqa.data.likeness import LEVELS, Level, Overlaps
-from medvqa.items import Benchmark, FailedMetric, Item, Result, UsageError
+from medvqa.items import Benchmark, FailedMetric, Item, Result, UsageError, withholding
 from medvqa.metrics.measuring import Tabled
 from medvqa.statistics import PartDifference
 
@@ -73,7 +73,9 @@ def without_overlap(
         measures = [metric for metric in benchmark.metrics if metric.name in benchmark.headline]
         for technique in techniques:
             results = [result for result in asked if result.technique == technique]
-            for tabled in metrics.tables(results, measures, benchmark.dimensions, failed):
+            with withholding(not benchmark.public):
+                tables = metrics.tables(results, measures, benchmark.dimensions, failed)
+            for tabled in tables:
                 rows += _levels(tabled, overlaps[name], name, technique)
     return CleanScores(side.name, tuple(rows), unknown, tuple(failed))
 

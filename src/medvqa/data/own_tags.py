@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from medvqa.data import lexicon, tables
-from medvqa.items import Item, UsageError
+from medvqa.items import Item, UsageError, of_data
 
 FORMAT = "; tags are a table (CSV, TSV, XLSX or JSON) with the column id, and a column for each dimension"
 RESERVED = frozenset({"id", "benchmark", "kind"})
@@ -83,11 +83,12 @@ class OwnTags:
             if not holders:
                 raise UsageError(
                     f"--tags: {row.where}: no question or pair of {row.benchmark or ', '.join(names)} has the id "
-                    f"'{row.id}'"
+                    f"{of_data(repr(row.id))}"
                 )
             if len(holders) > 1:
                 raise UsageError(
-                    f"--tags: {row.where}: {', '.join(holders)} have the id '{row.id}'; add a column benchmark"
+                    f"--tags: {row.where}: {', '.join(holders)} have the id {of_data(repr(row.id))}; add a column "
+                    "benchmark"
                 )
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 _BIRTH = re.compile(r"(?<!\d)(?:19[0-9]\d|20[0-2]\d)[-_.]?(?:0[1-9]|1[0-2])[-_.]?(?:0[1-9]|[12]\d|3[01])(?!\d)")
 _GERMAN_DATE = re.compile(r"(?<!\d)(?:0?[1-9]|[12]\d|3[01])\.(?:0?[1-9]|1[0-2])\.(?:19|20)\d\d(?!\d)")
 _WORD = re.compile(r"[^\W\d_]+")
+_MARKED = re.compile("(?:[^\\W\\d_][\u0300-\u036f]*)+")
+"""A word, also with combining accents."""
 _COMMON = frozenset(
     {
         *("image", "images", "img", "pic", "picture", "photo", "scan", "slice", "slide", "frame", "series", "study"),
@@ -26,6 +28,7 @@ _COMMON = frozenset(
         *("roentgen", "röntgen", "sono", "ultrasound", "ultraschall", "dicom", "export", "source", "page", "figure"),
         *("fig", "synpic", "pmc", "screenshot", "unbenannt", "untitled", "window", "mediastinum", "bone", "soft"),
         *("cxr", "isic", "covid", "normal", "tumor", "tumour", "benign", "malignant", "lesion", "dicomdir", "nifti"),
+        *("dcm", "png", "jpg", "jpeg", "tif", "tiff", "bmp", "webp", "nii", "svs"),
         *("questions", "fragen", "folder", "ordner", "report", "reports", "results", "version", "center", "zentrum"),
     }
 )
@@ -41,7 +44,9 @@ _ADDRESSED = re.compile(
     r"\b(?:Frau|Herrn?|Fr\.|Hr\.|Mrs?\.?|Ms\.?|Miss|Patientin|Dr\.)\s+(?:[A-Z]\.\s*)*[A-ZÄÖÜ][a-zäöüß]{2,}"
 )
 _HAN = re.compile("[\u4e00-\u9fff]{2,4}")
-_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss"})
+_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "ł": "l", "ø": "o", "đ": "d", "ı": "i"})
+_INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))
+"""Soft hyphens and signs without width, which may stand within a word."""
 
 
 def suspected(file: str) -> str:
@@ -72,9 +77,19 @@ def addressed(text: str) -> bool:
 
 def words(text: str) -> list[str]:
     """Return the words of a text in the form for comparison: lower case, ae for ä, without accents."""
-    folded = unicodedata.normalize("NFKC", text).casefold().translate(_UMLAUTS)
+    folded = unicodedata.normalize("NFKC", text.translate(_INVISIBLE)).casefold().translate(_UMLAUTS)
     plain = "".join(c for c in unicodedata.normalize("NFKD", folded) if not unicodedata.combining(c))
     return _WORD.findall(plain)
+
+
+def telling(text: str) -> set[str]:
+    """Return the words of a path or an id that may be names of people, in the form for comparison."""
+    return {word for word in words(text) if len(word) >= LEAST and word not in _COMMON}
+
+
+def without(text: str, names: Collection[str]) -> str:
+    """Return a text with `[name]` in place of words, in whatever case or Unicode form."""
+    return _MARKED.sub(lambda match: "[name]" if any(word in names for word in words(match[0])) else match[0], text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from medvqa import statistics, usercode
 from medvqa.data import selection
-from medvqa.items import Answer, FailedMetric, Item, Kind, Measure, Metric, Result, Score, UsageError
+from medvqa.items import Answer, FailedMetric, Item, Kind, Measure, Metric, Result, Score, UsageError, of_data
 from medvqa.metrics import references
 from medvqa.metrics.definitions import LEFT_OUT, MAX_VALUE
 from medvqa.metrics.frames import Frame, Layout, by_question, frames, layout_of
@@ -375,7 +375,7 @@ def _terms(metric: Metric, frame: Frame) -> tuple[NDArray[np.float64], bool] | N
         rule = "a binary metric needs a numerator of 0 or 1 and a denominator of 0 or 1; say binary=False"
     if not valid.all():
         bad = int(np.argmin(valid))
-        raise UsageError(f"metric '{metric.name}' gave {terms[bad]} for {units[bad][0].item.id}: {rule}")
+        raise UsageError(f"metric '{metric.name}' gave {terms[bad]} for {of_data(units[bad][0].item.id)}: {rule}")
     included = denominators > 0
     means = [frame.means(np.where(included, values, 0.0), included) for values in (numerators, denominators)]
     return np.array(means), binary

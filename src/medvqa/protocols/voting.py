@@ -99,8 +99,8 @@ def can_vote(item: Item, benchmark: Benchmark) -> bool:
 def undefined(item: Item) -> UsageError:
     """Return the error about a question whose answers name no option to vote for."""
     return UsageError(
-        f"--combine=vote: answers to {item.kind} questions of {item.benchmark} choose no option that could be voted on "
-        f"(the first: {item.id}): such answers are free text. Combine them by --combine=mean, or select other questions"
+        f"--combine=vote: answers to {item.kind} questions of {item.benchmark} choose no option that could be voted "
+        "on: such answers are free text. Combine them by --combine=mean, or select other questions"
     )
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import base64
+import codecs
 import html
+import io
 import re
+import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote
@@ -22,7 +26,9 @@ LEAST = 4
 """Characters of a patient's number or of a file's name that is looked for: shorter ones occur by chance."""
 _PACKED = re.compile(rb">([A-Za-z0-9+/=\s]{64,})<")
 """Data of a page: zlib in base64, in an element of its own."""
-_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
+MAX_ESCAPED = 3
+"""Times that a text may be escaped."""
+_ESCAPE = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
 _TOKEN = re.compile(r"[^\s\"'`<>,;|(){}\[\]=:]+")
 
 
@@ -84,7 +90,7 @@ def _parts(file: str) -> set[str]:
 def audited(folder: Path, wanted: Wanted) -> tuple[int, list[Found]]:
     """Return the number of files in a folder, or 1 for a file, and what was found in them (UsageError).
 
-    A link is not followed. Packed files (gzip) and the packed data of pages are looked through too.
+    A link is not followed. Packed files (gzip, ZIP, XLSX) and the packed data of pages are looked through too.
     """
     paths = [folder] if folder.is_file() else sorted(path for path in folder.rglob("*") if path.is_file())
     found: list[Found] = []
@@ -100,7 +106,7 @@ def audited(folder: Path, wanted: Wanted) -> tuple[int, list[Found]]:
         for number, text in enumerate(_lines(content), 1):
             for kind, count in _counts(text, wanted):
                 places[kind] += [number] * count
-        named = list(_counts(name, wanted))
+        named = list(_counts(_plain(name), wanted))
         for kind, count in named:
             places[kind] += [0] * count
         name = f"file {place} in the order of names (its name holds one)" if named else name
@@ -112,13 +118,40 @@ def _lines(content: bytes) -> Iterator[str]:
     """Yield the lines of a file, and after them those of its packed parts."""
     if content.startswith(b"\x1f\x8b"):
         content = _unpacked(zlib.MAX_WBITS | 16, content)
-    yield from map(_plain, content.decode("utf-8", "replace").split("\n"))
+    elif content.startswith(b"PK\x03\x04"):
+        # Spreadsheets are ZIP files, too.
+        yield from _zipped(content)
+        return
+    yield from map(_plain, _text(content).split("\n"))
     for match in _PACKED.finditer(content):
         try:
             packed = base64.b64decode(match[1], validate=False)
         except ValueError:
             continue
         yield from map(_plain, _unpacked(zlib.MAX_WBITS, packed).decode("utf-8", "replace").split("\n"))
+
+
+def _zipped(content: bytes) -> Iterator[str]:
+    """Yield the names and lines of the files of a ZIP file, up to the first that cannot be read."""
+    with (
+        suppress(zipfile.BadZipFile, zlib.error, OSError, NotImplementedError, RuntimeError),
+        zipfile.ZipFile(io.BytesIO(content)) as archive,
+    ):
+        for entry in archive.infolist():
+            with archive.open(entry) as file:
+                yield from map(_plain, f"{entry.filename}\n{_text(file.read(MAX_UNPACKED))}".split("\n"))
+
+
+def _text(content: bytes) -> str:
+    """The text of a file: UTF-16 with a mark, else UTF-8, and a line that is not also as Windows-1252."""
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return content.decode("utf-16", "replace")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        return "\n".join(
+            f"{line.decode('utf-8', 'replace')} {line.decode('cp1252', 'replace')}" for line in content.split(b"\n")
+        )
 
 
 def _unpacked(bits: int, packed: bytes) -> bytes:
@@ -132,11 +165,16 @@ def _unpacked(bits: int, packed: bytes) -> bytes:
 
 
 def _plain(text: str) -> str:
-    """A line without the escapes of JSON, HTML and URLs."""
-    if "\\u" in text:
-        text = _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
-    text = html.unescape(text) if "&" in text else text
-    return unquote(text) if "%" in text else text
+    """A line without the escapes of JSON, Python, HTML and URLs, also if it is escaped twice."""
+    for _ in range(MAX_ESCAPED):
+        before = text
+        if "\\" in text:
+            text = _ESCAPE.sub(lambda match: chr(int(match[1] or match[2], 16)), text)
+        text = html.unescape(text) if "&" in text else text
+        text = unquote(text) if "%" in text else text
+        if text == before:
+            break
+    return text
 
 
 def _counts(text: str, wanted: Wanted) -> Iterator[tuple[str, int]]:

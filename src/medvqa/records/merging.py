@@ -92,8 +92,9 @@ def merge(runs: Sequence[RunPart], name: str) -> Merged:
                 sample = f"sample {key.sample}" if key.sample else ""
                 which = ", ".join(filter(None, (key.technique, key.variant, sample)))
                 raise UsageError(
-                    f"{key.benchmark}/{key.item} ({which}) is {_shown(earlier[0])} in {earlier[1]} and "
-                    f"{_shown(result)} in {run.name}: leave one of the two runs out"
+                    f"a question of {key.benchmark} ({which}) is {_shown(earlier[0])} in {earlier[1]} and "
+                    f"{_shown(result)} in {run.name} (medvqa compare --json=FILE names it): leave one of "
+                    "the two runs out"
                 )
     several = len(runs[0].about.get("techniques", ())) > 1
     names = {key.name(technique=several) for key in results}

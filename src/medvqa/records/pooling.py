@@ -150,7 +150,7 @@ def _check_questions(runs: Sequence[RunPart]) -> None:
             if more:
                 raise UsageError(
                     f"these runs cannot be combined: {len(more):,} of the questions of {here.name} are not in "
-                    f"{there.name}, the first: {min(more).name(technique=True)}"
+                    f"{there.name}; medvqa compare --json=FILE names them"
                 )
 
 

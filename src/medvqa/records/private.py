@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -12,6 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from medvqa import files
+from medvqa.importing import people
 from medvqa.items import Image, Item, Result
 from medvqa.medical import views
 from medvqa.protocols.shots import SOURCES
@@ -22,6 +25,8 @@ IGNORE = ".gitignore"
 IGNORED = b"*\n# Runs hold questions and answers. Change this file as you like: it is written once.\n"
 DIGITS = 12
 """Hexadecimal digits of an image's digest in its pseudonym."""
+LEAST_QUOTED = 12
+"""Characters of a question that a reason does not quote by chance."""
 _FOLDER = "a folder"
 """In place of the path of a folder of images."""
 _PSEUDONYM = re.compile(rf"sha256-[0-9a-f]{{{DIGITS}}}|unread-\d{{1,3}}")
@@ -74,7 +79,7 @@ class Pseudonyms:
     def hidden(self, result: Result) -> Result:
         """Return the result without names of files, patients and groups.
 
-        The reason of its score has none of these either, nor the question's id.
+        The reason of an error has none of these either, nor the question and its id.
         """
         item = result.item
         images = tuple(self._image(image, place) for place, image in enumerate(item.images, 1))
@@ -85,19 +90,22 @@ class Pseudonyms:
             for name in (image.path, image.name, image.file, *_parts(image, stems=failed)):
                 # A short number may be another one of the message: HTTP 429.
                 if name and (len(name) > 3 or not name.isdecimal()):
-                    for spelled in (name, json.dumps(name)[1:-1], repr(name)[1:-1], quote(name)):
+                    for spelled in _spelled(name):
                         names.setdefault(spelled, other.name if name == image.name else other.file)
-            for folder in (PurePath(image.path).parent, PurePath(image.file).parent) if failed else ():
-                names.update({str(folder): _FOLDER} if folder.name else {})
+            folders = (PurePath(image.path).parent, *PurePath(image.file).parents) if failed else ()
+            names.update({spelled: _FOLDER for folder in folders if folder.name for spelled in _spelled(str(folder))})
         if failed:
             texts = (str(text) for _, _, value in _sources(item.extra) for text in _listed(value))
             ids = [(name, "[id]") for name in (item.id, item.pair_id) if name]
             for own, word in (*ids, *((text, "[patient]") for text in texts if text)):
                 if len(own) > 3 or not own.isdecimal():
-                    names.setdefault(own, word)
+                    for spelled in _spelled(own):
+                        names.setdefault(spelled, word)
         if item.cluster_id is not None:
             item = replace(item, cluster_id=self.groups.get(item.cluster_id, "group"))
-        why = _without(result.score.why, names)
+        why = _without_question(result.score.why, item.question) if failed else result.score.why
+        why = _without(why, names)
+        why = _without_words(why, item) if failed else why
         return replace(
             result,
             item=replace(item, images=images, extra=self._extra(item.extra)),
@@ -130,6 +138,37 @@ def _parts(image: Image, *, stems: bool) -> Iterator[str]:
         stem = name.removesuffix(".gz").rpartition(".")[0]
         if stems and len(stem) > 3:
             yield stem
+
+
+def _spelled(name: str) -> Iterator[str]:
+    """Yield the ways in which an exception may write a name: in both forms of Unicode, and escaped."""
+    for form in dict.fromkeys((name, *(unicodedata.normalize(form, name) for form in ("NFC", "NFD")))):
+        yield form
+        yield from (json.dumps(form)[1:-1], repr(form)[1:-1], ascii(form)[1:-1], quote(form), quote(form, safe=""))
+        yield repr(os.fsencode(form))[2:-1]
+
+
+def _without_question(text: str, question: str) -> str:
+    """Replace a question that a text quotes, also one that is cut off or has other white space."""
+    first, *rest = question.split() or [""]
+    if len(question) < LEAST_QUOTED or (found := re.search(re.escape(first), text)) is None:
+        return text
+    end = found.end()
+    for word in rest:
+        more = re.compile(rf"\s+{re.escape(word)}").match(text, end)
+        if more is None:
+            end = len(text) if word.startswith(text[end:].strip()) else end
+            break
+        end = more.end()
+    quoted = end - found.start() >= LEAST_QUOTED
+    return f"{text[: found.start()]}[question]{text[end:]}" if quoted else text
+
+
+def _without_words(text: str, item: Item) -> str:
+    """Replace words of the item's files and ids that may be names of people, however they are spelled and joined."""
+    named = filter(people.suspected, (*(image.file for image in item.images), item.id, item.pair_id or ""))
+    names = {word for name in named for word in people.telling(name)} - set(people.words(item.benchmark))
+    return people.without(text, names) if names else text
 
 
 def _without(text: str, names: Mapping[str, str]) -> str:

@@ -26,6 +26,7 @@ from medvqa.items import (
     Outcome,
     Result,
     Technique,
+    withholding,
 )
 from medvqa.judging import taxonomy
 from medvqa.protocols import combining, position, rotation
@@ -330,11 +331,12 @@ def parts_of(benchmark: Benchmark, results: Sequence[Result], run: Mapping[str, 
     benchmark = replace(benchmark, dimensions=(*benchmark.dimensions, *own_tags))
     common, prompts = about.get("signature", {}), about.get("prompts", {})
     by_technique = {name: tuple(result for result in results if result.technique == name) for name in TECHNIQUES}
-    parts = [
-        _part(benchmark, name, answered, run, {**_signed(run, benchmark, name), "prompt": prompts.get(name, "")})
-        for name, answered in by_technique.items()
-        if answered
-    ]
+    with withholding(not benchmark.public):
+        parts = [
+            _part(benchmark, name, answered, run, {**_signed(run, benchmark, name), "prompt": prompts.get(name, "")})
+            for name, answered in by_technique.items()
+            if answered
+        ]
     measures = [measure for part in parts for measure in part.measures]
     prompt = "+".join(prompts[part.technique] for part in parts if part.technique in prompts)
     if best := metrics.maxima(measures, signature={**common, "prompt": prompt}):

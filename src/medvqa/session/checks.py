@@ -9,7 +9,7 @@ from pathlib import Path
 
 from medvqa import benchmarks, engine, medical, printing, records, scoring
 from medvqa.configs import ModelConfig
-from medvqa.items import DataError, Query, QuestionKey, UsageError
+from medvqa.items import DataError, Query, QuestionKey, UsageError, withholding
 from medvqa.protocols import naming, voting
 from medvqa.protocols.protocol import ALL, Protocol
 from medvqa.session import places, shot_checks, uploads
@@ -48,7 +48,8 @@ def check(plan: Plan, *, answered: Callable[[ModelConfig], bool]) -> tuple[str, 
             f"'{', '.join(plan.techniques)}' shows under letters; leave --rotate out"
         )
     _check_votes(plan)
-    plan.tags.check({name: plan.items(name) for name in plan.benchmarks}, plan.registry.benchmarks)
+    with withholding(not all(benchmark.public for benchmark in plan.benchmarks.values())):
+        plan.tags.check({name: plan.items(name) for name in plan.benchmarks}, plan.registry.benchmarks)
     scoring.rules.check(plan.extraction, {name: plan.items(name) for name in plan.benchmarks}, plan.benchmarks)
     return held
 

@@ -178,14 +178,16 @@ def _with_images(
         )
     wanted = {result.item.id: result.item for result in results}
     items = {item.id: item for item in loaded if item.id in wanted}
+    public = known[name].public
     if other := [id for id, item in wanted.items() if id not in items or not _same(item, items[id])]:
         raise UsageError(
-            f"{name}: the data folder has other images than the run for {len(other)} questions, the first: {other[0]}. "
-            f"Name another folder with --data=DIR, {blind}"
+            f"{name}: the data folder has other images than the run for {len(other)} questions"
+            f"{f', the first: {other[0]}' if public else ''}. Name another folder with --data=DIR, {blind}"
         )
     shown = {image for item in items.values() for image in item.images}
     if missing := sorted(image.name for image in shown if not Path(image.path).is_file()):
-        raise UsageError(f"{name}: {len(missing)} images are missing, the first: {missing[0]}. Put them there, {blind}")
+        first = f", the first: {missing[0]}" if public else ""
+        raise UsageError(f"{name}: {len(missing)} images are missing{first}. Put them there, {blind}")
     return items
 
 

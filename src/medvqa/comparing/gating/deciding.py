@@ -16,7 +16,7 @@ from medvqa.comparing.gating.designs import Place, designs
 from medvqa.comparing.gating.preparing import Gate, Target, is_of, unmeasurable
 from medvqa.comparing.gating.rules import Rule
 from medvqa.comparing.gating.verdict import Against, Decided, Flipped, Moved, Ruling, Verdict, digest, last_session
-from medvqa.items import Metric, QuestionKey, Result, UsageError
+from medvqa.items import Metric, QuestionKey, Result, UsageError, withholding
 from medvqa.metrics.measuring import tables
 from medvqa.protocols import rotation
 from medvqa.protocols.protocol import Protocol
@@ -181,7 +181,8 @@ def _unmeasurable(gate: Gate, new: Side) -> list[str]:
         results = [result for result in new.results if is_of(result, target)]
         against = [target.metric] if gate.baselines else []
         whys = (unmeasurable(results, metric, new.run) for metric in dict.fromkeys([*against, *floors]))
-        lines += [f"{target.benchmark.name}: {why}" for why in whys if why]
+        with withholding(not target.benchmark.public):
+            lines += [f"{target.benchmark.name}: {why}" for why in whys if why]
     return lines
 
 

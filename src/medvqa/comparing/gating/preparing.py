@@ -13,7 +13,7 @@ from medvqa.benchmarks import not_known
 from medvqa.comparing import Side
 from medvqa.comparing.gating.rules import DEFAULT_MARGIN, FILE, TABLE, Rule, Rules, suggestion
 from medvqa.comparing.gating.verdict import digest
-from medvqa.items import Benchmark, FailedMetric, Item, Metric, QuestionKey, Result, Score, UsageError
+from medvqa.items import Benchmark, FailedMetric, Item, Metric, QuestionKey, Result, Score, UsageError, withholding
 from medvqa.protocols.protocol import Protocol
 
 
@@ -74,7 +74,7 @@ class Gate:
                 if lack := sorted(key for key in wanted if side.named(key) not in have):
                     return (
                         f"baseline {side.name} has no result for {len(lack)} of {len(wanted)} questions of "
-                        f"{target.benchmark.name}, the first: {lack[0].item}. Select what it has, or run it on all"
+                        f"{target.benchmark.name}{_first(lack[0].item, target)}. Select what it has, or run it on all"
                     )
         return None
 
@@ -159,7 +159,9 @@ def prepare(
         _check_techniques(side, targets)
         _check_errors(side, targets)
         for target in targets:
-            if why := unmeasurable(_results([side], target), target.metric, side.run):
+            with withholding(not target.benchmark.public):
+                why = unmeasurable(_results([side], target), target.metric, side.run)
+            if why:
                 raise UsageError(f"baseline {side.name}, {target.benchmark.name}: {why}")
     for floor in rules.floor:
         if floor.benchmark in present:
@@ -396,13 +398,18 @@ def _check_techniques(side: Side, targets: Sequence[Target]) -> None:
             )
 
 
+def _first(item: str, target: Target) -> str:
+    """The id of the first of several questions, for a message; "" for data that are not declared public."""
+    return f", the first: {item}" if target.benchmark.public else ""
+
+
 def _check_errors(side: Side, targets: Sequence[Target]) -> None:
     for target in targets:
         errors = [r for r in side.answers if is_of(r, target) and r.score.outcome == "error"]
         if errors:
             raise UsageError(
                 f"no verdict can be given against baseline {side.name}: {len(errors)} of its questions of "
-                f"{target.benchmark.name} ended in error, the first: {errors[0].item.id}. Finish that run first: "
+                f"{target.benchmark.name} ended in error{_first(errors[0].item.id, target)}. Finish that run first: "
                 "pytest --run=NAME"
             )
 
