@@ -26,7 +26,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example, its reports drawn anew."""
     folder = tmp_path_factory.mktemp("reports") / "example"
     folder.mkdir()
-    for name in (records.RUN, "results.jsonl"):
+    for name in (records.RUN, "results.jsonl", "selected.jsonl"):
         shutil.copyfile(EXAMPLE / name, folder / name)
     made = report.build(folder, pages.PHANTOM)
     report.write(made, html.draw(made, lambda benchmark: benchmarks.load(benchmark, Path()), "thumbs"))
@@ -78,7 +78,7 @@ def test_its_page_shows_these_numbers_answers_and_images(drawn: Path) -> None:
 def test_the_readme_shows_what_a_terminal_says_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copytree(EXAMPLE, tmp_path / "example")
     assert main(["report", str(tmp_path / "example")]) == 0
-    shown = re.search(r"```text\n(benchmark .*?)\n```", (ROOT / "README.md").read_text(), re.DOTALL)
+    shown = re.search(r"```text\n(model .*?)\n```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert shown
     assert shown[1] in "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines())
 

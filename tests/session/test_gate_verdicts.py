@@ -435,6 +435,25 @@ def test_answers_without_a_key_pass_no_gate(repo: pytest.Pytester) -> None:
     assert done.ret == 11
 
 
+def test_a_score_that_became_lenient_gives_no_verdict(repo: pytest.Pytester) -> None:
+    """The model is worse by 12 points, and its benchmark's own `score` counts its new mistakes as right."""
+    lenient = """
+def forgiving(item, answer, technique=""):
+    score = scoring.score_single_choice(item, answer)
+    return score if score.value else replace(score, value=1.0, outcome="correct")
+
+"""
+    code = CONFTEST.replace("def pytest_medvqa", lenient + "def pytest_medvqa")
+    repo.makeconftest(
+        "from dataclasses import replace\n" + code.replace("score=scoring.score_single_choice", "score=forgiving")
+    )
+    model = answers(repo.path / "new.jsonl", {*WRONG, *range(0, 160, 8)})
+    done = repo.runpytest_inprocess(*QUIET, model, "--run=new", "--baseline=reports/main", "--gate=required")
+    assert done.ret == 1
+    why = "ward: the scoring changed: responses with another score than the same response has in main: 54."
+    assert verdict(repo.path / "reports/new")["blockers"] == [f"{why} Score both runs anew with `medvqa rescore`"]
+
+
 # --- what cannot be written ---------------------------------------------------------------------------------
 
 

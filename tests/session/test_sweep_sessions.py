@@ -115,8 +115,8 @@ def test_the_gain_of_the_image_has_the_interval_that_the_answers_give(project: P
     shown, blank = (values(project / "reports" / name) for name in ("grid-tiny", "grid-tiny-blank"))
     assert len(shown) == len(blank) == ITEMS
     gained, lost = (sum(one[key] > other[key] for key in one) for one, other in ((shown, blank), (blank, shown)))
-    n = (ITEMS - 1) * (norm.ppf(0.95) / t.ppf(0.95, ITEMS - 1)) ** 2
-    counts = gained / ITEMS * n, lost / ITEMS * n, n, norm.ppf(0.95)
+    n = (ITEMS - 1) * (norm.ppf(0.975) / t.ppf(0.975, ITEMS - 1)) ** 2
+    counts = gained / ITEMS * n, lost / ITEMS * n, n, norm.ppf(0.975)
     (gain,) = csv.DictReader(io.StringIO((project / "reports/grid/gains.csv").read_text()))
     assert (gain["effect"], gain["new_run"], gain["measure"]) == ("the gain of the image", "grid-tiny", "accuracy")
     assert (int(gain["gained"]), int(gain["lost"]), int(gain["groups"])) == (gained, lost, ITEMS)

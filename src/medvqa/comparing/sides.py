@@ -140,6 +140,13 @@ class Side:
         prompts: str | None = self.run.get("benchmarks", {}).get(benchmark, {}).get("prompts", {}).get(technique)
         return prompts
 
+    def judged_by(self, benchmark: str) -> Collection[str]:
+        """Techniques that a judge may have scored; all, if not recorded."""
+        techniques: Collection[str] = (
+            self.run.get("benchmarks", {}).get(benchmark, {}).get("judged_by", self.asked[benchmark])
+        )
+        return techniques
+
     def said(self, result: Result) -> object:
         """The digest of a response: equal for equal responses, also if the run stores only digests."""
         return records.said(self.run, result)
@@ -243,7 +250,7 @@ def _different(benchmark: str, new: Side, baseline: Side) -> list[Refused]:
     """Differing parts of the signatures, the named parts first."""
     one, other = new.signature(benchmark), baseline.signature(benchmark)
     shared = set(new.asked[benchmark]) & set(baseline.asked[benchmark])
-    if not any(shared & set(_judged_by(side, benchmark)) for side in (new, baseline)):
+    if not any(shared & set(side.judged_by(benchmark)) for side in (new, baseline)):
         # No judge scored any technique that both runs have: ignore it.
         judging = records.signed(new.run) | records.signed(baseline.run)
         one, other = ({k: v for k, v in signature.items() if k not in judging} for signature in (one, other))
@@ -265,14 +272,6 @@ def _different(benchmark: str, new: Side, baseline: Side) -> list[Refused]:
         for name in names
         if one.get(name) != other.get(name)
     ]
-
-
-def _judged_by(side: Side, benchmark: str) -> Collection[str]:
-    """Techniques that a judge may have scored; all, if not recorded."""
-    techniques: Collection[str] = (
-        side.run.get("benchmarks", {}).get(benchmark, {}).get("judged_by", side.asked[benchmark])
-    )
-    return techniques
 
 
 def _line(benchmark: str, what: str, *values: tuple[Side, str | None]) -> str:

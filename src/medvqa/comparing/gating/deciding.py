@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from medvqa import comparing, metrics, records, scoring, statistics
-from medvqa.comparing import Compared, Flip, Paired, Side
+from medvqa.comparing import Compared, Flip, Paired, Side, matching
 from medvqa.comparing.gating import units
 from medvqa.comparing.gating.designs import Place, designs
 from medvqa.comparing.gating.preparing import Gate, Target, is_of, unmeasurable
@@ -69,6 +69,7 @@ def decide(gate: Gate, new: Side) -> Verdict:
         if not mine:
             continue
         blockers += [*_other_judge(new, side, mine), *_never_asked(new, side, mine)]
+        blockers += _scored_otherwise(new, revealed, mine)
         paired, notes_of_pair = _paired(gate, mine, (new, revealed), questions, level)
         notes += notes_of_pair
         pairs.append(paired)
@@ -154,6 +155,32 @@ def _never_asked(new: Side, baseline: Side, targets: Iterable[Target]) -> list[s
     missing = asked - asked_before
     names = [t.benchmark.name for t in targets if (t.benchmark.name, t.technique) in missing]
     return [f"{name}: baseline {baseline.name} was asked none of its questions" for name in names]
+
+
+def _scored_otherwise(new: Side, baseline: Side, targets: Iterable[Target]) -> list[str]:
+    """Lines about benchmarks whose scoring changed: without a judge, the same response to a question scores otherwise.
+
+    Nothing in a signature says so: a benchmark's own `score` is code.
+    """
+    before, lines = {result.key: result for result in baseline.answers}, []
+    for target in targets:
+        name = target.benchmark.name
+        if any(target.technique in side.judged_by(name) for side in (new, baseline)):
+            continue
+        both = [(r, before[r.key]) for r in new.answers if is_of(r, target) and r.answer and r.key in before]
+        changed = [
+            now
+            for now, was in both
+            if (now.score.outcome, now.score.value) != (was.score.outcome, was.score.value)
+            and matching.same_question(now.item, was.item)
+            and new.said(now) == baseline.said(was)
+        ]
+        if changed:
+            lines.append(
+                f"{name}: the scoring changed: responses with another score than the same response has in "
+                f"{baseline.name}: {len(changed):,}. Score both runs anew with `medvqa rescore`"
+            )
+    return lines
 
 
 def _with_changes(verdict: Verdict, gate: Gate, pairs: Sequence[Paired]) -> Verdict:
