@@ -12,7 +12,7 @@ from medvqa import records
 from medvqa.cli import main
 from support.neighbours import write_image, write_json
 from support.neighbours_opens import SLAKE_ROWS, slake_row
-from support.sessions import folder, run, text, written
+from support.sessions import another, folder, run, text, written
 
 TEST = """
 import pytest
@@ -121,7 +121,7 @@ def test_a_run_keeps_its_kits_and_no_gate_takes_them(
         '[tool.medvqa.gate.benchmarks.slake-zh-test]\nmeasure = "medevalkit_closed_accuracy"\n'
     )
     capfd.readouterr()
-    assert main(["gate", str(reports), f"--baseline={reports}"]) == 4
+    assert main(["gate", str(reports), f"--baseline={another(reports, 'other')}"]) == 4
     assert "has no measure 'medevalkit_closed_accuracy'" in " ".join(capfd.readouterr().err.split())
     for typed, message in (("bleu", "no such kit"), ("llava-med", "not for slake-zh-test")):
         assert main([*given, f"--metric-like={typed}"]) == 4
@@ -145,8 +145,9 @@ def test_a_baseline_without_responses_has_no_measures_of_words(
         assert f"{name} is not compared: baseline first.gz holds no responses" in printed, "not 0 of a digest"
     gated = '[tool.medvqa.gate.benchmarks.slake-en-test]\nmeasure = "open_recall"\n'
     (pytester.path / "pyproject.toml").write_text(gated)
-    assert main(["gate", "reports/first", "--baseline=first.gz"]) == 4
+    another(pytester.path / "reports/first", "second")
+    assert main(["gate", "reports/second", "--baseline=first.gz"]) == 4
     assert "'open_recall' needs the responses" in " ".join("".join(capfd.readouterr()).split())
     assert main(["baseline", "reports/first", "-o", "whole.gz"]) == 0
-    assert main(["gate", "reports/first", "--baseline=whole.gz", "--margin=60"]) in (0, 11)
+    assert main(["gate", "reports/second", "--baseline=whole.gz", "--margin=60"]) in (0, 11)
     assert "open_recall" in "".join(capfd.readouterr()).partition("gate:")[2]

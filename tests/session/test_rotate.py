@@ -17,7 +17,7 @@ from medvqa.protocols.variants import Variant
 from support.pages import Page
 from support.repositories import Repository, await_results, kill_group
 from support.servers import Reply, Request, Server, completion, scored
-from support.sessions import SPREAD, SPREAD_SLOWLY, run, text, written
+from support.sessions import SPREAD, SPREAD_SLOWLY, another, run, text, written
 
 TEST = """
 import pytest
@@ -345,5 +345,6 @@ def test_a_rotated_baseline_without_responses_knows_equal_answers(
     assert main(["run", PAIRS, "--rotate=2", "--model=random", "--run=first"]) == 0
     assert main(["baseline", "reports/first", "--no-responses", "-o", "first.medvqa"]) == 0
     capsys.readouterr()
-    assert main(["gate", "reports/first", "--baseline=first.medvqa", "--margin=5"]) == 0
+    another(Path("reports/first"), "second")
+    assert main(["gate", "reports/second", "--baseline=first.medvqa", "--margin=5"]) == 0
     assert "gate: PASS" in "".join(capsys.readouterr())

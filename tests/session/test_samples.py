@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from medvqa.protocols.voting import ballot, by_question
 from support import processes
 from support.pages import Page
 from support.servers import Reply, Request, Server, completion
-from support.sessions import SPREAD_SLOWLY, run, text, written
+from support.sessions import SPREAD_SLOWLY, another, run, text, written
 
 SHARED = Path(__file__).parents[3] / "shared"
 REFERENCE = SHARED / "reference"
@@ -227,7 +226,7 @@ def test_an_oracle_names_itself_in_every_file(suite: pytest.Pytester, capsys: py
     for shown in (text(result), (made / "summary.md").read_text(), Page((made / "index.html").read_text()).told):
         assert "oracle: 25 % of 4" in shown
         assert "threshold %" in shown.lower()
-    other = shutil.copytree(made, suite.path / "reports/other")
+    other = another(made, "other")
     code, output = medvqa_says(capsys, "gate", made, f"--baseline={other}")
     assert code == 4
     assert "no verdict can be given: " in output

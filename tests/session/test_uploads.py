@@ -194,6 +194,7 @@ def test_an_entry_allows_nothing_that_it_does_not_spell(entry: str) -> None:
         ("[tool.medvqa]\nallowed_hosts = 'gpu1'\n", "a list is expected"),
         ("[tool.medvqa]\nallowed_hosts = [1]\n", "1 is no host"),
         ("[tool.medvqa\n", "not TOML"),
+        ("[tool]\nmedvqa = 1\n", "tool.medvqa is not a table"),
     ],
 )
 def test_a_damaged_list_is_an_error(tmp_path: Path, content: str, message: str) -> None:
@@ -202,7 +203,7 @@ def test_a_damaged_list_is_an_error(tmp_path: Path, content: str, message: str) 
         check("https://far.example", tmp_path)
 
 
-@pytest.mark.parametrize("content", ["tool = 1\n", "[tool]\nmedvqa = 1\n", "[tool.medvqa.gate]\nmargin = 1\n"])
+@pytest.mark.parametrize("content", ["tool = 1\n", "[tool.medvqa.gate]\nmargin = 1\n"])
 def test_a_file_without_a_list_allows_nothing(tmp_path: Path, content: str) -> None:
     (tmp_path / "pyproject.toml").write_text(content)
     assert uploads.allowed_hosts(tmp_path / "pyproject.toml") == frozenset()

@@ -1,6 +1,7 @@
 """Sessions in a stranger's repository, serial and spread over workers, and readers of what they write."""
 
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,17 @@ def folder(pytester: pytest.Pytester) -> Path:
 
 def written(run_folder: Path) -> dict[str, Any]:
     return json.loads((run_folder / "metrics.json").read_text())
+
+
+def another(run_folder: Path, name: str) -> Path:
+    """A run with the same answers, given in other sessions: no run is its own baseline."""
+    copy = shutil.copytree(run_folder, run_folder.with_name(name))
+    told = json.loads((copy / "run.json").read_text())
+    told |= {"name": name, "sessions": [session | {"session": "0" * 32} for session in told["sessions"]]}
+    (copy / "run.json").write_text(json.dumps(told))
+    lines = (copy / "results.jsonl").read_text().splitlines()
+    (copy / "results.jsonl").write_text("".join(json.dumps(json.loads(line) | {"run": name}) + "\n" for line in lines))
+    return copy
 
 
 def outcomes(run_folder: Path) -> Counter[str]:

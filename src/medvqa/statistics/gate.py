@@ -315,15 +315,7 @@ def _verdict(rule: TestedRule, adjusted: float | None, alpha: float, share: floa
     above_chance = chance is None or (low is not None and low > chance)
     p = comparison.worse
     outcome = _outcome(rule, adjusted, alpha, above_chance=above_chance)
-    detectable = None
-    if (
-        outcome != "NOT GATED"
-        and p is not None
-        and comparison.df is not None
-        and comparison.se is not None
-        and comparison.units
-    ):
-        detectable = smallest_loss(comparison.se, comparison.df, comparison.units, comparison.deff, share)
+    detectable = None if outcome == "NOT GATED" else _detectable(comparison, share)
     still = comparison.discordant_groups == 0
     needed = between = passable = None
     if outcome == "INCONCLUSIVE" and margin is not None and above_chance:
@@ -367,6 +359,13 @@ def _verdict(rule: TestedRule, adjusted: float | None, alpha: float, share: floa
         detectable=detectable,
         holds_to=facts.holds_to,
     )
+
+
+def _detectable(comparison: Comparison, share: float) -> float | None:
+    """Return the smallest loss that the comparison shows in nearly all runs; None if it has no bounds."""
+    if comparison.worse is None or comparison.df is None or comparison.se is None or not comparison.units:
+        return None
+    return smallest_loss(comparison.se, comparison.df, comparison.units, comparison.deff, share)
 
 
 def _holds_to(rule: MarginRule | SliceGuard, outcome: RuleOutcome) -> float | None:

@@ -106,7 +106,7 @@ def _correlation(variance: NDArray[np.float64], slices: Slices) -> NDArray[np.fl
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Spread:
+class MacroVariance:
     """The precision of macro averages, (measures,) each: `count` is the weight of one more count."""
 
     variance: NDArray[np.float64]
@@ -131,7 +131,7 @@ def spread(
     binary: bool,
     few: NDArray[np.bool_] | None = None,
     icc: ArrayLike = 0.0,
-) -> Spread:
+) -> MacroVariance:
     """Return the precision of macro averages with this CR2 variance.
 
     `binary`: every unit is right or wrong, so the variance is at least that of independent units. `few`: measures whose
@@ -149,7 +149,7 @@ def spread(
             slices.observed, slices.independent, out=np.ones_like(variance), where=slices.independent > 0
         ) * (icc > 0)
     least = np.where(few, slices.together, correlated)
-    return Spread(np.fmax(variance, least), df, (1 - within) * slices.unit + within * slices.group)
+    return MacroVariance(np.fmax(variance, least), df, (1 - within) * slices.unit + within * slices.group)
 
 
 def _upper(
@@ -168,13 +168,13 @@ def _upper(
     return np.where(inside, betaincinv(a, n - a, level), 1.0)
 
 
-def bounds(value: NDArray[np.float64], spread: Spread, level: ArrayLike) -> Bounds:
+def bounds(value: NDArray[np.float64], spread: MacroVariance, level: ArrayLike) -> Bounds:
     """Return the one-sided bounds of macro averages, (measures,) each."""
     variance = spread.at(level)
     return 1 - _upper(1 - value, variance, spread.count, level), _upper(value, variance, spread.count, level)
 
 
-def difference_bounds(slices: Slices, spread: Spread, level: ArrayLike) -> Bounds:
+def difference_bounds(slices: Slices, spread: MacroVariance, level: ArrayLike) -> Bounds:
     """Return the one-sided bounds of the differences of two runs, (measures,) each.
 
     MOVER from the bounds of the weights gained and lost, which share the variance as Poisson counts would.
@@ -202,7 +202,7 @@ class Changes:
     df: NDArray[np.float64]
     binary: bool
 
-    def spread(self, icc: float) -> Spread:
+    def spread(self, icc: float) -> MacroVariance:
         """Return the precision with this least correlation of changes within groups."""
         return spread(self.variance, self.df, self.slices, binary=self.binary, icc=icc)
 
@@ -227,7 +227,7 @@ def largest_icc(changes: Changes, margin: float, level: float) -> float:
     return least
 
 
-def p_worse(slices: Slices, spread: Spread) -> NDArray[np.float64]:
+def p_worse(slices: Slices, spread: MacroVariance) -> NDArray[np.float64]:
     """Return the one-sided p-values of no loss, (measures,).
 
     For a loss, p is 1 minus the largest level at which `difference_bounds` exclude no change; for a gain, that level.
