@@ -145,6 +145,7 @@ def record(folder: Path) -> dict[str, Any]:
         text = (folder / name).read_text()
         text = re.sub(r'"(started|finished|session)": ?"[^"]*"', "", text)
         text = re.sub(r'"seconds": ?[\d.e-]+| time="[\d.e-]+"', "", text)
+        text = re.sub(r'"mark": \{[^}]*\}', "", text)  # the size and the end of results.jsonl, which has times
         text = re.sub(r'"how": ?\[[^]]*\]', "", text)
         return text.replace(folder.name, "RUN")
 

@@ -434,7 +434,7 @@ def test_runs_without_a_common_technique_cannot_be_compared(
 ) -> None:
     stored(repository / "reports/empty", Side("empty", {}, ()), about())
     assert main(["compare", "reports/empty", "reports/old", PLUGIN]) == 4
-    assert "old and empty have no benchmark and technique in common" in capsys.readouterr().err
+    assert "old and empty share no question" in capsys.readouterr().err
 
 
 # What one run alone has scored, and units (issue 11, points 7 and 11)

@@ -132,8 +132,13 @@ def test_a_prompt_with_other_fields_is_refused(text: str, message: str) -> None:
 )
 def test_items_that_are_not_as_their_class_says_are_refused(item: object, message: str, tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
-        benchmarks.load(made(lambda _: [item]), tmp_path)
+        benchmarks.load(made(lambda _: [item], public=True), tmp_path)
     assert message in str(caught.value)
+    with pytest.raises(DataError) as caught:
+        benchmarks.load(made(lambda _: [item]), tmp_path)
+    told = str(caught.value)
+    assert told.startswith(("mine, item number 1: ", "benchmark 'mine', items: "))
+    assert not any(text in told for text in ("essay", "'A';", "'C' is", "1.png'"))
 
 
 def test_lists_do_as_well_as_tuples(tmp_path: Path) -> None:

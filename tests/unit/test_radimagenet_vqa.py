@@ -86,8 +86,14 @@ def test_slices_cross_content_and_type(tmp_path: Path) -> None:
     [
         (scan_row(1, "closed", "maybe"), "record 1, column 'answer': the answer to a closed question is yes or no"),
         (scan_row(1, "open", " "), "record 1, column 'answer': blank"),
-        (scan_row(1, "essay", "x"), "no question type 'essay'; known: multiple_choice, closed, open"),
-        (scan_row(1, "multiple_choice", "E"), "answer 'E' is none of its options A, B, C, D"),
+        (
+            scan_row(1, "essay", "x"),
+            r"record 1, column 'question_type': no question type \[cell\]; known: multiple_choice, closed, open",
+        ),
+        (
+            scan_row(1, "multiple_choice", "E"),
+            r"record 1, column 'answer': answer \[cell\] is none of its options A, B, C, D",
+        ),
         (scan_row(1, "multiple_choice", "A", choices=None), "column 'choices': 0 options"),
         (scan_row(1, "closed", "no", image=None), "image"),
         (scan_row(1, "closed", "no", metadata=None), "record 1: Expected `object`, got `null`"),

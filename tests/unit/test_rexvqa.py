@@ -73,18 +73,18 @@ def test_a_named_prompt_sends_the_first_image_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"ImagePath": ["../../deid_png/x.png"]}, r"question_id q: path '\.\./deid_png/x.png' leaves the data folder"),
+        ({"ImagePath": ["../../deid_png/x.png"]}, r"record 1: path \[cell\] leaves the data folder"),
         ({"ImagePath": ["../../../etc/passwd"]}, "leaves the data folder"),
         ({"ImagePath": ["/etc/passwd"]}, "leaves the data folder"),
         ({"ImagePath": ["..\\..\\x.png"]}, "has a backslash"),
         ({"ImagePath": ["../deid_png/\x00.png"]}, "is not a path"),
-        ({"ImagePath": 7}, "question_id q: Expected"),
+        ({"ImagePath": 7}, "record 1: Expected"),
         ({"ImagePath": ["../deid_png/0.png"] * 101}, "'ImagePath': 101 images; a question has at most 100"),
         ({"options": ["A. Left", "Right"]}, r"the options' prefixes are not A, B, C \.\.\. in this order"),
         ({"options": ["B. Left", "A. Right"]}, "the options' prefixes are not"),
         ({"options": ["A. Left"]}, "1 options"),
-        ({"correct_answer": "E"}, "column 'correct_answer': answer 'E' is none of its options A, B, C, D"),
-        ({"question": 3}, "question_id q: Expected `str`"),
+        ({"correct_answer": "E"}, r"column 'correct_answer': answer \[cell\] is none of its options A, B, C, D"),
+        ({"question": 3}, "record 1: Expected `str`"),
     ],
 )
 def test_a_bad_row_is_named(tmp_path: Path, changes: dict[str, Any], message: str) -> None:

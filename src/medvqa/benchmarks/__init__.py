@@ -25,6 +25,7 @@ from medvqa.items import (
     Kind,
     MedVQAError,
     UsageError,
+    are_withheld,
     of_data,
     withholding,
 )
@@ -242,8 +243,9 @@ def load(benchmark: Benchmark, data: Path) -> tuple[Item, ...]:
 def _load(benchmark: Benchmark, data: Path) -> tuple[Item, ...]:
     items: dict[str, Item] = {}
     share = _sharing()
-    for item in _read(benchmark, data):
-        _check(benchmark, item)
+    for number, item in enumerate(_read(benchmark, data), 1):
+        where = f"{benchmark.name}, item {f'number {number:,}' if are_withheld() else item.id}"
+        _check(item, where)
         if item.id in items:
             raise DataError(f"{benchmark.name}: two items have the id {_quoted(item.id)}")
         items[item.id] = replace(
@@ -251,7 +253,7 @@ def _load(benchmark: Benchmark, data: Path) -> tuple[Item, ...]:
             benchmark=benchmark.name,
             kind=item.kind or _kind(item),
             answers=tuple(item.answers),
-            images=_located(benchmark, item, data),
+            images=_located(item, data, where),
             tags=share(item.tags),
         )
     if not items:
@@ -259,9 +261,8 @@ def _load(benchmark: Benchmark, data: Path) -> tuple[Item, ...]:
     return tuple(items[key] for key in sorted(items))
 
 
-def _check(benchmark: Benchmark, item: Item) -> None:
+def _check(item: Item, where: str) -> None:
     """Raise DataError for an item with fields of wrong types: no type checker has seen users' code."""
-    where = f"{benchmark.name}, item {of_data(str(item.id))}"
     if not isinstance(item.id, str) or not item.id:
         raise DataError(f"{where}: its id is {of_data(repr(item.id))}; an id is a text, such as id=str(number)")
     if not isinstance(item.question, str) or not isinstance(item.options, Mapping):
@@ -291,11 +292,10 @@ def _kind(item: Item) -> Kind:
     return "multiple_response" if len(item.answers) > 1 else "single_choice"
 
 
-def _located(benchmark: Benchmark, item: Item, data: Path) -> tuple[Image, ...]:
+def _located(item: Item, data: Path, where: str) -> tuple[Image, ...]:
     """The images of an item with absolute paths (DataError for a relative one that leaves the data folder)."""
     if all(image.blank or os.path.isabs(image.path) for image in item.images):
         return tuple(item.images)
-    where = f"{benchmark.name}, item {of_data(item.id)}"
     return tuple(
         image
         if image.blank or os.path.isabs(image.path)
@@ -310,7 +310,8 @@ def _read(benchmark: Benchmark, data: Path) -> Iterator[Item]:
     with usercode.guarded(subject, expected, DataError, benchmark.items):
         for item in benchmark.items(data):
             if not isinstance(item, Item):
-                raise TypeError(f"it yielded a value of type {type(item).__name__}")
+                what = f"{usercode.place_of(benchmark.items)}: it yielded a value of type {type(item).__name__}"
+                raise DataError(f"{subject}: {what}; expected: {expected}")
             yield item
 
 

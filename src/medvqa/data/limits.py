@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from medvqa import files
-from medvqa.items import DataError, of_data
+from medvqa.items import DataError, are_withheld
 
 MAX_BYTES = 2**30
 """Bytes of a file; a table whose images are indexed may be larger, as only its texts are held."""
@@ -58,9 +58,12 @@ OTHER_DATA = ". Is this the file of another data set?"
 
 
 def place(name: str, unit: str, number: int | str, line: int = 0) -> str:
-    """Return the name of a row in messages; `line` is added if it is another number. A key of JSON is data."""
+    """Return the name of a row in messages; `line` is added if it is another number.
+
+    A key of a JSON object is data: if texts are withheld, the place of the key, `line`, is named instead.
+    """
     if isinstance(number, str):
-        return f"{name} {unit} {of_data(number)}"
+        return f"{name} record {line}" if are_withheld() else f"{name} {unit} {number}"
     return f"{name} {unit} {number} (line {line})" if line not in (0, number) else f"{name} {unit} {number}"
 
 

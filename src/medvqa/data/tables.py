@@ -31,7 +31,8 @@ class TableRow(msgspec.Struct, frozen=True):
     """One row: its values by column, as texts or other values of JSON and XLSX.
 
     `unit` and `number` locate it: the row as spreadsheets count it (the header is the first), the line of
-    JSON lines, the record of a JSON array, or the key of a JSON object. `line`: where a row of text begins, else 0.
+    JSON lines, the record of a JSON array, or the key of a JSON object. `line`: where a row of text begins, the place
+    of a key in its object from 1, else 0.
     """
 
     file: str
@@ -230,18 +231,19 @@ def _named(rows: Iterator[tuple[int, int, Sequence[object]]], name: str, needs: 
 
 def _objects(unit: str, numbered: Iterable[tuple[int | str, Any]], name: str, needs: _Needs) -> Iterator[TableRow]:
     """Check that values are objects with the needed columns."""
-    for number, value in numbered:
+    for position, (number, value) in enumerate(numbered, 1):
+        line = position if isinstance(number, str) else 0
         if not isinstance(value, dict):
-            where = limits.place(name, unit, number)
+            where = limits.place(name, unit, number, line)
             raise DataError(f"{where}: Expected `object`, got `{_KINDS[type(value)]}`{needs.hint}")
         values = value
         if needs.fold:
             values = {column.strip().lower(): cell for column, cell in value.items()}
             if len(values) < len(value):
                 names = [column.strip().lower() for column in value]
-                limits.check_columns(names, limits.place(name, unit, number))
+                limits.check_columns(names, limits.place(name, unit, number, line))
         if len(values) > limits.MAX_COLUMNS:
-            raise limits.above(limits.place(name, unit, number), limits.MAX_COLUMNS, "columns")
+            raise limits.above(limits.place(name, unit, number, line), limits.MAX_COLUMNS, "columns")
         if not needs.met(values):
-            limits.check_needed(values, needs.columns, limits.place(name, unit, number), needs.hint)
-        yield TableRow(name, unit, number, 0, values)
+            limits.check_needed(values, needs.columns, limits.place(name, unit, number, line), needs.hint)
+        yield TableRow(name, unit, number, line, values)
