@@ -397,6 +397,20 @@ def test_a_shard_is_refused_where_a_gate_is_required(repo: pytest.Pytester) -> N
     )
 
 
+def test_collecting_says_that_it_gives_no_verdict(repo: pytest.Pytester) -> None:
+    model = answers(repo.path / "new.jsonl", WRONG)
+    done = repo.runpytest_inprocess(*QUIET, model, "--baseline=reports/main", "--gate=required", "--collect-only")
+    assert done.ret == 0
+    done.stdout.fnmatch_lines("gate: no verdict: tests were collected, and nothing was asked")
+
+
+def test_a_session_without_the_gate_says_that_the_verdict_is_earlier(repo: pytest.Pytester) -> None:
+    model = answers(repo.path / "new.jsonl", WRONG)
+    assert repo.runpytest_inprocess(*QUIET, model, "--run=new", "--baseline=reports/main").ret == 0
+    done = repo.runpytest_inprocess(*QUIET, model, "--run=new", "--gate=off")
+    done.stdout.fnmatch_lines("gate: the verdict above is of an earlier session; --gate=off was typed: no rule was*")
+
+
 @pytest.mark.parametrize("other", ["--plan", "--selftest"])
 def test_a_required_verdict_is_no_plan_and_no_test(other: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["gate", other, "--required"]) == 4

@@ -120,6 +120,29 @@ def test_a_judge_who_cannot_be_reached_takes_no_score_away(
     assert repository.scores("first") == before
 
 
+def test_an_error_of_a_judge_of_private_answers_quotes_no_question(
+    repository: Repository, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repository.conftest(WITHHELD.replace("[2], name", "[2], public=False, name"))
+    said = json.loads((repository.path / "said.json").read_text())
+    (repository.path / "said.json").write_text(json.dumps({"open": said[OPEN]}))
+    test = repository.path / "test_drawn.py"
+    test.write_text(test.read_text().replace('"phantom"', '"open"'))
+    assert repository.run("--run=first", benchmark="open")[0] == 0
+    stored = (repository.path / "reports/first/results.jsonl").read_text().splitlines()
+    questions = {json.loads(line)["item"]["question"] for line in stored}
+
+    def quoting(number: int, request: Request) -> Reply:
+        return error(400, f"cannot judge: {next(text for text in questions if text in text_of(request))}")
+
+    with Server(quoting) as server:
+        assert repository.rescore("first", repository.judge(server.url), "--max-errors=3") == 1
+        assert len(server.requests) >= 3
+    shown = "".join(capsys.readouterr())
+    assert "cannot judge: " in shown
+    assert not [question for question in questions if question in shown]
+
+
 def test_what_needed_no_judge_keeps_its_score_by_rule(repository: Repository) -> None:
     """Empty answers in free form are `unparsed`, and no judge was asked; without one they are so still."""
     with Server(scripted) as server:

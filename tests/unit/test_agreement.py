@@ -695,7 +695,7 @@ def test_a_run_without_a_judge_says_what_to_do(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_a_score_off_the_scale_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"the judge's score 0\.7 of item 1 is not on the scale 0, 0\.5, 1"):
+    with pytest.raises(DataError, match=r"a score of the judge, 0\.7, is not on the scale 0, 0\.5, 1"):
         agreement.judged(write(tmp_path / "run", [result("1", 0.7)]))
 
 

@@ -361,6 +361,8 @@ class Controller:
         if self._refusal is not None:
             terminalreporter.write_line(f"ERROR: {printing.lines(self._refusal)}", red=True)
         self._print_untested(terminalreporter, exitstatus)
+        if process.collects_only(self._config) and options.read(self._config).gate == "required":
+            terminalreporter.write_line("gate: no verdict: tests were collected, and nothing was asked")
         finished = self._finished
         if finished is None:
             return

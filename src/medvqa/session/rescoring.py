@@ -227,8 +227,12 @@ def _judged(
         finished = judge.finish(pending)
         replies.add(finished.new_replies, finished.reused)
         score = rotation.score_back(finished.score, result.item, result.variant)
-        failed = score.why if score.outcome == "error" else ""
-        return replace(result, score=score, judgement=finished.judgement), failed
+        judged = replace(result, score=score, judgement=finished.judgement)
+        if score.outcome == "error" and not rescoring.known[result.item.benchmark].public:
+            # The files and groups of a stored result have pseudonyms already; the judge's words may quote its texts.
+            hidden = records.Pseudonyms.of((), digests=False).hidden(judged)
+            judged = replace(judged, score=hidden.score)
+        return judged, judged.score.why if score.outcome == "error" else ""
 
     yield from in_order(
         rescoring.results,

@@ -337,7 +337,8 @@ class Run:
             if self.gated_later:
                 lines.append("gate: no verdict on one shard; run medvqa merge on all shards, then medvqa gate")
             elif unread := self.rules_unread:
-                lines.append(f"gate: none; {unread}")
+                shown = "the verdict above is of an earlier session" if finished.report.gate is not None else "none"
+                lines.append(f"gate: {shown}; {unread}")
         if (recording := self._recording) is not None:
             lines += [*endpoints.lines(recording.endpoints), *endpoints.lines(recording.judge_endpoints)]
         return [*lines, *pool_lines(self.state), *(f"! {line}" for line in finished.failed_hooks)]

@@ -112,10 +112,7 @@ def judged(folder: Path) -> Judged:
         )
     for result in scored.values():
         if result.score.value not in SCALE:
-            raise DataError(
-                f"{folder}: the judge's score {result.score.value} of item {result.item.id} "
-                f"is not on the scale {_scale()}"
-            )
+            raise DataError(f"{folder}: a score of the judge, {result.score.value}, is not on the scale {_scale()}")
     names = sorted({result.judgement.judge for result in scored.values() if result.judgement})
     others = {name: result for name, result in results.items() if name not in scored}
     numbers = {name: tuple(numbers) for name, numbers in samples.items()}
