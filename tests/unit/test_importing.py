@@ -445,8 +445,9 @@ def numbered_cases(path: Path, repeated: int, rows: int = 40) -> Path:
 
 
 def test_cases_that_nearly_all_differ_may_be_ids_with_a_mistake(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     path = numbered_cases(tmp_path / "k.csv", 1)
     assert main(["import", str(path), "--yes"]) == 4
     line = (

@@ -486,7 +486,7 @@ def test_p_values_and_bounds_agree(limit: float, level: float, binary: bool) -> 
 @pytest.mark.parametrize("right", [0, 1, 7, 19, 20])
 def test_the_bounds_of_one_slice_are_clopper_and_pearsons(right: int) -> None:
     value, n = np.array([right / 20]), 20
-    precision = macro.Spread(value * (1 - value) / n, np.array([1e9]), np.array([1 / n]))
+    precision = macro.MacroVariance(value * (1 - value) / n, np.array([1e9]), np.array([1 / n]))
     found = [float(bound[0]) for bound in macro.bounds(value, precision, 0.975)]
     assert found == pytest.approx([float(bound) for bound in clopper_pearson(right, n, 0.975)], abs=1e-8)
 

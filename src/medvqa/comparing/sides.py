@@ -143,7 +143,7 @@ class Side:
     def judged_by(self, benchmark: str) -> Collection[str]:
         """Techniques that a judge may have scored; all, if not recorded."""
         techniques: Collection[str] = (
-            self.run.get("benchmarks", {}).get(benchmark, {}).get("judged_by", self.asked[benchmark])
+            self.run.get("benchmarks", {}).get(benchmark, {}).get("judged_by", self.asked.get(benchmark, ()))
         )
         return techniques
 
