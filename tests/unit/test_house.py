@@ -18,6 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import medvqa
+from tools import frozen
 
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -225,3 +226,36 @@ def test_no_file_of_the_package_holds_an_unresolved_merge() -> None:
     suffixes = {".py", ".js", ".html", ".css", ".json", ".toml", ".txt"}
     files = [path for path in (ROOT / "src").rglob("*") if path.suffix in suffixes]
     assert [path.name for path in files if marker.search(path.read_text(encoding="utf-8"))] == []
+
+
+def test_frozen_tests_assert_what_they_did() -> None:
+    """Tests of guarantees may move and be renamed (tests/frozen.txt)."""
+    listed = frozen.written()
+    assert {line.guarantee for line in listed} >= {"kills", "parts", "privacy", "gates", "hostile input"}
+    told = "if this is meant, type `python tools/frozen.py` and name the tests in the commit"
+    assert list(map(str, frozen.lost(listed, frozen.all_digests().values()))) == [], told
+
+
+def test_a_frozen_test_that_asserts_less_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frozen, "TESTS", tmp_path)
+    path = tmp_path / "test_a.py"
+
+    def digests(text: str) -> dict[str, str]:
+        path.write_text(text)
+        return frozen.digests([path])
+
+    first = digests("def test_a():\n    x = f()\n    assert x == 1, 'told'\ndef test_b():\n    assert x == 1, 'told'\n")
+    listed = [frozen.Frozen("kills", name, digest) for name, digest in first.items()]
+    moved = digests(
+        "def test_c():\n    y, x = 2, f()\n    assert  x==1, 'told'\ndef test_b():\n    assert x == 1, 'told'\n"
+    )
+    assert frozen.lost(listed, moved.values()) == []
+    weaker = digests("def test_a():\n    x = f()\n    assert x\ndef test_b():\n    assert x == 1, 'told'\n")
+    assert [line.name for line in frozen.lost(listed, weaker.values())] == ["test_a.py::test_b"]
+    cases = digests(
+        "@pytest.mark.parametrize('a', [1, 2])\ndef test_a(a):\n    with pytest.raises(E, match='m'):\n        f(a)\n"
+    )
+    fewer = digests(
+        "@pytest.mark.parametrize('a', [1])\ndef test_a(a):\n    with pytest.raises(E, match='m'):\n        f(a)\n"
+    )
+    assert cases != fewer
