@@ -259,7 +259,7 @@ def test_a_model_that_cannot_be_told_apart_fails_and_is_summarised(tmp_path: Pat
     options = {"model": "random:1", "baseline_model": "random", "arguments": "-n 2 --gate-slices=kind"}
     done = act(tmp_path / "checkout", **options)
     assert done.code == 11, done.printed
-    assert "## Gate: INCONCLUSIVE against gate-baseline (exit code 11)" in done.summary.replace("\\", "")
+    assert "## Gate: INCONCLUSIVE against gate-baseline, flip_icc 0.1 (exit code 11)" in done.summary.replace("\\", "")
     lenient = act(tmp_path / "lenient", **options, inconclusive="pass")
     assert lenient.code == 0, lenient.printed
 

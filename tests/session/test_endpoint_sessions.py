@@ -70,8 +70,8 @@ def answers(folder: Path, name: str) -> list[tuple[str, str]]:
 
 
 def measures(folder: Path, name: str) -> Any:
-    """The numbers of metrics.json; its field `run` has times and the name."""
-    return json.loads((folder / "reports" / name / "metrics.json").read_text()) | {"run": None}
+    """The numbers of metrics.json; `run` has times and the name, `results` the digest of results with them."""
+    return json.loads((folder / "reports" / name / "metrics.json").read_text()) | {"run": None, "results": None}
 
 
 def test_a_server_is_killed_during_a_run(tmp_path: Path, other: tuple[subprocess.Popen[str], str]) -> None:

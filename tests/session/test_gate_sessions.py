@@ -642,14 +642,17 @@ def test_runs_that_exist_are_gated_with_the_same_exit_codes(
     for name, wrong, code in (("same", MISSED, 0), ("worse", WORSE, 10), ("otherwise", OTHERWISE, 11)):
         assert run(repo, answers(repo.path / f"{name}.jsonl", wrong), f"--run={name}").ret == 0
         assert main(["gate", f"reports/{name}", BASELINE]) == code
-        (note,) = gate(repo, name)["notes"]
+        *copied, note = gate(repo, name)["notes"]
         assert note.startswith("the rules were not stored before the first answer: decided when the answers were known")
+        assert [line.partition(" (digest")[0] for line in copied] == [
+            "this run has the answers of baseline main" for _ in range(name == "same")
+        ]
     capsys.readouterr()
     for command in ("report", "rescore"):
         assert main([command, "reports/worse"]) == 0
-        assert "gate: FAIL against main\n" in capsys.readouterr().out, "the exit code is not the gate's"
+        assert "gate: FAIL against main, flip_icc 0.1\n" in capsys.readouterr().out, "the exit code is not the gate's"
     assert main(["gate", "reports/otherwise", BASELINE, "--inconclusive=pass"]) == 0
-    assert "gate: INCONCLUSIVE against main\n" in capsys.readouterr().out
+    assert "gate: INCONCLUSIVE against main, flip_icc 0.1\n" in capsys.readouterr().out
 
 
 def test_a_gate_is_decided_again_by_the_rules_that_were_stored(

@@ -167,11 +167,14 @@ def _scored_otherwise(new: Side, baseline: Side, targets: Iterable[Target]) -> l
         name = target.benchmark.name
         if any(target.technique in side.judged_by(name) for side in (new, baseline)):
             continue
-        both = [(r, before[r.key]) for r in new.answers if is_of(r, target) and r.answer and r.key in before]
+        both = [(r, before[r.key]) for r in new.answers if is_of(r, target) and r.key in before]
         changed = [
             now
             for now, was in both
             if (now.score.outcome, now.score.value) != (was.score.outcome, was.score.value)
+            and now.answer is not None
+            and was.answer is not None
+            and now.answer.finish == was.answer.finish
             and matching.same_question(now.item, was.item)
             and new.said(now) == baseline.said(was)
         ]
