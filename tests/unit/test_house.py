@@ -259,3 +259,24 @@ def test_a_frozen_test_that_asserts_less_is_told(tmp_path: Path, monkeypatch: py
         "@pytest.mark.parametrize('a', [1])\ndef test_a(a):\n    with pytest.raises(E, match='m'):\n        f(a)\n"
     )
     assert cases != fewer
+
+
+def test_frozen_tests_that_move_keep_their_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where several of them assert the same."""
+    monkeypatch.setattr(frozen, "TESTS", tmp_path)
+    monkeypatch.setattr(frozen, "LIST", tmp_path / "frozen.txt")
+    frozen.LIST.write_text("# what this is\n")
+    test = "def test_{}():\n    assert f() == 1\n"
+    path = tmp_path / "test_a.py"
+    path.write_text("".join(map(test.format, "abc")))
+    frozen.main("kills", str(path))
+    path.write_text("".join(map(test.format, "axy")))
+    frozen.main()
+    assert [line.name for line in frozen.written()] == [f"test_a.py::test_{name}" for name in "axy"]
+    assert capsys.readouterr().out == ""
+    path.write_text("".join(map(test.format, "ax")))
+    frozen.main()
+    assert capsys.readouterr().out == "gone: test_a.py::test_y\n"
+    assert len(frozen.written()) == 2
