@@ -128,7 +128,9 @@ def main() -> None:
         _, wall = finish(folder, options.items, *command, f"-n{options.then}")
         again = asked(folder).total() - options.items
         print(f"the rest, -n {options.then}: {wall:.0f} s; asked twice: {again} questions, {again / 32:.1f} batches")
-        cpu, wall = finish(folder, options.items, f"--model=slow:{options.milliseconds}", "--run=again")
+        cpu, wall = finish(
+            folder, options.items, f"--model=slow:{options.milliseconds}", "--run=again", "--answers=killed"
+        )
         per = 1000 / options.items
         print(f"all answers reused, serially: {cpu * per:.2f} ms CPU an item, {wall:.0f} s")
         if asked(folder).total() != again + options.items:

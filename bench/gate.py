@@ -75,7 +75,7 @@ def counted(gained: NDArray[np.int64], lost: NDArray[np.int64], n: int) -> Itera
     some = np.maximum(gained + lost, 1)
     worse = stdtr(df, (gained - lost) / np.sqrt(some * deff))
     zeros = np.zeros(n)
-    table = st.Table(zeros, zeros + 1, np.arange(n), np.arange(n), np.zeros(n, dtype=int))
+    table = st.UnitTable(zeros, zeros + 1, np.arange(n), np.arange(n), np.zeros(n, dtype=int))
     (blank,) = st.compare(table, table, binary=True)
     for b, c, *rest in zip(gained.tolist(), lost.tolist(), low, high, worse, strict=True):
         found = dict(zip(("low", "high", "worse"), map(float, rest), strict=True))
@@ -184,8 +184,8 @@ def compared(
     place = (np.arange(runs)[:, None] * count + slices).ravel()
     order = np.argsort(place, kind="stable")
 
-    def table(right: NDArray[Any]) -> st.Table:
-        return st.Table(
+    def table(right: NDArray[Any]) -> st.UnitTable:
+        return st.UnitTable(
             right.ravel()[order].astype(float),
             np.ones(runs * n),
             np.tile(np.arange(n), runs)[order],
@@ -215,16 +215,16 @@ def graph() -> Graph:
 MEASURES = ("set_accuracy", "individual_accuracy", "confusion")
 
 
-def tables(graph: Graph, right: NDArray[np.bool_], valid: NDArray[np.bool_]) -> dict[str, st.Table]:
+def tables(graph: Graph, right: NDArray[np.bool_], valid: NDArray[np.bool_]) -> dict[str, st.UnitTable]:
     """The measures of many runs, one slice a run. Of a pair, the first right answer is A and the second is B."""
     runs, n = right.shape
     right, whole = right & valid, (valid[:, ::2] & valid[:, 1::2]).astype(float)
     same = (right[:, ::2] != right[:, 1::2]) * whole
     pair, of_pair = np.arange(n) // 2, graph.group[::2]
 
-    def table(numerator: Floats, denominator: Floats, unit: NDArray[np.intp], group: NDArray[np.intp]) -> st.Table:
+    def table(numerator: Floats, denominator: Floats, unit: NDArray[np.intp], group: NDArray[np.intp]) -> st.UnitTable:
         of = np.repeat(np.arange(runs), len(unit))
-        return st.Table(numerator.ravel(), denominator.ravel(), np.tile(unit, runs), np.tile(group, runs), of, runs)
+        return st.UnitTable(numerator.ravel(), denominator.ravel(), np.tile(unit, runs), np.tile(group, runs), of, runs)
 
     pairs = (pair[::2], of_pair)
     ones = np.ones_like(whole)
@@ -446,11 +446,11 @@ def coverage(runs: int) -> Iterator[Figure]:
         yield Figure(f"{kind}: a floor at the true value passes ({where})", worst, runs, most=0.06)
 
 
-def one_a_run(values: Floats, group: NDArray[np.intp]) -> st.Table:
+def one_a_run(values: Floats, group: NDArray[np.intp]) -> st.UnitTable:
     """Each run as a slice."""
     runs, n = values.shape
     of = np.repeat(np.arange(runs), n)
-    return st.Table(values.ravel(), np.ones(runs * n), np.tile(np.arange(n), runs), np.tile(group, runs), of, runs)
+    return st.UnitTable(values.ravel(), np.ones(runs * n), np.tile(np.arange(n), runs), np.tile(group, runs), of, runs)
 
 
 @dataclass(frozen=True)
@@ -477,7 +477,7 @@ class Sliced:
         slices = int(self.slice.max()) + 1
         place = (np.arange(runs)[:, None] * slices + self.slice).ravel()
         unit, group = (np.tile(each, runs) for each in (np.arange(n), self.group))
-        ratios = st.ratios(st.Table(values.ravel(), np.ones(runs * n), unit, group, place, runs * slices))
+        ratios = st.ratios(st.UnitTable(values.ravel(), np.ones(runs * n), unit, group, place, runs * slices))
         value = ratios.value.reshape(runs, slices).mean(axis=1)
         of, factor = np.repeat(np.arange(runs), slices), np.full(runs * slices, 1 / slices)
         return replace(ratios, value=value, measure=of, factor=factor)
@@ -684,7 +684,9 @@ def timed(_: int) -> Iterator[Figure]:
     of, unit = np.concatenate(codes), np.tile(np.arange(n), len(codes))
     group = np.arange(n) // 2
     runs = [
-        st.Table((draw.random(n) < p).astype(float)[unit], np.ones(len(unit)), unit, group[unit], of, int(starts[-1]))
+        st.UnitTable(
+            (draw.random(n) < p).astype(float)[unit], np.ones(len(unit)), unit, group[unit], of, int(starts[-1])
+        )
         for p in (0.53, 0.52)
     ]
     start = time.perf_counter()

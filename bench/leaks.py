@@ -22,7 +22,7 @@ from medvqa.data import likeness
 from medvqa.data.likeness import near, remembered
 from medvqa.data.likeness.pictures import decoded
 from medvqa.items import Image
-from medvqa.statistics import Table, clopper_pearson, part_difference
+from medvqa.statistics import UnitTable, clopper_pearson, part_difference
 
 
 def search() -> None:
@@ -124,8 +124,8 @@ def leaked(
     together, alone = random.random(groups)[members] < chance, random.random(len(members)) < chance
     right = np.where((random.random(groups) < 0.4)[members], together, alone).astype(float)
     unit, place, ones = np.arange(len(members)), np.zeros(len(members), dtype=np.intp), np.ones(len(members))
-    table = Table(right, ones, unit, members, place)
-    numbers = part_difference(table, Table(right * ~out, ones * ~out, unit, members, place), binary=True)
+    table = UnitTable(right, ones, unit, members, place)
+    numbers = part_difference(table, UnitTable(right * ~out, ones * ~out, unit, members, place), binary=True)
     return numbers.low, numbers.high, float(out.mean()) * (rates[0] - rates[1])
 
 

@@ -19,10 +19,13 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from medvqa import comparing, records, report
+from medvqa import comparing, report
 from medvqa.benchmarks import gmai_mmbench
 from medvqa.data import lexicon
 from medvqa.items import Answer, Image, Item, Result
+from medvqa.records import run_folder
+from medvqa.records.run_folder import RESULTS, Recorder
+from medvqa.records.run_record import RUN
 from medvqa.report import html
 
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
@@ -87,13 +90,13 @@ def results(n: int, seed: int = 0) -> Iterator[Result]:
 
 def make(folder: Path, n: int, seed: int = 0) -> None:
     """A run folder with `n` items."""
-    recorder = records.Recorder(folder)
+    recorder = Recorder(folder)
     for result in results(n, seed):
-        recorder.append(records.encode(result))
+        recorder.append(run_folder.encode(result))
     recorder.close()
     about = {"items": n, "data_sha256": "0" * 64, "signature": {"data": "0" * 12, "technique": "mc"}}
-    records.write_json(
-        folder / records.RUN,
+    run_folder.write_json(
+        folder / RUN,
         {"name": folder.name, "model": {"name": "generated"}, "benchmarks": {gmai_mmbench.VAL.name: about}},
     )
 
@@ -218,7 +221,7 @@ def one(folder: Path, n: int, *, rounds: int, browser: bool) -> None:
     content = html.render(made)
     seconds = time.perf_counter() - started
     page = folder / html.FILE
-    records.write_atomic(page, content)
+    run_folder.write_atomic(page, content)
     mean = statistics.mean(len(r.answer.text) for part in made.parts for r in part.results if r.answer)
     print(f"{n:,} items, responses of {mean:.0f} characters on average")
     goal = f" (goal: under {SIZE / 1e6:.0f})" if n == min(OPENS) else ""
@@ -237,7 +240,7 @@ def compared(folder: Path, n: int, runs: int, *, rounds: int, browser: bool) -> 
     """The comparison of several runs of the same questions."""
     folders = [folder, *(folder.with_name(f"{folder.name}-{number}") for number in range(2, runs + 1))]
     for seed, each in enumerate(folders):
-        if not (each / records.RESULTS).exists():
+        if not (each / RESULTS).exists():
             make(each, n, seed=seed)
     sides = [comparing.load(each) for each in folders]
     started = time.process_time()
@@ -247,7 +250,7 @@ def compared(folder: Path, n: int, runs: int, *, rounds: int, browser: bool) -> 
     content = html.comparison_page(study, KNOWN)
     drawn, cpu = time.perf_counter() - started, time.process_time() - cpu
     page = folder.with_name(f"{folder.name}-{runs}-runs.html")
-    records.write_atomic(page, content)
+    run_folder.write_atomic(page, content)
     goal = f" (goal: under {SIZE_OF_TEN / 1e6:.0f})" if runs == 10 else ""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
     print(f"{runs} runs of {n:,} items, {runs * n:,} results")

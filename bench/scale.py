@@ -4,7 +4,7 @@
 
 Each line is one pytest session, in processes of its own, over a benchmark made of nothing but text and tags, which a
 model answers at once. "bare" is the same number of parametrized tests with the plugin switched off: what pytest itself
-costs. "again" is the session once more where the answers of the first are stored. CPU is user and system time in
+costs. "again" is the session once more with the answers of the first (`--answers`). CPU is user and system time in
 milliseconds an item: of all processes, of the one that was started (the controller, with workers), and of the mean
 worker; "collection" is the part of it that the mean worker collects in (serially: the only process). Memory is the
 peak of each process in MB. "growth" is the ratio of a size's CPU time to that of the size before; linear is the ratio
@@ -181,9 +181,9 @@ def measure(folder: Path, sizes: Sequence[int], spreads: Sequence[tuple[str, ...
     for items in sizes:
         for spread in spreads:
             show("bare", spread, session(bare, items, wrong, *PYTEST, "-q", "-p", "no:medvqa", *spread))
-            show("asked", spread, session(suite, items, wrong, *PYTEST, *ASK, *spread))
-            if (suite / "reports" / ".answers").exists():
-                show("again", spread, session(suite, items, wrong, *PYTEST, *ASK, *spread))
+            show("asked", spread, session(suite, items, wrong, *PYTEST, *ASK, "--run=asked", *spread))
+            again = ("--run=again", "--answers=asked")
+            show("again", spread, session(suite, items, wrong, *PYTEST, *ASK, *again, *spread))
             shutil.rmtree(suite / "reports")
 
 

@@ -1,16 +1,20 @@
-"""What the shared answer store costs: an answer that is shared, and a start that reads 10,000 segments.
+"""What places cost: an answer that is shared, the names of 200,000 logs, and a start that reads 10,000 logs.
 
-    python bench/store.py [--items 5000] [--rounds 5] [--segments 10000] [--answers 3]
+    python bench/store.py [--items 5000] [--rounds 5] [--names 200000] [--logs 10000] [--answers 3]
+                           [--together 3]
 
-Needs `tox run -e counterparts`. Two runs of `medvqa run` alternate, one with a local folder of answers and one with
+Needs `tox run -e counterparts`. Two runs of `medvqa run` alternate, one without --answers and one with
 `--answers=s3://...` at moto on this machine: a benchmark made of text, whose model answers at once with a kilobyte.
 CPU is user and system time of the run in microseconds an answer, without that of moto; wall time is that of the whole
 process, in which moto works too. Medians of the rounds; the ratio is that of the medians.
 
-Then so many segments are generated straight into a folder, moto and Azurite, each of some answers and by a process of
-its own, and read through file://, s3:// and az:// as a run on a new machine does before its first question. The bare
-loop is 32 threads that get the same objects and do nothing else: what the server takes, a simulation on this machine.
-Ends with exit code 1 where reading takes over 30 s and over 1.5 times the bare loop, or where an answer is not found.
+Then so many names are listed in a folder, and so many logs of some answers are read from a folder, moto and Azurite, as
+a run on a new machine does before its first question. The bare loop is 32 threads that get the same objects and do
+nothing else: what the server takes, a simulation on this machine. Last, the logs of 100 runs with the same 4,550
+questions are opened, as `--answers=RUN` does, for questions that the first one has and for one that none has. With
+--together, so many runs begin at once and share a folder; a batch of 8 takes 0.4 s, so that one run alone takes 7
+minutes. Ends with exit code 1 where listing takes over 60 s, reading over 30 s and over 1.5 times the bare loop,
+opening over 0.5 s, or where an answer is not found.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import re
 import resource
 import statistics
 import subprocess
@@ -31,14 +36,23 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from medvqa import records
-from medvqa.records.segments import SegmentName, segment
+from medvqa.items import Answer
+from medvqa.records import answer_places
+from medvqa.records.answer_places import LIST, LogName, Place, PlaceReader
+from medvqa.records.log import Log, LogHead
+from medvqa.records.objects import FolderObjects
+from medvqa.records.recall import LogFolder, StoredAnswers
 from support.buckets import Bucket, azurite, moto, variables
 
 LIMIT = 30.0
-"""Seconds in which the segments must be read."""
+"""Seconds in which the logs must be read."""
+MATCHING = 0.5
+"""Seconds in which the logs of 100 matching runs must be opened."""
+HEAD = LogHead(backend="instant", model="instant:", fingerprint="instant-1", run="run", session="s", reuse="all")
+ANSWER = Answer("A", thoughts=100 * "because ", usage={"input": 800.0, "output": 200.0})
+SHORT = Answer("A", usage={"input": 800.0, "output": 2.0})
 CONFTEST = """
-import os
+import os, time
 from medvqa import Backend, metrics, scoring
 from medvqa.items import Answer, Benchmark, Item
 from medvqa.protocols.prompts import Template
@@ -59,6 +73,7 @@ class Instant(Backend):
         return "instant-1"
 
     def generate(self, prompts):
+        time.sleep(float(os.environ.get("SECONDS", "0")))
         return [ANSWER] * len(prompts)
 
 def pytest_medvqa_backends():
@@ -112,11 +127,11 @@ def run(folder: Path, items: int, *arguments: str, environment: Mapping[str, str
 
 def cost_of_sharing(folder: Path, bucket: Bucket, items: int, rounds: int) -> None:
     """Print what sharing costs an answer, by runs that alternate."""
-    costs: dict[str, list[Cost]] = {"local folder": [], "shared store": []}
+    costs: dict[str, list[Cost]] = {"run alone": [], "place": []}
     for number in range(rounds):
         for name, told in costs.items():
             place = bucket.under(f"cost{number}")
-            arguments = (f"--answers={place.url}",) if name == "shared store" else ()
+            arguments = (f"--answers={place.url}",) if name == "place" else ()
             cost, output = run(folder / f"{name}{number}", items, *arguments, environment=place.environment)
             told.append(cost)
             if "warning" in output.lower():
@@ -126,21 +141,24 @@ def cost_of_sharing(folder: Path, bucket: Bucket, items: int, rounds: int) -> No
         print(f"{name:14}{items:>8} answers {each[0]:8.0f} us CPU an answer {each[1]:8.0f} us wall", flush=True)
     for part in ("cpu", "wall"):
         local, shared = (statistics.median(getattr(cost, part) for cost in told) for told in costs.values())
-        print(f"{part}: shared / local {shared / local:.2f}, {1e6 * (shared - local) / items:+.0f} us an answer")
+        print(f"{part}: place / alone {shared / local:.2f}, {1e6 * (shared - local) / items:+.0f} us an answer")
 
 
-def segments(answers: Path, each: int) -> Iterator[tuple[str, bytes]]:
-    """Yield segments of `each` answers of a local folder, every one as if another process had put it: name, content."""
-    (file,) = answers.glob("*/*.answers")
-    head, *lines = file.read_bytes().splitlines(keepends=True)
-    for number, start in enumerate(range(0, len(lines), each)):
-        name = SegmentName(f"20260101T000000.{number:06}", f"{number:016x}", len(head))
-        model = file.parent.name
-        yield f"{model}/{name}", segment(model, head, b"".join(lines[start : start + each]))
+def logs(folder: Path, each: int, count: int) -> Iterator[tuple[str, bytes]]:
+    """Yield as many objects of a place, each a log of `each` answers to questions of its own: name, content."""
+    for number in range(count):
+        log = Log(folder / "made", "main")
+        log.begin_as(HEAD)
+        keys = [f"{number * each + place:064x}" for place in range(each)]
+        log.end(1, keys, [ANSWER] * each)
+        log.close()
+        name = LogName(f"20260101T000000.{number % 10**6:06}-{number:016x}")
+        yield f"{HEAD.identity}/{name}", log.path.read_bytes()
+        log.path.unlink()
 
 
 async def put_all(bucket: Bucket, made: Iterator[tuple[str, bytes]]) -> None:
-    """Put segments into moto, eight at once."""
+    """Put logs into a counterpart, eight at once."""
     import obstore
 
     store = bucket.store()
@@ -163,56 +181,119 @@ def bare(bucket: Bucket) -> float:
     return time.perf_counter() - start
 
 
+def listing(folder: Path, count: int) -> bool:
+    """Print how long so many names of a folder take to be listed; True within the limit."""
+    model = folder / "names" / HEAD.identity
+    model.mkdir(parents=True)
+    for number in range(count):
+        (model / str(LogName(f"20260101T000000.000000-{number:016x}"))).touch()
+    place = FolderObjects(folder / "names")
+    start = time.perf_counter()
+    found = sum(len(page) for page in place.listed(HEAD.identity, "", 10 * LIST))
+    seconds = time.perf_counter() - start
+    print(f"folder: {found:,} names listed in {seconds:.1f} s", flush=True)
+    return found == count and seconds < LIST
+
+
 def reading(folder: Path, buckets: Sequence[Bucket], count: int, each: int) -> bool:
-    """Print how long it takes to read so many segments; True if all answers are found within the limit.
+    """Print how long it takes to read so many logs; True if all answers are found within the limit.
 
     A server that a bare loop keeps busy for longer than that is no measure: it may take half as long again.
     """
-    items, first, disk = count * each, folder / "first", folder / "disk"
-    run(first, items)
-    for name, content in segments(first / "reports/.answers", each):
-        path = disk / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    (model,) = (path.name for path in disk.iterdir())
-    met = fetched(f"file://{disk}", {}, folder / "file", model, items) < LIMIT
+    disk = folder / "disk"
+    disk.mkdir()
+    place = answer_places.open_place(disk, {})
+    place.check()
+    for name, content in logs(folder, each, count):
+        place.objects.put(name, content)
+    met = fetched(place, folder, count * each) < LIMIT
     for bucket in buckets:
         full = bucket.under("full")
-        asyncio.run(put_all(full, segments(first / "reports/.answers", each)))
-        seconds, least = fetched(full.url, full.environment, folder / full.url[:2], model, items), bare(full)
+        asyncio.run(put_all(full, logs(folder, each, count)))
+        with variables(full.environment):
+            place = answer_places.open_place(full.url, os.environ)
+        seconds, least = fetched(place, folder, count * each), bare(full)
         print(f"      a bare loop: {least:.1f} s", flush=True)
         met &= seconds < max(LIMIT, 1.5 * least)
     return met
 
 
-def fetched(url: str, environment: Mapping[str, str], local: Path, model: str, items: int) -> float:
-    """Print and return the seconds in which a new machine reads a store. SystemExit if an answer is missing."""
-    with variables(environment):
-        store = records.SharedStore(records.open_bucket(records.Address.of(url), os.environ), local)
-    (local / model).mkdir(parents=True)
+def fetched(place: Place, folder: Path, items: int) -> float:
+    """Print and return the seconds in which a new process reads a place. SystemExit if an answer is missing."""
+    reader = PlaceReader(place, HEAD.identity, "bench", folder)
     wall, cpu = time.perf_counter(), time.process_time()
-    unread = records.fetch(store, model, "bench")
+    reader.read(print)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    lines = [line for path in (local / model).iterdir() for line in path.read_bytes().splitlines()]
-    found = len({line.split(b" ")[1] for line in lines} - {b"about"})
-    if unread or found != items:
-        raise SystemExit(f"{url}: {found} of {items} answers, {len(unread)} unread segments")
-    print(f"{url.partition(':')[0]:6}{found} answers: {wall:.1f} s, {cpu:.1f} s CPU", flush=True)
+    found = sum(answer is not None for answer in reader.recall([f"{number:064x}" for number in range(items)]))
+    if reader.unread or found != items:
+        raise SystemExit(f"{place.name}: {found} of {items} answers, {len(reader.unread)} unread logs")
+    print(f"{place.name.partition(':')[0][-12:]:12}{found} answers: {wall:.1f} s, {cpu:.1f} s CPU", flush=True)
     return wall
+
+
+def matching(folder: Path, runs: int, answers: int) -> bool:
+    """Print how long it takes to open the logs of so many runs, each with all answers; True within the limit."""
+    for number in range(runs):
+        log = Log(folder / f"run{number}", "main")
+        log.begin_as(HEAD)
+        log.end(1, [f"{key:064x}" for key in range(answers)], [SHORT] * answers)
+        log.close()
+    sources = [LogFolder(f"run{number}", folder / f"run{number}/answers") for number in range(runs)]
+    taken = []
+    for _ in range(3):
+        start = time.perf_counter()
+        stored = StoredAnswers(folder / "new", HEAD, sources)
+        found = stored.recall([f"{key:064x}" for key in range(answers)])
+        taken.append(time.perf_counter() - start)
+        assert None not in found
+    start = time.perf_counter()
+    assert stored.recall(["f" * 64]) == [None]
+    missing = time.perf_counter() - start
+    print(
+        f"{runs} matching runs of {answers:,} answers: opened in {min(taken):.2f} s, an answer that none has: "
+        f"{missing:.2f} s more",
+        flush=True,
+    )
+    return min(taken) + missing < MATCHING
+
+
+def together(folder: Path, runs: int, items: int = 8_000) -> None:
+    """Print how many questions are asked where so many runs begin at once and share a place."""
+    place = f"--answers=file://{folder / 'together'}"
+    slow = {"SECONDS": "0.4"}
+    start = time.perf_counter()
+    with ThreadPoolExecutor(runs) as threads:
+        folders = [folder / f"machine{number}" for number in range(runs)]
+        ended = list(threads.map(lambda each: run(each, items, place, "--batch-size=8", environment=slow), folders))
+    asked = [re.search(r"([0-9,]+) asked for", output) for _, output in ended]
+    counts = [0 if match is None else int(match[1].replace(",", "")) for match in asked]
+    print(
+        f"{runs} runs of {items:,} questions begun at once: asked {sum(counts) / items:.2f} times in all {counts}, "
+        f"{time.perf_counter() - start:.0f} s",
+        flush=True,
+    )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--items", type=int, default=5_000)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--segments", type=int, default=10_000)
-    parser.add_argument("--answers", type=int, default=3, help="answers in a segment")
+    parser.add_argument("--names", type=int, default=200_000)
+    parser.add_argument("--logs", type=int, default=10_000)
+    parser.add_argument("--answers", type=int, default=3, help="answers in a log")
+    parser.add_argument("--together", type=int, default=0, help="runs that begin at once")
     options = parser.parse_args()
+    if options.together:
+        with tempfile.TemporaryDirectory() as name:
+            together(Path(name), options.together)
+        return 0
     with tempfile.TemporaryDirectory() as name, moto() as s3, azurite() as azure:
-        cost_of_sharing(Path(name), s3, options.items, options.rounds)
-        met = reading(Path(name), [s3, azure], options.segments, options.answers)
-    print(f"limit of {LIMIT:g} s for reading all: {'met' if met else 'missed'}")
-    return not met
+        met = [matching(Path(name), 100, 4550), listing(Path(name), options.names)]
+        if options.rounds:
+            cost_of_sharing(Path(name), s3, options.items, options.rounds)
+        met.append(reading(Path(name), [s3, azure], options.logs, options.answers))
+    print(f"limits: {'met' if all(met) else 'missed'}")
+    return not all(met)
 
 
 if __name__ == "__main__":

@@ -30,9 +30,12 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import page
 
-from medvqa import records
 from medvqa.benchmarks import gmai_mmbench
 from medvqa.items import OUTCOMES, QuestionKey
+from medvqa.records import coverage, run_folder, run_record, selected
+from medvqa.records.lock import Lock
+from medvqa.records.run_folder import RESULTS
+from medvqa.records.run_record import RUN
 
 PAGES, MEMORY, PAGE, HISTORY = 100, 300, 100, 1000
 """Pages that are read; the goals: MB of the server, ms of a page, ms of the history of an item in ten runs."""
@@ -56,11 +59,11 @@ def large(folder: Path, items: int) -> None:
         return
     page.make(folder, items)
     keys = [QuestionKey(NAME, f"{number:05}", "mc") for number in range(items)]
-    records.select(folder, "s", keys)
-    records.add_selected(folder)
-    run = {**records.read_run(folder), "name": "large", "finished": "2026-01-01T01:00:00+00:00"}
+    selected.select(folder, "s", keys)
+    selected.add_selected(folder)
+    run = {**run_record.read_run(folder), "name": "large", "finished": "2026-01-01T01:00:00+00:00"}
     run["benchmarks"][NAME]["questions"] = {"mc": items}
-    records.write_json(folder / records.RUN, {**run, "selection": records.select_from(keys, run, ()).as_json()})
+    run_folder.write_json(folder / RUN, {**run, "selection": coverage.select_from(keys, run, ()).as_json()})
 
 
 class Client:
@@ -197,15 +200,15 @@ class Listener(threading.Thread):
 
 def live(listener: Listener, folder: Path, items: int) -> None:
     """Append results under the lock, and wait for each to be told."""
-    lock = records.Lock(folder)
+    lock = Lock(folder)
     lock.acquire()
     lines = list(itertools.islice(page.results(items + 500, seed=3), items, items + 500))
     total, taken = items, []
-    with (folder / records.RESULTS).open("ab") as file:
+    with (folder / RESULTS).open("ab") as file:
         size = file.tell()
         for start in range(0, len(lines), 50):
             begun = time.perf_counter()
-            file.write(b"".join(records.encode(line) + b"\n" for line in lines[start : start + 50]))
+            file.write(b"".join(run_folder.encode(line) + b"\n" for line in lines[start : start + 50]))
             file.flush()
             total += 50
             while listener.told < total and time.perf_counter() - begun < 60:
@@ -213,7 +216,7 @@ def live(listener: Listener, folder: Path, items: int) -> None:
             taken.append(1000 * (time.perf_counter() - begun))
     lock.release()
     print(f"  appended results are told after {statistics.median(taken):.0f} ms, the first after {taken[0]:.0f}")
-    os.truncate(folder / records.RESULTS, size)
+    os.truncate(folder / RESULTS, size)
 
 
 def main() -> int:
@@ -226,7 +229,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         root = options.keep or Path(temporary, "reports")
         make(root, options.items, options.runs)
-        size = (root / "large" / records.RESULTS).stat().st_size / 1e6
+        size = (root / "large" / RESULTS).stat().st_size / 1e6
         print(f"{options.items:,} items ({size:.0f} MB), and {options.runs} runs of 26,000")
         with server(root) as (pid, client):
             measure(pid, client, root, options.items, drawing=not options.no_drawing)

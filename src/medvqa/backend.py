@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import msgspec
 
-from medvqa import answers, usercode
+from medvqa import answers, decode, usercode
 from medvqa.items import Answer, AnswerError, Item, Prompt, TokenLimits, UsageError
 
 if TYPE_CHECKING:
@@ -485,11 +485,7 @@ def _refuse(kind: type[Backend]) -> None:
 
 
 def _undeclared(name: str) -> str:
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, MEMBERS, n=1)
-    meant = f"did you mean {close[0]}? " if close else ""
-    return f"{name}: no member of Backend; {meant}helpers begin with an underscore: _{name}"
+    return f"{name}: no member of Backend{decode.did_you_mean(name, MEMBERS)} Helpers begin with an underscore: _{name}"
 
 
 def _guarded(kind: type[Backend], name: str, member: Any) -> Any:

@@ -8,23 +8,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 
-from medvqa import backend
+from medvqa import backend, decode
 from medvqa.backend import Backend
-from medvqa.data import toml_text
+from medvqa.decode import did_you_mean, shown
 from medvqa.items import OPTION_TECHNIQUES, TECHNIQUES, Benchmark, Prompt, TokenLimits, UsageError
 from medvqa.protocols.reasoning import INSTRUCTIONS
 
 Backends = Mapping[str, type[Backend]]
 """The known backends, by name."""
-
-MAX_BYTES = 2**16
-"""Largest config in bytes. Python's parser needs quadratic time for a dotted key: ten seconds at most here."""
 
 UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 DEFAULT_TOKENS = 512
@@ -106,8 +102,8 @@ def _named(spec: str, folders: Sequence[Path], backends: Backends) -> ModelConfi
     if spec in backends:
         return ModelConfig(spec, spec)
     raise UsageError(
-        f"no model {spec!r}; found: {_listing(paths)}.{_suggestion(spec, [*paths, *backends])} "
-        f"Or name a backend ({_listing(backends)}): --model=BACKEND:ARGUMENT, such as --model=echo:A"
+        f"no model {shown(spec)}{did_you_mean(spec, [*sorted(paths), *sorted(backends)])} "
+        "A backend takes an argument: --model=BACKEND:ARGUMENT, such as --model=echo:A"
     )
 
 
@@ -176,19 +172,14 @@ def as_judge(config: ModelConfig, backends: Backends) -> ModelConfig:
 def _options(config: ModelConfig, backends: Backends, *, where: str) -> Any:
     """Convert [options] to the backend's Options, None if it declares none; UsageError, starting with `where`."""
     kind = backends[config.backend].Options
-    option_names = [] if kind is None else [field.name for field in fields(kind)]
-    for name in config.options:
-        if name not in option_names:
-            raise UsageError(
-                f"{where}: backend {config.backend!r} has no option {name!r}; it has: {_listing(option_names)}."
-                f"{_suggestion(name, option_names)}"
-            )
-    if kind is None:
-        return None
-    try:
-        return msgspec.convert(config.options, kind)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"{where}: [options]: {error}") from None
+    where = f"{where}: backend {config.backend!r}"
+    options = decode.converted(config.options, _NoOptions if kind is None else kind, where, table=("options",))
+    return None if kind is None else options
+
+
+@dataclass(frozen=True, slots=True)
+class _NoOptions:
+    """Options of a backend that has none."""
 
 
 def prompt_of(config: ModelConfig, benchmark: Benchmark) -> tuple[str, ...]:
@@ -199,26 +190,23 @@ def prompt_of(config: ModelConfig, benchmark: Benchmark) -> tuple[str, ...]:
 
 def check_prompts(config: ModelConfig, benchmarks: Mapping[str, Benchmark]) -> None:
     """Raise UsageError for the prompt of an unknown benchmark."""
-    names = {*benchmarks, *(benchmark.group for benchmark in benchmarks.values() if benchmark.group)}
-    for name in config.prompts:
-        if name not in names:
-            raise UsageError(
-                f"{config.name}: [prompts]: no benchmark {name!r}; known: {_listing(names)}.{_suggestion(name, names)}"
-            )
+    _check_benchmarks(config.prompts, benchmarks, f"{config.name}: [prompts]")
+
+
+def _check_benchmarks(names: Iterable[str], benchmarks: Mapping[str, Benchmark], where: str) -> None:
+    known = sorted({*benchmarks, *(benchmark.group for benchmark in benchmarks.values() if benchmark.group)})
+    for name in names:
+        if name not in known:
+            raise UsageError(f"{where}: no benchmark {shown(name)}{did_you_mean(name, known, 'known')}")
 
 
 def check_token_limits(config: ModelConfig, limits: TokenLimits | None, benchmarks: Mapping[str, Benchmark]) -> None:
     """Raise UsageError for limits of unknown benchmarks or techniques, and for limits that the backend cannot keep."""
-    names = {*BUDGETS, *benchmarks, *(benchmark.group for benchmark in benchmarks.values() if benchmark.group)}
     text_techniques = [technique for technique in TECHNIQUES if technique not in OPTION_TECHNIQUES]
     if config.max_tokens and limits is None:
         raise UsageError(f"{config.name}: [max_tokens]: backend {config.backend!r} takes no limit")
+    _check_benchmarks(config.max_tokens.keys() - BUDGETS, benchmarks, f"{config.name}: [max_tokens]")
     for name, limit in config.max_tokens.items():
-        if name not in names:
-            raise UsageError(
-                f"{config.name}: [max_tokens]: no benchmark {name!r}; known: {_listing(names)}."
-                f"{_suggestion(name, names)}"
-            )
         by_technique = limit if isinstance(limit, Mapping) else {text_techniques[0]: limit}
         for technique, number in by_technique.items():
             if technique not in text_techniques:
@@ -283,35 +271,25 @@ def in_units(count: int | None) -> str:
     return f"{count / factor:.1f} {unit}"
 
 
-def read_toml(path: Path, limit: int = MAX_BYTES) -> dict[str, Any]:
-    """Return the content of a TOML file; UsageError if it is invalid, OSError if unreadable or above `limit` bytes."""
-    return toml_text.read(path, limit)
-
-
 PROJECT_KEYS = ("allowed_hosts", "gate")
 """Keys of [tool.medvqa] in pyproject.toml; others are refused, since a misspelt gate would pass unnoticed."""
 
 
-def project_table(path: Path, limit: int = MAX_BYTES) -> dict[str, Any]:
+def project_table(path: Path, limit: int = decode.MAX_BYTES) -> dict[str, Any]:
     """Return [tool.medvqa] of a pyproject.toml, {} without the table or the file.
 
     Raises UsageError for an unknown key or an unreadable file.
     """
-    try:
-        table: Any = read_toml(path, limit)
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+    table: Any = decode.decode(path, dict[str, Any], limit=limit, missing=b"")
     for name in ("tool", "medvqa"):
         table = table.get(name, {}) if isinstance(table, dict) else {}
     if not isinstance(table, dict):
         raise UsageError(f"{path}: tool.medvqa is not a table: write [tool.medvqa], in single brackets")
     for name in table:
         if name not in PROJECT_KEYS:
-            close = get_close_matches(name, PROJECT_KEYS, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"there are: {', '.join(PROJECT_KEYS)}"
-            raise UsageError(f"{path}: [tool.medvqa] has no key '{name}'; {hint}")
+            meant = decode.nearest(name, PROJECT_KEYS)
+            hint = f"did you mean {meant}?" if meant else f"there are: {', '.join(PROJECT_KEYS)}"
+            raise UsageError(f"{path}: [tool.medvqa] has no key {shown(name)}; {hint}")
     return table
 
 
@@ -320,18 +298,7 @@ def _files(folders: Sequence[Path]) -> dict[str, Path]:
 
 
 def _read(path: Path) -> ModelConfig:
-    try:
-        content = read_toml(path)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
-    names = [field.name for field in fields(ModelConfig) if field.name not in ("name", "inner")]
-    for name in content:
-        if name not in names:
-            raise UsageError(f"{path}: unknown field {name!r}; known: {_listing(names)}.{_suggestion(name, names)}")
-    try:
-        return msgspec.convert({**content, "name": path.stem}, ModelConfig)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"{path}: {error}; known fields: {_listing(names)}") from None
+    return decode.decode(path, ModelConfig, given={"name": path.stem, "inner": None})
 
 
 def _with_absolute_argument(path: Path, config: ModelConfig, backends: Backends) -> ModelConfig:
@@ -353,13 +320,4 @@ def path_name(config: ModelConfig, model: Backend) -> str | None:
 
 def _check_backend(name: str, backends: Backends, *, where: str) -> None:
     if name not in backends:
-        raise UsageError(f"{where}: no backend {name!r}; found: {_listing(backends)}.{_suggestion(name, backends)}")
-
-
-def _suggestion(name: str, names: Iterable[str]) -> str:
-    close = get_close_matches(name, list(names), n=1)
-    return f" Did you mean {close[0]!r}?" if close else ""
-
-
-def _listing(names: Iterable[str]) -> str:
-    return ", ".join(sorted(names)) or "none"
+        raise UsageError(f"{where}: no backend {shown(name)}{did_you_mean(name, sorted(backends))}")

@@ -11,6 +11,7 @@ import os
 import secrets
 import shutil
 import stat
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -127,11 +128,45 @@ def appending(path: Path, *, new: bool = False, readable: bool = False) -> int:
     return _checked(descriptor, path)
 
 
-def write_new(path: Path, content: bytes, *, mode: int = MODE) -> None:
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write with one call; OSError if only a part was written, as on a full disk."""
+    written = os.write(descriptor, data)
+    if written != len(data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def write_new(path: Path, content: bytes, *, mode: int = MODE, sync: bool = False) -> None:
     """Write a new file; FileExistsError if it exists, other OSErrors if it cannot be written."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with open(os.open(path, flags, mode), "wb") as file:
         file.write(content)
+        if sync:
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def write_once(path: Path, content: bytes, mode: int) -> None:
+    """Write a new file whole or not at all; FileExistsError if it exists, other OSErrors if it cannot be written.
+
+    On a disk without links, a process that is killed leaves half a file.
+    """
+    temporary = path.parent / f".medvqa-{secrets.token_hex(8)}.tmp"
+    write_new(temporary, content, sync=True)
+    try:
+        temporary.chmod(mode)
+        # A link never replaces a file.
+        os.link(temporary, path)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK):
+            raise
+        write_new(path, content, sync=True)
+    finally:
+        temporary.unlink()
+
+
+def unnamed(folder: Path) -> BinaryIO:
+    """Return a new file that only this process can read, and that is gone once it is closed (OSError)."""
+    return tempfile.TemporaryFile(dir=folder)
 
 
 def reading(path: Path, *, follow: bool = True) -> BinaryIO:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn, Protocol, get_args, runtime_checkable
 
+from medvqa.figures import Figure
 from medvqa.image import CELL as CELL
 from medvqa.image import AnswerError as AnswerError
 from medvqa.image import BatchLost as BatchLost
@@ -327,6 +328,16 @@ class Measure:
     units: int | None = None
     groups: int | None = None
     percent: bool = True
+
+    @property
+    def figure(self) -> Figure:
+        """The number alone, to be printed."""
+        return Figure(
+            *(self.value, self.low, self.high, self.n, self.unit, self.count),
+            units=self.units,
+            groups=self.groups,
+            percent=self.percent,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ at the point of output, not where it is composed.
 from __future__ import annotations
 
 import errno
+import html
 import os
 import re
 import sys
@@ -56,6 +57,52 @@ def some(names: Sequence[str], most: int, between: str = ", ") -> str:
     """Return the first names as text, and the number of the others: `a, b and 3 more`."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return f"{between.join(names[:most])}{more}"
+
+
+_MARKUP = re.compile(r"([\\`*_{}\[\]()#+!|~])")
+
+_LIVE = (
+    # GitHub looks for these in the text that Markdown leaves, so that a backslash or an entity does not stop it.
+    (re.compile("@"), "\uff20"),
+    (re.compile(r"#(?=\d)"), "\uff03"),
+    (re.compile(r"\bGH-(?=\d)", re.IGNORECASE), "GH\u2011"),
+    (re.compile("://"), "[:]//"),
+    (re.compile(r"\bwww\.", re.IGNORECASE), "www[.]"),
+)
+"""Patterns that GitHub turns into links or mentions without markup, and their replacements."""
+
+
+def markdown(text: str) -> str:
+    """Return a text that Markdown shows literally: no markup, link, mention, HTML, control character or line break."""
+    plain = line(" ".join(text.split()))
+    for live, dead in _LIVE:
+        plain = live.sub(dead, plain)
+    return _MARKUP.sub(r"\\\1", html.escape(plain, quote=False))
+
+
+MAX_CELL = 32_767
+"""Characters of a spreadsheet's cell."""
+
+_FORMULA = tuple("=+-@\t\r\n＝＋－＠")
+"""First characters that make a text a formula in a spreadsheet, or that it skips (OWASP, CSV Injection)."""
+
+_ILLEGAL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
+"""Characters that no file of a spreadsheet may hold."""
+
+
+def cell(text: str) -> str:
+    """Return a text for a cell of a spreadsheet: without control characters, cut at its start if it is too long.
+
+    A response ends with the final answer.
+    """
+    return _ILLEGAL.sub("", text)[-MAX_CELL:]
+
+
+def inert(text: str) -> str:
+    """Return a text for a CSV file: as `cell`, and never a formula."""
+    # Cut first: without its start, a text may look like a formula.
+    cleaned = cell(text)
+    return f"'{cleaned[-MAX_CELL + 1 :]}" if cleaned.lstrip(" ").startswith(_FORMULA) else cleaned
 
 
 def _is_visible(text: str) -> bool:

@@ -8,8 +8,9 @@ from urllib.parse import quote
 
 import pytest
 
-from medvqa import records, report
+from medvqa import report
 from medvqa.judging import reviews
+from medvqa.records import run_folder, run_record
 from medvqa.report import writing
 from support import pages
 from support.tabs import Tab, until
@@ -32,8 +33,8 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three comparable runs of three days, a gated one, an unfinished one, a hostile one and a broken one."""
     root = tmp_path_factory.mktemp("served") / "reports"
     for day, folder in enumerate(pages.several_runs(root, "mediconfusion"), 1):
-        run = records.read_run(folder)
-        records.write_json(folder / "run.json", {**run, "started": f"2026-01-0{day}T03:04:05+00:00"})
+        run = run_record.read_run(folder)
+        run_folder.write_json(folder / "run.json", {**run.as_json(), "started": f"2026-01-0{day}T03:04:05+00:00"})
     guesses = [result for result in pages.guesses() if "mediconfusion" in result.item.benchmark]
     pages.gated(root / "gates")
     selection = {"questions": len(guesses), "how": [], "by_outcome": False, "benchmarks": {}}
@@ -41,7 +42,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pages.write(root / EVIL, guesses[:40], model={"name": EVIL})
     for folder in (*root.glob("*/run.json"), *root.glob("gates/*/run.json")):
         measured = report.build(folder.parent, pages.PHANTOM)
-        records.write_json(folder.parent / "metrics.json", writing.as_json(measured))
+        run_folder.write_json(folder.parent / "metrics.json", writing.as_json(measured))
     (root / "broken").mkdir()
     (root / "broken" / "run.json").write_text("{")
     return root
@@ -119,7 +120,7 @@ def test_the_pages_pass_axe(tab: Tab, view: View) -> None:
 
 
 def test_the_history_of_an_item_shows_each_answer_once(tab: Tab, view: View, reports: Path) -> None:
-    result = records.read(reports / "first").results[0]
+    result = run_folder.read(reports / "first").results[0]
     page = opened(
         tab.page, f"{view.origin}/history?benchmark={result.item.benchmark}&id={quote(result.item.id, safe='')}"
     )
@@ -128,20 +129,20 @@ def test_the_history_of_an_item_shows_each_answer_once(tab: Tab, view: View, rep
     runs = page.locator("tbody th a").all_inner_texts()
     assert {"first", "second", "third", "gates/change"} <= set(runs)
     outcomes = page.locator("tbody .outcome").all_inner_texts()
-    stored = {each.key: each.score.outcome for each in records.read(reports / "second").results}
+    stored = {each.key: each.score.outcome for each in run_folder.read(reports / "second").results}
     assert outcomes[runs.index("second")] == stored[result.key]
     assert "broken" in page.locator(".notes").inner_text()
 
 
 def test_reviews_are_saved_in_the_run_folder_for_all_tabs(tab: Tab, view: View, reports: Path) -> None:
     folder = reports / "first"
-    results = records.read(folder).results
+    results = run_folder.read(folder).results
     key = quote("|".join(results[0].key.names))
     page = opened(tab.page, view.run("first", f"#questions?b={results[0].item.benchmark}&item={key}"))
     page.locator(".review label", has_text="wrong key").first.click()
     page.locator(".review textarea").first.fill("left kidney")
     until(page, "document.querySelector('.review').textContent.includes('Saved in the run folder')")
-    digest, keys = records.answers_digest(results), {each.key for each in results}
+    digest, keys = run_folder.answers_digest(results), {each.key for each in results}
     (review,) = reviews.read(folder / "reviews.jsonl", digest, keys)
     assert (review.key, review.tags, review.comment) == (results[0].key, ("wrong_key",), "left kidney")
     assert page.evaluate("Object.keys(localStorage).filter(name => name.includes('review'))") == []

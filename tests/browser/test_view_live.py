@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from medvqa import records, report
+from medvqa import report
+from medvqa.records import run_folder
+from medvqa.records.run_folder import Recorder
 from support import pages
 from support.repositories import Repository, await_results, kill_group
 from support.tabs import Tab, until
@@ -144,12 +146,12 @@ def test_many_tabs_share_one_event_stream_that_hidden_ones_let_go(browser: objec
     opened(tabs[0], view.address)
     for page in tabs:
         opened(page, view.run("going on"))
-    recorder = records.Recorder(five / "going on")
+    recorder = Recorder(five / "going on")
     rest = iter(pages.guesses()[10:])
 
     def answer(number: int) -> None:
         for _ in range(number):
-            recorder.append(records.encode(next(rest)))
+            recorder.append(run_folder.encode(next(rest)))
 
     answer(3)
     for page in tabs:
@@ -218,7 +220,7 @@ def test_runs_are_compared(tab: Tab, view: View, names: tuple[str, ...]) -> None
 def test_130_000_answers_are_opened_and_paged(tab: Tab, tmp_path: Path) -> None:
     # One line written often: what is tested is their number.
     (result,) = pages.guesses()[:1]
-    line, name = records.encode(result), json.dumps(result.item.id).encode()
+    line, name = run_folder.encode(result), json.dumps(result.item.id).encode()
     assert line.count(name) >= 1
     folder = pages.write(tmp_path / "reports" / "large", [], finished="")
     with (folder / "results.jsonl").open("wb") as file:

@@ -1,6 +1,6 @@
 """The kept runs: how each was made, what is drawn from them, and what is left out of comparisons.
 
-`runs/RUN` are run folders without what `medvqa report` draws, `stores/RUN` the answers that they share with other runs,
+`runs/RUN` are run folders without what `medvqa report` draws, `logs/RUN` the logs of their processes,
 `expected/CASE` what the version that made them drew. make.py writes all three, tests/session/test_kept.py reads them.
 """
 
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-RUNS, STORES, EXPECTED, SUITE = HERE / "runs", HERE / "stores", HERE / "expected", HERE / "suite"
+RUNS, LOGS, EXPECTED, SUITE = HERE / "runs", HERE / "logs", HERE / "expected", HERE / "suite"
 DATE = "2001-02-03"
 """The day on which all kept runs began; other dates are those of a comparison."""
 DRAWN = {"metrics.json", "summary.md", "junit.xml", "gate.xml", "index.html"}
@@ -88,7 +88,7 @@ CASES: Mapping[str, str] = {
     "gate-plan": "gate --plan --baseline=main.medvqa --gate-slices=organ",
     "gate-plan-data": "gate --plan --benchmark=phantom --margin=5",
     "rescore-official": "rescore reports/whole --extraction=official",
-    "rescore-judged": "rescore reports/serial --judge=rubric",
+    "rescore-judged": "rescore reports/serial --judge=rubric --answers=judged",
     "rescore-stored": "rescore reports/judged --judge=rubric --extract-with=judge --rules-first",
     "rescore-lead": "rescore reports/closest --ff-gap=8",
     "merge": "merge reports/part1 reports/part2 -o again",
@@ -125,12 +125,12 @@ def recorded(wrong: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def lay_runs(root: Path, names: Iterable[str], *, stores: Iterable[str] = ()) -> None:
-    """Copies of the run folders and of the stores that are named, and of the baseline file."""
+def lay_runs(root: Path, names: Iterable[str], *, logs: Iterable[str] = ()) -> None:
+    """Copies of the run folders, of the logs of those that are named, and of the baseline file."""
     for name in names:
         shutil.copytree(RUNS / name, root / "reports" / name)
-    for name in stores:
-        shutil.copytree(STORES / name, root / "reports" / ".answers", dirs_exist_ok=True)
+    for name in logs:
+        shutil.copytree(LOGS / name, root / "reports" / name / "answers", dirs_exist_ok=True)
     shutil.copy(HERE / "main.medvqa", root)
 
 
@@ -182,7 +182,7 @@ def session_of(root: Path, run: str, output: str) -> dict[str, bytes]:
     return {"output.txt": told(output, root).encode(), "files.txt": "".join(f"{name}\n" for name in names).encode()}
 
 
-_ASIDE = {"__pycache__", ".answers", "answers", "asking"}
+_ASIDE = {"__pycache__", "answers"}
 
 
 def contents(root: Path) -> dict[str, bytes]:
@@ -277,7 +277,7 @@ def _block(name: str, content: bytes, head: bytes) -> Any:
 
 _PASSING = {"started", "finished", "versions", "seconds", "session"}
 """Fields that differ from session to session."""
-_LATER = {"selection", "questions", "file", "typed", "read_from", "identity"}
+_LATER = {"selection", "questions", "file", "typed", "read_from", "identity", "schema"}
 """Fields that the version of the kept runs did not write yet."""
 
 
@@ -307,13 +307,14 @@ def results_of(folder: Path) -> list[str]:
 
 
 def answers_of(folder: Path) -> dict[str, str]:
-    """The stored answers by their keys, less durations; all files of a store. Read without the project's code."""
+    """The stored answers by their keys, less durations; all logs of a folder. Read without the project's code."""
     found = {}
-    for path in sorted(folder.rglob("*.answers")):
+    for path in sorted([*folder.rglob("*.log"), *folder.rglob("*.answers")]):
         for line in path.read_text("utf-8").splitlines():
-            _, key, content = line.split(" ", 2)
-            if key != "about":
-                found[f"{path.parent.name} {key}"] = json.dumps(comparable(json.loads(content)), ensure_ascii=False)
+            _, name, content = line.split(" ", 2)
+            # Files of earlier versions have the key alone, and `about` in place of `head`.
+            if re.fullmatch("(answer/)?[0-9a-f]{64}", name):
+                found[name.removeprefix("answer/")] = json.dumps(comparable(json.loads(content)), ensure_ascii=False)
     return found
 
 

@@ -1,6 +1,6 @@
 """Make the kept runs, and draw what is expected from them.
 
-    python tests/kept/make.py              makes all run folders, stores and the baseline file anew, and draws
+    python tests/kept/make.py              makes all run folders, logs and the baseline file anew, and draws
     python tests/kept/make.py --expected   draws anew from the folders as they are, and notes anew what sessions say
 
 Type `--expected` when an issue changes a page, a table or a message on purpose: read the difference (`git diff`, packed
@@ -34,9 +34,9 @@ from kept.drawing import (
     EXPECTED,
     HERE,
     KILLED,
+    LOGS,
     MADE,
     RUNS,
-    STORES,
     draw,
     lay_runs,
     lay_suite,
@@ -58,7 +58,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder).resolve() / "repository"
             lay_suite(root)
-            lay_runs(root, [*MADE, "merged"], stores=("judged",))
+            lay_runs(root, [*MADE, "merged"], logs=("judged",))
             store(case, draw(root, case))
             print(case)
     for run in ENDED:
@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def make_runs() -> None:
-    for folder in (RUNS, STORES):
+    for folder in (RUNS, LOGS):
         shutil.rmtree(folder, ignore_errors=True)
     for run in MADE:
         with tempfile.TemporaryDirectory() as folder:
@@ -116,19 +116,16 @@ def medvqa(root: Path, *arguments: str) -> None:
 
 
 def keep(root: Path, run: str) -> None:
-    """Take a run's folder and its store out of a repository, without what tells of this machine and of today."""
-    folder, shared = root / "reports" / run, root / "reports" / ".answers"
+    """Take a run's folder and its logs out of a repository, without what tells of this machine and of today."""
+    folder = root / "reports" / run
     for name in DRAWN:
         (folder / name).unlink(missing_ok=True)
-    for path in sorted(folder.rglob("*")) + sorted(shared.rglob("*")):
+    for path in sorted(folder.rglob("*")):
         if path.is_file():
             scrub(path, root, run)
-    shutil.copytree(folder, RUNS / run)
-    if shared.exists() and any(shared.iterdir()):
-        shutil.copytree(shared, STORES / run)
-
-
-_OWN = re.compile(r"^(?P<head>\w+\.|[\dT.]+-[\w-]+?-)\d+-(?P<id>[0-9a-f]{8})(?P<end>\.\w+)$")
+    shutil.copytree(folder, RUNS / run, ignore=shutil.ignore_patterns("answers"))
+    if (folder / "answers").exists():
+        shutil.copytree(folder / "answers", LOGS / run)
 
 
 def scrub(path: Path, root: Path, run: str) -> None:
@@ -137,8 +134,8 @@ def scrub(path: Path, root: Path, run: str) -> None:
         about = dated(json.loads(path.read_text("utf-8")), run)
         about["versions"] = VERSIONS
         text = json.dumps(about, indent=2, ensure_ascii=False) + "\n"
-    elif path.suffix == ".answers":
-        text = "".join(answer_line(line, path.parent.name, run) for line in path.read_text("utf-8").splitlines())
+    elif path.suffix == ".log":
+        text = log_text(path.read_text("utf-8").splitlines(), run)
     elif path.suffix == ".json":
         text = path.read_text("utf-8")
     else:
@@ -167,13 +164,11 @@ _NUMBERS: dict[str, int] = {}
 
 
 def scrubbed_name(name: str) -> str:
-    """A journal or a file of answers by its number, less host and process; their order stays."""
-    if not name.endswith((".answers", ".calls")):
+    """A log by its number and its process; their order stays."""
+    if not name.endswith(".log"):
         return name
     number = _NUMBERS.setdefault(name, len(_NUMBERS))
-    if name.endswith(".calls"):
-        return f"{name.split('.')[0]}.1-{number:08x}.calls"
-    return f"20010203T040506.{number:06}-host-1-{number:08x}.answers"
+    return f"20010203T040506.{number:06}-{name.split('-')[1]}-{number:016x}.log"
 
 
 def dated(value: Any, run: str) -> Any:
@@ -185,13 +180,27 @@ def dated(value: Any, run: str) -> Any:
     return [dated(each, run) for each in value] if isinstance(value, list) else value
 
 
-def answer_line(line: str, folder: str, run: str) -> str:
-    """A line of a store with its checksum, as docs/decisions/0007-answer-store.md defines it."""
-    _, key, content = line.split(" ", 2)
-    if key == "about":
-        content = json.dumps(dated(json.loads(content), run), ensure_ascii=False, separators=(",", ":"))
-    rest = f"{key} {SECONDS.sub(plain_seconds, content)}".encode()
-    return f"{hashlib.blake2b(rest, digest_size=8, key=folder.encode()).hexdigest()} {rest.decode()}\n"
+def log_text(lines: list[str], run: str) -> str:
+    """The lines of a log with their checksums, as docs/decisions/0033-one-log.md defines them."""
+    head = json.loads(lines[0].split(" ", 2)[2])
+    key = identity(head).encode()
+    text = ""
+    for line in lines:
+        _, name, content = line.split(" ", 2)
+        if name == "head":
+            content = json.dumps(dated(head, run), ensure_ascii=False, separators=(",", ":"))
+        elif name == "closed":
+            digest = hashlib.blake2b(text.encode(), digest_size=16, key=key).hexdigest()
+            content = json.dumps(json.loads(content) | {"digest": digest}, separators=(",", ":"))
+        rest = f"{name} {SECONDS.sub(plain_seconds, content)}"
+        text += f"{hashlib.blake2b(rest.encode(), digest_size=8, key=key).hexdigest()} {rest}\n"
+    return text
+
+
+def identity(head: dict[str, Any]) -> str:
+    """What keys the checksums of a log."""
+    content = [2, head["role"], head["backend"], head["fingerprint"]]
+    return hashlib.sha256(json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()[:32]
 
 
 if __name__ == "__main__":

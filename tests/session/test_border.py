@@ -12,16 +12,22 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
-from medvqa import backend, configs, engine, records
+from medvqa import backend, configs, engine
 from medvqa.backend import Backend
 from medvqa.backends.replay import Replay
 from medvqa.configs import ModelConfig
 from medvqa.items import Answer, AnswerError, Item, Prompt, Result, Score, UsageError
-from medvqa.records import store as store_module
+from medvqa.records import baseline_file, log, recall, run_folder
+from medvqa.records import log as log_module
+from medvqa.records.log import LogHead
+from medvqa.records.recall import OWN, Recalled
 from support import pages, processes
+from support.logs import WRITER, Remembering, logs
+from support.runs import record
 
 OPTIONS = {"A": "liver", "B": "spleen"}
 NAME = "0" * 64
@@ -71,11 +77,10 @@ def batch_of(odd: object, technique: Any = "mc") -> list[Answer | AnswerError]:
 
 def kept(folder: Path, answer: Answer) -> Answer | None:
     """An answer as another process finds it in the store."""
-    writer = records.Writer("odd", "odd", "weights", "run", "one")
-    store = records.Store(folder, writer)
+    store = Remembering(folder, odd("one"))
     store.remember([NAME], [answer])
     store.close()
-    (found,) = records.Store(folder, writer).recall([NAME])
+    (found,) = Remembering(folder, odd("one")).recall([NAME])
     return None if found is None else found.answer
 
 
@@ -194,16 +199,16 @@ def test_an_impossible_option_comes_back_as_such(tmp_path: Path) -> None:
     assert kept(tmp_path, IMPOSSIBLE) == IMPOSSIBLE
     item = Item("1", "slake", "single_choice", "Which?", OPTIONS, ("B",))
     result = Result("run", item, NAME, IMPOSSIBLE, Score(1.0, "correct", ("B",)), "gd")
-    line = records.encode(result)
+    line = run_folder.encode(result)
     assert json.loads(line)["answer"]["option_logprobs"] == {"A": "-inf", "B": -3.25}
-    assert records.decode(line) == result
+    assert run_folder.decode(line) == result
     path = tmp_path / "results.jsonl"
     path.write_bytes(line + b"\n")
     (recorded,) = Replay(str(path)).generate([Prompt("?", item="1", benchmark="slake", technique="gd")])
     assert recorded == IMPOSSIBLE
     baseline = tmp_path / "main.medvqa"
-    records.write_baseline(baseline, {"name": "run"}, [result])
-    assert records.read_baseline(baseline)[1] == (result,)
+    baseline_file.write_baseline(baseline, record(name="run"), [result])
+    assert baseline_file.read_baseline(baseline)[1] == (result,)
 
 
 @pytest.mark.parametrize("technique", ["gd", "ps"])
@@ -233,10 +238,16 @@ POISON = {
 }
 
 
-def poison(folder: Path, content: bytes, key: str = NAME) -> Path:
+def odd(session: str) -> LogHead:
+    return msgspec.structs.replace(WRITER, backend="odd", model="odd", fingerprint="weights", session=session)
+
+
+def poison(folder: Path, content: bytes, key: str = f"answer/{NAME}") -> Path:
     """Write an answer with a checksum that matches, as a version did that checked nothing else."""
-    (path,) = folder.glob("*/*.answers")
-    line = store_module._line(path.parent.name, key.encode(), content)
+    (path,) = (path for path in logs(folder) if path.stat().st_size)
+    head = log.head_at(path)
+    assert head is not None
+    line = log_module._line(head.identity, key, content)
     with path.open("ab") as file:
         file.write(line)
     return path
@@ -246,24 +257,22 @@ def poison(folder: Path, content: bytes, key: str = NAME) -> Path:
 def test_a_stored_line_that_holds_no_answer_is_damaged(tmp_path: Path, content: bytes) -> None:
     kept(tmp_path, Answer("B"))
     path = poison(tmp_path, content)
-    store = records.Store(tmp_path, records.Writer("odd", "odd", "weights", "run", "two"))
-    assert store.recall([NAME]) == [None]
-    assert any(f"{path.name} line 3: " in line for line in store.unread)
-    (file,) = records.contents(tmp_path)
-    assert (file.answers, len(file.problems)) == (1, 1)
-    assert f"{path.name} line 3: " in file.problems[0]
-    assert [len(answers) for _, answers in records.answers_asked(tmp_path, {"one"})] == [1]
+    store = Remembering(tmp_path, odd("two"))
+    (recalled,) = store.recall([NAME])
+    assert recalled == Recalled(Answer("B"), OWN), "it hides no older one"
+    assert any(f"{path.name} line 6: " in line for line in store.unread)
+    assert [len(answers) for _, answers in recall.asked(tmp_path, {"one"})] == [1]
 
 
 @pytest.mark.parametrize("content", [b"{}", b'{"role":3}', b"\xff"])
 def test_a_first_line_that_names_nobody_is_damaged(tmp_path: Path, content: bytes) -> None:
     kept(tmp_path, Answer("B"))
-    path = poison(tmp_path, content, "about")
-    poison(tmp_path, b'{"text":"A"}', "no key")
-    store = records.Store(tmp_path, records.Writer("odd", "odd", "weights", "run", "two"))
+    (path,) = (path for path in logs(tmp_path) if path.stat().st_size)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(log_module._line(odd("one").identity, "head", content) + b"".join(lines[1:]))
+    store = Remembering(tmp_path, odd("two"))
     assert store.recall([NAME])[0] is not None
-    (file,) = records.contents(tmp_path)
-    assert [problem.split(": ")[0] for problem in file.problems] == [f"{path} line 3", f"{path} line 4"]
+    assert [problem.split(": ")[0] for problem in store.unread] == [f"{path} line 1"]
 
 
 # --- sessions -----------------------------------------------------------------------------------------------
@@ -353,6 +362,9 @@ class Repository:
         )
         return called.returncode, called.stdout
 
+    def about(self, run: str) -> dict[str, Any]:
+        return json.loads((self.path / "reports" / run / "run.json").read_text())
+
     def scores(self, run: str = "r") -> dict[str, tuple[str, str]]:
         """Outcome and reason of each item."""
         lines = (self.path / "reports" / run / "results.jsonl").read_text().splitlines()
@@ -385,9 +397,8 @@ def test_one_of_eight_is_odd(repository: Repository, spread: tuple[str, ...]) ->
     assert {outcome for item, (outcome, _) in scores.items() if item != "q3"} == {"correct", "wrong"}
     assert scores["q3"][0] == "error"
     assert "usage['input'] is nan" in scores["q3"][1]
-    assert repository.call("medvqa.cli", "cache", "verify")[0] == 0
     asked = len(repository.asked)
-    code, printed = repository.pytest(*spread, run="again")
+    code, printed = repository.pytest(*spread, "--answers=r", run="again")
     assert code == 0, printed
     assert repository.asked[asked:] == [["q3"]]
 
@@ -395,16 +406,18 @@ def test_one_of_eight_is_odd(repository: Repository, spread: tuple[str, ...]) ->
 @pytest.mark.parametrize("spread", SPREAD)
 def test_a_poisoned_store_costs_what_is_asked_again(repository: Repository, spread: tuple[str, ...]) -> None:
     assert repository.pytest(run="first")[0] == 0
-    store = repository.path / "reports" / ".answers"
-    (path,) = store.glob("*/*.answers")
-    lines = path.read_bytes().splitlines()
-    _, key, _ = lines[3].split(b" ", 2)
-    poison(store, b'{"text":"A","finish":null,"usage":{"input":null}}', key.decode())
-    code, printed = repository.call("medvqa.cli", "cache", "verify")
-    assert (code, "Traceback" in printed) == (1, False)
-    assert f"{path.name} line {len(lines) + 1}: " in printed
-    code, printed = repository.pytest(*spread, run="second")
+    first = repository.path / "reports" / "first"
+    (path,) = logs(first)
+    lines = path.read_bytes().splitlines(keepends=True)
+    place = next(number for number, line in enumerate(lines) if b" answer/" in line)
+    _, key, _ = lines[place].split(b" ", 2)
+    # The whole answer is gone, in the log and in the results.
+    path.write_bytes(b"".join(lines[:place] + lines[place + 1 :]))
+    (first / "results.jsonl").unlink()
+    poison(first, b'{"text":"A","finish":null,"usage":{"input":null}}', key.decode())
+    code, printed = repository.pytest(*spread, "--answers=first", run="second")
     assert code == 0, printed
+    assert f"{path.name} line {len(lines)}: " in json.dumps(repository.about("second")["unread_answers"])
     assert [len(call) for call in repository.asked[1:]] == [1]
     assert "error" not in {outcome for outcome, _ in repository.scores("second").values()}
 
@@ -414,7 +427,7 @@ def test_an_impossible_option_survives_a_run_and_its_report(repository: Reposito
     _, printed = repository.pytest("--technique=gd", "--max-errors=0", **odd)
     assert repository.scores()["q3"][0] == "correct", printed
     asked = len(repository.asked)
-    repository.pytest("--technique=gd", "--max-errors=0", run="again", **odd)
+    repository.pytest("--technique=gd", "--max-errors=0", "--answers=r", run="again", **odd)
     assert "q3" not in {item for call in repository.asked[asked:] for item in call}
     assert repository.scores("again")["q3"][0] == "correct"
     page = pages.Page((repository.path / "reports" / "again" / "index.html").read_text())

@@ -1,4 +1,4 @@
-"""The servers that stand for object stores do what the shared answer store relies on."""
+"""The servers that stand for object stores do what places for answers rely on."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -32,7 +32,7 @@ def test_an_object_is_created_once(bucket: Bucket) -> None:
     put(once, "a")
     with pytest.raises(obstore.exceptions.AlreadyExistsError):
         put(once, "a")
-    assert once.segments() == {"a": b"content"}
+    assert once.content() == {"a": b"content"}
 
 
 def test_the_proxy_fails_as_it_is_told(bucket: Bucket) -> None:
@@ -49,6 +49,6 @@ def test_the_proxy_fails_as_it_is_told(bucket: Bucket) -> None:
         proxy.fail("swallow", times=1)
         with pytest.raises(obstore.exceptions.AlreadyExistsError):
             put(far, "swallowed", retries=3)
-        arrived = far.segments()
+        arrived = far.content()
     assert arrived.keys() - {"cut"} == {"passed", "later", "swallowed"}
     assert proxy.puts == 1 + 5 - 1 + 3 + 2, "a refused one is not seen"

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from medvqa import benchmarks, records, report
+from medvqa import benchmarks, report
 from medvqa.cli import main
 from medvqa.items import Result
+from medvqa.records import run_folder
+from medvqa.records.run_record import RUN
 from medvqa.report import html
 from support import pages
 
@@ -26,7 +28,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example, its reports drawn anew."""
     folder = tmp_path_factory.mktemp("reports") / "example"
     folder.mkdir()
-    for name in (records.RUN, "results.jsonl", "selected.jsonl"):
+    for name in (RUN, "results.jsonl", "selected.jsonl"):
         shutil.copyfile(EXAMPLE / name, folder / name)
     made = report.build(folder, pages.PHANTOM)
     report.write(made, html.draw(made, lambda benchmark: benchmarks.load(benchmark, Path()), "thumbs"))
@@ -84,15 +86,15 @@ def test_the_readme_shows_what_a_terminal_says_of_it(tmp_path: Path, capsys: pyt
 
 
 def test_it_names_no_folder_of_the_machine_that_made_it() -> None:
-    for name in (records.RUN, *DRAWN):
+    for name in (RUN, *DRAWN):
         assert re.findall(r"[\"\s:](/[\w.-]+/[^\"\s]*)", (EXAMPLE / name).read_text()) == []
 
 
 def test_it_holds_the_whole_phantom_that_ships() -> None:
-    about = json.loads((EXAMPLE / records.RUN).read_text())
+    about = json.loads((EXAMPLE / RUN).read_text())
     assert not about["missing"]
     for name, benchmark in pages.PHANTOM.items():
-        assert about["benchmarks"][name]["data_sha256"] == records.data_digest(benchmarks.load(benchmark, Path()))
+        assert about["benchmarks"][name]["data_sha256"] == run_folder.data_digest(benchmarks.load(benchmark, Path()))
 
 
 def said(result: Result) -> tuple[object, ...]:
@@ -105,5 +107,5 @@ def said(result: Result) -> tuple[object, ...]:
 @pytest.mark.slow
 def test_the_suite_gives_these_results_again(tmp_path: Path) -> None:
     run = runpy.run_path(str(ROOT / "bench" / "example.py"))["run"]
-    anew = records.read(run(tmp_path)).results
-    assert [said(result) for result in records.read(EXAMPLE).results] == [said(result) for result in anew]
+    anew = run_folder.read(run(tmp_path)).results
+    assert [said(result) for result in run_folder.read(EXAMPLE).results] == [said(result) for result in anew]

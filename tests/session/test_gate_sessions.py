@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from medvqa import benchmarks, records
+from medvqa import benchmarks
 from medvqa.benchmarks import phantom
 from medvqa.cli import main
 from medvqa.items import Item
+from medvqa.records import run_folder
 from support.pages import Page
 from support.strangers import CONFTEST, TEST
 
@@ -265,7 +266,7 @@ def test_a_bad_rule_is_told_where_nothing_was_typed(repo: pytest.Pytester) -> No
     done = repo.runpytest_inprocess("-p", "no:randomly", "-p", "no:benchmark")
     assert done.ret == pytest.ExitCode.USAGE_ERROR
     assert f"[[tool.medvqa.gate.floor]]: benchmark '{NAME}' has no measure 'acuracy'; it has: " in text(done)
-    assert {path.name for path in (repo.path / "reports").iterdir()} <= {"main", ".answers", ".gitignore"}
+    assert {path.name for path in (repo.path / "reports").iterdir()} <= {"main", ".gitignore"}
 
 
 def test_a_baseline_of_the_file_lies_beside_it(repo: pytest.Pytester) -> None:
@@ -298,7 +299,7 @@ def test_the_rules_are_stored_before_the_first_answer(repo: pytest.Pytester, spr
     repo.makeconftest(WATCH)
     run(repo, f"--model=watch:{repo.path / 'reports/new'}", BASELINE, "--run=new", "--limit=10", *spread)
     stored = json.loads((repo.path / "reports/new/run.json").read_text())["gate"]
-    assert {r.answer.text for r in records.read(repo.path / "reports/new").results if r.answer} == {
+    assert {r.answer.text for r in run_folder.read(repo.path / "reports/new").results if r.answer} == {
         "A " + stored["digest"]
     }
     assert stored["rules"]["margin"] == 2
@@ -515,7 +516,7 @@ def test_a_judged_run_is_gated_against_a_run_of_the_same_judge(suite: pytest.Pyt
     done = ask(suite, *common, "--baseline=reports/jb", "--run=none")
     assert done.ret == pytest.ExitCode.USAGE_ERROR
     assert "the judge is not recorded in this run" in text(done)
-    assert {path.name for path in (suite.path / "reports").iterdir()} <= {"jb", "same", ".answers", ".gitignore"}
+    assert {path.name for path in (suite.path / "reports").iterdir()} <= {"jb", "same", ".gitignore"}
 
 
 @pytest.mark.parametrize("spread", SPREAD_SLOWLY)

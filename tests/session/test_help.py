@@ -31,7 +31,6 @@ COMMANDS = (
     "lexicon",
     "split",
     "models",
-    "cache",
 )
 
 

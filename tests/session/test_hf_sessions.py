@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install 'pytest-me
 transformers = pytest.importorskip("transformers", reason="needs transformers: pip install 'pytest-medvqa[hf]'")
 
 from support import processes, tinies  # noqa: E402 - imports torch
+from support.sessions import others  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +42,7 @@ def suite(tmp_path: Path) -> Path:
 def evaluated(suite: Path, checkpoint: Path, run: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     what = (f"--model=hf:{checkpoint}", "--benchmark=phantom-mediconfusion", f"--technique={','.join(TECHNIQUES)}")
     more = (f"--limit={LIMIT}", f"--run={run}", "-p", "no:randomly", "-p", "no:benchmark")
-    command = [sys.executable, "-m", "pytest", *what, *more, *arguments]
+    command = [sys.executable, "-m", "pytest", *what, *more, *others(suite, run), *arguments]
     alone = ("PYTEST_", "MEDVQA_")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(alone)}
     environment |= {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}

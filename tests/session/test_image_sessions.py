@@ -142,8 +142,8 @@ def test_an_answer_to_a_blank_picture_has_the_key_that_it_had(suite: pytest.Pyte
         # Written out as prompts.digest had it: technique, system prompt, text, "blank" and the digest of the image.
         parts = ["mc", "", "Which?\nA. red\nB. blue\n", f"blank {sha256(suite, n)}"]
         assert line["prompt"] == hashlib.sha256("\0".join(f"{len(p)}:{p}" for p in parts).encode()).hexdigest()
-    assert seen(suite, "--ablate=blank", run="again") == {}, "all answers are stored"
-    assert len(seen(suite, run="whole")) == 4, "and are none to the pictures themselves"
+    assert seen(suite, "--ablate=blank", "--answers=spied", run="again") == {}, "all answers are stored"
+    assert len(seen(suite, "--answers=spied", run="whole")) == 4, "and are none to the pictures themselves"
 
 
 def test_a_withheld_picture_is_gone(suite: pytest.Pytester) -> None:

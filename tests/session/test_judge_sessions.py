@@ -9,8 +9,8 @@ from collections import Counter
 
 import pytest
 
-from medvqa import records
 from medvqa.cli import main
+from medvqa.records import run_folder
 from support import judges
 from support.judged import (
     ASKED,
@@ -101,8 +101,8 @@ def test_recorded_replies_judge_as_the_judge_did(repository: Repository) -> None
     assert code == 2, output
     assert "50 errors in a row, the last: judge 'replay:results.jsonl' did not answer" in output
     assert {outcome for outcome, _ in repository.scores("other").values()} == {"error", "unparsed"}
-    # A file has a fingerprint: its replies are found by other runs, too.
-    code, output = repository.run("--judge=replay:replies.jsonl", "--run=third")
+    # A file has a fingerprint: its replies are found by runs that name this one.
+    code, output = repository.run("--judge=replay:replies.jsonl", "--run=third", "--answers=second")
     assert f"Judge's replies: {ASKED} stored ones reused, 0 asked for." in output
 
 
@@ -135,7 +135,7 @@ def test_a_technique_that_needs_a_judge_says_so(repository: Repository) -> None:
         (["--judge=echo:1", "--judge-prompt=mine.txt"], "write TASK:FILE; tasks are score, closeness, options"),
         (["--judge=echo:1", "--judge-prompt=score:none.txt"], "--judge-prompt=score:none.txt: cannot be read"),
         (["--judge=echo:1", "--judge-prompt=score:mine.txt"], "judge prompt for 'score': the field {question}"),
-        (["--judge=echo:1", "--judge-prompt=score:latin.txt"], "--judge-prompt=score:latin.txt: not UTF-8"),
+        (["--judge=echo:1", "--judge-prompt=score:latin.txt"], "--judge-prompt=score:latin.txt line 1: not UTF-8"),
         (["--judge=echo:1", *["--judge-prompt=score:good.txt"] * 2], "there is one prompt for score already"),
         (["--judge=echo:1", "--max-cost=1"], "--max-cost=1: 'candidate' does not tell what its answers cost"),
     ],
@@ -173,7 +173,7 @@ def pytest_medvqa_benchmarks():
         )
         asked = len(server.requests)
         # A judge elsewhere has a fingerprint: its replies are found by another run.
-        code, output = repository.run(judge, "--run=second", "--limit=12")
+        code, output = repository.run(judge, "--run=second", "--answers=first", "--limit=12")
         assert code == 0, output
         assert len(server.requests) == asked
         code, output = repository.run(judge, "--run=third", "--limit=12", "--fresh")
@@ -469,7 +469,7 @@ def test_what_a_killed_session_used_counts_apart_for_model_and_judge(
     (session,) = before["sessions"]
     kept = {name: session[name] for name in ("session", "started", "workers", "options")}
     without = {name: value for name, value in before.items() if name not in (*used, "finished")}
-    records.write_json(
+    run_folder.write_json(
         repository.path / "reports/first/run.json",
         {**without, "sessions": [{**kept, "asked": 0, "reused": 0}]},
     )
@@ -485,7 +485,9 @@ def test_what_a_killed_session_used_counts_apart_for_model_and_judge(
 def test_a_judge_that_was_asked_nothing_leaves_no_empty_folders(repository: Repository) -> None:
     repository.conftest(BOTH)
     assert repository.run("--judge=nameless", "--run=first", "--limit=4", benchmark=PAIRS)[0] == 0
-    assert not [path for path in (repository.path / "reports/first").iterdir() if path.is_dir()]
+    folders = [path for path in (repository.path / "reports/first").iterdir() if path.is_dir()]
+    # The log of the model, and none of the judge.
+    assert [path.name for path in folders for _ in path.iterdir()] == ["answers"]
 
 
 def await_requests(server: Server, count: int, session: subprocess.Popen[str]) -> None:

@@ -56,7 +56,7 @@ def _outside(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("case", drawing.CASES)
 def test_what_is_drawn_from_kept_runs_is_equal_to_the_byte(case: str, tmp_path: Path) -> None:
     drawing.lay_suite(tmp_path)
-    drawing.lay_runs(tmp_path, [*drawing.MADE, "merged"], stores=("judged",))
+    drawing.lay_runs(tmp_path, [*drawing.MADE, "merged"], logs=("judged",))
     found, wanted = drawing.draw(tmp_path, case), drawing.expected(case)
     assert found.keys() == wanted.keys()
     for name, content in found.items():
@@ -79,7 +79,7 @@ def test_kept_files_are_small_and_name_no_machine() -> None:
         *drawing.CASES,
         *(f"session-{run}" for run in drawing.ENDED),
     }
-    told = [path for path in files if path.suffix in (".json", ".jsonl", ".answers", ".calls")]
+    told = [path for path in files if path.suffix in (".json", ".jsonl", ".answers", ".log")]
     assert len(told) > 40
     for path in told:
         text = path.read_text("utf-8")
@@ -155,16 +155,16 @@ def test_a_run_made_anew_equals_the_kept_one(run: str, pytester: pytest.Pytester
     check_equal(pytester.path, run)
     assert drawing.session_of(pytester.path, run, output) == drawing.expected(f"session-{run}")
     reports = pytester.path / "reports"
-    kept = drawing.answers_of(drawing.STORES / run) | drawing.answers_of(drawing.RUNS / run)
-    assert drawing.answers_of(reports / ".answers") | drawing.answers_of(reports / run) == kept
+    kept = drawing.answers_of(drawing.LOGS / run) | drawing.answers_of(drawing.RUNS / run)
+    assert drawing.answers_of(reports / run) == kept
     assert kept
 
 
 @pytest.mark.parametrize("run", [*ENDED, pytest.param("vlm", marks=[pytest.mark.slow, SAME_TORCH], id="vlm")])
 def test_all_stored_answers_of_a_kept_run_are_reused(run: str, pytester: pytest.Pytester) -> None:
-    """The results are lost, and are made of stored answers again: of the run's own, or of those that runs share."""
+    """The results are lost, and are made of stored answers again: of logs, or of files of earlier versions."""
     drawing.lay_suite(pytester.path)
-    drawing.lay_runs(pytester.path, (run,), stores=[run] if (drawing.STORES / run).exists() else [])
+    drawing.lay_runs(pytester.path, (run,), logs=[run] if (drawing.LOGS / run).exists() else [])
     folder = pytester.path / "reports" / run
     (folder / "results.jsonl").unlink()
     code, _ = session(pytester, run)
@@ -177,6 +177,22 @@ def test_all_stored_answers_of_a_kept_run_are_reused(run: str, pytester: pytest.
     assert last.get("judge_asked", 0) == 0
     assert drawing.results_of(folder) == drawing.results_of(drawing.RUNS / run)
     check_measures(folder, f"report-{run}", f"reports/{run}/metrics.json")
+
+
+@pytest.mark.parametrize("run", [*ENDED, *drawing.KILLED])
+def test_a_kept_run_without_logs_goes_on_from_its_results(run: str, pytester: pytest.Pytester) -> None:
+    """Runs of earlier versions kept their answers in a folder beside all runs, which is not read any more."""
+    drawing.lay_suite(pytester.path)
+    drawing.lay_runs(pytester.path, (run,))
+    kept = [json.loads(line) for line in drawing.results_of(drawing.RUNS / run)]
+    answered = {line["item"]["id"] for line in kept if line["answer"] is not None}
+    session(pytester, run, drawing.TEXT if run in drawing.KILLED else ())
+    assert not answered & asked(pytester.path).keys()
+    last = json.loads((pytester.path / "reports" / run / "run.json").read_text("utf-8"))["sessions"][-1]
+    assert last["reused"] == sum(line["answer"] is not None for line in kept)
+    assert last.get("judge_asked", 0) == 0
+    if run in ENDED:
+        assert drawing.results_of(pytester.path / "reports" / run) == drawing.results_of(drawing.RUNS / run)
 
 
 def test_answers_of_a_server_are_stored_under_the_fingerprint_of_then(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,12 +234,11 @@ def test_a_killed_run_goes_on_and_asks_nothing_twice(
     run: str, spread: tuple[str, ...], pytester: pytest.Pytester
 ) -> None:
     drawing.lay_suite(pytester.path)
-    drawing.lay_runs(pytester.path, (run,), stores=(run,))
+    drawing.lay_runs(pytester.path, (run,), logs=(run,))
     folder = pytester.path / "reports" / run
-    stored = len(drawing.answers_of(drawing.STORES / run))
+    stored = len(drawing.answers_of(drawing.LOGS / run))
     known = {line["item"]["id"] for line in results_but_run(folder) if line["answer"] is not None}
     assert 0 < len(known) <= stored < 34
-    assert [each for each in (folder / "asking").glob("*.calls") if each.stat().st_size]
     code, _ = session(pytester, run, (*drawing.TEXT, "--batch-size=3", *spread))
     assert code == drawing.EXIT["whole"]
     now = asked(pytester.path)
@@ -237,4 +252,4 @@ def test_a_killed_run_goes_on_and_asks_nothing_twice(
     if all(map(pinned, DIGITS)):
         measures = json.loads(drawing.expected("report-whole")["reports/whole/metrics.json"])["measures"]
         assert json.loads((folder / "metrics.json").read_text("utf-8"))["measures"] == measures
-    assert not (folder / "asking").exists()
+    assert not (folder / "answers" / "deaths").exists()

@@ -239,7 +239,7 @@ def test_auto_is_left_to_xdist_without_a_model_on_gpus(
     xdists_own = pytest_xdist_auto_num_workers(SimpleNamespace(option=SimpleNamespace(numprocesses="auto")))
     assert workers(pytester, "--model=stubborn:A", places=("0",) * (xdists_own + 1)) == xdists_own
     result = session(pytester, "--model=nosuch", "-nauto")
-    assert errors(result)[0].startswith("ERROR: no model 'nosuch'; found: ")
+    assert errors(result)[0].startswith("ERROR: no model 'nosuch'; there are: ")
     monkeypatch.setenv("PYTEST_XDIST_AUTO_NUM_WORKERS", "1")
     assert workers(pytester, "--model=mine", places=("0", "1", "2")) == 1
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from medvqa import configs, records
+from medvqa import configs
 from medvqa.backend import loaded
 from medvqa.backends import pytest_medvqa_backends
 from medvqa.backends.openai import OpenAI, OpenAIOptions
@@ -29,6 +29,7 @@ from medvqa.items import (
     UsageError,
 )
 from medvqa.protocols import prompts
+from medvqa.records import log
 from support.pages import Page
 from support.servers import Reply, Request, Server, completion, scored
 
@@ -152,7 +153,7 @@ def test_answers_that_were_stored_under_the_old_limit_have_their_keys(
     benchmark: str, technique: Technique, kind: Kind, key: str
 ) -> None:
     prompt = asked(benchmark, technique, kind)
-    assert records.answer_key(prompt, prompts.digest(prompt)) == key
+    assert log.answer_key(prompt, prompts.digest(prompt)) == key
 
 
 @pytest.mark.parametrize(
@@ -181,7 +182,7 @@ def test_a_server_has_the_fingerprint_that_it_had(
 def test_a_limit_is_in_the_key_of_an_answer() -> None:
     prompt = asked("mediconfusion", "mc")
     keys = [
-        records.answer_key(each, prompts.digest(each))
+        log.answer_key(each, prompts.digest(each))
         for each in (prompt, *(replace(prompt, max_tokens=number) for number in (0, 100, 256)))
     ]
     assert len(set(keys)) == len(keys)
@@ -293,6 +294,7 @@ def test_a_limit_is_no_matter_of_techniques_that_write_nothing(repository: Calla
         asked_first = len(server.requests)
         assert asked_first == 8
         # The same limit, however it is said, finds the stored answers.
+        arguments = (*arguments, "--answers=first")
         for name, same in (("typed", ("--max-tokens=32",)), ("config", ())):
             mine.config("max_tokens = 32" if name == "config" else "")
             assert mine.run(*arguments, *same, f"--run={name}")[0] == 0

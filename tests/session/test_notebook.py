@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("nbclient")
 
-from medvqa import records
+from medvqa.records import run_record
 from support import notebook
 
 
@@ -57,7 +57,7 @@ def test_an_interrupted_cell_goes_on_when_it_is_run_again(tmp_path: Path) -> Non
     finally:
         kernel.shutdown_kernel(now=True)
     asked, reused = (
-        [session[name] for session in records.read_run(tmp_path / "reports/slow")["sessions"]]
+        [session[name] for session in run_record.read_run(tmp_path / "reports/slow").as_json()["sessions"]]
         for name in ("asked", "reused")
     )
     assert reused[1] > 0

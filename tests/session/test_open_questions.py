@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from medvqa import records
 from medvqa.cli import main
+from medvqa.records.run_folder import read
 from support.neighbours import write_image, write_json
 from support.neighbours_opens import SLAKE_ROWS, slake_row
 from support.sessions import another, folder, run, text, written
@@ -54,7 +54,7 @@ def test_a_part_is_selected_by_the_slugs_of_tags(pytester: pytest.Pytester, data
     arguments = (f"--data={data}", "--benchmark=slake-en-test", "--model=echo:left kidney")
     result = run(pytester, "-k", "abdomen and open and mri", *arguments)
     assert result.ret == 0, text(result)
-    stored = records.read(folder(pytester)).results
+    stored = read(folder(pytester)).results
     assert [result.item.id for result in stored] == ["30"]
     assert [result.score.outcome for result in stored] == ["unscored"], "no judge, and no rule says right or wrong"
     measured = measures(folder(pytester), "slake-en-test")

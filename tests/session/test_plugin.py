@@ -321,7 +321,10 @@ def test_a_run_is_not_overwritten_by_another(slake: pytest.Pytester) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--model=nosuch",), r"no model 'nosuch'; found: always-a, .*, random, .*\. Or name a backend .*--model="),
+        (
+            ("--model=nosuch",),
+            r"no model 'nosuch'; there are: always-a, .*, random, .*\. A backend takes an argument: ",
+        ),
         (("--model=nosuch:x",), r"no backend 'nosuch'"),
         (("--model=blind:x",), r"technique 'mc' needs a model that can generate; 'blind:x' has: option_logprobs"),
         (("--benchmark=nosuch",), r"no benchmark 'nosuch'; known: .*gmai-mmbench.*phantom.*slake"),

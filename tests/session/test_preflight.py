@@ -186,7 +186,7 @@ def test_a_run_whose_answers_are_stored_needs_no_server(suite: Path) -> None:
     with Server(lambda *_: Reply(completion())) as server:
         variables = {"OPENAI_BASE_URL": server.remote_url, "OPENAI_API_KEY": "none-is-needed"}
         assert asked(suite, "--model=openai:tiny", "--run=far", **variables).returncode == 0
-    assert asked(suite, "--model=openai:tiny", "--run=other", **variables).returncode == 0
+    assert asked(suite, "--model=openai:tiny", "--run=other", "--answers=far", **variables).returncode == 0
 
 
 @pytest.mark.slow

@@ -185,8 +185,6 @@ def stranger(folder: Path, printed: str) -> Path:
         ("agreement", "reports/r", "--human", f"{LINE.replace(chr(0), '').replace('/', '')}.csv"),
         ("lexicon", "--benchmark=hostile", "--plugin=conftest.py"),
         ("models", "bad"),
-        ("cache", "list", "--answers=reports/r/answers"),
-        ("cache", "verify", "--answers=reports/r/answers"),
         (f"{LINE.replace(chr(0), '')}",),
         ("compare", "reports/r", "reports/s", f"--slices={LINE.replace(chr(0), '')}"),
     ],

@@ -16,9 +16,10 @@ from typing import Any
 
 import pytest
 
-from medvqa import benchmarks, records
+from medvqa import benchmarks
 from medvqa.backends.openai import data_url
 from medvqa.cli import main
+from medvqa.records import run_folder
 from support import processes
 from support.pages import Page
 from support.repositories import kill_group
@@ -112,7 +113,7 @@ def configure(stranger: pytest.Pytester, server: Server, options: str = "", more
 def choose(knower: Knower, stranger: pytest.Pytester) -> None:
     """Learn which pairs --limit selects."""
     run(stranger, "--model=random", "--technique=mc", "--benchmark=phantom-mediconfusion", QUESTIONS, "--run=chosen")
-    knower.chosen = sorted({r.item.pair_id for r in records.read(stranger.path / "reports/chosen").results})
+    knower.chosen = sorted({r.item.pair_id for r in run_folder.read(stranger.path / "reports/chosen").results})
     assert len(knower.chosen) == PAIRS
 
 
@@ -166,7 +167,7 @@ def test_all_asks_by_the_eleven_and_reports_each(
     template, texts = next(iter(of_benchmark["templates"].items()))
     assert template.startswith("mediconfusion/1-short@")
     assert texts["text"].startswith("Answer the following question about the image.\nQuestion: {question}\n{options}")
-    results = records.read(folder).results
+    results = run_folder.read(folder).results
     assert Counter(r.variant for r in results) == dict.fromkeys(ELEVEN, 2 * PAIRS)
     with (folder / "measures.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if (row["dimension"], row["of"]) == ("prompt", "3-careful")]
@@ -249,8 +250,8 @@ def test_a_named_prompt_sends_its_text_order_and_system(stranger: pytest.Pyteste
         assert run(stranger, *arguments, "--prompt=llava", "--run=llava").ret == 0
         assert run(stranger, *arguments, "--prompt=4", "--run=expert").ret == 0
         assert run(stranger, *arguments, "--prompt=default", "--run=named").ret == 0
-        assert run(stranger, *arguments, "--run=own").ret == 0
-        assert run(stranger, *arguments, "--prompt=0", "--run=original").ret == 0
+        assert run(stranger, *arguments, "--run=own", "--answers=named").ret == 0
+        assert run(stranger, *arguments, "--prompt=0", "--run=original", "--answers=named").ret == 0
         llava, expert, own = (asked(server.requests[place]) for place in (0, 2, 4))
         assert len(server.requests) == 6, "the benchmark's own prompt, named or not, has one stored answer"
     assert llava[0] == ""
@@ -265,7 +266,7 @@ def test_a_named_prompt_sends_its_text_order_and_system(stranger: pytest.Pyteste
     assert signatures["named"] == signatures["own"] == signatures["original"]
     assert all("prompt:mediconfusion/owners-mc-text-first@" in signature for signature in signatures["llava"])
     assert all("prompt:mediconfusion/4-expert@" in signature for signature in signatures["expert"])
-    assert {r.variant for r in records.read(stranger.path / "reports/expert").results} == {""}
+    assert {r.variant for r in run_folder.read(stranger.path / "reports/expert").results} == {""}
     assert told(stranger, "expert", "run.json")["protocol"] == {"prompts": ["4-expert"]}
     assert "protocol" not in told(stranger, "own", "run.json")
     assert "asked_by" not in told(stranger, "own", "run.json")["benchmarks"]["phantom-mediconfusion"]
@@ -381,7 +382,7 @@ def test_the_phantoms_own_model_is_asked_by_each_prompt_of_its_technique(strange
         *("--prompt=default,llava,llama", "--run=vlm"),
     )
     assert result.ret == 0, text(result)
-    results = records.read(stranger.path / "reports/vlm").results
+    results = run_folder.read(stranger.path / "reports/vlm").results
     assert Counter(r.variant for r in results) == {"default": 4, "llava": 4, "llama": 4}
     assert {r.technique for r in results} == {"ps"}
     assert len({r.prompt for r in results}) == 12

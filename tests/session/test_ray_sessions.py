@@ -106,7 +106,7 @@ def test_a_local_pool_answers_all_but_the_question_that_kills_its_process(tmp_pa
     assert "pool: 2 replicas on 1 node at the end, 2 copies were lost" in ended.stdout
     assert "(raylet)" not in ended.stdout + ended.stderr
     # Without the pool, the same model reuses these answers.
-    again = alone(*typed, "--model=ownmodel", "--run=alone", home=tmp_path)
+    again = alone(*typed, "--model=ownmodel", "--run=alone", "--answers=pool", home=tmp_path)
     assert again.returncode == 0, again.stdout + again.stderr
     (session,) = run_json(tmp_path / "reports/alone")["sessions"]
     assert (session["reused"], session["asked"]) == (len(lines) - 1, 1)

@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from medvqa import records
 from medvqa.cli import main
 from medvqa.data import folders
 from medvqa.items import Result
+from medvqa.records import baseline_file, run_folder
+from medvqa.records.run_folder import RESULTS
 from support import processes
 from support.pages import Page
 from support.servers import Reply, Request, Server, completion
@@ -68,7 +69,7 @@ def number(request: Request) -> int:
 
 
 def results(slake: pytest.Pytester, name: str = "first") -> dict[str, Result]:
-    return {result.item.id: result for result in records.read(slake.path / "reports" / name).results}
+    return {result.item.id: result for result in run_folder.read(slake.path / "reports" / name).results}
 
 
 def about(slake: pytest.Pytester, name: str = "first") -> dict[str, Any]:
@@ -305,7 +306,7 @@ def test_thoughts_are_stored_and_shown_but_not_scored(slake: pytest.Pytester, sp
     baseline = slake.path / "b.medvqa"
     command = ["baseline", str(slake.path / "reports" / "first"), "-o", str(baseline), "--no-responses"]
     assert main(command) == 0
-    _, kept = records.read_baseline(baseline)
+    _, kept = baseline_file.read_baseline(baseline)
     assert not any(result.answer and result.answer.thoughts for result in kept)
 
 
@@ -506,7 +507,7 @@ def test_python_asks_by_the_same_protocols(slake: pytest.Pytester, monkeypatch: 
             model="tiny", benchmark="slake", plugins=["conftest.py"], samples=3, combine="best-self", limit=4
         )
     assert done.finished
-    found = [*map(records.decode, (done.folder / records.RESULTS).read_bytes().splitlines())]
+    found = [*map(run_folder.decode, (done.folder / RESULTS).read_bytes().splitlines())]
     assert {result.score.outcome for result in found} == {"correct"}
     assert all(result.ranking is not None and result.ranking.chosen is not None for result in found)
 
@@ -537,7 +538,7 @@ def test_the_model_that_ships_is_asked_by_each_protocol(
     command = ["run", "--benchmark=phantom-medlesionvqa", "--limit=4", "--technique=mc", "--run=first", protocol]
     model = ["--model=sampling", "--samples=3"] if ranks else ["--model=phantom-vlm"]
     assert main([*command, *model]) == 0
-    found = records.read(pytester.path / "reports" / "first").results
+    found = run_folder.read(pytester.path / "reports" / "first").results
     assert len(found) == 4
     answers = [result.answer for result in found if result.answer is not None]
     assert len(answers) == 4

@@ -8,7 +8,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from medvqa import records
 from medvqa.backend import loaded
 from medvqa.backends.baselines import Echo, Majority, Random
 from medvqa.backends.hf.options import HFOptions
@@ -17,6 +16,7 @@ from medvqa.backends.replay import Replay
 from medvqa.cli import main
 from medvqa.items import Prompt
 from medvqa.protocols import prompts
+from medvqa.records import run_folder
 from support.pages import Page
 from support.servers import Reply, Request, Server, completion
 from support.sessions import SPREAD, folder, run, text, written
@@ -59,7 +59,7 @@ def asked(slake: pytest.Pytester) -> Counter[str]:
 @pytest.mark.parametrize("spread", SPREAD)
 def test_each_question_is_asked_for_each_sample(slake: pytest.Pytester, spread: tuple[str, ...]) -> None:
     assert run(slake, "--model=warm:x", "--repeat=3", "--run=first", *spread).ret == 0
-    results = records.read(slake.path / "reports" / "first").results
+    results = run_folder.read(slake.path / "reports" / "first").results
     assert len(results) == 72
     assert Counter(result.sample for result in results) == {1: 24, 2: 24, 3: 24}
     assert {result.answer and result.answer.text for result in results if result.sample == 2} == {"C"}
@@ -74,11 +74,11 @@ def test_each_question_is_asked_for_each_sample(slake: pytest.Pytester, spread: 
 
 def test_the_samples_of_a_run_are_reused_by_another_that_asks_for_more(slake: pytest.Pytester) -> None:
     assert run(slake, "--model=warm:x", "--repeat=2", "--run=first").ret == 0
-    assert run(slake, "--model=warm:x", "--repeat=3", "--run=second").ret == 0
+    assert run(slake, "--model=warm:x", "--repeat=3", "--run=second", "--answers=first").ret == 0
     assert set(asked(slake).values()) == {1}
     assert asked(slake).total() == 72
     # One that is not repeated has no number, and is another answer.
-    assert run(slake, "--model=warm:x", "--run=third").ret == 0
+    assert run(slake, "--model=warm:x", "--run=third", "--answers=second").ret == 0
     assert asked(slake).total() == 96
     assert "q00#0" in asked(slake)
 
@@ -89,7 +89,7 @@ def test_a_run_goes_on_with_the_same_number_of_samples_alone(slake: pytest.Pytes
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert "run 'first' cannot go on: --samples was 2 and is 3. Name another" in text(result)
     assert run(slake, "--model=warm:x", "--repeat=2", "--run=first").ret == 0
-    assert len(records.read(folder(slake)).results) == 48
+    assert len(run_folder.read(folder(slake)).results) == 48
 
 
 def test_samples_are_named_and_selected(slake: pytest.Pytester) -> None:
@@ -97,7 +97,7 @@ def test_samples_are_named_and_selected(slake: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*test_slake[[]q00-sample2[]]", "24/48 tests collected (24 deselected)*"])
     assert run(slake, "--model=warm:x", "--repeat=2", "--limit=5").ret == 0
     # Pairs stay whole, and so do the samples of a question.
-    assert len(records.read(folder(slake)).results) == 8
+    assert len(run_folder.read(folder(slake)).results) == 8
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_recorded_run_is_replayed_sample_by_sample(slake: pytest.Pytester) -> 
     assert Replay(str(recorded)).draws()
     assert run(slake, f"--model=replay:{recorded}", "--repeat=2", "--run=second").ret == 0
     first, second = (
-        [(r.item.id, r.sample, r.score) for r in records.read(slake.path / "reports" / name).results]
+        [(r.item.id, r.sample, r.score) for r in run_folder.read(slake.path / "reports" / name).results]
         for name in ("first", "second")
     )
     assert first == second
@@ -149,7 +149,7 @@ def test_samples_that_were_recorded_are_replayed_as_samples_alone(slake: pytest.
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert "was recorded with --samples=2, several samples of each answer; add --samples=2" in text(result)
     assert run(slake, f"--model=replay:{recorded}", "--repeat=3", "--run=third", "-k", "q00").ret != 0
-    why = [r.score.why for r in records.read(slake.path / "reports" / "third").results if r.score.outcome == "error"]
+    why = [r.score.why for r in run_folder.read(slake.path / "reports" / "third").results if r.score.outcome == "error"]
     assert why == [f"{recorded} has no answer for sample 3 of q00: it was recorded with --samples=2; ask so"]
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -44,25 +45,61 @@ def check_asks(repository: Repository) -> None:
 def test_a_new_run_reuses_what_is_stored_and_fresh_asks_anew(repository: Repository) -> None:
     assert repository.run("--model=slow:0", "--run=first")[0] == 0
     assert set(repository.asked.values()) == {1}
-    code, output = repository.run("--model=slow:0", "--run=second", "-n2", "--batch-size=3")
+    code, output = repository.run("--model=slow:0", "--run=second", "--answers=first", "-n2", "--batch-size=3")
     assert code == 0
     assert set(repository.asked.values()) == {1}
     assert "Answers: 40 stored ones reused, 0 asked for." in output
     assert (repository.session("second")["reused"], repository.session("second")["asked"]) == (40, 0)
+    assert "answers: 40 of 40 were stored: 40 from first" in output
+    assert repository.session("second")["answers_from"] == {"first": 40}
     assert repository.measures("first") == repository.measures("second")
-    code, output = repository.run("--model=slow:0", "--run=third", "--fresh")
+    assert not (repository.folder("second") / "answers").exists(), "nothing is copied"
+    code, output = repository.run("--model=slow:0", "--run=third", "--answers=first", "--fresh")
     assert code == 0
     assert set(repository.asked.values()) == {2}
     assert "reused" not in output
 
 
+def test_without_answers_a_new_run_asks_everything(repository: Repository) -> None:
+    repository.run("--model=slow:0", "--run=first")
+    code, output = repository.run("--model=slow:0", "--run=second")
+    assert code == 0
+    assert set(repository.asked.values()) == {2}
+    assert "stored" not in output
+
+
+def test_borrowed_answers_are_found_again_where_their_run_is_gone(repository: Repository) -> None:
+    repository.run("--model=slow:0", "--run=first", "-k", "not q0003")
+    repository.run("--model=slow:0", "--run=second", "--answers=first", "-k", "not q0003")
+    shutil.rmtree(repository.folder("first"))
+    code, output = repository.run("--model=slow:0", "--run=second", "-n2")
+    assert code == 0
+    assert set(repository.asked.values()) == {1}
+    assert (repository.session("second")["reused"], repository.session("second")["asked"]) == (30, 10)
+    # And a run that names this one gets all of them.
+    repository.run("--model=slow:0", "--run=third", f"--answers={repository.folder('second')}", "--answers=third")
+    assert set(repository.asked.values()) == {1}
+    assert repository.session("third")["answers_from"] == {"second": 40}
+    code, output = repository.run("--model=slow:0", "--run=fourth", "--answers=first")
+    assert code == 4
+    assert re.search(r"--answers=first: .*/reports/first is no run\. Name the folder of a run", output)
+
+
+def test_another_model_borrows_nothing(repository: Repository) -> None:
+    repository.run("--model=slow:0", "--run=first")
+    repository.environment = {"FINGERPRINT": "other"}
+    _, output = repository.run("--model=slow:0", "--run=second", "--answers=first")
+    assert set(repository.asked.values()) == {2}
+    assert "answers: 0 of 40 were stored: 0 from first" in output
+
+
 def test_lf_scores_anew_without_asking(repository: Repository) -> None:
     repository.run("--model=slow:0", "--run=first")
-    code, _ = repository.run("--model=slow:0", "--run=second", "--lf")
+    code, _ = repository.run("--model=slow:0", "--run=second", "--answers=first", "--lf")
     assert code == 0
     assert set(repository.asked.values()) == {1}
     assert "correct" not in repository.outcomes("second")
-    repository.run("--model=slow:0", "--run=third", "--lf", "--fresh")
+    repository.run("--model=slow:0", "--run=third", "--answers=first", "--lf", "--fresh")
     assert repository.asked.total() == 40 + len(repository.results("third"))
 
 
@@ -121,7 +158,7 @@ def test_lost_results_are_made_again_from_the_answers(repository: Repository) ->
     [
         (["--model=slow:1"], {}, "the model's argument was '0' and is '1'"),
         (["--model=nameless:0"], {}, "the model's backend was 'slow' and is 'nameless'"),
-        (["--model=slow:0"], {"ITEMS": "41"}, "slow: data was '"),
+        (["--model=slow:0"], {"ITEMS": "41"}, "slow: the data set was "),
         (["--model=slow:0"], {"FINGERPRINT": "other"}, "the model's fingerprint was 'slow weights' and is 'other'"),
     ],
 )
@@ -142,9 +179,8 @@ def test_a_model_without_a_fingerprint_shares_nothing_between_runs(repository: R
     repository.run("--model=nameless:0", "--run=first", "-k", "q0000")
     repository.run("--model=nameless:0", "--run=first")
     assert set(repository.asked.values()) == {1}
-    repository.run("--model=nameless:0", "--run=second")
+    repository.run("--model=nameless:0", "--run=second", "--answers=first")
     assert set(repository.asked.values()) == {2}
-    assert not (repository.path / "reports" / ".answers").exists()
 
 
 def test_errors_are_not_stored(repository: Repository) -> None:
@@ -173,18 +209,21 @@ def test_own(item, model):
     assert first == second == model.generate([prompt])[0]
 """
     )
-    for name in ("first", "second"):
-        assert repository.run("--model=slow:0", f"--run={name}", "-k", "test_own")[0] == 0
+    for name, answers in (("first", ()), ("second", ["--answers=first"])):
+        assert repository.run("--model=slow:0", f"--run={name}", "-k", "test_own", *answers)[0] == 0
     assert set(repository.asked.values()) == {2}, "two samples, and each asked once"
 
 
-def test_two_runs_at_once_share_a_store(repository: Repository) -> None:
-    sessions = [repository.start("--model=slow:1", f"--run=run{n}", "-n2") for n in range(2)]
+def test_two_runs_at_once_share_answers(repository: Repository) -> None:
+    for number in range(2):
+        (repository.folder(f"run{number}") / "answers").mkdir(parents=True)
+        (repository.folder(f"run{number}") / "results.jsonl").touch()
+    sessions = [repository.start("--model=slow:1", f"--run=run{n}", f"--answers=run{1 - n}", "-n2") for n in range(2)]
     outputs = [session.communicate(timeout=200)[0] for session in sessions]
     assert [session.returncode for session in sessions] == [0, 0], outputs
     assert repository.measures("run0") == repository.measures("run1")
     asked = repository.asked.total()
-    assert repository.run("--model=slow:1", "--run=run2")[0] == 0
+    assert repository.run("--model=slow:1", "--run=run2", "--answers=run0", "--answers=run1")[0] == 0
     assert repository.asked.total() == asked
 
 
@@ -192,20 +231,16 @@ def test_damaged_lines_cost_their_own_questions(repository: Repository) -> None:
     repository.run("--model=slow:0", "--run=first")
     (path,) = repository.stored()
     content = bytearray(path.read_bytes())
-    content[content.index(b"\n", content.index(b"\n") + 1) + 100] ^= 1
-    path.write_bytes(content[:-7])
-    code, output = repository.run("--model=slow:0", "--run=second")
+    content[content.index(b" answer/") + 100] ^= 1
+    path.write_bytes(content[: content.rindex(b" answer/") + 100])
+    # The results have all answers, too.
+    (repository.folder("first") / "results.jsonl").unlink()
+    code, output = repository.run("--model=slow:0", "--run=second", "--answers=first")
     assert code == 0
     assert "Answers: 38 stored ones reused, 2 asked for." in output
-    assert "2 lines of the answer store cannot be read, the first: " in output
+    assert "2 lines of stored answers cannot be read, the first: " in output
     assert Counter(repository.asked.values()) == {1: 38, 2: 2}
     assert repository.measures("first") == repository.measures("second")
-
-
-def test_the_store_may_lie_elsewhere(repository: Repository, tmp_path: Path) -> None:
-    repository.run("--model=slow:0", "--run=first", f"--answers={tmp_path / 'kept'}")
-    assert list((tmp_path / "kept").glob("*/*.answers"))
-    assert not (repository.path / "reports" / ".answers").exists()
 
 
 @pytest.mark.slow
@@ -270,10 +305,11 @@ def test_where_nothing_was_typed_skipped_questions_fail_nothing(repository: Repo
 # --- disks --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("place", ["file", "/proc/answers"])
-def test_a_store_that_cannot_be_written_is_told_before_anything_is_asked(repository: Repository, place: str) -> None:
-    (repository.path / "file").write_text("")
-    code, output = repository.run("--model=slow:0", "--run=first", f"--answers={place}")
+@pytest.mark.parametrize("folder", ["reports", "reports/first/answers"])
+def test_a_folder_that_cannot_be_written_is_told_before_anything_is_asked(repository: Repository, folder: str) -> None:
+    (repository.path / folder).parent.mkdir(parents=True, exist_ok=True)
+    (repository.path / folder).write_text("")
+    code, output = repository.run("--model=slow:0", "--run=first")
     assert code in (2, 4)
     assert "answers cannot be stored in" in output
     assert "Traceback" not in output
@@ -282,16 +318,18 @@ def test_a_store_that_cannot_be_written_is_told_before_anything_is_asked(reposit
 
 FULL = """
 import os
-from medvqa.records import store
+from medvqa.records.log import Log
 
-whole = store.write_all
+whole = Log._write
 left = [int(os.environ["WRITES"])]
 
-def write(descriptor, data):
+def write(log, content):
     left[0] -= 1
-    whole(descriptor if left[0] > 0 else os.open("/dev/full", os.O_WRONLY), data)
+    if left[0] <= 0:
+        log._file = os.open("/dev/full", os.O_WRONLY)
+    whole(log, content)
 
-store.write_all = write
+Log._write = write
 """
 
 
@@ -673,7 +711,7 @@ def test_whatever_is_killed_a_run_goes_on_to_the_same_measures(
         assert len(repository.results("run")) == ITEMS
         assert repository.measures("run") == undisturbed
     asked = repository.asked.total()
-    _, output = repository.run("--model=slow:15", "--run=again")
+    _, output = repository.run("--model=slow:15", "--run=again", "--answers=run")
     assert f"Answers: {ITEMS} stored ones reused, 0 asked for." in output
     assert repository.asked.total() == asked
     assert sum(kills) >= 12

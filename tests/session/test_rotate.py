@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from medvqa import records
 from medvqa.cli import main
 from medvqa.items import Result
 from medvqa.protocols import rotation
 from medvqa.protocols.variants import Variant
+from medvqa.records import run_folder
 from support.pages import Page
 from support.repositories import Repository, await_results, kill_group
 from support.servers import Reply, Request, Server, completion, scored
@@ -82,7 +82,7 @@ def values(folder: Path) -> dict[str, float | None]:
 
 
 def results_of(folder: Path) -> tuple[Result, ...]:
-    return records.read(folder).results
+    return run_folder.read(folder).results
 
 
 @pytest.mark.parametrize("spread", SPREAD)

@@ -18,7 +18,6 @@ from _pytest.mark.expression import Expression as PytestExpression
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medvqa import records
 from medvqa.backend import Backend
 from medvqa.cli import main
 from medvqa.data.expressions import Expression
@@ -26,6 +25,7 @@ from medvqa.data.lexicon import mark_values
 from medvqa.items import Answer, Prompt, QuestionKey, UsageError
 from medvqa.plugin.ahead import query_of
 from medvqa.plugin.state import state_of
+from medvqa.records import run_folder, run_record
 from medvqa.session.door import conduct
 from medvqa.session.options import Options, Setting
 from medvqa.session.registry import Registry, spec_of
@@ -175,11 +175,11 @@ def test_a_run_equals_that_of_pytest(
     stranger: pytest.Pytester, options: Sequence[str], keyword: Sequence[str], select: Sequence[str]
 ) -> None:
     chosen = [*options, "--benchmark=slake", "--benchmark=phantom"] if "--judge=strict" in options else options
-    code = with_pytest(stranger, *chosen, *keyword, "--run=tested", "--answers=one")
-    assert run(*chosen, *select, "--run=typed", "--answers=other") == code
+    code = with_pytest(stranger, *chosen, *keyword, "--run=tested")
+    assert run(*chosen, *select, "--run=typed") == code
     tested, typed = record(stranger.path / "reports/tested"), record(stranger.path / "reports/typed")
     assert typed == tested
-    how = records.read_run(stranger.path / "reports/typed")["selection"]["how"]
+    how = run_record.read_run(stranger.path / "reports/typed").as_json()["selection"]["how"]
     if select:
         assert how[0] == f'--select="{select[0].partition("=")[2]}"'
 
@@ -189,11 +189,11 @@ def test_each_continues_the_run_of_the_other_and_reuses_its_answers(stranger: py
     assert with_pytest(stranger, *options, "--run=first", "--limit=8") == 0
     assert run(*options, "--run=first", "--limit=16") == 0
     assert with_pytest(stranger, *options, "--run=first") == 0
-    sessions = records.read_run(stranger.path / "reports/first")["sessions"]
+    sessions = run_record.read_run(stranger.path / "reports/first").as_json()["sessions"]
     assert [(session["asked"], session["reused"]) for session in sessions] == [(8, 0), (8, 8), (8, 16)]
-    assert run(*options, "--run=second") == 0
+    assert run(*options, "--run=second", "--answers=first") == 0
     assert len((stranger.path / "asked").read_text().split()) == 24
-    assert run(*options, "--run=third", "--fresh") == 0
+    assert run(*options, "--run=third", "--answers=first", "--fresh") == 0
     assert len((stranger.path / "asked").read_text().split()) == 48
 
 
@@ -355,7 +355,7 @@ def test_data_of_ones_own_are_not_asked_of_the_toy(
 def test_nothing_selected_is_exit_code_5(stranger: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--model=echo:A", "--benchmark=slake", "--select=nowhere") == 5
     assert "no question was selected: nothing matches --select=nowhere; `medvqa lexicon`" in capsys.readouterr().out
-    assert not (stranger.path / "reports/.answers").exists()
+    assert not (stranger.path / "reports").exists()
 
 
 @pytest.mark.parametrize(
@@ -363,7 +363,7 @@ def test_nothing_selected_is_exit_code_5(stranger: pytest.Pytester, capsys: pyte
     [
         (("--select=",), "--select: a value is empty; write --select=EXPRESSION, or leave it out"),
         (("--limit=0",), "--limit=0: a limit is at least 1"),
-        (("--model=nobody",), "no model 'nobody'; found: "),
+        (("--model=nobody",), "no model 'nobody'. Did you mean 'moody'?"),
         (("--gate=required",), "--gate=required: there are no rules."),
         (("--run=../up",), "a run's name is a letter or digit"),
     ],
@@ -468,7 +468,7 @@ def test_a_full_disk_is_one_line_before_anything_is_asked(
     def full(descriptor: int, data: bytes) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("medvqa.records.lock.write_all", full)
+    monkeypatch.setattr("medvqa.files.write_all", full)
     assert run("--benchmark=slake", "--model=echo:A", "--run=first") == 4
     (line,) = capsys.readouterr().err.splitlines()
     assert re.fullmatch(r"medvqa: run folder .*/first cannot be written: No space left on device", line)
@@ -486,7 +486,7 @@ def test_a_reader_that_has_gone_does_not_end_the_run(
         with suppress(OSError):
             gone.close()
     assert code == 0
-    assert len(records.read(stranger.path / "reports/first").results) == 24
+    assert len(run_folder.read(stranger.path / "reports/first").results) == 24
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -586,9 +586,9 @@ def test_a_run_takes_objects(tmp_path: Path) -> None:
     )
     assert (ended.exit_code, ended.questions, ended.stopped) == (0, 9, None)
     assert seen == [(number, 9) for number in range(1, 10)]
-    results = records.read(tmp_path / "reports/first").results
+    results = run_folder.read(tmp_path / "reports/first").results
     assert {result.answer.text for result in results if result.answer} == {"B"}
-    assert records.read_run(ended.folder)["config"]["argument"] == "loud"
+    assert run_record.read_run(ended.folder).as_json()["config"]["argument"] == "loud"
     with pytest.raises(UsageError, match="a benchmark is called 'phantom-gmai-mmbench' already"):
         registry.with_objects(benchmarks=[replace(own, name="phantom-gmai-mmbench", items=lambda folder: [])])
 

@@ -1,6 +1,7 @@
 """run.json with wrong types, field by field: every command reads it or says in one line what is wrong, and where."""
 
 import copy
+import gzip
 import json
 import os
 import re
@@ -16,13 +17,16 @@ from unittest.mock import patch
 
 import pytest
 
-from medvqa import benchmarks, records
+from medvqa import benchmarks
 from medvqa.benchmarks import phantom
 from medvqa.cli import main
 from medvqa.items import Answer, Benchmark, DataError, Item, Judgement, Result, Score, UsageError
-from medvqa.records import about
+from medvqa.records import baseline_file, configuration, run_folder, run_record
+from medvqa.records.run_folder import Recorder
+from medvqa.records.run_record import RecordError
 from medvqa.session.plan import Plan
 from medvqa.session.run import Recording
+from support.runs import record
 
 OPEN, PAIRS = "phantom-medlesionvqa", "phantom-mediconfusion"
 KNOWN: Mapping[str, Benchmark] = {each.name: each for each in phantom.BENCHMARKS}
@@ -165,11 +169,11 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     chosen = [item for item in benchmarks.load(KNOWN[OPEN], Path()) if item.kind == "short_answer"][:3]
     chosen += benchmarks.load(KNOWN[PAIRS], Path())[:4]
     for name in ("first", "baseline"):
-        recorder = records.Recorder(root / name)
+        recorder = Recorder(root / name)
         for number, item in enumerate(chosen):
-            recorder.append(records.encode(result(item, "A", float(number % 2))))
+            recorder.append(run_folder.encode(result(item, "A", float(number % 2))))
         recorder.close()
-        records.write_json(root / name / "run.json", {**ABOUT, "name": name})
+        run_folder.write_json(root / name / "run.json", {**ABOUT, "name": name})
     return root
 
 
@@ -190,10 +194,10 @@ def commands(root: Path) -> Mapping[str, list[str]]:
 
 def resumes(folder: Path) -> None:
     """What a session does with the run.json of the run that it goes on with."""
-    before = records.read_run(folder)
-    now = copy.deepcopy(ABOUT)
-    records.differences(before, now)
-    records.judged_by_rule(before, now)
+    before = run_record.read_run(folder)
+    now = record(ABOUT)
+    configuration.why_not_continued(before, now)
+    assert before.judged_by_rule in (True, False)
     registry = SimpleNamespace(benchmarks=KNOWN, metrics=())
     registry.with_runs = lambda folders: registry
     plan: Any = SimpleNamespace(
@@ -241,10 +245,19 @@ def check(template: Path, root: Path, run: Mapping[str, Any], capsys: pytest.Cap
     return refused
 
 
+def wrong(run: dict[str, Any]) -> str | None:
+    """Why run.json is refused."""
+    try:
+        run_record.record_of(run)
+    except RecordError as error:
+        return str(error)
+    return None
+
+
 @cache
 def shared_out() -> tuple[list[Case], list[Case]]:
     """The cases that are refused, and those that are taken; not for every process that only collects this file."""
-    refused = [case for case in CASES if about.wrong(changed(case[0], VALUES[case[1]])) is not None]
+    refused = [case for case in CASES if wrong(changed(case[0], VALUES[case[1]])) is not None]
     return refused, [case for case in CASES if case not in refused]
 
 
@@ -309,7 +322,7 @@ def test_the_line_names_file_field_and_remedy(
     path = tmp_path / "first" / "run.json"
     path.write_text(json.dumps(changed(place, value)))
     with pytest.raises(UsageError) as refused:
-        records.read_run(path.parent)
+        run_record.read_run(path.parent)
     line = str(refused.value)
     assert line.startswith(f"{path}: field {field}: expected ")
     assert "move the file away" in line
@@ -318,7 +331,7 @@ def test_the_line_names_file_field_and_remedy(
 
 @pytest.mark.parametrize("extraction", ["sound", "official", "official:2025-08", "official:2031-01"])
 def test_a_rule_may_have_a_version(extraction: str) -> None:
-    assert about.wrong(changed(("extraction",), extraction)) is None
+    assert wrong(changed(("extraction",), extraction)) is None
 
 
 @pytest.mark.parametrize(
@@ -328,7 +341,7 @@ def test_what_is_no_json_object_is_damaged(template: Path, tmp_path: Path, conte
     shutil.copytree(template / "first", tmp_path / "first")
     (tmp_path / "first" / "run.json").write_bytes(content)
     with pytest.raises(UsageError, match=r"run\.json: .*move the file away"):
-        records.read_run(tmp_path / "first")
+        run_record.read_run(tmp_path / "first")
 
 
 OLD = ("judge", "judge_usage", "ablation", "repeat", "merged", "gate", "served_by", "left_out", "sessions", "missing")
@@ -348,9 +361,9 @@ def test_fields_that_an_old_run_lacks_have_defaults(
 def test_fields_that_nobody_knows_stay(template: Path, tmp_path: Path) -> None:
     shutil.copytree(template / "first", tmp_path / "first")
     (tmp_path / "first" / "run.json").write_text(json.dumps({**ABOUT, "later": [1, {"x": None}]}))
-    assert records.read_run(tmp_path / "first")["later"] == [1, {"x": None}]
+    assert run_record.read_run(tmp_path / "first").as_json()["later"] == [1, {"x": None}]
     assert main(["rescore", str(tmp_path / "first"), "--extraction=sound"]) == 0
-    assert records.read_run(tmp_path / "first")["later"] == [1, {"x": None}]
+    assert run_record.read_run(tmp_path / "first").as_json()["later"] == [1, {"x": None}]
 
 
 @pytest.mark.parametrize("line", [b'{"item":{"extra":{"a":' + b"[" * 100_000, b'{"run": "\xff"}'])
@@ -361,13 +374,13 @@ def test_a_line_of_results_that_is_none_is_told_and_costs_no_other(
     results = tmp_path / "first" / "results.jsonl"
     with results.open("ab") as file:
         file.write(line + b"\n")
-    stored = records.read(tmp_path / "first")
+    stored = run_folder.read(tmp_path / "first")
     assert (len(stored.results), len(stored.unread)) == (7, 1)
-    assert len(list(records.lines(tmp_path / "first"))) == 7
+    assert len(list(run_folder.lines(tmp_path / "first"))) == 7
     assert main(["report", str(tmp_path / "first")]) == 1, "nobody knows what it held"
     assert "not read: " in capsys.readouterr().out
     results.write_bytes(line + b"\n")
-    deep = records.read(tmp_path / "first")
+    deep = run_folder.read(tmp_path / "first")
     assert (deep.results, len(deep.unread)) == ((), 1)
 
 
@@ -388,7 +401,7 @@ def test_a_line_of_results_that_no_run_writes_is_not_counted(
     results = tmp_path / "first" / "results.jsonl"
     first, *others = results.read_text().splitlines()
     results.write_text("\n".join([json.dumps(json.loads(first) | changes), *others]) + "\n")
-    stored = records.read(tmp_path / "first")
+    stored = run_folder.read(tmp_path / "first")
     assert (len(stored.results), [line.partition(": ")[2] for line in stored.unread]) == (6, [why])
     assert main(["report", str(tmp_path / "first")]) == 1
     assert f"not read: {results} line 1: {why}" in capsys.readouterr().out
@@ -420,12 +433,18 @@ def test_metrics_of_wrong_types_are_one_line(
     assert "metrics.json" in capsys.readouterr().err
 
 
-def test_a_baseline_file_of_wrong_types_is_one_line(template: Path, tmp_path: Path) -> None:
+def write_header(path: Path, run: Mapping[str, Any]) -> None:
+    """Write the first line of a baseline file, which a run of wrong types has none of."""
+    header = {"medvqa_baseline": 1, "responses": True, "results": 0, "run": run}
+    path.write_bytes(gzip.compress(json.dumps(header).encode() + b"\n"))
+
+
+def test_a_baseline_file_of_wrong_types_is_one_line(tmp_path: Path) -> None:
     run = changed(("benchmarks", OPEN, "judged_by"), 7)
     path = tmp_path / "main.medvqa"
-    records.write_baseline(path, run, records.read(template / "first").results)
+    write_header(path, run)
     with pytest.raises(DataError, match=rf"main\.medvqa line 1: field run\.benchmarks\.{OPEN}\.judged_by: expected"):
-        records.read_baseline(path)
+        baseline_file.read_baseline(path)
 
 
 TEST = """
@@ -452,9 +471,10 @@ def test_a_run_goes_on_or_says_why_not(tmp_path: Path) -> None:
     assert call().returncode == 0
     path = tmp_path / "reports" / "r" / "run.json"
     run = json.loads(path.read_text())
-    assert run.keys() <= set(about._Run.__struct_fields__), "what is written has a type"
-    assert run["config"].keys() <= set(about._Config.__struct_fields__)
-    assert run["benchmarks"][PAIRS].keys() <= set(about._Benchmark.__struct_fields__)
+    typed = run_record.record_of(run)
+    assert not typed.unknown, "what is written has a type"
+    assert not typed.config.unknown
+    assert not typed.benchmarks[PAIRS].unknown
     path.write_text(json.dumps({**run, "sessions": {"a": 1}}))
     refused = call()
     assert refused.returncode == 4

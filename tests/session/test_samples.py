@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 import medvqa
-from medvqa import records
 from medvqa.benchmarks import pytest_medvqa_benchmarks as shipped
 from medvqa.cli import main
 from medvqa.items import UsageError
 from medvqa.protocols.voting import ballot, by_question
+from medvqa.records import run_folder
 from support import processes
 from support.pages import Page
 from support.servers import Reply, Request, Server, completion
@@ -109,7 +109,7 @@ def test_the_majority_of_five_samples_of_a_server_counts(suite: pytest.Pytester,
         PAIRS: {"questions": 72, "ties": 0, "without": 0, "answers": 360, "silent": {}},
     }
     # The raw answers stay, in results.jsonl and on the page; their shares of the score are those of the votes.
-    assert len(records.read(made).results) == 360
+    assert len(run_folder.read(made).results) == 360
     rows = page.results
     assert len(rows) == 360
     assert sum(row["terms"][0] for row in rows) == pytest.approx(36)
@@ -162,7 +162,7 @@ def test_a_killed_vote_goes_on_without_asking_a_sample_twice(suite: pytest.Pytes
         assert sum(sent.values()) - 360 <= 64
     killed = measured(suite, "killed")
     assert (killed["individual_accuracy"]["count"], killed["confusion"]["count"]) == (36, 36)
-    stored = records.read(suite.path / "reports" / "killed").results
+    stored = run_folder.read(suite.path / "reports" / "killed").results
     for samples in by_question(stored).values():
         assert dict(ballot(samples).votes) == {("B",): 3, ("A",): 2}
 
@@ -175,8 +175,9 @@ def test_more_samples_reuse_the_stored_ones_and_fewer_get_the_first(suite: pytes
         config.write_text(config.read_text() + 'revision = "1"\n')
         for number, votes in ((5, {"A": 3, "B": 2}), (3, {"A": 1, "B": 2})):
             words = (f"--samples={number}", "--combine=vote", f"--run=of{number}", "-k", "cardiac")
+            words = (*words, *([] if number == 5 else ["--answers=of5"]))
             assert run(suite, model, *words).ret == 0
-            for samples in by_question(records.read(suite.path / "reports" / f"of{number}").results).values():
+            for samples in by_question(run_folder.read(suite.path / "reports" / f"of{number}").results).values():
                 assert {choice: count for (choice,), count in ballot(samples).votes.items()} == votes
     sent = Counter(json.dumps(request.body, sort_keys=True) for request in server.requests)
     assert set(sent.values()) == {1}
@@ -378,7 +379,7 @@ def test_a_checkpoint_that_samples_votes(suite: pytest.Pytester) -> None:
     )
     result = run(suite, "--model=drawing", "--samples=3", "--combine=vote", "-k", "cardiac", "--run=drawn")
     assert result.ret == 0, text(result)
-    results = records.read(suite.path / "reports" / "drawn").results
+    results = run_folder.read(suite.path / "reports" / "drawn").results
     assert Counter(len(samples) for samples in by_question(results).values()) == {3: 8}
     votes = written(suite.path / "reports" / "drawn")["votes"][PAIRS]
     assert (votes["questions"], votes["answers"]) == (8, 24)
@@ -401,7 +402,7 @@ def test_two_recorded_runs_of_gpt_4o_vote_and_spread(
     assert "these answers are recordings: they do not tell whether one model gave them" in output
     both = measured(pytester, "both")
     # By hand, from the two files: 26 pairs and 189 questions where every valid vote agrees on the right letter.
-    results = records.read(pytester.path / "reports" / "both").results
+    results = run_folder.read(pytester.path / "reports" / "both").results
     right = {
         key.item for key, samples in by_question(results).items() if ballot(samples).winner == samples[0].item.answers
     }
@@ -477,7 +478,7 @@ def test_what_cannot_be_combined_is_refused(recorded: pytest.Pytester, capsys: p
     config = recorded.path / "models" / "a.toml"
     with by_seed("ABB") as server:
         config.write_text(CONFIG.format(url=server.url) + 'revision = "1"\n')
-        for name, more in (("e", ()), ("f", ()), ("g", ("--fresh",))):
+        for name, more in (("e", ()), ("f", ("--answers=e",)), ("g", ("--fresh",))):
             words = ("--model=a", "--samples=2", f"--run={name}", "-k", "cardiac", *more)
             assert run(recorded, *words).ret == 0
         assert len(server.requests) == 2 * 2 * 8
@@ -501,7 +502,7 @@ def test_what_cannot_be_combined_is_refused(recorded: pytest.Pytester, capsys: p
             (
                 ("reports/e", "reports/f"),
                 "these runs cannot be combined: 16 answers of f are stored answers that e has, too, so they are no "
-                "further samples. Ask anew with --fresh, or for more with --samples=N",
+                "further samples. Ask in a run without --answers, or for more with --samples=N",
             ),
         ):
             code, output = medvqa_says(capsys, "combine", *words)
@@ -527,7 +528,7 @@ def test_a_run_with_several_prompts_is_replayed_prompt_by_prompt(
     assert main(["run", "--model=replay:reports/asked/results.jsonl", *words, "--run=again"]) == 0
     capsys.readouterr()
     asked, again = (
-        {result.key: result.answer and result.answer.text for result in records.read(Path("reports", name)).results}
+        {result.key: result.answer and result.answer.text for result in run_folder.read(Path("reports", name)).results}
         for name in ("asked", "again")
     )
     assert asked == again
@@ -537,7 +538,7 @@ def test_a_run_with_several_prompts_is_replayed_prompt_by_prompt(
         *("run", "--model=replay:reports/asked/results.jsonl", *words[:2], words[3], "--run=other", "--max-errors=0"),
     )
     assert code == 1
-    whys = {result.score.why for result in records.read(Path("reports/other")).results}
+    whys = {result.score.why for result in run_folder.read(Path("reports/other")).results}
     assert any("without a variant; variants recorded: " in why for why in whys)
 
 

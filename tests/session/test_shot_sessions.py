@@ -11,12 +11,12 @@ from typing import Any
 import PIL.Image
 import pytest
 
-from medvqa import records
 from medvqa.backends.openai import data_url
 from medvqa.benchmarks.mediconfusion_prompts import MC
 from medvqa.cli import main
 from medvqa.items import Image, Item
 from medvqa.protocols.shots import Chooser, Pool
+from medvqa.records import run_folder
 from support.judged import PAIRS, Repository, ended, items_of, repository
 from support.pages import Page
 from support.repositories import kill_group
@@ -84,7 +84,7 @@ def test_a_chat_model_sees_three_solved_examples_with_their_images(
     with Server(copies) as server:
         served(repository, server)
         output = run(repository, "--shots=3", "--limit=12", "--run=three", *spread)
-    asked = {result.item.id for result in records.read(repository.path / "reports/three").results}
+    asked = {result.item.id for result in run_folder.read(repository.path / "reports/three").results}
     items = [item for item in items_of(PAIRS) if item.id in asked]
     assert len(items) == 12
     chosen = {item.id: chooser().choose(item, 3) for item in items}
@@ -108,11 +108,11 @@ def test_a_selection_changes_no_prompt_and_reuses_the_answers(repository: Reposi
         served(repository, server)
         run(repository, "--shots=1", "--run=part", "--limit=6")
         assert bodies(server).total() == 6
-        run(repository, "--shots=1", "--run=whole", "--limit=12")
+        run(repository, "--shots=1", "--run=whole", "--answers=part", "--limit=12")
         assert bodies(server).total() == 12, "six answers are stored"
         run(repository, "--shots=2", "--run=two", "--limit=12")
         assert bodies(server).total() == 24, "other examples are another prompt"
-        run(repository, "--shots=2", "--run=again", "--limit=12")
+        run(repository, "--shots=2", "--run=again", "--answers=two", "--limit=12")
         assert bodies(server).total() == 24
         run(repository, "--run=none", "--limit=12")
     assert bodies(server).total() == len(bodies(server)) == 36
@@ -137,7 +137,7 @@ def test_an_ablation_takes_the_images_of_examples_too(repository: Repository, ho
         assert not any(map(parts, server.requests))
         return
     originals = {item.id: pictures(item.images) for item in items_of(PAIRS)}
-    for result in records.read(repository.path / "reports/first").results:
+    for result in run_folder.read(repository.path / "reports/first").results:
         item, chosen = result.item, chooser().choose(result.item, 2)
         text = MC.prompt(item).text
         sent = [
@@ -210,7 +210,7 @@ def test_a_killed_run_goes_on_to_the_same_results(repository: Repository, spread
         asked = bodies(server)
         run(repository, "--shots=3", "--run=second", "--fresh")
     assert len(asked) == 72, "the same prompts before and after"
-    first, second = (records.read(repository.path / "reports" / name).results for name in ("first", "second"))
+    first, second = (run_folder.read(repository.path / "reports" / name).results for name in ("first", "second"))
     said = [[(result.key, result.prompt, result.score) for result in results] for results in (first, second)]
     assert said[0] == said[1]
     assert (
@@ -226,7 +226,7 @@ def test_a_checkpoint_scores_options_after_examples(repository: Repository, spre
     (repository.path / "models/tiny.toml").write_text(f'backend = "hf"\nargument = "{model}"\n')
     run(repository, "--technique=ps", "--shots=1", "--limit=6", "--run=first", *spread, model="tiny")
     run(repository, "--technique=ps", "--limit=6", "--run=none", *spread, model="tiny")
-    with_shot, without = (records.read(repository.path / "reports" / name).results for name in ("first", "none"))
+    with_shot, without = (run_folder.read(repository.path / "reports" / name).results for name in ("first", "none"))
     assert len(with_shot) == len(without) == 6
     for one, other in zip(with_shot, without, strict=True):
         assert one.answer is not None

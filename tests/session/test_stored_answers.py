@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 
-from medvqa import records
 from medvqa.backend import Backend
 from medvqa.backends.openai import OpenAI, OpenAIOptions
 from medvqa.items import Answer, AnswerError, Item, Query, Result, Score
-from medvqa.records import merging
+from medvqa.records import identities, run_folder, run_record
+from medvqa.records.join import RunPart, join
+from medvqa.records.run_record import RecordedIdentity
 from medvqa.session.confirming import ASKED_AGAIN, Confirming
+from support import runs
 from support.servers import Reply, Request, Server, completion
+from support.sessions import others
 from support.ward import TEST, WARD, folder, medvqa, record, run, text, verdict
 
 SPREAD = [pytest.param((), id="serial"), pytest.param(("-n2",), id="n2", marks=pytest.mark.slow)]
@@ -45,7 +48,8 @@ class Served:
         )
 
     def run(self, name: str, *arguments: str) -> pytest.RunResult:
-        return run(self.repository, "--model=served", "--benchmark=ward", "--allow-upload", f"--run={name}", *arguments)
+        typed = ("--model=served", "--benchmark=ward", "--allow-upload", f"--run={name}", *arguments)
+        return run(self.repository, *typed, *others(self.repository.path, name))
 
     def gate(self, name: str, *arguments: str) -> pytest.RunResult:
         return self.run(name, "--baseline=reports/main", *arguments)
@@ -116,7 +120,7 @@ def test_answers_of_other_weights_give_no_verdict(stored: Served, spread: tuple[
 def test_what_was_asked_again_is_not_stored(stored: Served) -> None:
     stored.shift = 1
     stored.gate("new")
-    results = records.read(folder(stored.repository, "new")).results
+    results = run_folder.read(folder(stored.repository, "new")).results
     assert {result.score.outcome for result in results} == {"correct"}
     stored.shift = 0
     assert stored.gate("again").ret == 0
@@ -294,7 +298,10 @@ def test_a_session_that_uses_no_earlier_answer_does_not_vouch_for_them(
 
 def test_a_fingerprint_vouches_for_stored_answers(own: pytest.Pytester) -> None:
     run(own, "--model=scripted", "--benchmark=ward", "--run=main")
-    assert run(own, "--model=scripted", "--benchmark=ward", "--run=new", "--baseline=reports/main").ret == 0
+    assert (
+        run(own, "--model=scripted", "--benchmark=ward", "--run=new", "--answers=main", "--baseline=reports/main").ret
+        == 0
+    )
     assert record(own, "new")["sessions"][-1]["identity"] == {"reused": 60, "how": "its fingerprint"}
 
 
@@ -384,10 +391,11 @@ KNOWN = {"reused": 30, "how": "questions that were asked again and scored the sa
 
 
 def test_a_process_that_died_leaves_its_stored_answers_unknown() -> None:
-    known: dict[str, Any] = {"reused": 10, "how": "digests of its weights"}
-    assert records.joined_identity([known, known], 20) == {"reused": 20, "how": "digests of its weights"}
-    assert "a process ended before" in records.joined_identity([known], 20)["problem"]
-    assert records.joined_identity([known, PROBLEM], 40)["same"] == 3
+    known = RecordedIdentity(reused=10, how="digests of its weights")
+    problem = run_record.part_of(RecordedIdentity, PROBLEM)
+    assert identities.joined([known, known], 20).as_json() == {"reused": 20, "how": "digests of its weights"}
+    assert "a process ended before" in str(identities.joined([known], 20).problem)
+    assert identities.joined([known, problem], 40).same == 3
 
 
 @pytest.mark.parametrize(
@@ -408,25 +416,27 @@ def test_a_process_that_died_leaves_its_stored_answers_unknown() -> None:
 def test_a_session_that_knows_all_makes_up_for_those_before(
     sessions: list[dict[str, Any]], problems: int, notes: int
 ) -> None:
-    found = records.identity_of_run({"sessions": sessions}, 60)
+    found = identities.of_run(runs.record(sessions=sessions), 60)
     assert tuple(map(len, found)) == (problems, notes)
 
 
 def test_sessions_of_a_model_with_a_fingerprint_are_of_one_model() -> None:
-    run = {"sessions": [{"asked": 30}, {"asked": 30}], "model": {"fingerprint": "f"}}
-    assert records.identity_of_run(run, 60) == ([], [])
-    assert len(records.identity_of_run({**run, "config": {"backend": "openai"}}, 60)[0]) == 1
+    run = runs.record({"sessions": [{"asked": 30}, {"asked": 30}], "model": {"fingerprint": "f"}})
+    assert identities.of_run(run, 60) == ([], [])
+    assert len(identities.of_run(runs.record(run, config={"backend": "openai"}), 60)[0]) == 1
 
 
 def test_a_merged_run_has_the_problems_of_its_parts() -> None:
     parts = [
-        merging.RunPart(
-            f"s{n}", {"name": f"s{n}", "finished": "now", "sessions": [{"reused": 30, "identity": told}]}, ()
+        RunPart(
+            f"s{n}",
+            runs.record({"name": f"s{n}", "finished": "now", "sessions": [{"reused": 30, "identity": told}]}),
+            (),
         )
         for n, told in enumerate((KNOWN, PROBLEM))
     ]
-    about = merging.merge(parts, "all").about
-    problems, notes = records.identity_of_run(about, 60)
+    about = join(parts, "all").about
+    problems, notes = identities.of_run(about, 60)
     assert (len(problems), len(notes)) == (1, 1)
     assert problems[0].startswith("30 stored answers were used, and it is not known that they are of the model")
-    assert records.identity_of_run(merging.merge([merging.RunPart("all", about, ())], "more").about, 60)[0] == problems
+    assert identities.of_run(join([RunPart("all", about, ())], "more").about, 60)[0] == problems

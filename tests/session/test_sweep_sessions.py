@@ -17,8 +17,8 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm, t
 
-from medvqa import records
 from medvqa.cli import main
+from medvqa.records import run_folder
 from support import processes
 from support.servers import Reply, Request, Server, completion
 
@@ -177,7 +177,7 @@ def test_a_killed_sweep_goes_on_and_asks_nothing_twice(project: Path, after: int
     written = json.loads((project / "reports/grid/sweep.json").read_text())
     assert [(run["state"], run["answers"]) for run in written["runs"]] == [("finished", ITEMS)] * 2
     for run in ("grid-tiny", "grid-tiny-blank"):
-        assert len({result.key for result in records.read(project / "reports" / run).results}) == ITEMS
+        assert len({result.key for result in run_folder.read(project / "reports" / run).results}) == ITEMS
 
 
 @pytest.mark.slow

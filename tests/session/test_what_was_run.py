@@ -112,7 +112,7 @@ def test_answers_to_a_part_that_was_asked_anew_are_no_answers_of_another_run(
     run(ward, *ASKED, "--run=second", *part, "--fresh")
     asked = len((ward.path / "asked").read_text().splitlines())
     run(ward, *ASKED, "--run=second", *part)
-    run(ward, *ASKED, "--run=third")
+    run(ward, *ASKED, "--run=third", "--answers=second", "--answers=first")
     assert len((ward.path / "asked").read_text().splitlines()) == asked, "the second run goes on with its own answers"
     assert measure(ward, "third", "accuracy")["value"] == 0.5
 
@@ -201,10 +201,10 @@ def test_a_share_is_no_whole(ward: pytest.Pytester, capsys: pytest.CaptureFixtur
 def test_a_killed_run_that_goes_on_with_a_part_is_not_whole(tmp_path: Path) -> None:
     repository = Repository(tmp_path / "repository")
     assert repository.run("--model=slow:0", "--run=main", "--fresh")[0] == 0
-    session = repository.start("--model=slow:30", "--run=killed", "--answers=elsewhere")
+    session = repository.start("--model=slow:30", "--run=killed")
     await_results(repository, "killed", 12, session)
     kill_group(session)
-    repository.run("--model=slow:30", "--run=killed", "--answers=elsewhere", "--limit=5")
+    repository.run("--model=slow:30", "--run=killed", "--limit=5")
     about = json.loads((repository.folder("killed") / "run.json").read_text())
     assert len(about["missing"]) == 40 - len(repository.results("killed")) > 0
 
@@ -728,10 +728,10 @@ def test_a_baseline_without_responses_names_no_patient(named: pytest.Pytester) -
 
 
 def test_what_is_passed_on_names_no_patient(named: pytest.Pytester) -> None:
-    """The answer store and the log hold no id; results, JUnit and page are the run's own and may."""
+    """Stored answers and the terminal hold no id; results, JUnit and page are the run's own and may."""
     done = run(named, *ASKED, "--run=main")
     assert "DOE-JANE" not in text(done)
-    store = named.path / "reports/.answers"
+    store = folder(named, "main") / "answers"
     assert store.is_dir()
     assert not list(_files_that_hold("DOE-JANE", store))
     assert stat.S_IMODE(store.stat().st_mode) == 0o700

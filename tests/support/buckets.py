@@ -67,7 +67,7 @@ class Bucket:
         with variables(self.environment):
             return from_url(self.url, client_options={"allow_http": True})
 
-    def segments(self) -> dict[str, bytes]:
+    def content(self) -> dict[str, bytes]:
         """Everything that lies under the URL: path -> content."""
         import obstore
 

@@ -14,11 +14,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from medvqa import benchmarks, comparing, metrics, records, scoring
+from medvqa import benchmarks, comparing, metrics, scoring
 from medvqa.benchmarks import phantom
 from medvqa.comparing import gating
 from medvqa.items import Answer, Benchmark, Image, Item, Judgement, Prompt, Query, Result, Score
 from medvqa.protocols import prompts
+from medvqa.records import run_folder, run_record
+from medvqa.records.run_folder import Recorder
 from support.bundles import BundleReader
 
 PHANTOM = {benchmark.name: benchmark for benchmark in phantom.BENCHMARKS}
@@ -220,7 +222,7 @@ def gated(reports: Path) -> Path:
     )
     rules = gating.Rules(baseline=(str(baseline),), margin=20, slices=("modality", "task"), floor=floors)
     known = PHANTOM
-    gate = gating.prepare(rules, gating.load(rules, Path()), records.read_run(run), known)
+    gate = gating.prepare(rules, gating.load(rules, Path()), run_record.read_run(run), known)
     assert gate is not None
     gating.write(run, gating.decided(gate, run, comparing.load(run)))
     return run
@@ -244,11 +246,11 @@ def judged(texts: tuple[str, ...] = ()) -> list[Result]:
 
 def write(folder: Path, results: list[Result], **about: object) -> Path:
     """A run folder."""
-    recorder = records.Recorder(folder)
+    recorder = Recorder(folder)
     for each in results:
-        recorder.append(records.encode(each))
+        recorder.append(run_folder.encode(each))
     recorder.close()
-    records.write_json(folder / "run.json", {**ABOUT, "name": folder.name, **about})
+    run_folder.write_json(folder / "run.json", {**ABOUT, "name": folder.name, **about})
     return folder
 
 

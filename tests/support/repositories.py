@@ -52,7 +52,7 @@ class Slow(Backend):
         if set(ids) & set(os.environ.get("HOLDS", "").split()):
             time.sleep(300)
         if set(ids) & set(os.environ.get("LOSES", "").split()):
-            shutil.rmtree("reports/.answers")
+            shutil.rmtree("reports/first/answers")
         if set(ids) & set(os.environ.get("FAILS", "").split()):
             raise ValueError("bad item")
         usage = {"input": 3.0, "cost": 0.5} if "USAGE" in os.environ else None
@@ -156,8 +156,9 @@ class Repository:
         """What run.json says of the last session."""
         return json.loads((self.folder(run) / "run.json").read_text())["sessions"][-1]
 
-    def stored(self) -> list[Path]:
-        return sorted((self.path / "reports" / ".answers").glob("*/*"), key=lambda path: path.name)
+    def stored(self, run: str = "first") -> list[Path]:
+        """The logs of a run."""
+        return sorted((self.folder(run) / "answers").glob("*.log"), key=lambda path: path.name)
 
 
 def decoded(line: str) -> dict[str, Any] | None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from medvqa import records
 from medvqa.items import QuestionKey
+from medvqa.records.run_folder import read
 
 SPREAD = [pytest.param((), id="serial"), pytest.param(("-n2",), id="n2")]
 SPREAD_SLOWLY = [SPREAD[0], pytest.param(("-n2",), id="n2", marks=pytest.mark.slow)]
@@ -31,6 +31,12 @@ def written(run_folder: Path) -> dict[str, Any]:
     return json.loads((run_folder / "metrics.json").read_text())
 
 
+def others(root: Path, run: str) -> list[str]:
+    """What names the answers of all other runs of a repository."""
+    runs = sorted((root / "reports").glob("*/run.json"))
+    return [f"--answers={path.parent.name}" for path in runs if path.parent.name != run]
+
+
 def another(run_folder: Path, name: str) -> Path:
     """A run with the same answers, given in other sessions: no run is its own baseline."""
     copy = shutil.copytree(run_folder, run_folder.with_name(name))
@@ -48,7 +54,7 @@ def outcomes(run_folder: Path) -> Counter[str]:
 
 
 def keys(run_folder: Path) -> list[QuestionKey]:
-    return [result.key for result in records.read(run_folder).results]
+    return [result.key for result in read(run_folder).results]
 
 
 def text(result: pytest.RunResult) -> str:

@@ -231,12 +231,12 @@ MISSPELT = {
 @pytest.mark.parametrize(("name", "meant"), MISSPELT.items())
 def test_a_misspelt_member_is_refused_in_a_class_and_on_an_instance(name: str, meant: str) -> None:
     told = refusal(lambda: made(**{name: None}))
-    assert re.match(rf"\S*test_backend\.py:\d+: class Made: {name}: no member of Backend; ", told)
+    assert re.match(rf"\S*test_backend\.py:\d+: class Made: {name}: no member of Backend. Did", told)
     on_instance = refusal(lambda: setattr(Least(), name, None))
-    assert on_instance.startswith(f"model 'least': {name}: no member of Backend; ")
+    assert on_instance.startswith(f"model 'least': {name}: no member of Backend. Did")
     for said in (told, on_instance):
-        assert said.endswith(f"helpers begin with an underscore: _{name}")
-        assert f"did you mean {meant}" in said
+        assert said.endswith(f"Helpers begin with an underscore: _{name}")
+        assert f"Did you mean '{meant}" in said
 
 
 @given(st.from_regex(r"[A-Za-z][A-Za-z0-9_]{0,20}", fullmatch=True).filter(lambda name: not keyword.iskeyword(name)))
@@ -245,8 +245,8 @@ def test_a_public_name_is_declared_or_refused_and_a_helper_is_not(name: str) -> 
     setattr(model, f"_{name}", 3)
     assert getattr(made(**{f"_{name}": 3}), f"_{name}") == 3
     if name not in MEMBERS:
-        assert f": {name}: no member of Backend; " in refusal(lambda: made(**{name: 3}))
-        assert f": {name}: no member of Backend; " in refusal(lambda: setattr(model, name, 3))
+        assert re.search(rf": {name}: no member of Backend[.;] ", refusal(lambda: made(**{name: 3})))
+        assert re.search(rf": {name}: no member of Backend[.;] ", refusal(lambda: setattr(model, name, 3)))
 
 
 def test_a_name_of_a_mixin_is_refused_too() -> None:
@@ -640,7 +640,7 @@ def test_a_wrapper_needs_a_model_and_another_backend_takes_none() -> None:
     for spec, told in (
         ("wrapped", "wrapped: 'wrapped' wraps another model: --model=wrapped:MODEL"),
         ("wrapped:", "wrapped:: 'wrapped' wraps another model: --model=wrapped:MODEL"),
-        ("wrapped:randm", "no model 'randm'; found: none. Did you mean 'random'? "),
+        ("wrapped:randm", "no model 'randm'; there are: "),
     ):
         assert refusal(lambda spec=spec: configs.resolve(spec, folders=[], backends=backends)).startswith(told)
 
@@ -748,7 +748,7 @@ def test_eight_lines_are_a_model(slake: Callable[[str], pytest.Pytester], hook: 
         (("    sends_to = None\n", ""), r"conftest\.py:\d+: class Mine does not say where prompts go: write sends_to"),
         (
             ("sends_to", "send_to"),
-            r"conftest\.py:\d+: class Mine: send_to: no member of Backend; did you mean sends_to",
+            r"conftest\.py:\d+: class Mine: send_to: no member of Backend\. Did you mean 'sends_to'",
         ),
         (("def generate", "def _generate"), r"conftest\.py:\d+: class Mine has no generate: write def generate"),
         (

@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvqa import judging, records
+from medvqa import judging
 from medvqa.backends import pytest_medvqa_backends
 from medvqa.backends.baselines import Echo, Majority, Random
 from medvqa.backends.replay import FORMATS, Replay, read
@@ -42,6 +42,7 @@ from medvqa.items import (
     UsageError,
 )
 from medvqa.protocols.techniques import NEEDS
+from medvqa.records import run_folder
 from medvqa.scoring import likeliest
 from support.laws import examples
 
@@ -415,7 +416,7 @@ def test_results_of_a_run(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     path.write_bytes(
         b"\n".join(
-            records.encode(Result("run", item(item_id), "digest", answer, Score(None, "error")))
+            run_folder.encode(Result("run", item(item_id), "digest", answer, Score(None, "error")))
             for item_id, answer in lines
         )
     )
@@ -587,7 +588,7 @@ def test_an_unreadable_file() -> None:
         (b'[{"index": 1, "prediction": "A"}', ": not JSON: Expecting ',' delimiter: line 1 column 33"),
         (b"[]", f": no rows; {FORMATS}"),
         (b"{}", f": no rows; {FORMATS}"),
-        (b"[" * 100_000, ": not JSON: maximum recursion depth exceeded"),
+        (b"[" * 100_000, ": not JSON: nested too deep"),
         (b'{"a": "\xff"}', " line 1: not UTF-8: invalid start byte; "),
         (b'{"accuracy": 0.5}', f" line 1: missing column index, prediction; found: accuracy; {FORMATS}"),
         (b'{\n"10001": {"answer": {"im1": {"full_ans', ": not JSON: Unterminated string starting at: line 2 column 30"),

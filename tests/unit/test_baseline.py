@@ -11,14 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvqa import comparing, records
+from medvqa import comparing
 from medvqa.cli import main
 from medvqa.comparing import Side
 from medvqa.items import Answer, DataError, Image, Item, Judgement, MedVQAError, Result, Score, UsageError
-from medvqa.records import baseline, keyed
+from medvqa.records import baseline_file, keyed, run_folder, run_record
+from medvqa.records.keyed import BaselineKey, find_key, own_key
+from medvqa.records.run_folder import Recorder
+from medvqa.records.selected import SELECTED
+from support.runs import record
 
 OPTIONS = {"A": "liver", "B": "spleen"}
-RUN = {"name": "first", "model": {"name": "echo"}, "finished": "2026-01-02T11:00:00+00:00"}
+RUN = record({"name": "first", "model": {"name": "echo"}, "finished": "2026-01-02T11:00:00+00:00"})
 
 
 def result(n: int, text: str = "A") -> Result:
@@ -28,22 +32,22 @@ def result(n: int, text: str = "A") -> Result:
 
 
 def folder(path: Path, results: list[Result]) -> Path:
-    recorder = records.Recorder(path)
+    recorder = Recorder(path)
     for each in results:
-        recorder.append(records.encode(each))
+        recorder.append(run_folder.encode(each))
     recorder.close()
-    records.write_json(path / records.RUN, RUN)
+    run_record.write_run(path, RUN)
     return path
 
 
 def test_a_run_comes_back_sorted(tmp_path: Path) -> None:
-    records.write_baseline(tmp_path / "main", RUN, [result(2), result(1, "B")])
-    assert records.read_baseline(tmp_path / "main") == (RUN, (result(1, "B"), result(2)))
+    baseline_file.write_baseline(tmp_path / "main", RUN, [result(2), result(1, "B")])
+    assert baseline_file.read_baseline(tmp_path / "main") == (RUN, (result(1, "B"), result(2)))
 
 
 def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
-    records.write_baseline(tmp_path / "a", RUN, [result(2), result(1)])
-    records.write_baseline(tmp_path / "b", RUN, [result(1), result(2)])
+    baseline_file.write_baseline(tmp_path / "a", RUN, [result(2), result(1)])
+    baseline_file.write_baseline(tmp_path / "b", RUN, [result(1), result(2)])
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
@@ -54,8 +58,8 @@ def test_without_responses_outcomes_and_equality_of_answers_stay(tmp_path: Path)
     open_answer = Result("first", item, "d", Answer(secret), Score(0.5, "partial", (secret,), secret), judgement=said)
     guessed = replace(result(4), answer=Answer(secret, {"A": -0.1234, "B": -2.0}))
     given_ = [result(1), result(2, "B"), open_answer, guessed]
-    records.write_baseline(tmp_path / "main", RUN, given_, responses=False)
-    run, kept = records.read_baseline(tmp_path / "main")
+    baseline_file.write_baseline(tmp_path / "main", RUN, given_, responses=False)
+    run, kept = baseline_file.read_baseline(tmp_path / "main")
     unpacked = gzip.decompress((tmp_path / "main").read_bytes()).decode()
     assert secret not in unpacked
     assert "0.1234" not in unpacked
@@ -63,25 +67,25 @@ def test_without_responses_outcomes_and_equality_of_answers_stay(tmp_path: Path)
         (g.score.value, g.score.outcome) for g in given_
     ]
     assert kept[1].score.extracted == ("B",), "letters are needed for measures of pairs"
-    assert [records.said(run, k) for k in kept] == [records.said(RUN, g) for g in given_]
-    assert records.said(run, kept[0]) != records.said(run, kept[1])
+    assert [baseline_file.said(run, k) for k in kept] == [baseline_file.said(RUN, g) for g in given_]
+    assert baseline_file.said(run, kept[0]) != baseline_file.said(run, kept[1])
     again = tmp_path / "again"
-    records.write_baseline(again, run, kept, responses=False)
+    baseline_file.write_baseline(again, run, kept, responses=False)
     assert again.read_bytes() == (tmp_path / "main").read_bytes(), "digests are not digested again"
 
 
 def test_an_answer_that_looks_like_a_digest_is_an_answer() -> None:
     first = result(1)
-    lookalike = replace(first, answer=Answer(records.response_digest(first.answer)))
-    assert records.said(RUN, first) != records.said(RUN, lookalike)
+    lookalike = replace(first, answer=Answer(baseline_file.response_digest(first.answer)))
+    assert baseline_file.said(RUN, first) != baseline_file.said(RUN, lookalike)
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=5))
 def test_any_response_survives(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
     path = tmp_path_factory.mktemp("any") / "main"
     given_ = tuple(replace(result(n), answer=Answer(text)) for n, text in enumerate(texts))
-    records.write_baseline(path, RUN, given_)
-    assert records.read_baseline(path) == (RUN, given_)
+    baseline_file.write_baseline(path, RUN, given_)
+    assert baseline_file.read_baseline(path) == (RUN, given_)
 
 
 def packed(path: Path, *lines: bytes) -> Path:
@@ -90,10 +94,10 @@ def packed(path: Path, *lines: bytes) -> Path:
 
 
 def header(**changes: object) -> bytes:
-    return json.dumps({"medvqa_baseline": 1, "responses": True, "results": 1, "run": RUN} | changes).encode()
+    return json.dumps({"medvqa_baseline": 1, "responses": True, "results": 1, "run": RUN.as_json()} | changes).encode()
 
 
-LINE = records.encode(result(1))
+LINE = run_folder.encode(result(1))
 
 
 @pytest.mark.parametrize(
@@ -118,7 +122,7 @@ LINE = records.encode(result(1))
 def test_a_damaged_file_is_named_with_its_line(tmp_path: Path, lines: tuple[bytes, ...], complaint: str) -> None:
     path = packed(tmp_path / "main", *lines)
     with pytest.raises(DataError) as caught:
-        records.read_baseline(path)
+        baseline_file.read_baseline(path)
     assert str(caught.value).startswith(f"{path} {complaint}")
 
 
@@ -126,16 +130,16 @@ def test_sizes_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     path = packed(tmp_path / "main", header(results=3), LINE, LINE, LINE)
     for limit, complaint in (("MAX_LINE", "longer than"), ("MAX_BYTES", "larger than"), ("MAX_RESULTS", "more than")):
         with monkeypatch.context() as patch:
-            patch.setattr(baseline, limit, 2 if limit == "MAX_RESULTS" else 300)
+            patch.setattr(baseline_file, limit, 2 if limit == "MAX_RESULTS" else 300)
             with pytest.raises(DataError, match=complaint):
-                records.read_baseline(path)
+                baseline_file.read_baseline(path)
 
 
 def test_nothing_is_written_that_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The limits of both are the same; a line may have as many bytes as one of results.jsonl."""
     long = result(1, "A" * (2**24 + 1))
-    records.write_baseline(tmp_path / "long", RUN, [long])
-    assert records.read_baseline(tmp_path / "long") == (RUN, (long,))
+    baseline_file.write_baseline(tmp_path / "long", RUN, [long])
+    assert baseline_file.read_baseline(tmp_path / "long") == (RUN, (long,))
     written = f"baseline file {tmp_path / 'main'} cannot be written: slake/q2/mc: "
     for limit, value, complaint in (
         ("MAX_LINE", 1000, f"{written}longer than 1000 bytes"),
@@ -143,9 +147,9 @@ def test_nothing_is_written_that_is_not_read(tmp_path: Path, monkeypatch: pytest
         ("MAX_RESULTS", 1, f"{written}more than 1 results"),
     ):
         with monkeypatch.context() as patch:
-            patch.setattr(baseline, limit, value)
+            patch.setattr(baseline_file, limit, value)
             with pytest.raises(UsageError) as caught:
-                records.write_baseline(tmp_path / "main", RUN, [result(1), result(2, "A" * 2000)])
+                baseline_file.write_baseline(tmp_path / "main", RUN, [result(1), result(2, "A" * 2000)])
         assert str(caught.value) == f"{complaint}. Name the run folder itself by --baseline"
         assert not (tmp_path / "main").exists()
 
@@ -157,12 +161,12 @@ def test_a_torn_file_and_another_file(tmp_path: Path) -> None:
     (tmp_path / "flipped").write_bytes(whole[:30] + bytes([whole[30] ^ 255]) + whole[31:])
     for name in ("torn", "text", "flipped"):
         with pytest.raises(DataError, match=rf"{name} line \d"):
-            records.read_baseline(tmp_path / name)
+            baseline_file.read_baseline(tmp_path / name)
     with pytest.raises(UsageError, match="cannot be read: No such file"):
-        records.read_baseline(tmp_path / "nowhere")
-    assert records.is_baseline(tmp_path / "torn")
-    assert not records.is_baseline(tmp_path / "text")
-    assert not records.is_baseline(tmp_path)
+        baseline_file.read_baseline(tmp_path / "nowhere")
+    assert baseline_file.is_baseline(tmp_path / "torn")
+    assert not baseline_file.is_baseline(tmp_path / "text")
+    assert not baseline_file.is_baseline(tmp_path)
 
 
 @given(st.binary(max_size=200))
@@ -171,7 +175,7 @@ def test_no_file_is_a_surprise(tmp_path_factory: pytest.TempPathFactory, content
     for each in (content, b"\x1f\x8b" + content, gzip.compress(header() + b"\n" + content)):
         path.write_bytes(each)
         with pytest.raises(MedVQAError):
-            records.read_baseline(path)
+            baseline_file.read_baseline(path)
 
 
 def test_the_command_writes_a_smaller_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -181,7 +185,7 @@ def test_the_command_writes_a_smaller_file(tmp_path: Path, capsys: pytest.Captur
     assert (tmp_path / "main.baseline").stat().st_size < (run / "results.jsonl").stat().st_size / 3
     assert main(["baseline", str(run), "-o", str(tmp_path / "b"), "--no-responses"]) == 0
     assert "without responses" in capsys.readouterr().out
-    assert len(records.read_baseline(tmp_path / "b")[1]) == 50
+    assert len(baseline_file.read_baseline(tmp_path / "b")[1]) == 50
 
 
 def test_the_command_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -195,19 +199,19 @@ def test_the_command_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str])
             {"name": "first"},
             "unfinished: the run did not end, and its missing results are not known: finish it by pytest --run=first",
         ),
-        ({**RUN, "rescoring": True}, "and that was stopped: type medvqa rescore "),
+        ({**RUN.as_json(), "rescoring": True}, "and that was stopped: type medvqa rescore "),
     ):
-        records.write_json(run / records.RUN, about)
+        run_folder.write_json(run / run_record.RUN, about)
         assert main(["baseline", str(run), "-o", str(tmp_path / "b")]) == 4
         assert complaint in capsys.readouterr().err
     ended, killed = ({"name": "a", "finished": "2026-01-02T11:00:00+00:00"}, {"name": "b"})
-    records.write_json(run / records.RUN, {"name": "first", "merged": [ended, killed]})
+    run_folder.write_json(run / run_record.RUN, {"name": "first", "merged": [ended, killed]})
     assert main(["baseline", str(run), "-o", str(tmp_path / "b")]) == 4
     assert "did not end" in capsys.readouterr().err
-    records.write_json(run / records.RUN, {"name": "first", "merged": [ended]})
+    run_folder.write_json(run / run_record.RUN, {"name": "first", "merged": [ended]})
     assert main(["baseline", str(run), "-o", str(tmp_path / "b")]) == 0
     (tmp_path / "b").unlink()
-    records.write_json(run / records.RUN, RUN)
+    run_folder.write_json(run / run_record.RUN, RUN)
     (run / "results.jsonl").open("ab").write(b"{torn")
     assert main(["baseline", str(run), "-o", str(tmp_path / "b")]) == 4
     assert "a line of its results cannot be read" in capsys.readouterr().err
@@ -217,8 +221,8 @@ def test_the_command_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def test_lines_that_were_not_read_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = folder(tmp_path / "first", [result(1)])
     key = result(1).key
-    records.write_json(run / records.RUN, {**RUN, "selection": {"questions": 1}})
-    (run / records.SELECTED).write_text(json.dumps([key.benchmark, key.item, key.technique, *key[3:]]) + "\n")
+    run_folder.write_json(run / run_record.RUN, {**RUN.as_json(), "selection": {"questions": 1}})
+    (run / SELECTED).write_text(json.dumps([key.benchmark, key.item, key.technique, *key[3:]]) + "\n")
     for torn, told in (
         ("<<<<<<< ours\n", "1 line was not read: "),
         ("=======\n", "2 lines were not read, the first: "),
@@ -259,45 +263,48 @@ def named(n: int, said: str = "A", kind: str = "single_choice") -> Result:
 
 
 RESULTS = [named(1), named(2, "B"), named(3, "Rose 3", "short_answer"), named(4, "JANE", "short_answer")]
-ABOUT = RUN | {
-    "benchmarks": {"ward": {"items": 4}},
-    "missing": ["ward/DOE-JANE-09"],
-    "unread_answers": ["/data/DOE_JANE/x line 1"],
-    "selection": {"how": ["test_ward.py::test_ward[DOE-JANE-01]"]},
-}
+ABOUT = record(
+    RUN,
+    benchmarks={"ward": {"items": 4}},
+    missing=["ward/DOE-JANE-09"],
+    unread_answers=["/data/DOE_JANE/x line 1"],
+    selection={"how": ["test_ward.py::test_ward[DOE-JANE-01]"]},
+)
 
 
 @pytest.fixture
-def key(monkeypatch: pytest.MonkeyPatch) -> records.BaselineKey:
+def key(monkeypatch: pytest.MonkeyPatch) -> BaselineKey:
     monkeypatch.setenv(keyed.ENV_KEY, "4e" * 32)
-    return records.own_key()
+    return own_key()
 
 
-def hidden(path: Path, key: records.BaselineKey, results: list[Result] = RESULTS) -> Path:
-    records.write_baseline(path, ABOUT, results, responses=False, hidden=["ward"], key=key)
+def hidden(path: Path, key: BaselineKey, results: list[Result] = RESULTS) -> Path:
+    baseline_file.write_baseline(path, ABOUT, results, responses=False, hidden=["ward"], key=key)
     return path
 
 
-def test_a_keyed_baseline_holds_no_id_and_no_text(tmp_path: Path, key: records.BaselineKey) -> None:
+def test_a_keyed_baseline_holds_no_id_and_no_text(tmp_path: Path, key: BaselineKey) -> None:
     path = hidden(tmp_path / "main", key)
     content = gzip.decompress(path.read_bytes()).decode()
     assert not [name for name in NAMES if name in content]
     assert key.secret.hex() not in content
-    run, results = records.read_baseline(path)
-    assert run["keyed"] == {"key": key.name, "benchmarks": ["ward"]}
-    assert len(run["missing"]) == 1
+    run, results = baseline_file.read_baseline(path)
+    assert run.as_json()["keyed"] == {"key": key.name, "benchmarks": ["ward"]}
+    assert len(run.missing) == 1
     assert {each.score.outcome for each in results} == {"correct", "wrong"}
     assert {value for each in results for value in each.item.tags["organ"]} == {"heart"}, "slices stay"
     assert path.read_bytes() == hidden(tmp_path / "again", key).read_bytes()
 
 
-def test_other_benchmarks_of_a_keyed_baseline_stay_plain(tmp_path: Path, key: records.BaselineKey) -> None:
-    records.write_baseline(tmp_path / "both", RUN, [result(1), named(1)], responses=False, hidden=["ward"], key=key)
-    _, results = records.read_baseline(tmp_path / "both")
+def test_other_benchmarks_of_a_keyed_baseline_stay_plain(tmp_path: Path, key: BaselineKey) -> None:
+    baseline_file.write_baseline(
+        tmp_path / "both", RUN, [result(1), named(1)], responses=False, hidden=["ward"], key=key
+    )
+    _, results = baseline_file.read_baseline(tmp_path / "both")
     assert [each.item.id for each in results if each.item.benchmark == "slake"] == ["q1"]
 
 
-def test_a_run_finds_its_questions_in_a_keyed_baseline(tmp_path: Path, key: records.BaselineKey) -> None:
+def test_a_run_finds_its_questions_in_a_keyed_baseline(tmp_path: Path, key: BaselineKey) -> None:
     side = comparing.load(hidden(tmp_path / "main", key))
     assert side.key == key
     assert side.named(RESULTS[0].key) == next(
@@ -311,11 +318,11 @@ def test_a_run_finds_its_questions_in_a_keyed_baseline(tmp_path: Path, key: reco
         one = found[before.item.id]
         assert replace(one.item, extra={}, images=()) == replace(before.item, extra={}, images=())
         assert one.item.images == before.item.images
-        same = records.said(side.run, one) == records.said(new.run, after)
+        same = baseline_file.said(side.run, one) == baseline_file.said(new.run, after)
         assert same == (before.answer == after.answer)
 
 
-def test_a_question_that_changed_is_not_taken_for_the_same(tmp_path: Path, key: records.BaselineKey) -> None:
+def test_a_question_that_changed_is_not_taken_for_the_same(tmp_path: Path, key: BaselineKey) -> None:
     side = comparing.load(hidden(tmp_path / "main", key))
     other = replace(RESULTS[0], item=replace(RESULTS[0].item, question="Another?"))
     found = {each.item.id: each for each in side.revealed([Side("new", RUN, (other,))]).results}
@@ -323,7 +330,7 @@ def test_a_question_that_changed_is_not_taken_for_the_same(tmp_path: Path, key: 
 
 
 def test_without_its_key_a_baseline_is_an_error(
-    tmp_path: Path, key: records.BaselineKey, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, key: BaselineKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = hidden(tmp_path / "main", key)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "nowhere"))
@@ -343,7 +350,7 @@ def test_without_its_key_a_baseline_is_an_error(
 def test_what_is_no_key_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(keyed.ENV_KEY, "opensesame")
     with pytest.raises(UsageError, match="64 hexadecimal digits") as caught:
-        records.own_key()
+        own_key()
     assert "sesame" not in str(caught.value)
     assert "opensesame" not in repr(keyed.BaselineKey(b"opensesame", "here"))
 
@@ -353,18 +360,18 @@ def test_the_key_of_a_user_is_made_once_and_theirs_alone(tmp_path: Path, monkeyp
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     old = os.umask(0)
     try:
-        first = records.own_key()
+        first = own_key()
     finally:
         os.umask(old)
     path = keyed.key_file()
     assert path.is_relative_to(tmp_path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    assert records.own_key() == first
-    assert records.find_key(first.name, "main") == first
+    assert own_key() == first
+    assert find_key(first.name, "main") == first
     path.write_text("damaged")
     with pytest.raises(UsageError, match="holds no key"):
-        records.own_key()
+        own_key()
 
 
 def test_a_key_that_cannot_be_kept_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -372,7 +379,7 @@ def test_a_key_that_cannot_be_kept_is_an_error(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "data").write_text("a file")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     with pytest.raises(UsageError, match=r"cannot be stored in .* Set MEDVQA_BASELINE_KEY"):
-        records.own_key()
+        own_key()
 
 
 @given(st.text(), st.text())

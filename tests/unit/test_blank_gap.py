@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from medvqa import comparing, records, report
+from medvqa import comparing, report
 from medvqa.cli import main
 from medvqa.comparing import blank
 from medvqa.items import UsageError
+from medvqa.records import run_folder
+from medvqa.records.run_folder import Recorder
 from medvqa.report import tables
 from medvqa.report.bundle.scorecard import scorecard_of
 from medvqa.report.bundle.verdict import verdict_of
@@ -56,9 +58,9 @@ def test_the_gap_is_the_paired_difference_at_95_percent(runs: tuple[Path, Path],
 def test_summary_terminal_and_scorecard_show_the_gap(runs: tuple[Path, Path], made: report.Report) -> None:
     table = tables.image_gain(made)
     assert table.title == "Gain of the image, against run blank (image: blank)"
-    assert table.rows[0] == (
+    assert table.texts[0] == [
         *("phantom-gmai-mmbench", "accuracy", "80.58", "58.25", "+22.33", "+8.78 to +35.13", "103 items"),
-    )
+    ]
     summary = (runs[0] / "summary.md").read_text()
     assert "Gain of the image, against run blank" in summary
     assert r"\+22.33" in summary
@@ -77,8 +79,8 @@ def test_a_redrawn_run_keeps_its_gap_until_its_results_change(runs: tuple[Path, 
     assert main(["report", str(shown)]) == 0
     assert "blank" in json.loads((shown / "metrics.json").read_text())
     changed = report.build(shown, pages.PHANTOM).parts[0].results[0]
-    recorder = records.Recorder(shown)
-    recorder.append(records.encode(pages.marked([changed], right=changed.score.outcome != "correct")[0]))
+    recorder = Recorder(shown)
+    recorder.append(run_folder.encode(pages.marked([changed], right=changed.score.outcome != "correct")[0]))
     recorder.close()
     made = report.write(report.build(shown, pages.PHANTOM))
     assert "blank" not in json.loads((shown / "metrics.json").read_text())

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from medvqa import metrics, report
 from medvqa.benchmarks import gmai_mmbench, table_files
+from medvqa.benchmarks.recorded import RecordedFile
 from medvqa.data import lexicon
 from medvqa.items import OUTCOMES, Answer, Item, Judgement, Result, Score
 from medvqa.report import bundle
@@ -21,6 +22,7 @@ from medvqa.report.bundle import columns, explorer, facts, questions
 from medvqa.report.bundle.pictures import Pictures
 from support import pages
 from support.laws import examples
+from support.runs import record
 
 NO_PICTURES = Pictures("none", "")
 
@@ -234,7 +236,9 @@ def command(benchmark: object, typed: list[str], **about: object) -> str:
 
 
 def test_a_command_line_says_what_else_was_typed() -> None:
-    typed = facts.command({"options": {"model": "replay:my file.json"}, "extraction": "official", "ablation": "blank"})
+    typed = facts.command(
+        record({"options": {"model": "replay:my file.json"}, "extraction": "official", "ablation": "blank"})
+    )
     assert command(gmai_mmbench.VAL, typed) == (
         "pytest '--model=replay:my file.json' --ablate=blank --extraction=official "
         "--benchmark=gmai-mmbench-val --data=DIR"
@@ -242,8 +246,8 @@ def test_a_command_line_says_what_else_was_typed() -> None:
 
 
 def test_the_command_names_the_file_that_declares_a_benchmark(tmp_path: Path) -> None:
-    about = {"benchmarks": {"klinik": {"declared": {"file": "my data/klinik.toml"}}, "other": {"declared": {}}}}
-    benchmark = table_files.recorded("klinik", {"sha256": "0"})
+    about = record({"benchmarks": {"klinik": {"declared": {"file": "my data/klinik.toml"}}, "other": {"declared": {}}}})
+    benchmark = table_files.recorded("klinik", RecordedFile(sha256="0"))
     line = command(benchmark, ["pytest", "--model=random"], declared=facts.declaring_files(about))
     assert line == "pytest --model=random '--benchmark=my data/klinik.toml'"
     (tmp_path / "klinik.toml").write_text('file = "a.csv"')
@@ -252,7 +256,7 @@ def test_the_command_names_the_file_that_declares_a_benchmark(tmp_path: Path) ->
 
 
 def test_a_recovered_key_is_asked_for_where_there_is_one() -> None:
-    typed = facts.command({"options": {"model": "echo:A", "answers_from_category": True}})
+    typed = facts.command(record(options={"model": "echo:A", "answers_from_category": True}))
     assert "--answers-from-category" not in command(gmai_mmbench.VAL, typed)
     assert command(gmai_mmbench.TEST, typed) == (
         "pytest --model=echo:A --answers-from-category --benchmark=gmai-mmbench-test --data=DIR"

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvqa import metrics, report
+from medvqa import figures, metrics, report
 from medvqa.items import SCORED_OUTCOMES, Answer, Benchmark, Item, Measure, Result, Score
 from medvqa.judging import taxonomy
-from medvqa.report import tables
 from medvqa.report.build import Part
 from medvqa.report.bundle import failing, texts
 from support import pages
@@ -467,7 +466,7 @@ def test_a_link_opens_the_questions_of_one_benchmark_and_technique() -> None:
 
 
 def test_few_is_the_same_limit_everywhere() -> None:
-    assert tables.FEW == 10, "the page says: fields with fewer than ten questions have no colour"
+    assert figures.FEW == 10, "the page says: fields with fewer than ten questions have no colour"
 
 
 def test_the_page_and_its_links_keep_the_same_names_for_their_own_fields() -> None:

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvqa import records, report
+from medvqa import report
+from medvqa.records import run_folder
 from medvqa.report import html
 from medvqa.report.bundle import questions, texts
 from medvqa.report.bundle.columns import TypedArray, read
@@ -129,7 +130,7 @@ def lines_of(folder: Path, *changes: dict[str, Any]) -> Path:
     """A run whose only question has these fields, once for each of `changes`; names of fields join by a dot."""
     lines = []
     for number, fields in enumerate(changes):
-        content = json.loads(records.encode(pages.hostile()[1][1]))
+        content = json.loads(run_folder.encode(pages.hostile()[1][1]))
         content["item"]["id"] = f"q{number}"
         for name, value in fields.items():
             *outer, last = name.split(".")

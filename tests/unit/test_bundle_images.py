@@ -15,15 +15,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvqa import benchmarks, records, report
+from medvqa import benchmarks, report
 from medvqa.benchmarks import medlesionvqa
 from medvqa.cli import main
 from medvqa.items import Answer, Benchmark, Image, Item, Result, Score, UsageError
+from medvqa.records import private
 from medvqa.report import html
 from medvqa.report.bundle import metadata, picture_files, pictures
 from medvqa.report.bundle.images import ImageHead
 from support import pages
 from support.laws import examples
+from support.runs import record
 
 SECRET = b"patient Miller"
 
@@ -372,7 +374,7 @@ def test_no_path_of_this_machine_is_in_a_reason(tmp_path: Path) -> None:
     scan = on_disk(folder, "SMITH.png", b"no image")
     made, _, items = run_of(tmp_path / "run", [replace(scan, name="scans/SMITH.png")], public=False)
     hidden = replace(scan.pinned(), name=f"sha256-{scan.sha256()[:12]}", path="")
-    assert records.is_pseudonym(hidden)
+    assert private.is_pseudonym(hidden)
     results = [replace(result, item=replace(result.item, images=(hidden,))) for result in made.parts[0].results]
     made = report.build(pages.write(tmp_path / "hidden", results), made.known)
     for forbidden in (False, True):
@@ -403,7 +405,7 @@ def test_images_that_are_not_public_are_left_out_unless_asked_for(tmp_path: Path
     (head,) = left_out.of(item)
     assert (head.name, head.source) == ("1.png", "")
     assert head.why.startswith(reason)
-    declared = replace(made, run={"benchmarks": {item.benchmark: {"declared": {"file": "klinik.toml"}}}})
+    declared = replace(made, run=record(benchmarks={item.benchmark: {"declared": {"file": "klinik.toml"}}}))
     note = html.draw(declared, lambda benchmark: None).note
     assert "medvqa report RUN --images=inside --benchmark=klinik.toml (or --images=folder) shows them" in note
     note = html.draw(declared, lambda benchmark: None, "inside").note

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvqa import benchmarks, records, report
+from medvqa import benchmarks, report
 from medvqa.items import Answer, Benchmark, DataError, Image, Item, Prompt, Query, Result, Score, Technique
 from medvqa.protocols import prompts as protocol_prompts
+from medvqa.records.private import is_pseudonym
 from medvqa.report import html
 from medvqa.report.bundle import of_run
 from medvqa.report.bundle import prompts as sent
@@ -23,6 +24,7 @@ from medvqa.session.registry import Registry
 from medvqa.session.resolving import resolve
 from support import pages
 from support.laws import examples
+from support.runs import record
 
 text = st.text(alphabet="AB1{}0 \n", max_size=12)
 
@@ -56,7 +58,7 @@ def asked(plan: Plan, root: Path, number: int = 3) -> report.Report:
     ]
     results = [recorded(query, protocol_prompts.pinned(plan.prompt(query))) for query in queries]
     assert results, "else nothing is tried"
-    folder = pages.write(root / "first", results, **about(plan))
+    folder = pages.write(root / "first", results, **about(plan).as_json())
     return report.build(folder, plan.registry.benchmarks)
 
 
@@ -146,7 +148,7 @@ def test_solved_examples_that_are_not_at_hand_are_not_guessed(tmp_path: Path) ->
 
 def test_a_run_that_claims_many_solved_examples_costs_no_time(tmp_path: Path) -> None:
     made = asked(planned(tmp_path, GMAI, shots=2), tmp_path)
-    made = replace(made, run={**made.run, "protocol": {"shots": 10**9}})
+    made = replace(made, run=record({**made.run.as_json(), "protocol": {"shots": 10**9}}))
     assert outcomes(made) == {sent.TOO_MANY: 3}
 
 
@@ -157,7 +159,7 @@ def test_private_questions_that_a_run_does_not_hold_are_no_examples_on_its_page(
     assert outcomes(whole).keys() == {"proved"}
     names = {name for prompt in packed(whole).prompts for example in prompt.examples for name in example.images}
     assert names
-    assert all(records.is_pseudonym(Image(name)) for name in names), "images of private data keep their pseudonyms"
+    assert all(is_pseudonym(Image(name)) for name in names), "images of private data keep their pseudonyms"
 
 
 def private(made: report.Report) -> report.Report:
@@ -182,8 +184,8 @@ def test_a_prompt_that_differs_from_the_one_that_was_sent_is_not_shown(tmp_path:
 def test_an_unknown_template_is_named(tmp_path: Path) -> None:
     made = asked(planned(tmp_path, GMAI), tmp_path)
     made = changed(made, question="Is it well?")
-    abouts = {GMAI: {**made.run["benchmarks"][GMAI], "prompts": {"mc": "mine/mc@12345678"}}}
-    assert outcomes(replace(made, run={**made.run, "benchmarks": abouts})) == {
+    abouts = {GMAI: {**made.run.as_json()["benchmarks"][GMAI], "prompts": {"mc": "mine/mc@12345678"}}}
+    assert outcomes(replace(made, run=record({**made.run.as_json(), "benchmarks": abouts}))) == {
         "The run used the prompt mine/mc@12345678, which this version does not have.": 3
     }
 

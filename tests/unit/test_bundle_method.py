@@ -10,6 +10,7 @@ import pytest
 from medvqa import report
 from medvqa.report.bundle import facts, method
 from support import pages
+from support.runs import record
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +110,7 @@ def test_a_run_took_as_long_as_its_sessions(
 def test_the_command_asks_by_the_same_protocol() -> None:
     protocol = {"prompts": ["4-expert"], "combine": "best-oracle", "thresholds": [2.0], "rotations": None}
     run = {"options": {"model": "m"}, "repeat": 5, "protocol": {**protocol, "reasoning": "cot"}}
-    assert facts.command(run) == [
+    assert facts.command(record(run)) == [
         *("pytest", "--model=m", "--prompt=4-expert", "--samples=5", "--combine=best-oracle", "--threshold=2"),
         *("--reasoning=cot", "--rotate=all"),
     ]

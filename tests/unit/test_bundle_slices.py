@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from medvqa import report
 from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa
 from medvqa.data import published
+from medvqa.figures import FEW
 from medvqa.items import Answer, Benchmark, Item, Result, Score
 from medvqa.report import tables
 from medvqa.report.bundle import axes, charts, slices
@@ -133,7 +134,7 @@ def test_a_map_holds_the_measure_of_each_field(made: report.Report) -> None:
                 continue
             right = sum(result.score.outcome == "correct" for result in chosen)
             assert (field.n, field.value) == (len(chosen), right / len(chosen))
-            assert field.few == (len(chosen) < tables.FEW)
+            assert field.few == (len(chosen) < FEW)
             assert field.short == (f"{right}/{len(chosen)}" if field.few else f"{100 * right / len(chosen):.0f}")
     assert not by_field
     assert slices.heat_map(made.parts[2]) is None, "MediConfusion's items have one dimension"

@@ -17,6 +17,7 @@ from medvqa.report import bundle, html
 from medvqa.report.bundle import units
 from support.bundles import BundleReader
 from support.laws import examples
+from support.runs import record
 
 
 def score(item: Item, answer: Answer) -> Score:
@@ -72,7 +73,7 @@ def side(name: str, results: Sequence[Result], **signature: str) -> Side:
     about = {"signature": {"data": "1", **signature}, "prompts": {"mc": "plain@1"}}
     return Side(
         name,
-        {"model": {"name": name, "fingerprint": name}, "benchmarks": dict.fromkeys(KNOWN, about)},
+        record({"model": {"name": name, "fingerprint": name}, "benchmarks": dict.fromkeys(KNOWN, about)}),
         tuple(metrics.latest(results)),
     )
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvqa import metrics, report
+from medvqa import metrics, printing, report
 from medvqa.comparing import gating
 from medvqa.items import OUTCOMES, Answer, Benchmark, FailedMetric, Item, Measure, Prompt, Result, Score
-from medvqa.report import bundle, markdown, sentences, terminal
+from medvqa.report import bundle, sentences, terminal
 from medvqa.report.bundle import gate as gate_shapes
 from medvqa.report.bundle import scorecard, verdict
 from medvqa.report.bundle.pictures import Pictures
@@ -354,7 +354,7 @@ def test_why_a_run_stopped_and_its_errors_stand_before_its_numbers(tmp_path: Pat
     ]
     assert terminal.summary(built, width=100).splitlines()[:3] == [f"! {line}" for line in lines]
     bold = [line for line in (folder / "summary.md").read_text().splitlines() if line.startswith("**")]
-    assert bold == [f"**{markdown.escape(line)}**" for line in lines]
+    assert bold == [f"**{printing.markdown(line)}**" for line in lines]
 
 
 def test_invalid_answers_truncation_and_errors_are_warnings_and_the_rest_are_notes(tmp_path: Path) -> None:

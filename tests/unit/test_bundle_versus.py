@@ -14,13 +14,15 @@ from typing import Any
 
 import pytest
 
-from medvqa import comparing, metrics
+from medvqa import comparing, figures, metrics
 from medvqa.cli import main
 from medvqa.comparing import Study
+from medvqa.figures import FEW
 from medvqa.items import Benchmark, Result
-from medvqa.report import bundle, comparison, html, tables
+from medvqa.report import bundle, comparison, html
 from medvqa.report.bundle import columns
 from support import pages
+from support.runs import record
 
 
 @dataclass
@@ -105,7 +107,7 @@ def test_runs_tell_invalid_and_cut_answers_and_what_is_missing(sides: list[compa
     part = {
         "selection": {"how": ["--limit=9"], "benchmarks": {"phantom-mediconfusion": {"mc": {"chosen": 9, "of": 72}}}}
     }
-    changed = replace(sides[1], run={**sides[1].run, **part})
+    changed = replace(sides[1], run=record(sides[1].run, **part))
     one = unpacked(comparing.study([sides[0], changed, sides[2]], pages.PHANTOM), pages.PHANTOM)
     outcomes, run = one.column("results.outcome"), one.column("results.run")
     invalid = {one.head["outcomes"].index(name) for name in ("refused", "abstained", "unparsed")}
@@ -159,7 +161,7 @@ def test_every_number_of_a_comparison_is_that_of_comparing(versus: Unpacked, com
             assert {name: cell[name] for name in OF_UNITS} == {name: getattr(own, name) for name in OF_UNITS}
             assert cell["adjusted"] == known[key].adjusted
             assert cell["lower"] == (known[key].better == "lower")
-            few = own.units < tables.FEW
+            few = own.units < FEW
             assert cell["few"] == few
             for name in ("baseline", "new"):
                 if cell[name] is not None and not few:
@@ -515,16 +517,16 @@ def test_a_measure_that_is_no_percentage_stands_among_the_others_as_a_number(tmp
     (part,) = pair["parts"]
     number, percentage = part["rows"]
     (seen,) = [each for each in study.versus[0].paired.tables if each.metric == "letters" and not each.slice]
-    before, after, difference, bounds = comparison.compared_values(seen)
+    before, after, difference = seen.figures
     texts = number["texts"]
     assert (texts["baseline"], texts["new"], texts["difference"], texts["bounds"]) == (
-        before,
-        after,
-        difference,
-        bounds,
+        before.text,
+        after.text,
+        figures.typeset(difference.text),
+        figures.typeset(difference.interval),
     )
     assert (number["percent"], percentage["percent"], number["flips"]) == (False, True, False)
     text = "".join(word["text"] for word in part["sentence"]["words"])
-    assert f"{after} against {before} over" in text
+    assert f"{after.text} against {before.text} over" in text
     assert "points" not in text
     assert [measure["measure"] for measure in part["slices"]] == ["accuracy"], "only percentages have a chart"

@@ -1,7 +1,6 @@
 """The command line: a report from a folder, the lexical tree, and one line for what is wrong."""
 
 import json
-import os
 import shlex
 import shutil
 import subprocess
@@ -11,9 +10,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from medvqa import records
 from medvqa.cli import main
 from medvqa.items import Answer, Item, Result, Score
+from medvqa.records import run_folder
+from medvqa.records.lock import Lock
+from medvqa.records.run_folder import Recorder
+from medvqa.records.run_record import RUN
 from support.strangers import CONFTEST
 
 
@@ -23,15 +25,15 @@ def stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MEDVQA_DATA", raising=False)
     (tmp_path / "conftest.py").write_text(CONFTEST)
-    recorder = records.Recorder(tmp_path / "reports" / "first")
+    recorder = Recorder(tmp_path / "reports" / "first")
     for n in range(20):
         item = Item(
             f"q{n:02}", "slake", "single_choice", "Which?", {"A": "a", "B": "b"}, ("A",), (), {"modality": ("ct",)}
         )
         score = Score(1.0, "correct", ("A",)) if n < 15 else Score(0.0, "wrong", ("B",))
-        recorder.append(records.encode(Result("first", item, "", Answer("A"), score)))
+        recorder.append(run_folder.encode(Result("first", item, "", Answer("A"), score)))
     recorder.close()
-    records.write_json(tmp_path / "reports" / "first" / "run.json", {"name": "first", "finished": "2026-01-02"})
+    run_folder.write_json(tmp_path / "reports" / "first" / "run.json", {"name": "first", "finished": "2026-01-02"})
     return tmp_path
 
 
@@ -54,11 +56,11 @@ def test_a_report_is_the_same_when_it_is_drawn_again(stranger: Path) -> None:
 
 def test_an_unknown_option_is_an_error_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(["cache", "list", "--modle=random"])
+        main(["models", "--modle=random"])
     assert ended.value.code == 4
     printed = capsys.readouterr().err
-    assert printed.startswith("usage: medvqa cache ")
-    assert printed.endswith("medvqa cache: error: unrecognized arguments: --modle=random\n")
+    assert printed.startswith("usage: medvqa models ")
+    assert printed.endswith("medvqa models: error: unrecognized arguments: --modle=random\n")
 
 
 def test_lexicon_prints_counts_and_what_selects_a_branch(stranger: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -166,7 +168,7 @@ def test_models_needs_no_extra(stranger: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["models", "gpt-4"], "no model 'gpt-4'; found: always-a, "),
+        (["models", "gpt-4"], "no model 'gpt-4'. Did you mean 'gpt-4o'?"),
         (["report", "reports/nosuch"], "no run folder: run.json cannot be read"),
         (["report", "reports/first", "--noconftest"], "benchmark 'slake', which is not known here"),
         (["report", "reports/first", "--plugin=nosuch.py"], "--plugin=nosuch.py: no such Python file"),
@@ -223,85 +225,6 @@ def test_streams_that_cannot_be_written(stranger: Path, redirected: str, code: i
     assert done.returncode == code
     assert (done.stdout + done.stderr).startswith(shown)
     assert "Traceback" not in done.stderr
-
-
-# --- the answer store ---------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A store with the answers of two models and two runs; those of `old` were written forty days ago."""
-    monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "reports" / ".answers"
-    for model, run, count in (("qwen", "old", 3), ("qwen", "new", 2), ("gemma", "new", 1)):
-        kept = records.Store(folder, records.Writer("hf", model, f"weights of {model}", run, run))
-        kept.remember([f"{n:064x}" for n in range(count)], [Answer("A")] * count)
-        kept.close()
-    for each in records.contents(folder):
-        if each.writer is not None and each.writer.run == "old":
-            os.utime(each.path, (each.changed - 40 * 86400,) * 2)
-    return folder
-
-
-def left(folder: Path) -> list[tuple[str, str]]:
-    return [(each.writer.model, each.writer.run) for each in records.contents(folder) if each.writer is not None]
-
-
-def test_cache_lists_models_and_runs(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["cache", "list"]) == 0
-    printed = capsys.readouterr().out
-    assert [line.split()[:3] for line in printed.splitlines()[1:4]] == [
-        ["gemma", "new", "1"],
-        ["qwen", "new", "2"],
-        ["qwen", "old", "3"],
-    ]
-    assert "6 answers, 0.0 MB" in printed
-    main(["cache", "list", "--model=gemma", "--run=old"])
-    assert capsys.readouterr().out == "no answers\n"
-
-
-def test_cache_verify_names_file_and_line(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["cache", "verify"]) == 0
-    assert capsys.readouterr().out == "6 answers in 3 files, all whole\n"
-    path = next(each.path for each in records.contents(store))
-    content = bytearray(path.read_bytes())
-    content[content.index(b"\n") + 30] ^= 1
-    path.write_bytes(content[:-1])
-    assert main(["cache", "verify"]) == 1
-    problem = capsys.readouterr().out
-    assert f"{path.name} line 2: the checksum does not match" in problem
-    assert f"{path.name} line 4: torn" in problem
-    assert "4 answers are whole; those of 2 lines are lost" in problem
-
-
-@pytest.mark.parametrize(
-    ("chosen", "stays"),
-    [
-        (["--model=qwen"], [("gemma", "new")]),
-        (["--run=new"], [("qwen", "old")]),
-        (["--older=30"], [("qwen", "new"), ("gemma", "new")]),
-        (["--older=30", "--run=new"], [("qwen", "old"), ("qwen", "new"), ("gemma", "new")]),
-    ],
-)
-def test_cache_prune_deletes_what_was_chosen_once_it_is_told_to(
-    store: Path, capsys: pytest.CaptureFixture[str], chosen: list[str], stays: list[tuple[str, str]]
-) -> None:
-    everything = left(store)
-    assert main(["cache", "prune", *chosen]) == 0
-    assert "Nothing was deleted; add --yes to delete these." in capsys.readouterr().out
-    assert left(store) == everything
-    assert main(["cache", "prune", *chosen, "--yes"]) == 0
-    assert sorted(left(store)) == sorted(stays)
-
-
-def test_cache_says_what_it_needs(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["cache", "prune", "--yes"]) == 4
-    assert "prune what? Name a model with --model, a run with --run, or an age in days" in capsys.readouterr().err
-    assert main(["cache", "list", "--answers=elsewhere"]) == 4
-    assert "--answers=elsewhere: no such folder; runs store answers in reports/.answers" in capsys.readouterr().err
-    with pytest.raises(SystemExit) as ended:
-        main(["cache", "prune", "--older=-1"])
-    assert ended.value.code == 4
 
 
 # Tables, counts and splits
@@ -464,12 +387,12 @@ def test_a_run_folder_that_cannot_be_locked_is_one_line(
 ) -> None:
     folder = stranger / "reports/locked"
     folder.mkdir(parents=True)
-    (folder / records.RUN).write_text("{}")
+    (folder / RUN).write_text("{}")
 
     def full(_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(records.Lock, "acquire", full)
+    monkeypatch.setattr(Lock, "acquire", full)
     assert main([command, str(folder)]) == 4
     assert capsys.readouterr().err.endswith(f"medvqa: run folder {folder} cannot be written: No space left on device\n")
 

@@ -14,6 +14,7 @@ from medvqa.items import Answer, Item, Judgement, Kind, Measure, Outcome, Result
 from medvqa.protocols import combining, voting
 from medvqa.protocols.protocol import Combine, Protocol
 from support.laws import examples
+from support.runs import record
 
 QUESTION = Item("q1", "slake", "single_choice", "Which?", {"A": "liver", "B": "spleen", "C": "lung"}, ("A",))
 VOTE = Protocol(samples=3, combine="vote")
@@ -176,18 +177,21 @@ def test_a_recorded_number_of_samples_may_be_any() -> None:
     ],
 )
 def test_a_question_counts_if_every_prompt_was_asked_as_often(asked: dict[str, tuple[int, ...]], counted: bool) -> None:
-    run = {"benchmarks": {"slake": {"asked_by": ["long", "short"]}, "other": {"asked_by": ["short"]}}}
+    run = record({"benchmarks": {"slake": {"asked_by": ["long", "short"]}, "other": {"asked_by": ["short"]}}})
     answers = [replace(_sample(n, "A", QUESTION), variant=name) for name, numbers in asked.items() for n in numbers]
     elsewhere = replace(answered("A")[0], item=replace(QUESTION, benchmark="other"))
-    assert combining.counted([*answers, elsewhere], run) == (*(answers if counted else ()), elsewhere)
+    assert combining.combined([*answers, elsewhere], run.protocol, run.prompts) == (
+        *(answers if counted else ()),
+        elsewhere,
+    )
 
 
 def test_a_prompt_that_lacks_a_rotation_leaves_the_question_out() -> None:
-    run = {"protocol": {"rotations": 2}, "benchmarks": {"slake": {"asked_by": ["long", "short"]}}}
+    run = record({"protocol": {"rotations": 2}, "benchmarks": {"slake": {"asked_by": ["long", "short"]}}})
     answers = [replace(answered("A")[0], sample=0, variant=name) for name in ("long+r1", "long+r2", "short+r1")]
-    assert combining.counted(answers, run) == ()
+    assert combining.combined(answers, run.protocol, run.prompts) == ()
     whole = [*answers, replace(answers[0], variant="short+r2")]
-    assert [result.variant for result in combining.counted(whole, run)] == ["long", "short"]
+    assert [result.variant for result in combining.combined(whole, run.protocol, run.prompts)] == ["long", "short"]
 
 
 # --- oracle -------------------------------------------------------------------------------------------------

@@ -14,11 +14,15 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, norm, t
 from statsmodels.stats.multitest import multipletests
 
-from medvqa import comparing, metrics, records, statistics
+from medvqa import comparing, metrics, statistics
 from medvqa.comparing import Compared, Paired, Side
 from medvqa.data import selection
 from medvqa.items import Answer, Benchmark, Image, Item, Outcome, Prompt, Result, Score, UsageError
+from medvqa.records import baseline_file, run_folder
+from medvqa.records.run_folder import DISTRIBUTION, Recorder
+from medvqa.records.run_record import RUN
 from support.laws import examples
+from support.runs import record
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference"
 
@@ -82,7 +86,7 @@ def ended(item: Item, outcome: Outcome) -> Result:
 
 
 def side(name: str, results: Sequence[Result], **about: Any) -> Side:
-    return Side(name, about, tuple(metrics.latest(results)))
+    return Side(name, record(about), tuple(metrics.latest(results)))
 
 
 def answers(name: str, texts: str, **changes: Any) -> Side:
@@ -586,7 +590,7 @@ def test_what_the_baseline_has_alone_is_refused_and_what_the_new_run_has_alone_i
 
 def test_scores_of_another_version_are_noted() -> None:
     results = [said(question(0), "A")]
-    new, old = (side(name, results, versions={records.DISTRIBUTION: name}) for name in ("2.0", "1.0"))
+    new, old = (side(name, results, versions={DISTRIBUTION: name}) for name in ("2.0", "1.0"))
     (note,) = comparing.notes(new, old)
     assert note == "answers were scored by pytest-medvqa 2.0 in 2.0 and 1.0 in 1.0; their rules may differ"
 
@@ -599,13 +603,13 @@ def test_another_number_of_samples_is_noted_and_compared() -> None:
 
 
 def test_a_side_is_read_from_a_run_folder(tmp_path: Path) -> None:
-    recorder = records.Recorder(tmp_path / "run")
+    recorder = Recorder(tmp_path / "run")
     for result in answers("run", "AB").results:
-        recorder.append(records.encode(result))
+        recorder.append(run_folder.encode(result))
     recorder.close()
-    records.write_json(tmp_path / "run" / "run.json", about())
+    run_folder.write_json(tmp_path / "run" / "run.json", about())
     found = comparing.load(tmp_path / "run")
-    assert (found.name, found.run, len(found.results)) == ("run", about(), 2)
+    assert (found.name, found.run, len(found.results)) == ("run", record(about()), 2)
     with pytest.raises(UsageError, match="is no run folder"):
         comparing.load(tmp_path)
 
@@ -651,9 +655,9 @@ def test_too_few_groups_leave_every_place_open() -> None:
 
 def test_a_run_that_is_half_scored_is_no_side(tmp_path: Path) -> None:
     about = {"name": "first", "rescoring": True}
-    records.Recorder(tmp_path / "first").close()
-    records.write_json(tmp_path / "first" / records.RUN, about)
-    records.write_baseline(tmp_path / "file", about, [])
+    Recorder(tmp_path / "first").close()
+    run_folder.write_json(tmp_path / "first" / RUN, about)
+    baseline_file.write_baseline(tmp_path / "file", record(about), [])
     for path, folder in ((tmp_path / "first", tmp_path / "first"), (tmp_path / "file", "reports/first")):
         with pytest.raises(UsageError) as raised:
             comparing.load(path)
@@ -761,7 +765,7 @@ MODEL = {"model": {"name": "m", "fingerprint": "f1"}}
 
 def asked(name: str, texts: str = "AB" * 6, **changes: Any) -> Side:
     """A run of one model, with settings in its signature."""
-    return replace(answers(name, texts), run=about(**{**MODEL, **changes}))
+    return replace(answers(name, texts), run=record(about(**{**MODEL, **changes})))
 
 
 ONE_SETTING = [
@@ -946,7 +950,7 @@ def test_a_typed_token_limit_is_a_difference_and_one_that_comes_with_a_setting_i
     def limited(name: str, limit: int, typed: int | None = None, **signature: str) -> Side:
         run = about(**MODEL, signature=signature, options={"max_tokens": typed})
         run["benchmarks"]["slake"]["max_tokens"] = {"mc": {"single_choice": limit}}
-        return replace(answers(name, "AB" * 6), run=run)
+        return replace(answers(name, "AB" * 6), run=record(run))
 
     new, old = limited("new", 512, 512), limited("old", 32)
     difference = comparing.contrast(new, old).difference

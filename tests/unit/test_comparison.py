@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from medvqa import comparing, metrics, records
+from medvqa import comparing, metrics
 from medvqa.cli import main
 from medvqa.comparing import Side
 from medvqa.items import Answer, Benchmark, Item, Prompt, Result, Score
-from medvqa.report import cells, comparison
+from medvqa.records import run_folder
+from medvqa.records.run_folder import Recorder
+from medvqa.report import comparison
+from support.runs import record
 from support.strangers import CONFTEST
 
 ORGANS = ("liver", "heart")
@@ -49,7 +50,7 @@ SLAKE = Benchmark(
 
 
 def run(name: str, letters: str, **about: Any) -> Side:
-    return Side(name, about, tuple(said(n, letter) for n, letter in enumerate(letters)))
+    return Side(name, record(about), tuple(said(n, letter) for n, letter in enumerate(letters)))
 
 
 def compared(new: str, old: str, **options: Any) -> comparing.Paired:
@@ -62,8 +63,8 @@ def study(found: comparison.Paired, refusals: Sequence[str] = (), notes: Sequenc
     return comparing.Study(sides, sides, (0, 1), (versus,), ())
 
 
-def rows(table: comparison.TextTable) -> list[dict[str, str]]:
-    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+def rows(table: comparison.Table) -> list[dict[str, str]]:
+    return [dict(zip(table.headings, row, strict=True)) for row in table.texts]
 
 
 # Tables
@@ -126,7 +127,7 @@ def test_flips_are_shown_both_ways_with_both_responses() -> None:
 
 
 def test_a_long_response_is_cut_and_hostile_text_is_harmless() -> None:
-    new = Side("new", {}, (said(0, "B", HOSTILE), said(1, "A"), said(2, "B", "because " * 100)))
+    new = Side("new", record(), (said(0, "B", HOSTILE), said(1, "A"), said(2, "B", "because " * 100)))
     found = comparing.compare(new, run("old", "AAA"), {"slake": SLAKE})
     sections = comparison.sections(found, {"slake": SLAKE})
     text, markdown = comparison.text(sections), comparison.as_markdown(sections)
@@ -143,7 +144,7 @@ def test_a_long_response_is_cut_and_hostile_text_is_harmless() -> None:
 def test_what_forbids_a_verdict_is_said_first() -> None:
     new, old = run("new", "AB?A", missing=[]), run("old", "ABABBBBBB")
     gone = Result("run", new.results[0].item, "", None, Score(None, "error"))
-    new = Side("new", {}, (gone, *new.results[1:]))
+    new = Side("new", record(), (gone, *new.results[1:]))
     found = comparing.compare(new, old, {"slake": SLAKE})
     head, part = comparison.sections(found, {"slake": SLAKE}, refusals=["slake: the prompt is 1 in new and 2 in old"])
     assert (head.title, head.notes) == (
@@ -188,7 +189,7 @@ def test_json_holds_everything(tmp_path: Path) -> None:
     sides = [run("a", "AB" * 6), run("b", "AA" * 6), run("c", "BB" * 6)]
     rankings = comparing.study(sides, {"slake": SLAKE}).rankings
     written_study = replace(study(found, ["why"], ["so"]), rankings=rankings)
-    records.write_json(tmp_path / "x.json", comparison.as_json(written_study))
+    run_folder.write_json(tmp_path / "x.json", comparison.as_json(written_study))
     written = json.loads((tmp_path / "x.json").read_text())
     (one,) = written["comparisons"]
     assert (written["schema"], one["new"], one["baseline"], one["refusals"], one["notes"]) == (
@@ -229,23 +230,6 @@ def test_csv_has_a_row_for_each_measure_and_slice() -> None:
     assert {row["value"] for row in read if row["dimension"] == "organ"} == set(ORGANS)
 
 
-@given(st.text() | st.sampled_from(["=1+1", "+1", "-1", "@x", "\t=1", "\r=1", "  =1", "\n=1"]))
-def test_no_text_in_a_csv_file_begins_like_a_formula(text: str) -> None:
-    safe = cells.safe(text)
-    assert isinstance(safe, str)
-    assert safe.lstrip(" ")[:1] not in ("=", "+", "-", "@", "\t", "\r", "\n")
-    if text.isprintable():
-        assert safe in (text, "'" + text)
-    (columns, *rows) = csv.reader(io.StringIO(cells.table(["x"], [[text]]), newline=""))
-    assert columns == ["x"]
-    if "\r" not in text and safe:
-        assert rows == [[safe]]
-
-
-def test_numbers_stay_numbers_in_a_csv_file() -> None:
-    assert cells.table(["a", "b", "c"], [[-0.5, None, "-0.5"]]) == "a,b,c\n-0.5,,'-0.5\n"
-
-
 # The command
 
 PAGE = Path(__file__).parents[2] / "docs/comparing.md"
@@ -280,11 +264,11 @@ def about(**signature: str) -> dict[str, Any]:
 
 
 def stored(folder: Path, side: Side, told: dict[str, Any]) -> None:
-    recorder = records.Recorder(folder)
+    recorder = Recorder(folder)
     for result in side.results:
-        recorder.append(records.encode(result))
+        recorder.append(run_folder.encode(result))
     recorder.close()
-    records.write_json(folder / "run.json", {"finished": "2026-01-02", **told})
+    run_folder.write_json(folder / "run.json", {"finished": "2026-01-02", **told})
 
 
 PLUGIN = "--plugin=conftest.py"
@@ -432,7 +416,7 @@ def test_runs_of_one_name_are_told_apart_by_their_paths(repository: Path, capsys
 def test_runs_without_a_common_technique_cannot_be_compared(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stored(repository / "reports/empty", Side("empty", {}, ()), about())
+    stored(repository / "reports/empty", Side("empty", record(), ()), about())
     assert main(["compare", "reports/empty", "reports/old", PLUGIN]) == 4
     assert "old and empty share no question" in capsys.readouterr().err
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from medvqa import decode
 from medvqa.backend import Backend
 from medvqa.backends import pytest_medvqa_backends
 from medvqa.configs import ModelConfig, available, make, path_name, resolve, token_budget
@@ -41,7 +42,7 @@ def test_a_config_may_name_techniques(tmp_path: Path) -> None:
     write(tmp_path, "x", 'backend = "random"\ntechniques = ["ps", "mc"]')
     assert resolve("x", folders=[tmp_path], backends=BACKENDS).techniques == ("ps", "mc")
     write(tmp_path, "y", 'backend = "random"\ntechniques = "ps"')
-    assert re.search(r"y\.toml: .*techniques", error("y", tmp_path))
+    assert re.search(r"y\.toml, line 2: .*techniques", error("y", tmp_path))
 
 
 def test_the_first_folder_wins(tmp_path: Path) -> None:
@@ -71,22 +72,24 @@ def test_unknown_name_says_what_exists(tmp_path: Path) -> None:
     for name in ("qwen-vl", "gpt-4o"):
         write(tmp_path, name, 'backend = "echo"')
     assert error("qwen", tmp_path) == (
-        "no model 'qwen'; found: gpt-4o, qwen-vl. Did you mean 'qwen-vl'? "
-        "Or name a backend (echo, hf, majority, openai, random, ray, replay): --model=BACKEND:ARGUMENT, "
-        "such as --model=echo:A"
+        "no model 'qwen'; there are: gpt-4o, qwen-vl, echo, hf, majority, openai, random, ray, replay. "
+        "Did you mean 'qwen-vl'? A backend takes an argument: --model=BACKEND:ARGUMENT, such as --model=echo:A"
     )
-    assert error("zzz").startswith("no model 'zzz'; found: none. Or name a backend (echo, ")
+    assert error("zzz").startswith("no model 'zzz'; there are: echo, hf, ")
     assert "Did you mean 'random'?" in error("randm")
 
 
 def test_unknown_backend_says_what_exists(tmp_path: Path) -> None:
     assert error("ekho:A") == (
-        "--model=ekho:A: no backend 'ekho'; found: echo, hf, majority, openai, random, ray, replay. "
+        "--model=ekho:A: no backend 'ekho'; there are: echo, hf, majority, openai, random, ray, replay. "
         "Did you mean 'echo'?"
     )
-    assert error(":A").startswith("--model=:A: no backend ''; found: echo, ")
+    assert error(":A").startswith("--model=:A: no backend ''; there are: echo, ")
     path = write(tmp_path, "x", 'backend = "vllm"')
-    assert error("x", tmp_path) == f"{path}: no backend 'vllm'; found: echo, hf, majority, openai, random, ray, replay."
+    assert (
+        error("x", tmp_path)
+        == f"{path}: no backend 'vllm'; there are: echo, hf, majority, openai, random, ray, replay."
+    )
 
 
 @pytest.mark.parametrize(
@@ -94,29 +97,28 @@ def test_unknown_backend_says_what_exists(tmp_path: Path) -> None:
     [
         (
             'backend = "echo"\ndescripton = "x"',
-            "unknown field 'descripton'; known: argument, backend, description, max_tokens, options, "
-            "prompts, resources, techniques. "
-            "Did you mean 'description'?",
+            ", line 2: no key 'descripton'; there are: backend, argument, description, options, techniques, "
+            "max_tokens, prompts, resources. Did you mean 'description'?",
         ),
         (
             'backend = "echo"\nname = "y"',
-            "unknown field 'name'; known: argument, backend, description, max_tokens, options, ",
+            ", line 2: no key 'name'; there are: backend, argument, description, options, techniques, ",
         ),
-        ('backend = "echo"\nargument = 3', "Expected `str`, got `int` - at `$.argument`; known fields: argument, "),
-        ('argument = "A"', "Object missing required field `backend`; known fields: argument, "),
-        ('backend = "echo"\nargument = \n', "not TOML: Invalid value (at line 2, column 12)"),
+        ('backend = "echo"\nargument = 3', ", line 2: Expected `str`, got `int` - at `$.argument`"),
+        ('argument = "A"', ": Object missing required field `backend`"),
+        ('backend = "echo"\nargument = \n', ": not TOML: Invalid value (at line 2, column 12)"),
     ],
 )
 def test_a_bad_config_is_named_with_its_field(tmp_path: Path, text: str, message: str) -> None:
     path = write(tmp_path, "x", text)
-    assert error("x", tmp_path).startswith(f"{path}: {message}")
+    assert error("x", tmp_path).startswith(f"{path}{message}")
     with pytest.raises(UsageError, match=re.escape(str(path))):
         available([tmp_path])
 
 
 def test_a_config_that_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "x.toml").write_bytes(b'backend = "\xff"')
-    assert error("x", tmp_path).startswith(f"{tmp_path / 'x.toml'}: not TOML: 'utf-8' codec can't decode")
+    assert error("x", tmp_path).startswith(f"{tmp_path / 'x.toml'} line 1: not UTF-8: invalid start byte")
 
 
 @pytest.mark.parametrize("name", ["../secret", "sub/secret", "secret", "..", ".", "*", "/secret", "x.toml", "x\0"])
@@ -125,7 +127,7 @@ def test_a_name_does_not_leave_the_folder(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "models"
     write(folder, "x", 'backend = "echo"')
     write(folder / "sub", "secret", 'backend = "echo"')
-    assert error(name, folder).startswith(f"no model {name!r}; found: x.")
+    assert error(name, folder).startswith(f"no model {decode.shown(name)}; there are: x, echo, ")
     assert error(str(tmp_path / "secret"), folder).startswith("no model ")
 
 
@@ -181,9 +183,15 @@ def test_a_backend_with_options(tmp_path: Path) -> None:
     assert make(ModelConfig("x", "configured", "b "), backends).generate([Prompt("?")]) == [Answer("b red")]
     path = tmp_path / "x.toml"
     for text, message in (
-        ("[options]\ntime = 2", f"{path}: backend 'configured' has no option 'time'; it has: times, word. Did you"),
-        ('[options]\ntimes = "2"', f"{path}: [options]: Expected `int`, got `str` - at `$.times`"),
-        ("options = 3", f"{path}: Expected `object`, got `int` - at `$.options`"),
+        (
+            "[options]\ntime = 2",
+            f"{path}: backend 'configured': [options]: no key 'time'; there are: word, times. Did you",
+        ),
+        (
+            '[options]\ntimes = "2"',
+            f"{path}: backend 'configured': [options]: Expected `int`, got `str` - at `$.times`",
+        ),
+        ("options = 3", f"{path}, line 3: Expected `object`, got `int` - at `$.options`"),
     ):
         with pytest.raises(UsageError) as raised:
             said(text)
@@ -192,7 +200,7 @@ def test_a_backend_with_options(tmp_path: Path) -> None:
 
 def test_options_for_a_backend_without(tmp_path: Path) -> None:
     path = write(tmp_path, "x", 'backend = "echo"\nargument = "A"\n[options]\nword = "on"')
-    assert error("x", tmp_path) == f"{path}: backend 'echo' has no option 'word'; it has: none."
+    assert error("x", tmp_path) == f"{path}: backend 'echo': [options]: no key 'word'; there are: none."
 
 
 class Speechless(Backend):
@@ -217,7 +225,7 @@ def test_making_says_what_is_missing() -> None:
         "returns one medvqa.Answer for each",
         str(raised.value),
     )
-    with pytest.raises(UsageError, match="x: no backend 'vllm'; found: echo, "):
+    with pytest.raises(UsageError, match="x: no backend 'vllm'; there are: echo, "):
         make(ModelConfig("x", "vllm"), BACKENDS)
 
 

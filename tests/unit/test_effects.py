@@ -13,9 +13,11 @@ import pytest
 from medvqa import comparing
 from medvqa.cli import main
 from medvqa.comparing import Ranked, Ranking, Side, Study
-from medvqa.report import bundle, html, tables
+from medvqa.figures import FEW
+from medvqa.report import bundle, html
 from medvqa.report.bundle import boards
 from support import pages
+from support.runs import record
 
 ABOUT = {name: {"signature": {"extraction": "sound"}, "prompts": {"mc": "x@1"}} for name in pages.PHANTOM}
 BLANK: Mapping[str, Any] = {
@@ -23,7 +25,7 @@ BLANK: Mapping[str, Any] = {
 }
 
 PHANTOM = "phantom-mediconfusion"
-SIDES = tuple(Side(name, {}, ()) for name in "ABC")
+SIDES = tuple(Side(name, record(), ()) for name in "ABC")
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +144,7 @@ def test_a_matrix_marks_a_slice_as_the_comparison_does(view: dict[str, Any], stu
             assert (own["run"], other["run"], own.get("difference")) == (0, 2, None)
             assert (own["value"], other["value"]) == pytest.approx((wanted.shown.baseline, wanted.shown.new))
             assert (other["difference"], other.get("adjusted")) == (wanted.shown.difference, wanted.adjusted)
-            assert other["few"] == (other["n"] < tables.FEW)
+            assert other["few"] == (other["n"] < FEW)
             sure = wanted.adjusted is not None and wanted.adjusted <= 0.05 and not other["few"]
             assert (other.get("sure", "") != "") == sure
             told += 1

@@ -25,6 +25,7 @@ from medvqa.items import (
 )
 from medvqa.protocols import prompts
 from medvqa.protocols.techniques import NEEDS
+from support.runs import record
 
 ITEM = Item("1", "slake", "single_choice", "Which organ?", {"A": "liver", "B": "spleen"}, ("A",))
 
@@ -153,9 +154,9 @@ def test_of_each_benchmark_the_version_counts_that_was_in_force() -> None:
     assert scoring.rules.read_by(third, "official:2026-01", {"single_choice"}) == {
         "single_choice": "official 2025-09 (As they say.)"
     }
-    assert scoring.rules.recorded({"extraction": "official"}, both) == "official:2025-03"
-    assert scoring.rules.recorded({"extraction": "official"}, [second]) == "official"
-    assert scoring.rules.recorded({}, both) == "sound"
+    assert scoring.rules.recorded("official", both) == "official:2025-03"
+    assert scoring.rules.recorded("official", [second]) == "official"
+    assert scoring.rules.recorded(record().extraction, both) == "sound"
 
 
 def test_a_model_that_is_not_there_answers_nothing() -> None:

@@ -51,7 +51,7 @@ class Stored:
 
     def recall(self, keys: Sequence[str]) -> list[Recollection]:
         return [
-            Recollection(Answer(self.known[key]), True) if key in self.known else Recollection(alone=self.alone(key))
+            Recollection(Answer(self.known[key]), "first") if key in self.known else Recollection(alone=self.alone(key))
             for key in keys
         ]
 

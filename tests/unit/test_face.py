@@ -21,11 +21,12 @@ import PIL.Image
 import pytest
 
 import medvqa
-from medvqa import records
 from medvqa.backend import Backend
 from medvqa.cli import main
 from medvqa.face import evaluating, frames, progress
 from medvqa.items import Answer, DataError, Item, MedVQAError, Outcome, Result, Score, UsageError
+from medvqa.records import run_record
+from medvqa.records.lock import Lock
 from medvqa.session.options import OLD_NAMES, OPTIONS, VISIBLE
 from support import pages
 from support.strangers import CONFTEST, TEST
@@ -110,7 +111,7 @@ def test_a_run_equals_that_of_pytest_and_either_continues_the_other(pytester: py
     assert one == other
     assert pytester.runpytest_inprocess(*arguments, "--run=python").ret == 1
     slake(run="pytest", folder=pytester.path)
-    told = [records.read_run(reports / name)["sessions"][-1] for name in ("pytest", "python")]
+    told = [run_record.read_run(reports / name).as_json()["sessions"][-1] for name in ("pytest", "python")]
     # Errors are asked again.
     assert [(each["asked"], each["reused"]) for each in told] == [(4, 20), (4, 20)]
 
@@ -123,7 +124,7 @@ def test_a_model_is_a_spec_a_backend_or_its_class() -> None:
     assert slake("stubborn:A", run="spec").measures.value[0] == pytest.approx(8 / 24)
     assert slake(Always("B"), run="backend").measures.value[0] == pytest.approx(8 / 24)
     assert slake(Always, run="class").name == "class"
-    assert records.read_run(Path("reports/backend"))["config"]["argument"] == "B"
+    assert run_record.read_run(Path("reports/backend")).as_json()["config"]["argument"] == "B"
 
 
 def test_the_toy_is_no_default_for_data_of_ones_own() -> None:
@@ -172,9 +173,9 @@ def test_options_are_those_of_the_command_line() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"limt": 3}, "evaluate() has no option 'limt'; did you mean limit?"),
+        ({"limt": 3}, "evaluate() has no option 'limt'. Did you mean 'limit'?"),
         ({"select": 3}, "select=3: a text is expected"),
-        ({"batch-size": 3}, "evaluate() has no option 'batch-size'; did you mean batch_size?"),
+        ({"batch-size": 3}, "evaluate() has no option 'batch-size'. Did you mean 'batch_size'?"),
         ({"limit": "3"}, "limit='3': a whole number is expected"),
         ({"limit": True}, "limit=True: a whole number is expected"),
         ({"limit": 0}, "--limit=0: a limit is at least 1"),
@@ -291,7 +292,7 @@ def test_an_exception_of_a_model_leaves_nothing_behind(before: str | None, monke
     for name in ("second", "third"):
         assert set(slake(model, run=name).results.answer) == {"A"}
         assert os.environ.get(VISIBLE) == before
-        lock = records.Lock(Path("reports") / name)
+        lock = Lock(Path("reports") / name)
         assert lock.acquire() is None, "nobody holds the run"
         lock.release()
 

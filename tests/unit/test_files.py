@@ -17,7 +17,9 @@ from pathlib import Path
 import pytest
 
 from medvqa.cli import main
+from medvqa.records.log import Log
 from support import processes
+from support.logs import WRITER
 from support.strangers import CONFTEST, TEST
 
 SECRET = "export PATH\n"
@@ -115,7 +117,7 @@ def test_other_commands_replace_links(received: Path, home: Path, name: str, arg
     "name",
     [
         "results.jsonl",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("asking", "asking/deaths", "answers")),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("answers", "answers/deaths")),
     ],
 )
 def test_a_session_appends_through_no_link(received: Path, home: Path, name: str) -> None:
@@ -124,13 +126,15 @@ def test_a_session_appends_through_no_link(received: Path, home: Path, name: str
         shutil.copy(path, home.parent / "lines")
         path.unlink()
         path.symlink_to(home.parent / "lines")
-    elif name in ("asking", "answers"):
+    elif name == "answers":
         shutil.rmtree(path, ignore_errors=True)
         path.symlink_to(home.parent)
     else:
-        path.parent.mkdir()
+        # A process that died while it asked.
+        dead = Log(path.parents[1], "gw0")
+        dead.begin_as(WRITER)
+        dead.begin(1, ["a" * 64])
         path.symlink_to(home)
-        (path.parent / "gw0.1.calls").write_text('{"call":1,"keys":["a"]}\n')
     before = {path.name: path.read_bytes() for path in home.parent.iterdir()}
     done = session(received, "--model=stubborn:A", "--run=r")
     assert {path.name: path.read_bytes() for path in home.parent.iterdir()} == before

@@ -180,9 +180,14 @@ def test_values_that_are_empty_are_noted() -> None:
 
 def test_a_home_folder_is_expanded_wherever_a_path_is_typed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
-    given = {"data": "~/d", "answers": "~/a", "baseline": ["~/b", "c"], "judge-prompt": ["score:~/p.txt"]}
+    given = {
+        "data": "~/d",
+        "answers": ["~/a", "first", "b/c"],
+        "baseline": ["~/b", "c"],
+        "judge-prompt": ["score:~/p.txt"],
+    }
     made = Options.of(given, Path("/here"))
-    assert (made.data, made.answers) == (Path("/home/me/d"), Path("/home/me/a"))
+    assert (made.data, made.answers) == (Path("/home/me/d"), ("/home/me/a", "first", "/here/b/c"))
     assert made.baselines == ("/home/me/b", "c")
     assert made.judge_prompts == ("score:/home/me/p.txt",)
 

@@ -125,7 +125,7 @@ FLOOR = replace(FLOOR, low=0.604, high=0.655, needed=9800)
         pytest.param(
             {"outcome": "INCONCLUSIVE", "low": -0.03, "high": -0.002, "adjusted": 0.12, "needed": 160},
             "a loss of 0.2 to 3.0 points is likely, not shown after correction for the other rules (adjusted p "
-            "0.12); 2 or more is not "
+            "0.120); 2 or more is not "
             "ruled out. With no true change, the 176 pairs here rule it out in 80 % of runs",
             id="open, enough pairs",
         ),
@@ -197,7 +197,7 @@ def test_a_rule_with_a_margin(changes: dict[str, object], expected: str) -> None
         ),
         (
             {"low": -0.1, "high": -0.01, "adjusted": 0.12},
-            "not shown to be worse after correction for the other rules (adjusted p 0.12); a true loss of 12.3 "
+            "not shown to be worse after correction for the other rules (adjusted p 0.120); a true loss of 12.3 "
             "points would have been "
             "shown in 80 % of runs",
         ),
@@ -249,7 +249,7 @@ def test_a_guard(changes: dict[str, object], expected: str) -> None:
         (
             {"outcome": "INCONCLUSIVE", "limit": 0.7, "adjusted": 0.08},
             "63.0 % (60.4 to 65.5 %); 70 % or more is unlikely, not ruled out after correction for the other rules "
-            "(adjusted p 0.08)",
+            "(adjusted p 0.080)",
         ),
         ({"at_most": True, "limit": 0.7}, "63.0 % (60.4 to 65.5 %); more than 70 % is ruled out"),
         ({"at_most": True, "outcome": "FAIL", "limit": 0.5}, "63.0 % (60.4 to 65.5 %); 50 % or less is ruled out"),

@@ -7,20 +7,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvqa import metrics, records, scoring, statistics
+from medvqa import metrics, scoring, statistics
 from medvqa.cli import main
 from medvqa.cli.gate import _losses
 from medvqa.comparing import Side, gating
 from medvqa.comparing.gating import Rules, deciding, planning
 from medvqa.comparing.gating.designs import designs
 from medvqa.items import Answer, Benchmark, Item, Judgement, Prompt, Result, Score, UsageError
+from medvqa.records import baseline_file, run_folder, run_record
+from medvqa.records.coverage import Coverage
+from medvqa.records.run_folder import Recorder
+from medvqa.records.run_record import RUN, RunRecord
 from medvqa.report.gate import headline
 from support.laws import examples
+from support.runs import record
 
 OPTIONS = {"A": "liver", "B": "spleen", "C": "kidney", "D": "heart"}
 
@@ -49,9 +55,9 @@ ABOUT = {
 }
 
 
-def run_json(*names: str, **about: Any) -> dict[str, Any]:
+def run_json(*names: str, **about: Any) -> RunRecord:
     names = names or ("slake",)
-    return {
+    content = {
         "name": "new",
         "model": {"name": "echo", "fingerprint": "1"},
         "extraction": "sound",
@@ -62,6 +68,7 @@ def run_json(*names: str, **about: Any) -> dict[str, Any]:
         "benchmarks": dict.fromkeys(names, ABOUT),
         **about,
     }
+    return record(content)
 
 
 def result(n: int, right: bool, *, benchmark: str = "slake", per_group: int = 1, **changes: Any) -> Result:
@@ -99,7 +106,7 @@ def verdict(rules: Rules, new: Side, *baselines: Side, missing: Sequence[str] = 
     gate = gating.prepare(rules, baselines, new.run, KNOWN)
     assert gate is not None
     there = len(new.results)
-    return gating.decide(gate, replace(new, covered=records.Coverage(there + len(missing), there, tuple(missing))))
+    return gating.decide(gate, replace(new, covered=Coverage(there + len(missing), there, tuple(missing))))
 
 
 def toml(tmp_path: Path, text: str) -> Path:
@@ -342,7 +349,7 @@ def test_a_margin_that_cannot_be_lost_is_noted() -> None:
 # --- what may be compared -----------------------------------------------------------------------------------
 
 
-def prepared(rules: Rules, run: dict[str, Any] | None = None, *baselines: Side) -> gating.Gate | None:
+def prepared(rules: Rules, run: RunRecord | None = None, *baselines: Side) -> gating.Gate | None:
     rules = replace(rules, baseline=tuple(each.name for each in baselines))
     return gating.prepare(rules, baselines, run or run_json(), KNOWN)
 
@@ -536,7 +543,8 @@ def test_another_declared_correlation_is_a_change_of_the_rules() -> None:
     assert gating.changed(was.stored(), now) == (
         "the rules were changed after the first answer: flip_icc was 0.1 and is 0.0"
     )
-    earlier = {**was.stored(), "rules": {k: v for k, v in was.stored()["rules"].items() if k != "flip_icc"}}
+    rules = {k: v for k, v in was.stored().rules.items() if k != "flip_icc"}
+    earlier = msgspec.structs.replace(was.stored(), rules=rules)
     assert gating.changed(earlier, was) is None, "rules of earlier versions have the default"
 
 
@@ -692,15 +700,19 @@ def part(name: str, day: int, hour: int = 10, **more: Any) -> dict[str, Any]:
 
 def test_a_part_that_is_the_baseline_blocks_a_verdict() -> None:
     began = part("main", 2)["started"]
-    base = replace(MAIN, run={**MAIN.run, "name": "main", "started": began})
+    base = replace(MAIN, run=record(MAIN.run, name="main", started=began))
     for merged in ([part("main", 2), part("x", 2)], [part("x", 2), {**part("y", 2), "merged": [part("main", 2)]}]):
-        found = verdict(Rules(), replace(MAIN, name="new", run={**MAIN.run, "merged": merged}), base)
+        found = verdict(Rules(), replace(MAIN, name="new", run=record(MAIN.run, merged=merged)), base)
         assert found.outcome is None
         assert found.blockers == ("run main is a part of this run and the baseline: merge without it",)
-    other = replace(MAIN, name="new", run={**MAIN.run, "merged": [part("main", 3), part("x", 2)]})
+    other = replace(MAIN, name="new", run=record(MAIN.run, merged=[part("main", 3), part("x", 2)]))
     assert verdict(Rules(), other, base).outcome == "PASS", "another run of that name"
-    base = replace(base, run={**base.run, "merged": [part("a", 1), part("b", 1)]})
-    found = verdict(Rules(), replace(MAIN, name="new", run={**MAIN.run, "merged": [part("a", 1), part("c", 1)]}), base)
+    base = replace(base, run=record(base.run, merged=[part("a", 1), part("b", 1)]))
+    found = verdict(
+        Rules(),
+        replace(MAIN, name="new", run=record(MAIN.run, merged=[part("a", 1), part("c", 1)])),
+        base,
+    )
     assert found.blockers == ("run a is a part of this run and baseline main: merge without it",)
     assert verdict(Rules(), replace(base, name="copy"), base).outcome == "PASS", "the same run"
 
@@ -718,7 +730,7 @@ def test_parts_of_a_model_that_nothing_identifies_are_asked_within_a_day(
     about: dict[str, Any], identified: bool
 ) -> None:
     def decided(*merged: dict[str, Any]) -> gating.Verdict:
-        new = replace(MAIN, name="new", run={**MAIN.run, **about, "merged": list(merged)})
+        new = replace(MAIN, name="new", run=record(MAIN.run, **about, merged=list(merged)))
         return verdict(Rules(), new, MAIN)
 
     found = decided(part("b", 3, 11), part("a", 2))
@@ -794,7 +806,7 @@ def test_a_run_of_more_than_the_baseline_was_asked_of_needs_a_whole_data_set_onl
 
 def test_a_benchmark_that_the_user_left_out_leaves_the_baseline() -> None:
     two = both("main", model(300, 0.7))
-    new = replace(MAIN, name="new", run={**MAIN.run, "options": {"benchmark": ["slake"]}})
+    new = replace(MAIN, name="new", run=record(MAIN.run, options={"benchmark": ["slake"]}))
     found = verdict(Rules(), new, two)
     assert found.outcome == "INCONCLUSIVE"
     assert left(found) == [
@@ -993,7 +1005,10 @@ def test_a_benchmark_of_another_technique_is_no_target() -> None:
     assert [target.benchmark.name for target in gate.targets] == ["slake"]
 
 
-JUDGE = {"config": {"name": None, "backend": "openai", "argument": "big", "options": {}}, "settings": {"gap": 3}}
+JUDGE = {
+    "config": {"name": "", "backend": "openai", "argument": "big", "options": {}},
+    "settings": {"gap": 3, "extract": False, "rules_first": False},
+}
 
 
 def by_judge(name: str, identity: str | None, **about: Any) -> Side:
@@ -1016,14 +1031,14 @@ def test_the_judge_is_compared_once_it_is_known() -> None:
     with pytest.raises(UsageError, match="the judge is big@2 in this run and big@1 in main"):
         prepared(Rules(), by_judge("new", "big@2").run, main_)
     with pytest.raises(UsageError, match="the judge is not recorded in this run and big@1 in main"):
-        prepared(Rules(), replace(by_judge("new", None), run={**by_judge("new", None).run, "judge": None}).run, main_)
+        prepared(Rules(), replace(by_judge("new", None), run=record(by_judge("new", None).run, judge=None)).run, main_)
 
 
 def test_a_judge_without_a_fingerprint_is_told_by_its_config_before_anything_is_asked() -> None:
     main_ = by_judge("main", "big@1", fingerprint=None)
     run = by_judge("new", None).run
     assert prepared(Rules(), run, main_) is not None
-    run["judge"] = {**JUDGE, "config": {**JUDGE["config"], "argument": "small"}}
+    run = record(run, judge={**JUDGE, "config": {**JUDGE["config"], "argument": "small"}})
     with pytest.raises(UsageError, match="the judge's argument is 'small' in this run and 'big' in main"):
         prepared(Rules(), run, main_)
     assert prepared(Rules(), run, by_judge("main", "big@1", fingerprint="f")) is not None
@@ -1100,18 +1115,18 @@ def test_the_order_of_results_does_not_matter(random: Any) -> None:
 
 
 def written(folder: Path, each: Side, **about: Any) -> Path:
-    recorder = records.Recorder(folder)
+    recorder = Recorder(folder)
     for line in each.results:
-        recorder.append(records.encode(line))
+        recorder.append(run_folder.encode(line))
     recorder.close()
-    records.write_json(folder / records.RUN, {**each.run, "name": folder.name, **about})
+    run_folder.write_json(folder / RUN, {**each.run.as_json(), "name": folder.name, **about})
     return folder
 
 
 def test_rules_that_were_changed_after_the_first_answer_show() -> None:
     gate = prepared(Rules(margin=2), None, MAIN)
     assert gate is not None
-    stored = json.loads(json.dumps(gate.stored()))
+    stored = gate.stored()
     assert gating.changed(stored, gate) is None
     assert gating.changed(None, gate) == (
         "the rules were not stored before the first answer: decided when the answers were known, they could have been "
@@ -1134,8 +1149,8 @@ def test_rules_that_were_changed_after_the_first_answer_show() -> None:
 
 def test_a_folder_and_its_baseline_file_are_one_baseline(tmp_path: Path) -> None:
     folder = written(tmp_path / "reports/main", MAIN)
-    records.write_baseline(tmp_path / "with", *_read(folder))
-    records.write_baseline(tmp_path / "without", *_read(folder), responses=False)
+    baseline_file.write_baseline(tmp_path / "with", *_read(folder))
+    baseline_file.write_baseline(tmp_path / "without", *_read(folder), responses=False)
     rules = Rules(baseline=("reports/main", "with", "without"))
     sides = gating.load(rules, tmp_path)
     assert len({gating.digest(each.run, each.results) for each in sides}) == 1
@@ -1152,7 +1167,7 @@ def test_flips_against_a_baseline_without_responses_name_letters_and_no_digests(
     assert said is not None
     saying = replace(saying, score=Score(1.0, "correct", (said.text,), ""))
     whole = replace(MAIN, results=(MAIN.results[0], saying, *MAIN.results[2:]))
-    records.write_baseline(tmp_path / "without", whole.run | {"name": "main"}, whole.results, responses=False)
+    baseline_file.write_baseline(tmp_path / "without", record(whole.run, name="main"), whole.results, responses=False)
     (baseline,) = gating.load(Rules(baseline=("without",)), tmp_path)
     wrong = replace(MAIN.results[1], answer=Answer("no " * 90), score=Score(0.0, "wrong", ("no " * 90,), ""))
     right = next(i for i, each in enumerate(whole.results) if each.score.value and i != 1)
@@ -1167,7 +1182,7 @@ def test_flips_against_a_baseline_without_responses_name_letters_and_no_digests(
 
 
 def _read(folder: Path) -> tuple[dict[str, Any], tuple[Result, ...]]:
-    return records.read_run(folder), records.read(folder).results
+    return run_record.read_run(folder), run_folder.read(folder).results
 
 
 def passed(gate: gating.Gate, folder: Path, side: Side = MAIN) -> None:
@@ -1180,7 +1195,7 @@ def test_attempts_are_verdicts_against_one_baseline_among_the_runs_beside(tmp_pa
     gate = prepared(Rules(), None, MAIN)
     assert gate is not None
     stored = {
-        **gate.stored(),
+        **gate.stored().as_json(),
         "baselines": [{"name": "main", "path": "x", "digest": gating.digest(MAIN.run, MAIN.results)}],
     }
     for name in ("one", "two"):
@@ -1199,17 +1214,17 @@ def test_shares_and_parts_are_one_attempt_with_what_was_merged_and_asking_anew_i
     gate = prepared(Rules(), None, MAIN)
     assert gate is not None
     baselines = [{"name": "main", "path": "x", "digest": gating.digest(MAIN.run, MAIN.results)}]
-    met = {"gate": {**gate.stored(), "baselines": baselines}}
+    met = {"gate": {**gate.stored().as_json(), "baselines": baselines}}
     for number in (1, 2):
         written(tmp_path / f"reports/s{number}", MAIN, **met, options={"shard": f"{number}/2"})
     passed(gate, written(tmp_path / "reports/part", MAIN, **met))
     merged = {"merged": [{"name": name, "shard": None} for name in ("s1", "s2", "part")]}
     folder = written(tmp_path / "reports/all", MAIN, **met, **merged)
-    all_ = replace(MAIN, run={**MAIN.run, **merged})
+    all_ = replace(MAIN, run=record(MAIN.run, **merged))
     assert gating.decided(gate, folder, all_).attempts == (1,)
     passed(gate, folder, all_)
     sessions = [{"options": {"fresh": fresh}} for fresh in (True, False, True, True)]
-    fresh = replace(MAIN, run={**MAIN.run, "sessions": sessions})
+    fresh = replace(MAIN, run=record(MAIN.run, sessions=sessions))
     passed(gate, written(tmp_path / "reports/fr", fresh, **met), fresh)
     assert gating.decided(gate, tmp_path / "reports/fr", fresh).attempts == (4,), "itself, twice anew, and `all`"
     assert gating.decided(gate, folder, all_).attempts == (4,)
@@ -1312,10 +1327,10 @@ def test_questions_chosen_by_outcome_are_no_run_and_no_baseline() -> None:
     """A run of the questions that failed before could only get better, also if it holds every question."""
     failed = {"by_outcome": True, "every": False, "benchmarks": {"slake": {"mc": {"chosen": 300, "of": 300}}}}
     with pytest.raises(UsageError, match=r"against baseline main: its questions were chosen .* \(--lf\)"):
-        prepared(Rules(), None, replace(MAIN, run={**MAIN.run, "selection": failed}))
+        prepared(Rules(), None, replace(MAIN, run=record(MAIN.run, selection=failed)))
     gate = prepared(Rules(), None, MAIN)
     assert gate is not None
-    verdict = gating.decide(gate, replace(MAIN, name="new", run={**MAIN.run, "name": "new", "selection": failed}))
+    verdict = gating.decide(gate, replace(MAIN, name="new", run=record(MAIN.run, name="new", selection=failed)))
     assert verdict.outcome is None
     assert verdict.blockers == (
         "the run's questions were chosen by how they ended before: type its command without --lf",
@@ -1324,8 +1339,8 @@ def test_questions_chosen_by_outcome_are_no_run_and_no_baseline() -> None:
 
 def test_chance_of_a_rotated_baseline_is_that_of_all_its_orders() -> None:
     """A baseline below 50 % is above chance if guessing both orders has 25 %."""
-    about = MAIN.run["benchmarks"]["slake"]
-    rotated = replace(MAIN, run={**MAIN.run, "protocol": {"rotations": 2}, "benchmarks": {"slake": about}})
+    about = MAIN.run.as_json()["benchmarks"]["slake"]
+    rotated = replace(MAIN, run=record(MAIN.run, protocol={"rotations": 2}, benchmarks={"slake": about}))
     target = gating.Target(SLAKE, metrics.accuracy, "mc", gating.Rule(benchmark="slake"))
     plain, turned = (deciding.chances_of(side, target)[()][0] for side in (MAIN, rotated))
     assert (plain, turned) == (pytest.approx(1 / len(OPTIONS)), pytest.approx(1 / len(OPTIONS) ** 2))

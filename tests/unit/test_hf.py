@@ -812,13 +812,13 @@ def test_settings_of_a_processor_are_data(load: Callable[..., HF], pictures: lis
     [
         (
             HFOptions(processor={"max_pixel": 9}),
-            "`processor` in the options has 'max_pixel', which the checkpoint's processor does not know; "
-            "is it 'max_pixels'",
+            "`processor` in the options has 'max_pixel', which the checkpoint's processor does not know"
+            ". Did you mean 'max_pixels'",
         ),
         (
             HFOptions(generation={"repetition_penaltee": 9}),
-            "`generation` in the options has 'repetition_penaltee', which the checkpoint's generation does not know; "
-            "is it 'repetition_penalty'",
+            "`generation` in the options has 'repetition_penaltee', which the checkpoint's generation does not know"
+            ". Did you mean 'repetition_penalty'",
         ),
         (HFOptions(generation={"zzzz": 9}), "the checkpoint's generation does not know; there are: "),
     ],

@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa import image as room
-from medvqa import records
 from medvqa.image import FORMATS, inside
 from medvqa.items import DataError, Image, Item, Prompt
 from medvqa.protocols import prompts
+from medvqa.records import run_folder
 from support.laws import examples
 
 
@@ -248,7 +248,7 @@ def test_another_window_is_another_picture(tmp_path: Path) -> None:
     asked = [Prompt("?", (replace(image, window=window),)) for window in (None, (0, 4095), (0, 1000))]
     assert len({prompts.digest(prompts.pinned(prompt)) for prompt in asked}) == 3
     items = [[Item("1", "x", "short_answer", "?", images=prompt.images)] for prompt in asked]
-    assert len({records.data_digest(each) for each in items}) == 3
+    assert len({run_folder.data_digest(each) for each in items}) == 3
 
 
 def test_exif_orientation_is_applied(tmp_path: Path, colours: PIL.Image.Image) -> None:

@@ -365,20 +365,24 @@ class TestOnesOwnPrompts:
             ("score", "{question} {reponse} {reference}", r"'score': the field {response} is missing"),
             ("closeness", "{question} {response}", r"'closeness': the field {options} is missing"),
             ("options", "{question} {options} {response} {response}", r"the field {response} occurs twice"),
-            ("options", "=== promt ===\n{question}", r"no section 'promt'; there are: about, again, prompt, system$"),
+            (
+                "options",
+                "=== promt ===\n{question}",
+                r"no section 'promt'; there are: about, again, prompt, system\. Did you mean 'prompt'\?$",
+            ),
             ("options", "=== again ===\n=== again ===\n", r"a section occurs twice"),
             ("options", "{question}\n=== prompt ===\n{question}", r"text stands before the section 'prompt'"),
             (
                 "score",
                 "{question}{reference}{response}{fense}",
-                r"'score': the section 'prompt' has no field {fense}; there are: {question}, {reference}, {response}, "
-                r"{fence}\. Did you mean {fence}\?",
+                r"'score': the section 'prompt' has no field {fense}; there are: question, reference, response, "
+                r"fence\. Did you mean 'fence'\? Write { fense } for text in braces",
             ),
             (
                 "options",
                 "=== system ===\n{reference}\n=== prompt ===\n{question}{options}{response}",
-                r"'options': the section 'system' has no field {reference}; there are: {question}, "
-                r"{options}, {response}, {fence}, {letters}\. Write { reference } for text in braces",
+                r"'options': the section 'system' has no field {reference}; there are: question, "
+                r"options, response, fence, letters\. Did you mean 'fence'\? Write { reference } for text in braces",
             ),
             ("score", "{question}{reference}{response}{complaint}", r"the section 'prompt' has no field {complaint}"),
             (
@@ -386,7 +390,11 @@ class TestOnesOwnPrompts:
                 "=== prompt ===\n{question}{reference}{response}\n=== again ===\n{why}",
                 r"section 'again' has no",
             ),
-            ("scores", "{question}", r"--judge-prompt: no task 'scores'; there are: score, closeness, options$"),
+            (
+                "scores",
+                "{question}",
+                r"--judge-prompt: no task 'scores'; there are: score, closeness, options\. Did you mean 'score'\?$",
+            ),
         ],
     )
     def test_what_is_wrong_with_one_is_said(self, task: str, text: str, message: str) -> None:

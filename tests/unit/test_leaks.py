@@ -21,7 +21,7 @@ from medvqa.data import likeness
 from medvqa.data.likeness import near, questions, remembered
 from medvqa.items import Image, Item, UsageError
 from medvqa.report import leaks
-from medvqa.statistics import Table
+from medvqa.statistics import UnitTable
 from support.laws import examples
 
 
@@ -430,19 +430,21 @@ def test_files_that_cannot_be_read_are_named_and_the_rest_compared(training: Pat
 # Scores.
 
 
-def table_of(numerators: Sequence[float], groups: Sequence[int], slices: Sequence[int] | None = None) -> Table:
+def table_of(numerators: Sequence[float], groups: Sequence[int], slices: Sequence[int] | None = None) -> UnitTable:
     size = len(numerators)
     units = np.arange(size) if slices is None else np.arange(size) // 2
     of = np.zeros(size, dtype=np.intp) if slices is None else np.asarray(slices)
-    return Table(np.array(numerators, float), np.ones(size), units, np.array(groups), of, int(of.max()) + 1)
+    return UnitTable(np.array(numerators, float), np.ones(size), units, np.array(groups), of, int(of.max()) + 1)
 
 
-def part_of(table: Table, kept: Sequence[bool]) -> Table:
+def part_of(table: UnitTable, kept: Sequence[bool]) -> UnitTable:
     mask = np.array(kept, float)
-    return Table(table.numerator * mask, table.denominator * mask, table.unit, table.group, table.slice, table.slices)
+    return UnitTable(
+        table.numerator * mask, table.denominator * mask, table.unit, table.group, table.slice, table.slices
+    )
 
 
-def jackknife(table: Table, kept: Sequence[bool], over: Sequence[int]) -> tuple[float, float]:
+def jackknife(table: UnitTable, kept: Sequence[bool], over: Sequence[int]) -> tuple[float, float]:
     """The difference and its standard error by leaving out each group in turn."""
     mask = np.array(kept)
     slices = [table.slice == place for place in over]
@@ -543,7 +545,7 @@ def test_below_ten_leaked_questions_only_counts_are_told() -> None:
     numbers = statistics.part_difference(table, part_of(table, [False] * 9 + [True] * 80), binary=True)
     assert (numbers.few, numbers.counted, numbers.low, numbers.high) == (True, (7.0, 9.0), None, None)
     row = leaks._row(WithoutOverlap("b", "mc", "accuracy", "image", 9, True, numbers))
-    assert row[3:9] == ("9", "7/9", f"{4700 / 89:.2f}", "50.00", "–", "–")
+    assert row[3:9] == (9, "7/9", f"{4700 / 89:.2f}", "50.00", "–", "–")
 
 
 # The command.

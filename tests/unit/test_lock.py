@@ -12,15 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from medvqa import records
 from medvqa.cli import main
 from medvqa.items import UsageError
+from medvqa.records.lock import LOCK, Lock
+from medvqa.records.run_record import RUN
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from medvqa import records
-records.Lock(Path(sys.argv[1])).acquire()
+from medvqa.records import lock
+lock.Lock(Path(sys.argv[1])).acquire()
 {then}
 print("held", flush=True)
 time.sleep(60)
@@ -51,14 +52,14 @@ def test_the_second_is_told_who_holds_the_lock_until_he_dies(tmp_path: Path) -> 
     try:
         for _ in range(2):
             with pytest.raises(UsageError, match=told):
-                records.Lock(run).acquire()
+                Lock(run).acquire()
     finally:
         kill(process)
-    assert (run / records.LOCK).exists()
-    lock = records.Lock(run)
+    assert (run / LOCK).exists()
+    lock = Lock(run)
     assert lock.acquire() is None
     with pytest.raises(UsageError, match=rf"\(pid {os.getpid()} on"):
-        records.Lock(run).acquire()
+        Lock(run).acquire()
     lock.release()
 
 
@@ -70,20 +71,20 @@ def test_a_child_that_outlives_its_parent_holds_nothing(tmp_path: Path) -> None:
     )
     process = holding(tmp_path / "run", note_child, cwd=tmp_path)
     kill(process)
-    lock = records.Lock(tmp_path / "run")
+    lock = Lock(tmp_path / "run")
     assert lock.acquire() is None
     lock.release()
     os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)
 
 
 def test_a_lock_leaves_nothing_behind(tmp_path: Path) -> None:
-    lock = records.Lock(tmp_path / "reports/run")
+    lock = Lock(tmp_path / "reports/run")
     lock.acquire()
     lock.acquire()
     lock.release()
     lock.release()
     assert list(tmp_path.iterdir()) == []
-    lock = records.Lock(tmp_path / "run")
+    lock = Lock(tmp_path / "run")
     (tmp_path / "run").mkdir()
     (tmp_path / "run/results.jsonl").touch()
     lock.acquire()
@@ -97,15 +98,15 @@ def test_a_lock_whose_file_was_removed_meanwhile_is_taken_anew(tmp_path: Path, m
 
     def late(file: int, operation: int) -> None:
         if not removed:
-            removed.append((tmp_path / records.LOCK).unlink())
+            removed.append((tmp_path / LOCK).unlink())
         flock(file, operation)
 
     monkeypatch.setattr(fcntl, "flock", late)
-    lock = records.Lock(tmp_path)
+    lock = Lock(tmp_path)
     lock.acquire()
     monkeypatch.undo()
     with pytest.raises(UsageError):
-        records.Lock(tmp_path).acquire()
+        Lock(tmp_path).acquire()
     lock.release()
 
 
@@ -114,7 +115,7 @@ def test_a_file_system_without_locks_is_a_line(tmp_path: Path, monkeypatch: pyte
         raise OSError(errno.ENOSYS, "Function not implemented")
 
     monkeypatch.setattr(fcntl, "flock", missing)
-    lock = records.Lock(tmp_path)
+    lock = Lock(tmp_path)
     assert lock.acquire() == (
         f"medvqa: {tmp_path} cannot be locked (Function not implemented): make sure that no other session writes run "
         f"'{tmp_path.name}' meanwhile"
@@ -125,24 +126,24 @@ def test_a_file_system_without_locks_is_a_line(tmp_path: Path, monkeypatch: pyte
 
 def test_a_lock_that_is_a_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").touch()
-    (tmp_path / records.LOCK).symlink_to(tmp_path / "elsewhere")
+    (tmp_path / LOCK).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="is a symbolic link"):
-        records.Lock(tmp_path).acquire()
+        Lock(tmp_path).acquire()
 
 
 def test_what_a_lock_says_of_its_holder_may_be_damaged(tmp_path: Path) -> None:
     process = holding(tmp_path)
     try:
-        (tmp_path / records.LOCK).write_bytes(b'{"pid": "\xff')
+        (tmp_path / LOCK).write_bytes(b'{"pid": "\xff')
         with pytest.raises(UsageError, match="by another process: wait"):
-            records.Lock(tmp_path).acquire()
+            Lock(tmp_path).acquire()
     finally:
         kill(process)
 
 
 def test_a_run_that_is_being_written_is_not_scored_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / records.RUN).write_text("{}")
+    (tmp_path / "run" / RUN).write_text("{}")
     process = holding(tmp_path / "run")
     try:
         assert main(["rescore", str(tmp_path / "run")]) == 4

@@ -21,7 +21,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from medvqa import benchmarks, medical, records
+from medvqa import benchmarks, medical
 from medvqa.benchmarks import own
 from medvqa.benchmarks.table import table
 from medvqa.benchmarks.table_files import benchmark_file
@@ -29,6 +29,7 @@ from medvqa.data.image_files import image_file
 from medvqa.items import Answer, Benchmark, DataError, Image, Item, Result, Score
 from medvqa.medical import MedicalError, apart, dicom, volumes, windows
 from medvqa.medical.views import parse, split
+from medvqa.records import run_folder
 from support import scans
 
 pydicom = pytest.importorskip("pydicom", reason="needs pydicom: pip install 'pytest-medvqa[dicom]'")
@@ -152,10 +153,10 @@ def test_the_view_is_in_the_key_and_in_records_and_old_keys_stay() -> None:
     }
     assert len(slices) == 3
     item = Item("1", "b", "short_answer", "?", images=(Image("a.png"), Image("x.dcm?frame=3", "/x.dcm")))
-    line = records.encode(Result("r", item, "p", Answer("?"), Score(None, "unscored")))
+    line = run_folder.encode(Result("r", item, "p", Answer("?"), Score(None, "unscored")))
     assert b'"window":null},{"name":"x.dcm?frame=3"' in line, "lines without a view are as before"
-    assert records.decode(line).item.images == (Image("a.png"), Image("x.dcm?frame=3"))
-    assert records.decode(line).item.images[1].view == "frame=3"
+    assert run_folder.decode(line).item.images == (Image("a.png"), Image("x.dcm?frame=3"))
+    assert run_folder.decode(line).item.images[1].view == "frame=3"
 
 
 def test_a_benchmark_file_finds_a_name_with_letters_and_their_dots_apart(tmp_path: Path) -> None:

@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 import pytest
 
 import medvqa
-from medvqa import benchmarks, records
+from medvqa import benchmarks
 from medvqa.benchmarks import medxpertqa
 from medvqa.items import Answer, DataError, Item, Prompt, UsageError
+from medvqa.records import run_folder
 from support.neighbours import write_image, write_lines
 from support.neighbours_frames import as_in_the_owners_code, exam_row, write_exam
 
@@ -133,7 +134,7 @@ def test_the_second_reply_is_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     options: Any = {"data": tmp_path / "data", "folder": tmp_path, "benchmark": "medxpertqa-mm"}
     for extraction in ("sound", "official"):
         run = medvqa.evaluate(Reasoner(), run=extraction, extraction=extraction, **options)
-        results = {result.item.id: result for result in records.read(run.folder).results}
+        results = {result.item.id: result for result in run_folder.read(run.folder).results}
         assert {name: result.score.outcome for name, result in results.items()} == {
             "MM-0": "correct",
             "MM-1": "wrong",
@@ -150,7 +151,7 @@ def test_the_second_reply_is_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(UsageError, match=r"benchmark 'medxpertqa-mm': it has turns of its own; leave --reasoning and"):
         medvqa.evaluate(Reasoner(), run="refused", reasoning="cot", **options)
     direct = medvqa.evaluate(OneTurn(), run="direct", prompt="direct", **options)
-    assert {result.score.extracted for result in records.read(direct.folder).results} == {("C",)}
+    assert {result.score.extracted for result in run_folder.read(direct.folder).results} == {("C",)}
 
 
 def test_images_alone_are_no_data(tmp_path: Path) -> None:

@@ -185,8 +185,14 @@ def test_options_of_a_config() -> None:
 
     assert made(max_pixels=100) == ("m", OpenAIOptions(max_pixels=100))
     for options, message in (
-        ({"temprature": 1}, "x: backend 'openai' has no option 'temprature'; it has: base_url, .*'temperature'?"),
-        ({"reasoning": True, "temperature": 1}, "x: .options.: with `reasoning` no temperature is sent"),
+        (
+            {"temprature": 1},
+            "x: backend 'openai': .options.: no key 'temprature'; there are: .*'temperature'?",
+        ),
+        (
+            {"reasoning": True, "temperature": 1},
+            "x: .* .options.: with `reasoning` no temperature is sent",
+        ),
         ({"price_input": 1}, "`price_input` and `price_output` go together"),
         ({"extra": {"n": 2, "model": "y"}}, "`extra` has model, n, which other options set"),
         ({"max_tokens": -1}, "Expected `int` >= 0 - at `.*max_tokens`"),

@@ -201,8 +201,7 @@ def test_the_order_of_a_file_s_examples_is_part_of_the_signature(tmp_path: Path)
     [
         (
             {"shot_pool": "med-flaming"},
-            "--shot-pool=med-flaming: no such file, pool or benchmark. Did you mean 'med-flamingo'? Pools: "
-            "med-flamingo; benchmarks: gmai-mmbench-test, ",
+            "--shot-pool=med-flaming: no such file, pool or benchmark; pools and benchmarks: gmai-mmbench-test, ",
         ),
         (
             {"shot_pool": "gmai-mmbench-val"},
@@ -254,8 +253,8 @@ def test_shots_go_without_reasoning(tmp_path: Path) -> None:
             "[forms.mc]\ntext = '{question}{'",
             "--shot-pool=pool.toml: [forms.mc]: text has a single {. Its fields are ",
         ),
-        ("[forms.xx]\ntext = '{question}'", "--shot-pool=pool.toml: Invalid enum value 'xx'"),
-        ("[forms.mc]\ntext = '{question}'\nend = 'x'", "--shot-pool=pool.toml: Object contains unknown field `end`"),
+        ("[forms.xx]\ntext = '{question}'", ": [forms]: no key 'xx'; there are: "),
+        ("[forms.mc]\ntext = '{question}'\nend = 'x'", ": [forms.mc]: no key 'end'; there are: text, "),
         ("[forms.ps]\ntext = '{question}'", "--shot-pool=pool.toml: it has no prompt for technique 'mc', only for ps"),
         ("[[shots]]\nquestion = 'Which?'", "shot 13: no column 'answer'; there are: question. Rename one of them"),
         (

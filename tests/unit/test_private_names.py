@@ -11,10 +11,10 @@ from urllib.parse import quote
 
 import pytest
 
-from medvqa import records
 from medvqa.comparing.matching import partners
 from medvqa.items import DataError, Image, Item, QuestionKey, Result, Score
-from medvqa.records import Pseudonyms, is_pseudonym
+from medvqa.records import run_folder
+from medvqa.records.private import Pseudonyms, is_pseudonym
 from medvqa.session import classifying
 
 
@@ -45,16 +45,16 @@ def test_names_are_replaced_also_in_reasons(scan: Image) -> None:
     assert hidden.score.why == f"image {name}?window=lung: damaged; {name}: no; {name}? yes; {name}.dcmx no"
     assert hidden.item.cluster_id == "group 2"
     assert hidden.item.extra == {"patient": "source 1", "n": 1, "meta": {"case_id": ["source 2"]}}
-    line = records.encode(hidden)
+    line = run_folder.encode(hidden)
     assert not [word for word in (b"SMITH", b"JOHN.dcm?w", b"4711") if word in line]
-    assert records.decode(line).item.images[0].key == scan.pinned().key
+    assert run_folder.decode(line).item.images[0].key == scan.pinned().key
 
 
 def test_a_run_folder_names_no_file_of_this_machine(scan: Image) -> None:
-    line = records.encode(result(scan))
+    line = run_folder.encode(result(scan))
     planted = line.replace(b'"path":""', json.dumps({"path": scan.path})[1:-1].encode())
     assert planted != line
-    (image,) = records.decode(planted).item.images
+    (image,) = run_folder.decode(planted).item.images
     assert image.path == ""
     with pytest.raises(DataError, match="not here"):
         image.read()

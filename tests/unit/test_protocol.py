@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from medvqa.items import DataError, UsageError
 from medvqa.protocols.protocol import Protocol, check
 from medvqa.protocols.variants import Variant
+from support.runs import record
 
 PROTOCOLS = st.builds(
     Protocol,
@@ -24,12 +25,12 @@ PROTOCOLS = st.builds(
 
 @given(PROTOCOLS)
 def test_run_json_records_the_protocol(protocol: Protocol) -> None:
-    assert Protocol.of({"repeat": protocol.samples, "protocol": protocol.about()}) == protocol
+    assert record({"repeat": protocol.samples, "protocol": protocol.about()}).protocol == protocol
 
 
 def test_the_default_protocol_adds_nothing_to_records() -> None:
     assert Protocol().about() == Protocol().signature() == {}
-    assert Protocol.of({}) == Protocol()
+    assert record().protocol == Protocol()
     assert Protocol(samples=3).signature() == {"repeat": "3"}
 
 

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from medvqa import decode
 from medvqa.benchmarks import mediconfusion
-from medvqa.data import index, json_text, limits, tables
+from medvqa.data import index, limits, tables
 from medvqa.items import DataError
 
 MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
@@ -54,7 +55,7 @@ def test_names_of_columns_that_occur_twice_are_found_in_linear_time() -> None:
 def test_a_key_that_occurs_twice_is_found_in_linear_time() -> None:
     def counted(number: int) -> int:
         members = [(Counted(f"k{i}"), i) for i in range(number)] + [(Counted(f"k{number - 1}"), 0)]
-        return comparisons(lambda: json_text.once(members, "dataset.json"))
+        return comparisons(lambda: decode.once(members, "dataset.json", DataError))
 
     assert counted(4000) < 8 * max(counted(1000), 1)
 

@@ -135,7 +135,7 @@ def test_a_key_that_comes_back_is_kept_nowhere(tmp_path: Path) -> None:
     assert any(JUDGES in each for each in asked)
     names = {path.name for path in files(folder)}
     assert {"results.jsonl", "run.json", "index.html", "summary.md", "junit.xml", "own.xml"} <= names
-    assert list((folder / "reports").rglob("*.answers"))
+    assert list((folder / "reports").rglob("answers/*.log"))
     assert leaks(folder, printed, (KEY, JUDGES)) == []
     assert "[key]" in (folder / "reports" / "r" / "results.jsonl").read_text()
 

@@ -1,5 +1,6 @@
 """A run without pytest: planned, asked, delivered and finished in one process."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvqa import benchmarks, records
+from medvqa import benchmarks
 from medvqa.cli import main
 from medvqa.items import (
     OUTCOMES,
@@ -25,6 +26,8 @@ from medvqa.items import (
     Score,
     UsageError,
 )
+from medvqa.records import coverage, run_folder, run_record, selected
+from medvqa.records.selected import SELECTED
 from medvqa.session.asker import Asker
 from medvqa.session.delivery import Delivery
 from medvqa.session.loop import ask_all
@@ -34,6 +37,7 @@ from medvqa.session.project import conftests, load
 from medvqa.session.registry import Registry
 from medvqa.session.resolving import resolve
 from medvqa.session.run import Finished, Run, process_of
+from medvqa.session.selecting import BLOCK, in_own_order
 from support.strangers import CONFTEST, TEST
 
 
@@ -95,7 +99,7 @@ def test_all_questions_are_asked_and_reported(tmp_path: Path) -> None:
     finished = run(plan(tmp_path))
     assert (finished.asked, finished.problem, finished.incomplete, finished.exit_code) == (True, None, False, 0)
     folder = tmp_path / "reports/first"
-    stored = records.read(folder).results
+    stored = run_folder.read(folder).results
     assert [result.key for result in stored] == sorted(query.key for query in queries(plan(tmp_path)))
     measures = json.loads((folder / "metrics.json").read_text())["measures"]
     accuracy = next(each for each in measures if each["name"] == "accuracy" and not each["slice"])
@@ -119,26 +123,50 @@ def test_a_run_goes_on(tmp_path: Path) -> None:
     """What was asked is not asked again; the questions of both sessions are selected."""
     run(plan(tmp_path), count=10)
     run(plan(tmp_path), session="b2")
-    sessions = records.read_run(tmp_path / "reports/first")["sessions"]
+    sessions = run_record.read_run(tmp_path / "reports/first").as_json()["sessions"]
     assert [(each["asked"], each["reused"]) for each in sessions] == [(10, 0), (14, 10)]
-    assert len(records.selected(tmp_path / "reports/first")) == 24
+    assert len(selected.selected(tmp_path / "reports/first")) == 24
+
+
+@given(st.integers(0, 1000), st.text())
+def test_sessions_that_share_a_place_ask_in_orders_of_their_own(number: int, session: str) -> None:
+    asked = in_own_order(range(number), session)
+    assert asked == in_own_order(range(number), session), "all workers of a session have one order"
+    assert sorted(asked) == list(range(number))
+    jumps = [after for before, after in itertools.pairwise(asked) if after != before + 1]
+    assert all(place % BLOCK == 0 for place in [*asked[:1], *jumps]), "neighbours stay together"
+
+
+def test_runs_that_begin_together_ask_most_questions_once() -> None:
+    """Three runs of one speed, each of which reads every minute what the others have put."""
+    orders = [in_own_order(range(8000), f"session {n}") for n in range(3)]
+    known: set[int] = set()
+    asked = 0
+    while len(known) < 8000:
+        minute: set[int] = set()
+        for order in orders:
+            own = [query for query in order if query not in known][:1200]
+            asked += len(own)
+            minute.update(own)
+        known |= minute
+    assert asked < 1.5 * 8000
 
 
 def test_errors_in_a_row_end_a_run(tmp_path: Path) -> None:
     finished = run(plan(tmp_path, model="broken", **{"max-errors": 3}))
     assert (finished.incomplete, finished.exit_code) == (True, 1)
-    assert len(records.read(tmp_path / "reports/first").results) == 3
-    about = records.read_run(tmp_path / "reports/first")
-    assert records.stopped(about).startswith("3 errors in a row, the last: ")
+    assert len(run_folder.read(tmp_path / "reports/first").results) == 3
+    about = run_record.read_run(tmp_path / "reports/first")
+    assert coverage.stopped(about).startswith("3 errors in a row, the last: ")
     assert "stopped: 3 errors in a row" in (tmp_path / "reports/first/summary.md").read_text()
 
 
 def test_a_session_that_goes_on_does_not_tell_why_an_earlier_one_stopped(tmp_path: Path) -> None:
     run(plan(tmp_path, model="broken", **{"max-errors": 3}))
     run(plan(tmp_path, model="broken", **{"max-errors": 0}), session="b2")
-    about = records.read_run(tmp_path / "reports/first")
-    assert [bool(session.get("stopped")) for session in about["sessions"]] == [True, False]
-    assert records.stopped(about) == ""
+    about = run_record.read_run(tmp_path / "reports/first")
+    assert [bool(session.stopped) for session in about.sessions] == [True, False]
+    assert coverage.stopped(about) == ""
 
 
 def test_a_model_that_cannot_be_made_leaves_the_reason(tmp_path: Path) -> None:
@@ -418,8 +446,10 @@ def test_a_file_is_imported_as_pytest_imports_it(tmp_path: Path, monkeypatch: py
 KEYS = st.builds(QuestionKey, st.text(), st.text(), st.sampled_from(["mc", "ff"]), st.text(), st.integers(0, 9))
 
 
-@given(st.lists(st.tuples(KEYS, st.sampled_from(OUTCOMES))), st.integers(0, 9))
-def test_a_delivery_survives_the_way_to_the_controller(outcomes: list[tuple[QuestionKey, str]], reused: int) -> None:
+@given(st.lists(st.tuples(KEYS, st.sampled_from(OUTCOMES))), st.dictionaries(st.text(), st.integers(0, 9)))
+def test_a_delivery_survives_the_way_to_the_controller(
+    outcomes: list[tuple[QuestionKey, str]], reused: dict[str, int]
+) -> None:
     lines = [f'{{"n":{number}}}' for number in range(len(outcomes))]
     delivery = Delivery(lines, outcomes, {"cost": 0.5}, reused, 1, 2, {"input": 3}, ["x"], {"engine": {}}, {"b": {}})
     plain = delivery.plain()
@@ -434,33 +464,33 @@ def test_selections_of_sessions_add_up(
 ) -> None:
     folder = tmp_path_factory.mktemp("run") / "first"
     for session, keys in (("a1", first), ("b2", second)):
-        records.select(folder, session, keys)
-        records.select(folder, session, keys)
-        assert records.selected_by(folder, session) == tuple(keys)
-        records.add_selected(folder)
-        records.remove_selected(folder, session)
-        assert records.selected_by(folder, session) is None
-    assert records.selected(folder) == tuple(sorted({*first, *second}))
-    assert [path.name for path in folder.iterdir()] == [records.SELECTED]
+        selected.select(folder, session, keys)
+        selected.select(folder, session, keys)
+        assert selected.selected_by(folder, session) == tuple(keys)
+        selected.add_selected(folder)
+        selected.remove_selected(folder, session)
+        assert selected.selected_by(folder, session) is None
+    assert selected.selected(folder) == tuple(sorted({*first, *second}))
+    assert [path.name for path in folder.iterdir()] == [SELECTED]
 
 
 def test_a_damaged_selection_is_told_before_anything_is_asked(tmp_path: Path) -> None:
     run(plan(tmp_path))
     folder = tmp_path / "reports/first"
-    (folder / records.SELECTED).write_text('["a"\n')
+    (folder / SELECTED).write_text('["a"\n')
     (folder / ".selected-dead.jsonl").write_text("")
     with pytest.raises(DataError, match=r"selected\.jsonl: damaged: .*; remove it, and repeat the run's command"):
         run(plan(tmp_path), session="b2")
-    (folder / records.SELECTED).unlink()
+    (folder / SELECTED).unlink()
     assert run(plan(tmp_path), session="b2").exit_code == 0
-    assert [path.name for path in folder.glob("*selected*")] == [records.SELECTED]
+    assert [path.name for path in folder.glob("*selected*")] == [SELECTED]
 
 
 def test_a_selection_that_is_a_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_text("")
-    (tmp_path / records.SELECTED).symlink_to(tmp_path / "elsewhere")
+    (tmp_path / SELECTED).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(DataError, match=r"is a symbolic link; remove it, and repeat"):
-        records.selected(tmp_path)
+        selected.selected(tmp_path)
 
 
 def test_keys_that_cannot_be_added_cost_no_report(tmp_path: Path) -> None:
@@ -470,7 +500,7 @@ def test_keys_that_cannot_be_added_cost_no_report(tmp_path: Path) -> None:
     made, asker = Run(planned, process), Asker(planned, process)
     made.open()
     ask_all(made, asker, queries(planned))
-    (made.folder / records.SELECTED).write_text("damaged")
+    (made.folder / SELECTED).write_text("damaged")
     finished = made.finish()
     assert finished.report is not None
     assert "the keys of the selected questions could not be stored" in str(finished.problem)
@@ -509,7 +539,7 @@ def test_an_evaluate_of_the_suite_may_wrap_the_plugin_s(pytester: pytest.Pyteste
     pytester.makepyfile(test_slake=TEST)
     arguments = ("--model=stubborn:A", "--benchmark=slake", "--repeat=2", "--run=first", "-p", "no:benchmark")
     assert pytester.runpytest_inprocess(*arguments).ret == 0
-    assert len(records.read(pytester.path / "reports/first").results) == 48
+    assert len(run_folder.read(pytester.path / "reports/first").results) == 48
 
 
 @pytest.mark.slow

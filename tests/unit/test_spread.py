@@ -13,6 +13,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import ttest_rel
 
 from medvqa import metrics
+from medvqa.figures import chance
 from medvqa.items import Answer, Benchmark, Item, Measure, Result, Score
 from medvqa.report import tables
 from medvqa.report.build import Part
@@ -169,9 +170,9 @@ def test_each_prompt_has_its_interval_and_the_highest_is_named_as_selected() -> 
     benchmark = Benchmark(name="b", items=lambda data: [], metrics=chosen, headline=("accuracy",))
     part = Part("b", benchmark, "mc", (), (whole(results), *by_prompt), (), (), (spread,))
     table = tables.by_prompt(part)
-    assert [row[0] for row in table.rows] == ["short", "long", "mean", "p of equal prompts", "highest, selected of 2"]
-    assert table.rows[1][1:] == ("75.00", tables.interval(by_prompt[1]))
-    assert (table.rows[3][1], table.rows[4][1]) == (tables.chance(expected), "long")
+    assert [row[0] for row in table.texts] == ["short", "long", "mean", "p of equal prompts", "highest, selected of 2"]
+    assert table.texts[1][1:] == ["75.00", by_prompt[1].figure.interval]
+    assert (table.texts[3][1], table.texts[4][1]) == (chance(expected), "long")
 
 
 def test_one_prompt_and_one_sample_have_no_spread() -> None:

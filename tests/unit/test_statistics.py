@@ -22,7 +22,7 @@ from medvqa import statistics
 from medvqa.benchmarks import mediconfusion
 from medvqa.items import Answer
 from medvqa.statistics import (
-    Table,
+    UnitTable,
     clopper_pearson,
     clustered,
     holm,
@@ -43,12 +43,12 @@ counts = st.integers(1, 100_000).flatmap(lambda n: st.tuples(st.integers(0, n), 
 levels = st.floats(0.5, 0.999)
 
 
-def table(values: Any, group: Any, weight: Any = None, of: Any = None) -> Table:
+def table(values: Any, group: Any, weight: Any = None, of: Any = None) -> UnitTable:
     """One row a unit, or with `of`, its slice, any number of rows of units that have different slices."""
     values, group = np.asarray(values, float), np.asarray(group)
     weight = np.ones(len(values)) if weight is None else np.asarray(weight, float)
     of = np.zeros(len(values), dtype=int) if of is None else np.asarray(of)
-    return Table(values * weight, weight, np.arange(len(values)), group, of, int(of.max(initial=0)) + 1)
+    return UnitTable(values * weight, weight, np.arange(len(values)), group, of, int(of.max(initial=0)) + 1)
 
 
 @st.composite
@@ -195,7 +195,7 @@ def test_cr2_of_a_macro_average_is_that_of_the_matrices(seed: int) -> None:
     members = [np.arange(0, 30), np.arange(20, 45), np.arange(40, 60)]
     rows = np.concatenate(members)
     of = np.repeat(np.arange(3), [len(each) for each in members])
-    whole = Table(value[rows] * weight[rows], weight[rows], rows, group[rows], of, 3)
+    whole = UnitTable(value[rows] * weight[rows], weight[rows], rows, group[rows], of, 3)
     found = clustered(mean_over(ratios(whole), range(3)))
     parts = [[each[at] for at in members] for each in (weight, group, value)]
     assert (found.variance[0], found.df[0]) == pytest.approx(by_matrices(*parts, [1 / 3] * 3), rel=1e-9)
@@ -220,7 +220,7 @@ def test_cr2_of_a_weighted_mean_is_that_of_the_matrices() -> None:
     value, weight, group = drawn(2)
     members = [np.arange(0, len(value), 2), np.arange(1, len(value), 2)]
     rows, of = np.concatenate(members), np.repeat([0, 1], [len(member) for member in members])
-    whole = Table(value[rows] * weight[rows], weight[rows], rows, group[rows], of, 2)
+    whole = UnitTable(value[rows] * weight[rows], weight[rows], rows, group[rows], of, 2)
     found = clustered(mean_over(ratios(whole), [0, 1], [3, 1]))
     parts = [[each[at] for at in members] for each in (weight, group, value)]
     assert (found.variance[0], found.df[0]) == pytest.approx(by_matrices(*parts, [3 / 4, 1 / 4]), rel=1e-9)
@@ -290,7 +290,7 @@ def test_cr2_has_no_bias_under_the_working_model() -> None:
     draw = np.random.default_rng(1)
     runs = 4000
     values = draw.standard_normal((runs, 30))
-    many = Table(
+    many = UnitTable(
         (values * weight).ravel(),
         np.tile(weight, runs),
         np.tile(np.arange(30), runs),
@@ -323,7 +323,7 @@ def test_a_correction_serves_all_measures_of_the_same_units() -> None:
 
 def test_rows_of_a_unit_are_summed() -> None:
     """The two questions of a pair: one unit with the value of their mean."""
-    pairs = Table(
+    pairs = UnitTable(
         np.array([1.0, 0, 1, 1, 0, 0]), np.ones(6), np.array([0, 0, 1, 1, 2, 2]), np.array([0, 0, 1, 1, 2, 2]),
         np.zeros(6, dtype=int),
     )  # fmt: skip
@@ -370,7 +370,7 @@ def test_the_recorded_run_of_gpt_4o_on_mediconfusion() -> None:
         right.append(benchmark.official(item, Answer(said)).outcome == "correct")
     _, group = np.unique([item.cluster_id for item in items], return_inverse=True)
     _, pair_of = np.unique([item.pair_id for item in items], return_inverse=True)
-    single = Table(np.array(right, float), np.ones(352), pair_of, group, np.zeros(352, dtype=int))
+    single = UnitTable(np.array(right, float), np.ones(352), pair_of, group, np.zeros(352, dtype=int))
     both = table(np.bincount(pair_of, right) == 2, group[::2])
     (individual, whole), binary = [clustered(ratios(each)) for each in (single, both)], (False, True)
     assert (individual.groups[0], whole.groups[0]) == (58, 58)
@@ -445,13 +445,13 @@ def test_few_degrees_of_freedom_give_no_interval() -> None:
 
 
 def test_an_undefined_ratio_and_one_group_give_no_interval() -> None:
-    empty = Table(np.zeros(3), np.zeros(3), np.arange(3), np.arange(3), np.zeros(3, dtype=int))
+    empty = UnitTable(np.zeros(3), np.zeros(3), np.arange(3), np.arange(3), np.zeros(3, dtype=int))
     for found in (clustered(ratios(empty)), clustered(ratios(table([1, 0, 1], [4, 4, 4])))):
         assert np.isnan(found.df[0])
         assert np.isnan(found.variance[0])
         assert np.isnan(intervals(found, binary=False)).all()
     assert np.isnan(ratios(empty).value[0])
-    nothing = ratios(Table(*np.empty((2, 0)), *np.empty((3, 0), dtype=int), slices=2))
+    nothing = ratios(UnitTable(*np.empty((2, 0)), *np.empty((3, 0), dtype=int), slices=2))
     assert np.isnan(clustered(nothing).value).all()
 
 
@@ -473,7 +473,7 @@ def test_p_values_and_bounds_agree(limit: float, level: float, binary: bool) -> 
     draw = np.random.default_rng(3)
     group = np.repeat(np.arange(20), 3)
     value = (draw.random((5, 60)) < 0.55).astype(float)
-    many = Table(value.ravel(), np.ones(300), *np.tile((np.arange(60), group), 5), np.repeat(np.arange(5), 60), 5)
+    many = UnitTable(value.ravel(), np.ones(300), *np.tile((np.arange(60), group), 5), np.repeat(np.arange(5), 60), 5)
     found = clustered(ratios(many))
     _, high = statistics.bounds(found, binary=binary, level=level)
     p = statistics.p_below(found, limit, binary=binary)
@@ -637,7 +637,7 @@ def test_a_slice_that_some_draws_miss_is_undefined_there() -> None:
 
 def test_units_of_one_value_are_not_thought_to_be_certain() -> None:
     """One right answer in each of 20 pairs, as a constant answer gives: Wilson's interval of 10 in 20 (z / t)^2."""
-    found = clustered(ratios(Table(np.ones(20), np.full(20, 2.0), np.arange(20), np.arange(20), np.zeros(20, int))))
+    found = clustered(ratios(UnitTable(np.ones(20), np.full(20, 2.0), np.arange(20), np.arange(20), np.zeros(20, int))))
     low, high = intervals(found, binary=False)
     n = 20 * (norm.ppf(0.975) / t.ppf(0.975, 19)) ** 2
     assert (low[0], high[0]) == pytest.approx(proportion_confint(n / 2, n, method="wilson"))
@@ -649,7 +649,7 @@ def test_units_of_one_value_are_not_thought_to_be_certain() -> None:
 # Means from 0 to 1: Wilson at r (1 - r) / V
 
 
-def means(p: float, groups: int, size: int, samples: int, runs: int, correlation: float = 0.0) -> Table:
+def means(p: float, groups: int, size: int, samples: int, runs: int, correlation: float = 0.0) -> UnitTable:
     """Means of some samples of right or wrong, one slice a run; units share their group's luck."""
     draw = np.random.default_rng([int(1000 * p), groups, size, samples])
     group = np.repeat(np.arange(groups), size)
@@ -659,7 +659,7 @@ def means(p: float, groups: int, size: int, samples: int, runs: int, correlation
     ability = np.where(shared, chance[0][:, np.arange(groups) * size][:, group], chance[1])
     value = draw.binomial(samples, ability) / samples
     of, unit = np.repeat(np.arange(runs), n), np.tile(np.arange(n), runs)
-    return Table(value.ravel(), np.ones(runs * n), unit, np.tile(group, runs), of, runs)
+    return UnitTable(value.ravel(), np.ones(runs * n), unit, np.tile(group, runs), of, runs)
 
 
 @pytest.mark.parametrize(
@@ -680,7 +680,7 @@ def luck_of_groups(p: float, groups: int, size: int, runs: int, correlation: flo
     shared = draw.random((runs, n)) < correlation**0.5
     value = np.where(shared, (draw.random((runs, groups)) < p)[:, group], draw.random((runs, n)) < p)
     of, unit = np.repeat(np.arange(runs), n), np.tile(np.arange(n), runs)
-    return clustered(ratios(Table(value.ravel() * 1.0, np.ones(runs * n), unit, np.tile(group, runs), of, runs)))
+    return clustered(ratios(UnitTable(value.ravel() * 1.0, np.ones(runs * n), unit, np.tile(group, runs), of, runs)))
 
 
 @pytest.mark.parametrize(("groups", "size", "p"), [(20, 30, 0.95), (15, 20, 0.9), (10, 20, 0.85), (30, 20, 0.95)])

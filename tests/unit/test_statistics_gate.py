@@ -17,7 +17,7 @@ from medvqa.statistics import (
     Design,
     MarginRule,
     SliceGuard,
-    Table,
+    UnitTable,
     clopper_pearson,
     clustered,
     compare,
@@ -41,14 +41,14 @@ def compared(gained: int, lost: int, n: int, *, each: int = 1, level: float = 0.
     new = np.repeat([1.0, 0.0, 1.0], [gained, lost, n - gained - lost])
     old = np.repeat([0.0, 1.0, 1.0], [gained, lost, n - gained - lost])
     unit = np.arange(n)
-    table = Table(new, np.ones(n), unit, unit % (n // each), np.zeros(n, dtype=int))
+    table = UnitTable(new, np.ones(n), unit, unit % (n // each), np.zeros(n, dtype=int))
     (found,) = compare(table, replace(table, numerator=old), binary=True, level=level)
     return found
 
 
 def measured(right: int, n: int) -> Any:
     unit = np.arange(n)
-    return clustered(ratios(Table((unit < right).astype(float), np.ones(n), unit, unit, np.zeros(n, dtype=int))))
+    return clustered(ratios(UnitTable((unit < right).astype(float), np.ones(n), unit, unit, np.zeros(n, dtype=int))))
 
 
 def rule(gained: int, lost: int, n: int, margin: float = 0.02, **more: Any) -> MarginRule:
@@ -238,7 +238,7 @@ def test_a_slice_without_degrees_of_freedom_is_not_gated_and_frees_its_share() -
     """40 of its 60 units are one group: 2.2 degrees of freedom, however clear the loss is."""
     unit = np.arange(60)
     group = np.where(unit < 40, 0, unit)
-    old = Table((unit % 3 > 0).astype(float), np.ones(60), unit, group, np.zeros(60, dtype=int))
+    old = UnitTable((unit % 3 > 0).astype(float), np.ones(60), unit, group, np.zeros(60, dtype=int))
     (found,) = compare(replace(old, numerator=np.zeros(60)), old, binary=True)
     fallen = SliceGuard(name="joint", comparison=found)
     alone = decide([rule(70, 72, 4000), guard(3, 15, 60)]).verdicts[1]
@@ -335,7 +335,7 @@ def test_a_point_floor_looks_at_the_estimate_alone(limit: float, at_most: bool, 
 
 
 def test_an_undefined_measure_meets_no_floor() -> None:
-    nothing = Table(np.zeros(3), np.zeros(3), np.arange(3), np.arange(3), np.zeros(3, dtype=int))
+    nothing = UnitTable(np.zeros(3), np.zeros(3), np.arange(3), np.arange(3), np.zeros(3, dtype=int))
     for point in (True, False):
         decision = decide([floor("accuracy", clustered(ratios(nothing)), 0.5, binary=True, point=point)])
         assert decision.outcome == "INCONCLUSIVE"
@@ -466,7 +466,7 @@ def test_macro_averages_of_many_runs_are_compared_as_those_of_one(bench: ModuleT
     bounds = bench.macro_bounds(influences, design.correction(influences))
     unit = np.arange(len(design.slice))
     for i in range(5):
-        table = Table(right[i], np.ones(len(unit)), unit, design.group, design.slice, 4)
+        table = UnitTable(right[i], np.ones(len(unit)), unit, design.group, design.slice, 4)
         one = intervals(clustered(mean_over(ratios(table), range(4))), binary=True)
         assert [float(each[0]) for each in one] == pytest.approx([float(each[i]) for each in found])
         before, after = (replace(table, numerator=(sign * change[i] <= 0).astype(float)) for sign in (1, -1))

@@ -14,7 +14,7 @@ from statsmodels.stats.contingency_tables import mcnemar
 from medvqa.statistics import (
     Comparison,
     MarginRule,
-    Table,
+    UnitTable,
     clustered,
     compare,
     decide,
@@ -89,17 +89,17 @@ def test_impossible_counts_are_refused(b: int, c: int, n: int, level: float) -> 
 
 def runs(
     new: Any, baseline: Any, group: Any = None, weight: Any = None, of: Any = None, unit: Any = None
-) -> tuple[Table, Table]:
+) -> tuple[UnitTable, UnitTable]:
     new, baseline = np.asarray(new, float), np.asarray(baseline, float)
     weight = np.ones(len(new)) if weight is None else np.asarray(weight, float)
     unit = np.arange(len(new)) if unit is None else np.asarray(unit)
     of = np.zeros(len(new), dtype=int) if of is None else np.asarray(of)
     group = unit if group is None else np.asarray(group)
-    first = Table(new * weight, weight, unit, group, of, int(of.max(initial=0)) + 1)
+    first = UnitTable(new * weight, weight, unit, group, of, int(of.max(initial=0)) + 1)
     return first, replace(first, numerator=baseline * weight)
 
 
-def counted(both: int, lost: int, gained: int, neither: int) -> tuple[Table, Table]:
+def counted(both: int, lost: int, gained: int, neither: int) -> tuple[UnitTable, UnitTable]:
     times = (both, lost, gained, neither)
     return runs(np.repeat([1, 0, 1, 0], times), np.repeat([1, 1, 0, 0], times))
 
@@ -310,7 +310,7 @@ def test_macro_averages_are_compared_over_their_slices() -> None:
     assert found.se == pytest.approx((parts[0].se ** 2 + parts[1].se ** 2) ** 0.5 / 2)
 
 
-def small_slices(lost: list[int], gained: list[int] | None = None) -> tuple[Table, Table]:
+def small_slices(lost: list[int], gained: list[int] | None = None) -> tuple[UnitTable, UnitTable]:
     """Two runs on slices of 3, 3, 3, 100 and 300 units, with these units lost and gained."""
     of = np.repeat(np.arange(5), [3, 3, 3, 100, 300])
     baseline = np.ones(len(of))
@@ -435,7 +435,7 @@ def test_impossible_plans_are_refused(wrong: dict[str, float]) -> None:
 
 
 def test_a_macro_average_over_nothing_that_is_defined_is_undefined() -> None:
-    nothing = Table(np.zeros(6), np.zeros(6), np.arange(6), np.arange(6), np.arange(6) % 2, slices=2)
+    nothing = UnitTable(np.zeros(6), np.zeros(6), np.arange(6), np.arange(6), np.arange(6) % 2, slices=2)
     (seen,) = compare(nothing, nothing, binary=True, over=[0, 1])
     assert (seen.new, seen.baseline, seen.difference, seen.low, seen.worse, seen.units) == (*(None,) * 5, 0)
 
@@ -445,7 +445,7 @@ def test_a_macro_average_over_nothing_that_is_defined_is_undefined() -> None:
 
 def clustered_runs(
     groups: int, size: int, runs_: int, *, loss: float, correlation: float, noise: float = 0.0
-) -> tuple[Table, Table]:
+) -> tuple[UnitTable, UnitTable]:
     """Simulated comparisons, one slice each: units fall with probability `loss`, and share their group's luck.
 
     With `noise`, this share of the other units is answered three times at a chance of 0.7: their means differ.
@@ -458,7 +458,7 @@ def clustered_runs(
     noisy = ~fell & (draw.random((runs_, n)) < noise)
     before, after = (np.where(noisy, draw.binomial(3, 0.7, (runs_, n)) / 3, end) for end in (1.0, 1.0 - fell))
     of, unit = np.repeat(np.arange(runs_), n), np.tile(np.arange(n), runs_)
-    baseline = Table(before.ravel(), np.ones(runs_ * n), unit, np.tile(group, runs_), of, runs_)
+    baseline = UnitTable(before.ravel(), np.ones(runs_ * n), unit, np.tile(group, runs_), of, runs_)
     return replace(baseline, numerator=after.ravel()), baseline
 
 
@@ -492,7 +492,7 @@ def test_an_unchanged_model_passes_in_few_large_groups() -> None:
     draw = np.random.default_rng(7)
     rank, of = draw.random((400, 600)), np.repeat(np.arange(400), 600)
     unit, group = np.tile(np.arange(600), 400), np.tile(np.arange(600) // 30, 400)
-    new, old = (Table((r >= 0.025).ravel() * 1.0, np.ones(len(of)), unit, group, of, 400) for r in (rank, 1 - rank))
+    new, old = (UnitTable((r >= 0.025).ravel() * 1.0, np.ones(len(of)), unit, group, of, 400) for r in (rank, 1 - rank))
     found = compare(new, old, binary=True)
     assert np.mean([each.low is not None and each.low > -0.05 for each in found]) >= 0.85
 

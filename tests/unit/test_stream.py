@@ -310,7 +310,9 @@ class Kept:
 
     def recall(self, keys: Sequence[str]) -> list[Recollection]:
         self.looked_up.extend(keys)
-        return [Recollection(self.answers.get(key), key in self.answers, key in self.bad) for key in keys]
+        return [
+            Recollection(self.answers.get(key), "first" if key in self.answers else "", key in self.bad) for key in keys
+        ]
 
     def begin(self, call: int, keys: Sequence[str]) -> None:
         assert call not in self.calls
@@ -334,7 +336,7 @@ def test_what_is_known_is_not_asked_and_the_rest_is_asked_in_full_batches(
         for n, each in enumerate(ITEMS):
             reply = stream.answer(each)
             assert reply.answer == memory.answers[f"q{n}"], "kept before a test has it"
-            assert reply.reused == (n in known)
+            assert reply.reused == ("first" if n in known else "")
     assert model.asked == Counter(f"q{n}" for n in range(50) if n not in known)
     assert Counter(memory.looked_up) == Counter(f"q{n}" for n in range(50)), "each looked up once"
     if lanes == 1:

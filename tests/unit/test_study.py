@@ -17,6 +17,7 @@ from medvqa.comparing import Compared, Side, Study
 from medvqa.items import Answer, Benchmark, Image, Item, Prompt, Result, Score
 from medvqa.report.bundle import versus as pages_of
 from support.laws import examples
+from support.runs import record
 
 
 def score(item: Item, answer: Answer) -> Score:
@@ -72,7 +73,7 @@ def side(name: str, answers: Sequence[Result], *, model: str = "", **signature: 
         "model": {"name": model or name, "fingerprint": model or name},
         "benchmarks": dict.fromkeys({result.item.benchmark for result in answers}, about),
     }
-    return Side(name, run, tuple(metrics.latest(answers)))
+    return Side(name, record(run), tuple(metrics.latest(answers)))
 
 
 def derived(study: Study, new: int, baseline: int, compared: Compared) -> tuple[int, int]:
@@ -144,7 +145,7 @@ def test_each_run_is_compared_with_the_first_or_with_the_run_from_which_it_diffe
 
 def test_runs_that_no_other_run_is_comparable_with_are_named_with_the_reasons() -> None:
     other = ran("other", 0.5)
-    other.run["benchmarks"]["single"]["signature"]["data"] = "2"  # type: ignore[index]
+    other.run.benchmarks["single"].signature["data"] = "2"
     study = comparing.study([ran("A", 0.9), ran("B", 0.6), other], KNOWN)
     assert study.versus[1].refusals == ("single: the data set is 2 in other and 1 in A",)
     assert study.versus[1].paired.parts == study.versus[1].paired.tables == ()

@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvqa import comparing, records
+from medvqa import comparing
 from medvqa.cli import main
 from medvqa.items import Answer, UsageError
+from medvqa.records import run_folder
 from medvqa.session import sweeping
 from medvqa.session.options import Setting
 from medvqa.session.registry import Registry
@@ -120,7 +121,7 @@ def test_names_stay_apart_and_short(tmp_path: Path) -> None:
     sweep = read(tmp_path, f'[grid]\nmodel = ["echo:a/b", "echo:a b", "echo:{"x" * 300}"]\n')
     assert len(set(names(sweep))) == 3
     for name in names(sweep):
-        records.check_name(name, "--run")
+        run_folder.check_name(name, "--run")
         assert name.startswith("grid-echo-")
 
 
@@ -131,15 +132,15 @@ def test_a_cell_has_its_name_whatever_else_is_in_the_grid(values: list[str]) -> 
     made = sweeping._cells("grid", {}, cells)
     assert len({cell.run for cell in made}) == len(made)
     for cell in made:
-        records.check_name(cell.run, "--run")
+        run_folder.check_name(cell.run, "--run")
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[grid]\nmodle = ['x']", "line 2: [grid] modle: medvqa run has no such option. Did you mean model?"),
-        ("[options]\n\nlimt = 3", "line 3: [options] limt: medvqa run has no such option. Did you mean limit?"),
-        ("[gird]\nmodel = ['x']", "line 1: gird: a sweep has no such key. Did you mean grid?"),
+        ("[grid]\nmodle = ['x']", "line 2: [grid] modle: medvqa run has no such option. Did you mean 'model'?"),
+        ("[options]\n\nlimt = 3", "line 3: [options] limt: medvqa run has no such option. Did you mean 'limit'?"),
+        ("[gird]\nmodel = ['x']", "line 1: no key 'gird'; there are: name, max-cost, options, grid, "),
         ("[grid]\nmodel = []", "line 2: [grid] model: the list is empty"),
         ("[grid]\nmodel = 'x'", "line 2: [grid] model: a list is expected; an option of all runs belongs to [options]"),
         ("[grid]\nmodel = ['x', 'x']", "line 2: [grid] model: a value is there twice"),
@@ -153,10 +154,10 @@ def test_a_cell_has_its_name_whatever_else_is_in_the_grid(values: list[str]) -> 
         ("[grid]\nmodel = [{a = 1}]", "line 2: [grid] model: a text is expected, not {'a': 1}"),
         ("[grid]\ntechnique = [[]]", "line 2: [grid] technique: the list is empty"),
         ("[grid]\nrun = ['x']", "line 2: [grid] run: a sweep names its runs after their settings"),
-        ("[options]\nfresh = true", "line 2: [options] fresh: a sweep that goes on reuses its stored answers; name"),
+        ("[options]\nfresh = true", "line 2: [options] fresh: a sweep that goes on reuses its stored answers; give"),
         ("[options]\nmax-cost = 1", "line 2: [options] max-cost: write max-cost at the top of the file: it holds"),
         ("max-cost = -1", "line 1: max-cost: a sum above 0 is expected"),
-        ("name = 3", "line 1: name: a text is expected"),
+        ("name = 3", "line 1: Expected `str`, got `int` - at `$.name`"),
         ("[options]\nlimit = 3\n[grid]\nlimit = [1]", "line 4: [grid] limit: it is in [options] already, for all runs"),
         ("[grid]\nmodel = ['x']\n[base]\nmodel = 'y'", "line 4: [base] model: y is no value of the grid"),
         ("[grid]\nmodel = ['x']\n[base]\nlimit = 3", "line 4: [base] limit: 3 is no value of the grid"),
@@ -167,8 +168,8 @@ def test_a_cell_has_its_name_whatever_else_is_in_the_grid(values: list[str]) -> 
         ("[grid]\nmodel = ['x']\n[[exclude]]\nmodel = 'x'", "line 3: [exclude]: no combination is left"),
         ("[grid]\nmodel = ['x']\n[[exclude]]", "line 3: [exclude]: no combination of the grid matches"),
         ("[grid]\nmodel = ['x']\n[[include]]\nmodel = 'x'", "line 4: [include] model: this combination is in the grid"),
-        ("[exclude]\nmodel = 'x'", "line 1: [exclude]: write it as [[exclude]], once for each"),
-        ("[[grid]]\nmodel = ['x']", "line 1: grid: write it as a table, [grid]"),
+        ("[exclude]\nmodel = 'x'", "line 1: Expected `array`, got `object` - at `$.exclude`"),
+        ("[[grid]]\nmodel = ['x']", "line 1: Expected `object`, got `array` - at `$.grid`"),
         ("[grid]\nlimit = [" + ",".join(map(str, range(1, 10_002))) + "]", "10,001 combinations; at most 10,000"),
         ("[grid", "not TOML"),
         ("[grid]\nmax-tokens = [" + "9" * 5000 + "]", "not TOML"),
@@ -176,11 +177,11 @@ def test_a_cell_has_its_name_whatever_else_is_in_the_grid(values: list[str]) -> 
         ("[options]\nlimit = 3", "grid: no option has a list of values, such as model ="),
         ("[grid]\nlimit = [inf]", "line 2: [grid] limit: a whole number is expected, not inf"),
         ("[options]\nlimit = nan", "line 2: [options] limit: a whole number is expected, not nan"),
-        ("[grid]\nff-gap = [" + "9" * 400 + "]", "line 2: [grid] ff-gap: a number is expected, not 999"),
+        ("[grid]\nff-gap = [" + "9" * 400 + "]", "line 2: grid.ff-gap[0]: a whole number of more than 64 bits"),
         ("[options]\nthreshold = 'many'", "line 2: [options] threshold: a number is expected, not 'many'"),
         ("max-cost = nan", "line 1: max-cost: a sum above 0 is expected"),
         ("max-cost = inf", "line 1: max-cost: a sum above 0 is expected"),
-        ("max-cost = " + "9" * 400, "line 1: max-cost: a sum above 0 is expected"),
+        ("max-cost = " + "9" * 400, "line 1: max-cost: a whole number of more than 64 bits"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_named_with_line_and_key(tmp_path: Path, text: str, message: str) -> None:
@@ -321,7 +322,7 @@ def test_finished_runs_are_not_asked_again(
     assert {file: file.read_bytes() for file in project.glob("reports/*/r*.json*")} == before
 
 
-def test_sweeps_share_the_answers_of_a_model_with_a_fingerprint(project: Path) -> None:
+def test_runs_of_a_sweep_share_answers_and_another_sweep_names_them(project: Path) -> None:
     (project / "conftest.py").write_text(
         "import medvqa\n"
         "from medvqa.items import Answer\n"
@@ -335,12 +336,19 @@ def test_sweeps_share_the_answers_of_a_model_with_a_fingerprint(project: Path) -
         "            file.write('x' * len(prompts))\n"
         "        return [Answer('A') for _ in prompts]\n"
     )
-    for name in ("grid", "other"):
-        (project / f"{name}.toml").write_text(
-            f'[options]\nbenchmark = "{BENCHMARK}"\nlimit = 8\nmodel = "warm"\n[grid]\nablate = ["", "blank"]\n'
-        )
+    options = f'[options]\nbenchmark = "{BENCHMARK}"\nlimit = 8\nmodel = "warm"\n'
+    for name, answers, grid in (
+        ("grid", "", 'ablate = ["", "blank"]'),
+        ("other", 'answers = ["grid-default", "grid-blank"]\n', 'ablate = ["", "blank"]'),
+        # Runs that differ only in how answers are read ask once.
+        ("rules", 'answers = "grid-default"\n', 'extraction = ["sound", "official"]'),
+    ):
+        (project / f"{name}.toml").write_text(f"{options}{answers}[grid]\n{grid}\n")
         assert main(["sweep", f"{name}.toml"]) == 0
         assert len((project / "asked").read_text()) == 16
+    (project / "alone.toml").write_text(f'{options}[grid]\nextraction = ["sound", "official"]\n')
+    assert main(["sweep", "alone.toml"]) == 0
+    assert len((project / "asked").read_text()) == 24, "the second run uses the answers of the first"
 
 
 def test_runs_of_the_printed_commands_are_those_of_the_sweep(

@@ -15,7 +15,7 @@ from medvqa.benchmarks import own, table_files
 from medvqa.data import sheets
 from medvqa.data.image_files import ImageFolder
 from medvqa.items import Benchmark, DataError, Item, Result, Score
-from medvqa.records import Pseudonyms
+from medvqa.records.private import Pseudonyms
 
 CSV = """id,image,question,A,B,C,answer,modality
 q1,ct/1.png,Which organ?,liver,spleen,,A,CT

@@ -19,8 +19,10 @@ from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa, phantom
 from medvqa.items import Answer, DataError, Image, Item, Outcome, Result, Score, SelfRanking, UsageError
 from medvqa.judging import agreement, taxonomy
 from medvqa.judging.taxonomy import Classified, ErrorJudge, ErrorLabel, ErrorSample, trees
+from medvqa.records.run_record import RunRecord
 from medvqa.scoring import read_options, read_term
 from support.laws import examples
+from support.runs import record
 
 GMAI, LESIONS = taxonomy.shipped("gmai-mmbench"), taxonomy.shipped("medlesionvqa")
 NAME = "shapes"
@@ -128,9 +130,9 @@ class TestTrees:
     @pytest.mark.parametrize(
         ("text", "line"),
         [
-            ("kinds = 3", "kinds: a table is expected"),
+            ("kinds = 3", "Expected `object`, got `int` - at `$.kinds`"),
             ('[kinds]\na = "x"', "kinds: 1 kinds; 2 to 40 are expected"),
-            ('[kinds]\na = "x"\nb = 3', "kinds: a table is expected"),
+            ('[kinds]\na = "x"\nb = 3', "line 3: Expected `str`, got `int` - at `$.kinds.b`"),
             ('[kinds]\na = "x"\nA = "y"', "kinds: 'A' occurs twice"),
             ('[kinds]\na = "x"\nnone = "y"', "kinds: 'none' has a meaning of its own"),
             ('[kinds]\na = "x"\nok = "y"', "kinds: 'ok' has a meaning of its own"),
@@ -140,7 +142,7 @@ class TestTrees:
             ('[kinds]\na = "x"\n"b: c" = "y"', "'b: c' is a kind within 'b', which is no kind"),
             ('[kinds]\na = "x"\n"a: b" = "y"\n"a: b: c" = "z"', "a colon stands between a kind and one kind within it"),
             ('[kinds]\na = "x"\nb = "y"\n[rules]\nrefused = "c"', "rules.refused: no kind 'c'; there are: a, b"),
-            ('[kinds]\na = "x"\nb = "y"\n[rules]\nwrong = "a"', "rules: a table is expected with one or more of"),
+            ('[kinds]\na = "x"\nb = "y"\n[rules]\nwrong = "a"', "[rules]: no key 'wrong'; there are: refused, "),
             ('kind = 1', "no key 'kind'; there are: source, kinds, rules"),
             ("[kinds", "not TOML"),
         ],
@@ -149,7 +151,7 @@ class TestTrees:
         (tmp_path / "mine.toml").write_text(text)
         with pytest.raises(UsageError) as error:
             taxonomy.find("mine.toml", tmp_path)
-        assert str(error.value).startswith("--taxonomy=mine.toml: ")
+        assert str(error.value).startswith("--taxonomy=mine.toml")
         assert line in str(error.value)
 
     def test_an_unknown_tree_is_refused_with_the_known_ones(self, tmp_path: Path) -> None:
@@ -379,7 +381,7 @@ class TestShares:
     def test_are_of_all_classified_answers_and_a_kind_holds_those_within_it(self) -> None:
         results = [result(str(n), task="counting" if n < 6 else "severity") for n in range(10)]
         kinds = [MISSING, MISSING, WRONG_PLACE, "perceptual error", "lack of knowledge", "", *[MISSING] * 4]
-        found = taxonomy.shares(classified(results, kinds), results, {}, {NAME: ("task",)})
+        found = taxonomy.shares(classified(results, kinds), results, RunRecord(), {NAME: ("task",)})
         counts = {kind: share.count for kind, share in overall(found).items()}
         assert counts == {
             "question misunderstanding": 0,
@@ -401,7 +403,7 @@ class TestShares:
         """Groups of four answers about one image: as the metric of the package has it for right and wrong answers."""
         results = [result(str(n), cluster=f"image {n // 4}") for n in range(80)]
         kinds = ["lack of knowledge" if (n // 4) % 3 == 0 or n % 7 == 0 else "perceptual error" for n in range(80)]
-        share = overall(taxonomy.shares(classified(results, kinds), results, {}, {}))["lack of knowledge"]
+        share = overall(taxonomy.shares(classified(results, kinds), results, RunRecord(), {}))["lack of knowledge"]
         right = [
             replace(each, score=Score(1.0, "correct") if kind == "lack of knowledge" else Score(0.0, "wrong"))
             for each, kind in zip(results, kinds, strict=True)
@@ -416,7 +418,7 @@ class TestShares:
         made = classified(chosen, ["lack of knowledge"] * 10, limit=10, seed=3)
         made = replace(made, digest=taxonomy.digest(results), samples={NAME: ErrorSample(40, 10, "task", {})})
         assert made.is_of(results)
-        found = taxonomy.shares(made, results, {"benchmarks": {NAME: {"signature": {"data": "x"}}}}, {})
+        found = taxonomy.shares(made, results, record(benchmarks={NAME: {"signature": {"data": "x"}}}), {})
         share = overall(found)["lack of knowledge"]
         assert (share.n, share.of) == (10, 40)
         signature = metrics.measuring.parts(share.signature)
@@ -429,19 +431,23 @@ class TestShares:
 
     def test_of_several_techniques_stand_apart_and_together(self) -> None:
         results = [result(str(n), technique="mc" if n < 4 else "ff") for n in range(12)]
-        found = taxonomy.shares(classified(results, [MISSING] * 4 + ["lack of knowledge"] * 8), results, {}, {})
+        found = taxonomy.shares(
+            classified(results, [MISSING] * 4 + ["lack of knowledge"] * 8), results, RunRecord(), {}
+        )
         by_technique = {(share.slice["technique"], share.kind): share for share in found if "technique" in share.slice}
         assert by_technique["mc", MISSING].value == by_technique["ff", "lack of knowledge"].value == 1
         assert overall(found)[MISSING].value == pytest.approx(1 / 3)
         assert metrics.measuring.parts(overall(found)[MISSING].signature)["technique"] == "ff+mc"
-        alone = taxonomy.shares(classified(results[:4], [MISSING] * 4), results[:4], {}, {})
+        alone = taxonomy.shares(classified(results[:4], [MISSING] * 4), results[:4], RunRecord(), {})
         assert not any("technique" in share.slice for share in alone)
 
     def test_pairs_and_samples_are_in_one_group(self) -> None:
         pairs = [result(f"{n}/{side}", pair=str(n)) for n in range(5) for side in (1, 2)]
-        assert overall(taxonomy.shares(classified(pairs, [MISSING] * 10), pairs, {}, {}))[MISSING].groups == 5
+        assert overall(taxonomy.shares(classified(pairs, [MISSING] * 10), pairs, RunRecord(), {}))[MISSING].groups == 5
         samples = [result(str(n), sample=k) for n in range(5) for k in (1, 2)]
-        assert overall(taxonomy.shares(classified(samples, [MISSING] * 10), samples, {}, {}))[MISSING].groups == 5
+        assert (
+            overall(taxonomy.shares(classified(samples, [MISSING] * 10), samples, RunRecord(), {}))[MISSING].groups == 5
+        )
 
 
 class TestFile:
@@ -449,7 +455,7 @@ class TestFile:
         results = [result(str(n)) for n in range(4)]
         made = classified(results, [MISSING, "", "lack of knowledge", MISSING])
         made = taxonomy.corrected(made, {"anna": {made.labels[0].answer: ""}}, results)
-        taxonomy.write(tmp_path, made, taxonomy.shares(made, results, {}, {}))
+        taxonomy.write(tmp_path, made, taxonomy.shares(made, results, RunRecord(), {}))
         assert taxonomy.read(tmp_path) == made
         content = json.loads((tmp_path / "errors.json").read_text())
         assert content["schema"] == 1
@@ -549,7 +555,7 @@ class TestSheets:
         assert {label.first for label in found.labels[:4]} == {"lack of knowledge"}
         assert found.people is not None
         assert (found.people.reviewed, found.people.changed, found.people.split) == (3, 2, 0)
-        (share, *_) = taxonomy.shares(found, self.RESULTS, {}, {})
+        (share, *_) = taxonomy.shares(found, self.RESULTS, RunRecord(), {})
         assert metrics.measuring.parts(share.signature)["corrected_by"] == "anna"
         again = taxonomy.corrected(found, {"ben": {self.IDS[5]: MISSING}}, self.RESULTS)
         assert [label.by for label in again.labels[:6]] == [*["judge"] * 5, "people"], "other corrections replace them"

@@ -16,6 +16,7 @@ from medvqa.comparing import Side, Trend, trend
 from medvqa.items import Answer, Benchmark, DataError, Item, Prompt, Result, Score, UsageError
 from medvqa.report import comparison
 from support.laws import examples
+from support.runs import record
 
 SLAKE = Benchmark(
     name="slake",
@@ -35,7 +36,7 @@ def run(name: str, letters: str, groups: int = 0) -> Side:
         item = Item(f"q{n:03}", "slake", "single_choice", f"{n}?", {"A": "a", "B": "b"}, ("A",), cluster_id=cluster)
         score = Score(1.0, "correct", ("A",)) if letter == "A" else Score(0.0, "wrong", (letter,))
         results.append(Result(name, item, "", Answer(letter), score))
-    return Side(name, {"model": {"name": f"model {name}"}}, tuple(results))
+    return Side(name, record({"model": {"name": f"model {name}"}}), tuple(results))
 
 
 def letters(draw: random.Random, share: float, number: int = 60) -> str:
@@ -107,7 +108,7 @@ def test_three_runs_have_no_interval_over_models_and_two_no_trend() -> None:
 
 def test_a_trend_is_on_the_questions_that_all_runs_have() -> None:
     sides = runs()
-    shorter = Side("small", {}, sides[0].results[:50])
+    shorter = Side("small", record(), sides[0].results[:50])
     found = only([shorter, *sides[1:]])
     assert (found.items, found.scored) == (50, 50)
     assert found.rows[0].value == pytest.approx(scores([shorter]).mean())
@@ -145,7 +146,7 @@ def test_a_table_of_numbers_that_cannot_be_used_is_named(
 def test_the_table_is_sorted_and_says_that_it_is_an_association() -> None:
     found = only(runs())
     table = comparison.trend(found)
-    assert table.columns == ("run", "parameters", "%", "95 % interval")
+    assert table.headings == ["run", "parameters", "%", "95 % interval"]
     assert [row[:2] for row in table.rows] == [
         ("small", "1e+09"),
         ("middle", "7e+09"),

@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
-from medvqa import answers, records
+from medvqa import answers
 from medvqa.backend import Backend
 from medvqa.engine import Failure, Unavailable, ask, attempt
 from medvqa.items import Answer, AnswerError, Item, Prompt, Result, Score, SelfRanking, Turn
 from medvqa.metrics import is_complete
-from medvqa.records import decode, encode
+from medvqa.records import baseline_file
+from medvqa.records.run_folder import decode, encode
 
 KEY = "sk-test-0123456789abcdef"
 
@@ -207,7 +208,7 @@ def test_all_texts_of_an_answer_are_redacted() -> None:
 
 
 def test_a_baseline_without_responses_has_no_thoughts_and_no_candidates() -> None:
-    kept = records.without_response(result(FULL, SelfRanking(("A", "B"), 2, "Best: 2", "ranking@1")))
+    kept = baseline_file.without_response(result(FULL, SelfRanking(("A", "B"), 2, "Best: 2", "ranking@1")))
     assert kept.ranking is None
     # Whether it was cut off stays: measures count it.
-    assert kept.answer == Answer(records.response_digest(FULL), cut=True)
+    assert kept.answer == Answer(baseline_file.response_digest(FULL), cut=True)

@@ -9,8 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from medvqa import records
 from medvqa.items import Answer, Item, Result, Score
+from medvqa.records import run_folder
+from medvqa.records.lock import Lock
+from medvqa.records.run_folder import RESULTS
+from medvqa.records.run_record import RUN
 from medvqa.session.registry import Registry
 from medvqa.view import events
 from medvqa.view.events import Events
@@ -29,13 +32,13 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def append(folder: Path, *ids: str) -> None:
     folder.mkdir(exist_ok=True)
-    with (folder / records.RESULTS).open("ab") as file:
+    with (folder / RESULTS).open("ab") as file:
         for item in ids:
             question = Item(item, "slake", "single_choice", "Which one?", {"A": "a", "B": "b"}, ("A",))
             one = Result("run", question, "", Answer("A"), Score(1.0, "correct", ("A",)))
-            file.write(records.encode(one) + b"\n")
-    if not (folder / records.RUN).exists():
-        records.write_json(folder / records.RUN, {"name": folder.name, "benchmarks": {"slake": {}}})
+            file.write(run_folder.encode(one) + b"\n")
+    if not (folder / RUN).exists():
+        run_folder.write_json(folder / RUN, {"name": folder.name, "benchmarks": {"slake": {}}})
 
 
 class Connection:
@@ -83,7 +86,7 @@ def test_a_session_is_told_from_its_start_to_its_end(tmp_path: Path) -> None:
         listed = asyncio.create_task(one.until(lambda kind, _: kind == "runs"))
         while not site.ready:
             await asyncio.sleep(0.01)
-        lock = records.Lock(tmp_path / "new")
+        lock = Lock(tmp_path / "new")
         lock.acquire()
         append(tmp_path / "new", "1")
         await listed
@@ -108,7 +111,7 @@ def test_a_session_is_told_from_its_start_to_its_end(tmp_path: Path) -> None:
 
 def test_a_slow_connection_gets_the_latest_alone(tmp_path: Path) -> None:
     async def test(site: Events, ended: asyncio.Event) -> None:
-        lock = records.Lock(tmp_path / "run")
+        lock = Lock(tmp_path / "run")
         lock.acquire()
         append(tmp_path / "run", "0")
         slow, quick = (Connection(site.stream(ended)) for _ in range(2))

@@ -1,4 +1,4 @@
-"""A follower of results.jsonl equals `records.read` after any growth, replacement or truncation of the file."""
+"""A follower of results.jsonl equals `run_folder.read` after any growth, replacement or truncation of the file."""
 
 import math
 import os
@@ -16,13 +16,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from medvqa import records
 from medvqa.items import Answer, Item, QuestionKey, Result, Score
+from medvqa.records import coverage, selected
+from medvqa.records.lock import LOCK, live_holder
+from medvqa.records.run_folder import RESULTS, encode, read, write_atomic, write_json
+from medvqa.records.run_record import RUN
 from medvqa.view import following
 from medvqa.view.following import Follower, Followers
 from medvqa.view.progress import run_progress
 from medvqa.view.state import state_of
 from support.laws import examples
+from support.runs import record
 
 SCORES = {"correct": 1.0, "partial": 0.5, "wrong": 0.0, "error": None}
 
@@ -34,18 +38,18 @@ def result(item: str, outcome: str = "correct", said: str = "A", **fields: objec
 
 
 def append(folder: Path, *results: Result) -> None:
-    with (folder / records.RESULTS).open("ab") as file:
-        file.writelines(records.encode(one) + b"\n" for one in results)
+    with (folder / RESULTS).open("ab") as file:
+        file.writelines(encode(one) + b"\n" for one in results)
 
 
 def check(follower: Follower) -> None:
-    """The follower tells what `records.read` reads."""
+    """The follower tells what `run_folder.read` reads."""
     follower.catch_up()
     snapshot = follower.snapshot()
     if not follower.path.exists():
         assert len(snapshot) == 0
         return
-    stored = records.read(follower.folder)
+    stored = read(follower.folder)
     followed = list(snapshot.results(range(len(snapshot))))
     assert sorted((one.key, one) for one in followed) == [(one.key, one) for one in stored.results]
     assert snapshot.unread == len(stored.unread)
@@ -62,14 +66,14 @@ class Following(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
-        self.path = self.folder / records.RESULTS
+        self.path = self.folder / RESULTS
         self.follower = Follower(self.folder)
         self.number = 0
 
     def line(self, item: str, outcome: str) -> bytes:
         # Each answer is another one, as in a session.
         self.number += 1
-        return records.encode(result(item, outcome, f"A {self.number}")) + b"\n"
+        return encode(result(item, outcome, f"A {self.number}")) + b"\n"
 
     def append(self, data: bytes) -> None:
         with self.path.open("ab") as file:
@@ -88,7 +92,7 @@ class Following(RuleBasedStateMachine):
     @rule(items=st.lists(st.sampled_from(["1", "3"]), max_size=3), whole=st.booleans())
     def put_another(self, items: list[str], whole: bool) -> None:
         content = b"".join(self.line(item, "wrong") for item in items)
-        records.write_atomic(self.path, content if whole else content[:-1])
+        write_atomic(self.path, content if whole else content[:-1])
 
     @rule(share=st.floats(0, 1))
     def shorten(self, share: float) -> None:
@@ -123,7 +127,7 @@ def test_a_version_rises_with_each_change_and_stays_without(tmp_path: Path) -> N
     for change in (
         lambda: append(tmp_path, result("1")),
         lambda: append(tmp_path, result("1", "wrong")),
-        lambda: (tmp_path / records.RESULTS).unlink(),
+        lambda: (tmp_path / RESULTS).unlink(),
     ):
         change()
         follower.catch_up()
@@ -150,9 +154,9 @@ def test_a_line_that_is_too_long_costs_itself_alone(tmp_path: Path, monkeypatch:
 def test_a_link_or_a_pipe_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     append(tmp_path / "real", result("1"))
-    for make in (lambda at: at.symlink_to(tmp_path / "real" / records.RESULTS), os.mkfifo):
+    for make in (lambda at: at.symlink_to(tmp_path / "real" / RESULTS), os.mkfifo):
         folder = Path(tempfile.mkdtemp(dir=tmp_path))
-        make(folder / records.RESULTS)
+        make(folder / RESULTS)
         follower = Follower(folder)
         follower.catch_up()
         assert "cannot be read" in follower.problem
@@ -166,7 +170,8 @@ def test_followers_used_least_recently_are_given_up(tmp_path: Path, monkeypatch:
     for name in "abc":
         (tmp_path / name).mkdir()
         append(tmp_path / name, result("1"), result("2"))
-        assert followers.count(tmp_path / name) == 2
+        followers.of(tmp_path / name).catch_up()
+        assert len(followers.of(tmp_path / name)) == 2
         kept.append(followers.of(tmp_path / name))
     assert followers.of(tmp_path / "c") is kept[2]
     assert followers.of(tmp_path / "a") is not kept[0]
@@ -177,10 +182,10 @@ def test_followers_used_least_recently_are_given_up(tmp_path: Path, monkeypatch:
 
 def run_folder(folder: Path, keys: list[QuestionKey], **about: object) -> None:
     run = {"name": "run", "benchmarks": {"slake": {"items": 3, "questions": {"mc": 3}}}, **about}
-    selection = records.select_from(keys, run, ["--limit=3"])
-    records.select(folder, "s1", keys)
-    records.add_selected(folder)
-    records.write_json(folder / records.RUN, {**run, "selection": selection.as_json()})
+    selection = coverage.select_from(keys, record(run), ["--limit=3"])
+    selected.select(folder, "s1", keys)
+    selected.add_selected(folder)
+    write_json(folder / RUN, {**run, "selection": selection.as_json()})
 
 
 @pytest.mark.parametrize("stranger", [False, True])
@@ -192,7 +197,7 @@ def test_progress_agrees_with_the_coverage_and_counts_of_the_folder(tmp_path: Pa
     for one in (result("1"), result("2", "error"), result("2", "partial"), result("3", run="x" if stranger else "run")):
         append(tmp_path, one)
         progress = run_progress(follower, "r")
-        covered = records.coverage(tmp_path)
+        covered = coverage.coverage(tmp_path)
         assert (progress.state == "finished") == covered.finished
         assert (progress.answered, progress.selected) == (covered.there, covered.selected)
     (part,) = progress.parts
@@ -200,7 +205,7 @@ def test_progress_agrees_with_the_coverage_and_counts_of_the_folder(tmp_path: Pa
     assert (part.score, part.scored, part.selected) == (2.5, 3, 3)
     assert progress.since == "2026-01-01T00:00:00+00:00"
     assert progress.unread == 0
-    (tmp_path / records.RUN).write_text('{"name": 3}')
+    (tmp_path / RUN).write_text('{"name": 3}')
     assert run_progress(follower, "r").state == "unreadable"
 
 
@@ -221,8 +226,8 @@ def test_the_rate_is_that_of_the_last_minute(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_run_is_running_while_the_process_of_its_lock_lives(tmp_path: Path) -> None:
-    hold = "import sys; from pathlib import Path; from medvqa import records\n"
-    hold += "records.Lock(Path(sys.argv[1])).acquire(); print('held', flush=True); input()"
+    hold = "import sys; from pathlib import Path; from medvqa.records import lock\n"
+    hold += "lock.Lock(Path(sys.argv[1])).acquire(); print('held', flush=True); input()"
     with subprocess.Popen(
         [sys.executable, "-c", hold, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
@@ -230,7 +235,7 @@ def test_a_run_is_running_while_the_process_of_its_lock_lives(tmp_path: Path) ->
         assert process.stdout.readline() == b"held\n"
         assert state_of(tmp_path, finished=True) == "running"
         process.kill()
-    assert (tmp_path / records.LOCK).exists()
+    assert (tmp_path / LOCK).exists()
     assert state_of(tmp_path, finished=True) == "finished"
     assert state_of(tmp_path, finished=False) == "unfinished"
 
@@ -251,21 +256,8 @@ def test_a_run_is_running_while_the_process_of_its_lock_lives(tmp_path: Path) ->
 )
 def test_a_lock_of_no_living_holder_is_none(tmp_path: Path, lock: bytes | dict[str, object]) -> None:
     holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": "2999-01-01 00:00:00+00:00"}
-    (tmp_path / records.LOCK).write_bytes(msgspec.json.encode(holder))
-    assert records.live_holder(tmp_path) is not None
+    (tmp_path / LOCK).write_bytes(msgspec.json.encode(holder))
+    assert live_holder(tmp_path) is not None
     content = lock if isinstance(lock, bytes) else msgspec.json.encode(holder | lock)
-    (tmp_path / records.LOCK).write_bytes(content)
-    assert records.live_holder(tmp_path) is None
-
-
-def test_a_list_waits_only_so_long_for_one_run_and_reads_on_next_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(following, "COUNTING", -1.0)
-    append(tmp_path, *(result(str(number), said="A" * 2000) for number in range(2000)))
-    followers = Followers({})
-    counts = [followers.count(tmp_path)]
-    while counts[-1] < 2000:
-        counts.append(followers.count(tmp_path))
-        assert counts[-1] > counts[-2]
-    assert counts[0] < 2000
+    (tmp_path / LOCK).write_bytes(content)
+    assert live_holder(tmp_path) is None

@@ -11,8 +11,10 @@ import PIL.Image
 import PIL.PngImagePlugin
 import pytest
 
-from medvqa import benchmarks, records
+from medvqa import benchmarks
 from medvqa.items import Answer, Image, Item, Result, Score
+from medvqa.records import run_folder
+from medvqa.records.run_folder import RESULTS
 from medvqa.report.bundle import pictures
 from medvqa.report.bundle.pictures import address
 from medvqa.view.images import NoImage, Originals
@@ -57,7 +59,7 @@ def ward(data: Path, folder: Path) -> tuple[Path, list[Image]]:
     assert items is not None
     pinned = [replace(item, images=tuple(image.pinned() for image in item.images)) for item in items]
     pages.write(folder, [result(item) for item in pinned])
-    return folder, [image for each in records.read(folder).results for image in each.item.images]
+    return folder, [image for each in run_folder.read(folder).results for image in each.item.images]
 
 
 def test_an_image_has_all_pixels_and_no_metadata(originals: Originals, data: Path, tmp_path: Path) -> None:
@@ -102,7 +104,7 @@ def test_a_run_cannot_name_files(originals: Originals, data: Path, tmp_path: Pat
 
 def test_new_lines_are_read_and_a_replaced_file_anew(originals: Originals, data: Path, tmp_path: Path) -> None:
     folder, (image, _) = ward(data, tmp_path / "run")
-    results, lines = folder / records.RESULTS, (folder / records.RESULTS).read_bytes().splitlines(keepends=True)
+    results, lines = folder / RESULTS, (folder / RESULTS).read_bytes().splitlines(keepends=True)
     results.unlink()
     results.write_bytes(lines[0][:-1])
     with pytest.raises(NoImage, match="recorded no such image"):
@@ -110,7 +112,7 @@ def test_new_lines_are_read_and_a_replaced_file_anew(originals: Originals, data:
     with results.open("ab") as file:
         file.write(b"\nbroken\n")
     assert originals.image(folder, address(image)).content
-    os.replace(pages.write(tmp_path / "other", pages.guesses()[:2]) / records.RESULTS, results)
+    os.replace(pages.write(tmp_path / "other", pages.guesses()[:2]) / RESULTS, results)
     with pytest.raises(NoImage, match="recorded no such image"):
         originals.image(folder, "f" * 64)
 
@@ -172,7 +174,7 @@ def test_served_pictures_are_named_by_what_was_recorded(data: Path, tmp_path: Pa
     blank = Item(
         "3", "ward", "single_choice", "?", images=(Image("x", digest="blank 1", blank=True), Image("unread-1"))
     )
-    drawn = pictures.served([*records.read(folder).results, result(blank)])
+    drawn = pictures.served([*run_folder.read(folder).results, result(blank)])
     (head,) = drawn.shown["ward", "1"]
     assert head.source == f"images/{image.digest}.png"
     assert [bool(each.why) and not each.source for each in drawn.shown["ward", "3"]] == [True, True]

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvqa import records
 from medvqa.items import OUTCOMES, Answer, DataError, Item, QuestionKey, Result, Score, UsageError
+from medvqa.records import run_folder
+from medvqa.records.run_folder import RESULTS
+from medvqa.records.run_record import RUN
 from medvqa.session.registry import Registry
 from medvqa.view import history as histories
 from medvqa.view import items, searching
@@ -34,10 +36,10 @@ def result(item: str, number: int) -> Result:
 
 def write(folder: Path, results: list[Result]) -> None:
     folder.mkdir(exist_ok=True)
-    lines = [records.encode(one) for one in results]
+    lines = [run_folder.encode(one) for one in results]
     # A stranger may have written it in another way.
     lines[::5] = [json.dumps(json.loads(line)).encode() for line in lines[::5]]
-    (folder / records.RESULTS).write_bytes(b"".join(line + b"\n" for line in lines))
+    (folder / RESULTS).write_bytes(b"".join(line + b"\n" for line in lines))
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +54,7 @@ def expected(folder: Path, query: ItemQuery) -> list[QuestionKey]:
     """The keys of all matching results, in the order of the query."""
     last: dict[QuestionKey, Result] = {}
     lines: list[QuestionKey] = []
-    for _, one in records.lines(folder):
+    for _, one in run_folder.lines(folder):
         last[one.key] = one
         lines.append(one.key)
     keys = list(last) if query.order == "first" else list(dict.fromkeys(reversed(lines)))
@@ -117,16 +119,16 @@ def test_a_search_goes_on_where_it_stopped_and_over_new_lines(run: Path, monkeyp
     monkeypatch.setattr(searching.time, "monotonic", tick)
     folder = run.parent / "copied"
     folder.mkdir(exist_ok=True)
-    (folder / records.RESULTS).write_bytes((run / records.RESULTS).read_bytes())
+    (folder / RESULTS).write_bytes((run / RESULTS).read_bytes())
     follower, query = Follower(folder), ItemQuery(text="answer", count=200)
     first = items.page(follower, query)
     assert first.unsearched > 0
     assert whole(follower, query).matching == len(expected(folder, query)) > first.matching
-    with (folder / records.RESULTS).open("ab") as file:
-        file.write(records.encode(replace(result("new", 6))) + b"\n")
+    with (folder / RESULTS).open("ab") as file:
+        file.write(run_folder.encode(replace(result("new", 6))) + b"\n")
     assert [row.id for row in whole(follower, query).rows][-1] == "new"
     # A replaced file is searched anew.
-    records.write_atomic(folder / records.RESULTS, records.encode(result("other", 6)) + b"\n")
+    run_folder.write_atomic(folder / RESULTS, run_folder.encode(result("other", 6)) + b"\n")
     assert [row.id for row in whole(follower, query).rows] == ["other"]
 
 
@@ -146,11 +148,11 @@ def test_a_row_that_vanishes_meanwhile_is_left_out(tmp_path: Path, monkeypatch: 
     follower = Follower(tmp_path)
     follower.catch_up()
     monkeypatch.setattr(follower, "catch_up", lambda: None)
-    path = tmp_path / records.RESULTS
+    path = tmp_path / RESULTS
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2].replace(b'"1"', b'"9"'))
     assert items.page(follower, ItemQuery()).rows == []
-    records.write_atomic(path, b"")
+    run_folder.write_atomic(path, b"")
     assert items.page(follower, ItemQuery()).rows == []
     monkeypatch.undo()
     path.unlink()
@@ -195,15 +197,15 @@ def runs(root: Path, **changes: Mapping[str, object]) -> Shelf:
         others = [replace(asked, item=replace(asked.item, id=item)) for item in IDS if item != "100"]
         write(root / name, [replace(asked, answer=Answer("earlier")), *others, asked, replace(asked, sample=2)])
         about = {"name": name, "started": f"2026-01-0{number + 1}T00:00:00+00:00", "benchmarks": {"slake": {}}}
-        records.write_json(root / name / records.RUN, about)
+        run_folder.write_json(root / name / RUN, about)
     return Shelf(root, Registry.of([], installed=[]), Followers())
 
 
 def test_a_history_has_the_last_results_of_all_runs(tmp_path: Path) -> None:
     shelf = runs(tmp_path, a={}, b={"question": "Another?"}, c={})
-    (tmp_path / "c" / records.RESULTS).open("ab").write(b'{"id":"100"\n\xff "id":"100"\n')
+    (tmp_path / "c" / RESULTS).open("ab").write(b'{"id":"100"\n\xff "id":"100"\n')
     (tmp_path / "d").mkdir()
-    (tmp_path / "d" / records.RUN).write_text("{")
+    (tmp_path / "d" / RUN).write_text("{")
     found = histories.history(shelf, "slake", "100")
     assert [(row.run, row.item.response, row.item.sample, row.same) for row in found.rows] == [
         (name, f"A {name}", sample, name != "b") for name in "cba" for sample in (0, 2)

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from medvqa import records
 from medvqa.cli import main
 from medvqa.items import Answer, DataError, Item, Judgement, Result, Score
 from medvqa.judging import taxonomy
 from medvqa.judging.taxonomy import Classified, ErrorJudge, ErrorSample
+from medvqa.records import run_folder, selected
+from medvqa.records.run_folder import RESULTS, Recorder
 from medvqa.view import reviews
 from medvqa.view.reviews import ReviewsChanged
 
@@ -27,11 +28,11 @@ def result(name: str, response: str = "It is A.") -> Result:
 
 def append(folder: Path, *results: Result) -> str:
     """Add results to a run folder; return the digest of its answers."""
-    recorder = records.Recorder(folder)
+    recorder = Recorder(folder)
     for each in results:
-        recorder.append(records.encode(each))
+        recorder.append(run_folder.encode(each))
     recorder.close()
-    return records.answers_digest(records.read(folder).results)
+    return run_folder.answers_digest(run_folder.read(folder).results)
 
 
 def line(digest: str, name: str, **changes: object) -> str:
@@ -47,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def digest(folder: Path) -> str:
-    return records.answers_digest(records.read(folder).results)
+    return run_folder.answers_digest(run_folder.read(folder).results)
 
 
 def test_what_is_saved_is_read_again(folder: Path, digest: str) -> None:
@@ -85,7 +86,7 @@ def test_a_wrong_file_is_refused_and_nothing_is_written(folder: Path, digest: st
         text = text.replace(f"OWN{name}", line(digest, name))
     with pytest.raises(DataError, match=message):
         reviews.save(folder, text, reviews.read(folder).etag)
-    assert sorted(path.name for path in folder.iterdir()) == [records.RESULTS]
+    assert sorted(path.name for path in folder.iterdir()) == [RESULTS]
 
 
 def test_reviews_of_earlier_answers_move_aside(folder: Path, digest: str) -> None:
@@ -101,7 +102,7 @@ def test_reviews_of_earlier_answers_move_aside(folder: Path, digest: str) -> Non
 
 
 def test_permissions_are_those_of_the_results(folder: Path, digest: str) -> None:
-    (folder / records.RESULTS).chmod(0o640)
+    (folder / RESULTS).chmod(0o640)
     reviews.save(folder, line(digest, "0"), reviews.read(folder).etag)
     assert stat.S_IMODE((folder / reviews.FILE).stat().st_mode) == 0o640
 
@@ -136,7 +137,7 @@ def test_a_damaged_file_has_its_reason(folder: Path, content: bytes) -> None:
 
 def test_the_digest_is_that_of_the_page(folder: Path, digest: str) -> None:
     """The last line of a key counts, and broken lines count as none."""
-    with (folder / records.RESULTS).open("ab") as file:
+    with (folder / RESULTS).open("ab") as file:
         file.write(b"broken\n\n")
     now = append(folder, result("0", "Another."))
     assert now != digest
@@ -148,7 +149,7 @@ def test_the_commands_read_the_saved_file(folder: Path, digest: str, capsys: pyt
     reviews.save(folder, text, reviews.read(folder).etag)
     assert main(["agreement", str(folder), f"--human={folder / reviews.FILE}"]) == 0
     assert "gpt-4 – reviews" in capsys.readouterr().out
-    results = records.read(folder).results
+    results = run_folder.read(folder).results
     gmai = taxonomy.shipped("gmai-mmbench")
     classified = Classified(
         taxonomy.digest(results),
@@ -162,8 +163,8 @@ def test_the_commands_read_the_saved_file(folder: Path, digest: str, capsys: pyt
 
 
 def test_the_file_is_none_of_the_results(folder: Path, digest: str) -> None:
-    before = records.read(folder)
+    before = run_folder.read(folder)
     reviews.save(folder, line(digest, "0"), reviews.read(folder).etag)
-    assert records.read(folder) == before
-    assert records.selected(folder) == ()
+    assert run_folder.read(folder) == before
+    assert selected.selected(folder) == ()
     assert not [name for name in os.listdir(folder) if name.startswith(".medvqa-")]

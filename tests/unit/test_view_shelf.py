@@ -4,12 +4,15 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from medvqa import records, report
+from medvqa import report
 from medvqa.items import Measure, Score
-from medvqa.report import tables
+from medvqa.records import run_folder, run_record, selected
+from medvqa.records.run_folder import RESULTS
+from medvqa.records.run_record import RUN
 from medvqa.session.registry import Registry
 from medvqa.view import entries, progress, shelf
 from medvqa.view.following import Followers
@@ -27,8 +30,8 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three finished runs, and one more with a gate."""
     root = tmp_path_factory.mktemp("reports")
     for day, folder in enumerate(pages.several_runs(root), 1):
-        run = records.read_run(folder)
-        records.write_json(folder / "run.json", {**run, "started": f"2026-01-0{day}T03:04:05+00:00"})
+        run = run_record.read_run(folder)
+        run_folder.write_json(folder / "run.json", {**run.as_json(), "started": f"2026-01-0{day}T03:04:05+00:00"})
         drawn(folder)
     drawn(pages.gated(root / "gates"))
     return root
@@ -69,8 +72,8 @@ def test_numbers_are_those_of_the_report(reports: Path, registry: Registry) -> N
             measure.high,
             measure.n,
         )
-        assert number.shown == tables.with_percent(measure)
-        assert number.interval == tables.interval(measure)
+        assert number.shown == measure.figure.stated
+        assert number.interval == measure.figure.interval
     assert {number.name for number in run.numbers if number.lower} == {"confusion"}
 
 
@@ -119,7 +122,7 @@ def test_tells_the_gate_and_its_first_reason(reports: Path, registry: Registry) 
 def test_marks_numbers_and_verdicts_of_earlier_results(tmp_path: Path, registry: Registry) -> None:
     folder = pages.gated(tmp_path)
     drawn(folder)
-    results = folder / records.RESULTS
+    results = folder / RESULTS
     later = results.stat().st_mtime_ns + 10**12
     results.write_bytes(results.read_bytes().partition(b"\n")[2])
     os.utime(results, ns=(later, later))
@@ -131,6 +134,17 @@ def test_marks_numbers_and_verdicts_of_earlier_results(tmp_path: Path, registry:
     assert run.state != "running"
 
 
+def test_numbers_stay_current_where_only_the_order_of_lines_is_another(tmp_path: Path, registry: Registry) -> None:
+    folder = pages.gated(tmp_path)
+    drawn(folder)
+    results = folder / RESULTS
+    results.write_bytes(b"".join(reversed(results.read_bytes().splitlines(keepends=True))))
+    run = entry(tmp_path, registry, "change")
+    assert (run.stale, run.unchecked, run.state) == (False, False, "finished")
+    assert run.gate is not None
+    assert not run.gate.stale
+
+
 def dated(folder: Path, *order: str) -> None:
     """Date the files of a folder one second apart, in this order."""
     for second, name in enumerate(order, 1_700_000_000):
@@ -140,7 +154,7 @@ def dated(folder: Path, *order: str) -> None:
 def test_a_copy_with_other_times_is_no_run_of_earlier_results(tmp_path: Path, registry: Registry) -> None:
     """`git clone` and `cp -r` write the files in any order."""
     drawn(pages.gated(tmp_path))
-    dated(tmp_path / "change", "gate.json", "metrics.json", "run.json", records.RESULTS)
+    dated(tmp_path / "change", "gate.json", "metrics.json", "run.json", RESULTS)
     run = entry(tmp_path, registry, "change")
     assert (run.state, run.stale, run.unchecked) == ("finished", False, False)
     assert run.gate is not None
@@ -159,7 +173,7 @@ def test_numbers_drawn_while_a_run_grew_are_of_earlier_results(
     folder = pages.write(tmp_path / "first", results[:first], **about)
     drawn(folder)
     pages.write(folder, [*results[first:], again], **about)
-    dated(folder, "run.json", records.RESULTS, "metrics.json")
+    dated(folder, "run.json", RESULTS, "metrics.json")
     run = entry(tmp_path, registry, "first")
     assert (run.state, run.answered, run.stale) == ("finished", len(results), True)
 
@@ -173,7 +187,7 @@ def test_a_list_reads_no_results_of_a_run_with_reports(
     def read(*_: object) -> None:
         raise AssertionError("a result was read")
 
-    monkeypatch.setattr(records, "decode", read)
+    monkeypatch.setattr(run_folder, "decode", read)
     assert [(run.state, run.answered) for run in listed(tmp_path, registry).runs] == [("finished", 20)] * 2
 
 
@@ -185,8 +199,8 @@ def test_numbers_without_a_digest_are_told_as_unchecked(tmp_path: Path, registry
         content = json.loads((folder / name).read_text())
         for field in fields:
             del content[field]
-        records.write_json(folder / name, content)
-    dated(folder, "gate.json", "metrics.json", "run.json", records.RESULTS)
+        run_folder.write_json(folder / name, content)
+    dated(folder, "gate.json", "metrics.json", "run.json", RESULTS)
     run = entry(tmp_path, registry, "change")
     assert (run.state, run.stale, run.unchecked) == ("finished", False, True)
     assert run.gate is not None
@@ -212,7 +226,7 @@ def test_list_and_page_agree_whether_a_run_is_finished(tmp_path: Path, registry:
     results = pages.guesses()[:6]
     selection = {"questions": 6, "how": [], "by_outcome": False, "benchmarks": {}}
     folder = pages.write(tmp_path / "first", results, selection=selection)
-    records.select(folder, "one", [result.key for result in results])
+    selected.select(folder, "one", [result.key for result in results])
     drawn(folder)
 
     def states() -> set[str]:
@@ -220,9 +234,9 @@ def test_list_and_page_agree_whether_a_run_is_finished(tmp_path: Path, registry:
         return {entry(tmp_path, registry, "first").state, progress.run_progress(follower, "first").state}
 
     assert states() == {"finished"}
-    records.select(folder, "two", [result.key for result in results[:3]])
+    selected.select(folder, "two", [result.key for result in results[:3]])
     assert states() == {"finished"}
-    records.select(folder, "three", [pages.guesses()[7].key])
+    selected.select(folder, "three", [pages.guesses()[7].key])
     assert states() == {"unfinished"}
 
 
@@ -230,9 +244,9 @@ def test_keeps_entries_until_a_file_changes(reports: Path, registry: Registry, m
     read: list[Path] = []
     describe = entries.describe
 
-    def counted(folder: Path, known: Registry) -> entries.Described:
+    def counted(folder: Path, *others: Any) -> entries.Described:
         read.append(folder)
-        return describe(folder, known)
+        return describe(folder, *others)
 
     monkeypatch.setattr(entries, "describe", counted)
     kept = Shelf(reports, registry, Followers())
@@ -249,20 +263,20 @@ def test_a_broken_folder_costs_itself_alone(tmp_path: Path, registry: Registry) 
     good = pages.write(tmp_path / "good", pages.guesses())
     drawn(good)
     broken = {
-        "no-run": {records.RESULTS: ""},
-        "no-json": {records.RUN: "{"},
-        "deep": {records.RUN: "[" * 100_000},
-        "wrong-type": {records.RUN: '{"benchmarks": 3}'},
-        "half-rescored": {records.RUN: '{"rescoring": true}'},
-        "bad-gate": {records.RUN: "{}", "gate.json": "x"},
-        "deep-gate": {records.RUN: "{}", "gate.json": '{"verdict":' * 100_000},
+        "no-run": {RESULTS: ""},
+        "no-json": {RUN: "{"},
+        "deep": {RUN: "[" * 100_000},
+        "wrong-type": {RUN: '{"benchmarks": 3}'},
+        "half-rescored": {RUN: '{"rescoring": true}'},
+        "bad-gate": {RUN: "{}", "gate.json": "x"},
+        "deep-gate": {RUN: "{}", "gate.json": '{"verdict":' * 100_000},
     }
     for name, files in broken.items():
         (tmp_path / name).mkdir()
         for file, text in files.items():
             (tmp_path / name / file).write_text(text)
     (tmp_path / "no-metrics").mkdir()
-    (tmp_path / "no-metrics" / records.RUN).write_text("{}")
+    (tmp_path / "no-metrics" / RUN).write_text("{}")
     (tmp_path / "no-metrics" / "metrics.json").write_text('{"measures": [{}')
     os.mkfifo(tmp_path / "no-metrics" / "gate.json")
     found = {run.name: run for run in listed(tmp_path, registry).runs}
@@ -279,11 +293,11 @@ def test_finds_runs_through_no_link_and_in_no_run(tmp_path: Path, registry: Regi
     root = tmp_path / "root"
     for name in ("a/b/c", "a/b/c/d", "run/inner", ".hidden"):
         (root / name).mkdir(parents=True)
-        (root / name / records.RUN).write_text("{}")
-    (root / "run" / records.RUN).write_text("{}")
+        (root / name / RUN).write_text("{}")
+    (root / "run" / RUN).write_text("{}")
     (root / "link").symlink_to(outside)
     (root / "linked").mkdir()
-    (root / "linked" / records.RESULTS).symlink_to(outside / records.RESULTS)
+    (root / "linked" / RESULTS).symlink_to(outside / RESULTS)
     found = {run.name: run for run in listed(root, registry).runs}
     assert sorted(found) == ["a/b/c", "linked", "run"]
     assert found["linked"].state == "unreadable"
@@ -303,7 +317,7 @@ def test_names_are_looked_up_and_never_joined(tmp_path: Path, registry: Registry
         pages.write(tmp_path / "reports" / name, pages.guesses()[:2])
     raw = os.fsencode(tmp_path / "reports") + b"/\xff"
     os.mkdir(raw)
-    Path(os.fsdecode(raw), records.RUN).write_text("{}")
+    Path(os.fsdecode(raw), RUN).write_text("{}")
     secret = pages.write(tmp_path / "secret", pages.guesses()[:2])
     kept = Shelf(tmp_path / "reports", registry, Followers())
     assert kept.folder("a b") == (tmp_path / "reports" / "a b").resolve()
@@ -317,8 +331,8 @@ def test_counts_runs_above_the_limit(tmp_path: Path, registry: Registry, monkeyp
     for number in range(5):
         folder = tmp_path / f"run{number}"
         folder.mkdir()
-        (folder / records.RUN).write_text("{}")
-        os.utime(folder / records.RUN, (number, number))
+        (folder / RUN).write_text("{}")
+        os.utime(folder / RUN, (number, number))
     found = listed(tmp_path, registry)
     # The ones that changed last are listed.
     assert [run.name for run in found.runs] == ["run2", "run3", "run4"]
@@ -344,9 +358,9 @@ def test_a_benchmark_that_is_not_known_here_has_no_numbers(tmp_path: Path, regis
 
 def test_a_number_that_is_no_percentage_is_shown_as_it_is(tmp_path: Path, registry: Registry) -> None:
     measure = Measure("b", "long", 12.5, None, None, 100, percent=False)
-    assert tables.with_percent(measure) == "12.50"
-    assert tables.with_percent(replace(measure, percent=True, value=None)) == "–"
-    assert tables.with_percent(replace(measure, percent=True, value=0.5)) == "50.00 %"
+    assert measure.figure.stated == "12.50"
+    assert replace(measure, percent=True, value=None).figure.stated == "–"
+    assert replace(measure, percent=True, value=0.5).figure.stated == "50.00 %"
 
 
 def test_unfinished_runs_are_counted(tmp_path: Path, registry: Registry) -> None:

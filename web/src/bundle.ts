@@ -67,7 +67,7 @@ export interface SentPrompts {
 export interface RunHead {
   readonly name: string;
   readonly model: string;
-  /** Of its answers (`records.answers_digest`); "" if unknown. */
+  /** Of its answers (`run_folder.answers_digest`); "" if unknown. */
   readonly digest: string;
 }
 

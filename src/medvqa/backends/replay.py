@@ -32,6 +32,7 @@ from typing import Any
 import msgspec
 
 from medvqa import answers as answers_room
+from medvqa import decode
 from medvqa.backend import Backend
 from medvqa.data import json_text, limits, tables
 from medvqa.items import TECHNIQUES, Answer, AnswerError, DataError, DataWarning, Item, MedVQAError, Prompt, UsageError
@@ -337,7 +338,7 @@ def _read_results(path: Path) -> _Recording:
         for number, line in json_text.lines(file, str(path), limits.MAX_RESULT):
             try:
                 result = _result(decoder, line)
-            except json_text.ERRORS as error:
+            except decode.ERRORS as error:
                 raise DataError(f"{path} line {number}: no result: {error}") from None
             key = (result.item.benchmark, result.technique, result.item.id, result.variant, result.sample)
             answers[key] = _as_given(result)

@@ -9,11 +9,11 @@ import os
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 
 from medvqa import printing, usercode
 from medvqa.data import folders
+from medvqa.decode import did_you_mean
 from medvqa.image import inside
 from medvqa.items import (
     CHOICE_KINDS,
@@ -90,11 +90,7 @@ def members(name: str, known: Mapping[str, Benchmark]) -> list[Benchmark]:
     grouped = [benchmark for benchmark in known.values() if name and benchmark.group == name]
     if not grouped:
         names = sorted({*known, *(benchmark.group for benchmark in known.values() if benchmark.group)})
-        close = get_close_matches(name.lower(), names, n=1) or [
-            known_name for known_name in names if name and name.lower() in known_name
-        ]
-        meant = f". Did you mean '{close[0]}'?" if close else ""
-        raise UsageError(f"no benchmark '{name}'; known: {', '.join(names)}{meant}")
+        raise UsageError(f"no benchmark '{name}'{did_you_mean(name, names, 'known')}")
     return grouped
 
 

@@ -425,7 +425,7 @@ class Source:
         images = self._images(row, columns)
         shared = {role: text for role, column in columns.links.items() if (text := row.text(column).strip())}
         if are_withheld() and (patient := shared.get("patient")) and not any(map(str.isdigit, patient)):
-            # A name, in any spelling. Results get a number in its place (`records.Pseudonyms`).
+            # A name, in any spelling. Results get a number in its place (`records.private.Pseudonyms`).
             shared["patient"] = person(patient)
         item = Item(
             id=row.identifier(columns.id) if columns.id else str(row.number),

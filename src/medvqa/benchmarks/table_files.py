@@ -23,15 +23,13 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from medvqa import files, printing, scoring
+from medvqa import decode, files, printing, scoring
 from medvqa.benchmarks import languages, own
 from medvqa.benchmarks.recorded import RecordedFile
 from medvqa.benchmarks.table import LETTERS, ROLES, Slice, Source, folder_of, name_of
@@ -43,14 +41,11 @@ from medvqa.protocols.prompts import FIELDS_HELP, wrong_field
 ENDING = ".toml"
 """A name of a benchmark that ends so is a file."""
 
-MAX_BYTES = 2**16
-"""Bytes of a file that declares a benchmark. Python's parser needs quadratic time for a dotted key."""
-
 MAX_CUTS = 50
 """Ranges of one slice, less one."""
 
 
-class NumberRanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class NumberRanges(msgspec.Struct, frozen=True, omit_defaults=True):
     """A column of numbers whose ranges are the values of a slice.
 
     `cuts` rise; a number that equals a cut is in the range above it. `labels` name the ranges, one more than cuts.
@@ -61,14 +56,14 @@ class NumberRanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     labels: list[str] = []
 
 
-class JudgmentWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class JudgmentWords(msgspec.Struct, frozen=True, omit_defaults=True):
     """Further words for yes and no in answers to judgments."""
 
     yes: list[str] = []
     no: list[str] = []
 
 
-class TableFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class TableFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The content of the file. Only `file` is required.
 
     `file` is the table, `images` the folder of its images; both are relative to the folder of the TOML file. `name` is
@@ -81,7 +76,7 @@ class TableFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     `medvqa.table`. `words` are further words for yes and no.
     """
 
-    file: str
+    file: str = ""
     name: str = ""
     title: str = ""
     language: str = ""
@@ -123,11 +118,12 @@ def read(path: Path, shown: str = "") -> Benchmark:
     """Return the benchmark that a file declares; `shown` names the file in messages (default: its path). UsageError."""
     shown = printing.line(shown or str(path))
     try:
-        content = files.read(path, MAX_BYTES)
+        content = files.read(path, decode.MAX_BYTES)
     except FileNotFoundError:
-        close = get_close_matches(path.name, [near.name for near in path.parent.glob(f"*{ENDING}")], n=1)
-        meant = f". Did you mean '{printing.line(close[0])}'?" if close else ""
-        raise UsageError(f"{shown}: no such file, in {printing.line(os.path.abspath(path.parent))}{meant}") from None
+        near = sorted(each.name for each in path.parent.glob(f"*{ENDING}"))
+        folder = printing.line(os.path.abspath(path.parent))
+        meant = decode.did_you_mean(path.name, near, f"files in {folder}")
+        raise UsageError(f"{shown}: no such file{meant}") from None
     except OSError as error:
         raise UsageError(f"{shown}: cannot be read: {error.strerror or error}") from None
     return _benchmark(declared(content, shown), Path(os.path.abspath(path)), content, shown)
@@ -162,49 +158,19 @@ def _content(declaration: TableFile, note: str) -> bytes:
 
 def declared(content: bytes, shown: str) -> TableFile:
     """Return the declaration in a TOML document; UsageError, which names file and key, if it is wrong."""
-    values = toml_text.parsed(content, shown)
-    _known(shown, "", values, TableFile.__struct_fields__)
-    for table, fields in (("columns", (*ROLES, *LETTERS)), ("words", JudgmentWords.__struct_fields__)):
-        if isinstance(inner := values.get(table), Mapping):
-            _known(shown, table, inner, fields)
-    for name, inner in values["slices"].items() if isinstance(values.get("slices"), Mapping) else ():
-        if isinstance(inner, Mapping):
-            _known(shown, f"slices.{name}", inner, NumberRanges.__struct_fields__)
-    for key, value in values.items():
-        if _is_huge(value):
-            raise UsageError(f"{shown}: key '{key}': a whole number of more than 64 bits")
-    try:
-        declaration = msgspec.convert(values, TableFile)
-    except msgspec.ValidationError as error:
-        problem, _, place = str(error).partition(" - at `$.")
-        key = place.rstrip("`") or "(all)"
-        if problem.startswith("Object missing required field"):
-            advice = 'write the path of the table, such as file = "fragen.xlsx"'
-            raise UsageError(f"{shown}: no key 'file': {advice}") from None
-        raise UsageError(f"{shown}: key '{key}': {problem[:1].lower()}{problem[1:]}") from None
+    columns, text = decode.parsed(content, shown).get("columns"), decode.text_of(content, shown)
+    known = (*ROLES, *LETTERS)
+    for key in columns if isinstance(columns, Mapping) else ():
+        if key not in known:
+            role = _role(key)
+            column = f'. Columns are the values: write {role} = "{printing.line(key)}"' if role else ""
+            meant = column or decode.did_you_mean(key, known)
+            where = f"{shown}{decode.at_line(text, ('columns', key))}"
+            raise UsageError(f"{where}: [columns]: no key {decode.shown(key)}{meant}")
+    declaration = decode.decode_bytes(content, TableFile, shown)
     for key, why in _problems(declaration):
         raise UsageError(f"{shown}: key '{key}': {why}")
     return declaration
-
-
-def _is_huge(value: object) -> bool:
-    """Whether a value is or holds an integer that TOML does not have; Python's parser takes any."""
-    if isinstance(value, Mapping | list):
-        return any(map(_is_huge, value.values() if isinstance(value, Mapping) else value))
-    return isinstance(value, int) and not -(2**63) <= value < 2**63
-
-
-def _known(shown: str, table: str, values: Mapping[str, Any], fields: Sequence[str]) -> None:
-    """UsageError for a key that a table of the file cannot have."""
-    for key in values:
-        if key not in fields:
-            close = get_close_matches(key.lower(), [field.lower() for field in fields], n=1)
-            meant = f"did you mean '{next(field for field in fields if field.lower() == close[0])}'?" if close else ""
-            listed = f"there are: {', '.join(fields)}"
-            where = f" in [{table}]" if table else ""
-            if table == "columns" and (role := _role(key)):
-                meant = f'columns are the values: write {role} = "{printing.line(key)}"'
-            raise UsageError(f"{shown}: unknown key '{printing.line(key)[:60]}'{where}; {meant or listed}")
 
 
 def _role(column: str) -> str:
@@ -222,7 +188,7 @@ def _problems(declaration: TableFile) -> list[tuple[str, str]]:
             problems.append((key, why))
 
     own_name = declaration.name
-    refuse(not declaration.file.strip(), "file", "the path of the table is empty")
+    refuse(not declaration.file.strip(), "file", 'write the path of the table, such as file = "fragen.xlsx"')
     for key in ("file", "images"):
         refuse("\0" in getattr(declaration, key), key, "a path has no NUL character")
     refuse(is_file(own_name), "name", f"a name cannot end in {ENDING}, as files do")
@@ -478,12 +444,8 @@ def _about(declaration: TableFile, source: Source, content: bytes, items: Sequen
     )
 
 
-def recorded(name: str, fields: Mapping[str, Any]) -> Benchmark:
-    """Return the benchmark that a run recorded: its scores and measures, without its questions.
-
-    `fields` are those of `RecordedFile`.
-    """
-    kept = msgspec.convert(fields, RecordedFile)
+def recorded(name: str, kept: RecordedFile) -> Benchmark:
+    """Return the benchmark that a run recorded: its scores and measures, without its questions."""
     words = _words(kept.language, JudgmentWords(kept.yes, kept.no))
     return Benchmark(
         name=name,

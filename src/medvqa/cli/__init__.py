@@ -21,7 +21,6 @@ from medvqa.cli import (
     agreement,
     audit,
     baseline,
-    cache,
     classify,
     combine,
     compare,
@@ -209,7 +208,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in (
         *(run, sweep, paper, report, view, rescore, compare, table, gate, audit),
-        *(data, fetch, imports, leaks, baseline, merge, combine, agreement, classify, lexicon, split, models, cache),
+        *(data, fetch, imports, leaks, baseline, merge, combine, agreement, classify, lexicon, split, models),
     ):
         command.add(commands, common)
     parser.set_defaults(medvqa_package=None, traceback=False)

@@ -11,13 +11,11 @@ from medvqa.cli.common import Commands
 from medvqa.items import UsageError
 
 if TYPE_CHECKING:
-    from medvqa.judging.agreement import Agreement, Figure, Judged
-    from medvqa.report.tables import TextTable
+    from medvqa.figures import Table
+    from medvqa.judging.agreement import Agreement, Coefficient, Judged
 
 CHECKED = {"exact": "exact agreement", "kappa": "kappa", "alpha": "alpha"}
 """Values of --measure, and their names in messages."""
-
-UNDEFINED = "undefined"
 
 MOST_NAMED = 4
 """Maximum number of raters named in one cell."""
@@ -85,11 +83,11 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
     dimension = agreement.dimension_of(ratings.results, options.by)
     agreements = agreement.agreements(ratings, dimension)
     if options.json is not None:
-        from medvqa import records
+        from medvqa.records import run_folder
 
         content = {"scale": agreement.SCALE, "notes": ratings.notes, "agreements": agreements}
         try:
-            records.write_json(options.json, content)
+            run_folder.write_json(options.json, content)
         except OSError as error:
             raise UsageError(f"--json={options.json}: cannot be written: {error.strerror}") from error
     text = _text(agreements, dimension, ratings.notes)
@@ -141,21 +139,21 @@ def _sheet(options: argparse.Namespace, judged: Judged) -> str:
 
 def _text(agreements: Sequence[Agreement], dimension: str | None, notes: Sequence[str]) -> str:
     from medvqa import printing
-    from medvqa.report.terminal import draw
+    from medvqa.figures import terminal
 
     whole = [agreement for agreement in agreements if not agreement.slice]
     parts = [agreement for agreement in agreements if agreement.slice]
-    blocks = [draw(_figures(("raters",), [(_names(agreement),) for agreement in whole], whole))]
-    blocks.append(draw(_confusion((), [()], whole[:1])))
+    blocks = [terminal(_figures(("raters",), [(_names(agreement),) for agreement in whole], whole))]
+    blocks.append(terminal(_confusion((), [()], whole[:1])))
     if dimension and parts:
         from medvqa.data import lexicon
 
         labels = [(lexicon.display(dimension, agreement.slice[dimension]),) for agreement in parts]
         blocks += [
             printing.line(f"{_names(parts[0])} by {dimension}") + "\n",
-            draw(_figures((dimension,), labels, parts)),
+            terminal(_figures((dimension,), labels, parts)),
         ]
-        blocks.append(draw(_confusion((dimension,), labels, parts)))
+        blocks.append(terminal(_confusion((dimension,), labels, parts)))
     return "\n".join([*blocks, *(f"! {printing.line(note)}" for note in notes)]).removesuffix("\n")
 
 
@@ -165,70 +163,53 @@ def _names(agreement: Agreement) -> str:
     return " – ".join(agreement.raters)
 
 
-def _figures(columns: Sequence[str], labels: Sequence[Sequence[str]], shown: Sequence[Agreement]) -> TextTable:
+def _figures(columns: Sequence[str], labels: Sequence[Sequence[str]], shown: Sequence[Agreement]) -> Table:
     """Tabulate the figures, a row for each agreement."""
-    from medvqa.report.tables import TextTable
+    from medvqa.figures import Column, Table, numbers, texts
 
-    headings = ("exact %", "difference", "kappa", "alpha")
-    heading = (*columns, "n", "groups", *(text for name in headings for text in (name, "95 % interval")))
+    heading = [*texts(*columns), *numbers("n", "groups")]
+    for name in ("exact %", "difference", "kappa", "alpha"):
+        heading += [Column(name, "figure"), Column("95 % interval", "interval")]
     rows = []
     for label, agreement in zip(labels, shown, strict=True):
-        cells = [
-            *_percent(agreement),
-            *_decimal(agreement.difference),
-            *_decimal(agreement.kappa),
-            *_decimal(agreement.alpha),
-        ]
-        if len(agreement.raters) > 2:
-            # Cohen's kappa is defined for two raters.
-            cells[4:6] = ["–", ""]
-        rows.append((*label, f"{agreement.n:,}", f"{agreement.groups:,}", *cells))
-    return TextTable("", heading, tuple(rows), frozenset(range(len(columns), len(heading))))
+        found = [agreement.exact.figure(percent=True)]
+        found += [one.figure() for one in (agreement.difference, agreement.kappa, agreement.alpha)]
+        rows.append((*label, agreement.n, agreement.groups, *(figure for figure in found for _ in range(2))))
+    return Table("", tuple(heading), tuple(rows))
 
 
-def _percent(agreement: Agreement) -> tuple[str, str]:
-    from medvqa.report.tables import percent
-
-    figure = agreement.exact
-    interval = "" if figure.low is None else f"{percent(figure.low)}–{percent(figure.high)}"
-    return UNDEFINED if figure.value is None else percent(figure.value), interval
-
-
-def _decimal(figure: Figure) -> tuple[str, str]:
-    interval = "" if figure.low is None else f"{figure.low:.3f} to {figure.high:.3f}"
-    return UNDEFINED if figure.value is None else f"{figure.value:.3f}", interval
-
-
-def _confusion(columns: Sequence[str], labels: Sequence[Sequence[str]], shown: Sequence[Agreement]) -> TextTable:
+def _confusion(columns: Sequence[str], labels: Sequence[Sequence[str]], shown: Sequence[Agreement]) -> Table:
     """Count answers by the scores of the first and the second rater."""
+    from medvqa.figures import Table, numbers, texts
     from medvqa.judging import agreement
-    from medvqa.report.tables import TextTable
 
     first, second = shown[0].raters
     scale = [f"{value:g}" for value in agreement.SCALE]
-    heading = (*columns, f"score of {first}", *(f"{value} by {second}" for value in scale))
+    heading = (*texts(*columns), *numbers(f"score of {first}", *(f"{value} by {second}" for value in scale)))
     rows = [
-        (*label, value, *(f"{count:,}" for count in counts))
+        (*label, value, *counts)
         for label, compared in zip(labels, shown, strict=True)
         for value, counts in zip(scale, compared.confusion, strict=True)
     ]
-    return TextTable("", heading, tuple(rows), frozenset(range(len(columns), len(heading))))
+    return Table("", heading, tuple(rows))
 
 
 def _verdict(agreement: Agreement, measure: str, least: float) -> tuple[str, bool]:
     """Return the line of the check, and whether it failed. Without a lower bound it fails."""
     from medvqa import printing
+    from medvqa.figures import number
 
-    figure: Figure = getattr(agreement, measure)
+    found: Coefficient = getattr(agreement, measure)
+    value, low = (number(one, percent=False, digits=3) for one in (found.value, found.low))
     name = printing.line(f"{CHECKED[measure]} of {_names(agreement)}")
-    if figure.value is None:
+    if found.value is None:
         return f"FAIL: {name} is undefined (all scores are one and the same); at least {least:g} is asked", True
-    if figure.low is None:
+    if found.low is None:
         return (
-            f"FAIL: {name} is {figure.value:.3f}, without an interval ({agreement.n:,} answers in "
+            f"FAIL: {name} is {value}, without an interval ({agreement.n:,} answers in "
             f"{agreement.groups:,} groups are too few or too alike); a lower bound of at least {least:g} is asked",
             True,
         )
-    line = f"{name} is {figure.value:.3f}, lower bound {figure.low:.3f}; at least {least:g} is asked of the bound"
-    failed = figure.low < least
+    line = f"{name} is {value}, lower bound {low}; at least {least:g} is asked of the bound"
+    failed = found.low < least
     return f"{'FAIL' if failed else 'PASS'}: {line}", failed

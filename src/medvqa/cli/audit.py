@@ -13,6 +13,7 @@ from medvqa.session.options import listed
 
 if TYPE_CHECKING:
     from medvqa.records.auditing import Wanted
+    from medvqa.records.run_record import RecordedBenchmark
 
 
 _ADVICE = "They have the names: name them by --benchmark=FILE.toml, --data=DIR or --table=FILE"
@@ -85,17 +86,16 @@ def run(options: argparse.Namespace) -> tuple[str, int]:
 
 def _public(options: argparse.Namespace) -> tuple[str, int]:
     """Return which data of the runs are not declared public; exit code 0 if none are (UsageError for no run)."""
-    from medvqa import records
-    from medvqa.protocols.protocol import Protocol
+    from medvqa.records import run_record
 
     private: list[str] = []
     for path in options.paths:
-        run = records.read_run(path)
+        run = run_record.read_run(path)
         known = known_from(options, [path]).benchmarks
-        names = list(run.get("benchmarks", {}))
+        names = list(run.benchmarks)
         private += [name for name in names if name not in known or not known[name].public]
         # Prompts hold the solved examples of a pool.
-        pool = Protocol.of(run).pool
+        pool = run.protocol.pool
         private += [f"the pool {pool}"] if pool and not (pool in known and known[pool].public) else []
         if not names:
             raise UsageError(f"{path}: it names no benchmark")
@@ -106,13 +106,14 @@ def _public(options: argparse.Namespace) -> tuple[str, int]:
 
 def _wanted(options: argparse.Namespace) -> Wanted:
     """The texts to look for (UsageError if the data of a run are not here, or name nobody)."""
-    from medvqa import benchmarks, records
+    from medvqa import benchmarks
     from medvqa.benchmarks import table
-    from medvqa.records import auditing
+    from medvqa.records import auditing, run_record
+    from medvqa.records.run_record import RUN
 
-    runs = [path for path in options.paths if (path / records.RUN).is_file()]
+    runs = [path for path in options.paths if (path / RUN).is_file()]
     typed = listed(options.benchmark)
-    recorded = {name: about for path in runs for name, about in records.read_run(path).get("benchmarks", {}).items()}
+    recorded = {name: about for path in runs for name, about in run_record.read_run(path).benchmarks.items()}
     if not typed and not options.table:
         options.benchmark = [_file_of(name, about) for name, about in recorded.items()]
     known = known_from(options, runs).benchmarks
@@ -153,8 +154,7 @@ def _private_cells(file: Path, encoding: str = "", delimiter: str = "", sheet: s
     return [cell for place in sorted(places) for cell in found.values(place)]
 
 
-def _file_of(name: str, about: object) -> str:
+def _file_of(name: str, recorded: RecordedBenchmark) -> str:
     """The file that declares a recorded benchmark, if it is here, else the benchmark's name."""
-    declared = about.get("declared") if isinstance(about, dict) else None
-    file = declared.get("file", "") if isinstance(declared, dict) else ""
+    file = "" if recorded.declared is None else recorded.declared.file
     return file if file and os.path.isfile(file) else name

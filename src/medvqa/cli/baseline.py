@@ -30,11 +30,12 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> str:
     """Write the baseline file; return a line about it."""
-    from medvqa import printing, records
+    from medvqa import printing
+    from medvqa.records import baseline_file, coverage, keyed, run_folder, run_record
 
-    about, stored = records.read_run(options.run), records.read(options.run)
-    records.check_scored(options.run, about)
-    covered = records.coverage(options.run, about, stored)
+    about, stored = run_record.read_run(options.run), run_folder.read(options.run)
+    run_folder.check_scored(options.run, about)
+    covered = coverage.coverage(options.run, about, stored)
     if not covered.complete:
         first = f" ({stored.unread[0]})" if stored.unread else ""
         remedy = (
@@ -43,7 +44,7 @@ def run(options: argparse.Namespace) -> str:
             else "join the shares by medvqa merge"
         )
         raise UsageError(f"{options.run} cannot be a baseline: {'; '.join(covered.lines)}{first}: {remedy}")
-    if records.Selection.of(about).ranked_by_outcome:
+    if about.selected.ranked_by_outcome:
         raise UsageError(
             f"{options.run} cannot be a baseline: its questions were chosen by how they ended before (--lf). "
             "Type the command of the run without --lf"
@@ -53,12 +54,12 @@ def run(options: argparse.Namespace) -> str:
     hidden, key, left = frozenset[str](), None, ""
     if options.no_responses:
         benchmarks, left = known_from(options, [options.run]).benchmarks, ", without responses"
-        held = {result.item.benchmark for result in stored.results} | about.get("benchmarks", {}).keys()
+        held = {result.item.benchmark for result in stored.results} | about.benchmarks.keys()
         hidden = frozenset(name for name in held if name not in benchmarks or not benchmarks[name].public)
     if hidden:
-        key = records.own_key()
+        key = keyed.own_key()
         left += f", ids and texts of {', '.join(sorted(hidden))} as hashes by the key of {key.source}"
-    records.write_baseline(
+    baseline_file.write_baseline(
         options.output, about, stored.results, responses=not options.no_responses, hidden=hidden, key=key
     )
     size = f"{options.output.stat().st_size / 1024:,.0f} KiB"

@@ -23,8 +23,8 @@ _HELP = {
     "earlier classify are shown",
     "benchmark": "classify only the answers to this benchmark (repeatable, or NAME,NAME; default: all of the run)",
     "limit": "classify at most N wrong answers of each benchmark: a stratified sample (default: all)",
-    "answers": "folder of the judge's stored replies (default: .answers beside the run folder), or the address of a "
-    "shared store",
+    "answers": "use the judge's replies in another run too: its name or folder; or share them in a place: a folder, "
+    "s3://BUCKET/PREFIX, gs:// or az:// (repeatable; default: those of the run alone)",
     "fresh": "ask the judge everything again, without stored replies",
     "data": "folder of the data sets, for the images that the judge sees (default: MEDVQA_DATA)",
     "max-cost": "stop once judging has cost this sum, by the prices in the judge's config",

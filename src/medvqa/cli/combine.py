@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from medvqa.cli.common import Commands, known_from
+from medvqa.cli.common import Commands, known_from, notes_of, output_of, parts_of, write_joined
 from medvqa.items import UsageError
 from medvqa.session.options import percents
 
 if TYPE_CHECKING:
     from medvqa.items import Result
     from medvqa.protocols.protocol import Protocol
+    from medvqa.records.run_record import RunRecord
 
 
 def add(commands: Commands, common: argparse.ArgumentParser) -> None:
@@ -59,62 +59,41 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> tuple[str, bool]:
     """Return tables or a summary, and whether anything is missing."""
-    from medvqa import benchmarks, printing, records, report
-    from medvqa.protocols.protocol import Protocol
-    from medvqa.records import merging, pooling
+    from medvqa import printing
+    from medvqa.figures import terminal
+    from medvqa.records import coverage, join, run_folder, run_record
     from medvqa.report import sample_tables
-    from medvqa.report.terminal import draw, summary
 
     registry = known_from(options, options.runs)
-    folder = _folder(options)
+    folder = None if options.output is None else output_of(options)
+    if folder is not None and folder.exists():
+        raise UsageError(f"{folder} exists: name another with -o")
     for path in options.runs:
-        covered = records.coverage(path)
+        covered = coverage.coverage(path)
         if not covered.finished:
             raise UsageError(f"{path}: {'; '.join(covered.lines)}. Finish that run first: pytest --run={path.name}")
-        records.check_scored(path, records.read_run(path))
-    parts = [merging.load(path) for path in options.runs]
-    for path, part in zip(options.runs, parts, strict=True):
-        for name in sorted({result.item.benchmark for result in part.results} - registry.benchmarks.keys()):
-            raise benchmarks.not_known(f"{path} holds", name, registry.benchmarks)
-    pooled = pooling.pool(parts, folder.name if folder is not None else "combined", _protocol(options, parts[0].about))
-    protocol = Protocol.of(pooled.about)
-    notes = [f"! {printing.line(note)}" for note in pooled.notes]
-    incomplete = not pooled.complete
-    if folder is not None:
-        with merging.making(folder) as place:
-            pooling.write(pooled, place)
-            written = replace(report.write(report.build(place, registry.benchmarks)), folder=folder)
-        notes.append(summary(written, width=100, exits=False))
+        run_folder.check_scored(path, run_record.read_run(path))
+    parts = parts_of(options.runs, registry)
+    name = "combined" if folder is None else folder.name
+    joined = join.join(parts, name, _protocol(options, parts[0].about))
+    protocol = joined.about.protocol
+    texts = notes_of(joined) if folder is None else [write_joined(joined, folder, registry)]
     if folder is None or options.samples is not None:
-        numbers = _numbers(options.samples, pooled.results, protocol)
+        numbers = _numbers(options.samples, joined.results, protocol)
         if len(protocol.thresholds) > 1 and options.samples is None:
-            tables = sample_tables.by_threshold(pooled.results, pooled.about, registry.benchmarks, protocol)
+            tables = sample_tables.by_threshold(joined.results, joined.about, registry.benchmarks, protocol)
         else:
-            tables = sample_tables.by_samples(pooled.results, pooled.about, registry.benchmarks, protocol, numbers)
-        notes += [f"{printing.line(table.title)}\n\n{draw(table)}" for table in tables]
-    return "\n".join(notes).rstrip("\n"), incomplete
+            tables = sample_tables.by_samples(joined.results, joined.about, registry.benchmarks, protocol, numbers)
+        texts += [f"{printing.line(table.title)}\n\n{terminal(table)}" for table in tables]
+    return "\n".join(texts).rstrip("\n"), not joined.complete
 
 
-def _folder(options: argparse.Namespace) -> Path | None:
-    """Return the folder of -o, which must not exist (UsageError); None without it."""
-    from medvqa import records
-
-    if options.output is None:
-        return None
-    beside = options.output.parent if options.output.parent != Path() else options.runs[0].parent
-    folder: Path = beside / options.output.name
-    records.check_name(folder.name, "-o")
-    if folder.exists():
-        raise UsageError(f"{folder} exists: name another with -o")
-    return folder
-
-
-def _protocol(options: argparse.Namespace, first: Mapping[str, Any]) -> Protocol:
+def _protocol(options: argparse.Namespace, first: RunRecord) -> Protocol:
     """Return the typed way to combine answers, else the first run's, else a vote (UsageError)."""
     from medvqa.protocols.combining import VOTES
     from medvqa.protocols.protocol import COMBINES, Protocol, check
 
-    recorded = Protocol.of(first)
+    recorded = first.protocol
     typed = options.combine
     if typed is None:
         typed = recorded.combine if recorded.combine in VOTES else "best-oracle" if options.threshold else "vote"

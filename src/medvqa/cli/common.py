@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -13,6 +14,7 @@ from medvqa import printing
 from medvqa.items import UsageError
 
 if TYPE_CHECKING:
+    from medvqa.records.join import Joined, RunPart
     from medvqa.session.registry import Registry
 
 Commands: TypeAlias = "argparse._SubParsersAction[Any]"  # argparse has no public name
@@ -70,18 +72,60 @@ def known_from(options: argparse.Namespace, runs: Iterable[Path] = ()) -> Regist
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Hold the lock of a run folder, if the folder is one, within the block (UsageError)."""
-    from medvqa import records
+    from medvqa.records.lock import Lock
+    from medvqa.records.run_record import RUN
 
-    lock = records.Lock(folder)
+    lock = Lock(folder)
     try:
         try:
-            if (folder / records.RUN).is_file() and (line := lock.acquire()) is not None:
+            if (folder / RUN).is_file() and (line := lock.acquire()) is not None:
                 say(line)
         except OSError as error:
             raise UsageError(f"run folder {folder} cannot be written: {error.strerror}") from error
         yield
     finally:
         lock.release()
+
+
+def output_of(options: argparse.Namespace) -> Path:
+    """Return the run folder of -o: a name lies beside the first run (UsageError)."""
+    from medvqa.records import run_folder
+
+    beside = options.output.parent if options.output.parent != Path() else options.runs[0].parent
+    folder: Path = beside / options.output.name
+    run_folder.check_name(folder.name, "-o")
+    return folder
+
+
+def parts_of(runs: Sequence[Path], registry: Registry) -> list[RunPart]:
+    """Return the content of run folders that are joined (UsageError, also for a benchmark that is not known)."""
+    from medvqa import benchmarks
+    from medvqa.records import join
+
+    parts = [join.load(run) for run in runs]
+    for path, part in zip(runs, parts, strict=True):
+        for name in sorted({result.item.benchmark for result in part.results} - registry.benchmarks.keys()):
+            raise benchmarks.not_known(f"{path} holds", name, registry.benchmarks)
+    return parts
+
+
+def write_joined(
+    joined: Joined, folder: Path, registry: Registry, *, parts: Sequence[Path] = (), replaces: bool = False
+) -> str:
+    """Write a joined run and its reports; return its notes and summary. For the arguments see `records.join.join`."""
+    from medvqa import report
+    from medvqa.records import join
+    from medvqa.report.terminal import summary
+
+    with join.making(folder, replaces=replaces) as place:
+        join.write(joined, place, parts)
+        written = replace(report.write(report.build(place, registry.benchmarks)), folder=folder)
+    return "\n".join([*notes_of(joined), summary(written, width=100, exits=False)])
+
+
+def notes_of(joined: Joined) -> list[str]:
+    """Return the notes on a joined run, for people."""
+    return [f"! {printing.line(note)}" for note in joined.notes]
 
 
 def count_up(unit: str) -> Callable[[int, int], None]:

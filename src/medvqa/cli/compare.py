@@ -95,8 +95,9 @@ def _limit(text: str) -> int | None:
 
 def run(options: argparse.Namespace) -> str:
     """Return the comparisons as text. UsageError names each difference of runs that are not comparable."""
-    from medvqa import comparing, records
+    from medvqa import comparing
     from medvqa.comparing import trend
+    from medvqa.records import run_folder
     from medvqa.report import comparison
 
     news, baselines = options.runs, options.baseline
@@ -134,11 +135,13 @@ def run(options: argparse.Namespace) -> str:
         sections.append(comparison.Section(f"Trend over {by}", (), tuple(map(comparison.trend, trends))))
     written: dict[Path, Callable[[Path], None]] = {}
     if options.json is not None:
-        written[options.json] = lambda path: records.write_json(path, comparison.as_json(study, trends))
+        written[options.json] = lambda path: run_folder.write_json(path, comparison.as_json(study, trends))
     if options.csv is not None:
-        written[options.csv] = lambda path: records.write_atomic(path, comparison.as_csv(compared).encode())
+        written[options.csv] = lambda path: run_folder.write_atomic(path, comparison.as_csv(compared).encode())
     if options.markdown is not None:
-        written[options.markdown] = lambda path: records.write_atomic(path, comparison.as_markdown(sections).encode())
+        written[options.markdown] = lambda path: run_folder.write_atomic(
+            path, comparison.as_markdown(sections).encode()
+        )
     for path, write in written.items():
         try:
             write(path)

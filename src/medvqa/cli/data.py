@@ -46,8 +46,9 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> tuple[str, int]:
     """Return the list, and whether a named benchmark is not complete."""
-    from medvqa import benchmarks, records
+    from medvqa import benchmarks
     from medvqa.fetching import shelf
+    from medvqa.records import run_folder
 
     folder, typed = data_of(options)
     if folder is not None and not folder.is_dir():
@@ -59,7 +60,7 @@ def run(options: argparse.Namespace) -> tuple[str, int]:
     entries = [shelf.look(chosen[name], folder, check=options.check, tell=_tell) for name in sorted(chosen)]
     if options.json is not None:
         try:
-            records.write_json(options.json, [_as_json(entry) for entry in entries])
+            run_folder.write_json(options.json, [_as_json(entry) for entry in entries])
         except OSError as error:
             raise UsageError(f"{options.json} cannot be written: {error.strerror}") from error
     wanting = bool(options.names) and not all(entry.whole for entry in entries)
@@ -73,11 +74,13 @@ def _tell(line: str) -> None:
 def _text(entries: Sequence[ShelfEntry], folder: Path | None, lmu: LmuTables | None, typed: str | None) -> str:
     from medvqa import printing
     from medvqa.fetching import shelf
-    from medvqa.report.tables import TextTable
-    from medvqa.report.terminal import draw
+    from medvqa.figures import Table, numbers, terminal, texts
 
-    columns = ("benchmark", "state", "questions", "images", "size", "digests", "licence", "path")
-    table = draw(TextTable("", columns, tuple(map(_row, entries)), frozenset({2, 3, 4})))
+    columns = (
+        *(*texts("benchmark", "state"), *numbers("questions", "images", "size")),
+        *texts("digests", "licence", "path"),
+    )
+    table = terminal(Table("", columns, tuple(map(_row, entries))))
     about = f"data folder: {folder}" if folder else "no data folder: name it by --data=DIR, or set MEDVQA_DATA"
     # The commands below work without it only if MEDVQA_DATA names the folder.
     where = "" if folder is not None and not typed else " " + shlex.quote(f"--data={typed or 'DIR'}")

@@ -158,27 +158,30 @@ def _required(options: argparse.Namespace) -> tuple[str, int]:
 
 
 def _decide(options: argparse.Namespace) -> tuple[str, int]:
-    from medvqa import comparing, records
+    from medvqa import comparing
     from medvqa.comparing import gating
+    from medvqa.records import run_record
+    from medvqa.records.coverage import ended
+    from medvqa.records.run_record import RUN
 
     registry = known_from(options, [options.run])
-    about = records.read_run(options.run)
+    about = run_record.read_run(options.run)
     rules = _rules(options)
-    if not rules.active and (stored := about.get("gate")):
-        rules = gating.from_json(stored["rules"], f"{options.run / records.RUN}: gate")
-        paths = tuple(baseline["path"] for baseline in stored["baselines"] if baseline["path"])
-        file = stored.get("file", os.path.relpath(options.run / records.RUN))
-        rules = replace(rules, baseline=paths, file=file, typed=tuple(stored.get("typed", ())))
+    if not rules.active and (stored := about.gate) is not None:
+        rules = gating.from_json(stored.rules, f"{options.run / RUN}: gate")
+        paths = tuple(baseline.path for baseline in stored.baselines if baseline.path)
+        file = os.path.relpath(options.run / RUN) if stored.file is None else stored.file
+        rules = replace(rules, baseline=paths, file=file, typed=stored.typed)
     if not rules.active:
         read = "" if options.rules is None else f"--rules={options.rules} has no baseline and no floor, and "
         raise UsageError(f"{read}there is nothing to decide. {NO_RULES}")
     gate = gating.prepare(rules, gating.load(rules, Path(), options.run), about, registry.benchmarks)
     if gate is None:
-        raise UsageError(f"no rule is about what {options.run} asks ({', '.join(about.get('benchmarks', {}))})")
+        raise UsageError(f"no rule is about what {options.run} asks ({', '.join(about.benchmarks)})")
     side = comparing.load(options.run)
     if lack := gate.lacking([result.key.question for result in side.results]):
         raise UsageError(lack)
-    if "finished" not in about and "merged" not in about:
+    if not ended(about):
         raise UsageError(f"{options.run} did not end: finish it by pytest --run={options.run.name}")
     decided = gating.decided(gate, options.run, side)
     if not options.replace and (fail := gating.standing_fail(options.run, decided)) is not None:
@@ -287,19 +290,18 @@ def _selftest(options: argparse.Namespace) -> tuple[str, int]:
 
 def _tried(tried: Sequence[Tried]) -> str:
     """Return the rules' decisions on worse copies as a table, with the rules that do not do their work below it."""
-    from medvqa.report.tables import TextTable
-    from medvqa.report.terminal import draw
+    from medvqa.figures import Column, Table, numbers, terminal
 
-    columns = ("rule", "copies worse by", "FAIL", "INCONCLUSIVE", "PASS", "exit code 0", "FAILs a loss of", "at worst")
+    counted = ("FAIL", "INCONCLUSIVE", "PASS")
+    columns = (*(Column("rule"), *numbers("copies worse by", *counted, "exit code 0", "FAILs a loss of", "at worst")),)
     rows, lines, guards = [], [], []
     for row in tried:
         if row.ruling.kind == "slice guard" and row.can_fail:
             guards.append(" ".join(*row.ruling.slice.items()))
         elif row.ruling.kind != "slice guard":
-            counts = [""] * 4
+            counts: list[int | None] = [None] * 4
             if row.outcomes is not None:
-                counts = [str(row.outcomes.get(name, 0)) for name in ("FAIL", "INCONCLUSIVE", "PASS")]
-                counts.append(str(row.passed))
+                counts = [*(row.outcomes.get(name, 0) for name in counted), row.passed]
             losses = ["" if loss is None else f"{100 * loss:.3g} points" for loss in (row.worse_by, row.fails_from)]
             worst = "FAIL" if row.can_fail else row.ruling.outcome
             rows.append((row.ruling.rule, losses[0], *counts, losses[1], worst))
@@ -312,7 +314,7 @@ def _tried(tried: Sequence[Tried]) -> str:
             )
     if guards:
         lines.insert(0, f"FAILs if all answers of the slice are wrong: {printing.some(guards, SHOWN)}")
-    return "\n".join([draw(TextTable("", columns, tuple(rows), frozenset(range(1, len(columns))))), *lines])
+    return "\n".join([terminal(Table("", columns, tuple(rows))), *lines])
 
 
 def _plan(options: argparse.Namespace) -> str:
@@ -336,7 +338,7 @@ def _plan(options: argparse.Namespace) -> str:
         planned += planning.of_data(benchmark, benchmarks.load(benchmark, folder), rules)
     if options.baseline or not planned:
         for side in gating.load(rules, Path()):
-            for name in side.run.get("benchmarks", {}):
+            for name in side.run.benchmarks:
                 if name in registry.benchmarks and name in side.asked:
                     planned += planning.of_baseline(registry.benchmarks[name], side, rules)
     planned = planned or [planning.independent(units, rules.margin / 100) for units in planning.SIZES]
@@ -364,14 +366,16 @@ def _rules_of_plan(options: argparse.Namespace) -> Rules:
 
 def _drawn(prospects: Sequence[Prospect], guards: Sequence[Guarded]) -> str:
     """Return the plan as tables: rules with a margin, the chance levels of their baselines, and guards."""
-    from medvqa.report.tables import TextTable
-    from medvqa.report.terminal import draw
+    from medvqa.figures import Column, Table, numbers, terminal
 
     margins = {prospect.planned.margin for prospect in prospects}
     same = len(margins) == 1
     loss = f"{100 * (next(iter(margins)) or 0):g}" if same else "it"
-    columns = ["", "units", "groups", "df", *([] if same else ["margin"])]
-    columns += ["PASS at no change", f"PASS at a loss of {loss}", "80 % pass a margin of", "80 % need"]
+    designed = ("units", "groups", "df")
+    columns = (
+        *(Column(""), *numbers(*designed, *([] if same else ["margin"]))),
+        *numbers("PASS at no change", f"PASS at a loss of {loss}", "80 % pass a margin of", "80 % need"),
+    )
     cells = []
     for row in prospects:
         first = [*_design(row.planned), *([] if same else [f"{100 * (row.planned.margin or 0):g}"])]
@@ -382,13 +386,13 @@ def _drawn(prospects: Sequence[Prospect], guards: Sequence[Guarded]) -> str:
         cells.append(
             (
                 *first,
-                _range(unchanged, "{:.1f} %", 100),
-                _range(at_margin, "{:.1f} %", 100),
+                _range(unchanged, "%"),
+                _range(at_margin, "%"),
                 "none" if min(row.passable) > 1 else _losses(row.passable),
-                _range(row.needed, "{:,.0f} " + f"{row.planned.design.unit}s", 1),
+                _span([f"{units:,.0f}" for units in row.needed], f"{row.planned.design.unit}s"),
             )
         )
-    blocks = [draw(TextTable("", tuple(columns), tuple(cells), frozenset(range(1, len(columns)))))]
+    blocks = [terminal(Table("", columns, tuple(cells)))]
     chances = [_chance(row.planned) for row in prospects if row.planned.chance is not None]
     if chances:
         blocks.append("\n".join(chances) + "\n")
@@ -400,8 +404,8 @@ def _drawn(prospects: Sequence[Prospect], guards: Sequence[Guarded]) -> str:
             )
             for row in guards
         )
-        names = ("guarded slice", "units", "groups", "df", "shows a true loss of, in 80 % of runs")
-        blocks.append(draw(TextTable("", names, shown, frozenset(range(1, len(names))))))
+        names = (Column("guarded slice"), *numbers(*designed, "shows a true loss of, in 80 % of runs"))
+        blocks.append(terminal(Table("", names, shown)))
     plans = [*(row.planned for row in prospects), *(row.planned for row in guards)]
     if any(planned.design.together > 1 for planned in plans):
         blocks.append(
@@ -417,33 +421,43 @@ def _errors(simulated: Sequence[Simulated]) -> str:
     """Say how often the gate was simulated, and how exact its chances of PASS are."""
     least, most = min(each.runs for each in simulated), max(each.runs for each in simulated)
     runs = f"{least:,}" if least == most else f"{least:,} to {most:,}"
-    error = 100 * max(each.error for each in simulated)
+    error = max(each.error for each in simulated)
     return (
         f"chances of PASS: the gate itself, simulated {runs} times for each figure; two standard errors are at most "
-        + (f"{error:.1f} points\n")
+        + (f"{_tenths(error)} points\n")
     )
 
 
-def _design(planned: Planned) -> tuple[str, str, str, str]:
-    from math import floor, isfinite
+def _design(planned: Planned) -> tuple[str | int, ...]:
+    from math import isfinite
+
+    from medvqa.figures import freedom
 
     design = planned.design
-    # Round down, as the sentence about too few of them does.
-    df = "" if design.df is None or not isfinite(design.df) else f"{floor(10 * design.df) / 10:.1f}"
-    return planned.name, f"{design.units:,}", f"{design.groups:,}", df
+    df = "" if design.df is None or not isfinite(design.df) else freedom(design.df)
+    return planned.name, design.units, design.groups, df
 
 
 def _losses(values: tuple[float, float]) -> str:
     """Describe the losses that a guard would show. No loss exceeds 100 points: beyond that, it would show none."""
     if min(values) > 1:
         return "no loss"
-    return f"over 100 to {100 * values[1]:.1f} points" if values[0] > 1 else _range(values, "{:.1f} points", 100)
+    return f"over 100 to {_tenths(values[1])} points" if values[0] > 1 else _range(values, "points")
 
 
-def _range(values: tuple[float, float], form: str, times: float) -> str:
-    """Format a figure, or two if they differ as printed, with the unit once."""
-    texts = [form.format(times * value) for value in values]
-    return texts[0] if texts[0] == texts[1] else f"{texts[0].split()[0]} to {texts[1]}"
+def _range(values: tuple[float, float], unit: str) -> str:
+    return _span([_tenths(value) for value in values], unit)
+
+
+def _span(texts: Sequence[str], unit: str) -> str:
+    """Return a figure, or two if they differ as printed, with the unit once."""
+    return f"{' to '.join(dict.fromkeys(texts))} {unit}"
+
+
+def _tenths(fraction: float) -> str:
+    from medvqa.figures import number
+
+    return number(fraction, digits=1)
 
 
 def _chance(planned: Planned) -> str:
@@ -451,7 +465,7 @@ def _chance(planned: Planned) -> str:
     if planned.better == "lower":
         side, end, chance, bound = "below", "an upper", 1 - chance, None if bound is None else 1 - bound
     if not planned.known:
-        return f"{planned.name}: PASS needs a baseline that is shown to be {side} chance: {100 * chance:.1f} %"
-    own = f"no {end.split()[1]} bound" if bound is None else f"{end} bound of {100 * bound:.1f} %"
+        return f"{planned.name}: PASS needs a baseline that is shown to be {side} chance: {_tenths(chance)} %"
+    own = f"no {end.split()[1]} bound" if bound is None else f"{end} bound of {_tenths(bound)} %"
     shown = side if planned.above_chance else f"not shown to be {side}"
-    return f"{planned.name}: {shown} chance: {100 * chance:.1f} %, with {own}"
+    return f"{planned.name}: {shown} chance: {_tenths(chance)} %, with {own}"

@@ -51,9 +51,10 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> str:
     """Write the overlapping items, and return the summary."""
-    from medvqa import comparing, records
+    from medvqa import comparing
     from medvqa.comparing.without import without_overlap
     from medvqa.data import likeness
+    from medvqa.records import run_folder
     from medvqa.report import leaks
 
     near = likeness.NEAR if options.near is None else options.near
@@ -79,7 +80,7 @@ def run(options: argparse.Namespace) -> str:
     try:
         files.replace(output, leaks.as_csv(overlaps).encode())
         if options.json is not None:
-            records.write_json(options.json, leaks.as_json(overlaps, trained, near, scores))
+            run_folder.write_json(options.json, leaks.as_json(overlaps, trained, near, scores))
     except OSError as error:
         raise UsageError(f"{error.filename or output} cannot be written: {error.strerror}") from error
     count = sum(len(found.found) for found in overlaps.values())

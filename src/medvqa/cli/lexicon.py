@@ -97,37 +97,36 @@ def _counts(items: Sequence[Item], dimension: str, benchmark: str) -> str:
     """Draw the table of counts of one dimension."""
     from medvqa import printing
     from medvqa.data import counting, lexicon
-    from medvqa.report.tables import TextTable
-    from medvqa.report.terminal import draw
+    from medvqa.figures import DASH, Column, Table, numbers, terminal
 
     counts = counting.count(items, dimension, benchmark)
     paper = counts.published
-    blank = () if paper is None else ("",) * len(paper.columns)
-    rows = [
+    published = () if paper is None else paper.columns
+    rows: list[tuple[object, ...]] = [
         (
             lexicon.display(dimension, value),
-            *(_number(number) for number in row),
-            *(blank if paper is None else map(_number, paper.values.get(value, (None,) * len(blank)))),
+            *row,
+            *(() if paper is None else paper.values.get(value, (None,) * len(published))),
         )
         for value, row in counts.rows.items()
     ]
     if paper is not None:
         absent = [value for value in paper.values if value not in counts.rows]
-        none = tuple("0" for _ in counts.columns)
-        rows += [(lexicon.display(dimension, value), *none, *map(_number, paper.values[value])) for value in absent]
-    total = ("together", *(_number(number) for number in counts.total), *blank)
-    headings = tuple(_HEADINGS.get(column, column) for column in counts.columns)
-    published = () if paper is None else tuple(f"{_HEADINGS.get(name, name)} published" for name in paper.columns)
-    columns = (dimension, *headings, *published)
-    table = TextTable("", columns, (*sorted(rows), total), frozenset(range(1, len(columns))))
+        rows += [
+            (lexicon.display(dimension, value), *(0 for _ in counts.columns), *paper.values[value]) for value in absent
+        ]
+    # A number that is unknown is a dash; the published table has no row for all.
+    cells = [[DASH if cell is None else cell for cell in row] for row in sorted(rows, key=lambda row: str(row[0]))]
+    cells.append(
+        ["together", *(DASH if number is None else number for number in counts.total), *("" for _ in published)]
+    )
+    headings = (_HEADINGS.get(column, column) for column in counts.columns)
+    columns = numbers(*headings, *(f"{_HEADINGS.get(name, name)} published" for name in published))
+    table = Table("", (Column(dimension), *columns), tuple(cells))
     notes = [_CASES] if "cases" in counts.columns else []
     notes += [] if paper is None else [f"published: {paper.source}"]
-    return printing.lines(draw(table)) + "".join(f"{note}\n" for note in notes)
+    return printing.lines(terminal(table)) + "".join(f"{note}\n" for note in notes)
 
 
 _CASES = "cases: single-choice questions without those at contour level, which show the cases at mask level again"
 _HEADINGS = {"modality": "modalities", "label": "labels"}
-
-
-def _number(number: int | None) -> str:
-    return "–" if number is None else f"{number:,}"

@@ -27,8 +27,7 @@ def run(options: argparse.Namespace) -> str:
     """Return a table of configs."""
     from medvqa import configs
     from medvqa.data import folders
-    from medvqa.report.tables import TextTable
-    from medvqa.report.terminal import draw
+    from medvqa.figures import Table, numbers, terminal, texts
 
     backends = known_from(options).backends
     places = [Path("models"), folders.bundled("models")]
@@ -41,5 +40,5 @@ def run(options: argparse.Namespace) -> str:
         able = ["unknown: --plugin=FILE"] if model is None else sorted(model.capabilities or ())
         size = configs.in_units(None if model is None else model.size())
         rows.append((config.name, config.backend, written.argument, ", ".join(able), size, config.description))
-    columns = ("model", "backend", "argument", "capabilities", "size", "description")
-    return draw(TextTable("", columns, tuple(rows), frozenset({4}))).removesuffix("\n")
+    columns = (*texts("model", "backend", "argument", "capabilities"), *numbers("size"), *texts("description"))
+    return terminal(Table("", columns, tuple(rows))).removesuffix("\n")

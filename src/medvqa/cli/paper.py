@@ -101,12 +101,12 @@ def _asked(table: PaperTable, typed: argparse.Namespace) -> tuple[str, int]:
 
 def _text(table: PaperTable, reports: Sequence[Report]) -> str:
     from medvqa import printing
+    from medvqa.figures import terminal
     from medvqa.report import papers
-    from medvqa.report.terminal import draw
 
     row = papers.row_of(table, reports)
     notes = [f"! {printing.line(line.removesuffix('.'))}." for line in papers.notes(table, row, reports)]
-    return "\n".join([draw(papers.beside(table, row)), draw(papers.own(table, row)), *notes])
+    return "\n".join([terminal(papers.beside(table, row)), terminal(papers.own(table, row)), *notes])
 
 
 def _benchmarks(table: PaperTable, typed: argparse.Namespace, known: Registry) -> list[str]:
@@ -159,16 +159,17 @@ def _techniques(table: PaperTable, raw: Mapping[str, Any], known: Registry, sett
     They depend on the model and its config, on the prompt that it is asked by, and for a model behind a server on its
     first answer: only that tells whether the server gives log-probabilities.
     """
-    from medvqa import records
     from medvqa.protocols.techniques import NEEDS
+    from medvqa.records import run_record
+    from medvqa.records.run_record import RUN
     from medvqa.session.chosen import choose
     from medvqa.session.door import tells_logprobs
     from medvqa.session.options import Options
 
     if len(table.techniques) == 1:
         return list(table.techniques)
-    if raw["run"] is not None and (setting.reports / raw["run"] / records.RUN).is_file():
-        return list(records.read_run(setting.reports / raw["run"]).get("techniques", ()))
+    if raw["run"] is not None and (setting.reports / raw["run"] / RUN).is_file():
+        return list(run_record.read_run(setting.reports / raw["run"]).techniques)
     chosen = choose(raw["model"], "model", setting, known)
     backend, names = chosen.backend, raw["benchmark"]
     if backend.judged():

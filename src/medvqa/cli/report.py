@@ -128,7 +128,8 @@ def write_gap(folder: Path, without_images: Path, registry: Registry) -> None:
 
 def compared_page(runs: Sequence[Path], output: Path | None, registry: Registry, drawn: Sequence[Pictures]) -> str:
     """Write the page that compares the runs with the first; return its path and lines about runs not comparable."""
-    from medvqa import comparing, printing, records
+    from medvqa import comparing, printing
+    from medvqa.records import run_folder
     from medvqa.report import html
 
     sides = comparing.named_apart([comparing.load(folder) for folder in runs], list(map(str, runs)))
@@ -140,7 +141,7 @@ def compared_page(runs: Sequence[Path], output: Path | None, registry: Registry,
     file = output or runs[0].resolve().parent / html.comparison_name(study)
     content = html.comparison_page(study, registry.benchmarks, html.inside(drawn))
     try:
-        records.write_atomic(file, content)
+        run_folder.write_atomic(file, content)
     except OSError as error:
         raise UsageError(f"-o {file} cannot be written: {error.strerror}") from error
     return "\n".join([*messages, f"comparison: {file}"])

@@ -36,8 +36,8 @@ _HELP = {
     "ff-gap": "for answers by --technique=ff: the closest option is the answer if it leads by POINTS; without "
     "--judge, the stored replies are read again",
     "extraction": "the rule that reads answers, sound or official (default: the rule of the run)",
-    "answers": "folder of the judge's stored replies (default: .answers beside the run folder), or the address of a "
-    "shared store",
+    "answers": "use the judge's replies in another run too: its name or folder; or share them in a place: a folder, "
+    "s3://BUCKET/PREFIX, gs:// or az:// (repeatable; default: those of the run alone)",
     "fresh": "ask the judge everything again, without stored replies",
     "max-cost": "stop once judging has cost this sum, by the prices in the judge's config",
     "max-errors": "stop after N errors in a row (0: never)",

@@ -115,13 +115,13 @@ def _say_over(line: str) -> None:
 
 def lines_of(ended: Ended, typed: argparse.Namespace) -> list[str]:
     """Return the summary of a run, and the command that continues it."""
-    from medvqa import records
+    from medvqa.records import coverage
     from medvqa.report.terminal import can_draw, summary
 
     finished, lines = ended.finished, list[str]()
     if sys.stderr.isatty() and finished.asked:
         say("")
-    told = finished.report is not None and records.stopped(finished.report.run) == ended.stopped
+    told = finished.report is not None and coverage.stopped(finished.report.run) == ended.stopped
     if ended.stopped is not None and not told:
         lines.append(f"! stopped: {ended.stopped}")
     if not (ended.questions or finished.asked):

@@ -136,16 +136,12 @@ def _write(path: Path, benchmark: str, parts: Sequence[Sequence[Item]]) -> None:
 def _table(parts: Sequence[Sequence[Item]], dimension: str, display: Callable[[str, str], str]) -> str:
     """Draw the number of questions of each part by the values of the dimension."""
     from medvqa import printing
-    from medvqa.report.tables import TextTable
-    from medvqa.report.terminal import draw
+    from medvqa.figures import Column, Table, numbers, terminal
 
     counts = [Counter(value for item in part for value in item.tags.get(dimension, ())) for part in parts]
-    rows = [
-        (display(dimension, value), *(f"{count[value]:,}" for count in counts))
-        for value in sorted(set().union(*counts))
-    ]
-    columns = (dimension, *(f"questions to {name}" for name in NAMES))
-    return printing.lines(draw(TextTable("", columns, tuple(rows), frozenset({1, 2})))).rstrip()
+    rows = [(display(dimension, value), *(count[value] for count in counts)) for value in sorted(set().union(*counts))]
+    columns = (Column(dimension), *numbers(*(f"questions to {name}" for name in NAMES)))
+    return printing.lines(terminal(Table("", columns, tuple(rows)))).rstrip()
 
 
 def _undivided(parts: Sequence[Sequence[Item]], dimension: str, display: Callable[[str, str], str]) -> list[str]:

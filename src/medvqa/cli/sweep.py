@@ -52,7 +52,8 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
 
 def run(typed: argparse.Namespace) -> tuple[str, int]:
     """Run the sweep; return its tables and the worst exit code of its runs."""
-    from medvqa import records
+    from medvqa.records import private, run_folder
+    from medvqa.records.run_record import RUN
     from medvqa.report import comparison, grid
     from medvqa.session import sweeping
     from medvqa.session.options import Setting
@@ -62,7 +63,7 @@ def run(typed: argparse.Namespace) -> tuple[str, int]:
     sweep = sweeping.read(typed.file)
     setting, registry = Setting(root_of(here), here), known_from(typed)
     folder = setting.reports / sweep.name
-    if (folder / records.RUN).exists():
+    if (folder / RUN).exists():
         raise UsageError(f"{typed.file}: name: {folder} is a run; give the sweep another name")
     if typed.dry_run:
         reasons = sweeping.check(sweep, setting, registry)
@@ -91,11 +92,11 @@ def run(typed: argparse.Namespace) -> tuple[str, int]:
     sections = grid.sections(*about)
     lines = [comparison.text(sections)]
     try:
-        records.make_private(folder)
-        records.write_atomic(folder / "sweep.md", comparison.as_markdown(sections).encode())
-        records.write_json(folder / "sweep.json", grid.as_json(*about))
-        records.write_atomic(folder / "sweep.csv", grid.as_csv(sweep.settings, rows).encode())
-        records.write_atomic(folder / "gains.csv", grid.gains_as_csv(gains).encode())
+        private.make_private(folder)
+        run_folder.write_atomic(folder / "sweep.md", comparison.as_markdown(sections).encode())
+        run_folder.write_json(folder / "sweep.json", grid.as_json(*about))
+        run_folder.write_atomic(folder / "sweep.csv", grid.as_csv(sweep.settings, rows).encode())
+        run_folder.write_atomic(folder / "gains.csv", grid.gains_as_csv(gains).encode())
     except OSError as error:
         raise UsageError(f"{folder} cannot be written: {error.strerror}") from error
     lines += _page(sweep, setting.reports, answered, folder / "index.html", registry)

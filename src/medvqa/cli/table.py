@@ -53,9 +53,10 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> str:
     """Return the tables as text. UsageError for a benchmark, measure, dimension or run that is not there."""
-    from medvqa import printing, records, report
+    from medvqa import printing, report
+    from medvqa.figures import terminal
+    from medvqa.records import run_folder
     from medvqa.report import side_by_side
-    from medvqa.report.terminal import draw
 
     known = known_from(options, options.runs).benchmarks
     folders = list(dict.fromkeys(options.runs))
@@ -70,11 +71,11 @@ def run(options: argparse.Namespace) -> str:
     ]
     if options.csv is not None:
         try:
-            records.write_atomic(options.csv, side_by_side.as_csv(tables).encode())
+            run_folder.write_atomic(options.csv, side_by_side.as_csv(tables).encode())
         except OSError as error:
             raise UsageError(f"--csv={options.csv}: cannot be written: {error.strerror}") from error
     texts = [side_by_side.as_text(table, intervals=options.intervals) for table in tables]
-    blocks = [f"{printing.line(f'{benchmark.name}: {text.title}')}\n{draw(text).rstrip()}" for text in texts]
+    blocks = [f"{printing.line(f'{benchmark.name}: {text.title}')}\n{terminal(text).rstrip()}" for text in texts]
     return "\n".join(["\n\n".join(blocks), *few, *_notes(folders, benchmark.name)])
 
 

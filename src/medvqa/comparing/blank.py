@@ -7,18 +7,19 @@ be compared: they must differ in the image alone.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-import msgspec
-
-from medvqa import files, records
+from medvqa import decode
 from medvqa.comparing import differing, paired
 from medvqa.comparing.gating import digest
 from medvqa.comparing.sides import Side
+from medvqa.figures import Figure, of_units
 from medvqa.items import Benchmark, UsageError
 from medvqa.metrics.definitions import MAX_VALUE
+from medvqa.records import run_folder
+from medvqa.records.run_record import MAX_RUN
 
 FILE = "blank.json"
 SCHEMA = 1
@@ -51,6 +52,15 @@ class BlankGap:
     asked: int
     better: Literal["higher", "lower"] = "higher"
     percent: bool = True
+
+    def side(self, value: float | None) -> Figure:
+        """The measure of one run, to be printed: `shown` or `blank`."""
+        return of_units(value, self.n, self.unit, percent=self.percent)
+
+    @property
+    def figure(self) -> Figure:
+        """The gain of the image, to be printed."""
+        return replace(self.side(self.value), low=self.low, high=self.high, groups=self.groups, sign=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +96,7 @@ def against(run: Side, blank: Side, benchmarks: Mapping[str, Benchmark]) -> Blan
         raise UsageError(
             f"{blank.name} is not {run.name} without its images: {apart}. Ask the same questions with --ablate=blank"
         )
-    if difference.reverse or run.run.get("ablation"):
+    if difference.reverse or run.run.ablation:
         raise UsageError(
             f"{run.name} is itself a run without its images ({difference.line(run.name, blank.name)}). Name the run "
             "that shows them, and after --blank the one that does not"
@@ -127,23 +137,19 @@ def against(run: Side, blank: Side, benchmarks: Mapping[str, Benchmark]) -> Blan
 
 def write(folder: Path, found: BlankRun) -> None:
     """Write blank.json."""
-    records.write_json(folder / FILE, found)
+    run_folder.write_json(folder / FILE, found)
 
 
 def read(folder: Path) -> BlankRun | None:
     """The stored gaps of a run, None if there are none. UsageError if blank.json is damaged."""
-    path = folder / FILE
+    path, advice = folder / FILE, f"Delete it, or write it anew: medvqa report {folder} --blank=RUN"
+    found = decode.stored(path, BlankRun, MAX_RUN, advice)
     try:
-        found = msgspec.json.decode(files.read(path, records.MAX_RUN), type=BlankRun)
-        for gap in found.gaps:
+        for gap in () if found is None else found.gaps:
             _check(gap)
-        return found
-    except FileNotFoundError:
-        return None
-    except (OSError, msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise UsageError(
-            f"{path} cannot be read: {error}. Delete it, or write it anew: medvqa report {folder} --blank=RUN"
-        ) from error
+    except ValueError as error:
+        raise UsageError(f"{path} cannot be read: {error}. {advice}") from error
+    return found
 
 
 def _check(gap: BlankGap) -> None:

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from medvqa import metrics as measures
-from medvqa import records, statistics
+from medvqa import statistics
 from medvqa.benchmarks import not_known
 from medvqa.comparing import matching
 from medvqa.comparing.sides import Side
 from medvqa.items import Benchmark, FailedMetric, Metric, QuestionKey, Result, withholding
 from medvqa.metrics import Layout, Tabled
 from medvqa.protocols import combining
-from medvqa.protocols.protocol import Protocol
-from medvqa.statistics import Comparison, Prepared, Table
+from medvqa.records.baseline_file import DIGESTS
+from medvqa.statistics import Comparison, Prepared, UnitTable
 
 if TYPE_CHECKING:
     from medvqa.comparing.matching import Samples
@@ -31,10 +31,10 @@ def under_protocols(benchmark: Benchmark, sides: Sequence[Side]) -> Benchmark:
 
     If no run has a judge, measures that need one are no headline measures.
     """
-    if not any(side.run.get("judge") for side in sides):
+    if not any(side.run.judge for side in sides):
         needed = measures.judged(benchmark)
         benchmark = replace(benchmark, headline=tuple(name for name in benchmark.headline if name not in needed))
-    first, *others = (combining.named(benchmark, Protocol.of(side.run)) for side in sides)
+    first, *others = (combining.named(benchmark, side.run.protocol) for side in sides)
     return first if all(other.headline == first.headline for other in others) else benchmark
 
 
@@ -127,7 +127,7 @@ class CommonPart:
         prepared: Prepared = self._known[key]
         return prepared
 
-    def _table(self, run: Tabled, *, slices: bool) -> Table:
+    def _table(self, run: Tabled, *, slices: bool) -> UnitTable:
         table = run.table(complement=run.metric.better == "lower")
         return table if slices or run.over is not None else everything(table)
 
@@ -141,14 +141,14 @@ class CommonPart:
         return counted
 
 
-def everything(table: Table) -> Table:
+def everything(table: UnitTable) -> UnitTable:
     """The rows of the first slice, which holds every unit."""
     kept = table.slice == 0
     columns = (table.numerator, table.denominator, table.unit, table.group, table.slice)
-    return Table(*(column[kept] for column in columns))
+    return UnitTable(*(column[kept] for column in columns))
 
 
-def _largest(tables: Sequence[Table]) -> float:
+def _largest(tables: Sequence[UnitTable]) -> float:
     import numpy as np
 
     defined = [table.denominator > 0 for table in tables]
@@ -286,7 +286,7 @@ def _latest(samples: Samples) -> Samples:
 
 def _computable(benchmark: Benchmark, side: Side, failed: list[FailedMetric]) -> list[Metric]:
     """The metrics of a benchmark; if a baseline holds no responses, without those that read them, or may."""
-    if side.run.get("responses") != records.DIGESTS:
+    if side.run.responses != DIGESTS:
         return list(benchmark.metrics)
     why = f"baseline {side.name} holds no responses; write it again without --no-responses"
     failed += [FailedMetric(metric.name, why) for metric in benchmark.metrics if metric.needs_responses]

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from medvqa.comparing import sides
 from medvqa.comparing.sides import Side
 from medvqa.items import Technique
-from medvqa.protocols.protocol import ALL, Protocol
+from medvqa.protocols.protocol import ALL
 from medvqa.protocols.shots import OWN_POOL
+from medvqa.records import configuration
 
 OWN_PROMPT = "the benchmark's own"
 """The prompt of a run that names none."""
@@ -235,7 +236,7 @@ def _plain(key: str, name: str, new: str, baseline: str) -> Difference:
 
 def _prompts(new: Side, baseline: Side, benchmarks: Iterable[str]) -> tuple[str, str]:
     """The names of the prompts of both runs, else the labels of their templates."""
-    ours, theirs = (Protocol.of(side.run).prompts for side in (new, baseline))
+    ours, theirs = (side.run.protocol.prompts for side in (new, baseline))
     if ours != theirs:
         return ", ".join(ours or [OWN_PROMPT]), ", ".join(theirs or [OWN_PROMPT])
     return _templates(new, benchmarks), _templates(baseline, benchmarks)
@@ -258,7 +259,7 @@ def _token_limits(new: Side, baseline: Side, benchmarks: Iterable[str], *, typed
     `typed`: compare those of --max-tokens alone. Another limit comes with another setting, such as reasoning.
     """
     if typed:
-        ours, theirs = (side.run.get("options", {}).get("max_tokens") for side in (new, baseline))
+        ours, theirs = (side.run.options.max_tokens for side in (new, baseline))
         return None if ours == theirs else (_limit(ours), _limit(theirs))
     for name in benchmarks:
         for technique in new.asked[name]:
@@ -274,9 +275,10 @@ def _limit(typed: int | None) -> str:
 
 def _other_model(new: Side, baseline: Side) -> bool:
     """Whether two runs have different models: by fingerprints if both have one, else by configs and names."""
-    prints = [(side.run.get("model") or {}).get("fingerprint") for side in (new, baseline)]
+    prints = [side.run.model.fingerprint for side in (new, baseline)]
     if None not in prints:
-        return bool(prints[0] != prints[1])
-    ours, theirs = (side.run.get("config") or {} for side in (new, baseline))
-    recorded = [key for key in ("backend", "argument", "options", "inner") if key in ours and key in theirs]
-    return new.model != baseline.model or any(ours[key] != theirs[key] for key in recorded)
+        return prints[0] != prints[1]
+    one, other = (configuration.configuration(side.run) for side in (new, baseline))
+    return new.model != baseline.model or bool(
+        configuration.differences(one, other, lambda each: each.part == "config")
+    )

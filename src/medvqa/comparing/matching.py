@@ -6,10 +6,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from medvqa import metrics, records
+from medvqa import metrics
 from medvqa.comparing.sides import Side
 from medvqa.data import selection
 from medvqa.items import SCORED_OUTCOMES, Item, QuestionKey, Result
+from medvqa.records import private
 
 Samples = Sequence[Result]
 """The results of one question: one, or one for each sample."""
@@ -25,7 +26,7 @@ def by_question(results: Iterable[Result], benchmark: str, technique: str) -> di
 
 
 def content(item: Item) -> tuple[Any, ...]:
-    """The content that identifies a question: the fields of `records.data_digest` without the id."""
+    """The content that identifies a question: the fields of `run_folder.data_digest` without the id."""
     return (
         item.kind,
         item.question,
@@ -38,7 +39,7 @@ def content(item: Item) -> tuple[Any, ...]:
 def _picture(item: Item, place: int) -> tuple[str, ...]:
     """The identity of an image. One without name and digest is like no other."""
     image = item.images[place]
-    if not records.is_pseudonym(image):
+    if not private.is_pseudonym(image):
         return (image.digest or image.name,)
     return (image.key,) if image.digest else (item.benchmark, item.id, str(place))
 
@@ -53,7 +54,7 @@ def _same_images(one: Item, other: Item) -> bool:
         return False
     for place, (image, image2) in enumerate(zip(one.images, other.images, strict=True)):
         unknown = not (image.digest and image2.digest)
-        if unknown and (records.is_pseudonym(image) or records.is_pseudonym(image2)):
+        if unknown and (private.is_pseudonym(image) or private.is_pseudonym(image2)):
             continue
         if _picture(one, place) != _picture(other, place):
             return False

@@ -11,6 +11,7 @@ from medvqa.comparing import differing, matching
 from medvqa.comparing.common import Alignment, CommonPart, Counted
 from medvqa.comparing.differing import Difference
 from medvqa.comparing.sides import Side
+from medvqa.figures import Figure, of_units
 from medvqa.items import Benchmark, FailedMetric, QuestionKey, Result
 from medvqa.metrics import EVERYTHING, Frame, Tabled
 from medvqa.statistics import Comparison
@@ -100,6 +101,17 @@ class Compared:
             gained=comparison.lost,
             lost=comparison.gained,
         )
+
+    @property
+    def figures(self) -> tuple[Figure, Figure, Figure]:
+        """The measure in the baseline and in the new run, and the difference, to be printed."""
+        shown = self.shown
+        before, after, difference = (
+            of_units(value, shown.units, self.counted, percent=self.percent)
+            for value in (shown.baseline, shown.new, shown.difference)
+        )
+        difference = replace(difference, low=shown.low, high=shown.high, groups=shown.groups, df=shown.df, sign=True)
+        return before, after, difference
 
 
 @dataclass(frozen=True, slots=True)

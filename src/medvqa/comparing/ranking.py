@@ -10,6 +10,7 @@ from medvqa import statistics
 from medvqa.comparing.common import Alignment, CommonPart, everything
 from medvqa.comparing.paired import Compared
 from medvqa.comparing.sides import Side
+from medvqa.figures import Figure
 from medvqa.items import Benchmark
 from medvqa.metrics import Tabled
 from medvqa.statistics import Influences
@@ -35,6 +36,11 @@ class Ranked:
     best: int
     worst: int
     differs: str = ""
+
+    @property
+    def figure(self) -> Figure:
+        """The value with its interval, to be printed."""
+        return Figure(self.value, self.low, self.high)
 
 
 @dataclass(frozen=True, slots=True)

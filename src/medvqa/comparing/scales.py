@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from medvqa import statistics
 from medvqa.comparing.common import CommonPart, everything
+from medvqa.figures import defined
 from medvqa.items import QuestionKey
 from medvqa.metrics import Tabled
 
@@ -181,11 +182,7 @@ def _slices(run: int, tabled: Tabled) -> list[SliceValue]:
     columns = (ratios.value, low, high, units, estimates.groups)
     return [
         SliceValue(
-            run, _number(value), *((_number(below), _number(above)) if tabled.bounded else (None, None)), n, groups
+            run, defined(value), *((defined(below), defined(above)) if tabled.bounded else (None, None)), n, groups
         )
         for value, below, above, n, groups in zip(*(column.tolist() for column in columns), strict=True)
     ]
-
-
-def _number(value: float) -> float | None:
-    return None if value != value else value

@@ -6,27 +6,19 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-from medvqa import memory, records
+from msgspec import structs
+
+from medvqa import memory
 from medvqa.items import OPTION_TECHNIQUES, TECHNIQUES, Answer, QuestionKey, Result, UsageError
 from medvqa.protocols import combining
-from medvqa.protocols.protocol import Protocol
-from medvqa.records import DISTRIBUTION
-
-WHAT: Mapping[str, str] = {
-    "data": "the data set",
-    "answers": "the origin of the answer key",
-    "extraction": "the extraction",
-    "ablation": "the ablation",
-    "judge": "the judge",
-    "combine": "the way to combine answers",
-    "thresholds": "the threshold",
-}
-"""Parts of a signature, in words; other parts keep their names."""
-
-ABSENT: Mapping[str, str] = {"ablation": "none", "combine": "mean"}
-"""The meaning of a missing part of a signature, if known."""
+from medvqa.records import baseline_file, configuration, coverage, keyed, run_folder, run_record
+from medvqa.records.baseline_file import DIGESTS
+from medvqa.records.configuration import NAMES, ConfigurationDifference, RunSetting
+from medvqa.records.coverage import Coverage
+from medvqa.records.keyed import BaselineKey
+from medvqa.records.run_folder import DISTRIBUTION
+from medvqa.records.run_record import RunRecord
 
 NOTED = frozenset({"repeat", "models"})
 """Parts of a signature that may differ: the mean of five samples and one answer estimate the same."""
@@ -34,17 +26,17 @@ NOTED = frozenset({"repeat", "models"})
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One run: its name, run.json, and results (the latest of each item and technique, sorted by these).
+    """One run: its name, record, and results (the latest of each item and technique, sorted by these).
 
     `covered`: its coverage, None before the run. `key`: the key of hashed ids and texts, None if they are plain.
     `samples`: the answers before they were combined; None if each is a result.
     """
 
     name: str
-    run: Mapping[str, Any]
+    run: RunRecord
     results: tuple[Result, ...]
-    covered: records.Coverage | None = None
-    key: records.BaselineKey | None = None
+    covered: Coverage | None = None
+    key: BaselineKey | None = None
     samples: tuple[Result, ...] | None = None
     _asked: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -52,17 +44,17 @@ class Side:
     def of(
         cls,
         name: str,
-        run: Mapping[str, Any],
+        run: RunRecord,
         results: Iterable[Result],
-        covered: records.Coverage | None = None,
-        key: records.BaselineKey | None = None,
+        covered: Coverage | None = None,
+        key: BaselineKey | None = None,
     ) -> Side:
         """Return the run with the answers to each question combined, as its protocol says."""
         answers = tuple(results)
-        counted = combining.counted(answers, run)
+        counted = combining.combined(answers, run.protocol, run.prompts)
         if counted == answers:
             return cls(name, run, counted, covered, key)
-        if run.get("responses") == records.DIGESTS:
+        if run.responses == DIGESTS:
             # Votes and folded rotations have texts of their own; the other answers are digests already.
             single = set(map(id, answers))
             counted = tuple(
@@ -78,28 +70,28 @@ class Side:
 
     def named(self, question: QuestionKey) -> QuestionKey:
         """The key of a question in the results: hashed if `key` is set."""
-        return records.keyed_question(question, self.run, self.key)
+        return keyed.keyed_question(question, self.run, self.key)
 
     def revealed(self, others: Iterable[Side]) -> Side:
         """Return the run with hashes replaced by ids and texts, if other runs have them."""
         if self.key is None:
             return self
         plain = (
-            result if side.run.get("responses") == records.DIGESTS else records.without_response(result)
+            result if side.run.responses == DIGESTS else baseline_file.without_response(result)
             for side in others
             if side.key is None
             for result in side.results
         )
-        return replace(self, results=records.reveal(self.run, self.results, plain, self.key))
+        return replace(self, results=keyed.reveal(self.run, self.results, plain, self.key))
 
     def only(self, benchmarks: Collection[str]) -> Side:
         """The same run restricted to these benchmarks."""
-        about = {name: entry for name, entry in self.run.get("benchmarks", {}).items() if name in benchmarks}
+        kept = {name: entry for name, entry in self.run.benchmarks.items() if name in benchmarks}
         results, samples = (
             None if some is None else tuple(result for result in some if result.item.benchmark in benchmarks)
             for some in (self.results, self.samples)
         )
-        return replace(self, run={**self.run, "benchmarks": about}, results=results or (), samples=samples)
+        return replace(self, run=structs.replace(self.run, benchmarks=kept), results=results or (), samples=samples)
 
     @property
     def lacking(self) -> tuple[str, ...]:
@@ -109,7 +101,7 @@ class Side:
     @property
     def selected(self) -> tuple[str, ...]:
         """Lines about partly selected benchmarks; none if all were selected whole."""
-        selection = records.Selection.of(self.run)
+        selection = self.run.selected
         parts = ((name, technique) for name, techniques in self.asked.items() for technique in techniques)
         return tuple(
             f"{name} ({technique}): {line}" for name, technique in parts if (line := selection.line(name, technique))
@@ -129,36 +121,28 @@ class Side:
     @property
     def model(self) -> str:
         """The model's name, as in reports."""
-        return model_name(self.run)
+        return self.run.model_name
 
     def signature(self, benchmark: str) -> dict[str, str]:
         """The signature of a benchmark, without prompt and technique."""
-        return dict(self.run.get("benchmarks", {}).get(benchmark, {}).get("signature", {}))
+        return self.run.benchmark(benchmark).signature
 
     def prompt(self, benchmark: str, technique: str) -> str | None:
         """The names and digests of the templates, None if not recorded."""
-        prompts: str | None = self.run.get("benchmarks", {}).get(benchmark, {}).get("prompts", {}).get(technique)
-        return prompts
+        return self.run.benchmark(benchmark).prompts.get(technique)
 
     def judged_by(self, benchmark: str) -> Collection[str]:
         """Techniques that a judge may have scored; all, if not recorded."""
-        techniques: Collection[str] = (
-            self.run.get("benchmarks", {}).get(benchmark, {}).get("judged_by", self.asked.get(benchmark, ()))
-        )
-        return techniques
+        techniques = self.run.benchmark(benchmark).judged_by
+        return self.asked.get(benchmark, ()) if techniques is None else techniques
 
     def said(self, result: Result) -> object:
         """The digest of a response: equal for equal responses, also if the run stores only digests."""
-        return records.said(self.run, result)
-
-
-def model_name(run: Mapping[str, Any]) -> str:
-    """Return the name of a run's model (run.json), as in reports."""
-    return str((run.get("model") or {}).get("name") or (run.get("config") or {}).get("name") or "unknown")
+        return baseline_file.said(self.run, result)
 
 
 def _digested(result: Result, answer: Answer) -> Result:
-    return replace(result, answer=replace(answer, text=records.response_digest(answer)))
+    return replace(result, answer=replace(answer, text=baseline_file.response_digest(answer)))
 
 
 @memory.no_cycle_search()
@@ -168,17 +152,17 @@ def load(path: Path) -> Side:
     UsageError if it is neither, is half rescored, or its key is missing; DataError if it is damaged.
     """
     key = None
-    if records.is_baseline(path):
-        run, results = records.read_baseline(path)
-        name = str(run.get("name") or path.name)
-        covered = records.Coverage(records.Selection.of(run).questions or None, len(results))
-        if run.get("keyed"):
-            key = records.find_key(run["keyed"]["key"], str(path))
+    if baseline_file.is_baseline(path):
+        run, results = baseline_file.read_baseline(path)
+        name = run.name or path.name
+        covered = coverage.cover(run, (), {result.key for result in results})
+        if run.keyed is not None:
+            key = keyed.find_key(run.keyed.key, str(path))
     else:
-        stored, run = records.read(path), records.read_run(path)
-        results, covered = stored.results, records.coverage(path, run, stored)
+        stored, run = run_folder.read(path), run_record.read_run(path)
+        results, covered = stored.results, coverage.coverage(path, run, stored)
         name = path.resolve().name
-    records.check_scored(path, run)
+    run_folder.check_scored(path, run)
     return Side.of(name, run, results, covered, key)
 
 
@@ -229,60 +213,53 @@ def refusals(new: Side, baseline: Side) -> list[str]:
 
 def refused(new: Side, baseline: Side) -> list[Refused]:
     """The reasons of `refusals`, each with the part that differs."""
-    reasons, new_techniques = list[Refused](), new.asked
+    reasons, new_techniques, names = list[Refused](), new.asked, (new.name, baseline.name)
     for benchmark, techniques in baseline.asked.items():
         has = new_techniques.get(benchmark)
         if has is None:
             reasons.append(Refused("", f"{benchmark} is in {baseline.name} alone"))
             continue
-        reasons += _different(benchmark, new, baseline)
+        different = _different(benchmark, new, baseline)
+        signed = [each for each in different if each.setting.part != PROMPT]
+        reasons += [Refused(each.setting.name, each.between(*names)) for each in signed]
         if not set(techniques) <= set(has):
-            line = _line(benchmark, "the technique", (new, ", ".join(has)), (baseline, ", ".join(techniques)))
-            reasons.append(Refused(TECHNIQUE, line))
-        for technique in (technique for technique in techniques if technique in has):
-            prompts = [(side, side.prompt(benchmark, technique)) for side in (new, baseline)]
-            if prompts[0][1] != prompts[1][1]:
-                reasons.append(Refused(PROMPT, _line(benchmark, f"the prompt of {technique}", *prompts)))
+            asked = ", ".join(has), ", ".join(techniques)
+            apart = ConfigurationDifference(RunSetting("run", "technique", benchmark), *asked)
+            reasons.append(Refused(TECHNIQUE, apart.between(*names)))
+        reasons += [Refused(PROMPT, each.between(*names)) for each in different if each.setting.part == PROMPT]
     return reasons
 
 
-def _different(benchmark: str, new: Side, baseline: Side) -> list[Refused]:
-    """Differing parts of the signatures, the named parts first."""
-    one, other = new.signature(benchmark), baseline.signature(benchmark)
+def _different(benchmark: str, new: Side, baseline: Side) -> list[ConfigurationDifference]:
+    """The differences of a benchmark: parts of the signatures, the named parts first, and prompts."""
     shared = set(new.asked[benchmark]) & set(baseline.asked[benchmark])
+    # A vote of ten answers and a vote of a hundred do not estimate the same.
+    signatures = [side.signature(benchmark) for side in (new, baseline)]
+    ignored = NOTED - {"repeat"} if any("combine" in signature for signature in signatures) else NOTED
     if not any(shared & set(side.judged_by(benchmark)) for side in (new, baseline)):
         # No judge scored any technique that both runs have: ignore it.
-        judging = records.signed(new.run) | records.signed(baseline.run)
-        one, other = ({k: v for k, v in signature.items() if k not in judging} for signature in (one, other))
-    # A vote of ten answers and a vote of a hundred do not estimate the same.
-    noted = NOTED - {"repeat"} if {"combine"} & (one.keys() | other.keys()) else NOTED
-    names = [*WHAT, *sorted((one.keys() | other.keys()) - WHAT.keys() - noted)]
-    return [
-        Refused(
-            name,
-            _line(
-                benchmark,
-                WHAT.get(name, name),
-                *(
-                    (side, signature.get(name) or ABSENT.get(name))
-                    for side, signature in ((new, one), (baseline, other))
-                ),
-            ),
+        ignored |= new.run.judge_signed | baseline.run.judge_signed
+
+    def counts(setting: RunSetting) -> bool:
+        if setting.benchmark != benchmark:
+            return False
+        return (
+            setting.name not in ignored
+            if setting.part == "signature"
+            else (setting.part == PROMPT and setting.name in shared)
         )
-        for name in names
-        if one.get(name) != other.get(name)
-    ]
 
-
-def _line(benchmark: str, what: str, *values: tuple[Side, str | None]) -> str:
-    return f"{benchmark}: {what} is " + " and ".join(
-        f"{value or 'not recorded'} in {side.name}" for side, value in values
+    one, other = configuration.configuration(new.run), configuration.configuration(baseline.run)
+    ranks = {name: rank for rank, name in enumerate([*NAMES, *TECHNIQUES])}
+    return sorted(
+        configuration.differences(one, other, counts, "either"),
+        key=lambda each: (ranks.get(each.setting.name, len(ranks)), each.setting.name),
     )
 
 
 def token_limits(side: Side, benchmark: str, technique: str) -> str:
     """The token limits of a run, for instance "512" or "32, none"; "" if not recorded."""
-    limits = side.run.get("benchmarks", {}).get(benchmark, {}).get("max_tokens", {}).get(technique, {})
+    limits = (side.run.benchmark(benchmark).max_tokens or {}).get(technique, {})
     return ", ".join(str(number or "none") for number in sorted(set(limits.values())))
 
 
@@ -307,14 +284,14 @@ def notes(new: Side, baseline: Side) -> list[str]:
             for line in side.lacking
         ]
         lines += [f"{side.name} selected {line}" for line in side.selected]
-    protocols = [Protocol.of(side.run) for side in (new, baseline)]
+    protocols = [side.run.protocol for side in (new, baseline)]
     times = [protocol.samples or 1 for protocol in protocols]
     if times[0] != times[1] and all(protocol.combine == "mean" for protocol in protocols):
         lines.append(
             f"samples of each question: {times[0]} in {new.name} and {times[1]} in {baseline.name}; their means are "
             "compared"
         )
-    editions = [int(side.run.get("reading_rules", 1)) for side in (new, baseline)]
+    editions = [side.run.reading_rules for side in (new, baseline)]
     techniques_asked = set[str]().union(*new.asked.values(), *baseline_techniques.values())
     if editions[0] != editions[1] and techniques_asked - OPTION_TECHNIQUES:
         older = new if editions[0] < editions[1] else baseline
@@ -323,7 +300,7 @@ def notes(new: Side, baseline: Side) -> list[str]:
             f"{baseline.name}, so some of the same answers may have other scores. `medvqa rescore` reads those of "
             f"{older.name} anew"
         )
-    versions = [side.run.get("versions", {}).get(DISTRIBUTION) for side in (new, baseline)]
+    versions = [side.run.versions.get(DISTRIBUTION) for side in (new, baseline)]
     if versions[0] != versions[1]:
         lines.append(
             f"answers were scored by {DISTRIBUTION} {versions[0] or 'unknown'} in {new.name} and "

@@ -13,6 +13,7 @@ from medvqa.comparing import ranking
 from medvqa.comparing.ranking import InCommon
 from medvqa.comparing.sides import Side
 from medvqa.data import tables
+from medvqa.figures import Figure
 from medvqa.items import Benchmark, UsageError
 
 LEAST_RUNS = 3
@@ -32,6 +33,11 @@ class TrendRow:
     value: float | None
     low: float | None
     high: float | None
+
+    @property
+    def figure(self) -> Figure:
+        """The value with its interval, to be printed."""
+        return Figure(self.value, self.low, self.high)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -10,6 +9,7 @@ from importlib import resources
 
 import msgspec
 
+from medvqa import decode
 from medvqa.data import lexicon
 from medvqa.items import Item
 
@@ -46,8 +46,8 @@ class Counts:
 @cache
 def published() -> tuple[PublishedCounts, ...]:
     """Return the tables of the papers."""
-    text = resources.files("medvqa").joinpath("data", "lexica", "counts.json").read_text("utf-8")
-    return tuple(msgspec.convert(table, PublishedCounts) for table in json.loads(text))
+    content = resources.files("medvqa").joinpath("data", "lexica", "counts.json").read_bytes()
+    return decode.decode_bytes(content, tuple[PublishedCounts, ...], "counts.json", "JSON")
 
 
 def count(items: Sequence[Item], dimension: str, benchmark: str = "") -> Counts:

@@ -6,18 +6,14 @@ Refuses JSON that parsers read differently: NaN, half a surrogate pair, two valu
 from __future__ import annotations
 
 import codecs
-import json
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 import msgspec
 
+from medvqa import decode
 from medvqa.data import limits
-from medvqa.items import DataError, of_data
-
-ERRORS = (msgspec.DecodeError, ValueError, RecursionError)
-"""Exceptions of parsers for JSON that is damaged, not UTF-8 or nested too deep."""
+from medvqa.items import DataError
 
 
 def lines(file: BinaryIO, name: str, longest: int) -> Iterator[tuple[int, bytes]]:
@@ -35,16 +31,17 @@ def lines(file: BinaryIO, name: str, longest: int) -> Iterator[tuple[int, bytes]
 
 def values(file: BinaryIO, name: str) -> Iterator[tuple[int, Any]]:
     """Yield number and value of each line; DataError for a line that is not JSON."""
-    decode = msgspec.json.Decoder().decode
+    value_of = msgspec.json.Decoder().decode
     for number, line in lines(file, name, limits.MAX_TEXT):
         where = f"{name} line {number}"
         try:
-            value = decode(line)
-        except ERRORS as error:
-            raise _not_json(where, error) from error
+            value = value_of(line)
+        except decode.ERRORS as error:
+            reason = f"UTF-8: {error.reason}" if isinstance(error, UnicodeDecodeError) else f"JSON: {error}"
+            raise DataError(f"{where}: not {reason}") from error
         # Each member has a colon: only a line with more colons needs the slower parser.
         if isinstance(value, dict) and line.count(b":") > len(value):
-            _parsed(line, where)
+            decode.parsed(line, where, "JSON", DataError)
         yield number, value
 
 
@@ -53,19 +50,7 @@ def document(file: BinaryIO, name: str, hint: str) -> Any:
     content = file.read(limits.MAX_DOCUMENT + 1)
     if len(content) > limits.MAX_DOCUMENT:
         raise limits.larger(name, limits.MAX_DOCUMENT, "; write JSON lines")
-    content = content.removeprefix(codecs.BOM_UTF8)
-    try:
-        content.decode()
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise DataError(f"{name} line {line}: not UTF-8: {error.reason}{hint}") from None
-    value = _parsed(content, name, hint)
-    try:
-        # The stricter parser: records are written with it.
-        msgspec.json.decode(content)
-    except ERRORS as error:
-        raise _not_json(name, error, hint) from error
-    return value
+    return decode.parsed(content, name, "JSON", DataError, hint)
 
 
 def first(file: BinaryIO, name: str) -> tuple[dict[str, Any] | None, bool]:
@@ -74,28 +59,6 @@ def first(file: BinaryIO, name: str) -> tuple[dict[str, Any] | None, bool]:
     try:
         _, line = next(content)
         value = msgspec.json.decode(line)
-    except (*ERRORS, DataError, StopIteration):
+    except (*decode.ERRORS, DataError, StopIteration):
         return None, False
     return (value, next(content, None) is not None) if isinstance(value, dict) else (None, False)
-
-
-def once(members: Sequence[tuple[str, Any]], where: str) -> dict[str, Any]:
-    """Return the members of a JSON object; DataError, which begins with `where`, for a key that occurs twice."""
-    members_by_key = dict(members)
-    if len(members_by_key) < len(members):
-        key, _ = Counter(key for key, _ in members).most_common(1)[0]
-        raise DataError(f"{where}: the key {of_data(repr(key))} occurs twice")
-    return members_by_key
-
-
-def _parsed(content: bytes, where: str, hint: str = "") -> Any:
-    # A plain parse keeps the last of several values under one key and says nothing.
-    try:
-        return json.loads(content.decode(), object_pairs_hook=lambda members: once(members, where))
-    except ERRORS as error:
-        raise _not_json(where, error, hint) from error
-
-
-def _not_json(where: str, error: Exception, hint: str = "") -> DataError:
-    reason = f"UTF-8: {error.reason}" if isinstance(error, UnicodeDecodeError) else f"JSON: {error}"
-    return DataError(f"{where}: not {reason}{hint}")

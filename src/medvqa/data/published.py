@@ -6,14 +6,16 @@ neighbours hold single rows with their sources.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, TypeVar
 
+from medvqa import decode
 from medvqa.items import Measure
+
+T = TypeVar("T")
 
 PAPERS = ("mediconfusion", "gmai-mmbench", "medlesionvqa")
 NEIGHBOURS = (
@@ -32,7 +34,7 @@ TEST = "test"
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PaperColumn:
     """A column of a paper's table, and the measure that gives it; no `measure`: no run can give it.
 
     `technique`, `slice` and `split` (val or test) are those of the measure. `best`: the largest of these columns, by
@@ -102,7 +104,7 @@ class PaperTable:
     source: str
     note: str
     benchmarks: Mapping[str, str]
-    columns: tuple[Column, ...]
+    columns: tuple[PaperColumn, ...]
     rows: tuple[Row, ...]
     extraction: str = "sound"
     techniques: tuple[str, ...] = ("mc",)
@@ -171,7 +173,7 @@ def figures(table: PaperTable, measures: Iterable[Measure], stands_in: str = "")
         (m.benchmark, m.technique, m.name, *next(iter(m.slice.items()), ("", ""))): m for m in reversed(list(measures))
     }
 
-    def figure(column: Column) -> PublishedFigure | None:
+    def figure(column: PaperColumn) -> PublishedFigure | None:
         splits = [column.split, *(table.benchmarks if column.slice or column.mean else ())]
         for split in splits:
             benchmark = stands_in or table.benchmarks[split]
@@ -194,12 +196,14 @@ def tables() -> dict[str, PaperTable]:
     """Return the main table of each paper by the paper's name."""
     folder = resources.files("medvqa").joinpath("data", "published")
 
-    def read(name: str) -> dict[str, Any]:
-        content: dict[str, Any] = json.loads(folder.joinpath(f"{name}.json").read_text("utf-8"))
-        return content
+    def read(name: str, type: type[T]) -> T:
+        return decode.decode_bytes(folder.joinpath(f"{name}.json").read_bytes(), type, name, "JSON")
 
-    papers, neighbours = {name: read(name) for name in PAPERS}, read("neighbours")
-    return {name: _table(content) for name, content in (*papers.items(), *neighbours.items())}
+    found = {name: read(name, PaperTable) for name in PAPERS} | read("neighbours", dict[str, PaperTable])
+    return {
+        name: replace(table, rows=tuple(_with_means(row, table.columns) for row in table.rows))
+        for name, table in found.items()
+    }
 
 
 @cache
@@ -208,18 +212,7 @@ def overall(benchmark: str) -> Overall | None:
     return next((found for table in tables().values() if (found := table.of(benchmark)) is not None), None)
 
 
-def _table(content: dict[str, Any]) -> PaperTable:
-    columns = tuple(Column(**{**column, "best": tuple(column.get("best", ()))}) for column in content.pop("columns"))
-    rows = [
-        Row(**{**row, **{name: tuple(row.get(name, ())) for name in ("values", "doubtful", "chance")}})
-        for row in content.pop("rows")
-    ]
-    means = {"overall": {split: tuple(named) for split, named in content.pop("overall", {}).items()}}
-    table = PaperTable(**{**content, **means}, columns=columns, rows=tuple(_with_means(row, columns) for row in rows))
-    return replace(table, techniques=tuple(table.techniques))
-
-
-def _with_means(row: Row, columns: Sequence[Column]) -> Row:
+def _with_means(row: Row, columns: Sequence[PaperColumn]) -> Row:
     """Return the row with its means over the columns that have a weight; blank if one of them is."""
     weighted = [(value, column.weight) for value, column in zip(row.values, columns, strict=True) if column.weight]
     if not weighted or any(value is None for value, _ in weighted):

@@ -11,28 +11,19 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from medvqa import files
+from medvqa import files, printing
 
 if TYPE_CHECKING:
     from openpyxl import Workbook
     from openpyxl.cell import Cell
     from openpyxl.worksheet._write_only import WriteOnlyWorksheet
 
-MAX_CELL = 32_767
-"""Characters of a spreadsheet's cell."""
-
-_FORMULA = tuple("=+-@\t\r\n＝＋－＠")
-"""First characters that make a text a formula in a spreadsheet, or that it skips (OWASP, CSV Injection)."""
-
 
 def _cell(sheet: WriteOnlyWorksheet, value: str) -> Cell:
-    """Return a cell of an XLSX sheet that is text and never a formula, without control characters.
-
-    A text above XLSX's 32,767 characters is cut at its start: a response ends with the final answer.
-    """
+    """Return a cell of an XLSX sheet that is text and never a formula (`printing.cell`)."""
     from openpyxl.cell import WriteOnlyCell
 
-    cell = WriteOnlyCell(sheet, _clean(value))
+    cell = WriteOnlyCell(sheet, printing.cell(value))
     cell.data_type = "s"
     return cell
 
@@ -49,15 +40,8 @@ def write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> 
         text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="", errors="replace", write_through=True)
         writer = csv.writer(text, quoting=csv.QUOTE_ALL)
         writer.writerow(columns)
-        writer.writerows([inert(value) for value in row] for row in rows)
+        writer.writerows([printing.inert(value) for value in row] for row in rows)
         text.detach()
-
-
-def inert(value: str) -> str:
-    """Return a text for a CSV file: no formula, without control characters, no longer than a cell."""
-    # Cut first: without its start, a text may look like a formula.
-    cleaned = _clean(value)
-    return f"'{cleaned[-MAX_CELL + 1 :]}" if cleaned.lstrip(" ").startswith(_FORMULA) else cleaned
 
 
 def _write_workbook(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -95,9 +79,3 @@ def write_values(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str
 def _save(book: Workbook, path: Path) -> None:
     with files.replacing(path) as file:
         book.save(file)
-
-
-def _clean(value: str) -> str:
-    from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
-
-    return str(ILLEGAL_CHARACTERS_RE.sub("", value)[-MAX_CELL:])

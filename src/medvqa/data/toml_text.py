@@ -1,30 +1,10 @@
-"""Read and write TOML: configs of models, and files that declare a benchmark."""
+"""Write TOML: files that declare a benchmark. `medvqa.decode` reads it."""
 
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
-
-from medvqa import files
-from medvqa.items import UsageError
-
-
-def parsed(content: bytes, name: str) -> dict[str, Any]:
-    """Return the content of a TOML file; UsageError, which begins with `name`, if it is no TOML."""
-    try:
-        return tomllib.loads(content.decode("utf-8-sig"))
-    except ValueError as error:  # a number of thousands of digits is no TOMLDecodeError
-        raise UsageError(f"{name}: not TOML: {error}") from None
-    except RecursionError:
-        raise UsageError(f"{name}: not TOML: nested too deep") from None
-
-
-def read(path: Path, limit: int) -> dict[str, Any]:
-    """Return the content of a TOML file; UsageError if it is invalid, OSError if unreadable or above `limit` bytes."""
-    return parsed(files.read(path, limit), str(path))
 
 
 def written(values: Mapping[str, Any]) -> str:

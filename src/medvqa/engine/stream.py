@@ -64,11 +64,12 @@ class Lookahead(Protocol):
 class Recollection:
     """The memory's record of a prompt: an answer, or None.
 
-    `reused`: the answer is from an earlier session. `alone`: send this prompt with no other call in flight.
+    `reused`: where the answer was stored, "" if this session asked for it. `alone`: send this prompt with no other call
+    in flight.
     """
 
     answer: Answer | AnswerError | None = None
-    reused: bool = False
+    reused: str = ""
     alone: bool = False
 
 
@@ -134,7 +135,7 @@ class Forgetful:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A prompt with its digest and its answer; `reused`: the answer is from an earlier session.
+    """A prompt with its digest and its answer; `reused`: where it was stored, "" if this session asked for it.
 
     `then` is the return value of the callback (`follow`), None without one.
     """
@@ -142,7 +143,7 @@ class Reply:
     prompt: Prompt
     digest: str
     answer: Answer | AnswerError
-    reused: bool = False
+    reused: str = ""
     then: Any = None
 
 
@@ -220,7 +221,7 @@ class Ticket:
         self.digest = ""
         self.key: str | None = None
         self.alone = False
-        self.reused = False
+        self.reused = ""
         self.deaths = self.moves = 0
         self.answer: Answer | AnswerError | None = None
         self.raised: BaseException | None = None
@@ -595,7 +596,7 @@ class Stream:
             ]
             for ticket, recollection in zip(new, recollections, strict=True):
                 if isinstance(recollection.answer, Answer):
-                    ticket.run_follow(recollection.answer, recollection.reused)
+                    ticket.run_follow(recollection.answer, bool(recollection.reused))
         finally:
             self._lock.acquire()
         for ticket, recollection in zip(new, recollections, strict=True):

@@ -6,8 +6,8 @@ import html
 from collections.abc import Iterable
 
 from medvqa import printing
+from medvqa.figures import Table
 from medvqa.report.comparison import Section
-from medvqa.report.tables import TextTable
 
 
 def text(content: str) -> str:
@@ -15,18 +15,18 @@ def text(content: str) -> str:
     return html.escape(printing.line(" ".join(content.split())))
 
 
-def grid(table: TextTable) -> str:
+def grid(table: Table) -> str:
     """Draw a table without its title."""
     return (
-        f"<table><thead>{_row('th', table.columns, table)}</thead>"
-        f"<tbody>{''.join(_row('td', row, table) for row in table.rows)}</tbody></table>"
+        f"<table><thead>{_row('th', table.headings, table)}</thead>"
+        f"<tbody>{''.join(_row('td', row, table) for row in table.texts)}</tbody></table>"
     )
 
 
-def _row(tag: str, cells: Iterable[str], table: TextTable) -> str:
+def _row(tag: str, cells: Iterable[str], table: Table) -> str:
     shown = (
-        f'<{tag} style="text-align: {"right" if i in table.right else "left"}">{text(cell)}</{tag}>'
-        for i, cell in enumerate(cells)
+        f'<{tag} style="text-align: {"right" if column.right else "left"}">{text(cell)}</{tag}>'
+        for column, cell in zip(table.columns, cells, strict=True)
     )
     return f"<tr>{''.join(shown)}</tr>"
 

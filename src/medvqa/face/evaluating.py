@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeAlias, TypedDict, Unpack
 
 from medvqa import printing
 from medvqa.backend import Backend, usable
+from medvqa.decode import did_you_mean, shown
 from medvqa.face import progress as showing
 from medvqa.face.known import Extras, known_with
 from medvqa.face.loaded import LoadedRun
@@ -54,7 +54,7 @@ class EvaluateOptions(TypedDict, total=False):
     explain: bool | None
     rotate: str | None
     run: str | None
-    answers: GivenPath | None
+    answers: GivenPath | LoadedRun | Sequence[GivenPath | LoadedRun] | None
     fresh: bool | None
     tags: GivenPath | Sequence[GivenPath] | None
     limit: int | None
@@ -206,9 +206,7 @@ def _raw_options(options: Mapping[str, Any]) -> dict[str, Any]:
     raw_options = {}
     for name, value in options.items():
         if name not in option_names:
-            close = get_close_matches(name, option_names, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"there are: {', '.join(option_names)}"
-            raise UsageError(f"evaluate() has no option '{name}'; {hint}")
+            raise UsageError(f"evaluate() has no option {shown(name)}{did_you_mean(name, option_names)}")
         if value is not None:
             raw_options[option_names[name]] = _value(name, value, OPTIONS[option_names[name]])
     return raw_options
@@ -242,7 +240,7 @@ def _single(name: str, value: Any, kind: Callable[[Any], Any]) -> Any:
 
 
 def _text(name: str, value: Any) -> str:
-    if isinstance(value, LoadedRun) and name == "baseline":
+    if isinstance(value, LoadedRun) and name in ("baseline", "answers"):
         return str(value.folder)
     if not isinstance(value, str | os.PathLike):
         raise _wrong(name, value, "a text")

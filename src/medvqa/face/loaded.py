@@ -9,12 +9,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from medvqa import printing, records, report
+from medvqa import printing, report
 from medvqa.comparing import Side
 from medvqa.face import drawn, frames
 from medvqa.face.known import Extras, known_with
 from medvqa.items import Benchmark, Metric, UsageError
-from medvqa.records import Coverage, Selection
+from medvqa.records import baseline_file, run_folder
+from medvqa.records.coverage import Coverage
+from medvqa.records.run_record import RUN, Selection
 from medvqa.report import Report, html, tables, terminal
 from medvqa.report.gate import headline as verdict_line
 from medvqa.session.registry import Registry
@@ -137,7 +139,7 @@ class LoadedRun:
 
     def _side(self) -> Side:
         """Return the run as a side of a comparison (UsageError if it is half scored)."""
-        records.check_scored(self.folder, self._report.run)
+        run_folder.check_scored(self.folder, self._report.run)
         results = [result for part in self._report.parts for result in part.results]
         results.sort(key=lambda result: result.key)
         return Side.of(self.name, self._report.run, tuple(results), self._report.covered)
@@ -161,11 +163,11 @@ def load(
     DataError if its results cannot be read.
     """
     folder = Path(run)
-    if records.is_baseline(folder):
+    if baseline_file.is_baseline(folder):
         raise UsageError(f"{folder} is a baseline file, not a run folder; medvqa.compare() takes it")
     if not folder.is_dir():
         in_reports = Path("reports") / folder
-        exists = in_reports.joinpath(records.RUN).is_file()
+        exists = in_reports.joinpath(RUN).is_file()
         raise UsageError(f"{folder} is no run folder" + (f": type medvqa.load({str(in_reports)!r})" if exists else ""))
     return loaded(folder, known_with(benchmarks=benchmarks, metrics=metrics, plugins=plugins))
 

@@ -8,16 +8,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
 
-from medvqa import files
+import msgspec
+
+from medvqa import decode, files
 
 NAME = ".medvqa-fetch.jsonl"
 MAX_LINE = 2**16
 MAX_LINES = 2**18
-MAX_NUMBER = 2**63
+Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 CHUNK = 2**20
 
 
@@ -32,12 +35,12 @@ class FileNote:
     """
 
     to: str
-    size: int
+    size: Number
     sha256: str
-    modified: int
+    modified: Number
     source: str = ""
     checked: str = ""
-    unpacked: int | None = None
+    unpacked: Number | None = None
     at: str = ""
 
 
@@ -63,21 +66,10 @@ def read(folder: Path) -> dict[str, FileNote]:
     return notes
 
 
-TYPES: Mapping[str, tuple[type, ...]] = {
-    "size": (int,),
-    "modified": (int,),
-    "unpacked": (int, type(None)),
-}
-
-
 def _note(line: bytes) -> FileNote | None:
     try:
-        values = json.loads(line)
-        known = {one.name: values[one.name] for one in fields(FileNote) if one.name in values}
-        fine = all(isinstance(value, TYPES.get(name, (str,))) for name, value in known.items())
-        fine = fine and all(0 <= value < MAX_NUMBER for value in known.values() if isinstance(value, int))
-        return FileNote(**known) if fine else None
-    except (ValueError, TypeError, RecursionError):
+        return msgspec.json.decode(line, type=FileNote)
+    except decode.ERRORS:
         return None
 
 

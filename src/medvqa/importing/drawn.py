@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from medvqa import printing
+from medvqa.figures import between, chance, counted, number
 from medvqa.importing.balance import RARE
 from medvqa.importing.cases import shown_file
 from medvqa.importing.mistakes import LINES_OF_A_KIND, MistakeGroup, grouped, row_list
@@ -31,16 +32,12 @@ def text(validation: Validation, *, every: bool = False) -> str:
         ("Power", _power(validation)),
         ("Privacy", _privacy(validation)),
     ]
-    title = f"{validation.name}: {_count(validation.questions, 'question')}"
+    title = f"{validation.name}: {counted(validation.questions, 'questions')}"
     blocks = [title]
     for heading, lines in parts:
         if listed := list(lines):
             blocks.append("\n".join([heading, *(f"  {line}" for line in listed)]))
     return "\n\n".join(blocks)
-
-
-def _count(number: int, unit: str) -> str:
-    return f"{number:,} {unit}{'s' * (number != 1)}"
 
 
 def _columns(validation: Validation) -> Iterator[str]:
@@ -70,7 +67,7 @@ def _mistakes(validation: Validation, every: bool) -> Iterator[str]:
         return
     refused = validation.refused
     warned = len(validation.mistakes) - refused
-    yield f"{refused:,} to correct, {_count(warned, 'warning')}"
+    yield f"{refused:,} to correct, {counted(warned, 'warnings')}"
     by_kind: Counter[str] = Counter()
     left: dict[str, list[MistakeGroup]] = {}
     for group in groups:
@@ -84,7 +81,7 @@ def _mistakes(validation: Validation, every: bool) -> Iterator[str]:
     for kind, more in left.items():
         rows = [row for group in more for row in group.rows]
         where = f" ({validation.unit}s {row_list(rows, 5)})" if rows else ""
-        yield f"{_count(len(more), 'more line')} of the kind {kind}{where}; --report=FILE has all"
+        yield f"{counted(len(more), 'more lines')} of the kind {kind}{where}; --report=FILE has all"
 
 
 def _balance(validation: Validation) -> Iterator[str]:
@@ -93,26 +90,26 @@ def _balance(validation: Validation) -> Iterator[str]:
         yield "kinds: " + ", ".join(f"{kind} {count:,}" for kind, count in balance.kinds)
     if balance.options:
         yield "options a question: " + ", ".join(
-            f"{size} ({_count(count, 'question')})" for size, count in balance.options
+            f"{size} ({counted(count, 'questions')})" for size, count in balance.options
         )
     if balance.letters:
         n = balance.letters[0].n
         shares = ", ".join(
-            f"{letter.letter} {100 * letter.count / n:.0f} % ({100 * letter.low:.0f} to {100 * letter.high:.0f}, "
-            f"expected {100 * letter.expected:.0f})"
+            f"{letter.letter} {number(letter.count / n, digits=0)} % ({between(letter.low, letter.high, digits=0)}, "
+            f"expected {number(letter.expected, digits=0)})"
             for letter in balance.letters
         )
-        yield f"right option, of {_count(n, 'single choice')}: {shares}"
+        yield f"right option, of {counted(n, 'single choices')}: {shares}"
         if balance.p is None:
             yield "the positions were not tested: too few right options are expected at a letter"
         elif balance.p < RARE:
             most = max(balance.letters, key=lambda letter: letter.count / n - letter.expected)
             yield (
-                f"the positions are uneven (chi-square, p {_p(balance.p)}): {most.letter} is right most often; "
+                f"the positions are uneven (chi-square, p {chance(balance.p)}): {most.letter} is right most often; "
                 "a model that prefers it scores too well. Shuffle the options"
             )
         else:
-            yield f"the positions are as even as chance makes them (chi-square, p {_p(balance.p)})"
+            yield f"the positions are as even as chance makes them (chi-square, p {chance(balance.p)})"
     if balance.judgments:
         yield "judgments: " + ", ".join(f"{value} {count:,}" for value, count in balance.judgments)
     for name, values in balance.tags.items():
@@ -121,15 +118,11 @@ def _balance(validation: Validation) -> Iterator[str]:
         yield f"{name}: {shown}{more}"
 
 
-def _p(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"= {value:.3f}"
-
-
 def _duplicates(validation: Validation) -> Iterator[str]:
     pictures, alike = validation.pictures, validation.alike
     if pictures.named:
-        there = f"{pictures.there:,} of {_count(pictures.named, 'image')} can be read"
-        yield there + (f"; not named: {_count(pictures.unused, 'image')} of the folder" if pictures.unused else "")
+        there = f"{pictures.there:,} of {counted(pictures.named, 'images')} can be read"
+        yield there + (f"; not named: {counted(pictures.unused, 'images')} of the folder" if pictures.unused else "")
         for same in pictures.equal[:MOST_PAIRS]:
             yield f"equal files: {', '.join(map(shown_file, same[:4]))}; name one of them, so that they are one group"
         if len(pictures.equal) > MOST_PAIRS:
@@ -140,16 +133,16 @@ def _duplicates(validation: Validation) -> Iterator[str]:
             for one, other in pictures.near[:MOST_PAIRS]:
                 yield f"similar images: {shown_file(one)} and {shown_file(other)}; are they of one patient?"
             if len(pictures.near) > MOST_PAIRS:
-                yield f"{_count(len(pictures.near) - MOST_PAIRS, 'more pair')} of similar images"
+                yield f"{counted(len(pictures.near) - MOST_PAIRS, 'more pairs')} of similar images"
             if not pictures.equal and not pictures.near:
                 yield "no equal or similar images"
     if alike.different:
         most = f"; one is asked {len(alike.most):,} times" if len(alike.most) > 1 else ""
-        yield f"{_count(alike.different, 'different question')}{most}"
+        yield f"{counted(alike.different, 'different questions')}{most}"
     for first, second in (alike.near or ())[:MOST_PAIRS]:
         yield f"nearly equal questions: {validation.unit}s {first} and {second}"
     if alike.near and len(alike.near) > MOST_PAIRS:
-        yield f"{_count(len(alike.near) - MOST_PAIRS, 'more pair')} of nearly equal questions"
+        yield f"{counted(len(alike.near) - MOST_PAIRS, 'more pairs')} of nearly equal questions"
 
 
 def _text_alone(validation: Validation) -> Iterator[str]:
@@ -157,17 +150,17 @@ def _text_alone(validation: Validation) -> Iterator[str]:
         bounds = (
             "no interval: too few groups"
             if baseline.low is None or baseline.high is None
-            else f"{100 * baseline.low:.0f} to {100 * baseline.high:.0f}"
+            else between(baseline.low, baseline.high, digits=0)
         )
         yield (
-            f"{baseline.name}: {100 * baseline.value:.0f} % ({bounds}) of {baseline.n:,}; "
-            f"chance {100 * baseline.chance:.0f} %"
+            f"{baseline.name}: {number(baseline.value, digits=0)} % ({bounds}) of {baseline.n:,}; "
+            f"chance {number(baseline.chance, digits=0)} %"
         )
     above = [baseline for baseline in validation.baselines if baseline.above_chance]
     if above:
         best = max(above, key=lambda baseline: baseline.value)
         yield (
-            f"without an image, '{best.name}' is right in {100 * best.value:.0f} %, more than chance: "
+            f"without an image, '{best.name}' is right in {number(best.value, digits=0)} %, more than chance: "
             "compare a model with --ablate=text-only"
         )
     elif all(baseline.low is None for baseline in validation.baselines):
@@ -181,10 +174,10 @@ def _groups(validation: Validation) -> Iterator[str]:
     groups = validation.groups
     if groups is None or not groups.questions:
         return
-    patients = f"{_count(groups.patients, 'patient')}, " if groups.patients else ""
+    patients = f"{counted(groups.patients, 'patients')}, " if groups.patients else ""
     yield (
-        f"{_count(groups.questions, 'question')}, {patients}{_count(groups.images, 'image')}: "
-        f"{_count(groups.groups, 'group')} for the intervals, the largest of {_count(groups.largest, 'question')}, "
+        f"{counted(groups.questions, 'questions')}, {patients}{counted(groups.images, 'images')}: "
+        f"{counted(groups.groups, 'groups')} for the intervals, the largest of {counted(groups.largest, 'questions')}, "
         f"worth {groups.effective:.0f} equal ones"
     )
     if not groups.patients:
@@ -198,16 +191,16 @@ def _power(validation: Validation) -> Iterator[str]:
     if power is None or groups is None:
         return
     low, high = power.difference
-    differing = f"if they differ in {100 * power.discordance:.0f} % of the questions"
-    size = f"{_count(groups.questions, 'question')} in {_count(groups.groups, 'group')}"
+    differing = f"if they differ in {number(power.discordance, digits=0)} % of the questions"
+    size = f"{counted(groups.questions, 'questions')} in {counted(groups.groups, 'groups')}"
     if low is None:
         yield f"with {size}, no difference between two models is shown with 80 % power, {differing}"
     else:
-        span, why = f"{100 * low:.0f}", ""
+        span, why = f"{number(low, digits=0)}", ""
         if high is None:
             why = " (none, if the questions of a group are answered alike)"
-        elif f"{100 * high:.0f}" != span:
-            span = f"{span} to {100 * high:.0f}"
+        elif f"{number(high, digits=0)}" != span:
+            span = f"{span} to {number(high, digits=0)}"
             why = " (more, the more alike the questions of a group are answered)"
         yield (
             f"with {size}, a difference of about {span} points between two models is shown with 80 % power{why}, "
@@ -215,7 +208,7 @@ def _power(validation: Validation) -> Iterator[str]:
         )
     least, most = power.needed
     needed = f"{least:,}" if least == most else f"{least:,} to {most:,}"
-    yield f"a difference of {100 * TARGET:.0f} points needs about {needed} questions"
+    yield f"a difference of {number(TARGET, digits=0)} points needs about {needed} questions"
 
 
 def _privacy(validation: Validation) -> Iterator[str]:

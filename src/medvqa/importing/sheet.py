@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from medvqa import decode
 from medvqa.data import delimited, encodings, json_text, limits, parquet, tables, workbooks
 from medvqa.importing.mistakes import Mistake, RowNumber, clipped
 from medvqa.items import DataError, are_withheld
@@ -127,13 +128,13 @@ def _lines(file: BinaryIO, name: str) -> Sheet:
     """Read JSON lines; each line that is none is a mistake."""
     rows: list[tuple[RowNumber, Mapping[str, Any]]] = []
     mistakes = []
-    decode = msgspec.json.Decoder().decode
+    value_of = msgspec.json.Decoder().decode
     for number, line in json_text.lines(file, name, limits.MAX_TEXT):
         if number > limits.MAX_ROWS:
             raise limits.above(name, limits.MAX_ROWS, "rows")
         try:
-            value = decode(line)
-        except json_text.ERRORS as error:
+            value = value_of(line)
+        except decode.ERRORS as error:
             mistakes.append(Mistake("json", number, "", f"not JSON: {error}", "write one object on this line"))
             continue
         if isinstance(value, dict):

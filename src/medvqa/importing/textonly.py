@@ -162,7 +162,7 @@ def interval(
 
     count = len(right)
     numbers = np.unique(group, return_inverse=True)[1].astype(np.intp)
-    table = statistics.Table(
+    table = statistics.UnitTable(
         right.astype(float), np.ones(count), np.arange(count, dtype=np.intp), numbers, np.zeros(count, dtype=np.intp)
     )
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from medvqa import files
+from medvqa import decode, files
 from medvqa.benchmarks import table_files
 from medvqa.benchmarks.table import LETTERS, ROLES
 from medvqa.data import lexicon
@@ -85,7 +85,7 @@ def write(declaration: table_files.TableFile, to: Path) -> None:
 def _is_same(declaration: table_files.TableFile, to: Path) -> bool:
     """Whether a file holds this declaration."""
     try:
-        return table_files.declared(files.read(to, table_files.MAX_BYTES), str(to)) == declaration
+        return table_files.declared(files.read(to, decode.MAX_BYTES), str(to)) == declaration
     except (OSError, UsageError):
         return False
 

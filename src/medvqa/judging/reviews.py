@@ -12,7 +12,7 @@ from typing import Annotated, BinaryIO
 
 import msgspec
 
-from medvqa import files
+from medvqa import decode, files
 from medvqa.data import json_text, limits
 from medvqa.items import DataError, QuestionKey
 
@@ -46,7 +46,7 @@ class Review:
     where: str
 
 
-class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Line(msgspec.Struct, frozen=True):
     review: int
     run: _Name
     benchmark: _Name
@@ -104,17 +104,14 @@ def parse(file: BinaryIO, name: str, digest: str, keys: Container[QuestionKey]) 
 def _review(value: object, where: str, digest: str) -> Review:
     if isinstance(value, dict) and value.get("review") != VERSION:
         raise DataError(f"{where}: 'review' is {value.get('review')!r:.40}; this version reads {VERSION}{FORMAT}")
-    try:
-        line = msgspec.convert(value, _Line)
-    except msgspec.ValidationError as error:
-        raise DataError(f"{where}: {error}{FORMAT}") from None
+    line = decode.converted(value, _Line, where, error=DataError, hint=FORMAT)
     if line.run != digest:
         raise DataError(
             f"{where}: the review is of another run: its digest is {line.run[:40]!r}, that of this run {digest!r}. A "
             "run that goes on or is answered again is another run"
         )
     if unknown := [tag for tag in line.tags if tag not in TAGS]:
-        raise DataError(f"{where}: no tag {unknown[0][:40]!r}; there are: {', '.join(TAGS)}")
+        raise DataError(f"{where}: no tag {decode.shown(unknown[0])}{decode.did_you_mean(unknown[0], TAGS)}")
     if line.score is not None and line.score not in SCORES:
         scale = ", ".join(f"{score:g}" for score in SCORES)
         raise DataError(f"{where}: score {line.score:g} is not on the scale {scale}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from medvqa.decode import did_you_mean
 from medvqa.items import OPTION_TECHNIQUES, Benchmark, Extractor, Technique, UsageError
 from medvqa.judging.templates import TASKS, JudgePrompt, Task, parse, shipped
 
@@ -40,7 +41,7 @@ class Settings:
         if not 0 <= self.gap <= HIGHEST - LOWEST:
             raise UsageError(f"--ff-gap={self.gap:g}: a lead on the scale from 1 to 10 is 0 to 9 points")
         if unknown := sorted(set(self.prompts) - set(TASKS)):
-            raise UsageError(f"--judge-prompt: no task '{unknown[0]}'; there are: {', '.join(TASKS)}")
+            raise UsageError(f"--judge-prompt: no task '{unknown[0]}'{did_you_mean(unknown[0], TASKS)}")
         for task in TASKS:
             self.template(task)
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import lru_cache
 from importlib import resources
 from typing import Literal, get_args
 
+from medvqa.decode import did_you_mean
 from medvqa.items import UsageError
 from medvqa.protocols import prompts
 
@@ -71,7 +71,7 @@ def parse(task: str, text: str) -> JudgePrompt:
     sections = dict(zip(others[::2], (part.strip("\n") for part in others[1::2]), strict=True))
     if unknown := sorted(sections.keys() - _SECTIONS):
         raise UsageError(
-            f"judge prompt for '{task}': no section '{unknown[0]}'; there are: {', '.join(sorted(_SECTIONS))}"
+            f"judge prompt for '{task}': no section '{unknown[0]}'{did_you_mean(unknown[0], sorted(_SECTIONS))}"
         )
     if len(others) != 2 * len(sections):
         raise UsageError(f"judge prompt for '{task}': a section occurs twice")
@@ -97,11 +97,9 @@ def _check_fields(task: str, section: str, text: str) -> None:
     known = [*FIELDS[task], *OTHER_FIELDS[task], *(["complaint"] if section == "again" else [])]
     for name in _FIELD.findall(text):
         if name not in known:
-            near = get_close_matches(name, known, n=1, cutoff=0.75)
             raise UsageError(
-                f"judge prompt for '{task}': the section '{section}' has no field {{{name}}}; there are: "
-                f"{', '.join(f'{{{field}}}' for field in known)}."
-                + (f" Did you mean {{{near[0]}}}?" if near else f" Write {{ {name} }} for text in braces")
+                f"judge prompt for '{task}': the section '{section}' has no field {{{name}}}"
+                f"{did_you_mean(name, known)} Write {{ {name} }} for text in braces"
             )
 
 

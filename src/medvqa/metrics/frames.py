@@ -11,7 +11,7 @@ from medvqa.data import lexicon
 from medvqa.items import QuestionKey, Result
 from medvqa.metrics import references
 from medvqa.metrics.references import Unit
-from medvqa.statistics import Table
+from medvqa.statistics import UnitTable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,7 +81,7 @@ class Frame:
         # The order follows the ids, so rounding is the same in every run.
         return np.bincount(self.slice, self.weight * values[self.unit], len(self.slices)).astype(float, copy=False)
 
-    def table(self, numerators: NDArray[np.float64], denominators: NDArray[np.float64]) -> Table:
+    def table(self, numerators: NDArray[np.float64], denominators: NDArray[np.float64]) -> UnitTable:
         """Return a table for `medvqa.statistics`, one row per cell, from the terms of the units, (units,) each."""
         import numpy as np
 
@@ -92,7 +92,7 @@ class Frame:
             return np.bincount(self.cell, weighted, len(self.counted)).astype(float, copy=False)
 
         terms = summed(numerators), summed(denominators)
-        return Table(*terms, self.counted, self.group, self.slice_of, len(self.slices))
+        return UnitTable(*terms, self.counted, self.group, self.slice_of, len(self.slices))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from medvqa import statistics, usercode
 from medvqa.data import selection
+from medvqa.figures import defined
 from medvqa.items import Answer, FailedMetric, Item, Kind, Measure, Metric, Result, Score, UsageError, of_data
 from medvqa.metrics import references
 from medvqa.metrics.definitions import LEFT_OUT, MAX_VALUE
 from medvqa.metrics.frames import Frame, Layout, by_question, frames, layout_of
 from medvqa.metrics.references import References, Unit
-from medvqa.statistics import Correction, Estimates, Influences, Table
+from medvqa.statistics import Correction, Estimates, Influences, UnitTable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -147,7 +148,7 @@ class Tabled:
         with_reason = [any(map(reason, self.frame.samples[i])) for i in samples]
         return np.asarray(np.bincount(self.frame.of[samples], with_reason, len(left_out)) > 0)
 
-    def table(self, *, complement: bool = False) -> Table:
+    def table(self, *, complement: bool = False) -> UnitTable:
         """Return a table for `medvqa.statistics`: a row per observation in each slice; `complement`: of 1 - metric."""
         numerators, denominators = self.terms
         return self.frame.table(denominators - numerators if complement else numerators, denominators)
@@ -332,7 +333,7 @@ def _interval(tabled: Tabled, estimates: Estimates, *, binary: bool) -> tuple[ND
     return statistics.student(estimates)
 
 
-def _count(table: Table) -> _Counts:
+def _count(table: UnitTable) -> _Counts:
     """Return the numbers of units and of groups in each slice."""
     import numpy as np
 
@@ -409,9 +410,9 @@ def _slices(tabled: Tabled, ratios: _Ratios, benchmark: str, signature: str) -> 
         Measure(
             benchmark,
             metric.name,
-            _number(ratios.value[i]),
-            _number(ratios.low[i]),
-            _number(ratios.high[i]),
+            defined(ratios.value[i]),
+            defined(ratios.low[i]),
+            defined(ratios.high[i]),
             ratios.n[i],
             ratios.count[i],
             UNITS[metric.unit][i > 0],
@@ -451,14 +452,10 @@ def mean(tabled: Tabled, values: Sequence[float], n: Sequence[float]) -> float |
     if not counted or (weights is not None and len(counted) < len(weights)):
         return None
     if weights is None:
-        return _number(fsum(values[i] for i in counted) / len(counted))
-    return _number(fsum(weight * values[i] for weight, i in zip(weights, counted, strict=True)) / fsum(weights))
+        return defined(fsum(values[i] for i in counted) / len(counted))
+    return defined(fsum(weight * values[i] for weight, i in zip(weights, counted, strict=True)) / fsum(weights))
 
 
 def _with_value(tabled: Tabled, n: Sequence[float]) -> list[int]:
     """The slices of a macro average that have a value."""
     return [i for i in tabled.over or () if n[i] > 0]
-
-
-def _number(value: float) -> float | None:
-    return None if isnan(value) else value

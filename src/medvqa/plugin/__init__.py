@@ -190,6 +190,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     result = yield
     state.left_out = collection.leave_out(state.plan, config, items)
     state.empty_shard = collection.reduce(state.plan, config, items)
+    if state.asker.process.sources.places:
+        collection.order(items, state.asker.process.session)
     if is_worker(config):
         if ask(items):
             refusal = refusal or state.refusal(config)

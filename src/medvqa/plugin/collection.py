@@ -148,6 +148,14 @@ def leave_out(plan: Plan, config: pytest.Config, nodes: list[pytest.Item]) -> Le
     return left_out
 
 
+def order(nodes: list[pytest.Item], session: str) -> None:
+    """Ask in another order than other runs that share a place; tests of another kind stay where they are."""
+    places = [place for place, node in enumerate(nodes) if item_of(node) is not None]
+    moved = selecting.in_own_order([nodes[place] for place in places], session)
+    for place, node in zip(places, moved, strict=True):
+        nodes[place] = node
+
+
 def reduce(plan: Plan, config: pytest.Config, nodes: list[pytest.Item]) -> bool:
     """Apply --limit, then --shard. Tests of another kind stay, in every shard.
 

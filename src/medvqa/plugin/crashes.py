@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from medvqa import records
+from medvqa.records import suspects
 
 PATIENCE = {False: 1, True: 4}
 """Retries of a test after workers died on it, by whether a model call was in flight.
@@ -31,7 +31,7 @@ class Crashes:
 
     def note(self, worker: str) -> None:
         """Record the questions that a dead worker was asking."""
-        self._in_flight[worker] = records.bury(self._run, self._session, worker)
+        self._in_flight[worker] = suspects.bury(self._run, self._session, worker)
 
     def requeue(self, nodeid: str, worker: str, report: pytest.TestReport, scheduler: Any, *, began: bool) -> None:
         """Requeue the test that xdist blames for a worker's death, unless it seems to kill workers.

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from medvqa import records
 from medvqa.items import Item, Model, Outcome, Query, QuestionKey, Result, UsageError
 from medvqa.plugin import options
 from medvqa.plugin.ahead import Ahead, ask, query_of
 from medvqa.plugin.ending import SignalHooks
 from medvqa.plugin.process import ENDING, STATE, check_spread, names_of, print_safely, refusal, setting_of, short_of
+from medvqa.records import run_folder
 from medvqa.session.asker import Asker
 from medvqa.session.delivery import Delivery, LeftOut
 from medvqa.session.registry import Registry
@@ -134,7 +134,7 @@ class State:
         report.medvqa = delivery.plain()  # type: ignore[attr-defined]
         shown = next((result for result in results if result.score.outcome in FAILING), results[0])
         # JUnit reads the properties of the teardown's report, which come from the node.
-        node.user_properties.extend(records.properties(shown))
+        node.user_properties.extend(run_folder.properties(shown))
         report.user_properties = list(node.user_properties)
         if report.outcome != "passed":
             return

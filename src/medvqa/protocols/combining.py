@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
 
 from medvqa.items import Benchmark, Measure, QuestionKey, Result
 from medvqa.protocols import rotation, voting
@@ -42,17 +41,6 @@ def combined(
     if protocol.rotations != 0:
         results = rotation.folded(results, protocol.rotations)
     return tuple(_by_every_prompt(results, prompts))
-
-
-def counted(results: Iterable[Result], run: Mapping[str, Any]) -> tuple[Result, ...]:
-    """Return the results of a run that metrics count: `combined` by the protocol and the prompts of its run.json."""
-    return combined(results, Protocol.of(run), prompts_of(run))
-
-
-def prompts_of(run: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Return the names of the prompts of each benchmark that was asked by several."""
-    asked_by = {name: tuple(about.get("asked_by", ())) for name, about in run.get("benchmarks", {}).items()}
-    return {name: names for name, names in asked_by.items() if len(names) > 1}
 
 
 def _by_every_prompt(results: Iterable[Result], prompts: Mapping[str, Sequence[str]]) -> Iterable[Result]:
@@ -131,27 +119,6 @@ def votes(results: Sequence[Result], protocol: Protocol) -> voting.Votes | None:
     return voting.Votes.of([sample for samples in whole for sample in samples])
 
 
-def under(run: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:
-    """Return run.json as if its answers had been combined by another protocol; signatures say so."""
-    parts = {field.name for field in fields(Protocol)} | {"repeat"}
-    benchmarks = {}
-    for name, about in run.get("benchmarks", {}).items():
-        kept = {part: value for part, value in about.get("signature", {}).items() if part not in parts}
-        benchmarks[name] = {**about, "signature": {**kept, **protocol.signature()}}
-    changed = {**run, "repeat": protocol.samples, "protocol": protocol.about(), "benchmarks": benchmarks}
-    if not changed["protocol"]:
-        del changed["protocol"]
-    return changed
-
-
 def first(results: Iterable[Result], samples: int) -> tuple[Result, ...]:
     """Return the first samples of each question; an answer without a number is the only one."""
     return tuple(result for result in results if result.sample <= samples)
-
-
-def models_of(run: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of the models whose answers a run combines; () if it is one, or unknown as for recordings."""
-    if run.get("config", {}).get("backend") == "replay":
-        return ()
-    names = tuple(dict.fromkeys(part["model"] for part in run.get("merged", ()) if part.get("model")))
-    return names if len(names) > 1 else ()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 
+from medvqa.decode import did_you_mean
 from medvqa.items import Benchmark, Technique, UsageError
 from medvqa.protocols.prompts import Templates
 from medvqa.protocols.protocol import ALL
@@ -49,11 +49,9 @@ def _named(typed: str, benchmark: Benchmark) -> Sequence[str]:
         return [typed]
     if typed.isdecimal() and (numbered := [name for name in names if name.partition("-")[0] == typed]):
         return numbered[:1]
-    close = get_close_matches(typed, names, n=1)
-    meant = f". Did you mean '{close[0]}'?" if close else "."
     raise UsageError(
-        f"--prompt={typed}: benchmark '{benchmark.name}' has no prompt of that name; it has: {', '.join(names)}{meant} "
-        "A file is named with its folder or suffix: --prompt=prompts/NAME.txt"
+        f"--prompt={typed}: benchmark '{benchmark.name}' has no prompt of that name"
+        f"{did_you_mean(typed, names, 'it has')} A file is named with its folder or suffix: --prompt=prompts/NAME.txt"
     )
 
 

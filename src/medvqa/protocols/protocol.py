@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from medvqa.items import UsageError
@@ -56,14 +56,6 @@ class Protocol:
     reasoning: Reasoning = ""
     explain: bool = False
     rotations: int | None = 0
-
-    @classmethod
-    def of(cls, run: Mapping[str, Any]) -> Protocol:
-        """Return the protocol that run.json records; defaults for a run of an earlier version."""
-        recorded = {field.name: run.get("protocol", {}).get(field.name, field.default) for field in fields(cls)}
-        for name in ("prompts", "thresholds"):
-            recorded[name] = tuple(recorded[name])
-        return cls(**{**recorded, "samples": run.get("repeat")})
 
     def about(self) -> dict[str, Any]:
         """Return the fields for run.json that differ from the defaults; `samples` has a field of its own, `repeat`."""

@@ -1,17 +1,13 @@
-"""The address of a shared answer store: `s3://BUCKET/PREFIX`, `gs://`, `az://` or `file:///FOLDER`."""
+"""The address of a place for answers: `s3://BUCKET/PREFIX`, `gs://`, `az://` or `file:///FOLDER`."""
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 from medvqa.items import UsageError
 
 SCHEMES = ("s3", "gs", "az", "file")
-SHARED = ".answers-shared"
-"""Folder under reports/ for the local files of shared stores: one folder for each address."""
 MAX_ADDRESS = 1000
 """Characters of an address."""
 
@@ -21,7 +17,7 @@ _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,221}")
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a shared store is. `bucket` is empty and `prefix` a whole path for the scheme `file`.
+    """Where a place is. `bucket` is empty and `prefix` a whole path for the scheme `file`.
 
     An address holds no key: `of` refuses one that could.
     """
@@ -79,17 +75,9 @@ def _problem(rest: str) -> str | None:
 
 
 def is_address(text: str) -> bool:
-    """Whether a text names a shared store or is meant to, rather than a folder (`C:` may begin a folder's name)."""
+    """Whether a text names a bucket or is meant to, rather than a folder (`C:` may begin a folder's name)."""
     match = _SCHEME.match(text)
     if match is None:
         # Such as " s3://bucket": a folder of that name would be made, and no answer shared.
         return text[:1].isspace() and is_address(text.lstrip())
     return match[2] is not None or match[1].lower() in SCHEMES
-
-
-def local_folder(address: Address, reports: Path) -> Path:
-    """Return the folder of the local files of a shared store, which may be missing.
-
-    A folder of its own: what other runs asked for under reports/.answers is not shared by a later run.
-    """
-    return reports / SHARED / hashlib.sha256(str(address).encode()).hexdigest()[:16]

@@ -1,118 +1,42 @@
-"""The selection of a run, and its coverage: which selected questions have a readable result.
+"""The selection of a run, and its coverage: which questions are selected, answered and missing, and what is current.
 
 Every command that reports a number from a run folder uses both, so that a part is never shown as the whole. run.json
-has the numbers of questions; `selected.jsonl` has their keys.
+has the numbers of questions; `selected.jsonl` has their keys; metrics.json has the digest of the results that it is of.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from types import MappingProxyType
+from typing import Protocol, TypeVar
+
+import msgspec
 
 from medvqa.data.selection import Shard
 from medvqa.items import DataError, QuestionKey
-from medvqa.records.folder import Mark, Stored, decisive_digest, present_mark, read, read_run
+from medvqa.records.run_folder import Mark, Stored, decisive_digest, present_mark, read
+from medvqa.records.run_record import MergedPart, Portion, RunRecord, Selection, read_run
 from medvqa.records.selected import selected, selected_bytes
 
 Key = TypeVar("Key", bound=Hashable)
 """A key of a question, or a digest that stands for one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Portion:
-    """The number of selected questions of a benchmark and technique, and the number of all for which it is defined."""
-
-    chosen: int
-    of: int
-
-    @property
-    def whole(self) -> bool:
-        """Whether nothing was left out."""
-        return self.chosen >= self.of
-
-    def __str__(self) -> str:
-        """For instance "10 of 60"."""
-        return f"{self.chosen:,} of {self.of:,}"
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The union of the selections of all sessions of a run.
-
-    `how`: the selecting options, as typed. `by_outcome`: a session selected questions by an earlier outcome (--lf), so
-    numbers over them do not describe the model. `questions`: number of keys; samples and techniques of one item count
-    separately. `benchmarks`: name -> technique -> portion; empty for a run of an earlier version. `every`: each item
-    was selected with all its samples, prompts and rotations.
-    """
-
-    how: tuple[str, ...] = ()
-    by_outcome: bool = False
-    questions: int = 0
-    benchmarks: Mapping[str, Mapping[str, Portion]] = field(default_factory=dict)
-    every: bool = True
-
-    @classmethod
-    def of(cls, run: Mapping[str, Any]) -> Selection:
-        """The selection recorded in run.json."""
-        selection = run.get("selection") or {}
-        return cls(
-            tuple(selection.get("how", ())),
-            selection.get("by_outcome", False),
-            selection.get("questions", 0),
-            {
-                name: {technique: Portion(**numbers) for technique, numbers in techniques.items()}
-                for name, techniques in selection.get("benchmarks", {}).items()
-            },
-            selection.get("every", True),
-        )
-
-    def as_json(self) -> dict[str, Any]:
-        """The entry of run.json."""
-        fields = asdict(self)
-        return {name: value for name, value in fields.items() if name != "every" or not value}
-
-    @property
-    def whole(self) -> bool:
-        """Whether every benchmark was selected whole."""
-        portions = [portion for techniques in self.benchmarks.values() for portion in techniques.values()]
-        return self.every and all(portion.whole for portion in portions)
-
-    @property
-    def empty(self) -> bool:
-        """Whether nothing was selected, as in an empty shard; False if it is not known."""
-        return bool(self.benchmarks) and not self.questions
-
-    @property
-    def ranked_by_outcome(self) -> bool:
-        """Whether the selection depends on earlier outcomes."""
-        return self.by_outcome and not self.whole
-
-    def portion(self, benchmark: str, technique: str) -> Portion | None:
-        """The selected portion of a benchmark, None if unknown."""
-        return self.benchmarks.get(benchmark, {}).get(technique)
-
-    def line(self, benchmark: str, technique: str) -> str:
-        """The selected portion and options, such as "10 of 60, by -k q0"; "" if it is the whole, or unknown."""
-        portion = self.portion(benchmark, technique)
-        if portion is None or (portion.whole and self.every):
-            return ""
-        part = "" if self.every else ", of some questions a part of the answers"
-        return f"{portion}{part}, by {' '.join(self.how) or 'the tests that were collected'}"
+METRICS = "metrics.json"
+"""File in a run folder with its measures, and what they were computed from (`MetricsHead`)."""
 
 
 def select_from(
     keys: Iterable[QuestionKey],
-    run: Mapping[str, Any],
+    run: RunRecord,
     how: Sequence[str],
     *,
     by_outcome: bool = False,
     every: bool = True,
 ) -> Selection:
-    """Count the keys that all sessions of a run selected; `run` (run.json) has the totals.
+    """Count the keys that all sessions of a run selected; `run` has the totals.
 
     Includes benchmarks of the run without any selected question. `every` is as in `Selection`.
     """
@@ -123,18 +47,22 @@ def select_from(
     portions = {
         name: {
             technique: Portion(len(chosen.get(name, {}).get(technique, ())), of)
-            for technique, of in about.get("questions", {}).items()
+            for technique, of in benchmark.questions.items()
         }
-        for name, about in sorted(run.get("benchmarks", {}).items())
-        if about.get("questions")
+        for name, benchmark in sorted(run.benchmarks.items())
+        if benchmark.questions
     }
     return Selection(tuple(dict.fromkeys(how)), by_outcome, len(keys), portions, every)
 
 
-def stopped(run: Mapping[str, Any]) -> str:
+def stopped(run: RunRecord) -> str:
     """Why the last session of a run stopped early, "" if it did not."""
-    sessions = run.get("sessions") or [{}]
-    return str(sessions[-1].get("stopped", ""))
+    return run.sessions[-1].stopped if run.sessions else ""
+
+
+def ended(run: RunRecord) -> bool:
+    """Whether the last session of a run came to its end; a run that was joined from others has none."""
+    return bool(run.finished or (run.merged and not run.sessions))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +71,8 @@ class Coverage:
 
     `selected`: number of selected questions, None if unknown. `there`: number with a result. `missing`: names of
     questions without a result, as far as known. `reasons`: other gaps; `absent`: missing shards; a phrase each.
+    `number`: of all results, of which `errors` have no answer. `current`: whether metrics.json is of these results;
+    None if nobody looked, or it does not tell.
     """
 
     selected: int | None
@@ -150,6 +80,9 @@ class Coverage:
     missing: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
+    number: int = 0
+    errors: int = 0
+    current: bool | None = None
 
     @property
     def finished(self) -> bool:
@@ -177,93 +110,91 @@ class Coverage:
 
 def coverage(
     folder: Path,
-    run: Mapping[str, Any] | None = None,
+    run: RunRecord | None = None,
     stored: Stored | None = None,
     keys: Collection[QuestionKey] | None = None,
 ) -> Coverage:
-    """Compare a run's selection with its readable results (UsageError, DataError).
+    """Return the coverage of a run folder: `cover` of its files (UsageError, DataError).
 
     `run`, `stored` and `keys` save reading them.
     """
     run = read_run(folder) if run is None else run
     stored = read(folder) if stored is None else stored
-    keys_with_result = {result.key for result in stored.results}
-    damage = strangers(run, Counter(result.run for result in stored.results))
+    damage = ""
     try:
         keys = selected(folder) if keys is None else keys
     except DataError as error:
-        keys, damage = (), (*damage, str(error))
-    coverage = cover(run, keys, keys_with_result, len(stored.unread))
-    return replace(coverage, reasons=(*coverage.reasons, *damage))
+        keys, damage = (), str(error)
+    return cover(
+        run,
+        keys,
+        [result.key for result in stored.results],
+        len(stored.unread),
+        runs=Counter(result.run for result in stored.results),
+        errors=sum(result.score.outcome == "error" for result in stored.results),
+        damage=damage,
+    )
 
 
-def strangers(run: Mapping[str, Any], runs: Mapping[str, int]) -> tuple[str, ...]:
-    """Lines about results of other runs, as in files copied or joined by hand; () if there are none.
+def cover(
+    run: RunRecord,
+    keys: Collection[Key],
+    with_result: Collection[Key],
+    unread: int = 0,
+    *,
+    runs: Mapping[str, int] = MappingProxyType({}),
+    errors: int = 0,
+    damage: str = "",
+) -> Coverage:
+    """Compare the keys that a run selected with those of its results.
 
-    `runs`: the number of results that name each run. Skips runs of earlier versions, and merged ones, whose parts may
-    be merged themselves.
+    The one definition of a finished run: sessions, reports, lists, pages, comparisons, joins and the gate ask it.
+    `unread`: lines of results that cannot be read. `runs`: the number of results that name each run.
+    `errors`: results without an answer. `damage`: why the files of keys cannot be read. Keys may be digests: missing
+    questions are then counted, and not named.
     """
-    if "selection" not in run or run.get("merged"):
-        return ()
-    own = {run.get("name"), *run.get("names", ())}
-    names = sorted((name, number) for name, number in runs.items() if name not in own)
-    return tuple(f"{number:,} of its results are those of run {name!r}" for name, number in names)
-
-
-@dataclass(frozen=True, slots=True)
-class Gap(Generic[Key]):
-    """What a run lacks, as keys: the numbers of `Coverage`, the selected keys without a result, and other reasons."""
-
-    selected: int | None
-    there: int
-    lacking: Set[Key] = frozenset()
-    reasons: tuple[str, ...] = ()
-
-    @property
-    def none(self) -> bool:
-        """Whether no selected question is known to be missing: the run is finished."""
-        return not (self.lacking or self.reasons or (self.selected or 0) > self.there)
-
-
-def gap(run: Mapping[str, Any], keys: Set[Key], with_result: Set[Key], unread: int = 0) -> Gap[Key]:
-    """Compare the keys that a run selected with those of its results, of which `unread` lines cannot be read.
-
-    The one definition of a finished run: reports, the gate and `medvqa view` ask it.
-    """
-    selection = Selection.of(run)
-    empty = selection.empty and not with_result and not unread
-    if not keys and not selection.questions and not empty:
+    # No copies of sets: a page that follows a run asks after each result.
+    wanted, answered = (some if isinstance(some, Set) else set(some) for some in (keys, with_result))
+    questions, reasons = run.selected.questions, list[str]()
+    missing: Iterable[str]
+    if not wanted and not questions and not (run.selected.empty and not answered and not unread):
         # A baseline file, or a run of an earlier version without keys.
-        reasons = []
-        if any(not part.get("finished") for part in run.get("merged") or [run]):
+        number, there, missing = None, len(answered), run.missing
+        if any(not part.finished for part in run.merged or [run]):
             reasons.append("unfinished: the run did not end, and its missing results are not known")
         if unread:
             what = "a line" if unread == 1 else f"{unread} lines"
             reasons.append(f"{what} of its results cannot be read, and the questions are not known")
-        return Gap(None, len(with_result), frozenset(), tuple(reasons))
-    # If keys are lost (a folder copied in part), only the number shows that none is missing.
-    lost = selection.questions > len(keys)
-    there = min(len(with_result), selection.questions) if lost else len(keys & with_result)
-    return Gap(max(selection.questions, len(keys)), there, keys - with_result)
-
-
-def cover(
-    run: Mapping[str, Any], keys: Collection[QuestionKey], keys_with_result: Collection[QuestionKey], unread: int = 0
-) -> Coverage:
-    """Return the `gap` of a run with the names of its missing questions, and its missing shards."""
-    several = len(run.get("techniques", ())) > 1
-    found = gap(run, set(keys), set(keys_with_result), unread)
-    names = (
-        run.get("missing", ())
-        if found.selected is None
-        else (key.name(technique=several) for key in sorted(found.lacking))
+    else:
+        lacking = wanted - answered
+        number, there = max(questions, len(wanted)), len(wanted) - len(lacking)
+        if questions > len(wanted):
+            # Keys are lost (a folder copied in part): only the number shows that none is missing.
+            there = min(len(answered), questions - len(lacking))
+        several = len(run.techniques) > 1
+        missing = (key.name(technique=several) for key in lacking if isinstance(key, QuestionKey))
+    reasons += [*strangers(run, runs), *filter(None, [damage])]
+    return Coverage(
+        number, there, tuple(sorted(missing)), tuple(reasons), absent_shares(run), len(answered), errors=errors
     )
-    return Coverage(found.selected, found.there, tuple(sorted(names)), found.reasons, absent_shares(run))
+
+
+def strangers(run: RunRecord, runs: Mapping[str, int]) -> tuple[str, ...]:
+    """Lines about results of other runs, as in files copied or joined by hand; () if there are none.
+
+    `runs`: the number of results that name each run. Skips runs of earlier versions, and joined ones, whose parts may
+    be joined themselves.
+    """
+    if run.selection is None or run.merged:
+        return ()
+    own = {run.name, *run.names}
+    names = sorted((name, number) for name, number in runs.items() if name not in own)
+    return tuple(f"{number:,} of its results are those of run {name!r}" for name, number in names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Basis:
-    """What a file of numbers was computed from, as metrics.json has it: `results`.
+    """The results that metrics.json was computed from, as it has them.
 
     `digest`, `number`: of the results that count (`decisive_digest`). `mark`: of results.jsonl as it was read. `keys`:
     bytes of the files of selected keys. `finished`: as `Coverage.finished`.
@@ -284,32 +215,83 @@ class Basis:
         )
 
 
-def is_current(basis: Basis | None, folder: Path) -> bool | None:
-    """Whether numbers are those of a run's present results; None if it is not known, as in files of earlier versions.
+class MetricsHead(msgspec.Struct):
+    """What metrics.json says of the results that it was computed from; `results` is None in earlier versions.
 
-    Compares the mark of results.jsonl, so that a list of a thousand runs reads no result.
+    `outcomes`: numbers of results by benchmark (and technique). `missing` and `unfinished`: as `missing` and `lines` of
+    `Coverage`.
     """
-    return None if basis is None else basis.mark == present_mark(folder)
+
+    results: Basis | None = None
+    outcomes: dict[str, dict[str, int]] = {}
+    missing: tuple[str, ...] = ()
+    unfinished: tuple[str, ...] = ()
+
+    def coverage(self, run: RunRecord) -> Coverage:
+        """Return the coverage of the run as it was."""
+        number = sum(sum(counts.values()) for counts in self.outcomes.values())
+        if self.results is not None:
+            number = self.results.number
+        selected = run.selected.questions or None
+        covered = Coverage(
+            selected,
+            number if selected is None else min(number, selected - len(self.missing)),
+            self.missing,
+            absent=absent_shares(run),
+            number=number,
+            errors=sum(counts.get("error", 0) for counts in self.outcomes.values()),
+            current=None if self.results is None else True,
+        )
+        return replace(covered, reasons=tuple(line for line in self.unfinished if line not in covered.lines))
 
 
-def is_finished(basis: Basis, folder: Path, run: Mapping[str, Any]) -> bool | None:
-    """Whether a run is finished, by current numbers and without its keys; None if they were written since."""
-    if not basis.finished or Selection.of(run).questions > basis.number:
-        return False  # A selection only grows.
-    return True if basis.keys == selected_bytes(folder) else None
+class ResultsReader(Protocol):
+    """A continuing reader of results.jsonl, which reads only lines that were appended since it last did."""
+
+    def coverage(self) -> Coverage:
+        """The coverage of the run as it is now."""
+
+    def decisive_digest(self) -> tuple[str, int]:
+        """`decisive_digest` of the results that `coverage` counted."""
+
+
+def coverage_since(
+    drawn: MetricsHead | None, folder: Path, run: RunRecord, follow: Callable[[], ResultsReader]
+) -> Coverage:
+    """Return the coverage of a run folder as it is now, `current` told, and read as little as that takes.
+
+    `drawn`: of its metrics.json, None without one. While results.jsonl has the size and the end that it had, and no
+    question was selected since, nothing else is read: a list of a thousand runs reads no result. If it has others, the
+    reader of `follow` reads on, and the digest of the decisive lines tells whether the numbers are still those of the
+    run.
+    """
+    if drawn is None:
+        return follow().coverage()
+    basis = drawn.results
+    if basis is None:
+        return drawn.coverage(run)
+    if basis.mark == present_mark(folder):
+        covered = drawn.coverage(run)
+        # Without new keys, or where more are missing than these, the keys need not be read.
+        if not covered.finished or basis.keys == selected_bytes(folder):
+            return covered
+        return replace(follow().coverage(), current=True)
+    reader = follow()
+    covered = reader.coverage()
+    current = covered.number == basis.number and reader.decisive_digest() == (basis.digest, basis.number)
+    return replace(covered, current=current)
 
 
 MAX_RANGES = 100
 """Ranges of missing shards that are named: a stranger's run.json may claim any shards."""
 
 
-def absent_shares(run: Mapping[str, Any]) -> tuple[str, ...]:
+def absent_shares(run: RunRecord) -> tuple[str, ...]:
     """Phrases about missing shards, given the shards that the run is or was merged from.
 
     A run that selected its benchmarks whole lacks none, regardless of its shards.
     """
-    selection = Selection.of(run)
-    names = run.get("benchmarks", {}).keys()
+    selection, names = run.selected, run.benchmarks.keys()
     if selection.benchmarks and selection.whole and names <= selection.benchmarks.keys():
         return ()
     shards = [*((Shard.parse(shard), None) for shard in own_shards(run)), *merged_shards(run)]
@@ -362,31 +344,31 @@ def _missing(numbers: Sequence[range], of: int, benchmark: str) -> str:
     return f"{shards_in_words(numbers, of)}{benchmark} {'is' if is_one(numbers) else 'are'} missing"
 
 
-def own_shards(run: Mapping[str, Any]) -> tuple[str, ...]:
+def own_shards(run: RunRecord) -> tuple[str, ...]:
     """The shards of a run's sessions, as typed; () if the last session had none."""
-    last = run.get("options", {}).get("shard")
+    last = run.options.shard
     if last is None:
         return ()
     # A session that scored anew has no options.
-    shards = [session.get("options", {}).get("shard") for session in run.get("sessions", ())]
+    shards = [session.options.shard for session in run.sessions if session.options is not None]
     return tuple(dict.fromkeys([*(shard for shard in shards if shard is not None), last]))
 
 
-def merged_parts(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Entries of run.json for all runs that a run was merged from, recursively."""
-    parts, left = [], list(run.get("merged", ()))
+def merged_parts(run: RunRecord) -> list[MergedPart]:
+    """All runs that a run was merged from, recursively."""
+    parts, left = [], [*run.merged]
     while left:
         part = left.pop(0)
         parts.append(part)
-        left += part.get("merged", ())
+        left += part.merged
     return parts
 
 
-def merged_shards(run: Mapping[str, Any]) -> list[tuple[Shard, Collection[str] | None]]:
+def merged_shards(run: RunRecord) -> list[tuple[Shard, Collection[str] | None]]:
     """The shards of all parts that a run was merged from, with their benchmarks; None means all."""
     return [
-        (Shard.parse(shard), part.get("benchmarks"))
+        (Shard.parse(shard), part.benchmarks)
         for part in merged_parts(run)
-        for shard in part.get("shards") or [part.get("shard")]
+        for shard in part.shards or [part.shard]
         if shard is not None
     ]

@@ -20,6 +20,7 @@ import msgspec
 
 from medvqa import files
 from medvqa.items import Answer, Image, Item, QuestionKey, Result, UsageError
+from medvqa.records.run_record import RunRecord, record_of
 
 ENV_KEY = "MEDVQA_BASELINE_KEY"
 """Environment variable that holds a key: 64 hexadecimal digits."""
@@ -27,8 +28,8 @@ DIGITS = 32
 """Hexadecimal digits of a hash."""
 KEY_MODE = 0o600
 KEPT = (
-    *("name", "started", "finished", "model", "options", "config", "techniques", "repeat", "judge", "extraction"),
-    "reading_rules",
+    *("schema", "kind", "name", "started", "finished", "model", "options", "config", "techniques", "repeat", "judge"),
+    *("extraction", "reading_rules"),
     "protocol",
     *("ablation", "benchmarks", "versions", "engine", "usage", "judge_usage", "left_out", "served_by", "responses"),
     "merged",
@@ -127,23 +128,25 @@ def _parsed(value: str, source: str) -> BaselineKey:
     return BaselineKey(bytes.fromhex(value), source)
 
 
-def keyed_run(run: Mapping[str, Any], key: BaselineKey, benchmarks: Iterable[str]) -> dict[str, Any]:
-    """run.json for a baseline with keyed hashes, without fields that may name a question or a file."""
-    kept = {name: run[name] for name in KEPT if name in run}
+def keyed_run(run: RunRecord, key: BaselineKey, benchmarks: Iterable[str]) -> RunRecord:
+    """The record for a baseline with keyed hashes, without fields that may name a question or a file."""
+    written = run.as_json()
+    kept = {name: written[name] for name in KEPT if name in written}
     if "engine" in kept:
         # Nodes of a pool and endpoints are machines of the owner.
         kept["engine"] = {
             name: value for name, value in kept["engine"].items() if name not in ("nodes", "problems", "endpoints")
         }
-    if run.get("missing"):
-        kept["missing"] = [key.of("", name) for name in run["missing"]]
-    if selection := run.get("selection"):
+    if run.missing:
+        kept["missing"] = [key.of("", name) for name in run.missing]
+    if run.selection is not None:
         # Options such as -k, and ids of tests, name questions.
-        kept["selection"] = {**selection, "how": ["options that are left out here"] if selection.get("how") else []}
+        how = ["options that are left out here"] if run.selection.how else []
+        kept["selection"] = {**written["selection"], "how": how}
     if "benchmarks" in kept:
         # The names of the files are those of the owner's folders.
         kept["benchmarks"] = {name: _without_file(fields) for name, fields in kept["benchmarks"].items()}
-    return {**kept, "keyed": {"key": key.name, "benchmarks": sorted(benchmarks)}}
+    return record_of({**kept, "keyed": {"key": key.name, "benchmarks": sorted(benchmarks)}})
 
 
 def _without_file(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -186,21 +189,19 @@ def keyed(result: Result, key: BaselineKey) -> Result:
     )
 
 
-def keyed_question(question: QuestionKey, run: Mapping[str, Any], key: BaselineKey | None) -> QuestionKey:
+def keyed_question(question: QuestionKey, run: RunRecord, key: BaselineKey | None) -> QuestionKey:
     """The key by which a baseline has a question."""
-    if key is None or question.benchmark not in run["keyed"]["benchmarks"]:
+    if key is None or run.keyed is None or question.benchmark not in run.keyed.benchmarks:
         return question
     return question._replace(item=key.of(question.benchmark, question.item))
 
 
-def reveal(
-    run: Mapping[str, Any], results: Iterable[Result], others: Iterable[Result], key: BaselineKey
-) -> tuple[Result, ...]:
+def reveal(run: RunRecord, results: Iterable[Result], others: Iterable[Result], key: BaselineKey) -> tuple[Result, ...]:
     """The results of a baseline, sorted by key; ids and texts that `others` have replace their hashes.
 
     `others`: results of runs, without responses (`without_response`).
     """
-    hidden = frozenset(run["keyed"]["benchmarks"])
+    hidden = frozenset(() if run.keyed is None else run.keyed.benchmarks)
     texts: dict[str, str] = {}
     images: dict[str, Image] = {}
     for other in others:

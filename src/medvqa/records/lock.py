@@ -15,7 +15,6 @@ import msgspec
 from medvqa import files
 from medvqa.items import UsageError
 from medvqa.records.private import IGNORE, make_private
-from medvqa.records.store import write_all
 
 with suppress(ImportError):  # On Windows, `items.check_system` says what is missing.
     import fcntl
@@ -40,8 +39,9 @@ class Holder(msgspec.Struct, frozen=True):
 class Lock:
     """The lock of a run folder."""
 
-    # Not filelock: its lowest version empties the file with the holder's name. Without locks in the file system, it
-    # takes the file itself as the lock, which outlives a killed process.
+    # Not filelock: it keeps no host and process of the holder, and its lowest version empties the file that names them.
+    # On a disk without locks it raises, or takes the file itself as the lock, which outlives a killed process; here a
+    # warning is enough.
 
     def __init__(self, run: Path) -> None:
         """Lock nothing before `acquire`."""
@@ -86,7 +86,7 @@ class Lock:
         _open.add(file)
         holder = Holder(os.getpid(), socket.gethostname(), datetime.now().astimezone().isoformat(" ", "seconds"))
         os.ftruncate(file, 0)
-        write_all(file, msgspec.json.encode(holder))
+        files.write_all(file, msgspec.json.encode(holder))
         return None
 
     def _refusal(self, path: Path) -> str:

@@ -1,10 +1,9 @@
-"""What to type to run the missing shards of a merged run."""
+"""What to type to finish a joined run."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from medvqa.data.selection import Shard
 from medvqa.records.coverage import (
@@ -16,21 +15,22 @@ from medvqa.records.coverage import (
     own_shards,
     shards_in_words,
 )
-from medvqa.records.merging import Merged, RunPart
+from medvqa.records.join import Joined, RunPart
+from medvqa.records.run_record import RunRecord
 
 SHOWN = 5
 """Unfinished parts that are listed."""
 _ARRAY = "SLURM_ARRAY_TASK_ID="
 
 
-def to_type(merged: Merged, runs: Sequence[RunPart]) -> list[str]:
-    """Return lines that say how to finish a merged run: its unfinished parts, and its missing shards."""
-    return [*_unfinished(merged, runs), *_missing(merged.about, runs)]
+def to_type(joined: Joined, runs: Sequence[RunPart]) -> list[str]:
+    """Return lines that say how to finish a run joined from parts: its unfinished parts, and its missing shards."""
+    return [*_unfinished(joined, runs), *_missing(joined.about, runs)]
 
 
-def _unfinished(merged: Merged, runs: Sequence[RunPart]) -> list[str]:
+def _unfinished(joined: Joined, runs: Sequence[RunPart]) -> list[str]:
     """Return a line for each part with questions that lack a result, or ended in an error, in all parts."""
-    there = {result.key for result in merged.results if result.score.outcome != "error"}
+    there = {result.key for result in joined.results if result.score.outcome != "error"}
     lines = []
     for run in runs:
         lacking = len(set(run.keys) - there)
@@ -42,16 +42,16 @@ def _unfinished(merged: Merged, runs: Sequence[RunPart]) -> list[str]:
     return [*lines[:SHOWN], *([f"and {len(lines) - SHOWN:,} other runs"] if len(lines) > SHOWN else [])]
 
 
-def _missing(about: Mapping[str, Any], runs: Sequence[RunPart]) -> list[str]:
+def _missing(run: RunRecord, runs: Sequence[RunPart]) -> list[str]:
     """Return lines about the shards that no part has."""
     lines = []
-    shards = [shard for shard, _ in merged_shards(about)]
+    shards = [shard for shard, _ in merged_shards(run)]
     for of in sorted({shard.of for shard in shards}):
         present = {shard.number for shard in shards if shard.of == of}
         absent = missing_numbers(present, of)
         if not absent:
             continue
-        known = next((run for run in runs if any(Shard.parse(shard).of == of for shard in own_shards(run.about))), None)
+        known = next((part for part in runs if any(Shard.parse(s).of == of for s in own_shards(part.about))), None)
         if known is None:
             continue  # it was merged before, and the merged run names its parts
         lines += _to_run(known, absent, of)
@@ -84,7 +84,7 @@ def _stem(run: RunPart) -> str:
 
 def _slurm(run: RunPart, absent: Sequence[range], of: int) -> str:
     """Return the command that submits the missing tasks of an array; "" if the run was no task of a plain array."""
-    sources = [session.get("shard_source", "") for session in run.about.get("sessions", ())]
+    sources = [session.shard_source for session in run.about.sessions]
     if not sources or not sources[-1].startswith(_ARRAY) or "SLURM_PROCID" in sources[-1]:
         return ""
     return f"MEDVQA_SHARDS={of} sbatch --array={in_ranges(absent, less=1).replace(' ', '')} FILE"

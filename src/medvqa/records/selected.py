@@ -7,7 +7,7 @@ adds them to `selected.jsonl`, which holds the keys of all sessions. So no death
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -77,12 +77,6 @@ def selected_bytes(folder: Path) -> int:
         with suppress(OSError):
             sizes += os.lstat(path).st_size
     return sizes
-
-
-def join_selected(parts: Sequence[Path], folder: Path) -> None:
-    """Write the keys of several runs to a merged run, unless one run has none (DataError, OSError)."""
-    if parts and all((part / SELECTED).exists() for part in parts):
-        _write(folder / SELECTED, sorted({key for part in parts for key in selected(part)}))
 
 
 def store_selected(folder: Path, keys: Iterable[QuestionKey]) -> None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import cast
 
-from medvqa import memory, metrics, records, scoring
+from medvqa import memory, metrics, scoring
 from medvqa.benchmarks import not_known, open_answers
 from medvqa.comparing import blank as blanks
 from medvqa.comparing import gating
@@ -20,6 +20,7 @@ from medvqa.items import (
     Benchmark,
     DataError,
     FailedMetric,
+    Kind,
     Kit,
     Measure,
     Metric,
@@ -34,6 +35,10 @@ from medvqa.protocols.ablation import LABELS
 from medvqa.protocols.protocol import Protocol
 from medvqa.protocols.variants import Variant
 from medvqa.protocols.voting import Votes
+from medvqa.records import coverage, run_folder, run_record
+from medvqa.records.coverage import Basis, Coverage
+from medvqa.records.run_folder import Stored
+from medvqa.records.run_record import RunRecord, Selection
 
 PROMPT = "prompt"
 """The dimension of slices that hold the answers to one prompt."""
@@ -112,12 +117,12 @@ class Report:
     """
 
     folder: Path
-    run: Mapping[str, Any]
+    run: RunRecord
     parts: tuple[Part, ...]
     unread: tuple[str, ...]
-    covered: records.Coverage
-    selection: records.Selection
-    basis: records.Basis
+    covered: Coverage
+    selection: Selection
+    basis: Basis
     sheets: tuple[Path, ...] = ()
     ablation: str = ""
     combine: str = ""
@@ -158,7 +163,7 @@ class Report:
     @property
     def counted(self) -> str:
         """The plural unit of results: "answers" if items have several samples or prompts, else "items"."""
-        protocol = Protocol.of(self.run)
+        protocol = self.run.protocol
         sampled = protocol.samples is not None and protocol.combine != "best-self"
         several = sampled or any(result.variant for part in self.parts for result in part.results)
         return "answers" if several else "items"
@@ -166,7 +171,7 @@ class Report:
     @property
     def extraction(self) -> str:
         """The rule that read the answers: "strict rules (sound)", or the published rule's name."""
-        name = str(self.run.get("extraction", "sound"))
+        name = self.run.extraction
         return f"strict rules ({name})" if name == scoring.rules.SOUND else name
 
     @property
@@ -179,7 +184,7 @@ class Report:
 def build(
     folder: Path,
     benchmarks: Mapping[str, Benchmark],
-    stored: records.Stored | None = None,
+    stored: Stored | None = None,
     *,
     like: Sequence[str] | None = None,
     data: Path | None = None,
@@ -192,14 +197,14 @@ def build(
     Questions selected by an earlier outcome (--lf) have no measures.
     UsageError if it is no run folder, or holds results of an unknown benchmark.
     """
-    run = records.read_run(folder)
-    stored = records.read(folder) if stored is None else stored
-    selection = records.Selection.of(run)
-    protocol = Protocol.of(run)
-    ablation, combine = LABELS.get(run.get("ablation", ""), ""), combining.label(protocol, combining.models_of(run))
+    run = run_record.read_run(folder)
+    stored = run_folder.read(folder) if stored is None else stored
+    selection = run.selected
+    protocol = run.protocol
+    ablation, combine = LABELS.get(run.ablation or "", ""), combining.label(protocol, run.models)
     parts = _parts(run, folder, stored.results, benchmarks, like, data)
     decided, gaps = gating.read(folder), blanks.read(folder)
-    of = gating.digest(run, combining.counted(stored.results, run)) if decided or gaps else ""
+    of = gating.digest(run, combining.combined(stored.results, run.protocol, run.prompts)) if decided or gaps else ""
     stale = decided is not None and decided.verdict.of != of
     gate = None if stale else decided
     blank_stale = gaps is not None and (gaps.of != of or selection.ranked_by_outcome)
@@ -209,7 +214,7 @@ def build(
     if errors is not None:
         own = {name: benchmarks[name].dimensions for name in errors.samples if name in benchmarks}
         shares = taxonomy.shares(errors, stored.results, run, own)
-    covered = records.coverage(folder, run, stored)
+    covered = coverage.coverage(folder, run, stored)
     return Report(
         folder,
         run,
@@ -217,7 +222,7 @@ def build(
         stored.unread,
         covered,
         selection,
-        records.Basis.of(folder, stored, covered),
+        Basis.of(folder, stored, covered),
         ablation=ablation,
         combine=combine,
         known=benchmarks,
@@ -233,7 +238,7 @@ def build(
 
 
 def _parts(
-    run: Mapping[str, Any],
+    run: RunRecord,
     folder: Path,
     results: Sequence[Result],
     benchmarks: Mapping[str, Benchmark],
@@ -241,14 +246,14 @@ def _parts(
     data: Path | None,
 ) -> list[Part]:
     """Return the parts of a run's results under the names that tables show; for the arguments see `build`."""
-    ranked_by_outcome = records.Selection.of(run).ranked_by_outcome
+    ranked_by_outcome = run.selected.ranked_by_outcome
     several = len({result.technique for result in results}) > 1
     label = label_of(run)
     parts = []
     for name, group in groupby(results, key=lambda result: result.item.benchmark):
         if name not in benchmarks:
             raise not_known(f"{folder} holds", name, benchmarks)
-        kits = run.get("metric_like", ()) if like is None else like
+        kits = run.metric_like if like is None else like
         benchmark, unread = _with_kits(benchmarks[name], kits, run, data, benchmarks)
         parts_of_benchmark = [
             replace(part, failed=(*part.failed, *unread)) if part.results else part
@@ -262,20 +267,20 @@ def _parts(
     return parts
 
 
-def label_of(run: Mapping[str, Any]) -> str:
-    """Return the label of a run (run.json) as `Report.label` has it."""
-    protocol = Protocol.of(run)
-    combine = combining.label(protocol, combining.models_of(run))
-    return ", ".join(filter(None, (LABELS.get(run.get("ablation", ""), ""), protocol.label, combine)))
+def label_of(run: RunRecord) -> str:
+    """Return the label of a run as `Report.label` has it."""
+    protocol = run.protocol
+    combine = combining.label(protocol, run.models)
+    return ", ".join(filter(None, (LABELS.get(run.ablation or "", ""), protocol.label, combine)))
 
 
-def shown_benchmark(benchmark: Benchmark, run: Mapping[str, Any]) -> Benchmark:
+def shown_benchmark(benchmark: Benchmark, run: RunRecord) -> Benchmark:
     """Return a benchmark with the metrics that the reports of a run show: of its protocol, its judge and its kits."""
-    return _under(_with_kits(benchmark, run.get("metric_like", ()), run, None, {})[0], run)
+    return _under(_with_kits(benchmark, run.metric_like, run, None, {})[0], run)
 
 
-def headline_of(benchmark: Benchmark, run: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of a benchmark's headline measures in the reports of a run (run.json), in their order."""
+def headline_of(benchmark: Benchmark, run: RunRecord) -> tuple[str, ...]:
+    """Return the names of a benchmark's headline measures in the reports of a run, in their order."""
     return _headline(shown_benchmark(benchmark, run))
 
 
@@ -284,10 +289,10 @@ def _headline(benchmark: Benchmark) -> tuple[str, ...]:
     return (*names, *metrics.MAXIMA.values(), *position.names(names))
 
 
-def _under(benchmark: Benchmark, run: Mapping[str, Any]) -> Benchmark:
+def _under(benchmark: Benchmark, run: RunRecord) -> Benchmark:
     """Return a benchmark with the names of its measures in a run, without those of a judge if there was none."""
-    benchmark = combining.named(benchmark, Protocol.of(run))
-    if run.get("judge"):
+    benchmark = combining.named(benchmark, run.protocol)
+    if run.judge is not None:
         return benchmark
     shown = tuple(name for name in benchmark.headline if name not in metrics.judged(benchmark))
     return replace(benchmark, headline=shown)
@@ -296,7 +301,7 @@ def _under(benchmark: Benchmark, run: Mapping[str, Any]) -> Benchmark:
 def _with_kits(
     benchmark: Benchmark,
     kits: Sequence[str],
-    run: Mapping[str, Any],
+    run: RunRecord,
     data: Path | None,
     known: Mapping[str, Benchmark],
 ) -> tuple[Benchmark, tuple[FailedMetric, ...]]:
@@ -313,7 +318,7 @@ def _with_kits(
             failed.append(FailedMetric(f"{kit} with training answers", str(error)))
             return ()
 
-    setting, added = Kit(judged=bool(run.get("judge")), training=training), list[Metric]()
+    setting, added = Kit(judged=run.judge is not None, training=training), list[Metric]()
     for kit in dict.fromkeys(kits):
         if kit in benchmark.kits:
             added += benchmark.kits[kit](setting)
@@ -322,14 +327,14 @@ def _with_kits(
     return changed, tuple(failed)
 
 
-def parts_of(benchmark: Benchmark, results: Sequence[Result], run: Mapping[str, Any]) -> list[Part]:
+def parts_of(benchmark: Benchmark, results: Sequence[Result], run: RunRecord) -> list[Part]:
     """One part per technique, and one for the maxima over several."""
     benchmark = _under(benchmark, run)
-    about = run.get("benchmarks", {}).get(benchmark.name, {})
+    recorded = run.benchmark(benchmark.name)
     # Reports show the user's own tags beside the benchmark's.
-    own_tags = (run.get("tags") or {}).get("dimensions", ())
+    own_tags = () if run.tags is None else run.tags.dimensions
     benchmark = replace(benchmark, dimensions=(*benchmark.dimensions, *own_tags))
-    common, prompts = about.get("signature", {}), about.get("prompts", {})
+    common, prompts = recorded.signature, recorded.prompts
     by_technique = {name: tuple(result for result in results if result.technique == name) for name in TECHNIQUES}
     with withholding(not benchmark.public):
         parts = [
@@ -344,11 +349,12 @@ def parts_of(benchmark: Benchmark, results: Sequence[Result], run: Mapping[str, 
     return parts
 
 
-def _signed(run: Mapping[str, Any], benchmark: Benchmark, technique: Technique) -> dict[str, str]:
+def _signed(run: RunRecord, benchmark: Benchmark, technique: Technique) -> dict[str, str]:
     """The signature of a technique's measures; it names the judge only if a judge may have scored this technique."""
-    about = run.get("benchmarks", {}).get(benchmark.name, {})
-    others = records.signed(run) if technique not in about.get("judged_by", [technique]) else frozenset()
-    signature = {name: value for name, value in about.get("signature", {}).items() if name not in others}
+    recorded = run.benchmark(benchmark.name)
+    judged = recorded.judged_by is None or technique in recorded.judged_by
+    others = frozenset() if judged else run.judge_signed
+    signature = {name: value for name, value in recorded.signature.items() if name not in others}
     return {**signature, "technique": technique}
 
 
@@ -356,27 +362,27 @@ def _part(
     benchmark: Benchmark,
     technique: Technique,
     results: tuple[Result, ...],
-    run: Mapping[str, Any],
+    run: RunRecord,
     signature: Mapping[str, str],
 ) -> Part:
     failed: list[FailedMetric] = []
-    protocol = Protocol.of(run)
-    about = run.get("benchmarks", {}).get(benchmark.name, {})
+    protocol = run.protocol
+    recorded = run.benchmark(benchmark.name)
     measured = partial(
         metrics.measures,
         metrics=benchmark.metrics,
         dimensions=benchmark.dimensions,
         benchmark=benchmark.name,
         signature=signature,
-        score=scoring.scorer(benchmark, scoring.rules.recorded(run, [benchmark])),
+        score=scoring.scorer(benchmark, scoring.rules.recorded(run.extraction, [benchmark])),
         orders=rotation.orders(technique, protocol.rotations),
-        read_by=about.get("read_by"),
+        read_by=cast("Mapping[Kind, str]", recorded.read_by) or None,
         failed=failed,
     )
-    prompts = combining.prompts_of(run)
+    prompts = run.prompts
     counted = combining.combined(results, protocol, prompts)
     measures = measured(counted)
-    by_prompt = _by_prompt(results, about.get("asked_by", ()))
+    by_prompt = _by_prompt(results, recorded.asked_by)
     for name, answers in by_prompt.items() if len(by_prompt) > 1 else ():
         of_prompt = measured(combining.combined(answers, protocol), failed=[])
         measures += [replace(measure, slice={PROMPT: name}) for measure in of_prompt if not measure.slice]

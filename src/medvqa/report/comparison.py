@@ -20,9 +20,22 @@ from medvqa.comparing import (
     Trend,
     under_protocols,
 )
+from medvqa.figures import (
+    DASH,
+    Column,
+    Figure,
+    Table,
+    between,
+    counted,
+    csv,
+    markdown,
+    number,
+    numbers,
+    terminal,
+    texts,
+)
 from medvqa.items import Benchmark, Result
-from medvqa.report import cells, markdown, terminal
-from medvqa.report.tables import FEW, TextTable, chance, figure, no_interval, percent, with_unit
+from medvqa.records.run_record import RunRecord
 
 SCHEMA = 1
 SOME = 5
@@ -46,7 +59,7 @@ class Section:
 
     title: str
     notes: tuple[str, ...]
-    tables: tuple[TextTable, ...]
+    tables: tuple[Table, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +158,11 @@ def on_both(part: PairedPart) -> str:
 
 def _scored_in(scored: int, asked: int, runs: int) -> str:
     number = "both runs" if runs == 2 else f"all {runs} runs"
-    return f"{_items(asked)} in {number}" if scored == asked else f"{scored:,} of {_items(asked)} scored in {number}"
+    return (
+        f"{counted(asked, 'items')} in {number}"
+        if scored == asked
+        else f"{scored:,} of {counted(asked, 'items')} scored in {number}"
+    )
 
 
 def _warnings(part: PairedPart, paired: Paired, *, named: bool) -> list[str]:
@@ -157,7 +174,7 @@ def _warnings(part: PairedPart, paired: Paired, *, named: bool) -> list[str]:
         (part.errors_baseline, f"without an answer in {paired.baseline.name}"),
     ]
     lines = [
-        f"no verdict can be given: {_items(len(ids))} {reason}"
+        f"no verdict can be given: {counted(len(ids), 'items')} {reason}"
         + (f": {printing.some(ids, SOME)}" if named else UNNAMED)
         for ids, reason in blocking
         if ids
@@ -173,7 +190,7 @@ def family(tests: int) -> str:
     return f"all {tests} tests of headline measures and pairs of runs" if tests else "all headline measures"
 
 
-def headline(compared: Sequence[Compared], difference: Difference | None = None, tests: int = 0) -> TextTable:
+def headline(compared: Sequence[Compared], difference: Difference | None = None, tests: int = 0) -> Table:
     """Tabulate the headline measures over all items: both values, the difference, its interval, and counts.
 
     `difference`: the one setting in which the runs differ, which the title and the columns name. `tests` as for
@@ -182,63 +199,47 @@ def headline(compared: Sequence[Compared], difference: Difference | None = None,
     rows = [row for row in compared if row.headline and not row.slice]
     resampled = any(row.resampled for row in rows)
     exact = any(row.comparison.mcnemar is not None for row in rows)
-    columns = [
-        *("measure", *values(difference), "difference", INTERVAL, "better", "worse", "n", "groups"),
-        *(
-            "adjusted p",
-            "flipped groups",
-            "detectable",
-            *(["McNemar p"] if exact else []),
-            *(["bootstrap"] if resampled else []),
-        ),
-    ]
-    return TextTable(
+    columns = (
+        *_columns("measure", difference),
+        *numbers("flipped groups", "detectable"),
+        *([Column("McNemar p", "chance")] if exact else []),
+        *numbers(*(["bootstrap"] if resampled else [])),
+    )
+    return Table(
         f"{meaning(difference)}difference in points, new minus baseline; intervals and p two-sided; p by Holm "
         f"over {family(tests)}",
-        tuple(columns),
+        columns,
         tuple(
             (
-                row.metric,
-                *compared_values(row),
-                str(row.comparison.gained),
-                str(row.comparison.lost),
-                with_unit(row.comparison.units, row.counted),
-                str(row.comparison.groups),
-                chance(row.adjusted),
-                str(row.comparison.discordant_groups),
-                _detectable(row),
-                *([chance(row.comparison.mcnemar)] if exact else []),
-                *([_bounds(row.resampled)] if resampled else []),
+                *_cells(row.metric, row),
+                *(row.comparison.discordant_groups, _detectable(row)),
+                *([row.comparison.mcnemar] if exact else []),
+                *([between(*row.resampled, sign=True) if row.resampled else DASH] if resampled else []),
             )
             for row in rows
         ),
-        frozenset(range(1, len(columns))),
     )
 
 
-def compared_values(compared: Compared) -> tuple[str, str, str, str]:
-    """A measure in both runs, the difference and its interval; counts alone if there are few units."""
-    shown = compared.shown
-    bounded = shown.low is not None and shown.high is not None
-    reason = no_interval(shown.groups, shown.df)
-    if not compared.percent:
-        before, after = (figure(end, is_percent=False) for end in (shown.baseline, shown.new))
-        low, high = (_difference(bound) for bound in (shown.low, shown.high))
-        if shown.difference is None:
-            return before, after, "–", "–"
-        return before, after, _difference(shown.difference), f"{low} to {high}" if bounded else reason
-    if shown.units < FEW and shown.baseline is not None and shown.new is not None:
-        before, after = (f"{round(value * shown.units, 2):g}/{shown.units}" for value in (shown.baseline, shown.new))
-        return before, after, "", ""
-    if shown.difference is None:
-        return percent(shown.baseline), percent(shown.new), "–", "–"
-    bounds = f"{_points(shown.low)} to {_points(shown.high)}" if bounded else reason
-    return percent(shown.baseline), percent(shown.new), _points(shown.difference), bounds
+def _columns(heading: str, difference: Difference | None) -> tuple[Column, ...]:
+    """The columns of a measure of two runs."""
+    before, after = values(difference)
+    return (
+        *(Column(heading), Column(before, "figure"), Column(after, "figure")),
+        *(Column("difference", "figure"), Column(INTERVAL, "interval"), *numbers("better", "worse")),
+        *(Column("n", "units"), *numbers("groups"), Column("adjusted p", "chance")),
+    )
+
+
+def _cells(label: str, row: Compared) -> tuple[object, ...]:
+    own, (before, after, difference) = row.comparison, row.figures
+    counts = (own.gained, own.lost, difference, own.groups)
+    return (label, before, after, difference, difference, *counts, row.adjusted)
 
 
 def _sliced(
     compared: Sequence[Compared], benchmark: Benchmark, shown: Shown, paired: Paired, tests: int
-) -> list[TextTable]:
+) -> list[Table]:
     wanted = shown.measures or benchmark.headline[:1]
     fixed = fixed_slices(paired.new.run, benchmark.name) & fixed_slices(paired.baseline.run, benchmark.name)
     return [
@@ -249,10 +250,9 @@ def _sliced(
     ]
 
 
-def fixed_slices(run: Mapping[str, Any], benchmark: str) -> set[str]:
+def fixed_slices(run: RunRecord, benchmark: str) -> set[str]:
     """The dimensions of a benchmark that were fixed before the run."""
-    declared = run.get("benchmarks", {}).get(benchmark, {}).get("declared") or {}
-    return set(declared.get("slices") or ())
+    return set(run.benchmark(benchmark).fixed_slices)
 
 
 def by_dimension(
@@ -263,7 +263,7 @@ def by_dimension(
     difference: Difference | None = None,
     fixed: Collection[str] = (),
     tests: int = 0,
-) -> TextTable:
+) -> Table:
     """One measure over the slices of one dimension, smallest p first; at most `limit` rows, None for all.
 
     `fixed`: the dimensions that were fixed before the runs. `tests` as for `sections`.
@@ -272,38 +272,26 @@ def by_dimension(
     slices.sort(key=lambda row: (_or(row.p, inf), -abs(row.comparison.difference or 0.0), row.slice[dimension]))
     kept = slices if limit is None else slices[:limit]
     more = f", {len(kept)} of {len(slices)} shown" if len(kept) < len(slices) else ""
-    rows = [
-        (
-            row.slice[dimension],
-            *compared_values(row),
-            str(row.comparison.gained),
-            str(row.comparison.lost),
-            with_unit(row.comparison.units, row.counted),
-            str(row.comparison.groups),
-            chance(row.adjusted),
-        )
-        for row in kept
-    ]
-    columns = (dimension, *values(difference), "difference", INTERVAL, "better", "worse", "n", "groups")
+    rows = tuple(_cells(row.slice[dimension], row) for row in kept)
     status = (FIXED if dimension in fixed else EXPLORATORY) + (PAIRS if tests else "")
     title = f"{metric} by {dimension} ({meaning(difference)}{status}{more})"
-    return TextTable(title, (*columns, "adjusted p"), tuple(rows), frozenset(range(1, len(columns) + 1)))
+    return Table(title, _columns(dimension, difference), rows)
 
 
-def _flipped(flips: Sequence[Flip], limit: int | None) -> list[TextTable]:
+def _flipped(flips: Sequence[Flip], limit: int | None) -> list[Table]:
     """One table of flips per measure."""
     metrics = dict.fromkeys(flip.metric for flip in flips)
     return [flipped([flip for flip in flips if flip.metric == metric], limit) for metric in metrics if limit != 0]
 
 
-def flipped(flips: Sequence[Flip], limit: int | None = None) -> TextTable:
+def flipped(flips: Sequence[Flip], limit: int | None = None) -> Table:
     """Units whose measure changed, with both outcomes and responses: worse ones first, at most `limit` of each way."""
     worse, better = ([flip for flip in flips if flip.better is way] for way in (False, True))
     kept = [*worse[:limit], *better[:limit]]
     rows = [("better" if flip.better else "worse", flip.unit, _said(flip.baseline), _said(flip.new)) for flip in kept]
     more = f" ({len(kept)} shown)" if len(kept) < len(flips) else ""
     title = f"{flips[0].metric if flips else ''} flipped: {len(worse)} worse, {len(better)} better{more}"
-    return TextTable(title, ("way", "unit", "baseline", "new"), tuple(rows), frozenset())
+    return Table(title, texts("way", "unit", "baseline", "new"), tuple(rows))
 
 
 def _said(results: Sequence[Result]) -> str:
@@ -328,20 +316,16 @@ def of_all(ranking: Ranking) -> str:
 
 def _in_all(items: int, scored: int) -> str:
     if scored == items:
-        return f"{_items(items)} that all runs have"
-    return f"{scored:,} of {_items(items)} that all runs have scored"
+        return f"{counted(items, 'items')} that all runs have"
+    return f"{scored:,} of {counted(items, 'items')} that all runs have scored"
 
 
-def ranked(ranking: Ranking, tests: int) -> TextTable:
+def ranked(ranking: Ranking, tests: int) -> Table:
     """Several runs by one measure, the best first; `tests` as for `sections`."""
     differ = any(row.differs for row in ranking.rows)
     rows = [
         (
-            str(row.rank),
-            row.name,
-            *([row.differs] if differ else []),
-            percent(row.value),
-            _bounds(None if row.low is None or row.high is None else (row.low, row.high), sign=False),
+            *(row.rank, row.name, *([row.differs] if differ else []), row.figure, row.figure),
             f"{row.best}" if row.best == row.worst else f"{row.best} to {row.worst}",
         )
         for row in ranking.rows
@@ -351,34 +335,27 @@ def ranked(ranking: Ranking, tests: int) -> TextTable:
         f"{ranking.benchmark}, {ranking.technique}: {ranking.metric}{less} ({of_all(ranking)}; possible ranks, given "
         f"the intervals of differences: 5 % by Holm over {family(tests)})"
     )
-    columns = ("rank", "run", *(["differs in"] if differ else []), "%", "95 % interval", "possible ranks")
-    return TextTable(title, columns, tuple(rows), frozenset({0, *range(len(columns) - 3, len(columns))}))
+    columns = (
+        *(*numbers("rank"), *texts("run", *(["differs in"] if differ else []))),
+        *(Column("%", "figure"), Column("95 % interval", "interval"), *numbers("possible ranks")),
+    )
+    return Table(title, columns, tuple(rows))
 
 
-def trend(found: Trend) -> TextTable:
+def trend(found: Trend) -> Table:
     """Several runs by a number, smallest first; the title has the slope of the measure on its log10."""
-    rows = [
-        (
-            row.name,
-            f"{row.number:g}",
-            percent(row.value),
-            _bounds(None if row.low is None or row.high is None else (row.low, row.high), sign=False),
-        )
-        for row in found.rows
-    ]
+    rows = tuple((row.name, f"{row.number:g}", row.figure, row.figure) for row in found.rows)
     less = ", less is better" if found.better == "lower" else ""
-    questions = _bounds(_both(found.low, found.high))
-    models = _bounds(_both(found.models_low, found.models_high))
+    slope = Figure(found.slope, found.low, found.high, sign=True)
+    models = between(found.models_low, found.models_high, sign=True)
     title = (
         f"{found.benchmark}, {found.technique}: {found.metric}{less} by {found.by} "
-        f"({_in_all(found.items, found.scored)}). {_points(found.slope)} points for ten times the {found.by}, 95 % "
-        f"interval over questions {questions}, over models {models}: an association, for the models differ in more"
+        f"({_in_all(found.items, found.scored)}). {slope.text} points for ten times the {found.by}, 95 % "
+        f"interval over questions {slope.interval or DASH}, over models {models or DASH}: an association, for the "
+        "models differ in more"
     )
-    return TextTable(title, ("run", found.by, "%", "95 % interval"), tuple(rows), frozenset({1, 2, 3}))
-
-
-def _both(low: float | None, high: float | None) -> tuple[float, float] | None:
-    return None if low is None or high is None else (low, high)
+    columns = (Column("run"), *numbers(found.by), Column("%", "figure"), Column("95 % interval", "interval"))
+    return Table(title, columns, rows)
 
 
 def text(sections: Sequence[Section]) -> str:
@@ -386,7 +363,7 @@ def text(sections: Sequence[Section]) -> str:
     blocks = []
     for section in sections:
         blocks.append("\n".join([printing.line(section.title), *(f"! {printing.line(n)}" for n in section.notes)]))
-        blocks += [f"{printing.line(table.title)}\n{terminal.draw(table).rstrip()}" for table in section.tables]
+        blocks += [f"{printing.line(table.title)}\n{terminal(table).rstrip()}" for table in section.tables]
     return "\n\n".join(blocks)
 
 
@@ -394,16 +371,16 @@ def as_markdown(sections: Sequence[Section]) -> str:
     """Sections as Markdown."""
     blocks = []
     for i, section in enumerate(sections):
-        blocks.append(f"{'##' if i else '#'} {markdown.escape(section.title)}")
+        blocks.append(f"{'##' if i else '#'} {printing.markdown(section.title)}")
         if section.notes:
-            blocks.append("\n".join(f"- {markdown.escape(note)}" for note in section.notes))
+            blocks.append("\n".join(f"- {printing.markdown(note)}" for note in section.notes))
         for table in section.tables:
-            blocks += [markdown.escape(table.title), markdown.grid(table)]
+            blocks += [printing.markdown(table.title), markdown(table)]
     return "\n\n".join(blocks) + "\n"
 
 
 def as_json(study: Study, trends: Sequence[Trend] = ()) -> dict[str, Any]:
-    """The comparisons with their refusals and notes, rankings and trends, as a value for `records.write_json`."""
+    """The comparisons with their refusals and notes, rankings and trends, as a value for `run_folder.write_json`."""
     several = len(study.sides) > 2
     return {
         "schema": SCHEMA,
@@ -532,7 +509,7 @@ def as_csv(compared: Sequence[Paired]) -> str:
         for table in paired.tables
         for shown in [table.shown]
     ]
-    return cells.table((*about, *NUMBERS, "p", "adjusted", "bootstrap_low", "bootstrap_high", *differs), rows)
+    return csv((*about, *NUMBERS, "p", "adjusted", "bootstrap_low", "bootstrap_high", *differs), rows)
 
 
 def _settings(difference: Difference | None) -> tuple[str, ...]:
@@ -543,29 +520,11 @@ def _settings(difference: Difference | None) -> tuple[str, ...]:
     )
 
 
-def _points(value: float | None, *, sign: bool = True) -> str:
-    return "–" if value is None else f"{100 * value + 0.0:{'+' if sign else ''}.2f}"
-
-
 def _detectable(compared: Compared) -> str:
     # If nothing flipped, the variance is 0 and gives no detectable loss.
     value = compared.comparison.detectable if compared.comparison.discordant_groups else None
-    return _points(value, sign=False) if compared.percent else figure(value, is_percent=False)
-
-
-def _difference(value: float | None) -> str:
-    """A difference of numbers that are no percentages, with its sign."""
-    shown = figure(value, is_percent=False)
-    return f"+{shown}" if value is not None and value >= 0 else shown
-
-
-def _bounds(bounds: tuple[float, float] | None, *, sign: bool = True) -> str:
-    return "–" if bounds is None else " to ".join(_points(bound, sign=sign) for bound in bounds)
+    return number(value, percent=compared.percent)
 
 
 def _or(value: float | None, other: float) -> float:
     return other if value is None else value
-
-
-def _items(count: int) -> str:
-    return "1 item" if count == 1 else f"{count:,} items"

@@ -10,14 +10,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from medvqa.data import lexicon
+from medvqa.figures import Column, Table, csv, numbers, texts
 from medvqa.items import Measure
 from medvqa.judging import taxonomy
-from medvqa.judging.agreement import Figure
 from medvqa.judging.taxonomy import Classified, ErrorShare, KindAgreement
-from medvqa.protocols.protocol import Protocol
-from medvqa.report import cells
 from medvqa.report.build import Report
-from medvqa.report.tables import TextTable, interval, percent, value
 
 CSV = "errors.csv"
 """The labels of a run as a table for spreadsheets."""
@@ -50,12 +47,12 @@ def classified_of(share: ErrorShare) -> str:
     return f"{share.n:,} of {share.of:,}"
 
 
-def table(report: Report) -> TextTable:
+def table(report: Report) -> Table:
     """The share of every kind in each benchmark."""
     return _table(report, [share for share in report.error_shares if not share.slice], "")
 
 
-def dimension_tables(report: Report) -> list[TextTable]:
+def dimension_tables(report: Report) -> list[Table]:
     """The shares of the kinds that occur, by technique and by the dimension of each benchmark."""
     found = []
     for dimension in dimensions(report):
@@ -81,29 +78,22 @@ def dimensions(report: Report) -> list[str]:
     return [name for name in dict.fromkeys(["technique", *wanted]) if name in present]
 
 
-def _table(report: Report, shares: Sequence[ErrorShare], dimension: str) -> TextTable:
+def _table(report: Report, shares: Sequence[ErrorShare], dimension: str) -> Table:
     names = ["benchmark", *([dimension] if dimension else []), "kind of error"]
-    columns = (*names, "%", "95 % interval", "answers", "classified")
+    columns = (
+        *(*texts(*names), Column("%", "figure"), Column("95 % interval", "interval")),
+        *numbers("answers", "classified"),
+    )
     rows = []
     for share in shares:
-        shown = measure(share)
+        shown = measure(share).figure
         place = [lexicon.display(dimension, share.slice[dimension])] if dimension else []
-        rows.append(
-            (
-                share.benchmark,
-                *place,
-                share.kind,
-                value(shown),
-                interval(shown),
-                f"{share.count:,}",
-                classified_of(share),
-            )
-        )
+        rows.append((share.benchmark, *place, share.kind, shown, shown, share.count, classified_of(share)))
     title = f"Kinds of errors by {dimension}" if dimension else "Kinds of errors"
-    return TextTable(title, columns, tuple(rows), frozenset(range(len(names), len(columns))))
+    return Table(title, columns, tuple(rows))
 
 
-def agreement(classified: Classified) -> TextTable:
+def agreement(classified: Classified) -> Table:
     """The agreement of the judge with people; without rows if nobody reviewed its labels."""
     agreements = classified.people.agreements if classified.people is not None else ()
     rows = tuple(
@@ -111,33 +101,26 @@ def agreement(classified: Classified) -> TextTable:
             found.benchmark,
             " – ".join(found.raters),
             "main kinds" if found.main else "all kinds",
-            str(found.n),
-            str(found.groups),
-            percent(found.exact.value),
-            _bounds(found.exact, 100),
-            "undefined" if found.kappa.value is None else f"{found.kappa.value:.3f}",
-            _bounds(found.kappa, 1),
+            *(found.n, found.groups, *(found.exact.figure(percent=True),) * 2, *(found.kappa.figure(),) * 2),
         )
         for found in agreements
     )
-    columns = ("benchmark", "raters", "kinds", "n", "groups", "equal %", "95 % interval", "kappa", "95 % interval")
-    return TextTable("Agreement about kinds", columns, rows, frozenset(range(3, len(columns))))
+    columns = (
+        *(*texts("benchmark", "raters", "kinds"), *numbers("n", "groups")),
+        *(Column("equal %", "figure"), Column("95 % interval", "interval")),
+        *(Column("kappa", "figure"), Column("95 % interval", "interval")),
+    )
+    return Table("Agreement about kinds", columns, rows)
 
 
-def _bounds(figure: Figure, scale: int) -> str:
-    if figure.low is None or figure.high is None:
-        return ""
-    return f"{scale * figure.low:.{3 if scale == 1 else 2}f} to {scale * figure.high:.{3 if scale == 1 else 2}f}"
-
-
-def confusion(found: KindAgreement) -> TextTable:
+def confusion(found: KindAgreement) -> Table:
     """Count answers by the kinds that two raters gave, without kinds that neither gave."""
     counts = found.confusion
     used = [i for i in range(len(found.kinds)) if any(counts[i]) or any(row[i] for row in counts)]
     first, second = found.raters
-    rows = tuple((found.kinds[i], *(str(counts[i][j]) for j in used)) for i in used)
-    columns = (f"kind by {first}", *(f"{found.kinds[j]} by {second}" for j in used))
-    return TextTable(found.benchmark, columns, rows, frozenset(range(1, len(columns))))
+    rows = tuple((found.kinds[i], *(counts[i][j] for j in used)) for i in used)
+    columns = (Column(f"kind by {first}"), *numbers(*(f"{found.kinds[j]} by {second}" for j in used)))
+    return Table(found.benchmark, columns, rows)
 
 
 def lines(report: Report) -> list[str]:
@@ -187,7 +170,7 @@ def _bare(report: Report, classified: Classified) -> list[str]:
     bare = sum(map(taxonomy.is_bare, results))
     if 2 * bare <= len(results):
         return []
-    asked = Protocol.of(report.run).explain
+    asked = report.run.protocol.explain
     hint = ", though the model was asked to explain (--explain)" if asked else "; ask for reasons (--explain)"
     return [
         f"{bare:,} of {len(results):,} judged responses have fewer than {taxonomy.BARE} words and explain nothing: a "
@@ -200,7 +183,7 @@ def as_csv(classified: Classified) -> str:
     columns = ("benchmark", "technique", "item", "variant", "sample", "answer", "outcome")
     kinds = ("kind", "by", "why", "first", "first_by")
     rows = ([getattr(label, name) for name in (*columns, *kinds)] for label in classified.labels)
-    return cells.table((*columns, *kinds), rows)
+    return csv((*columns, *kinds), rows)
 
 
 def tags(classified: Classified) -> dict[tuple[str, ...], tuple[str, ...]]:

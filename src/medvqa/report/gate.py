@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from medvqa import printing
 from medvqa.comparing.gating import Decided, Flipped, Moved, Ruling, Verdict
-from medvqa.report.tables import TextTable, percent
+from medvqa.figures import Column, Table, between, number, numbers, texts
 
 SOME = 8
 """Parts that are named in a line."""
@@ -32,10 +32,10 @@ def remarks(decided: Decided) -> list[str]:
     """Remarks on the verdict, one sentence each: attempts, level, notes."""
     verdict = decided.verdict
     lines = []
-    for baseline, number in zip(verdict.baselines, decided.attempts, strict=False):
+    for baseline, attempted in zip(verdict.baselines, decided.attempts, strict=False):
         looks = f"{verdict.looks} (--looks)"
-        beyond = number > verdict.looks
-        attempt = f"attempt {number} in this folder against {baseline.name}; planned: {looks}"
+        beyond = attempted > verdict.looks
+        attempt = f"attempt {attempted} in this folder against {baseline.name}; planned: {looks}"
         lines.append(attempt + (": each further one is another chance of a wrong PASS." if beyond else "."))
     lines += [f"{sentence}." for sentence in (*decided.replaced, *verdict.notes)]
     return [*lines, f"{verdict.read_from}."] if verdict.read_from else lines
@@ -99,12 +99,12 @@ def _shown_from(entry: Ruling) -> str:
     base = entry.baseline_value or 0.0
     there_is = base if entry.better == "higher" else 1 - base
     more = " (more than can be lost)" if entry.detectable > there_is else ""
-    return f"{_place(entry)} {100 * entry.detectable:.1f}{more}"
+    return f"{_place(entry)} {number(entry.detectable, digits=1)}{more}"
 
 
 def moved(slices: Iterable[Moved]) -> str:
     """Slices with their differences in points."""
-    return ", ".join(f"{_where(row.slice)} {points(row.difference, sign=True)} (n {row.units:,})" for row in slices)
+    return ", ".join(f"{_where(row.slice)} {number(row.difference, sign=True)} (n {row.units:,})" for row in slices)
 
 
 def flips(verdict: Verdict) -> str:
@@ -117,44 +117,24 @@ def flip(flipped: Flipped) -> str:
     return f"{flipped.benchmark}/{flipped.unit}: {' + '.join(flipped.baseline)} -> {' + '.join(flipped.new)}"
 
 
-def table(verdict: Verdict, *, every: bool = False) -> TextTable:
+def table(verdict: Verdict, *, every: bool = False) -> Table:
     """The rules with their numbers: all if `every`, else those of `listed`."""
     columns = (
-        "verdict",
-        "rule",
-        "new %",
-        "baseline %",
-        "difference",
-        "one-sided bounds",
-        "detectable",
-        "lost",
-        "gained",
-        "adjusted p",
+        *(*texts("verdict", "rule"), *numbers("new %", "baseline %", "difference", "one-sided bounds", "detectable")),
+        *(*numbers("lost", "gained"), Column("adjusted p", "chance")),
     )
     shown = sorted(verdict.entries, key=lambda entry: ORDER.index(entry.outcome)) if every else listed(verdict)
-    return TextTable("", columns, tuple(map(_row, shown)), frozenset(range(2, len(columns))))
+    return Table("", columns, tuple(map(_row, shown)))
 
 
-def _row(entry: Ruling) -> tuple[str, ...]:
+def _row(entry: Ruling) -> tuple[object, ...]:
     floor = entry.kind in ("floor", "point")
-    bounds = ""
-    if entry.low is not None and entry.high is not None:
-        bounds = (
-            f"{percent(entry.low)} to {percent(entry.high)}"
-            if floor
-            else f"{points(entry.low, sign=True)} to {points(entry.high, sign=True)}"
-        )
     return (
-        entry.outcome,
-        name(entry),
-        percent(entry.value),
-        "" if floor else percent(entry.baseline_value),
-        "" if entry.difference is None else points(entry.difference, sign=True),
-        bounds,
-        "" if entry.detectable is None else points(entry.detectable),
-        "" if entry.lost is None else str(entry.lost),
-        "" if entry.gained is None else str(entry.gained),
-        "" if entry.adjusted is None else f"{entry.adjusted:.2g}",
+        *(entry.outcome, name(entry), number(entry.value), None if floor else number(entry.baseline_value)),
+        None if entry.difference is None else number(entry.difference, sign=True),
+        between(entry.low, entry.high, sign=not floor),
+        None if entry.detectable is None else number(entry.detectable),
+        *(entry.lost, entry.gained, "" if entry.adjusted is None else entry.adjusted),
     )
 
 
@@ -163,11 +143,6 @@ def line(entry: Ruling) -> float | None:
     if entry.margin is None:
         return None
     return -entry.margin if entry.better == "higher" else entry.margin
-
-
-def points(value: float | None, *, sign: bool = False) -> str:
-    """A difference of fractions in percentage points."""
-    return "–" if value is None else f"{100 * value:{'+' if sign else ''}.2f}"
 
 
 def _place(entry: Ruling) -> str:

@@ -8,12 +8,11 @@ from typing import Any
 
 from medvqa import comparing, printing, statistics
 from medvqa.comparing import Compared, Side
-from medvqa.items import Benchmark, Measure
-from medvqa.report import cells
+from medvqa.figures import Column, Figure, Kind, Table, csv, numbers, texts
+from medvqa.items import Benchmark
 from medvqa.report.build import Part, Report
-from medvqa.report.comparison import INTERVAL, NUMBERS, Section, compared_values
+from medvqa.report.comparison import INTERVAL, NUMBERS, Section
 from medvqa.report.notes import noted
-from medvqa.report.tables import TextTable, chance, interval, value, with_unit
 
 SCHEMA = 1
 
@@ -119,13 +118,12 @@ def _words(settings: Sequence[str], row: GridRow) -> tuple[str, ...]:
     return tuple(row.settings[name] or "–" for name in settings)
 
 
-def _runs(settings: Sequence[str], rows: Sequence[GridRow]) -> TextTable:
+def _runs(settings: Sequence[str], rows: Sequence[GridRow]) -> Table:
     lines = [
-        (row.run, *_words(settings, row), row.state, f"{row.questions:,}", f"{row.cost:.4g}" if row.cost else "–")
+        (row.run, *_words(settings, row), row.state, row.questions, f"{row.cost:.4g}" if row.cost else "–")
         for row in rows
     ]
-    columns = ("run", *settings, "state", "answers", "cost")
-    return TextTable("runs", columns, tuple(lines), frozenset({len(columns) - 2, len(columns) - 1}))
+    return Table("runs", (*texts("run", *settings, "state"), *numbers("answers", "cost")), tuple(lines))
 
 
 def _parts(rows: Sequence[GridRow]) -> dict[tuple[str, str], list[tuple[GridRow, Part]]]:
@@ -136,7 +134,7 @@ def _parts(rows: Sequence[GridRow]) -> dict[tuple[str, str], list[tuple[GridRow,
     return parts
 
 
-def _measured(rows: Sequence[GridRow]) -> list[TextTable]:
+def _measured(rows: Sequence[GridRow]) -> list[Table]:
     """A table for each benchmark and technique: the headline measures of each run, with intervals."""
     tables = []
     for (benchmark, technique), parts in _parts(rows).items():
@@ -145,11 +143,12 @@ def _measured(rows: Sequence[GridRow]) -> list[TextTable]:
         lines = []
         for row, part in parts:
             measures = {measure.name: measure for measure in part.headline}
-            shown = [text for name in names for text in _shown(measures.get(name))]
-            lines.append((row.run, *shown))
-        columns = ("run", *(text for name in names for text in (_titled(name, percents[name]), "95 % interval")))
-        right = frozenset(range(1, len(columns)))
-        tables.append(TextTable(f"{benchmark}, {technique}", columns, tuple(lines), right))
+            own = (measures[name].figure if name in measures else Figure(None) for name in names)
+            lines.append((row.run, *(figure for figure in own for _ in range(2))))
+        columns = [Column("run")]
+        for name in names:
+            columns += [Column(_titled(name, percents[name]), "figure"), Column("95 % interval", "interval")]
+        tables.append(Table(f"{benchmark}, {technique}", tuple(columns), tuple(lines)))
     return tables
 
 
@@ -157,36 +156,30 @@ def _titled(name: str, is_percent: bool) -> str:
     return f"{name}, %" if is_percent else name
 
 
-def _shown(measure: Measure | None) -> tuple[str, str]:
-    return ("–", "") if measure is None else (value(measure), interval(measure))
-
-
-def _gains(gains: Sequence[Gain]) -> TextTable:
+def _gains(gains: Sequence[Gain]) -> Table:
     lines = []
     percents = all(gain.compared.percent for gain in gains if gain.compared is not None)
     for gain in gains:
         if (compared := gain.compared) is not None:
-            before, after, difference, between = compared_values(compared)
-            if compared.percent and not percents:
-                before, after = (text if "/" in text or text == "–" else f"{text} %" for text in (before, after))
+            before, after, difference = compared.figures
             part = f"{compared.benchmark}, {compared.technique}"
-            units = with_unit(compared.comparison.units, compared.counted)
-            numbers = (compared.metric, before, after, difference, between, units, chance(compared.adjusted))
-            lines.append((gain.effect, gain.run, gain.baseline, part, *numbers))
-    values = (_titled("baseline", percents), _titled("new", percents))
-    columns = ("effect", "new", "baseline", "benchmark", "measure", *values, "difference")
-    return TextTable(
-        "gains of one setting: new minus baseline in points; intervals and p two-sided; p by Holm over this table",
-        (*columns, INTERVAL, "n", "adjusted p"),
-        tuple(lines),
-        frozenset(range(5, 11)),
+            found = (compared.metric, before, after, *(difference,) * 3, compared.adjusted)
+            lines.append((gain.effect, gain.run, gain.baseline, part, *found))
+    kind: Kind = "figure" if percents else "stated"
+    columns = (
+        *texts("effect", "new", "baseline", "benchmark", "measure"),
+        *(Column(_titled(name, percents), kind) for name in ("baseline", "new")),
+        *(Column("difference", "figure"), Column(INTERVAL, "interval"), Column("n", "units")),
+        Column("adjusted p", "chance"),
     )
+    title = "gains of one setting: new minus baseline in points; intervals and p two-sided; p by Holm over this table"
+    return Table(title, columns, tuple(lines))
 
 
 def as_json(
     name: str, settings: Sequence[str], base: Mapping[str, str], rows: Sequence[GridRow], gains: Sequence[Gain]
 ) -> dict[str, Any]:
-    """A sweep as a value for `records.write_json`; values are fractions."""
+    """A sweep as a value for `run_folder.write_json`; values are fractions."""
     return {
         "schema": SCHEMA,
         "name": name,
@@ -246,7 +239,7 @@ def as_csv(settings: Sequence[str], rows: Sequence[GridRow]) -> str:
             for m in part.headline
         ]
         lines += [(*about, *measure) for measure in measures or [(None,) * 7]]
-    return cells.table((*columns, "benchmark", "technique", "measure", "value", "low", "high", "n"), lines)
+    return csv((*columns, "benchmark", "technique", "measure", "value", "low", "high", "n"), lines)
 
 
 def gains_as_csv(gains: Sequence[Gain]) -> str:
@@ -262,4 +255,4 @@ def gains_as_csv(gains: Sequence[Gain]) -> str:
         for gain in gains
         if (compared := gain.compared) is not None
     ]
-    return cells.table((*columns, *NUMBERS, "p", "adjusted"), lines)
+    return csv((*columns, *NUMBERS, "p", "adjusted"), lines)

@@ -13,9 +13,10 @@ from xml.sax.saxutils import quoteattr
 
 from junitparser import Error, Failure, Skipped, TestCase
 
-from medvqa import printing, records
+from medvqa import printing
 from medvqa.comparing.gating import Ruling, Verdict
 from medvqa.items import Outcome, Result
+from medvqa.records import run_folder
 from medvqa.report.build import Report
 
 _DECLARATION = b"<?xml version='1.0' encoding='UTF-8'?>\n"
@@ -115,7 +116,7 @@ def case(result: Result) -> TestCase:
     outcome = result.score.outcome
     if (kind := _kind(outcome)) is not None:
         case.result = [kind(text(result.score.why), outcome)]
-    case.system_out = _json(dict(records.properties(result)))
+    case.system_out = _json(dict(run_folder.properties(result)))
     return case
 
 

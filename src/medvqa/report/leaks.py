@@ -6,12 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from medvqa import printing
+from medvqa import figures, printing
 from medvqa.comparing.without import CleanScores, WithoutOverlap
 from medvqa.data.likeness import BITS, LEVELS, Overlap, Overlaps, Trained
-from medvqa.report import cells
-from medvqa.report.tables import TextTable, figure
-from medvqa.report.terminal import draw
+from medvqa.figures import DASH, Table, between, csv, number, numbers, terminal, texts
 from medvqa.statistics.part import LEAST_LEFT_OUT
 
 SHOWN = 3
@@ -76,10 +74,10 @@ def _benchmark(name: str, found: Overlaps, near: int) -> list[str]:
         if level == "look-alike":
             meaning = f"{meaning} (at most {near} of {BITS} bits)"
         own, all_of_these = len(found.at(level)), len(found.up_to(level))
-        rows.append((level, f"{own:,}", f"{all_of_these:,}", figure(all_of_these / total), meaning))
-    columns = ("overlap", "items", "with those above", "%", "the training set has")
+        rows.append((level, own, all_of_these, number(all_of_these / total), meaning))
+    columns = (*texts("overlap"), *numbers("items", "with those above", "%"), *texts("the training set has"))
     lines = [printing.line(f"{name}: {total:,} items, {found.images:,} images"), ""]
-    lines.append(draw(TextTable("", columns, tuple(rows), frozenset({1, 2, 3}))).rstrip("\n"))
+    lines.append(terminal(Table("", columns, tuple(rows))).rstrip("\n"))
     if found.alone:
         lines.append(f"question alone: {len(found.alone):,} more items; no overlap, as other images are asked the same")
     if found.lacking:
@@ -98,11 +96,11 @@ def _scores(score: CleanScores) -> str:
     lines = [f"{score.run}, with and without overlap", ""]
     rows = tuple(_row(row) for row in score.rows)
     columns = (
-        *("benchmark", "measure", "left out", "items", "overlap", "all", "clean"),
-        *("difference", "95 % interval", "groups"),
+        *(*texts("benchmark", "measure", "left out"), *numbers("items", "overlap", "all", "clean")),
+        *numbers("difference", "95 % interval", "groups"),
     )
     if rows:
-        lines.append(draw(TextTable("", columns, rows, frozenset(range(3, len(columns))))))
+        lines.append(terminal(Table("", columns, rows)))
     else:
         lines.append("no item of this run overlaps, so nothing is left out")
     if any(row.numbers.few for row in score.rows):
@@ -115,37 +113,23 @@ def _scores(score: CleanScores) -> str:
     return "\n".join([printing.line(lines[0]), "", *map(printing.lines, lines[2:])]).rstrip("\n")
 
 
-def _row(row: WithoutOverlap) -> tuple[str, ...]:
-    numbers, percent = row.numbers, row.percent
-    between, left = "–", figure(numbers.left, is_percent=percent)
-    difference = "–" if numbers.few else _signed(numbers.difference, percent)
-    if numbers.few and numbers.counted is not None:
-        left = "/".join(f"{count:g}" for count in numbers.counted)
-    if numbers.low is not None and numbers.high is not None:
-        between = f"{_signed(numbers.low, percent)} to {_signed(numbers.high, percent)}"
+def _row(row: WithoutOverlap) -> tuple[object, ...]:
+    found = row.numbers
+    left, whole, part = (number(value, percent=row.percent) for value in (found.left, found.whole, found.part))
+    if found.few and found.counted is not None:
+        left = "/".join(map(figures.count, found.counted))
     return (
-        f"{row.benchmark}, {row.technique}",
-        row.measure,
-        row.level,
-        f"{row.items:,}",
-        left,
-        figure(numbers.whole, is_percent=percent),
-        figure(numbers.part, is_percent=percent),
-        difference,
-        between,
-        f"{numbers.groups_left_out:,} of {numbers.groups:,}",
+        *(f"{row.benchmark}, {row.technique}", row.measure, row.level, row.items, left, whole, part),
+        DASH if found.few else number(found.difference, percent=row.percent, sign=True),
+        between(found.low, found.high, percent=row.percent, sign=True) or DASH,
+        f"{found.groups_left_out:,} of {found.groups:,}",
     )
-
-
-def _signed(value: float | None, percent: bool) -> str:
-    shown = figure(value, is_percent=percent)
-    return f"+{shown}" if value is not None and value > 0 else shown
 
 
 def as_csv(overlaps: Mapping[str, Overlaps]) -> str:
     """Return a row for each item and training image that are alike, or for the item's question."""
     rows = ((name, *_cells(each)) for name, found in overlaps.items() for each in found.found)
-    return cells.table(COLUMNS, rows)
+    return csv(COLUMNS, rows)
 
 
 def _cells(each: Overlap) -> Iterator[object]:

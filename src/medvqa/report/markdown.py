@@ -2,38 +2,16 @@
 
 from __future__ import annotations
 
-import html
-import re
-from collections.abc import Iterable
-
-from medvqa import printing
+from medvqa.figures import markdown as grid
+from medvqa.printing import markdown as escape
 from medvqa.report import errors, gate, sample_tables
 from medvqa.report.build import Report
 from medvqa.report.notes import notes_of, usage_of
 from medvqa.report.sentences import limits, sentences
-from medvqa.report.tables import TextTable, adds, by_dimension, by_prompt, headline, image_gain, outcomes, spread
+from medvqa.report.tables import adds, by_dimension, by_prompt, headline, image_gain, outcomes, spread
 
 ROWS = 40
 """Maximum number of rules in the table; with more, guards that pass and slices not gated are left out."""
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~])")
-
-_LIVE = (
-    # GitHub looks for these in the text that Markdown leaves, so that a backslash or an entity does not stop it.
-    (re.compile("@"), "\uff20"),
-    (re.compile(r"#(?=\d)"), "\uff03"),
-    (re.compile(r"\bGH-(?=\d)", re.IGNORECASE), "GH\u2011"),
-    (re.compile("://"), "[:]//"),
-    (re.compile(r"\bwww\.", re.IGNORECASE), "www[.]"),
-)
-"""Patterns that GitHub turns into links or mentions without markup, and their replacements."""
-
-
-def escape(text: str) -> str:
-    """Escape a text so that it shows literally: no markup, link, mention, HTML, control character or line break."""
-    plain = printing.line(" ".join(text.split()))
-    for live, dead in _LIVE:
-        plain = live.sub(dead, plain)
-    return _SPECIAL.sub(r"\\\1", html.escape(plain, quote=False))
 
 
 def render(report: Report) -> str:
@@ -42,7 +20,7 @@ def render(report: Report) -> str:
     blocks = [
         f"# {escape(report.title)}",
         *(f"**{escape(line)}**" for line in limits(report)),
-        f"Model {escape(str(run.get('model', {}).get('name', 'unknown')))}, "
+        f"Model {escape(str(run.model.name or 'unknown'))}, "
         f"technique {', '.join(report.techniques)}, extraction: {escape(report.extraction)}.",
         "\n".join(f"- {escape(sentence.text)}" for sentence in sentences(report)),
         grid(headline(report)),
@@ -109,13 +87,3 @@ def _verdict(report: Report) -> list[str]:
         blocks += ["\n".join(first)] if first else []
     blocks.append(f"Every question and answer: [index.html](index.html) of run {escape(report.folder.name)}.")
     return blocks
-
-
-def grid(table: TextTable) -> str:
-    """A table without its title."""
-    rule = ["---:" if i in table.right else "---" for i in range(len(table.columns))]
-    return "\n".join([_row(map(escape, table.columns)), _row(rule), *(_row(map(escape, row)) for row in table.rows)])
-
-
-def _row(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cells) + " |"

@@ -7,16 +7,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
 
-from medvqa import metrics, printing, records, scoring, statistics
+from medvqa import metrics, printing, scoring, statistics
 from medvqa.data import lexicon
-from medvqa.items import Kind, Measure, Metric, QuestionKey, Result
+from medvqa.figures import counted, number
+from medvqa.items import Measure, Metric, QuestionKey, Result
 from medvqa.protocols import position, rotation
-from medvqa.protocols.protocol import Protocol
 from medvqa.protocols.variants import Variant
+from medvqa.records.run_folder import RESULTS
+from medvqa.records.run_record import RecordedSession, RunRecord
+from medvqa.records.selected import SELECTED
 from medvqa.report.build import Part, Report
-from medvqa.report.tables import percent
 
 RECOVERED = "recovered from the column 'category', not given by its owners"
 """What is said of such an answer key."""
@@ -53,14 +54,14 @@ def noted(report: Report) -> list[Note]:
     """
     notes = [Note(line, warns=True, selects=True) for line in _selected(report)]
     notes += _warnings(less_than_released(report))
-    notes += [Note(line) for line in left_out(report.run.get("left_out", {}))]
-    recorded = report.run.get("config", {}).get("backend") == "replay"
+    notes += [Note(line) for line in left_out(report.run.left_out)]
+    recorded = report.run.config.backend == "replay"
     notes += [
         Note(f"{name}: {line}.")
         for name in dict.fromkeys(part.benchmark.name for part in report.parts)
         if (line := fixed_slices(report.run, name))
     ]
-    if report.run.get("rescoring"):
+    if report.run.rescoring:
         notes.append(Note("scoring this run again was stopped: run medvqa rescore again.", warns=True))
     for part in report.parts:
         if part.results:
@@ -72,9 +73,9 @@ def noted(report: Report) -> list[Note]:
         notes.append(Note(f"the server reported several models: {printing.some(served, SOME)}.", warns=True))
     if missing := report.covered.missing:
         shown = [name for name in missing if name.partition("/")[0] in report.public]
-        some = f": {printing.some(shown, SOME)}" if shown else f" ({records.SELECTED} and {records.RESULTS} tell which)"
+        some = f": {printing.some(shown, SOME)}" if shown else f" ({SELECTED} and {RESULTS} tell which)"
         have = "has" if len(missing) == 1 else "have"
-        notes.append(Note(f"{_number(len(missing), report.counted)} of this run {have} no result{some}.", warns=True))
+        notes.append(Note(f"{counted(len(missing), report.counted)} of this run {have} no result{some}.", warns=True))
     one = " It holds the first sample of each answer." if report.counted == "answers" else ""
     if any(part.votes is not None for part in report.parts):
         one = " It holds the vote on each question."
@@ -89,10 +90,10 @@ def noted(report: Report) -> list[Note]:
             )
         )
     notes += _warnings(_blank(report))
-    if unread := report.run.get("unread_answers"):
-        notes.append(Note(f"{len(unread)} lines of the answer store cannot be read, the first: {unread[0]}."))
-    if unshared := report.run.get("unshared_answers"):
-        notes.append(Note(f"{unshared:,} answers were not in the shared store when the run ended.", warns=True))
+    if unread := report.run.unread_answers:
+        notes.append(Note(f"{len(unread)} lines of stored answers cannot be read, the first: {unread[0]}."))
+    if unshared := report.run.unshared_answers:
+        notes.append(Note(f"{unshared:,} answers were in no named place when the run ended.", warns=True))
     return notes
 
 
@@ -178,7 +179,7 @@ def _of_part(report: Report, part: Part, *, recorded: bool) -> list[Note]:
     say(*advice_of(part))
     warn(*(f"{_redacted(report, part, failed.why)}." for failed in part.failed))
     warn(*_without_dimension(part), *_small_slices(part))
-    about = report.run.get("benchmarks", {}).get(part.benchmark.name, {})
+    recorded_part = report.run.benchmark(part.benchmark.name)
     if kits := sorted({like for metric in part.benchmark.metrics if (like := dict(metric.signs).get("like"))}):
         say(
             f"measures named after another kit count as {' and '.join(kits)} would, with its flaws: read "
@@ -194,10 +195,10 @@ def _of_part(report: Report, part: Part, *, recorded: bool) -> list[Note]:
     if part.outcomes["error"]:
         warn(_errors(report, part))
         kept = sum(result.score.outcome == "error" and result.answer is not None for result in part.results)
-        if kept and (judge := report.run.get("judge")):
+        if kept and (judge := report.run.judge) is not None:
             say(
                 f"the answers to {kept} of these are stored: medvqa rescore {report.folder} "
-                f"--judge={records.judge_name(judge)} judges them without asking the model."
+                f"--judge={judge.typed} judges them without asking the model."
             )
     empty = sum(_is_empty(result) for result in part.results)
     if empty and 2 * empty >= number:
@@ -209,13 +210,13 @@ def _of_part(report: Report, part: Part, *, recorded: bool) -> list[Note]:
     if undecided := sum(ranking.chosen is None for ranking in rankings):
         say(f"for {undecided} of {len(rankings)} questions the model selected none of its answers.")
     if part.truncated:
-        limits = about.get("max_tokens", {}).get(part.technique)
+        limits = (recorded_part.max_tokens or {}).get(part.technique)
         warn(_truncation(part, limits, recorded=recorded))
     if part.broken_pairs:
         warn(_broken_pairs(part))
-    if about.get("answers") == "category":
+    if recorded_part.answers == "category":
         warn(f"the answer key was {RECOVERED}.")
-    extraction = scoring.rules.recorded(report.run, [part.benchmark])
+    extraction = scoring.rules.recorded(report.run.extraction, [part.benchmark])
     if scoring.rules.is_official(extraction) and part.benchmark.official_note:
         version = scoring.rules.version_of(part.benchmark, extraction)
         say(part.benchmark.official_note + (f" (version {version})" if version else ""))
@@ -229,8 +230,8 @@ def _unscored(report: Report, part: Part) -> str:
         return ""
     count = f"{len(unscored)} of {len(part.results)} answers are stored and unscored"
     waiting = sum(bool(result.item.answers) for result in unscored)
-    about = report.run.get("benchmarks", {}).get(part.benchmark.name, {})
-    if not (waiting and not report.run.get("judge") and about.get("judged")):
+    recorded_part = report.run.benchmark(part.benchmark.name)
+    if not (waiting and report.run.judge is None and recorded_part.judged):
         return f"{count}: no answer key, or an open answer without a judge."
     others = ", the others have no answer key." if waiting < len(unscored) else "."
     return (
@@ -242,7 +243,7 @@ def _unscored(report: Report, part: Part) -> str:
 def _errors(report: Report, part: Part) -> str:
     first = next(result for result in part.results if result.score.outcome == "error")
     return (
-        f"{_number(part.outcomes['error'], report.counted)} ended in error, without a score; "
+        f"{counted(part.outcomes['error'], report.counted)} ended in error, without a score; "
         f"the first: {_first(report, part, first)}"
     )
 
@@ -254,9 +255,9 @@ def _broken_pairs(part: Part) -> str:
     return f"{have} only one question in this run, left out of pair measures{some}."
 
 
-def fixed_slices(run: Mapping[str, Any], benchmark: str) -> str:
+def fixed_slices(run: RunRecord, benchmark: str) -> str:
     """Say which slices of a benchmark were fixed before the run, with the number of their values; "" for none."""
-    fixed = (run.get("benchmarks", {}).get(benchmark, {}).get("declared") or {}).get("slices") or {}
+    fixed = run.benchmark(benchmark).fixed_slices
     if not fixed:
         return ""
     counts = ", ".join(f"{name} ({values} values)" for name, values in fixed.items())
@@ -279,7 +280,7 @@ def _incomplete(part: Part) -> str:
 
 def _alike(report: Report, part: Part) -> list[str]:
     """Name the prompts that ask in the same words, one line for each group of them."""
-    order = report.run.get("benchmarks", {}).get(part.benchmark.name, {}).get("asked_by", ())
+    order = report.run.benchmark(part.benchmark.name).asked_by
     if len(order) < 2:
         return []
     senders: defaultdict[tuple[str, QuestionKey], set[str]] = defaultdict(set)
@@ -301,7 +302,7 @@ def _alike(report: Report, part: Part) -> list[str]:
 
 def _rotated(report: Report, part: Part) -> list[str]:
     """Notes about the rotations of a part's questions, and the shares of the shown places."""
-    rotations = Protocol.of(report.run).rotations
+    rotations = report.run.protocol.rotations
     if rotations == 0:
         return []
     whole, once, _ = rotation.grouped(part.results, rotations)
@@ -318,8 +319,8 @@ def _rotated(report: Report, part: Part) -> list[str]:
     shares = [measure for measure in part.measures if measure.name == position.SHARE]
     if shares:
         places = ", ".join(
-            f"place {share.slice['position']} in {percent(share.value)} %"
-            + "".join(f" ({percent(even)} % without a preference)" for even in share.references.values())
+            f"place {share.slice['position']} in {number(share.value)} %"
+            + "".join(f" ({number(even)} % without a preference)" for even in share.references.values())
             for share in shares
         )
         lines.append(f"valid answers chose the option at {places}")
@@ -353,7 +354,7 @@ def _first(report: Report, part: Part, result: Result) -> str:
     item, why = result.item, result.score.why
     if part.benchmark.public:
         return f"{item.id}: {why}"
-    if report.run.get("config", {}).get("backend") == "replay":
+    if report.run.config.backend == "replay":
         # The rest of the reason quotes the recording, which may name questions outside this run.
         why = why.partition("; asked: ")[0]
     return f"{_redacted(report, part, why, item.id)} (junit.xml names it)"
@@ -396,15 +397,14 @@ def _selected(report: Report) -> list[str]:
 
 def less_than_released(report: Report) -> list[str]:
     """Lines about benchmarks with fewer questions than their owners released."""
-    about = report.run.get("benchmarks", {})
     return [
         f"{name}: the data hold {present:,} of the release's {release:,} questions."
         for name in dict.fromkeys(part.benchmark.name for part in report.parts)
-        if (release := about.get(name, {}).get("release")) and (present := about[name].get("items", release)) < release
+        if (release := report.run.benchmark(name).release) and (present := report.run.benchmark(name).items) < release
     ]
 
 
-def _truncation(part: Part, limits: Mapping[Kind, int] | None, *, recorded: bool) -> str:
+def _truncation(part: Part, limits: Mapping[str, int] | None, *, recorded: bool) -> str:
     """The number of truncated answers of a part, their limits, and a remedy.
 
     `limits`: token limits by kind. `recorded`: the answers were replayed, so no option of this run changes them.
@@ -433,7 +433,7 @@ def _truncation(part: Part, limits: Mapping[Kind, int] | None, *, recorded: bool
 
 def _read_by_ours(report: Report) -> str:
     """Benchmarks and kinds of questions without a published rule, in a run with official extraction."""
-    rules = {name: about.get("read_by") or {} for name, about in report.run.get("benchmarks", {}).items()}
+    rules = {name: about.read_by for name, about in report.run.benchmarks.items()}
     kinds = {
         name: sorted(kind for kind, rule in by.items() if rule == scoring.rules.SOUND) for name, by in rules.items()
     }
@@ -443,7 +443,7 @@ def _read_by_ours(report: Report) -> str:
 def left_out(counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[str]:
     """Lines about questions whose technique is not defined; `counts`: benchmark -> technique -> kind -> number."""
     return [
-        f"{benchmark}: {_number(sum(kinds.values()), 'items')} left out: technique '{technique}' is not defined for "
+        f"{benchmark}: {counted(sum(kinds.values()), 'items')} left out: technique '{technique}' is not defined for "
         f"{', '.join(kinds)} here."
         for benchmark, techniques in counts.items()
         for technique, kinds in techniques.items()
@@ -452,8 +452,8 @@ def left_out(counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[str]
 
 def usage_of(report: Report) -> str | None:
     """Usage of the model and of the judge as one line; None if it is not recorded."""
-    used = (("Used", report.run.get("usage")), ("Judging used", report.run.get("judge_usage")))
-    return " ".join(f"{what}: {text}." for what, usage in used if (text := _used(usage or {}))) or None
+    used = (("Used", report.run.usage), ("Judging used", report.run.judge_usage))
+    return " ".join(f"{what}: {text}." for what, usage in used if (text := _used(usage))) or None
 
 
 def _used(usage: Mapping[str, float]) -> str:
@@ -467,15 +467,9 @@ def answers_of(report: Report) -> str | None:
 
     None if nothing was reused.
     """
-    last = (report.run.get("sessions") or [{}])[-1]
-    kinds = (("Answers", ""), ("Judge's replies", "judge_"))
+    last = report.run.sessions[-1] if report.run.sessions else RecordedSession()
+    kinds = (("Answers", last.reused, last.asked), ("Judge's replies", last.judge_reused, last.judge_asked))
     lines = [
-        f"{what}: {last[f'{prefix}reused']:,} stored ones reused, {last.get(f'{prefix}asked', 0):,} asked for."
-        for what, prefix in kinds
-        if last.get(f"{prefix}reused")
+        f"{what}: {reused:,} stored ones reused, {asked or 0:,} asked for." for what, reused, asked in kinds if reused
     ]
     return " ".join(lines) or None
-
-
-def _number(count: int, of: str) -> str:
-    return f"1 {of.removesuffix('s')}" if count == 1 else f"{count} {of}"

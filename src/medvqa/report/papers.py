@@ -9,13 +9,12 @@ from typing import Any
 
 from medvqa import printing
 from medvqa.data.published import CHECKED, PaperTable, PublishedFigure, Row, figures
+from medvqa.figures import DASH, Column, Table, number, numbers, texts
 from medvqa.items import Benchmark, UsageError
 from medvqa.protocols.ablation import LABELS
-from medvqa.protocols.protocol import Protocol
-from medvqa.report import tables
+from medvqa.records.run_record import RecordedBenchmark, RecordedJudge
 from medvqa.report.build import Part, Report
 from medvqa.report.notes import RECOVERED, SOME, less_than_released
-from medvqa.report.tables import TextTable
 
 SLIP, OTHER = "†", "*"
 """Marks of a published row with a known slip, and of a figure from the other split of the data."""
@@ -40,11 +39,11 @@ def row_of(table: PaperTable, reports: Sequence[Report]) -> PaperRow:
     phantom-mediconfusion. UsageError for runs of several models or ablations, for two runs of one benchmark and
     technique, and if no figure is there.
     """
-    named = {str((report.run.get("model") or {}).get("name", "")): report for report in reports}
-    recorded = all((report.run.get("config") or {}).get("backend") == "replay" for report in reports)
+    named = {report.run.model.name: report for report in reports}
+    recorded = all(report.run.config.backend == "replay" for report in reports)
     if len(named) > 1 and not recorded:
         raise UsageError(f"a row is of one model, and these runs are of several: {', '.join(sorted(named))}")
-    ablations = {str(report.run.get("ablation") or "") for report in reports}
+    ablations = {report.run.ablation or "" for report in reports}
     if len(ablations) > 1:
         raise UsageError("a row is of one ablation, and these runs have several: name runs of the same --ablate")
     _check_once(reports)
@@ -75,25 +74,29 @@ def _check_once(reports: Sequence[Report]) -> None:
                 )
 
 
-def beside(table: PaperTable, row: PaperRow) -> TextTable:
+def beside(table: PaperTable, row: PaperRow) -> Table:
     """The published rows of the row's ablation in percent, and the row below them."""
     rows = [
-        (f"{of.shown} {SLIP}" if of.slip else of.shown, *(_published(value) for value in of.values))
+        (
+            f"{of.shown} {SLIP}" if of.slip else of.shown,
+            *(None if value is None else number(value, percent=False, digits=2) for value in of.values),
+        )
         for of in _rows(table, row)
     ]
     rows.append((f"> {row.name}", *(_shown(figure) for figure in row.figures)))
-    columns = ("percent", *(column.title for column in table.columns))
-    return TextTable(table.title, columns, tuple(rows), frozenset(range(1, len(columns))))
+    columns = (Column("percent"), *numbers(*(column.title for column in table.columns)))
+    return Table(table.title, columns, tuple(rows))
 
 
-def own(table: PaperTable, row: PaperRow) -> TextTable:
+def own(table: PaperTable, row: PaperRow) -> Table:
     """The figures of the row with intervals and numbers of units."""
     rows = [
-        (column.title, figure.measure.name, _shown(figure), tables.interval(figure.measure), _counted(figure))
+        (column.title, figure.measure.name, _shown(figure), *(figure.measure.figure,) * 2)
         for column, figure in zip(table.columns, row.figures, strict=True)
         if figure is not None and figure.measure is not None
     ]
-    return TextTable("", ("column", "measure", "%", "95 % interval", "n"), tuple(rows), frozenset({2, 3, 4}))
+    columns = (*texts("column", "measure"), *numbers("%"), Column("95 % interval", "interval"), Column("n", "units"))
+    return Table("", columns, tuple(rows))
 
 
 def notes(table: PaperTable, row: PaperRow, reports: Sequence[Report]) -> list[str]:
@@ -129,23 +132,23 @@ def _of_run(table: PaperTable, report: Report) -> Iterator[str]:
     for line in (*less_than_released(report), *(line for part in report.parts for line in _of_part(report, part))):
         yield f"{name}: {line}"
     yield from _unread(table, report)
-    if other := Protocol.of(report.run).signature():
+    if other := report.run.protocol.signature():
         asked = ", ".join(f"{setting}={value}" for setting, value in other.items())
         yield f"{name} was asked by another protocol than the paper's models: {asked}"
     for benchmark in {part.benchmark.name: part.benchmark for part in report.parts}.values():
-        if line := _prompt(benchmark, report.run.get("benchmarks", {}).get(benchmark.name, {})):
+        if line := _prompt(benchmark, report.run.benchmark(benchmark.name)):
             yield f"{name} was asked by {line}"
-    if how := _temperature(report.run.get("config") or {}, report.techniques):
+    if how := _temperature(report.run.config.as_json(), report.techniques):
         yield f"{name} was asked at {how}"
     yield from _judged(table, report)
-    if report.run.get("extraction", "sound") != table.extraction:
+    if report.run.extraction != table.extraction:
         rule = "the rule of this table" if table.extraction == "sound" else "the owners' rule"
         yield f"{name}: answers were read by {report.extraction}; {rule} is --extraction={table.extraction}"
 
 
-def _prompt(benchmark: Benchmark, about: Mapping[str, Any]) -> str:
+def _prompt(benchmark: Benchmark, recorded: RecordedBenchmark) -> str:
     """Return the prompts that are not the benchmark's own, or that it has others for each model; "" if neither."""
-    asked = tuple(about.get("asked_by", ()))
+    asked = recorded.asked_by
     owners = [name for name in benchmark.prompts if name not in benchmark.paper_prompts]
     if not asked:
         shown = printing.some(owners, SOME)
@@ -183,21 +186,21 @@ def _sampled(generation: Mapping[str, Any] | None) -> float | str | None:
 def _judged(table: PaperTable, report: Report) -> Iterator[str]:
     """Yield who judged answers, by which prompts, at which temperature and gap."""
     name = report.folder.name
-    abouts = [report.run.get("benchmarks", {}).get(part.benchmark.name, {}) for part in report.parts]
+    abouts = [report.run.benchmark(part.benchmark.name) for part in report.parts]
     if any(result.judgement is not None for part in report.parts for result in part.results):
-        judge = report.run.get("judge") or {}
-        prompts = sorted({label for about in abouts for label in (about.get("judged") or {}).values()})
-        how = ", ".join([*prompts, *filter(None, [_temperature(judge.get("config") or {}, ())])])
+        judge = report.run.judge or RecordedJudge()
+        prompts = sorted({label for about in abouts for label in about.judged.values()})
+        how = ", ".join([*prompts, *filter(None, [_temperature(judge.config.as_json(), ())])])
         paper = f"; the paper's judge is {table.judge}" if table.judge else ""
-        yield f"{name} was judged by {judge.get('name', 'an unnamed judge')} ({how}){paper}"
-    gaps = {about.get("signature", {}).get("ff_gap", PAPER_GAP) for about in abouts}
+        yield f"{name} was judged by {judge.name or 'an unnamed judge'} ({how}){paper}"
+    gaps = {about.signature.get("ff_gap", PAPER_GAP) for about in abouts}
     for gap in sorted(gaps - {PAPER_GAP}):
         yield f"{name}: free answers count from a lead of {gap} points (--ff-gap); the paper's is {PAPER_GAP}"
 
 
 def _unread(table: PaperTable, report: Report) -> Iterator[str]:
     """Yield the numbers of answers without an option, and that no model read them as in the paper."""
-    extracts = ((report.run.get("judge") or {}).get("settings") or {}).get("extract")
+    extracts = report.run.judged_by_rule
     for part in report.parts:
         if number := sum(result.score.outcome == "unparsed" for result in part.results):
             paper = f". In the paper {table.extractor} read such answers: --judge=JUDGE --extract-with=judge"
@@ -208,7 +211,7 @@ def _unread(table: PaperTable, report: Report) -> Iterator[str]:
 
 def _of_part(report: Report, part: Part) -> Iterator[str]:
     """Yield what makes the figures of a part differ from those of a whole run with the owners' key."""
-    if report.run.get("benchmarks", {}).get(part.benchmark.name, {}).get("answers") == "category":
+    if report.run.benchmark(part.benchmark.name).answers == "category":
         yield f"the answer key of {part.benchmark.name} was {RECOVERED}"
     if part.results and (selected := report.selected(part)):
         yield f"selected {selected} of {part.name}"
@@ -222,16 +225,8 @@ def _rows(table: PaperTable, row: PaperRow) -> list[Row]:
     return [of for of in table.rows if of.ablation == row.ablation] or [of for of in table.rows if not of.ablation]
 
 
-def _published(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
-
-
 def _shown(figure: PublishedFigure | None) -> str:
     if figure is None:
-        return "–"
-    shown = tables.percent(figure.value) if figure.measure is None else tables.value(figure.measure)
+        return DASH
+    shown = number(figure.value) if figure.measure is None else figure.measure.figure.text
     return shown + (OTHER if figure.other else "")
-
-
-def _counted(figure: PublishedFigure) -> str:
-    return "" if figure.measure is None else tables.counted(figure.measure)

@@ -8,11 +8,13 @@ from itertools import groupby
 from typing import Any
 
 from medvqa.benchmarks import not_known
+from medvqa.figures import Column, Table, numbers
 from medvqa.items import Benchmark, Result
 from medvqa.protocols import combining
 from medvqa.protocols.protocol import Protocol
+from medvqa.records.run_record import RunRecord
 from medvqa.report.build import Part, Report, parts_of
-from medvqa.report.tables import TextTable, components, interval, value
+from medvqa.report.tables import components
 
 SAMPLES, THRESHOLD = "N", "threshold %"
 """Headings of the first column."""
@@ -22,11 +24,11 @@ _HOW = {"mean": "mean of the first N answers", "vote": "vote of the first N answ
 
 def by_samples(
     results: Sequence[Result],
-    run: Mapping[str, Any],
+    run: RunRecord,
     benchmarks: Mapping[str, Benchmark],
     protocol: Protocol,
     numbers: Sequence[int],
-) -> list[TextTable]:
+) -> list[Table]:
     """Return a table for each benchmark and technique: its headline measures over the first N samples, N by N.
 
     An oracle has a table for each threshold.
@@ -48,23 +50,23 @@ def by_samples(
 
 
 def by_threshold(
-    results: Sequence[Result], run: Mapping[str, Any], benchmarks: Mapping[str, Benchmark], protocol: Protocol
-) -> list[TextTable]:
+    results: Sequence[Result], run: RunRecord, benchmarks: Mapping[str, Benchmark], protocol: Protocol
+) -> list[Table]:
     """Return a table for each benchmark and technique: its headline measures, threshold by threshold."""
     chosen = {f"{one:g}": replace(protocol, thresholds=(one,)) for one in combining.thresholds(protocol)}
     return _tables(results, run, benchmarks, chosen, THRESHOLD, ORACLE)
 
 
-def oracle(report: Report) -> list[TextTable]:
+def oracle(report: Report) -> list[Table]:
     """Return the tables by threshold of an oracle's run with several thresholds; [] for other runs."""
-    protocol = Protocol.of(report.run)
+    protocol = report.run.protocol
     if protocol.combine != "best-oracle" or len(protocol.thresholds) < 2:
         return []
     results = [result for part in report.parts for result in part.results]
     return by_threshold(results, report.run, report.known, protocol)
 
 
-def details(report: Report) -> list[TextTable]:
+def details(report: Report) -> list[Table]:
     """Return the tables that follow the headline measures: thresholds of an oracle, components of variance."""
     parts = components(report)
     return [*oracle(report), *([parts] if parts.rows else [])]
@@ -72,13 +74,13 @@ def details(report: Report) -> list[TextTable]:
 
 def threshold_measures(report: Report) -> list[dict[str, Any]]:
     """Return an oracle's headline measures at each threshold, for metrics.json; [] for other runs."""
-    protocol = Protocol.of(report.run)
+    protocol = report.run.protocol
     if protocol.combine != "best-oracle":
         return []
     rows = []
     for part in report.parts:
         for threshold in combining.thresholds(protocol):
-            run = combining.under(report.run, replace(protocol, thresholds=(threshold,)))
+            run = report.run.under(replace(protocol, thresholds=(threshold,)))
             for one in parts_of(report.known[part.benchmark.name], part.results, run):
                 rows += [
                     {"threshold": threshold, **{name: getattr(measure, name) for name in _WRITTEN}}
@@ -93,12 +95,12 @@ _WRITTEN = ("benchmark", "technique", "name", "value", "low", "high", "n", "coun
 
 def _tables(
     results: Sequence[Result],
-    run: Mapping[str, Any],
+    run: RunRecord,
     benchmarks: Mapping[str, Benchmark],
     protocols: Mapping[str, Protocol],
     heading: str,
     how: str,
-) -> list[TextTable]:
+) -> list[Table]:
     several = len({result.technique for result in results}) > 1
     ordered = sorted(results, key=lambda result: result.key)
     tables = []
@@ -109,7 +111,7 @@ def _tables(
         parts: dict[str, list[tuple[str, Part]]] = {}
         for row, protocol in protocols.items():
             samples = of_benchmark if protocol.samples is None else combining.first(of_benchmark, protocol.samples)
-            for part in parts_of(benchmarks[name], samples, combining.under(run, protocol)):
+            for part in parts_of(benchmarks[name], samples, run.under(protocol)):
                 if part.results:
                     parts.setdefault(part.technique, []).append((row, part))
         for technique, rows in parts.items():
@@ -118,23 +120,18 @@ def _tables(
     return tables
 
 
-def _table(title: str, heading: str, rows: Sequence[tuple[str, Part]]) -> TextTable:
+def _table(title: str, heading: str, rows: Sequence[tuple[str, Part]]) -> Table:
     """Return one table; votes have columns for ties and for questions without a vote."""
     names = list(dict.fromkeys(measure.name for _, part in rows for measure in part.headline))
     votes = any(part.votes is not None for _, part in rows)
-    columns = (
-        heading,
-        *(column for name in names for column in (f"{name} %", "95 % interval")),
-        *(("ties", "no vote") if votes else ()),
-    )
+    columns = [*numbers(heading)]
+    for name in names:
+        columns += [Column(f"{name} %", "figure"), Column("95 % interval", "interval")]
+    columns += numbers(*(("ties", "no vote") if votes else ()))
     cells = []
     for row, part in rows:
-        measures = {measure.name: measure for measure in part.headline}
-        found = [
-            text
-            for name in names
-            for text in ((value(measures[name]), interval(measures[name])) if name in measures else ("", ""))
-        ]
-        counts = [f"{part.votes.ties:,}", f"{part.votes.without:,}"] if part.votes is not None else []
-        cells.append((row, *found, *counts, *[""] * (len(columns) - 1 - len(found) - len(counts))))
-    return TextTable(title, columns, tuple(cells), frozenset(range(len(columns))))
+        measures = {measure.name: measure.figure for measure in part.headline}
+        counts = [None, None] if part.votes is None else [part.votes.ties, part.votes.without]
+        found = (measures.get(name) for name in names for _ in range(2))
+        cells.append((row, *found, *(counts if votes else ())))
+    return Table(title, tuple(columns), tuple(cells))

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from medvqa import metrics, records
+from medvqa import figures, metrics
 from medvqa.comparing.blank import BlankGap
+from medvqa.figures import count, no_interval, rounded
 from medvqa.items import Measure, Metric
 from medvqa.metrics import MAXIMA, definitions
-from medvqa.report import tables
+from medvqa.records import coverage
 from medvqa.report.build import Part, Report
 
 Origin = Literal[
@@ -78,7 +79,7 @@ def sentences(report: Report) -> list[Sentence]:
 
 def limits(report: Report) -> list[str]:
     """Lines that stand before any number: why the run stopped, missing results, and errors."""
-    stopped = records.stopped(report.run)
+    stopped = coverage.stopped(report.run)
     failed = failures(report.parts, report.counted)
     return [*([f"stopped: {stopped}"] if stopped else []), *report.covered.lines, *([failed] if failed else [])]
 
@@ -113,23 +114,9 @@ def less_is_better(part: Part, name: str) -> bool:
     return metric is not None and metric.better == "lower"
 
 
-def counted(number: float, unit: str) -> str:
+def counted(value: float, unit: str) -> str:
     """A number with its unit, given as a plural, for readers: "26,000 questions", "1 pair"; items are questions."""
-    named = unit.replace("items", "questions")
-    return f"{number:,.12g} {named.removesuffix('s') if number == 1 else named}"
-
-
-def rounded(value: float, *, is_percent: bool = True, sign: bool = False) -> str:
-    """A fraction in percent with at most one digit, never rounded to 0 or 100; another number as in tables."""
-    mark = "+" if sign and value > 0 else "\u2212" if value < 0 else ""
-    if not is_percent:
-        return mark + tables.figure(abs(value), is_percent=False)
-    share = 100 * abs(value)
-    if 0 < share < 0.05:
-        return f"{mark}<0.1" if sign or value > 0 else "0"
-    if 99.95 <= share < 100:
-        return f"{mark}>99.9"
-    return mark + f"{share:.1f}".removesuffix(".0")
+    return figures.counted(value, unit.replace("items", "questions"))
 
 
 def _sentence(report: Report, part: Part) -> Sentence:
@@ -189,18 +176,18 @@ def _value(part: Part, measure: Measure, value: float) -> list[Word]:
     less = " (less is better)" if less_is_better(part, measure.name) else ""
     label = measure.name.replace("_", " ")
     units = Word(_units(part, measure), "n", measure.n)
-    if tables.few(measure) and measure.percent and measure.count is not None:
-        counts = Word(f"{round(measure.count, 2):g} of {measure.n:g}", "value", value)
+    if measure.figure.few and measure.percent and measure.count is not None:
+        counts = Word(f"{count(measure.count)} of {count(measure.n)}", "value", value)
         few = Word(", too few for a percentage")
         if " of " in units.text:
             few = Word(f"{few.text}; {units.text} have a score")
         return [counts, Word(f" {right}{less}"), few] if right else [Word(f"{label}{less} "), counts, few]
     unit = " %" if measure.percent else ""
-    number = Word(rounded(value, is_percent=measure.percent) + unit, "value", value)
+    number = Word(rounded(value, percent=measure.percent) + unit, "value", value)
     said = [number, Word(f" of {right}{less}")] if right else [Word(f"{label}{less} "), number]
     if measure.low is None or measure.high is None:
-        return [*said, Word(f", {tables.no_interval(measure.groups) or 'no interval'} ("), units, Word(")")]
-    low, high = (rounded(bound, is_percent=measure.percent) for bound in (measure.low, measure.high))
+        return [*said, Word(f", {no_interval(measure.groups) or 'no interval'} ("), units, Word(")")]
+    low, high = (rounded(bound, percent=measure.percent) for bound in (measure.low, measure.high))
     prompts = max((len(each.prompts) for each in part.headline_spreads if each.name == measure.name), default=1)
     which = f" for these {prompts} prompts" if prompts > 1 else ""
     bounds = [
@@ -219,7 +206,7 @@ def _units(part: Part, measure: Measure) -> str:
     if metric is not None and part.outcomes["error"]:
         lost = sum(table.failed for table in metrics.tables(part.combined or part.results, [metric], (), []))
     units = counted(measure.n + lost, measure.unit)
-    return f"{measure.n:,.12g} of {units}" if lost else units
+    return f"{count(measure.n)} of {units}" if lost else units
 
 
 def _references(measure: Measure, *, less: bool) -> dict[Origin, float]:
@@ -235,7 +222,7 @@ def _references(measure: Measure, *, less: bool) -> dict[Origin, float]:
 
 def _standing(measure: Measure, *, less: bool) -> Standing:
     levels = _references(measure, less=less).values()
-    if not levels or measure.low is None or measure.high is None or tables.few(measure):
+    if not levels or measure.low is None or measure.high is None or measure.figure.few:
         return ""
     best = min(levels) if less else max(levels)
     if measure.low <= best <= measure.high:
@@ -267,19 +254,20 @@ def _gained(gap: BlankGap, run: str) -> list[Word]:
     words = [Word(f" Without the image (run {run}): ")]
     common = Word(f", on the {gap.scored:,} of {gap.asked:,} questions that both runs have scored")
     shared = [common] if gap.scored < gap.asked else []
-    if gap.percent and gap.n < tables.FEW:
-        return [*words, Word(f"{round(gap.blank * gap.n, 2):g} of {gap.n}", "blank", gap.blank), *shared, Word(".")]
+    if gap.side(gap.blank).few:
+        counts = f"{count(gap.blank * gap.n)} of {count(gap.n)}"
+        return [*words, Word(counts, "blank", gap.blank), *shared, Word(".")]
     points = " points" if gap.percent else ""
     unit = " %" if gap.percent else ""
-    gained = rounded(gap.value, is_percent=gap.percent, sign=True)
+    gained = rounded(gap.value, percent=gap.percent, sign=True)
     words += [
-        Word(rounded(gap.blank, is_percent=gap.percent) + unit, "blank", gap.blank),
+        Word(rounded(gap.blank, percent=gap.percent) + unit, "blank", gap.blank),
         Word("; the image changes the value by " if gap.better == "lower" else "; gain of the image "),
         Word(gained + points, "gap", gap.value),
     ]
     if gap.low is None or gap.high is None:
-        return [*words, Word(f", {tables.no_interval(gap.groups) or 'no interval'}"), *shared, Word(".")]
-    low, high = (rounded(bound, is_percent=gap.percent, sign=True) for bound in (gap.low, gap.high))
+        return [*words, Word(f", {no_interval(gap.groups) or 'no interval'}"), *shared, Word(".")]
+    low, high = (rounded(bound, percent=gap.percent, sign=True) for bound in (gap.low, gap.high))
     return [
         *words,
         Word(", 95 % interval "),

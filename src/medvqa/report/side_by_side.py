@@ -7,10 +7,8 @@ from dataclasses import dataclass, field, replace
 from math import fsum, isclose
 
 from medvqa.data import lexicon
+from medvqa.figures import Column, Table, between, counted, csv, number, numbers
 from medvqa.items import Measure
-from medvqa.report import cells
-from medvqa.report.tables import TextTable, counted, few, with_unit
-from medvqa.report.tables import value as shown
 
 OVERALL, CHANCE = "overall", "chance"
 LONGEST = 60
@@ -119,7 +117,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return fsum(known) / len(known) if len(known) == len(values) else None
 
 
-def as_text(table: SideBySide, *, intervals: bool = False) -> TextTable:
+def as_text(table: SideBySide, *, intervals: bool = False) -> Table:
     """The table for a terminal or Markdown; slices are headed by the paper's abbreviations if it has any.
 
     A run's value over few units is given as counts, and no mean stands beside it. `intervals`: with 95 %
@@ -131,7 +129,7 @@ def as_text(table: SideBySide, *, intervals: bool = False) -> TextTable:
         column
         for row in table.rows
         for column, measure in enumerate(row.measures)
-        if row.measures and measure is not None and few(measure)
+        if row.measures and measure is not None and measure.figure.few
     }
     rows = [
         (
@@ -139,7 +137,7 @@ def as_text(table: SideBySide, *, intervals: bool = False) -> TextTable:
             *(
                 _cell(value, measure, table, intervals=intervals)
                 if row.measures
-                else _figure(None if row.runs > 1 and column in few_columns else value, table)
+                else _shown(None if row.runs > 1 and column in few_columns else value, table)
                 for column, (value, measure) in enumerate(
                     zip(row.values, row.measures or (None,) * len(row.values), strict=True)
                 )
@@ -150,7 +148,7 @@ def as_text(table: SideBySide, *, intervals: bool = False) -> TextTable:
     unit = "points above chance" if table.gap else "percent" if table.percent else "values"
     by = f" by {table.dimension}" if len(table.columns) > 1 else ""
     title = f"{table.measure}{by}, {unit}"
-    return TextTable(title, ("run", *headings), tuple(rows), frozenset(range(1, len(headings) + 1)))
+    return Table(title, (Column("run"), *numbers(*headings)), tuple(rows))
 
 
 def of_few(measures_of: Mapping[str, Sequence[Measure]], table: SideBySide) -> list[str]:
@@ -158,7 +156,11 @@ def of_few(measures_of: Mapping[str, Sequence[Measure]], table: SideBySide) -> l
     least: dict[str, Measure] = {}
     for measures in measures_of.values():
         for measure in measures:
-            if measure.name != table.measure or list(measure.slice) not in ([], [table.dimension]) or not few(measure):
+            if (
+                measure.name != table.measure
+                or list(measure.slice) not in ([], [table.dimension])
+                or not measure.figure.few
+            ):
                 continue
             value = measure.slice.get(table.dimension, "")
             if value not in least or measure.n < least[value].n:
@@ -172,8 +174,8 @@ def of_few(measures_of: Mapping[str, Sequence[Measure]], table: SideBySide) -> l
 
 def _units(measure: Measure) -> str:
     if measure.units is None or measure.units == measure.n:
-        return counted(measure)
-    return f"{counted(measure)} of {with_unit(measure.units, 'pairs')}"
+        return measure.figure.counted
+    return f"{measure.figure.counted} of {counted(measure.units, 'pairs')}"
 
 
 def _short(dimension: str, value: str) -> str:
@@ -183,21 +185,18 @@ def _short(dimension: str, value: str) -> str:
 
 def _cell(value: float | None, measure: Measure | None, table: SideBySide, *, intervals: bool) -> str:
     """A run's value: counts if these are few, with its interval if wanted."""
-    if measure is not None and few(measure) and measure.percent and measure.value is not None:
-        return shown(measure)
-    text = _figure(value, table)
+    if measure is not None and measure.figure.few and measure.percent and measure.value is not None:
+        return measure.figure.text
+    text = _shown(value, table)
     if not intervals or value is None or measure is None or measure.low is None or measure.high is None:
         return text
     chance = (_chance(measure) or 0.0) if table.gap else 0.0
-    return f"{text} ({_figure(measure.low - chance, table)} to {_figure(measure.high - chance, table)})"
+    bounds = between(measure.low - chance, measure.high - chance, percent=table.percent, sign=table.gap)
+    return f"{text} ({bounds})"
 
 
-def _figure(value: float | None, table: SideBySide) -> str:
-    if value is None:
-        return "–"
-    number = 100 * value if table.percent else value
-    # Rounded first: a mean of differences may be a zero with a sign.
-    return f"{round(number, 2) + 0.0:+.2f}" if table.gap else f"{number:.2f}"
+def _shown(value: float | None, table: SideBySide) -> str:
+    return number(value, percent=table.percent, sign=table.gap)
 
 
 def as_csv(tables: Sequence[SideBySide]) -> str:
@@ -211,7 +210,7 @@ def as_csv(tables: Sequence[SideBySide]) -> str:
         )
     ]
     heading = "above_chance" if any(table.gap for table in tables) else "value"
-    return cells.table(("run", "runs", "measure", "dimension", "slice", heading, "low", "high", "n"), rows)
+    return csv(("run", "runs", "measure", "dimension", "slice", heading, "low", "high", "n"), rows)
 
 
 def _ends(measure: Measure | None, table: SideBySide) -> tuple[float | None, float | None, float | None]:

@@ -2,45 +2,22 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 
-from rich.console import Console
-from rich.table import Table as RichTable
-from rich.text import Text
+from rich.cells import cell_len
 
 from medvqa import printing
 from medvqa.comparing.gating import Decided
+from medvqa.figures import Column, Table, terminal
 from medvqa.items import Measure
 from medvqa.report import errors, gate, sample_tables
 from medvqa.report.build import Report
 from medvqa.report.notes import answers_of, notes_of, usage_of
 from medvqa.report.sentences import limits
-from medvqa.report.tables import TextTable, adds, by_prompt, few, headline, image_gain, outcomes, spread
+from medvqa.report.tables import adds, by_prompt, headline, image_gain, outcomes, spread
 
-LONGEST = 160
-"""Characters of a cell; of a longer one, such as a heading from somebody's tags, the start is drawn."""
 WIDE = 110
 """Minimum width, in columns, for complete tables."""
-
-
-def draw(table: TextTable, *, colour: bool = False) -> str:
-    """A table as unwrapped lines; no cell is longer than LONGEST."""
-
-    def cell(text: str) -> Text:
-        shown = printing.line(text)
-        return Text(shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}…")
-
-    drawn = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for i, column in enumerate(table.columns):
-        drawn.add_column(cell(column), justify="right" if i in table.right else "left", no_wrap=True)
-    for row in table.rows:
-        drawn.add_row(*map(cell, row))
-    # In a notebook, rich would display the table itself.
-    console = Console(file=io.StringIO(), width=1000, force_terminal=colour, force_jupyter=False, no_color=True)
-    with console.capture() as capture:
-        console.print(drawn)
-    return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
 
 
 BAR = 20
@@ -72,17 +49,17 @@ def bar(value: float, chance: float | None = None) -> str:
     return "".join(cells)
 
 
-def _barred(table: TextTable, report: Report, width: int) -> TextTable:
+def _barred(table: Table, report: Report, width: int) -> Table:
     """The headline table with a bar in each row, if it fits the width."""
     bars = [bar for part in report.parts for bar in (*map(_bar, part.headline), *("" for _ in part.failed))]
     drawn = tuple((*row, bar) for row, bar in zip(table.rows, bars, strict=True))
-    wider = replace(table, columns=(*table.columns, SCALE), rows=drawn)
-    return wider if max(map(len, draw(wider).splitlines())) <= width else table
+    wider = replace(table, columns=(*table.columns, Column(SCALE)), rows=drawn)
+    return wider if max(map(cell_len, terminal(wider).splitlines())) <= width else table
 
 
 def _bar(measure: Measure) -> str:
     # Few units are shown as counts; a bar would turn them into a percentage again.
-    if few(measure) or measure.value is None or not measure.percent:
+    if measure.figure.few or measure.value is None or not measure.percent:
         return ""
     return bar(measure.value, measure.references.get("random"))
 
@@ -92,7 +69,7 @@ def summary(report: Report, *, width: int, colour: bool = False, bars: bool = Fa
 
     `bars` also draws the measures if the width allows it. `exits`: the command ends with the gate's exit code.
     """
-    shown: tuple[TextTable, ...]
+    shown: tuple[Table, ...]
     if width >= WIDE:
         shown = (headline(report), outcomes(report))
     else:
@@ -105,10 +82,10 @@ def summary(report: Report, *, width: int, colour: bool = False, bars: bool = Fa
     by_prompts = [by_prompt(part) for part in report.parts if part.prompts]
     shown = (shown[0], *by_prompts, *([spread(report)] if adds(report) else []), shown[1])
     lacking = [f"! {printing.line(line)}" for line in limits(report)]
-    drawn = (draw(table, colour=colour) for table in shown if table.rows)
+    drawn = (terminal(table, colour=colour) for table in shown if table.rows)
     blocks = [*lacking, *([""] if lacking else []), f"{asked(report)}\n", *drawn]
     titled = [*sample_tables.oracle(report), *([gain] if (gain := image_gain(report)).rows else [])]
-    blocks += [f"{printing.line(table.title)}\n\n{draw(table, colour=colour)}" for table in titled]
+    blocks += [f"{printing.line(table.title)}\n\n{terminal(table, colour=colour)}" for table in titled]
     notes = [f"! {printing.line(note)}" for note in notes_of(report)]
     usage = [line for line in (answers_of(report), usage_of(report)) if line]
     kinds = kinds_of_errors(report, colour=colour)
@@ -118,7 +95,7 @@ def summary(report: Report, *, width: int, colour: bool = False, bars: bool = Fa
 
 def asked(report: Report) -> str:
     """The model, the technique and the data of the numbers in one line."""
-    model = report.run.get("model", {}).get("name", "unknown")
+    model = report.run.model.name or "unknown"
     data = list(dict.fromkeys(part.benchmark.name for part in report.parts))
     technique = ", ".join(report.techniques)
     return printing.line(f"model {model}, technique {technique}, data {printing.some(data, 1) or 'none'}")
@@ -138,7 +115,7 @@ def kinds_of_errors(report: Report, *, colour: bool = False, full: bool = False)
         agreements = people.agreements if people is not None else ()
         tables += [*errors.dimension_tables(report), errors.agreement(report.errors)]
         tables += [errors.confusion(found) for found in agreements if found.main]
-    return "\n".join([*(draw(table, colour=colour) for table in tables if table.rows), *notes])
+    return "\n".join([*(terminal(table, colour=colour) for table in tables if table.rows), *notes])
 
 
 def verdict(report: Report, *, exits: bool = True) -> list[str]:

@@ -6,10 +6,12 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from medvqa import files, metrics, records
+from medvqa import files, metrics
+from medvqa.figures import csv
 from medvqa.items import Measure, Result, UsageError
 from medvqa.protocols.variants import Variant
-from medvqa.report import cells, errors, html, junit, markdown, sample_tables
+from medvqa.records import run_folder
+from medvqa.report import errors, html, junit, markdown, sample_tables
 from medvqa.report.build import Part, Report
 from medvqa.report.html import Pictures
 from medvqa.report.tables import DEVIATIONS, REFERENCES
@@ -50,23 +52,23 @@ def _written(report: Report, pictures: Pictures | None) -> Report:
         if part.benchmark.submission is not None and part.outcomes["unscored"]
     )
     report = replace(report, sheets=sheets)
-    records.write_json(report.folder / "metrics.json", as_json(report))
-    records.write_atomic(report.folder / MEASURES, as_csv(report).encode())
+    run_folder.write_json(report.folder / "metrics.json", as_json(report))
+    run_folder.write_atomic(report.folder / MEASURES, as_csv(report).encode())
     if any(part.spreads for part in report.parts):
-        records.write_atomic(report.folder / SPREAD, spread_as_csv(report).encode())
+        run_folder.write_atomic(report.folder / SPREAD, spread_as_csv(report).encode())
     else:
         (report.folder / SPREAD).unlink(missing_ok=True)
-    records.write_atomic(report.folder / "summary.md", markdown.render(report).encode())
-    records.write_atomic(report.folder / "junit.xml", junit.render(report))
+    run_folder.write_atomic(report.folder / "summary.md", markdown.render(report).encode())
+    run_folder.write_atomic(report.folder / "junit.xml", junit.render(report))
     if report.gate is None:
         (report.folder / "gate.xml").unlink(missing_ok=True)
     else:
-        records.write_atomic(report.folder / "gate.xml", junit.render_gate(report.gate.verdict))
+        run_folder.write_atomic(report.folder / "gate.xml", junit.render_gate(report.gate.verdict))
     if report.errors is None:
         (report.folder / errors.CSV).unlink(missing_ok=True)
     else:
-        records.write_atomic(report.folder / errors.CSV, errors.as_csv(report.errors).encode())
-    records.write_atomic(report.folder / html.FILE, html.render(report, pictures))
+        run_folder.write_atomic(report.folder / errors.CSV, errors.as_csv(report.errors).encode())
+    run_folder.write_atomic(report.folder / html.FILE, html.render(report, pictures))
     return report
 
 
@@ -99,7 +101,7 @@ def as_csv(report: Report) -> str:
         for failed in part.failed:
             blank = [""] * (len(columns) - 4)
             rows.append((*about, failed.name, *blank, failed.why))
-    return cells.table(columns, rows)
+    return csv(columns, rows)
 
 
 def spread_as_csv(report: Report) -> str:
@@ -116,7 +118,7 @@ def spread_as_csv(report: Report) -> str:
                 numbered = zip(spread.samples, values, strict=True)
                 rows += [(*about, prompt, sample or "", value, *("" for _ in DEVIATIONS)) for sample, value in numbered]
             rows.append((*about, "", "", spread.mean, *(getattr(spread, name) for name in DEVIATIONS)))
-    return cells.table(columns, rows)
+    return csv(columns, rows)
 
 
 def _spread(spread: metrics.Spread) -> dict[str, Any]:
@@ -143,7 +145,7 @@ def as_json(report: Report) -> dict[str, Any]:
     spreads = [_spread(spread) for part in report.parts for spread in part.spreads]
     return {
         "schema": SCHEMA,
-        "run": report.run,
+        "run": report.run.as_json(),
         "results": report.basis,
         "measures": [_measure(report, part, measure) for part in report.parts for measure in part.measures],
         **({"spread": spreads} if spreads else {}),

@@ -46,9 +46,8 @@ def _no_rule(names: Iterable[str]) -> UsageError:
     return UsageError(f"--extraction=official: no published rule reads answers to {', '.join(names)}; leave it out")
 
 
-def recorded(about: Mapping[str, object], benchmarks: Collection[Benchmark]) -> Extraction:
-    """Return the extraction of a run from its run.json; "official" without a version, in old runs, means the first."""
-    extraction = str(about.get("extraction", SOUND))
+def recorded(extraction: Extraction, benchmarks: Collection[Benchmark]) -> Extraction:
+    """Return the extraction that a run recorded; "official" without a version, in old runs, means the first."""
     versions = _versions(benchmarks)
     return f"{OFFICIAL}:{versions[0]}" if extraction == OFFICIAL and versions else extraction
 

@@ -1,69 +1,84 @@
-"""The part of run.json that is known before the model is made."""
+"""The part of a run's record that is known before the model is made."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-import msgspec
-
-from medvqa import answers, metrics, records, scoring
+from medvqa import answers, metrics, scoring
 from medvqa.configs import ModelConfig
 from medvqa.items import Benchmark, DataError, Item, Kind, Prompt, Query, Technique
 from medvqa.judging import ranking
 from medvqa.protocols.prompts import Templates
+from medvqa.records import run_folder
+from medvqa.records.run_record import (
+    SCHEMA,
+    AnsweringConfig,
+    RecordedBenchmark,
+    RecordedOptions,
+    RecordedProtocol,
+    RecordedTags,
+    RunRecord,
+    part_of,
+)
 from medvqa.session.plan import Plan
 
 
-def about(plan: Plan) -> dict[str, Any]:
-    """The fields of run.json that are known before the model is made, as JSON values without keys."""
-    options, config = plan.options, plan.model.answering
-    path = plan.model.path_name
-    fields = {
-        "options": {
-            "model": options.model,
-            "benchmark": options.benchmarks,
-            "technique": options.techniques,
-            "judge": options.judge,
-            "ablate": options.ablate,
-            "limit": options.limit,
-            "shard": options.shard,
-            "fresh": options.fresh,
-            "batch_size": options.batch_size,
-            "concurrency": options.concurrency,
-            "max_tokens": options.max_tokens,
-            "deadline": options.deadline,
-            "max_errors": options.max_errors,
-            "answers_from_category": options.answers_from_category,
-        },
-        "config": {
-            "name": config.name,
-            "backend": config.backend,
-            "argument": config.argument,
-            "options": config.options,
-            "max_tokens": config.max_tokens,
-            **({"prompts": config.prompts} if config.prompts else {}),
-            "own_max_tokens": None if plan.token_limits is None else plan.token_limits.own,
-            **({} if path is None else {"path": path}),
-            **({} if config.inner is None else {"inner": _inner(config.inner)}),
-        },
-        "techniques": plan.techniques,
+def about(plan: Plan) -> RunRecord:
+    """The record of a run as far as it is known before the model is made; without keys of servers."""
+    options, judge = plan.options, plan.judge
+    record = RunRecord(
+        schema=SCHEMA,
+        options=RecordedOptions(
+            model=options.model,
+            benchmark=tuple(options.benchmarks),
+            technique=tuple(options.techniques),
+            judge=options.judge,
+            ablate=options.ablate,
+            limit=options.limit,
+            shard=options.shard,
+            fresh=options.fresh,
+            batch_size=options.batch_size,
+            concurrency=options.concurrency,
+            max_tokens=options.max_tokens,
+            deadline=options.deadline,
+            max_errors=options.max_errors,
+            answers_from_category=options.answers_from_category,
+        ),
+        config=_config(plan),
+        techniques=tuple(plan.techniques),
         # A sample's number is its seed, or part of it.
-        "repeat": options.samples,
-        **({"tags": plan.tags.about} if plan.options.tags else {}),
-        **({"protocol": about} if (about := plan.protocol.about()) else {}),
-        "judge": None if plan.judge is None else plan.judge.about(),
-        "extraction": plan.extraction,
-        "reading_rules": scoring.rules.EDITION,
-        **({"metric_like": options.metric_like} if options.metric_like else {}),
-        "ablation": plan.ablation,
-        "benchmarks": {name: _of_benchmark(plan, benchmark) for name, benchmark in plan.benchmarks.items()},
-        "versions": records.versions(),
-    }
+        repeat=options.samples,
+        tags=part_of(RecordedTags, plan.tags.about) if plan.options.tags else None,
+        asking=part_of(RecordedProtocol, plan.protocol.about()),
+        judge=None if judge is None else judge.recorded(),
+        extraction=plan.extraction,
+        reading_rules=scoring.rules.EDITION,
+        metric_like=tuple(options.metric_like),
+        ablation=plan.ablation,
+        benchmarks={name: _of_benchmark(plan, benchmark) for name, benchmark in plan.benchmarks.items()},
+        versions=dict(run_folder.versions()),
+    )
     # A config may hold a key that the environment has too.
-    return {name: answers.redacted_value(value, plan.secrets) for name, value in fields.items()}
+    return part_of(RunRecord, answers.redacted_value(record.as_json(), plan.secrets))
+
+
+def _config(plan: Plan) -> AnsweringConfig:
+    config = plan.model.answering
+    limits = {name: dict(limit) if isinstance(limit, Mapping) else limit for name, limit in config.max_tokens.items()}
+    return AnsweringConfig(
+        name=config.name,
+        backend=config.backend,
+        argument=config.argument,
+        options=dict(config.options),
+        max_tokens=limits,
+        prompts=dict(config.prompts),
+        own_max_tokens=None if plan.token_limits is None else plan.token_limits.own,
+        path=plan.model.path_name,
+        inner=None if config.inner is None else _inner(config.inner),
+    )
 
 
 def _inner(config: ModelConfig) -> dict[str, Any]:
@@ -72,12 +87,12 @@ def _inner(config: ModelConfig) -> dict[str, Any]:
     return {name: value for name, value in asdict(config).items() if name != "resources"} | {"inner": inner}
 
 
-def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
+def _of_benchmark(plan: Plan, benchmark: Benchmark) -> RecordedBenchmark:
     items = plan.items(benchmark.name)
     kinds = {item.kind for item in items}
-    templates: dict[Technique, set[str]] = {}
-    questions: dict[Technique, int] = {}
-    limits: dict[Technique, dict[Kind, int]] = {}
+    templates: dict[str, set[str]] = {}
+    questions: dict[str, int] = {}
+    limits: dict[str, dict[str, int]] = {}
     for technique in plan.techniques:
         defined = [item for item in items if plan.applies(Query(item, technique))]
         if defined:
@@ -89,10 +104,10 @@ def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
         in_force = {
             kind: plan.limit(prompt, benchmark.name) for prompts in named for kind, prompt in sorted(prompts.items())
         }
-        if limited := {kind: limit for kind, limit in in_force.items() if limit is not None}:
+        if limited := {str(kind): limit for kind, limit in in_force.items() if limit is not None}:
             limits[technique] = limited
     key = "category" if benchmark.name in plan.recovers else "given"
-    digest = records.data_digest(items)
+    digest = run_folder.data_digest(items)
     judged = plan.judged(benchmark.name)
     declared = None if benchmark.declared is None else benchmark.declared.about(items, plan.setting.root)
     read_by = scoring.rules.read_by(benchmark, plan.extraction, kinds)
@@ -107,38 +122,39 @@ def _of_benchmark(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
         **({"ranking": ranking.TEMPLATE.label} if plan.ranks else {}),
         **(plan.judge.settings.signature(benchmark) if plan.judge is not None and judged else {}),
     }
-    return {
-        "items": len(items),
-        **({} if benchmark.release is None else {"release": benchmark.release}),
-        **({} if declared is None else {"declared": msgspec.to_builtins(declared)}),
-        "kinds": sorted(kinds),
-        # The number of items that each technique is defined for, selected or not.
-        "questions": questions,
-        "data_sha256": digest,
-        "answers": key,
-        "judged": judged,
-        "judged_by": [name for name in plan.techniques if plan.judged(benchmark.name, name)],
-        "signature": signature,
-        **({"read_by": read_by} if scoring.rules.is_official(plan.extraction) else {}),
-        "prompts": {technique: "+".join(sorted(names)) for technique, names in templates.items()},
-        **_named(plan, benchmark),
-        # New tokens of an answer in words, by technique and kind of question; 0: no limit.
-        "max_tokens": limits,
-    }
+    names, texts = _named(plan, benchmark)
+    rule_of = {str(kind): rule for kind, rule in read_by.items()}
+    return RecordedBenchmark(
+        items=len(items),
+        release=benchmark.release,
+        declared=declared,
+        kinds=tuple(sorted(kinds)),
+        questions=questions,
+        data_sha256=digest,
+        answers=key,
+        judged=judged,
+        judged_by=tuple(name for name in plan.techniques if plan.judged(benchmark.name, name)),
+        signature=signature,
+        read_by=rule_of if scoring.rules.is_official(plan.extraction) else {},
+        prompts={technique: "+".join(sorted(labels)) for technique, labels in templates.items()},
+        asked_by=names,
+        templates=texts,
+        max_tokens=limits,
+    )
 
 
-def _named(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
+def _named(plan: Plan, benchmark: Benchmark) -> tuple[tuple[str, ...], dict[str, dict[str, str]]]:
     """Return the prompts if they are not the benchmark's own: names in order, and templates with their texts."""
-    names = plan.prompts(benchmark.name)
+    names = tuple(plan.prompts(benchmark.name))
     if names == ("",):
-        return {}
+        return (), {}
     texts: dict[str, dict[str, str]] = {}
     for name in names:
         prompt = benchmark.prompts.get(name)
         if isinstance(prompt, Templates):
             for technique in set(plan.techniques) & set(benchmark.techniques):
                 texts |= prompt.about(technique)
-    return {"asked_by": names, **({"templates": dict(sorted(texts.items()))} if texts else {})}
+    return names, dict(sorted(texts.items()))
 
 
 def _prompts(

@@ -9,7 +9,9 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from medvqa import answers, engine, files, records
+import msgspec
+
+from medvqa import answers, engine, files, printing
 from medvqa.backend import Backend
 from medvqa.engine import Identity, Judge, Limits, Pending, Reply, Stream, Streamed, Traffic
 from medvqa.items import (
@@ -27,7 +29,16 @@ from medvqa.items import (
     UsageError,
 )
 from medvqa.protocols import rotation
-from medvqa.session import checks, endpoints, stores
+from medvqa.records import run_folder, run_record
+from medvqa.records.answer_places import PlaceReader
+from medvqa.records.exchange import Exchange, left_beside
+from medvqa.records.log import ANSWERS, Log, LogHead, Reuse, Unwritable, head_at, logs
+from medvqa.records.private import Pseudonyms
+from medvqa.records.recall import OWN, EarlierAnswers, Finder, LogFolder, ResultAnswers, StoredAnswers
+from medvqa.records.run_record import RUN
+from medvqa.records.selected import select as select_keys
+from medvqa.records.suspects import Suspects
+from medvqa.session import answer_sources, checks, endpoints, uploads
 from medvqa.session.chosen import Chosen
 from medvqa.session.confirming import Confirming
 from medvqa.session.delivery import Delivery, LeftOut, used
@@ -44,28 +55,28 @@ STOP = "stop"
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process of a run: the run's folder, the answer store, the session of the run, and its name in it.
+    """A process of a run: the run's folder, the session of the run, and its name in it.
 
     `session`: the id of this session. `name`: a worker's id, or "main". `rescores`: the run may have begun with
-    another judge.
+    another judge. `sources`: what --answers names. `say` gets lines while places are read.
     """
 
     folder: Path
-    store: Path
     session: str
     name: str
     rescores: bool = False
-    shared: str | None = None
-    """The address of the store that machines share; `store` is then its local folder."""
+    sources: answer_sources.AnswerSources = answer_sources.NONE
+    say: Callable[[str], None] = lambda line: printing.to_stderr(f"{printing.line(line)}\n")
 
     def identify(self, model: Backend, role: str, secrets: frozenset[str]) -> Identity:
         """Return the identity of a model. UsageError if the run began with another, or for wrong types."""
         identity = engine.identify(model, secrets)
-        if not self.rescores and (self.folder / records.RUN).is_file():
-            before = records.read_run(self.folder).get(role) or {}
-            if before.get("fingerprint", identity.fingerprint) != identity.fingerprint:
+        if not self.rescores and (self.folder / RUN).is_file():
+            run = run_record.read_run(self.folder)
+            before = run.model if role == "model" else run.judge
+            if before is not None and before.name and before.fingerprint != identity.fingerprint:
                 raise UsageError(
-                    f"run '{self.folder.name}' cannot go on: the {role}'s fingerprint was {before['fingerprint']!r} "
+                    f"run '{self.folder.name}' cannot go on: the {role}'s fingerprint was {before.fingerprint!r} "
                     f"and is {identity.fingerprint!r}. Name another with --run=NAME"
                 )
         return identity
@@ -74,38 +85,60 @@ class Process:
         self,
         chosen: Chosen,
         identity: Identity,
-        journal: records.Journal,
+        log: Log,
         *,
+        reuse: Reuse,
         signed: str = "",
         fresh: bool = False,
-        part: bool = False,
     ) -> Memory:
-        """Open the stored answers of a model, or the replies of a judge (Unwritable).
+        """Open the stored answers of a model, or the replies of a judge, and begin their log (Unwritable).
 
-        A model without a fingerprint gets a store in the run's own folder, which no other run reads. So does a `fresh`
-        session on a `part` of the questions: asking wrong ones until they are right must not change other runs.
-        `signed`: the judge's name in signatures, which separates judges without a fingerprint by their configs.
+        `reuse`: who may use the answers besides this run. No other run uses those of a model without a fingerprint, nor
+        the later ones of a run that has asked a part of its questions with --fresh. `signed`: the judge's name in
+        signatures, which separates judges without a fingerprint by their configs.
         """
-        judges = chosen.role == "judge"
-        name = records.OWN_REPLIES if judges else records.OWN_ANSWERS
-        nameless = identity.fingerprint is None
-        own = nameless or (not judges and ((fresh and part) or (self.folder / name).is_dir()))
+        judges, nameless = chosen.role == "judge", identity.fingerprint is None
         answering = chosen.answering.backend
-        backend = f"{answering} {signed}" if judges and nameless else answering
-        writer = records.Writer(
-            backend,
-            identity.name,
-            identity.fingerprint,
-            self.folder.name,
-            self.session,
+        head = LogHead(
+            backend=f"{answering} {signed}" if judges and nameless else answering,
+            model=identity.name,
+            fingerprint=identity.fingerprint,
+            run=self.folder.name,
+            session=self.session,
             role="judge" if judges else "candidate",
+            reuse="none" if nameless else reuse,
         )
-        folder = records.own_folder(self.folder, name) if own else self.store
-        unread: tuple[str, ...] = ()
-        if self.shared is not None and not own and not fresh:
-            unread = records.fetch(stores.opened(self.shared, self.store), writer.folder, self.session)
-        store = records.Store(folder, writer, fresh=fresh)
-        return Memory(store, journal, records.Suspects(self.folder, self.session), unread)
+        try:
+            before = [head_at(path) for path in logs(self.folder / ANSWERS)]
+            if any(one is not None and one.reuse == "none" and one.identity == head.identity for one in before):
+                head = msgspec.structs.replace(head, reuse="none")
+            finders = [] if fresh else [*self._own_answers(head, signed), *self.sources.finders(head, signed)]
+            folders = [] if nameless else self.sources.folders
+            places = () if nameless or fresh else self.sources.places
+            for place in places:
+                left = left_beside(self.folder, place)
+                folders += [LogFolder(place.name, folder, frozenset({"all"})) for folder in left]
+        except OSError as error:
+            raise Unwritable(f"answers in {self.folder} cannot be read: {error.strerror or error}") from error
+        log.begin_as(head)
+        readers = [PlaceReader(place, head.identity, self.session, self.folder) for place in places]
+        for reader in readers:
+            reader.read(self.say)
+        stored = StoredAnswers(self.folder, head, folders, [*finders, *readers], log=log, fresh=fresh)
+        return Memory(stored, log, Suspects(self.folder, self.session), readers)
+
+    def exchange(self, *, puts: bool) -> Exchange:
+        """Return what gives the run's logs to the places that --answers names; nothing is done before `start`."""
+        return Exchange(self.folder, self.session, self.sources.places, puts=puts)
+
+    def _own_answers(self, head: LogHead, signed: str) -> list[Finder]:
+        """Return the answers of this run that are in no log: those in its results, and in files of earlier versions."""
+        earlier = list(filter(None, [EarlierAnswers(self.folder, head)]))
+        if not (self.folder / RUN).is_file():
+            return [*earlier]
+        about = run_record.read_run(self.folder)
+        own = answer_sources.is_of(about, head, signed)
+        return [*earlier, *([ResultAnswers(self.folder, OWN, head.role, about)] if own else [])]
 
 
 class LoadedJudge:
@@ -115,8 +148,8 @@ class LoadedJudge:
         self,
         judging: Judging,
         process: Process,
-        journal: records.Journal,
         *,
+        reuse: Reuse,
         fresh: bool = False,
         deadline: float | None = None,
         max_cost: float | None = None,
@@ -125,13 +158,15 @@ class LoadedJudge:
     ) -> None:
         """Load the judge (UsageError, Unwritable). `ends` returns True once the session is about to end."""
         self.model = judging.chosen.backend
+        log = Log(process.folder, process.name)
         try:
             judging.chosen.load()
             identity = process.identify(self.model, "judge", judging.chosen.secrets)
             signed = judging.signed(identity)
-            self._memory = process.remember(judging.chosen, identity, journal, signed=signed, fresh=fresh)
+            self._memory = process.remember(judging.chosen, identity, log, reuse=reuse, signed=signed, fresh=fresh)
             limits = Limits.of(self.model, deadline=deadline, budget=inf if max_cost is None else max_cost)
         except BaseException:
+            log.close()
             self.model.close()
             raise
         self.judge = Judge(
@@ -143,16 +178,16 @@ class LoadedJudge:
             traffic=traffic or Traffic(judging.chosen.secrets),
         )
         self.facts: dict[str, Any] = {
-            **judging.loaded_about(identity),
+            **judging.loaded(identity),
             "batch_size": limits.batch_size,
             "concurrency": limits.concurrency,
         }
         """The judge's fields in run.json."""
 
     @property
-    def unread(self) -> tuple[str, ...]:
-        """The stored replies that cannot be read."""
-        return self._memory.unread
+    def memory(self) -> Memory:
+        """The stored replies."""
+        return self._memory
 
     def close(self, by: float | None = None) -> None:
         """Close the stream (`Stream.close`), the memory (Unwritable) and the model."""
@@ -160,23 +195,22 @@ class LoadedJudge:
         end(self.model, self._memory)
 
 
-def end(model: Backend | None, memory: Memory | None) -> None:
-    """Close a memory and a model; Unwritable is raised once both are closed."""
+def end(model: Backend, memory: Memory | Log) -> None:
+    """Close a memory, or the log of a model that was not loaded, and a model (Unwritable, once both are closed)."""
     try:
-        if memory is not None:
-            memory.close()
+        memory.close()
     finally:
-        if model is not None:
-            model.close()
+        model.close()
 
 
 @dataclass(slots=True)
 class _Tally:
-    """Results, answers and replies since the last delivery. `new_answers`: without stored ones."""
+    """Results, answers and replies since the last delivery. `new_answers`: without stored ones, `reused`: their number
+    by source."""
 
     results: list[Result] = field(default_factory=list)
     new_answers: list[Answer] = field(default_factory=list)
-    reused: int = 0
+    reused: dict[str, int] = field(default_factory=dict)
     replies: list[Answer] = field(default_factory=list)
     replies_reused: int = 0
 
@@ -195,7 +229,7 @@ class Asker:
         self.problem: MedVQAError | None = None
         """The error that made `open` return a stand-in for the model."""
         self._tally = _Tally()
-        self._pseudonyms: dict[str, records.Pseudonyms] = {}
+        self._pseudonyms: dict[str, Pseudonyms] = {}
         self._first: dict[str, Any] = {}
         self._selection: tuple[tuple[QuestionKey, ...], LeftOut] | None = None
         self._traffic = Traffic(plan.secrets)
@@ -209,6 +243,10 @@ class Asker:
         self._confirming = Confirming()
         self._ranking: RankingAsker | None = None
         self._counted: dict[str, endpoints.Endpoints] = {}
+        self._exchange = process.exchange(puts=False)
+        self._memories: list[Memory] = []
+        self._damaged = -1
+        self._unread: set[str] = set()
         self.interrupted = False
         """Whether Ctrl-C or a signal ended the session: nothing is asked any more."""
 
@@ -226,19 +264,19 @@ class Asker:
         making = f"model '{self.plan.options.model}'"
         try:
             checks.check_selected_votes(self.plan, self._selection[0] if self._selection else ())
-            # Loading may kill the process: open the journal first, which identifies a dead worker.
-            journal = records.Journal(self.process.folder, self.process.name)
-            self._close = self.plan.model.backend.close
+            # Loading may kill the process: begin the log first, which identifies a dead worker.
+            log = Log(self.process.folder, self.process.name)
+            self._close = lambda: end(self.plan.model.backend, log)
             model = self.plan.make_model()
             limits = self.plan.limits(model)
             identity = self.process.identify(model, "model", self.plan.secrets)
-            memory = self.process.remember(
-                self.plan.model, identity, journal, fresh=self.plan.options.fresh, part=self._selects_part()
-            )
+            reuse: Reuse = "none" if self._selects_part() else self._reuse
+            fresh = self.plan.options.fresh
+            memory = self.process.remember(self.plan.model, identity, log, reuse=reuse, fresh=fresh)
             self._close = lambda: end(model, memory)
             making = f"judge '{self.plan.options.judge}'"
             if self.plan.judge is not None:
-                self._judge = self._load_judge(self.plan.judge, journal, ahead)
+                self._judge = self._load_judge(self.plan.judge, ahead)
         except MedVQAError as error:
             self.stop, self.problem = self._line(error), error
             return engine.Unavailable(self.plan.options.model, self.stop)
@@ -246,11 +284,12 @@ class Asker:
             self.stop = f"{making} could not be made: {type(error).__name__}: {self._line(error)}"
             self.close()
             raise
+        self._memories = [memory, *([] if self._judge is None else [self._judge.memory])]
         named = {"name": identity.name, "fingerprint": identity.fingerprint}
         facts: dict[str, Any] = {
             "model": {**named, **{name: value for name, value in identity.about.items() if name not in named}},
             "engine": {"batch_size": limits.batch_size, "concurrency": limits.concurrency},
-            "unread_answers": list(dict.fromkeys((*memory.unread, *(self._judge.unread if self._judge else ())))),
+            "unread_answers": self._newly_unread(),
             **({"judge": self._judge.facts} if self._judge is not None else {}),
         }
         self._first["facts"] = facts
@@ -260,6 +299,10 @@ class Asker:
             number = self.plan.protocol.samples or 1
             self._ranking = RankingAsker(number, self.plan.prompt, self.plan.limited, self.plan.read, follow)
             follow, ahead = self._hear, Candidates(ahead, number)
+        if self.process.sources.places:
+            for own in (memory, *([self._judge.memory] if self._judge else ())):
+                own.exchange_by(self._exchange)
+            self._exchange.start()
         self._stream = Stream(model, self.plan.prompt, ahead, limits, memory, follow=follow, traffic=self._traffic)
         self._model = Streamed(model, self._stream, self.plan.limited)
         return self._model
@@ -283,12 +326,17 @@ class Asker:
             if plan.applies(query)
         )
 
-    def _load_judge(self, judging: Judging, journal: records.Journal, ahead: engine.Lookahead) -> LoadedJudge:
+    @property
+    def _reuse(self) -> Reuse:
+        """Who may use the answers of this session besides its run."""
+        return uploads.reuse(self.process.sources, self.plan.benchmarks.values())
+
+    def _load_judge(self, judging: Judging, ahead: engine.Lookahead) -> LoadedJudge:
         options = self.plan.options
         return LoadedJudge(
             judging,
             self.process,
-            journal,
+            reuse=self._reuse,
             fresh=options.fresh,
             deadline=options.deadline,
             max_cost=options.max_cost,
@@ -306,6 +354,7 @@ class Asker:
         By default they share `FAREWELL` seconds.
         """
         by = time.monotonic() + engine.FAREWELL if by is None else by
+        self._exchange.give_up()
         if self._stream is not None:
             self._stream.close(by)
         judge, close_model = self._judge, self._close
@@ -331,7 +380,7 @@ class Asker:
             # The prompt needs data that cannot be read: this question alone ends in an error.
             prompt = Prompt("", technique=query.technique, sample=query.sample, variant=query.variant)
             reply = Reply(prompt, "", AnswerError(self._line(error)))
-            if isinstance(error, records.Unwritable):
+            if isinstance(error, Unwritable):
                 self.stop = str(error)
         result = self._result(query, reply, reply.then)
         new = [reply.answer] if isinstance(reply.answer, Answer) and not reply.reused else []
@@ -355,7 +404,7 @@ class Asker:
         except MedVQAError as error:
             prompt = Prompt("", technique=query.technique)
             selection = SelectedAnswer(prompt, "", AnswerError(self._line(error)))
-            if isinstance(error, records.Unwritable):
+            if isinstance(error, Unwritable):
                 self.stop = str(error)
         answer, run = selection.answer, self.process.folder.name
         if selection.score is None:
@@ -378,12 +427,13 @@ class Asker:
             return None
         return self._ranking.hear(self._stream, query, answer)
 
-    def _keep(self, query: Query, result: Result, new: Sequence[Answer], *, reused: bool) -> None:
+    def _keep(self, query: Query, result: Result, new: Sequence[Answer], *, reused: str) -> None:
         """Keep a result for the next delivery, with the answers that this session asked for."""
         self._tally.results.append(result)
-        self._tally.reused += reused
+        if reused:
+            self._tally.reused[reused] = self._tally.reused.get(reused, 0) + 1
         self._tally.new_answers.extend(new)
-        self._confirming.note(query, result, reused=reused)
+        self._confirming.note(query, result, reused=bool(reused))
         if self.plan.options.max_cost is not None and (stop := self.process.folder / STOP).exists():
             self.stop = files.read(stop, 2**20).decode("utf-8", "replace")
 
@@ -445,14 +495,14 @@ class Asker:
         if self._selection is not None:
             (keys, left_out), self._selection = self._selection, None
             try:
-                records.select(self.process.folder, self.process.session, keys)
+                select_keys(self.process.folder, self.process.session, keys)
             except OSError as error:
-                raise records.Unwritable(f"the run folder cannot be written: {error}") from error
+                raise Unwritable(f"the run folder cannot be written: {error}") from error
             self._first["left_out"] = left_out
             if self.process.name != MAIN:
                 # A benchmark may draw its items in each process: the controller compares the digests.
                 names = sorted({key.benchmark for key in keys} & self.plan.benchmarks.keys())
-                self._first["data"] = {name: records.data_digest(self.plan.items(name)) for name in names}
+                self._first["data"] = {name: run_folder.data_digest(self.plan.items(name)) for name in names}
 
     def _reply(self, query: Query, model: Model | None) -> Reply:
         if self._stream is not None and (model is None or model is self._model):
@@ -478,7 +528,7 @@ class Asker:
         try:
             judged = self._judge.judge.finish(pending)
         except MedVQAError as error:
-            if isinstance(error, records.Unwritable):
+            if isinstance(error, Unwritable):
                 self.stop = str(error)
             return replace(result, score=Score(None, "error", why=str(error)))
         self._tally.replies.extend(judged.new_replies)
@@ -509,7 +559,7 @@ class Asker:
         outcomes: list[tuple[QuestionKey, Outcome]] = [(result.key, result.score.outcome) for result in tally.results]
         served = {result.answer.served_by for result in tally.results if result.answer is not None}
         delivery = Delivery(
-            lines=[records.encode(result).decode() for result in tally.results],
+            lines=[run_folder.encode(result).decode() for result in tally.results],
             outcomes=outcomes,
             usage=used(tally.new_answers),
             reused=tally.reused,
@@ -519,10 +569,24 @@ class Asker:
             served_by=sorted(served - {""}),
             engine=self._engine(),
             stopped=self.stop or "",
+            unread=self._newly_unread(),
             **self._endpoints(),
             **first,
         )
         return delivery, tally.results
+
+    def _newly_unread(self) -> list[str]:
+        """Return the stored lines that turned out to be unreadable since the last call."""
+        damaged = 0
+        for memory in self._memories:
+            damaged += len(memory.broken)
+        if damaged == self._damaged:
+            return []
+        self._damaged = damaged
+        lines = dict.fromkeys(line for memory in self._memories for line in memory.unread)
+        new = [line for line in lines if line not in self._unread]
+        self._unread.update(new)
+        return new
 
     def _engine(self) -> dict[str, Any]:
         """The present state of a pool of models, and the batches that were asked again; {} for other models."""
@@ -553,7 +617,7 @@ class Asker:
             return result
         if name not in self._pseudonyms:
             digests = self.plan.model.backend.looks and self.plan.ablation != "text-only"
-            self._pseudonyms[name] = records.Pseudonyms.of(self.plan.items(name), digests=digests)
+            self._pseudonyms[name] = Pseudonyms.of(self.plan.items(name), digests=digests)
         return self._pseudonyms[name].hidden(result)
 
     def _count_errors(self, results: Sequence[Result]) -> None:

@@ -7,11 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from medvqa import benchmarks, engine, medical, printing, records, scoring
+from medvqa import benchmarks, engine, medical, printing, scoring
 from medvqa.configs import ModelConfig
 from medvqa.items import DataError, Query, QuestionKey, UsageError, withholding
 from medvqa.protocols import naming, voting
 from medvqa.protocols.protocol import ALL, Protocol
+from medvqa.records import run_record
+from medvqa.records.run_folder import RESULTS
+from medvqa.records.run_record import RUN
 from medvqa.session import places, shot_checks, uploads
 from medvqa.session.chosen import Chosen
 from medvqa.session.plan import Plan
@@ -125,11 +128,11 @@ def _check_protocol(plan: Plan) -> None:
     """Raise UsageError if a run's results.jsonl is replayed whose answers were asked for in another way."""
     config = plan.model.config
     path = Path(config.argument)
-    if config.backend != "replay" or path.name != records.RESULTS or not (path.parent / records.RUN).is_file():
+    if config.backend != "replay" or path.name != RESULTS or not (path.parent / RUN).is_file():
         return
-    recorded = records.read_run(path.parent)
-    asked, now = Protocol.of(recorded), plan.protocol
-    cannot = [f"--ablate={recorded['ablation']}"] if recorded.get("ablation") else []
+    recorded = run_record.read_run(path.parent)
+    asked, now = recorded.protocol, plan.protocol
+    cannot = [f"--ablate={recorded.ablation}"] if recorded.ablation else []
     cannot += [f"--shots={asked.shots}"] if asked.shots else []
     cannot += ["--combine=best-self"] if asked.combine == "best-self" else []
     if cannot:

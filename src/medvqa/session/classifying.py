@@ -10,14 +10,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from medvqa import benchmarks, engine, records
+from medvqa import benchmarks, engine
 from medvqa.backend import destinations
 from medvqa.backends.reaching import routes
 from medvqa.items import Benchmark, Item, MedVQAError, Result, Score, UsageError
 from medvqa.judging import agreement, taxonomy
 from medvqa.judging.taxonomy import Classified, ErrorJudge, ErrorLabel, ErrorSample, Taxonomy
+from medvqa.records import private, run_folder, run_record
+from medvqa.records.run_record import RunRecord
 from medvqa.session import checks, uploads
 from medvqa.session.judging import Judging, resolve
 from medvqa.session.options import Options, Setting
@@ -45,14 +46,14 @@ class Request:
 class Classifying:
     """The wrong answers of a run folder, drawn and with their images, and the way to sort them; made by `plan`.
 
-    `about` is run.json, `results` are all of the run, `drawn` those to classify, by benchmark. `shown`: the judge gets
+    `about` is its record, `results` are all of it, `drawn` those to classify, by benchmark. `shown`: the judge gets
     the images.
     """
 
     folder: Path
     options: Options
     request: Request
-    about: Mapping[str, Any]
+    about: RunRecord
     results: tuple[Result, ...]
     known: Mapping[str, Benchmark]
     trees: Mapping[str, Taxonomy]
@@ -73,10 +74,10 @@ class Classifying:
         return [result for result in distinct.values() if taxonomy.by_rule(result, self.trees[name]) is None]
 
 
-def read(folder: Path, registry: Registry) -> tuple[dict[str, Any], tuple[Result, ...]]:
-    """Return run.json and the results of a run folder (UsageError if it is none, or half scored)."""
-    about, results = records.read_run(folder), records.read(folder).results
-    records.check_scored(folder, about)
+def read(folder: Path, registry: Registry) -> tuple[RunRecord, tuple[Result, ...]]:
+    """Return the record and the results of a run folder (UsageError if it is none, or half scored)."""
+    about, results = run_record.read_run(folder), run_folder.read(folder).results
+    run_folder.check_scored(folder, about)
     for result in results:
         if result.item.benchmark not in registry.benchmarks:
             raise benchmarks.not_known(f"{folder} holds", result.item.benchmark, registry.benchmarks)
@@ -86,7 +87,7 @@ def read(folder: Path, registry: Registry) -> tuple[dict[str, Any], tuple[Result
 def plan(folder: Path, options: Options, request: Request, setting: Setting, registry: Registry) -> Classifying:
     """Read the run folder, draw wrong answers, and resolve trees and judge (UsageError, DataError)."""
     about, results = read(folder, registry)
-    if ablation := about.get("ablation"):
+    if ablation := about.ablation:
         raise UsageError(
             f"{folder}: its model was asked with --ablate={ablation}; kinds of errors suppose that it saw the image "
             "of the question"
@@ -193,7 +194,7 @@ def _with_images(
 
 def _same(was: Item, now: Item) -> bool:
     """Whether the images of an item are those of the run, as far as digests are known."""
-    hidden = any(map(records.is_pseudonym, was.images))
+    hidden = any(map(private.is_pseudonym, was.images))
     if len(was.images) != len(now.images):
         return False
     if not hidden and [image.name for image in was.images] != [image.name for image in now.images]:
@@ -213,6 +214,7 @@ def check(planned: Classifying) -> list[str]:
     if not options.allow_upload:
         uploads.check_sent(chosen, counts, planned.known, planned.root)
     uploads.check_kept(options, list(counts), planned.known, planned.root)
+    uploads.check_held(options, planned.folder, planned.known, planned.root)
     lines = [line for line in [uploads.kept_notice(options, list(counts), [chosen])] if line is not None]
     if counts and (origins := destinations(chosen.backend)):
         sent = "; ".join(f"{count} of {name}" for name, count in counts.items())
@@ -236,7 +238,9 @@ def classify(planned: Classifying, *, say: Callable[[str], None], progress: Call
     """
     entries, replies = planned.entries, Replies()
     used: Counter[str] = Counter()
-    with judge_of(planned.folder, planned.options, planned.judging, secrets.token_hex(4), say) as loaded:
+    asked_about = [planned.known[name] for name in planned.drawn]
+    session = secrets.token_hex(4)
+    with judge_of(planned.folder, planned.options, planned.judging, session, asked_about, say) as loaded:
         judge, facts = loaded.judge, loaded.facts
         asked: dict[str, tuple[str, str, tuple[str, ...]]] = {}
         # Samples with one response share its kind: it is asked for once.
@@ -299,7 +303,7 @@ def write(
     folder: Path,
     classified: Classified,
     results: Sequence[Result],
-    about: Mapping[str, Any],
+    about: RunRecord,
     known: Mapping[str, Benchmark],
 ) -> None:
     """Write errors.json with its shares (MedVQAError)."""
@@ -323,7 +327,7 @@ def correct(
     folder: Path,
     classified: Classified,
     files: Sequence[Path],
-    about: Mapping[str, Any],
+    about: RunRecord,
     results: Sequence[Result],
     known: Mapping[str, Benchmark],
     *,

@@ -17,19 +17,20 @@ LeftOut = dict[str, dict[str, dict[str, int]]]
 class Delivery:
     """Results since the last delivery.
 
-    `lines` are encoded results; `outcomes` has the key and the outcome of each. `reused` counts answers from the store;
-    `usage` sums tokens and cost of the others. `judge_asked`, `judge_reused` and `judge_usage` count the judge's
-    replies likewise. The first delivery alone has `facts`, the fields of run.json; `left_out`, sent once the keys of
-    the selection are on disk; and `data`, a worker's digests of the items by benchmark. The last delivery of a process
-    that reused answers has `identity`: how they were matched with the current model. `engine` is the present state of a
-    pool of models. `endpoints` and `judge_endpoints` hold what was added to the numbers of each endpoint of the model
-    and of the judge. `stopped`: why the process stops asking, "" if it does not.
+    `lines` are encoded results; `outcomes` has the key and the outcome of each. `reused` counts stored answers by
+    their source; `usage` sums tokens and cost of the others. `judge_asked`, `judge_reused` and `judge_usage` count
+    the judge's replies likewise. The first delivery alone has `facts`, the fields of run.json; `left_out`, sent once
+    the keys of the selection are on disk; and `data`, a worker's digests of the items by benchmark. The last delivery
+    of a process that reused answers has `identity`: how they were matched with the current model. `engine` is the
+    present state of a pool of models. `endpoints` and `judge_endpoints` hold what was added to the numbers of each
+    endpoint of the model and of the judge. `stopped`: why the process stops asking, "" if it does not. `unread`:
+    stored lines that turned out to be unreadable since.
     """
 
     lines: list[str]
     outcomes: list[tuple[QuestionKey, Outcome]]
     usage: Mapping[str, float] = field(default_factory=dict)
-    reused: int = 0
+    reused: Mapping[str, int] = field(default_factory=dict)
     judge_asked: int = 0
     judge_reused: int = 0
     judge_usage: Mapping[str, float] = field(default_factory=dict)
@@ -42,6 +43,7 @@ class Delivery:
     judge_endpoints: Mapping[str, Any] = field(default_factory=dict)
     engine: Mapping[str, Any] = field(default_factory=dict)
     stopped: str = ""
+    unread: list[str] = field(default_factory=list)
 
     def plain(self) -> dict[str, Any]:
         """Return the delivery as values that xdist can send."""

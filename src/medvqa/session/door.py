@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from medvqa import engine, report
 from medvqa.data.expressions import Expression
-from medvqa.items import UsageError
+from medvqa.items import Query, UsageError
 from medvqa.session import selecting
 from medvqa.session.asker import Asker, Process
 from medvqa.session.ending import Ending
@@ -73,7 +73,7 @@ def conduct(
     setting = replace(setting, selects=selecting.as_typed(options, select))
     plan = resolve(options, setting, registry)
     plan.check_model_named()
-    process = process_of(plan, name_of(options, setting), secrets.token_hex(4))
+    process = replace(process_of(plan, name_of(options, setting), secrets.token_hex(4)), say=say)
     run, ending = Run(plan, process), Ending()
     with ExitStack() as stack:
         stack.callback(run.release)
@@ -126,12 +126,15 @@ def _ask(
 ) -> tuple[str | None, Finished]:
     """Ask the selected questions and write the reports, also if asking fails; return why it stopped early, or None."""
     stopped, ended = None, False
+    queries: Sequence[Query] = selected.queries
+    if process.sources.places:
+        queries = selecting.in_own_order(queries, process.session)
     try:
-        if selected.queries:
+        if queries:
             stopped = ask_all(
                 run,
                 Asker(plan, process),
-                selected.queries,
+                queries,
                 selected.left_out,
                 ending=ending,
                 say=say,

@@ -24,7 +24,7 @@ SIGNALS = (signal.SIGINT, *TERMINATING)
 LIMIT = 9.0
 """Seconds from SIGTERM or SIGHUP to the end of the process, whatever it still does: `docker stop` kills after ten."""
 LAST_PUTS = 3.0
-"""Seconds for the last puts into a shared store, after `engine.FAREWELL` for calls in flight."""
+"""Seconds for the last puts into a place, after `engine.FAREWELL` for calls in flight."""
 TO_CALL, TO_PUT = 5.0, 2.0
 """Seconds before the end of the process that calls and puts leave for what comes after them, such as run.json."""
 LOOK = 0.5
@@ -101,7 +101,7 @@ class Ending:
         return min(time.monotonic() + engine.FAREWELL, self.deadline - TO_CALL)
 
     def puts_by(self) -> float | None:
-        """Return until when answers may be put into a shared store; None if nothing interrupted the session."""
+        """Return until when answers may be put into a place; None if nothing interrupted the session."""
         return min(time.monotonic() + LAST_PUTS, self.deadline - TO_PUT) if self.interrupted else None
 
     def restore(self, *, ends_process: bool = False) -> None:

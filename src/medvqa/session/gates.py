@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-from medvqa import records
+from msgspec import structs
+
 from medvqa.comparing import Side, gating
 from medvqa.comparing.gating import Gate, Rules, Verdict
 from medvqa.comparing.gating.rules import FILE, TABLE
 from medvqa.items import QuestionKey, UsageError
+from medvqa.records import private, run_record
+from medvqa.records.coverage import Coverage
+from medvqa.records.run_folder import RESULTS, Stored
+from medvqa.records.run_record import RUN, RunRecord
 from medvqa.session.about import about
 from medvqa.session.plan import Plan
 
@@ -48,14 +52,14 @@ def prepare(plan: Plan, folder: Path) -> Gate | None:
         )
     baselines = gating.load(rules, plan.setting.cwd, folder)
     run = about(plan)
-    if (folder / records.RUN).is_file():
+    if (folder / RUN).is_file():
         # The verdict is about the whole run, even if this session asks a part of it.
-        before = records.read_run(folder).get("benchmarks", {})
+        before = run_record.read_run(folder).benchmarks
         earlier = {name: fields for name, fields in before.items() if name in plan.registry.benchmarks}
-        run["benchmarks"] = {**earlier, **run["benchmarks"]}
+        run = structs.replace(run, benchmarks={**earlier, **run.benchmarks})
     gate = gating.prepare(rules, baselines, run, plan.registry.benchmarks)
     if gate is None and options.gate is not None:
-        names = ", ".join(run["benchmarks"]) or "none"
+        names = ", ".join(run.benchmarks) or "none"
         raise UsageError(
             f"--gate=required: {rules.read_from}, and no rule is about the benchmarks of this run ({names})"
         )
@@ -131,28 +135,26 @@ def check(gate: Gate, plan: Plan, keys: Iterable[QuestionKey]) -> None:
 
 def promise(gate: Gate, plan: Plan, folder: Path) -> None:
     """Store the rules in run.json, unless the run has results: rules are fixed before the first answer."""
-    results = folder / records.RESULTS
+    results = folder / RESULTS
     if results.is_file() and results.stat().st_size:
         return
-    before = records.read_run(folder) if (folder / records.RUN).is_file() else {}
-    if "gate" not in before:
-        records.make_private(folder)
+    before = run_record.read_run(folder) if (folder / RUN).is_file() else None
+    if before is None or before.gate is None:
+        private.make_private(folder)
         started = datetime.now(UTC).isoformat(timespec="seconds")
-        run = {"name": folder.name, "started": started, **about(plan), **before, "gate": gate.stored()}
-        records.write_json(folder / records.RUN, run)
+        run = before or structs.replace(about(plan), name=folder.name, started=started)
+        run_record.write_run(folder, structs.replace(run, gate=gate.stored()))
 
 
 def withdraw(folder: Path) -> None:
     """Remove the run.json of `promise` if no session has begun. Files of workers stay."""
     with suppress(OSError):
-        if (folder / records.RUN).is_file() and "sessions" not in records.read_run(folder):
-            (folder / records.RUN).unlink()
+        if (folder / RUN).is_file() and not run_record.read_run(folder).sessions:
+            (folder / RUN).unlink()
             folder.rmdir()
 
 
-def settle(
-    gate: Gate | None, folder: Path, run: Mapping[str, Any], covered: records.Coverage, stored: records.Stored
-) -> Verdict | None:
+def settle(gate: Gate | None, folder: Path, run: RunRecord, covered: Coverage, stored: Stored) -> Verdict | None:
     """Decide the gate and write gate.json; None without a gate.
 
     A FAIL in gate.json stands if the results are the same: this session may have typed easier rules.

@@ -10,12 +10,13 @@ from typing import Any
 
 import msgspec
 
-from medvqa import files, judging, scoring
+from medvqa import decode, judging, scoring
 from medvqa.backend import destinations
 from medvqa.backends.reaching import routes
 from medvqa.engine import Identity
 from medvqa.items import Answer, AnswerError, Benchmark, Item, Score, Technique, UsageError
 from medvqa.protocols.techniques import NEEDS
+from medvqa.records.run_record import RecordedConfig, RecordedJudge, RecordedSettings
 from medvqa.session.chosen import Chosen, choose
 from medvqa.session.options import Options, Setting
 from medvqa.session.registry import Registry
@@ -48,27 +49,22 @@ class Judging:
             "where the judge is; no images"
         )
 
-    def about(self) -> dict[str, Any]:
-        """Return the judge's fields in run.json that are known before it is loaded."""
+    def recorded(self) -> RecordedJudge:
+        """Return the judge in the run's record, as far as it is known before it is loaded."""
         config = self.chosen.answering
-        return {
-            "config": {
-                "name": config.name,
-                "backend": config.backend,
-                "argument": config.argument,
-                "options": config.options,
-            },
-            "settings": {
-                "gap": self.settings.gap,
-                "extract": self.settings.extract,
-                "rules_first": self.settings.rules_first,
-                "own_prompts": sorted(self.settings.prompts),
-            },
-            "templates": self.settings.templates(),
-            "signature": self.settings.signature(),
-        }
+        return RecordedJudge(
+            config=RecordedConfig(config.name, config.backend, config.argument, dict(config.options)),
+            settings=RecordedSettings(
+                gap=self.settings.gap,
+                extract=self.settings.extract,
+                rules_first=self.settings.rules_first,
+                own_prompts=tuple(sorted(self.settings.prompts)),
+            ),
+            templates=self.settings.templates(),
+            signature=self.settings.signature(),
+        )
 
-    def loaded_about(self, identity: Identity) -> dict[str, Any]:
+    def loaded(self, identity: Identity) -> dict[str, Any]:
         """Return the judge's fields in run.json that are known once it is loaded."""
         return {
             "name": identity.name,
@@ -158,25 +154,20 @@ def _prompts(typed: Sequence[str], beside: Path) -> dict[str, str]:
     """Read the user's own prompts, by task."""
     prompts: dict[str, str] = {}
     for written in typed:
+        where = f"--judge-prompt={written}"
         task, colon, name = written.partition(":")
         if task not in judging.TASKS or not (colon and name):
-            raise UsageError(f"--judge-prompt={written}: write TASK:FILE; tasks are {', '.join(judging.TASKS)}")
+            raise UsageError(f"{where}: write TASK:FILE; tasks are {', '.join(judging.TASKS)}")
         if task in prompts:
-            raise UsageError(f"--judge-prompt={written}: there is one prompt for {task} already")
+            raise UsageError(f"{where}: there is one prompt for {task} already")
         path = beside / name
         if name in judging.variants(task) and not path.exists():
             prompts[task] = judging.shipped(f"{task}-{name}")
             continue
         try:
-            with files.reading(path) as file:
-                content = file.read(MAX_PROMPT + 1)
-            if len(content) > MAX_PROMPT:
-                raise UsageError(f"--judge-prompt={written}: larger than {MAX_PROMPT} bytes")
-            prompts[task] = content.decode()
-        except OSError as error:
+            content = decode.read(path, where, MAX_PROMPT)
+        except UsageError as error:
             names = ", ".join(f"{task}:{variant}" for variant in judging.variants(task))
-            shipped = f"; the prompts that ship are {names}" if names else ""
-            raise UsageError(f"--judge-prompt={written}: cannot be read: {error.strerror}{shipped}") from None
-        except UnicodeDecodeError as error:
-            raise UsageError(f"--judge-prompt={written}: not UTF-8 text: {error}") from None
+            raise UsageError(f"{error}; the prompts that ship are {names}" if names else str(error)) from None
+        prompts[task] = decode.text_of(content, where)
     return prompts

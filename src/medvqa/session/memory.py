@@ -4,30 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from medvqa import records
 from medvqa.engine import KILLS, Recollection
 from medvqa.items import Answer, AnswerError, Prompt
+from medvqa.records.answer_places import PlaceReader
+from medvqa.records.exchange import Exchange
+from medvqa.records.log import Log
+from medvqa.records.recall import Recalled, StoredAnswers
+from medvqa.records.suspects import Suspects
 
 
 class Memory:
-    """An answer store, and the journal of one process of a run."""
+    """The stored answers of one model, and the log of one process of a run."""
 
     def __init__(
         self,
-        store: records.Store,
-        journal: records.Journal,
-        suspects: records.Suspects,
-        unread_segments: tuple[str, ...] = (),
+        stored: StoredAnswers,
+        log: Log,
+        suspects: Suspects,
+        readers: Sequence[PlaceReader] = (),
     ) -> None:
-        """Use a store, a journal and the suspects of a run; `close` closes the first two."""
-        self._unread_segments = unread_segments
-        self._store = store
-        self._journal = journal
+        """Use stored answers, a log and the `readers` of places, which `close` closes, and the suspects of a run."""
+        self._stored = stored
+        self.broken = stored.broken
+        """Lines in logs of runs that cannot be read; its length is a quick look for news of `unread`."""
+        self._log = log
+        self._readers = readers
         self._suspects = suspects
 
     def key(self, prompt: Prompt, digest: str, sample: int) -> str:
-        """Return the key of the store."""
-        return records.answer_key(prompt, digest, sample)
+        """Return the key of an answer."""
+        return self._stored.key(prompt, digest, sample)
 
     def recall(self, keys: Sequence[str]) -> list[Recollection]:
         """Look up stored answers. A question that kills workers ends in an error; a suspected one is asked alone.
@@ -35,31 +41,35 @@ class Memory:
         A worker's death is noted before its tests go to another worker, which therefore sees its stored answers.
         """
         died = self._suspects.refresh()
-        stored = self._store.recall(keys, look=died)
+        stored = self._stored.recall(keys, look=died)
         return [self._recollection(key, recalled) for key, recalled in zip(keys, stored, strict=True)]
 
-    def _recollection(self, key: str, recalled: records.Recalled | None) -> Recollection:
+    def _recollection(self, key: str, recalled: Recalled | None) -> Recollection:
         if recalled is not None:
-            return Recollection(recalled.answer, recalled.earlier)
+            return Recollection(recalled.answer, recalled.source)
         if self._suspects.kills(key):
             return Recollection(AnswerError(KILLS))
         return Recollection(alone=self._suspects.suspects(key))
 
     def begin(self, call: int, keys: Sequence[str]) -> None:
         """Note the keys of a call that begins."""
-        self._journal.begin(call, keys)
+        self._log.begin(call, keys)
 
     def end(self, call: int, keys: Sequence[str], answers: Sequence[Answer]) -> None:
-        """Store the answers, then note the end of the call."""
-        self._store.remember(keys, answers)
-        self._journal.end(call)
+        """Store the answers, and note the end of the call."""
+        self._log.end(call, keys, answers)
 
     @property
     def unread(self) -> tuple[str, ...]:
-        """The lines of the store that cannot be read, and the segments of a shared one."""
-        return (*self._unread_segments, *self._store.unread)
+        """The lines of logs that cannot be read."""
+        return (*self._stored.unread, *(line for reader in self._readers for line in reader.unread))
+
+    def exchange_by(self, exchange: Exchange) -> None:
+        """Let a thread close the log in time, and read places again."""
+        exchange.add(self._log, self._readers)
 
     def close(self) -> None:
-        """Close both files."""
-        self._journal.close()
-        self._store.close()
+        """Close the log (Unwritable)."""
+        for reader in self._readers:
+            reader.close()
+        self._log.close()

@@ -144,14 +144,16 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "--shard=auto, NAME-3of8",
     },
     "answers": {
-        "metavar": "DIR|URL",
-        "help": "folder of stored answers, which runs share (default: reports/.answers), or s3://BUCKET/PREFIX, gs://, "
-        "az:// or file:///FOLDER, which runs on several machines share",
+        "metavar": "RUN|PLACE",
+        "action": "append",
+        "help": "use the answers of another run of the same model: its name or folder; or share answers with other "
+        "runs and machines in a place: a folder, s3://BUCKET/PREFIX, gs:// or az:// (repeatable; default: the run's "
+        "own answers alone)",
     },
     "fresh": {
         "action": "store_true",
         "default": None,
-        "help": "ask every question again, without stored answers",
+        "help": "ask every question anew, in a new run; answers of runs and places that --answers names are not used",
     },
     "tags": {
         "metavar": "FILE",
@@ -312,8 +314,8 @@ class Options:
     explain: bool
     rotate: str | None
     run: str | None
-    answers: Path | str | None
-    """A folder, or the address of a shared store (`records.Address`)."""
+    answers: tuple[str, ...]
+    """Addresses (`address.Address`), whole paths, and names of runs."""
     fresh: bool
     tags: tuple[Path, ...]
     limit: int | None
@@ -377,7 +379,7 @@ class Options:
             explain=bool(raw["explain"]),
             rotate=raw["rotate"],
             run=run,
-            answers=answers_place(raw["answers"], cwd) if raw["answers"] else None,
+            answers=tuple(dict.fromkeys(_answers(text, cwd) for text in raw["answers"] or () if text)),
             fresh=bool(raw["fresh"]),
             tags=tuple(Path(cwd, os.path.expanduser(path)) for path in raw["tags"] or ()),
             limit=raw["limit"],
@@ -425,14 +427,19 @@ def _shard(typed: str | None, run: str | None) -> tuple[str | None, str, str | N
     return str(task.shard), task.source, task.named(run) if run else run
 
 
-def answers_place(typed: str, cwd: Path) -> Path | str:
-    """Return the folder that --answers names, or the address of a shared store (UsageError for a wrong address)."""
-    if ":" in typed:
-        from medvqa import records
+def _answers(typed: str, cwd: Path) -> str:
+    """Return the address or the whole path that --answers names (UsageError for a wrong address).
 
-        if records.is_address(typed):
-            return str(records.Address.of(typed))
-    return Path(cwd, os.path.expanduser(typed)).absolute()
+    A name without a slash stays: it may be a run's.
+    """
+    if ":" in typed:
+        from medvqa.records import address
+        from medvqa.records.address import Address
+
+        if address.is_address(typed):
+            return str(Address.of(typed))
+    path = Path(cwd, os.path.expanduser(typed))
+    return typed if path.name == typed else str(path.absolute())
 
 
 def data_folder(typed: str | Path | None, cwd: Path) -> tuple[Path | None, str]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
 from pathlib import Path
-from typing import Any
 
 from medvqa import benchmarks, configs, engine, printing, scoring
 from medvqa.backend import Backend, says
@@ -45,6 +44,7 @@ from medvqa.protocols import ablation, naming, prompts, rotation, shots, techniq
 from medvqa.protocols.assembling import assembled
 from medvqa.protocols.protocol import Protocol
 from medvqa.protocols.variants import Variant
+from medvqa.records.run_record import RunRecord
 from medvqa.session import judging, pools
 from medvqa.session.chosen import Chosen
 from medvqa.session.judging import Judging
@@ -417,11 +417,11 @@ class Plan:
 
     # Scores
 
-    def reads_anew(self, before: Mapping[str, Any]) -> bool:
-        """Whether a continued run used another extraction rule; `before` is its run.json."""
-        names = before.get("benchmarks", self.benchmarks)
+    def reads_anew(self, before: RunRecord) -> bool:
+        """Whether a continued run used another extraction rule; `before` is its record."""
+        names = before.benchmarks or self.benchmarks
         of_run = [benchmark for name, benchmark in self.registry.benchmarks.items() if name in names]
-        return scoring.rules.recorded(before, of_run) != self.extraction
+        return scoring.rules.recorded(before.extraction, of_run) != self.extraction
 
     def by_rule(self, query: Query, answer: Answer) -> Score:
         """The score of an answer in words without a judge, in the letters that were shown."""

@@ -24,13 +24,12 @@ import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 
-from medvqa import benchmarks, configs, printing, records
+from medvqa import benchmarks, decode, printing
 from medvqa.benchmarks import own, table_files
 from medvqa.benchmarks.table import Source
 from medvqa.data import folders
@@ -38,6 +37,7 @@ from medvqa.data.tables import TableRow
 from medvqa.items import Benchmark, Technique, UsageError
 from medvqa.protocols.prompts import FIELDS, Template, wrong_field
 from medvqa.protocols.shots import Form, Pool
+from medvqa.records import run_folder
 
 OPTION_FIELDS = ("letter", "text")
 """The fields of an option's line, and of an example's answer."""
@@ -45,7 +45,7 @@ FOLDER = "shots"
 """The folder of shipped pools within the fixtures."""
 
 
-class _FormTable(msgspec.Struct, forbid_unknown_fields=True):
+class _FormTable(msgspec.Struct):
     """A table [forms.TECHNIQUE]; see `Form` and `Template`."""
 
     text: str
@@ -56,7 +56,7 @@ class _FormTable(msgspec.Struct, forbid_unknown_fields=True):
     max_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
-class _PoolFile(msgspec.Struct, forbid_unknown_fields=True):
+class _PoolFile(msgspec.Struct):
     """The content of a pool in TOML."""
 
     shots: Annotated[list[dict[str, Any]], msgspec.Meta(min_length=1)]
@@ -93,17 +93,16 @@ def find(typed: str, known: Mapping[str, Benchmark], cwd: Path) -> PoolSource:
             raise UsageError(
                 f"--shot-pool={printing.line(typed)}: the file has the name of a pool or benchmark; rename it"
             )
-        if table_files.is_file(typed) and "file" in _toml(path, typed):
+        if table_files.is_file(typed) and "file" in decode.decode(path, dict[str, Any], where=f"--shot-pool={typed}"):
             benchmark = own.completed(table_files.read(path, typed))
             if benchmark.name in names:
                 raise UsageError(f"{printing.line(typed)}: a pool or benchmark is called '{benchmark.name}' already")
             return PoolSource(benchmark.name, benchmark)
         return PoolSource(printing.line(path.name), path=path)
-    close = get_close_matches(typed, names, n=1)
-    meant = f" Did you mean '{close[0]}'?" if close else ""
+    meant = decode.did_you_mean(typed, names, "pools and benchmarks")
     raise UsageError(
-        f"--shot-pool={printing.line(typed)}: no such file, pool or benchmark.{meant} Pools: {', '.join(shipped)}; "
-        f"benchmarks: {', '.join(sorted(known))}; or the path of a table or TOML file"
+        f"--shot-pool={printing.line(typed)}: no such file, pool or benchmark{meant} "
+        "A file of your own is named with its path: a table or TOML file"
     )
 
 
@@ -121,7 +120,7 @@ def load(source: PoolSource, data: Path | None, root: Path) -> Pool:
     table = Source(file=source.path, shown=source.name, images=(data or root) if source.shipped else None)
     if source.path.suffix.lower() != ".toml":
         return _fixed(source, Pool(source.name, (), fixed=True), Benchmark(name=_called(source), items=table.items))
-    content = _content(source)
+    content = decode.decode(source.path, _PoolFile, where=f"--shot-pool={source.name}")
     rows = [_row(source.name, number, shot) for number, shot in enumerate(content.shots, 1)]
     forms = {name: _form(source.name, name, form) for name, form in content.forms.items()}
     pool = Pool(source.name, (), fixed=True, public=content.public, forms=forms, obtain=content.obtain)
@@ -130,7 +129,7 @@ def load(source: PoolSource, data: Path | None, root: Path) -> Pool:
 
 def digest(pool: Pool) -> str:
     """The SHA-256 (hex) of a pool: its questions and keys, their order if it is fixed, and its own prompts."""
-    total = hashlib.sha256(records.data_digest(pool.items).encode())
+    total = hashlib.sha256(run_folder.data_digest(pool.items).encode())
     names = [item.id for item in pool.items]
     if pool.fixed and names != sorted(names):
         total.update(repr(names).encode())
@@ -150,20 +149,6 @@ def _fixed(source: PoolSource, pool: Pool, benchmark: Benchmark) -> Pool:
     places = {item.id: place for place, item in enumerate(benchmark.items(source.path.parent))}
     items = benchmarks.load(benchmark, source.path.parent)
     return replace(pool, items=tuple(sorted(items, key=lambda item: places[item.id])))
-
-
-def _content(source: PoolSource) -> _PoolFile:
-    try:
-        return msgspec.convert(_toml(source.path, source.name), _PoolFile)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"--shot-pool={source.name}: {error}") from None
-
-
-def _toml(path: Path, name: str) -> dict[str, Any]:
-    try:
-        return configs.read_toml(path)
-    except OSError as error:
-        raise UsageError(f"--shot-pool={printing.line(name)}: cannot be read: {error.strerror}") from None
 
 
 def _row(file: str, number: int, shot: Mapping[str, Any]) -> TableRow:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import configparser
 import hashlib
 import sys
-import tomllib
 from collections.abc import Mapping, Sequence
 from importlib import util
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from medvqa import records, usercode
+from medvqa import usercode
 from medvqa.items import UsageError
-from medvqa.session.root import root_of
+from medvqa.records.run_record import RUN
+from medvqa.session.root import pytest_table, root_of
 
 CONFTEST = "conftest.py"
 _INI_SECTIONS: Sequence[tuple[str, str | None]] = (
@@ -74,9 +74,9 @@ def load(file: Path) -> ModuleType:
 
 def _run_in(folder: Path) -> Path | None:
     """Return the run folder that is this folder, or lies directly in it; None without one."""
-    if (folder / records.RUN).is_file():
+    if (folder / RUN).is_file():
         return folder
-    return next((file.parent for file in sorted(folder.glob(f"*/{records.RUN}"))), None)
+    return next((file.parent for file in sorted(folder.glob(f"*/{RUN}"))), None)
 
 
 def _test_folders(root: Path) -> list[Path]:
@@ -97,7 +97,7 @@ def _testpaths(root: Path) -> list[str]:
             continue
         try:
             table = _toml_table(root / name) if section is None else _ini_section(root / name, section)
-        except (OSError, ValueError, configparser.Error):
+        except (OSError, ValueError, UsageError, configparser.Error):
             return []
         if table is not None:
             paths = table.get("testpaths", ())
@@ -106,7 +106,7 @@ def _testpaths(root: Path) -> list[str]:
 
 
 def _toml_table(file: Path) -> Mapping[str, Any] | None:
-    tool = tomllib.loads(file.read_text("utf-8")).get("tool", {}).get("pytest", {})
+    tool = pytest_table(file)
     table: Mapping[str, Any] | None = tool.get("ini_options", tool) or None
     return table
 

@@ -53,7 +53,7 @@ class SelectedAnswer:
     ranking: SelfRanking | None = None
     score: Score | None = None
     new: tuple[Answer, ...] = ()
-    reused: bool = False
+    reused: str = ""
     then: Any = None
 
 
@@ -146,7 +146,7 @@ class RankingAsker:
         self, item: Item, replies: Sequence[Reply], reply: Reply, chosen: int | None, then: Any
     ) -> SelectedAnswer:
         first, everything = replies[0], (*replies, reply)
-        new, reused = _new(everything), all(each.reused for each in everything)
+        new, reused = _new(everything), _source(everything)
         if isinstance(reply.answer, AnswerError):
             why = AnswerError(f"the selection among {self.number} answers: {reply.answer}")
             return SelectedAnswer(first.prompt, first.digest, why, new=new, reused=reused)
@@ -169,6 +169,11 @@ def unselected(item: Item, reply: Answer, number: int) -> Score:
     if reply.finish == "refusal":
         return Score(0.0, "refused", (), "the server reports a refusal")
     return Score(0.0, "unparsed", (), f"the model selects none of its {number} answers")
+
+
+def _source(replies: Sequence[Reply]) -> str:
+    """Return where the last of several answers was stored; "" if this session asked for any."""
+    return replies[-1].reused if all(reply.reused for reply in replies) else ""
 
 
 def _new(replies: Sequence[Reply]) -> tuple[Answer, ...]:

@@ -4,17 +4,32 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from medvqa import judging, records, report
+from msgspec import structs
+
+from medvqa import judging, report
 from medvqa.comparing.gating import Gate, Verdict
 from medvqa.items import Benchmark, DataError, Item, Outcome, QuestionKey
+from medvqa.records import coverage, identities, recall, run_folder, run_record, suspects
+from medvqa.records.coverage import Coverage
+from medvqa.records.recall import OWN
+from medvqa.records.run_folder import Recorder
+from medvqa.records.run_record import (
+    RUN,
+    RecordedEngine,
+    RecordedIdentity,
+    RecordedJudge,
+    RecordedModel,
+    RecordedSession,
+    RunRecord,
+    part_of,
+)
 from medvqa.report import html
-from medvqa.session import endpoints, gates, stores
+from medvqa.session import endpoints, gates
 from medvqa.session.about import about
 from medvqa.session.delivery import Delivery, LeftOut, used
 from medvqa.session.plan import Plan
@@ -25,38 +40,42 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _earlier_names(before: Mapping[str, Any], name: str) -> dict[str, list[str]]:
-    """Return the earlier names of a renamed run; its results have them."""
-    names = {*before.get("names", ()), *([before["name"]] if before.get("name") else [])} - {name}
-    return {"names": sorted(names)} if names else {}
-
-
-def _begun(
-    plan: Plan, before: Mapping[str, Any], name: str, session: str, workers: int
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a session that begins now, and run.json with it behind those of `before`; both are filled in place."""
-    now = _now()
-    fields = about(plan)
-    begun = {
-        "session": session,
-        "started": now,
-        "workers": workers,
-        "options": fields["options"],
-        **({"shard_source": plan.options.shard_source} if plan.options.shard_source else {}),
-        "asked": 0,
-        "reused": 0,
-    }
-    return begun, {
-        "name": name,
-        **_earlier_names(before, name),
-        "started": before.get("started", now),
-        "model": before.get("model", {}),
-        **fields,
+def _begun(plan: Plan, before: RunRecord | None, name: str, session: str, workers: int) -> RunRecord:
+    """Return the record of a run whose session begins now, behind those of `before`."""
+    now, planned = _now(), about(plan)
+    begun = RecordedSession(
+        session=session,
+        started=now,
+        workers=workers,
+        options=planned.options,
+        shard_source=plan.options.shard_source,
+    )
+    if before is None:
+        return structs.replace(planned, name=name, started=now, sessions=(begun,))
+    # The results have the earlier names of a renamed run.
+    names = {*before.names, *([before.name] if before.name else [])} - {name}
+    anew = plan.reads_anew(before)
+    return structs.replace(
+        planned,
+        stored=before.unknown | planned.stored,
+        name=name,
+        names=tuple(sorted(names)),
+        started=before.started or now,
+        model=before.model,
         # A session without open questions needs no judge.
-        "judge": fields["judge"] or before.get("judge"),
-        "benchmarks": {**before.get("benchmarks", {}), **fields["benchmarks"]},
-        "sessions": [*before.get("sessions", []), begun],
-    }
+        judge=planned.judge or before.judge,
+        benchmarks={**before.benchmarks, **planned.benchmarks},
+        sessions=(*before.sessions, begun),
+        # Results of earlier sessions keep their edition of the rules, and the run is called after the oldest.
+        reading_rules=planned.reading_rules if anew else before.reading_rules,
+        usage=before.usage,
+        judge_usage=before.judge_usage,
+        left_out=before.left_out,
+        # Rules stored before the first answer, and the parts of a merged run.
+        gate=before.gate,
+        merged=before.merged,
+        kind=before.kind,
+    )
 
 
 def _digest(line: bytes) -> bytes:
@@ -82,46 +101,31 @@ class Recording:
         """
         self._plan = plan
         self._empty_shard = empty_shard
-        before = records.read_run(folder) if (folder / records.RUN).is_file() else {}
-        self._recorder = records.Recorder(folder)
+        before = run_record.read_run(folder) if (folder / RUN).is_file() else None
+        self._recorder = Recorder(folder)
         # Stored results are not appended again, so that continuing a run does not grow its file.
         self._stored: dict[QuestionKey, bytes] = {}
-        anew = not before or plan.reads_anew(before)
-        if before:
-            self._take_over(anew=anew)
+        if before is not None:
+            self._take_over(anew=plan.reads_anew(before))
         self._outcomes: dict[QuestionKey, Outcome] = {}
         self.counts: Counter[Outcome] = Counter()
         self.usage: Counter[str] = Counter()
         self.judge_usage: Counter[str] = Counter()
-        self._judge_used = Counter(before.get("judge_usage", {}))
         self._served_by: set[str] = set()
+        self.reused: Counter[str] = Counter()
+        """The number of stored answers of this session by their source."""
         self.engine: Mapping[str, Any] = {}
         """The last state of a pool of models."""
         self.endpoints: endpoints.Endpoints = {}
         self.judge_endpoints: endpoints.Endpoints = {}
         """The numbers of the model's and the judge's endpoints in this session."""
-        self._endpoints_before = before.get("engine", {}).get("endpoints", {})
-        self._judge_endpoints_before = (before.get("judge") or {}).get("endpoints", {})
-        self._identities: list[Mapping[str, Any]] = []
-        self._used = Counter(before.get("usage", {}))
-        for session_before in before.get("sessions", []):
-            if "finished" not in session_before and "usage" not in session_before:
-                self._make_up(session_before)
-        self._left_out: LeftOut = before.get("left_out", {})
-        self._session, self._about = _begun(plan, before, folder.name, session, workers)
-        # Results of earlier sessions keep their edition of the rules, and the run is called after the oldest.
-        if not anew:
-            self._about.pop("reading_rules", None)
-            self._about |= {name: before[name] for name in ("reading_rules",) if name in before}
-        for field, total in (("usage", self._used), ("judge_usage", self._judge_used)):
-            if total:
-                self._about[field] = dict(total)
-        # Rules stored before the first answer, and the parts of a merged run.
-        self._about |= {name: before[name] for name in ("gate", "merged") if name in before}
-        self._before = records.Selection.of(before)
-        self._covered: records.Coverage | None = None
+        self._identities: list[RecordedIdentity] = []
+        self._before = RunRecord() if before is None else self._with_killed(before)
+        self._record = _begun(plan, None if before is None else self._before, folder.name, session, workers)
+        self._session = self._record.sessions[-1]
+        self._covered: Coverage | None = None
         self._select(selected)
-        if before:
+        if before is not None:
             report.remove(folder)
         self.verdict: Verdict | None = None
         self._has_facts = False
@@ -130,21 +134,22 @@ class Recording:
     def _select(self, selected: Collection[QuestionKey]) -> None:
         """Note the selection of all sessions, this one included, in run.json."""
         if selected or self._empty_shard:
-            how, chosen = (*self._before.how, *self._plan.setting.selects), self._plan.setting.by_outcome
-            by_outcome = self._before.by_outcome or chosen
+            before = self._before.selected
+            how, chosen = (*before.how, *self._plan.setting.selects), self._plan.setting.by_outcome
+            by_outcome = before.by_outcome or chosen
             every = self._plan.has_every_answer(selected)
-            if self._before.benchmarks.keys() - self._plan.benchmarks.keys():
+            if before.benchmarks.keys() - self._plan.benchmarks.keys():
                 # This session's plan does not know the questions of these benchmarks.
-                every = every and self._before.every
-            selection = records.select_from(selected, self._about, how, by_outcome=by_outcome, every=every)
+                every = every and before.every
+            selection = coverage.select_from(selected, self._record, how, by_outcome=by_outcome, every=every)
             # Lost keys stay counted until as many questions are selected again.
-            questions = max(self._before.questions, selection.questions)
-            self._about["selection"] = replace(selection, questions=questions).as_json()
+            questions = max(before.questions, selection.questions)
+            self._change(selection=structs.replace(selection, questions=questions))
 
     def _take_over(self, *, anew: bool) -> None:
         """Note the results of earlier sessions; score them again if they were read by other rules."""
         benchmarks = self._plan.registry.benchmarks
-        for line, result in records.lines(self._recorder.folder):
+        for line, result in run_folder.lines(self._recorder.folder):
             if anew and result.item.benchmark in benchmarks:
                 judge = self._plan.judge
                 rescored = judging.rescored(
@@ -153,28 +158,38 @@ class Recording:
                     extraction=self._plan.extraction,
                     settings=judge.settings if judge is not None else None,
                 )
-                line = records.encode(rescored)
+                line = run_folder.encode(rescored)
                 self._recorder.append(line)
             if result.score.outcome != "error":
                 self._stored[result.key] = _digest(line)
 
-    def _make_up(self, killed: dict[str, Any]) -> None:
-        """Count the stored answers of a killed session: they were paid for."""
-        folder = self._recorder.folder
-        shared, _ = stores.of(self._plan.options.answers, folder.parent)
+    def _with_killed(self, before: RunRecord) -> RunRecord:
+        """Return the record with the stored answers of killed sessions counted: they were paid for."""
+        sessions = [self._made_up(session) if session.killed else session for session in before.sessions]
+        made_up = [now for now, was in zip(sessions, before.sessions, strict=True) if now is not was]
+        usage, judge_usage = Counter(before.usage), Counter(before.judge_usage)
+        for session in made_up:
+            usage.update(session.usage)
+            judge_usage.update(session.judge_usage)
+        return structs.replace(before, sessions=tuple(sessions), usage=dict(usage), judge_usage=dict(judge_usage))
+
+    def _made_up(self, killed: RecordedSession) -> RecordedSession:
         numbers, usage = Counter[str](), {"candidate": Counter[str](), "judge": Counter[str]()}
-        for store in (shared, folder / records.OWN_ANSWERS, folder / records.OWN_REPLIES):
-            for writer, answers in records.answers_asked(store, {killed.get("session", "")}):
-                numbers[writer.role] += len(answers)
-                usage[writer.role].update(used(answers))
-        killed.update(asked=numbers["candidate"], usage=dict(usage["candidate"]))
+        for role, answers in recall.asked(self._recorder.folder, {killed.session}):
+            numbers[role] += len(answers)
+            usage[role].update(used(answers))
+        made_up = {"asked": numbers["candidate"], "usage": dict(usage["candidate"])}
         if numbers["judge"]:
-            killed.update(judge_asked=numbers["judge"], judge_usage=dict(usage["judge"]))
-        self._used.update(usage["candidate"])
-        self._judge_used.update(usage["judge"])
+            made_up |= {"judge_asked": numbers["judge"], "judge_usage": dict(usage["judge"])}
+        # Keep an empty usage: it says that the session was counted.
+        return part_of(RecordedSession, killed.as_json() | made_up)
+
+    def _change(self, **fields: Any) -> None:
+        self._record = structs.replace(self._record, **fields)
 
     def _write(self) -> None:
-        records.write_json(self._recorder.folder / records.RUN, self._about)
+        self._change(sessions=(*self._record.sessions[:-1], self._session))
+        run_record.write_run(self._recorder.folder, self._record)
 
     def take(self, delivery: Delivery) -> None:
         """Append the results of a delivery.
@@ -182,7 +197,7 @@ class Recording:
         OSError if they cannot be written, DataError if a worker read other data than run.json describes.
         """
         for name, digest in delivery.data.items():
-            if digest != (own := self._about["benchmarks"][name]["data_sha256"]):
+            if digest != (own := self._record.benchmarks[name].data_sha256):
                 raise DataError(
                     f"benchmark {name}: its items differ between processes: their digest is {own[:12]} where the run "
                     f"began, and {digest[:12]} in a worker. Draw nothing in them, or draw with a fixed seed"
@@ -196,17 +211,25 @@ class Recording:
                 self.counts[self._outcomes[key]] -= 1
             self._outcomes[key] = outcome
             self.counts[outcome] += 1
-        self._session["reused"] += delivery.reused
-        self._session["asked"] += len(delivery.lines) - delivery.reused
+        session, reused = self._session, 0
+        if delivery.reused:
+            reused = sum(delivery.reused.values())
+            self.reused.update(delivery.reused)
+            borrowed = {name: number for name, number in self.reused.items() if name != OWN}
+            session = structs.replace(session, reused=session.reused + reused, answers_from=borrowed)
+        self._session = structs.replace(session, asked=session.asked + len(delivery.lines) - reused)
         if delivery.judge_asked or delivery.judge_reused:
-            for name, number in (("judge_asked", delivery.judge_asked), ("judge_reused", delivery.judge_reused)):
-                self._session[name] = self._session.get(name, 0) + number
+            self._session = structs.replace(
+                self._session,
+                judge_asked=(session.judge_asked or 0) + delivery.judge_asked,
+                judge_reused=(session.judge_reused or 0) + delivery.judge_reused,
+            )
             self.judge_usage.update(delivery.judge_usage)
         self.usage.update(delivery.usage)
         if delivery.stopped:
             self.note_stop(delivery.stopped)
         if delivery.identity is not None:
-            self._identities.append(delivery.identity)
+            self._identities.append(part_of(RecordedIdentity, delivery.identity))
         self._served_by.update(delivery.served_by)
         if delivery.engine:
             self.engine = delivery.engine
@@ -214,16 +237,28 @@ class Recording:
         self.judge_endpoints = endpoints.added(self.judge_endpoints, delivery.judge_endpoints)
         if delivery.facts and not self._has_facts:
             self._has_facts = True
-            facts = dict(delivery.facts)
-            self._about.update({**facts, **({"judge": self._judge(facts["judge"])} if "judge" in facts else {})})
+            self._note_loaded(delivery.facts)
             self._write()
 
-    def _judge(self, facts: Mapping[str, Any]) -> dict[str, Any]:
-        """The judge's fields in run.json once it is loaded; its identity enters the signatures of judged benchmarks."""
-        for fields in self._about["benchmarks"].values():
-            if fields.get("judged"):
-                fields.setdefault("signature", {})["judge"] = facts["identity"]
-        return {**(self._about["judge"] or {}), **facts}
+        if delivery.unread:
+            self._change(unread_answers=tuple(dict.fromkeys([*self._record.unread_answers, *delivery.unread])))
+
+    def _note_loaded(self, facts: Mapping[str, Any]) -> None:
+        """Note what is known of loaded models; the judge's identity enters the signatures of judged benchmarks."""
+        self._change(
+            model=part_of(RecordedModel, facts["model"]),
+            engine=part_of(RecordedEngine, facts["engine"]),
+        )
+        if "judge" in facts:
+            before = {} if self._record.judge is None else self._record.judge.as_json()
+            judge = part_of(RecordedJudge, before | facts["judge"])
+            benchmarks = {
+                name: structs.replace(fields, signature={**fields.signature, "judge": judge.identity})
+                if fields.judged
+                else fields
+                for name, fields in self._record.benchmarks.items()
+            }
+            self._change(judge=judge, benchmarks=benchmarks)
 
     @property
     def complete(self) -> bool:
@@ -237,12 +272,13 @@ class Recording:
 
     def note_stop(self, why: str) -> None:
         """Note why this session stopped early; the first reason counts."""
-        self._session.setdefault("stopped", why)
+        self._session = structs.replace(self._session, stopped=self._session.stopped or why)
 
     def note_unshared(self, number: int | None) -> None:
-        """Note how many answers of this machine a shared store lacks; None without such a store."""
+        """Note how many answers of this machine a place lacks; None without a place."""
         if number is not None:
-            self._session["unshared_answers"] = self._about["unshared_answers"] = number
+            self._session = structs.replace(self._session, unshared_answers=number)
+            self._change(unshared_answers=number)
 
     def finish(self, selected: Collection[QuestionKey], left_out: LeftOut, gate: Gate | None = None) -> report.Report:
         """Close the folder, find missing results, decide the gate, and write the reports.
@@ -252,40 +288,44 @@ class Recording:
         self._recorder.close()
         folder = self._recorder.folder
         self._select(selected)
-        stored = records.read(folder)
-        self._covered = covered = records.coverage(folder, self._about, stored, selected)
-        self._about["missing"] = list(covered.missing)
-        records.close_journals(folder, complete=not covered.missing)
-        for own in (records.OWN_ANSWERS, records.OWN_REPLIES):
-            records.remove_empty(folder / own)
-        self._about["finished"] = self._session["finished"] = _now()
-        if self._session["reused"]:
-            self._session["identity"] = records.joined_identity(self._identities, self._session["reused"])
-        if self.usage:
-            self._session["usage"] = dict(self.usage)
-        if total := self._used + self.usage:
-            self._about["usage"] = dict(total)
-        if self.judge_usage:
-            self._session["judge_usage"] = dict(self.judge_usage)
-        if total := self._judge_used + self.judge_usage:
-            self._about["judge_usage"] = dict(total)
-        if left := {**self._left_out, **left_out}:
-            self._about["left_out"] = left
-        if self.engine:
-            self._about["engine"] = {**self._about.get("engine", {}), **pool_facts(self.engine)}
-        if asked := endpoints.added(self._endpoints_before, self.endpoints):
-            self._about["engine"] = {**self._about.get("engine", {}), "endpoints": asked}
-        if asked := endpoints.added(self._judge_endpoints_before, self.judge_endpoints):
-            self._about["judge"] = {**(self._about["judge"] or {}), "endpoints": asked}
-        if self._served_by:
-            self._about["served_by"] = sorted(self._served_by)
+        stored = run_folder.read(folder)
+        self._covered = covered = coverage.coverage(folder, self._record, stored, selected)
+        suspects.end_session(folder, complete=not covered.missing)
+        self._end(covered, left_out)
         self._write()
-        self.verdict = gates.settle(gate, folder, self._about, covered, stored)
+        self.verdict = gates.settle(gate, folder, self._record, covered, stored)
         # An earlier session may have asked a benchmark whose file this one does not name.
         known = self._plan.registry.with_runs([folder]).benchmarks
         drawn = report.build(folder, known, stored, data=self._plan.options.data)
         # Thousands of images would take minutes: `medvqa report --images` draws them.
         return report.write(drawn, html.draw(drawn, self._items, many="none"))
+
+    def _end(self, covered: Coverage, left_out: LeftOut) -> None:
+        """Note the end of the session, and the sums of all sessions."""
+        now, before, session = _now(), self._before, self._session
+        reused = session.reused
+        self._session = structs.replace(
+            session,
+            finished=now,
+            identity=identities.joined(self._identities, reused) if reused else session.identity,
+            usage=dict(self.usage),
+            judge_usage=dict(self.judge_usage),
+        )
+        self._change(
+            finished=now,
+            missing=covered.missing,
+            usage=dict(Counter(before.usage) + self.usage),
+            judge_usage=dict(Counter(before.judge_usage) + self.judge_usage),
+            left_out={**before.left_out, **left_out},
+            served_by=tuple(sorted(self._served_by)),
+        )
+        engine = self._record.engine.as_json() | (pool_facts(self.engine) if self.engine else {})
+        if asked := endpoints.added(before.engine.endpoints, self.endpoints):
+            engine |= {"endpoints": asked}
+        self._change(engine=part_of(RecordedEngine, engine))
+        judge_before = {} if before.judge is None else before.judge.endpoints
+        if (asked := endpoints.added(judge_before, self.judge_endpoints)) and self._record.judge is not None:
+            self._change(judge=structs.replace(self._record.judge, endpoints=asked))
 
     def _items(self, benchmark: Benchmark) -> Sequence[Item] | None:
         return self._plan.items(benchmark.name) if benchmark.name in self._plan.benchmarks else None

@@ -15,12 +15,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from medvqa import backends, benchmarks, printing, records, scoring, usercode
+from medvqa import backends, benchmarks, printing, scoring, usercode
 from medvqa.backend import Backend, usable
 from medvqa.benchmarks import own, table_files
 from medvqa.items import AnswerError, Benchmark, DataError, Item, MedVQAError, Metric, Prompt, Score, UsageError
 from medvqa.metrics import SHIPPED as SHIPPED_METRICS
 from medvqa.protocols.prompts import Templates
+from medvqa.records import baseline_file
 
 SHIPPED: tuple[ModuleType, ...] = (benchmarks, backends)
 GROUP = "medvqa"
@@ -114,9 +115,9 @@ class Registry:
         """
         recorded: dict[str, Benchmark] = {}
         for run in runs:
-            for name, fields in records.read_about(run).get("benchmarks", {}).items():
-                if name not in self.benchmarks and fields.get("declared"):
-                    benchmark = table_files.recorded(name, fields["declared"])
+            for name, fields in baseline_file.read_record(run).benchmarks.items():
+                if name not in self.benchmarks and fields.declared is not None:
+                    benchmark = table_files.recorded(name, fields.declared)
                     # A stranger's run beside one's own must not declare one's own data public.
                     public = benchmark.public and recorded.get(name, benchmark).public
                     recorded[name] = replace(benchmark, public=public)

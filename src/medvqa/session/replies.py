@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 from typing import TypeVar
 
-from medvqa import engine, records
-from medvqa.items import Answer, UsageError
-from medvqa.session import stores
+from medvqa import engine
+from medvqa.items import Answer, Benchmark, UsageError
+from medvqa.records import suspects
+from medvqa.session import answer_sources, uploads
 from medvqa.session.asker import LoadedJudge, Process
 from medvqa.session.judging import Judging
 from medvqa.session.options import Options
@@ -39,28 +40,38 @@ class Replies:
 
 @contextmanager
 def judge_of(
-    run: Path, options: Options, judging: Judging, session: str, say: Callable[[str], None]
+    run: Path, options: Options, judging: Judging, session: str, asked: Iterable[Benchmark], say: Callable[[str], None]
 ) -> Iterator[LoadedJudge]:
-    """Load the judge of a run folder for the block (UsageError). `say` gets lines about a shared store."""
+    """Load the judge of a run folder for the block (UsageError, Unwritable).
+
+    `asked`: the benchmarks of the judged answers. `say` gets lines about places.
+    """
     folder = run.absolute()
+    named = answer_sources.of(options.answers, folder)
+    reuse = uploads.reuse(named, asked)
     try:
-        records.bury(folder)
+        suspects.bury(folder)
     except OSError as error:
         raise UsageError(f"{run} cannot be written: {error.strerror}") from error
-    local, address = stores.of(options.answers, folder.parent)
-    process = Process(folder, local, session, "rescore", rescores=True, shared=address)
-    journal = records.Journal(folder, process.name)
+    process = Process(folder, session, "rescore", rescores=True, sources=named, say=say)
+    for place in named.places:
+        place.check(say)
+    exchange = process.exchange(puts=True)
     try:
         loaded = LoadedJudge(
-            judging, process, journal, fresh=options.fresh, deadline=options.deadline, max_cost=options.max_cost
+            judging, process, reuse=reuse, fresh=options.fresh, deadline=options.deadline, max_cost=options.max_cost
         )
-        with stores.sharing(process.shared, process.store, say):
-            try:
-                yield loaded
-            finally:
-                loaded.close()
+        loaded.memory.exchange_by(exchange)
+        exchange.start()
+        try:
+            yield loaded
+        finally:
+            loaded.close()
+            exchange.close()
+            for line in exchange.take_lines():
+                say(line)
     finally:
-        records.close_journals(folder, complete=False)
+        suspects.end_session(folder, complete=False)
 
 
 def in_order(

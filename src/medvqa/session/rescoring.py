@@ -11,12 +11,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from medvqa import benchmarks, engine, judging, metrics, records, scoring
-from medvqa.items import OPTION_TECHNIQUES, Benchmark, Extraction, Item, MedVQAError, Result, UsageError
+from msgspec import structs
+
+from medvqa import benchmarks, engine, judging, metrics, scoring
+from medvqa.items import OPTION_TECHNIQUES, Benchmark, Extraction, Item, Kind, MedVQAError, Result, UsageError
 from medvqa.judging import chose_none, may_ask
 from medvqa.protocols import rotation
+from medvqa.records import run_folder, run_record
+from medvqa.records.private import Pseudonyms
+from medvqa.records.run_folder import Recorder
+from medvqa.records.run_record import RecordedBenchmark, RecordedJudge, RecordedSession, RunRecord, part_of
 from medvqa.scoring import rules
 from medvqa.session import checks, uploads
 from medvqa.session.judging import Judging, judged, resolve
@@ -29,12 +35,12 @@ from medvqa.session.replies import Replies, in_order, judge_of
 class Rescoring:
     """The results of a run folder, and the rules to score them by; made by `plan`.
 
-    `about`: run.json. `known`: the benchmarks by name.
+    `about`: its record. `known`: the benchmarks by name.
     """
 
     folder: Path
     options: Options
-    about: Mapping[str, Any]
+    about: RunRecord
     results: tuple[Result, ...]
     known: Mapping[str, Benchmark]
     extraction: Extraction
@@ -66,7 +72,7 @@ def plan(folder: Path, options: Options, setting: Setting, registry: Registry, *
     `as_before`: read answers by the rule of the run, not of the options.
     """
     registered = registry.benchmarks
-    about, stored = records.read_run(folder), records.read(folder)
+    about, stored = run_record.read_run(folder), run_folder.read(folder)
     for result in stored.results:
         if result.item.benchmark not in registered:
             raise benchmarks.not_known(f"{folder} holds", result.item.benchmark, registered)
@@ -74,7 +80,7 @@ def plan(folder: Path, options: Options, setting: Setting, registry: Registry, *
     for result in stored.results:
         items.setdefault(result.item.benchmark, []).append(result.item)
     present = [registered[name] for name in items]
-    extraction = rules.recorded(about, present) if as_before else rules.resolve(options.extraction, present)
+    extraction = rules.recorded(about.extraction, present) if as_before else rules.resolve(options.extraction, present)
     if not as_before:
         rules.check(extraction, items, registered)
     # Without --judge, --ff-gap applies to the recorded replies.
@@ -87,11 +93,11 @@ def check(rescoring: Rescoring) -> list[str]:
     options, judging, about = rescoring.options, rescoring.judging, rescoring.about
     held = rescoring.by_benchmark
     if judging is None:
-        was = rules.recorded(about, [rescoring.known[name] for name in held])
-        if rescoring.extraction != was and records.judged_by_rule(about, {}):
+        was = rules.recorded(about.extraction, [rescoring.known[name] for name in held])
+        if rescoring.extraction != was and about.judge is not None and about.judged_by_rule:
             raise UsageError(
                 f"--extraction={rescoring.extraction}: by it other answers of {rescoring.folder} would be left to the "
-                f"judge; add --judge={records.judge_name(about['judge'])} --extract-with=judge"
+                f"judge; add --judge={about.judge.typed} --extract-with=judge"
             )
         return []
     judging.chosen.check_consent(trust_remote_code=options.trust_remote_code)
@@ -105,6 +111,7 @@ def check(rescoring: Rescoring) -> list[str]:
     if not options.allow_upload:
         uploads.check_sent(judging.chosen, uploads.in_words(sent), rescoring.known, rescoring.root)
     uploads.check_kept(options, list(sent), rescoring.known, rescoring.root)
+    uploads.check_held(options, rescoring.folder, rescoring.known, rescoring.root)
     lines = [judging.notice(list(sent)), uploads.kept_notice(options, list(sent), [judging.chosen])]
     return [line for line in lines if line is not None]
 
@@ -123,7 +130,8 @@ def rescore(rescoring: Rescoring, *, say: Callable[[str], None], progress: Calla
         if options.ff_gap is not None:
             scored = _by_lead(rescoring, scored, settings)
     else:
-        with judge_of(folder, options, rescoring.judging, session, say) as loaded:
+        asked = [rescoring.known[name] for name in rescoring.by_benchmark]
+        with judge_of(folder, options, rescoring.judging, session, asked, say) as loaded:
             facts = loaded.facts
             scored = list(_judged(rescoring, loaded.judge, replies, say, progress))
     if len(scored) < len(results):
@@ -140,22 +148,17 @@ def rescore(rescoring: Rescoring, *, say: Callable[[str], None], progress: Calla
     about = _about(rescoring, facts)
     if rescoring.judging is None and options.ff_gap is not None:
         about = _with_lead(about, options.ff_gap)
-    about["sessions"] = [
-        *rescoring.about.get("sessions", []),
-        {
-            "session": session,
-            "started": started,
-            "finished": _now(),
-            "rescored": {"judge": options.judge, "extraction": rescoring.extraction, "ff_gap": options.ff_gap},
-            "asked": 0,
-            "reused": 0,
-            "judge_asked": replies.asked,
-            "judge_reused": replies.reused,
-            **({"judge_usage": dict(replies.usage)} if replies.usage else {}),
-        },
-    ]
-    if usage := Counter(rescoring.about.get("judge_usage", {})) + replies.usage:
-        about["judge_usage"] = dict(usage)
+    rescored = RecordedSession(
+        session=session,
+        started=started,
+        finished=_now(),
+        rescored={"judge": options.judge, "extraction": rescoring.extraction, "ff_gap": options.ff_gap},
+        judge_asked=replies.asked,
+        judge_reused=replies.reused,
+        judge_usage=dict(replies.usage),
+    )
+    usage = Counter(rescoring.about.judge_usage) + replies.usage
+    about = structs.replace(about, sessions=(*about.sessions, rescored), judge_usage=dict(usage))
     _write(folder, about, results, scored)
     return None
 
@@ -164,12 +167,12 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _settings(about: Mapping[str, Any], gap: float | None) -> judging.Settings | None:
+def _settings(about: RunRecord, gap: float | None) -> judging.Settings | None:
     """Return the judge settings of the run, or with another lead: answers without a judge are scored as before."""
-    stored = (about.get("judge") or {}).get("settings")
+    stored = None if about.judge is None else about.judge.settings
     if stored is None:
         return None
-    return judging.Settings(stored["gap"] if gap is None else gap, stored["extract"], stored["rules_first"])
+    return judging.Settings(stored.gap if gap is None else gap, stored.extract, stored.rules_first)
 
 
 def _by_rule(rescoring: Rescoring, result: Result, settings: judging.Settings | None = None) -> Result:
@@ -188,25 +191,23 @@ def _by_lead(rescoring: Rescoring, results: Sequence[Result], settings: judging.
     return [judging.led_by(result, benchmark=by_name[result.item.benchmark], settings=settings) for result in results]
 
 
-def _with_lead(about: Mapping[str, Any], gap: float) -> dict[str, Any]:
-    """Return run.json with another lead."""
-    lead, judge = {"ff_gap": f"{gap:g}"}, about["judge"]
+def _with_lead(about: RunRecord, gap: float) -> RunRecord:
+    """Return the record with another lead."""
+    lead, judge = {"ff_gap": f"{gap:g}"}, about.judge
+    if judge is None or judge.settings is None:
+        return about
 
     def led(signature: Mapping[str, str]) -> dict[str, str]:
         return {**signature, **(lead if "ff_gap" in signature else {})}
 
-    return {
-        **about,
-        "judge": {
-            **judge,
-            "settings": {**judge["settings"], "gap": gap},
-            "signature": led(judge["signature"]),
+    settings = structs.replace(judge.settings, gap=gap)
+    return structs.replace(
+        about,
+        judge=structs.replace(judge, settings=settings, signature=led(judge.signature)),
+        benchmarks={
+            name: structs.replace(fields, signature=led(fields.signature)) for name, fields in about.benchmarks.items()
         },
-        "benchmarks": {
-            name: {**fields, "signature": led(fields.get("signature", {}))}
-            for name, fields in about["benchmarks"].items()
-        },
-    }
+    )
 
 
 def _judged(
@@ -230,7 +231,7 @@ def _judged(
         judged = replace(result, score=score, judgement=finished.judgement)
         if score.outcome == "error" and not rescoring.known[result.item.benchmark].public:
             # The files and groups of a stored result have pseudonyms already; the judge's words may quote its texts.
-            hidden = records.Pseudonyms.of((), digests=False).hidden(judged)
+            hidden = Pseudonyms.of((), digests=False).hidden(judged)
             judged = replace(judged, score=hidden.score)
         return judged, judged.score.why if score.outcome == "error" else ""
 
@@ -262,43 +263,57 @@ def _is_lost(was: Result, now: Result) -> bool:
     return unreached and was.score.outcome not in ("error", "unscored")
 
 
-def _about(rescoring: Rescoring, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return run.json of the rescored run; `facts`: the loaded judge's fields."""
-    before, extraction, judging = rescoring.about, rescoring.extraction, rescoring.judging
-    about = {**before, "extraction": extraction, "reading_rules": rules.EDITION, "benchmarks": {}}
-    others = records.signed(before) if judging is not None else frozenset()
-    if judging is not None:
-        about["judge"] = {**judging.about(), **facts}
+def _about(rescoring: Rescoring, facts: Mapping[str, Any]) -> RunRecord:
+    """Return the record of the rescored run; `facts`: the loaded judge's fields."""
+    before, judging = rescoring.about, rescoring.judging
     results_of = rescoring.by_benchmark
-    for name, fields in before.get("benchmarks", {}).items():
-        benchmark, results = rescoring.known.get(name), results_of.get(name, [])
-        signature = {part: value for part, value in fields.get("signature", {}).items() if part not in others}
-        fields = {part: value for part, value in fields.items() if part != "read_by"}
-        kinds = fields.get("kinds") or {result.item.kind for result in results}
-        if benchmark is not None and kinds:
-            read_by = rules.read_by(benchmark, extraction, kinds)
-            signature["extraction"] = metrics.reading(read_by)
-            fields |= {"read_by": read_by} if rules.is_official(extraction) else {}
-        tasks, techniques = fields.get("judged", {}), fields.get("judged_by", [])
-        if benchmark is not None and judging is not None:
-            tasks, techniques = rescoring.judged(name, results), rescoring.judged_by(name, results)
-            if tasks:
-                signature |= {**judging.settings.signature(benchmark), "judge": facts["identity"]}
-        about["benchmarks"][name] = {**fields, "judged": tasks, "judged_by": techniques, "signature": signature}
-    return about
+    judge = before.judge
+    if judging is not None:
+        judge = part_of(RecordedJudge, judging.recorded().as_json() | dict(facts))
+    return structs.replace(
+        before,
+        extraction=rescoring.extraction,
+        reading_rules=rules.EDITION,
+        judge=judge,
+        benchmarks={
+            name: _rescored(rescoring, name, fields, results_of.get(name, []), judge)
+            for name, fields in before.benchmarks.items()
+        },
+    )
 
 
-def _write(folder: Path, about: Mapping[str, Any], before: Iterable[Result], now: Iterable[Result]) -> None:
+def _rescored(
+    rescoring: Rescoring, name: str, fields: RecordedBenchmark, results: Sequence[Result], judge: RecordedJudge | None
+) -> RecordedBenchmark:
+    """Return a benchmark of the record as scored now."""
+    benchmark, judging, extraction = rescoring.known.get(name), rescoring.judging, rescoring.extraction
+    others = rescoring.about.judge_signed if judging is not None else frozenset()
+    signature = {part: value for part, value in fields.signature.items() if part not in others}
+    read_by: dict[str, str] = {}
+    kinds = cast("tuple[Kind, ...]", fields.kinds) or {result.item.kind for result in results}
+    if benchmark is not None and kinds:
+        rule_of = rules.read_by(benchmark, extraction, kinds)
+        signature["extraction"] = metrics.reading(rule_of)
+        read_by = {str(kind): rule for kind, rule in rule_of.items()} if rules.is_official(extraction) else {}
+    tasks, techniques = fields.judged, fields.judged_by
+    if benchmark is not None and judging is not None and judge is not None:
+        tasks, techniques = rescoring.judged(name, results), tuple(rescoring.judged_by(name, results))
+        if tasks:
+            signature |= {**judging.settings.signature(benchmark), "judge": judge.identity}
+    return structs.replace(fields, judged=tasks, judged_by=techniques or (), signature=signature, read_by=read_by)
+
+
+def _write(folder: Path, about: RunRecord, before: Iterable[Result], now: Iterable[Result]) -> None:
     """Append the changed results. Until all are written, run.json says `rescoring`."""
     try:
-        records.write_json(folder / records.RUN, {**about, "rescoring": True})
-        recorder = records.Recorder(folder)
+        run_record.write_run(folder, structs.replace(about, rescoring=True))
+        recorder = Recorder(folder)
         try:
             for was, result in zip(before, now, strict=True):
                 if was != result:
-                    recorder.append(records.encode(result))
+                    recorder.append(run_folder.encode(result))
         finally:
             recorder.close()
-        records.write_json(folder / records.RUN, {k: v for k, v in about.items() if k != "rescoring"})
+        run_record.write_run(folder, structs.replace(about, rescoring=False))
     except OSError as error:
         raise MedVQAError(f"{folder} cannot be written: {error.strerror}") from error

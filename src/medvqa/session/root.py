@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from medvqa import configs
+from medvqa import decode
 from medvqa.items import UsageError
 
 _ALWAYS = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")
@@ -42,11 +43,17 @@ def _configures(folder: Path) -> bool:
 def _tool_pytest(path: Path) -> bool:
     """Whether a pyproject.toml holds a table for pytest; False if it cannot be read, which pytest itself reports."""
     try:
-        table: Any = configs.read_toml(path, MAX_BYTES)
-        table = table.get("tool", {}).get("pytest", {})
-        return "ini_options" in table or bool(table)
-    except (OSError, UsageError, AttributeError, TypeError):
+        return bool(pytest_table(path))
+    except UsageError:
         return False
+
+
+def pytest_table(path: Path) -> Mapping[str, Any]:
+    """Return [tool.pytest] of a pyproject.toml, {} without it or the file; UsageError if the file cannot be read."""
+    table: Any = decode.decode(path, dict[str, Any], limit=MAX_BYTES, missing=b"")
+    for name in ("tool", "pytest"):
+        table = table.get(name) if isinstance(table, dict) else None
+    return table if isinstance(table, dict) else {}
 
 
 def _has_section(path: Path, section: str) -> bool:

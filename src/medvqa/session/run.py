@@ -10,14 +10,21 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from medvqa import printing, records, usercode
+from medvqa import printing, usercode
 from medvqa.comparing import gating
 from medvqa.comparing.gating import Gate, Verdict
 from medvqa.configs import ModelConfig
 from medvqa.data.selection import Shard
 from medvqa.items import Measure, MedVQAError, Outcome, QuestionKey, UsageError
+from medvqa.records import configuration, log, run_folder, run_record, suspects
+from medvqa.records.exchange import Exchange
+from medvqa.records.lock import Lock
+from medvqa.records.run_folder import RESULTS
+from medvqa.records.run_record import RUN
+from medvqa.records.selected import add_selected, remove_selected, selected_by
+from medvqa.records.selected import select as select_keys
 from medvqa.report import Report
-from medvqa.session import checks, endpoints, gates, registry, shot_checks, stores
+from medvqa.session import answer_sources, checks, endpoints, gates, registry, shot_checks, uploads
 from medvqa.session.about import about
 from medvqa.session.asker import STOP, Process
 from medvqa.session.delivery import Delivery, LeftOut
@@ -89,12 +96,11 @@ class Run:
         self._left_out: LeftOut = {}
         self._gate: Gate | None = None
         self._prepared = False
-        self._lock = records.Lock(self.folder)
+        self._lock = Lock(self.folder)
         self._holds = False
         self._recording: Recording | None = None
         self._endpoints: endpoints.Endpoints = {}
-        self._sharing: records.Sharing | None = None
-        self._has_segments = False
+        self._exchange: Exchange | None = None
         self._unshared: int | None = None
         self.model_made = False
         """Whether a process of this session has made its model and its judge, and delivered a result."""
@@ -106,34 +112,31 @@ class Run:
 
         Return the devices that can each hold a copy of the models, None if they take none.
         """
-        records.check_folder(self._process.store)
-        self._check_shared()
+        log.check_folder(self.folder)
+        self._check_places()
         places = checks.check(self.plan, answered=self._answered)
-        if (self.folder / records.RUN).is_file():
+        if (self.folder / RUN).is_file():
             self._check_first_attempts()
             self._check_continues()
         self._prepare_gate()
         return places
 
-    def _check_shared(self) -> None:
-        """Check that a shared store can be read, so that a wrong name or key is known before a model is loaded."""
-        address = self._process.shared
-        if address is None or self.plan.setting.collects_only:
-            return
-        store = stores.opened(address, self._process.store)
-        self._has_segments = records.check_reachable(store)
-        self._sharing = records.Sharing(store)
+    def _check_places(self) -> None:
+        """Check that places can be read, so that a wrong name or key is known before a model is loaded."""
+        if not self.plan.setting.collects_only:
+            known = self.plan.registry.with_runs([self.folder] if (self.folder / RUN).is_file() else [])
+            uploads.check_held(self.plan.options, self.folder, known.benchmarks, self.plan.setting.root)
+            for place in self._process.sources.places:
+                place.check(self._process.say)
+                self._exchange = self._process.exchange(puts=True)
 
     def _answered(self, config: ModelConfig) -> bool:
-        """Whether answers of a model may be stored: this run is continued, or an earlier one asked the same model."""
-        if (self.folder / records.RUN).is_file() or self._has_segments:
-            return True
-        named = config.backend, f"{config.backend}:{config.argument}"
-        return any((writer.backend, writer.model) == named for writer in records.answer_writers(self._process.store))
+        """Whether answers of a model may be stored: this run is continued, or --answers names others."""
+        return (self.folder / RUN).is_file() or bool(self._process.sources)
 
     def _check_first_attempts(self) -> None:
         """UsageError for --fresh in a run with results: asking chosen questions again could lift its score."""
-        results, name = self.folder / records.RESULTS, self.folder.name
+        results, name = self.folder / RESULTS, self.folder.name
         if self.plan.options.fresh and results.is_file() and results.stat().st_size:
             raise UsageError(
                 f"--fresh: run '{name}' has results, and the first answer to a question counts. Type the command "
@@ -143,17 +146,17 @@ class Run:
     def _check_continues(self) -> None:
         """UsageError if the run cannot be continued as planned."""
         plan, name = self.plan, self.folder.name
-        before, now = records.read_run(self.folder), about(plan)
-        if differences := records.differences(before, now):
+        before, now = run_record.read_run(self.folder), about(plan)
+        if differences := configuration.why_not_continued(before, now):
             raise UsageError(f"run '{name}' cannot go on: {'; '.join(differences)}. Name another with --run=NAME")
         anew = plan.reads_anew(before)
-        if anew and records.judged_by_rule(before, now):
+        if anew and (before.judged_by_rule or now.judged_by_rule):
             raise UsageError(
                 f"run '{name}' cannot go on with --extraction={plan.extraction}: by it other answers "
                 f"would be left to the judge. Type medvqa rescore {self.folder} --judge=... --extract-with=judge "
                 f"--extraction={plan.extraction}, or name another run with --run=NAME"
             )
-        others = sorted(before.get("benchmarks", {}).keys() - plan.benchmarks.keys())
+        others = sorted(before.benchmarks.keys() - plan.benchmarks.keys())
         if others and anew:
             raise UsageError(
                 f"run '{name}' cannot go on: its answers would be read by two rules. Add "
@@ -177,9 +180,9 @@ class Run:
         try:
             # A killed session may have left its stop file.
             (self.folder / STOP).unlink(missing_ok=True)
-            records.add_selected(self.folder)
-            records.remove_selected(self.folder)
-            records.bury(self.folder)
+            add_selected(self.folder)
+            remove_selected(self.folder)
+            suspects.bury(self.folder)
             gating.begin(self.folder, self._process.session)
         except BaseException:
             self.release()
@@ -202,8 +205,8 @@ class Run:
 
     def release(self) -> None:
         """Unlock the run, as `finish` does."""
-        if self._sharing is not None:
-            self._sharing.give_up()
+        if self._exchange is not None:
+            self._exchange.give_up()
         self._lock.release()
 
     def select(self, keys: Sequence[QuestionKey], left_out: LeftOut, *, evaluates: bool = True) -> None:
@@ -228,7 +231,7 @@ class Run:
     def select_stored(self, left_out: LeftOut) -> None:
         """Read the selection that a worker stored, if this session has none yet (DataError, OSError)."""
         if not self._selected:
-            self.select(records.selected_by(self.folder, self._process.session) or (), left_out)
+            self.select(selected_by(self.folder, self._process.session) or (), left_out)
 
     @property
     def gated(self) -> bool:
@@ -255,8 +258,8 @@ class Run:
         checks.check_selected_votes(self.plan, self._selected)
         shot_checks.check_selected(self.plan, self._selected)
         lines = self._hold()
-        if self._sharing is not None:
-            self._sharing.start()
+        if self._exchange is not None:
+            self._exchange.start()
         self._prepare_gate()
         if self._gate is None:
             return lines
@@ -280,7 +283,7 @@ class Run:
         self.model_made = self.model_made or "model" in delivery.facts
         if self._recording is None:
             self._hold()
-            selected = {*records.add_selected(self.folder), *self._selected}
+            selected = {*add_selected(self.folder), *self._selected}
             self._recording = Recording(self.plan, self.folder, self._process.session, workers, selected)
             self._recording.take(delivery)
         else:
@@ -290,8 +293,8 @@ class Run:
         return stop
 
     def shared_lines(self) -> list[str]:
-        """Return lines about the shared store since the last call, such as that answers cannot be put there."""
-        return [] if self._sharing is None else self._sharing.take_lines()
+        """Return lines about places since the last call, such as that answers cannot be put there."""
+        return [] if self._exchange is None else self._exchange.take_lines()
 
     @property
     def counts(self) -> Counter[Outcome]:
@@ -321,7 +324,7 @@ class Run:
 
     def stop(self, why: str) -> None:
         """Make workers stop after their current question (OSError)."""
-        records.write_atomic(self.folder / STOP, why.encode())
+        run_folder.write_atomic(self.folder / STOP, why.encode())
 
     # At the end
 
@@ -340,20 +343,24 @@ class Run:
                 shown = "the verdict above is of an earlier session" if finished.report.gate is not None else "none"
                 lines.append(f"gate: {shown}; {unread}")
         if (recording := self._recording) is not None:
+            nameless = finished.report is not None and finished.report.run.model.fingerprint is None
+            total = recording.counts.total()
+            used = answer_sources.line(recording.reused, total, self._process.sources, nameless=nameless)
+            lines += [] if used is None else [used]
             lines += [*endpoints.lines(recording.endpoints), *endpoints.lines(recording.judge_endpoints)]
         return [*lines, *pool_lines(self.state), *(f"! {line}" for line in finished.failed_hooks)]
 
     def finish(
         self, *, skipped: bool = False, died: bool = False, ended: bool = True, shared_by: float | None = None
     ) -> Finished:
-        """Put the last answers into a shared store until `shared_by` (monotonic); write the reports, decide the gate.
+        """Put the last answers into places until `shared_by` (monotonic); write the reports, decide the gate.
 
         `skipped`: tests were skipped; `died`: workers died; `ended`: all tests have run. If no report can be made, the
         answers are on disk and can be reported later.
         """
         try:
-            if self._sharing is not None:
-                self._unshared = self._sharing.close(shared_by)
+            if self._exchange is not None:
+                self._unshared = self._exchange.close(shared_by)
             return self._finished(skipped=skipped, died=died, ended=ended)
         finally:
             self.release()
@@ -369,7 +376,7 @@ class Run:
         if self._holds:
             if not self._selected:
                 gating.take_back(self.folder, self._process.session)
-            records.close_journals(self.folder, complete=False)
+            suspects.end_session(self.folder, complete=False)
             if self.gated:
                 gates.withdraw(self.folder)
         number = len(set(self._selected))
@@ -389,11 +396,11 @@ class Run:
         problem, report, keys = None, None, set(self._selected)
         try:
             (self.folder / STOP).unlink(missing_ok=True)
-            if records.selected_by(self.folder, self._process.session) is None:
+            if selected_by(self.folder, self._process.session) is None:
                 # Workers on other machines have stored it there.
-                records.select(self.folder, self._process.session, self._selected)
-            keys.update(records.add_selected(self.folder))
-            records.remove_selected(self.folder, self._process.session)
+                select_keys(self.folder, self._process.session, self._selected)
+            keys.update(add_selected(self.folder))
+            remove_selected(self.folder, self._process.session)
         except (MedVQAError, OSError) as error:
             problem = f"the keys of the selected questions could not be stored: {error}"
         try:
@@ -411,7 +418,7 @@ class Run:
     def _call_hooks(self, report: Report, recording: Recording) -> tuple[str, ...]:
         """Call `pytest_medvqa_finished` of the project; return a line for each that raised an exception."""
         measures = tuple(measure for part in report.parts for measure in part.measures)
-        run = FinishedRun(self.folder, report.run, measures, recording.complete)
+        run = FinishedRun(self.folder, report.run.as_json(), measures, recording.complete)
         failed = []
         for hook in self.plan.registry.finished:
             try:
@@ -438,12 +445,11 @@ def name_of(options: Options, setting: Setting) -> str:
     when = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
     # Tasks of an array start in the same second: without the shard, they would all choose one name.
     end = "" if options.shard is None else Shard.parse(options.shard).suffix
-    return records.run_name(options.model, when, setting.reports, end)
+    return run_folder.run_name(options.model, when, setting.reports, end)
 
 
 def process_of(plan: Plan, run: str, session: str, name: str = "main") -> Process:
     """Return the process of that name in a run. UsageError if the run's name cannot be a folder's."""
-    records.check_name(run, "--run")
-    reports = plan.setting.reports
-    store, shared = stores.of(plan.options.answers, reports)
-    return Process(reports / run, store, session, name, shared=shared)
+    run_folder.check_name(run, "--run")
+    folder = plan.setting.reports / run
+    return Process(folder, session, name, sources=answer_sources.of(plan.options.answers, folder))

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
+from typing import TypeVar
 
 from medvqa.data import lexicon, selection
 from medvqa.data.expressions import Expression
+from medvqa.decode import did_you_mean
 from medvqa.items import Item, Query, Technique, UsageError
 from medvqa.session.delivery import LeftOut
 from medvqa.session.options import Options
 from medvqa.session.plan import Plan
 
+_T = TypeVar("_T")
+BLOCK = 64
+"""Questions that are asked in their order: some batches, whose prompts are alike."""
 Stage = tuple[Technique, str, int]
 """Technique, variant and sample."""
 
@@ -57,15 +62,22 @@ def select(plan: Plan, expression: Expression | None = None) -> Selected:
     return Selected(tuple(chosen), left_out, empty_shard=any_selected and not chosen)
 
 
+def in_own_order(queries: Sequence[_T], session: str) -> list[_T]:
+    """Return the queries in blocks, in an order of blocks that the id of a session draws.
+
+    Runs that share a place read what the others have put. If all asked in one order, each would read only answers that
+    it has by then itself; and from starts of their own, each would follow another until both ask the same.
+    """
+    blocks = [queries[start : start + BLOCK] for start in range(0, len(queries), BLOCK)]
+    random.Random(session).shuffle(blocks)  # noqa: S311 - no secret
+    return [query for block in blocks for query in block]
+
+
 def check_dimensions(option: str, names: Collection[str], items: Iterable[Item]) -> None:
     """UsageError for a dimension that no item has; `option` is the one that names it."""
     dimensions = {"benchmark", "kind"}.union(*{id(item.tags): item.tags for item in items}.values())
     for name in sorted(set(names) - dimensions):
-        close = get_close_matches(name, sorted(dimensions), n=1)
-        meant = f". Did you mean '{close[0]}'?" if close else ""
-        raise UsageError(
-            f"{option}: no item has the dimension '{name}'; there are: {', '.join(sorted(dimensions))}{meant}"
-        )
+        raise UsageError(f"{option}: no item has the dimension '{name}'{did_you_mean(name, sorted(dimensions))}")
 
 
 def _matching(items: Sequence[Item], expression: Expression | None, call: str) -> Sequence[Item]:

@@ -1,4 +1,4 @@
-"""Run a grid of settings, one run folder for each combination, in this process and through one answer store.
+"""Run a grid of settings, one run folder for each combination, in this process; runs use each other's answers.
 
 Runs follow one another: `door.conduct` asks each one. A finished run is not asked again, and an unfinished one goes on,
 so a sweep that was killed continues where it ended.
@@ -13,16 +13,19 @@ import shlex
 from argparse import ArgumentTypeError
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from medvqa import configs, files, records, report
+import msgspec
+
+from medvqa import decode, report
 from medvqa.data.expressions import Expression
 from medvqa.items import MedVQAError, UsageError
+from medvqa.records import configuration, coverage, recall, run_folder, run_record
+from medvqa.records.run_record import RUN
 from medvqa.report import Report
-from medvqa.session import selecting, stores
+from medvqa.session import answer_sources, selecting
 from medvqa.session.about import about
 from medvqa.session.delivery import used
 from medvqa.session.door import INTERRUPTED, conduct
@@ -37,7 +40,7 @@ NAMED = {**OPTIONS, "select": SELECT}
 """Options of `medvqa run`."""
 OWN = {
     "run": "a sweep names its runs after their settings",
-    "fresh": "a sweep that goes on reuses its stored answers; name another store with answers = DIR",
+    "fresh": "a sweep that goes on reuses its stored answers; give it another name",
     "max-cost": "write max-cost at the top of the file: it holds for all runs together",
 }
 """Options that a sweep sets itself, and the reasons."""
@@ -45,8 +48,6 @@ NEUTRAL: Mapping[str, Any] = {"samples": 1, "shots": 0, "rotate": 0}
 """Values that mean the same as leaving the option out; so do "" and false, for every option."""
 PLAIN = frozenset({"model", "benchmark", "technique", "prompt", "ablate", "reasoning"})
 """Options whose value alone tells them in a run's name."""
-TABLES = ("options", "grid", "base", "include", "exclude")
-TOP = ("name", "max-cost", *TABLES)
 SEVERITY = (0, 5, 11, 10, 1, 4, INTERRUPTED)
 """Exit codes of runs, the worst last."""
 MAX_CELLS = 10_000
@@ -116,59 +117,45 @@ class Done:
         return 0 if self.report is None else sum(len(part.results) for part in self.report.parts)
 
 
-@dataclass(slots=True)
+class _SweepTables(msgspec.Struct, rename="kebab"):
+    """The content of a file. Keys of its tables are options of `medvqa run`."""
+
+    name: str = ""
+    max_cost: float | None = None
+    options: dict[str, Any] = {}
+    grid: dict[str, Any] = {}
+    base: dict[str, Any] = {}
+    include: list[dict[str, Any]] = []
+    exclude: list[dict[str, Any]] = []
+
+
+@dataclass(frozen=True, slots=True)
 class _GridFile:
     """A TOML file of a sweep, for messages with lines."""
 
     path: Path
     text: str
-    numbers: dict[str, int] = field(default_factory=dict)
 
     def error(self, table: str, key: str, message: str, number: int = 0) -> UsageError:
         """Return the error about a key of a table; `number`: which of several tables of this name."""
-        line = self._line(table, key, number)
-        where = f", line {line}" if line else ""
+        where = decode.at_line(self.text, (table, number, key) if table else (key,))
         name = f"[{table}] {key}" if table and key else f"[{table}]" if table else key
         return UsageError(f"{self.path}{where}: {name}: {message}")
-
-    def _line(self, table: str, key: str, number: int) -> int:
-        """The line of a key, else of its table; 0 if it is not found."""
-        inside, seen, at = table == "", -1, 0
-        for count, line in enumerate(self.text.splitlines(), 1):
-            if header := re.match(r"\s*\[\[?\s*\"?([\w-]+)", line):
-                if not table and header[1] == key:
-                    return count
-                seen += header[1] == table
-                inside = header[1] == table and seen == number
-                at = count if inside else at
-            elif inside and key and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=", line):
-                return count
-        return at
 
 
 def read(path: Path) -> Sweep:
     """Read the file of a sweep; UsageError names the file, the line and the key."""
-    try:
-        content = configs.read_toml(path)
-        file = _GridFile(path, files.read(path, configs.MAX_BYTES).decode())
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
-    for key in content:
-        if key not in TOP:
-            raise file.error("", key, f"a sweep has no such key.{_hint(key, TOP)}")
-    name = content.get("name", re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-."))
-    if not isinstance(name, str):
-        raise file.error("", "name", "a text is expected")
-    records.check_name(name, f"{path}: name")
-    max_cost = content.get("max-cost")
-    if max_cost is not None and (
-        isinstance(max_cost, bool) or not isinstance(max_cost, int | float) or not 0 < max_cost <= MAX_SUM
-    ):
+    written = decode.read(path, str(path))
+    content = decode.decode_bytes(written, _SweepTables, str(path))
+    file = _GridFile(path, decode.text_of(written, str(path)))
+    name = content.name or re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-.")
+    run_folder.check_name(name, f"{path}: name")
+    if content.max_cost is not None and not 0 < content.max_cost <= MAX_SUM:
         raise file.error("", "max-cost", "a sum above 0 is expected")
-    common = _options(file, content, "options")
-    grid = _grid(file, content, common)
-    included = [_options(file, content, "include", number) for number in range(_count(file, content, "include"))]
-    excluded = [_options(file, content, "exclude", number) for number in range(_count(file, content, "exclude"))]
+    common = {key: value for key, value in _options(file, "options", content.options).items() if value is not None}
+    grid = _grid(file, content.grid, common)
+    included = [_options(file, "include", table, number) for number, table in enumerate(content.include)]
+    excluded = [_options(file, "exclude", table, number) for number, table in enumerate(content.exclude)]
     settings = tuple(dict.fromkeys([*grid, *(name for cell in included for name in cell)]))
     if not settings:
         raise file.error("", "grid", 'no option has a list of values, such as model = ["phantom-vlm", "random"]')
@@ -177,7 +164,7 @@ def read(path: Path) -> Sweep:
             if key in common:
                 raise file.error("include", key, "it is in [options] already, for all runs", number)
     first = {name: grid[name][0] if name in grid else None for name in settings}
-    base = {**first, **_options(file, content, "base")}
+    base = {**first, **_options(file, "base", content.base)}
     for key, value in base.items():
         if key not in settings or (key in grid and value not in grid[key]):
             raise file.error("base", key, f"{_say(value) or 'the default'} is no value of the grid")
@@ -200,7 +187,7 @@ def read(path: Path) -> Sweep:
         settings,
         tuple(_cells(name, common, chosen)),
         {key: _say(value) for key, value in base.items()},
-        None if max_cost is None else float(max_cost),
+        content.max_cost,
     )
 
 
@@ -227,7 +214,7 @@ def conduct_all(
             done = Done(cell, "not asked", INTERRUPTED, "the sweep was interrupted", cost=costs[cell.run])
         else:
             say(f"[{number}/{len(sweep.cells)}] {cell.run}")
-            done, interrupted = _conduct(cell, sweep.max_cost, spent, setting, registry, say, progress())
+            done, interrupted = _conduct(sweep, cell, spent, setting, registry, say, progress())
         costs[cell.run] = max(done.cost, costs[cell.run])
         ended.append(done)
         on_done(number, done, sum(costs.values()))
@@ -251,8 +238,8 @@ def exit_code(ended: Iterable[Done]) -> int:
 
 
 def _conduct(
+    sweep: Sweep,
     cell: GridCell,
-    max_cost: float | None,
     spent: float,
     setting: Setting,
     registry: Registry,
@@ -260,7 +247,7 @@ def _conduct(
     on_progress: OnProgress,
 ) -> tuple[Done, bool]:
     """Ask one run; return how it ended, and whether the sweep was interrupted."""
-    select = cell.options.get("select")
+    select, max_cost = cell.options.get("select"), sweep.max_cost
     try:
         options = _parsed(cell, setting)
         plan = resolve(options, setting, registry)
@@ -272,6 +259,11 @@ def _conduct(
                 why = f"the runs have cost {spent:.4g}: max-cost = {max_cost:g} is reached"
                 return Done(cell, "not asked", INTERRUPTED, why, cost=_cost(setting, cell)), False
             options = replace(options, max_cost=max_cost - spent)
+        # Cells often ask one model the same question.
+        beside = [str(setting.reports / other.run) for other in sweep.cells if other is not cell]
+        options = replace(
+            options, answers=(*options.answers, *filter(lambda run: answer_sources.is_run(Path(run)), beside))
+        )
         ended = conduct(options, setting, registry, select=select, say=say, on_progress=on_progress)
     except KeyboardInterrupt:
         return Done(cell, "not asked", INTERRUPTED, "interrupted before anything was asked"), True
@@ -296,16 +288,16 @@ def _finished(plan: Plan, run: str, select: str | None) -> Report | None:
     MedVQAError for data that cannot be used.
     """
     folder = plan.setting.reports / run
-    if not (folder / records.RUN).is_file():
+    if not (folder / RUN).is_file():
         return None
-    before = records.read_run(folder)
-    if records.differences(before, about(plan)) or plan.reads_anew(before):
+    before = run_record.read_run(folder)
+    if configuration.why_not_continued(before, about(plan)) or plan.reads_anew(before):
         return None  # `conduct` names the differences.
-    stored = records.read(folder)
+    stored = run_folder.read(folder)
     answered = {result.key for result in stored.results if result.score.outcome != "error"}
     selected = selecting.select(plan, None if select is None else Expression.parse(select))
     wanted = {query.key for query in selected.queries}
-    if not (wanted and wanted <= answered and records.coverage(folder, before, stored).finished):
+    if not (wanted and wanted <= answered and coverage.coverage(folder, before, stored).finished):
         return None
     return report.build(folder, plan.registry.benchmarks, stored)
 
@@ -313,25 +305,19 @@ def _finished(plan: Plan, run: str, select: str | None) -> Report | None:
 def _cost(setting: Setting, cell: GridCell) -> float:
     """The price of all answers of a run, those of killed sessions included; 0 without prices."""
     folder = setting.reports / cell.run
-    if not (folder / records.RUN).is_file():
+    if not (folder / RUN).is_file():
         return 0.0
     try:
-        run = records.read_run(folder)
+        run = run_record.read_run(folder)
     except MedVQAError:
         return 0.0
-    cost = float(run.get("usage", {}).get("cost", 0)) + float(run.get("judge_usage", {}).get("cost", 0))
-    killed = {
-        session["session"]
-        for session in run.get("sessions", [])
-        if "finished" not in session and "usage" not in session and "session" in session
-    }
+    cost = run.usage.get("cost", 0.0) + run.judge_usage.get("cost", 0.0)
+    killed = {session.session for session in run.sessions if session.killed and session.session}
     if not killed:
         return cost
-    shared, _ = stores.of(_parsed(cell, setting).answers, setting.reports)
     usage = Counter[str]()
-    for store in (shared, folder / records.OWN_ANSWERS, folder / records.OWN_REPLIES):
-        for _, stored in records.answers_asked(store, killed):
-            usage.update(used(stored))
+    for _, stored in recall.asked(folder, killed):
+        usage.update(used(stored))
     return cost + float(usage["cost"])
 
 
@@ -344,34 +330,20 @@ def _parsed(cell: GridCell, setting: Setting) -> Options:
 # The file
 
 
-def _count(file: _GridFile, content: Mapping[str, Any], table: str) -> int:
-    tables = content.get(table, [])
-    if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
-        raise file.error(table, "", f"write it as [[{table}]], once for each")
-    return len(tables)
-
-
-def _table(file: _GridFile, content: Mapping[str, Any], table: str, number: int | None) -> Mapping[str, Any]:
-    found = content.get(table, {}) if number is None else content[table][number]
-    if not isinstance(found, dict):
-        raise file.error("", table, f"write it as a table, [{table}]")
-    return found
-
-
-def _options(file: _GridFile, content: Mapping[str, Any], table: str, number: int | None = None) -> dict[str, Any]:
+def _options(file: _GridFile, table: str, values: Mapping[str, Any], number: int = 0) -> dict[str, Any]:
     """The options of a table, each with one value as argparse gives it; None if it means the default."""
     options = {}
-    for key, value in _table(file, content, table, number).items():
-        name = _named(file, table, key, number or 0)
+    for key, value in values.items():
+        name = _named(file, table, key, number)
         if name in options:
-            raise file.error(table, key, f"{name} is there twice", number or 0)
-        options[name] = _value(file, table, key, value, number or 0)
-    return {name: value for name, value in options.items() if table != "options" or value is not None}
+            raise file.error(table, key, f"{name} is there twice", number)
+        options[name] = _value(file, table, key, value, number)
+    return options
 
 
-def _grid(file: _GridFile, content: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, list[Any]]:
+def _grid(file: _GridFile, table: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, list[Any]]:
     grid = dict[str, list[Any]]()
-    for key, values in _table(file, content, "grid", None).items():
+    for key, values in table.items():
         name = _named(file, "grid", key, 0)
         if name in grid:
             raise file.error("grid", key, f"{name} is there twice")
@@ -395,7 +367,7 @@ def _grid(file: _GridFile, content: Mapping[str, Any], common: Mapping[str, Any]
 def _named(file: _GridFile, table: str, key: str, number: int) -> str:
     name = OLD_NAMES.get(key.replace("_", "-"), key.replace("_", "-"))
     if name not in NAMED:
-        raise file.error(table, key, f"medvqa run has no such option.{_hint(name, NAMED)}", number)
+        raise file.error(table, key, f"medvqa run has no such option{decode.did_you_mean(name, NAMED)}", number)
     if name in OWN:
         raise file.error(table, key, OWN[name], number)
     return name
@@ -434,11 +406,6 @@ def _converted(kind: Callable[[Any], Any], value: Any) -> Any:
     if isinstance(value, str) or (kind is int and value != int(value)):
         raise TypeError
     return kind(value)
-
-
-def _hint(name: str, names: Iterable[str]) -> str:
-    close = get_close_matches(name, list(names), n=1)
-    return f" Did you mean {close[0]}?" if close else f" There are: {', '.join(names)}"
 
 
 def _say(value: Any) -> str:

@@ -12,17 +12,23 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from medvqa import configs, records
+from medvqa import configs
 from medvqa.backend import Backend, destinations, is_remote
 from medvqa.backends import reaching
 from medvqa.items import Benchmark, Item, UsageError
 from medvqa.judging import may_ask
 from medvqa.protocols import ablation
 from medvqa.protocols.shots import Pool
+from medvqa.records import bucket
+from medvqa.records.address import Address, is_address
+from medvqa.records.log import ANSWERS, Reuse, head_at, logs
+from medvqa.records.run_record import RUN, read_run
+from medvqa.records.selected import selected
+from medvqa.session.answer_sources import AnswerSources
 from medvqa.session.chosen import Chosen
 from medvqa.session.judging import Judging
 from medvqa.session.options import Options
@@ -86,13 +92,49 @@ def check_kept(options: Options, names: Sequence[str], known: Mapping[str, Bench
 
     An answer may tell what an image or a question holds. A shared folder (`file:///`) is on the machine's own disks.
     """
-    if options.allow_upload or not isinstance(options.answers, str):
+    private = [name for name in names if name not in known or not known[name].public]
+    if private and not options.allow_upload:
+        for address in addresses(options):
+            _check_address(address, private, root)
+
+
+def check_held(options: Options, folder: Path, known: Mapping[str, Benchmark], root: Path) -> None:
+    """UsageError if answers of a run's earlier sessions would be kept on a machine that is not allowed.
+
+    They may be in logs that other runs may use since those sessions named another place. UsageError or DataError, too,
+    if it cannot be read which questions they asked.
+    """
+    if not addresses(options):
         return
-    address = records.Address.of(options.answers)
-    private = [name for name in names if not known[name].public]
-    if address.scheme == "file" or not private:
+    try:
+        heads = [head_at(path) for path in logs(folder / ANSWERS)]
+    except OSError as error:
+        raise UsageError(f"answers in {folder} cannot be read: {error.strerror or error}") from error
+    if any(head is not None and head.reuse == "all" for head in heads):
+        asked = {key.benchmark for key in selected(folder)}
+        if (folder / RUN).is_file():
+            asked.update(read_run(folder).benchmarks)
+        check_kept(options, sorted(asked), known, root)
+
+
+def addresses(options: Options) -> list[Address]:
+    """Return the addresses among the places that --answers names."""
+    return [Address.of(text) for text in options.answers if is_address(text)]
+
+
+def reuse(sources: AnswerSources, asked: Iterable[Benchmark]) -> Reuse:
+    """Return who may use answers to these benchmarks besides their run.
+
+    Answers to questions that are not declared public go into a place only if it was named, which `check_kept` allows.
+    """
+    return "all" if sources.places or all(benchmark.public for benchmark in asked) else "here"
+
+
+def _check_address(address: Address, private: Sequence[str], root: Path) -> None:
+    """UsageError if answers to these benchmarks may not be kept at an address."""
+    if address.scheme == "file":
         return
-    server = records.endpoint(address, os.environ)
+    server = bucket.endpoint(address, os.environ)
     origin = None if server is None else "://".join(urlsplit(server)[:2])
     via = None if origin is None else reaching.proxy(origin)
     if origin is not None and via is None and not is_remote(origin):
@@ -111,24 +153,28 @@ def check_kept(options: Options, names: Sequence[str], known: Mapping[str, Bench
 
 
 def kept_notice(options: Options, names: Sequence[str], answering: Sequence[Chosen]) -> str | None:
-    """Return a line that says where answers are kept besides this machine; None without a shared store.
+    """Return a line that says where answers are kept besides this machine, or that --answers is of no use; else None.
 
     `answering`: the model, the judge. A backend with the default `fingerprint()` has none, so nothing of it is shared;
     any other may still return None once it is loaded.
     """
-    if not isinstance(options.answers, str) or not names:
+    kept = addresses(options)
+    if not options.answers or not names:
         return None
+    places = " and ".join(map(str, kept))
     nameless = [chosen for chosen in answering if type(chosen.backend).fingerprint is Backend.fingerprint]
     if len(nameless) == len(answering):
         have = "has" if len(nameless) == 1 else "have"
         specs = " and ".join(f"'{chosen.spec}'" for chosen in nameless)
-        return (
-            f"medvqa: {specs} {have} no fingerprint: answers are kept in the run folder alone, not in {options.answers}"
-        )
-    server = records.endpoint(records.Address.of(options.answers), os.environ)
-    where = "" if server is None else f", at {reaching.routes(['://'.join(urlsplit(server)[:2])])}"
+        besides = f"not in {places}" if kept else "and none of another run is used"
+        return f"medvqa: {specs} {have} no fingerprint: answers are kept in the run folder alone, {besides}"
+    if not kept:
+        return None
+    servers = [server for address in kept if (server := bucket.endpoint(address, os.environ)) is not None]
+    origins = list(dict.fromkeys("://".join(urlsplit(server)[:2]) for server in servers))
+    where = f", at {reaching.routes(origins)}" if origins else ""
     who = " and ".join(f"'{chosen.spec}'" for chosen in answering if chosen not in nameless)
-    return f"medvqa: answers to {', '.join(names)} are kept in {options.answers} too{where}, if {who} has a fingerprint"
+    return f"medvqa: answers to {', '.join(names)} are kept in {places} too{where}, if {who} has a fingerprint"
 
 
 def in_words(judged: Mapping[str, int]) -> dict[str, str]:

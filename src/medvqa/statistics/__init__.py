@@ -1,6 +1,6 @@
 """Intervals, paired comparison and the gate, over arrays.
 
-`Table` (terms of units) -> `ratios` (`Influences`) -> `clustered` (`Estimates`) -> `intervals`; two tables ->
+`UnitTable` (terms of units) -> `ratios` (`Influences`) -> `clustered` (`Estimates`) -> `intervals`; two tables ->
 `compare` (`Comparison`); a table and a part of it -> `part_difference` (`PartDifference`); comparisons and floors ->
 `decide` (`Decision`).
 """
@@ -28,7 +28,7 @@ from medvqa.statistics.gate import (
 from medvqa.statistics.influence import (
     LEAST_GROUPS_OF_SLICE,
     Influences,
-    Table,
+    UnitTable,
     by_unit,
     combination,
     difference,
@@ -87,9 +87,9 @@ __all__ = [
     "Shared",
     "Simulated",
     "SliceGuard",
-    "Table",
     "TestedRule",
     "UnitLayout",
+    "UnitTable",
     "advice",
     "bounds",
     "by_unit",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from medvqa.statistics.influence import Table
+from medvqa.statistics.influence import UnitTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ CELLS = 4_000_000
 """Draws held in memory at once, about 100 MB."""
 
 
-def resampled(tables: Sequence[Table], *, replicates: int = REPLICATES, seed: int = 0) -> list[NDArray[np.float64]]:
+def resampled(tables: Sequence[UnitTable], *, replicates: int = REPLICATES, seed: int = 0) -> list[NDArray[np.float64]]:
     """Return the ratios of every table, (replicates, slices), in samples of groups with replacement; NaN if undefined.
 
     The tables share their groups, and a replicate draws the same groups for all tables: `new - baseline` of two runs

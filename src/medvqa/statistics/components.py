@@ -25,6 +25,8 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import TYPE_CHECKING
 
+from medvqa.figures import number
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -133,14 +135,14 @@ def advice(parts: Components, unit: str = "question") -> str:
     questions = parts.narrowed(items=2)
     if questions is None:
         return ""
-    said = [f"twice as many {unit}s would narrow the interval by {_percent(questions)}"]
+    said = [f"twice as many {unit}s would narrow the interval by {_whole(questions)}"]
     levers: list[tuple[str, float]] = []
     for name, times in (("sample", {"samples": 2.0}), ("prompt", {"prompts": 2.0})):
         if getattr(parts, f"{name}s") < 2:
             continue
         twice, most = parts.narrowed(**times), parts.narrowed(**{f"{name}s": float("inf")})
         if twice is not None and most is not None:
-            said.append(f"twice as many {name}s by {_percent(twice)} (any number: at most {_percent(most)})")
+            said.append(f"twice as many {name}s by {_whole(twice)} (any number: at most {_whole(most)})")
             levers.append((name, twice))
     if not levers:
         return ""
@@ -149,5 +151,5 @@ def advice(parts: Components, unit: str = "question") -> str:
     return f"{', '.join(said)}; {limit}."
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
+def _whole(share: float) -> str:
+    return f"{number(share, digits=0)} %"

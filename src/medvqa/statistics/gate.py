@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, sqrt
 
+from medvqa.figures import defined
 from medvqa.statistics.clustered import Estimates
 from medvqa.statistics.intervals import (
     LEAST_DF,
@@ -182,10 +183,10 @@ def floor(
     """
     low, high = bounds(estimates, binary=binary, level=level)
     p = p_below(mirrored(estimates), 1 - limit, binary=binary) if at_most else p_below(estimates, limit, binary=binary)
-    value, low_, high_, p_ = (_number(values[place]) for values in (estimates.value, low, high, p))
+    value, low_, high_, p_ = (defined(values[place]) for values in (estimates.value, low, high, p))
     if design is None:
         design = Design(
-            units=round(estimates.n[place]), groups=int(estimates.groups[place]), df=_number(estimates.df[place])
+            units=round(estimates.n[place]), groups=int(estimates.groups[place]), df=defined(estimates.df[place])
         )
     return FloorRule(
         name=name,
@@ -484,7 +485,3 @@ def _units_for_floor(rule: FloorRule, inner: float) -> int | None:
 def _check_margin(name: str, margin: float) -> None:
     if not margin > 0:
         raise ValueError(f"rule '{name}': the margin must be above 0, not {margin}")
-
-
-def _number(value: float) -> float | None:
-    return None if value != value else float(value)

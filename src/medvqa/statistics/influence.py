@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class UnitTable:
     """The terms of units in slices: arrays of one shape, (rows,), with a row for every slice of an item.
 
     `unit` numbers the units (pairs, and items without a pair). `group` numbers independent groups: units that share
@@ -51,7 +51,7 @@ class Table:
             raise ValueError(f"slices must be in [0, {self.slices})")
 
 
-def by_unit(table: Table) -> tuple[Table, NDArray[np.intp]]:
+def by_unit(table: UnitTable) -> tuple[UnitTable, NDArray[np.intp]]:
     """Sum the rows of a unit in a slice: return a table sorted by slice and unit, and the rows per sum."""
     import numpy as np
 
@@ -59,7 +59,7 @@ def by_unit(table: Table) -> tuple[Table, NDArray[np.intp]]:
     if np.all(np.diff(key) > 0):
         return table, np.ones(len(key), dtype=np.intp)
     _, first, place, rows = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
-    summed = Table(
+    summed = UnitTable(
         sums(place, table.numerator, len(first)),
         sums(place, table.denominator, len(first)),
         table.unit[first],
@@ -74,7 +74,7 @@ DIGITS = 12
 """Digits to which the values of units are compared: sums of the same fractions in another order are equal."""
 
 
-def own_values(table: Table) -> NDArray[np.float64]:
+def own_values(table: UnitTable) -> NDArray[np.float64]:
     """The value of each row of a table by unit, (rows,), rounded to `DIGITS`; NaN for a row that is left out."""
     import numpy as np
 
@@ -126,7 +126,7 @@ class Influences:
         return self.factor[self.ratio] * self.weight * self.residual
 
 
-def ratios(table: Table) -> Influences:
+def ratios(table: UnitTable) -> Influences:
     """Return one measure per slice: the sum of its numerators over that of its denominators."""
     import numpy as np
 

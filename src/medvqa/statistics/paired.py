@@ -26,9 +26,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from medvqa.figures import defined
 from medvqa.statistics import macro
 from medvqa.statistics.clustered import EQUAL, Correction, Estimates, clustered, corrected
-from medvqa.statistics.influence import Influences, Table, by_unit, difference, mean_over, own_values, ratios, sums
+from medvqa.statistics.influence import Influences, UnitTable, by_unit, difference, mean_over, own_values, ratios, sums
 from medvqa.statistics.intervals import LEAST_DF, LEAST_DISCORDANT, VARIES
 from medvqa.statistics.planning import POWER
 
@@ -133,14 +134,16 @@ class Prepared:
     `table` by unit; `influences` of its measures; `values`: the value of each row; `denominators` identifies them.
     """
 
-    table: Table
+    table: UnitTable
     influences: Influences
     values: NDArray[np.float64]
     over: Sequence[int] | None
     denominators: bytes
 
 
-def prepared(table: Table, *, over: Sequence[int] | None = None, weights: Sequence[float] | None = None) -> Prepared:
+def prepared(
+    table: UnitTable, *, over: Sequence[int] | None = None, weights: Sequence[float] | None = None
+) -> Prepared:
     """Prepare a run for `compare`, whose arguments these are."""
     table, _ = by_unit(table)
     influences = ratios(table) if over is None else mean_over(ratios(table), over, weights)
@@ -159,8 +162,8 @@ class Shared:
 
 
 def compare(
-    new: Table,
-    baseline: Table,
+    new: UnitTable,
+    baseline: UnitTable,
     *,
     binary: bool,
     level: float = 0.95,
@@ -247,12 +250,12 @@ def _comparisons(
     exact = np.where((method == "tango") & single, _mcnemar(flips.gained, flips.lost), np.nan)
     return [
         Comparison(
-            baseline=_number(values[1][i]),
-            new=_number(values[0][i]),
-            difference=_number(estimates.value[i]),
-            low=_number(found.low[i]),
-            high=_number(found.high[i]),
-            worse=_number(worse[i]),
+            baseline=defined(values[1][i]),
+            new=defined(values[0][i]),
+            difference=defined(estimates.value[i]),
+            low=defined(found.low[i]),
+            high=defined(found.high[i]),
+            worse=defined(worse[i]),
             level=level,
             method=method,
             units=int(flips.units[i]),
@@ -260,14 +263,14 @@ def _comparisons(
             discordant_groups=int(flips.discordant[i]),
             gained=int(flips.gained[i]),
             lost=int(flips.lost[i]),
-            deff=_number(found.deff[i]),
-            df=_number(estimates.df[i]),
-            se=_number(found.se[i]),
-            detectable=_number(detectable[i]),
-            mcnemar=_number(exact[i]),
-            discordance=_number(found.discordance[i]),
-            n=_number(found.n[i]),
-            together=_number(found.together[i]),
+            deff=defined(found.deff[i]),
+            df=defined(estimates.df[i]),
+            se=defined(found.se[i]),
+            detectable=defined(detectable[i]),
+            mcnemar=defined(exact[i]),
+            discordance=defined(found.discordance[i]),
+            n=defined(found.n[i]),
+            together=defined(found.together[i]),
             changes=changes if usable[i] else None,
         )
         for i in range(len(estimates.value))
@@ -298,7 +301,7 @@ def largest_icc(comparison: Comparison, margin: float) -> float | None:
     return min((n / units - 1) / (together - 1), 1.0)
 
 
-def _check_same_places(new: Table, baseline: Table) -> None:
+def _check_same_places(new: UnitTable, baseline: UnitTable) -> None:
     import numpy as np
 
     places = ("unit", "group", "slice")
@@ -420,7 +423,7 @@ def _score_bounds(
     return low, high, np.divide((b - c) * np.sqrt(n), np.sqrt(b + c), out=np.zeros_like(n), where=b + c > 0)
 
 
-def _changes(new: Table, baseline: Table, over: Sequence[int], weights: Sequence[float] | None) -> Influences:
+def _changes(new: UnitTable, baseline: UnitTable, over: Sequence[int], weights: Sequence[float] | None) -> Influences:
     """Return the macro average of the units' changes; a unit weighs as much as on average in the two runs."""
     import numpy as np
 
@@ -521,7 +524,3 @@ def _mcnemar(gained: NDArray[np.intp], lost: NDArray[np.intp]) -> NDArray[np.flo
 
     less, more = np.minimum(gained, lost), np.maximum(gained, lost)
     return np.where(more > 0, np.minimum(2 * betainc(np.maximum(more, 1), less + 1, 0.5), 1.0), 1.0)
-
-
-def _number(value: float) -> float | None:
-    return None if value != value else float(value)

@@ -28,7 +28,7 @@ from math import isnan, nan, sqrt
 from typing import TYPE_CHECKING
 
 from medvqa.statistics.clustered import Estimates, clustered
-from medvqa.statistics.influence import Influences, Table, by_unit, ratios, sums
+from medvqa.statistics.influence import Influences, UnitTable, by_unit, ratios, sums
 from medvqa.statistics.intervals import LEAST_DF, VARIES, intervals, student, wilson
 
 if TYPE_CHECKING:
@@ -72,8 +72,8 @@ class PartDifference:
 
 
 def part_difference(
-    table: Table,
-    part: Table,
+    table: UnitTable,
+    part: UnitTable,
     *,
     binary: bool,
     bounded: bool = True,
@@ -164,7 +164,7 @@ def _mover(
     return -wider * down, wider * up
 
 
-def _side_by_side(part: Table, rest: Table, slices: NDArray[np.intp]) -> Influences:
+def _side_by_side(part: UnitTable, rest: UnitTable, slices: NDArray[np.intp]) -> Influences:
     """The ratios of the part in each slice, then those of the rest; one measure each."""
     import numpy as np
 
@@ -174,7 +174,7 @@ def _side_by_side(part: Table, rest: Table, slices: NDArray[np.intp]) -> Influen
     kept = place[part.slice] >= 0
     of = place[part.slice[kept]]
     return ratios(
-        Table(
+        UnitTable(
             np.concatenate([part.numerator[kept], rest.numerator[kept]]),
             np.concatenate([part.denominator[kept], rest.denominator[kept]]),
             np.tile(part.unit[kept], 2),
@@ -202,12 +202,12 @@ def _joined(terms: Influences, coefficients: NDArray[np.float64], value: float) 
     )
 
 
-def _totals(table: Table, slices: NDArray[np.intp]) -> NDArray[np.float64]:
+def _totals(table: UnitTable, slices: NDArray[np.intp]) -> NDArray[np.float64]:
     return sums(table.slice, table.denominator, table.slices)[slices]
 
 
 def _measured(
-    table: Table, slices: NDArray[np.intp], weights: Sequence[float] | None
+    table: UnitTable, slices: NDArray[np.intp], weights: Sequence[float] | None
 ) -> tuple[float, NDArray[np.float64], tuple[float, float]]:
     """Return a measure, the factor of each of its slices, and its numerator and denominator in all of them."""
     import numpy as np

@@ -7,11 +7,12 @@ margin.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import floor
 from typing import Literal
 
+from medvqa.figures import apart, counted, freedom, number
+from medvqa.figures import chance as p_value
 from medvqa.statistics.intervals import LEAST_DF, LEAST_DISCORDANT
 from medvqa.statistics.planning import POWER
 
@@ -89,14 +90,13 @@ def sentence(facts: RuleFigures) -> str:
 def _shortfall(facts: RuleFigures) -> str:
     units, groups = facts.units or 0, facts.groups or 0
     if units < LEAST_UNITS or groups < LEAST_GROUPS:
-        have = f"{_counted(units, facts.unit)} in {_counted(groups, 'group')}"
+        have = f"{_units(facts, units)} in {counted(groups, 'groups')}"
         return f"{have}; {LEAST_UNITS} in {LEAST_GROUPS} are needed"
     return _freedom(facts.df)
 
 
 def _freedom(df: float | None) -> str:
-    # Round down, so that 3.99 does not read as the required 4.
-    have = "no" if df is None else f"{floor(10 * df) / 10:g}"
+    have = "no" if df is None else freedom(df)
     return f"{have} degrees of freedom; {LEAST_DF:g} are needed"
 
 
@@ -106,29 +106,27 @@ def _change(facts: RuleFigures) -> str:
     loss, gain = _words(facts)
     margin = 100 * (facts.margin or 0.0)
     if high < 0:
-        least, most = _apart([-high, -low], margin)
+        least, most = apart([-high, -low], margin)
         subject = f"a {loss} of {least} to {most} points is"
         if reason := _not_shown(facts):
             return f"{subject} likely, not shown{reason}"
         return f"{subject} shown"
     if low > 0:
-        least, most = _apart([low, high], margin)
+        least, most = apart([low, high], margin)
         return f"a {gain} of {least} to {most} points is shown"
     # In terms of the measure itself, even if lower is better.
     ends = [low, high] if facts.better == "higher" else [-high, -low]
     signs = ["+" if end > 0 else "-" if end < 0 else "" for end in ends]
-    first, last = (
-        f"{sign}{text}" for sign, text in zip(signs, _apart([abs(end) for end in ends], margin), strict=True)
-    )
+    first, last = (f"{sign}{text}" for sign, text in zip(signs, apart([abs(end) for end in ends], margin), strict=True))
     return f"neither a {loss} nor a {gain} is shown ({first} to {last} points)"
 
 
 def _not_shown(facts: RuleFigures) -> str:
     """Return why a loss with both bounds below 0 does not count as shown; "" if it does."""
     if facts.discordant < LEAST_DISCORDANT:
-        return f" ({_counted(facts.discordant, 'group')} changed; {LEAST_DISCORDANT} are needed)"
+        return f" ({counted(facts.discordant, 'groups')} changed; {LEAST_DISCORDANT} are needed)"
     if facts.adjusted is None or facts.adjusted > facts.alpha:
-        p = "" if facts.adjusted is None else f" (adjusted p {facts.adjusted:.2g})"
+        p = "" if facts.adjusted is None else f" (adjusted p {p_value(facts.adjusted)})"
         return f" after correction for the other rules{p}"
     return ""
 
@@ -150,7 +148,7 @@ def _of_margin(facts: RuleFigures) -> str:
     text += _holds(facts)
     above = None if facts.chance is None or facts.baseline is None else facts.baseline - facts.chance
     if facts.outcome == "PASS" and above is not None and above <= margin:
-        text += f" (the baseline is only {100 * above:.1f} points from chance)"
+        text += f" (the baseline is only {number(above, digits=1)} points from chance)"
     return text
 
 
@@ -177,9 +175,9 @@ def _at_chance(facts: RuleFigures) -> str:
     side, end = "above", "a lower"
     if facts.better == "lower":
         side, end, chance, bound = "below", "an upper", 1 - chance, None if bound is None else 1 - bound
-    own = f"no {end.split()[1]} bound" if bound is None else f"{end} bound of {100 * bound:.1f} %"
+    own = f"no {end.split()[1]} bound" if bound is None else f"{end} bound of {number(bound, digits=1)} %"
     return (
-        f"the baseline is not shown to be {side} chance ({100 * chance:.1f} %): it has {own}. Gate against "
+        f"the baseline is not shown to be {side} chance ({number(chance, digits=1)} %): it has {own}. Gate against "
         "another baseline"
     )
 
@@ -192,12 +190,12 @@ def _more(facts: RuleFigures) -> str:
     if facts.still:
         more = f", else up to {most:,}" if most > facts.needed else ""
         return (
-            f". If again no {facts.unit} changed, about {_counted(facts.needed, facts.unit)} would rule it out{more}; "
+            f". If again no {facts.unit} changed, about {_units(facts, facts.needed)} would rule it out{more}; "
             f"there are {facts.units:,}"
         )
     if most <= facts.units:
-        return f". With no true change, the {_counted(facts.units, facts.unit)} here rule it out {OFTEN}"
-    range_ = f"{least:,} to {_counted(most, facts.unit)}" if most > least else f"about {_counted(most, facts.unit)}"
+        return f". With no true change, the {_units(facts, facts.units)} here rule it out {OFTEN}"
+    range_ = f"{least:,} to {_units(facts, most)}" if most > least else f"about {_units(facts, most)}"
     return f". With no true change, {range_} would rule it out {OFTEN}; there are {facts.units:,}"
 
 
@@ -209,10 +207,10 @@ def _of_guard(facts: RuleFigures) -> str:
         return text
     if facts.smallest > (facts.baseline or 0.0):
         return (
-            f"{text}; no {loss} could have been shown: it would take {100 * facts.smallest:.1f} points, and only "
-            f"{100 * (facts.baseline or 0.0):.1f} can be lost"
+            f"{text}; no {loss} could have been shown: it would take {number(facts.smallest, digits=1)} points, and "
+            f"only {number(facts.baseline or 0.0, digits=1)} can be lost"
         )
-    return f"{text}; a true {loss} of {100 * facts.smallest:.1f} points would have been shown {OFTEN}"
+    return f"{text}; a true {loss} of {number(facts.smallest, digits=1)} points would have been shown {OFTEN}"
 
 
 def _of_floor(facts: RuleFigures) -> str:
@@ -221,10 +219,10 @@ def _of_floor(facts: RuleFigures) -> str:
     if facts.value is None:
         return f"undefined; {required}"
     if facts.kind == "point":
-        return f"{_apart([100 * facts.value], 100 * facts.limit)[0]} %; {required}"
+        return f"{apart([100 * facts.value], 100 * facts.limit)[0]} %; {required}"
     if facts.low is None or facts.high is None:
         return f"no bounds: {_freedom(facts.df)}"
-    value, low, high = _apart([100 * number for number in (facts.value, facts.low, facts.high)], 100 * facts.limit)
+    value, low, high = apart([100 * share for share in (facts.value, facts.low, facts.high)], 100 * facts.limit)
     text = f"{value} % ({low} to {high} %)"
     met, missed = (
         f"{limit} or {'less' if facts.at_most else 'more'}",
@@ -238,13 +236,13 @@ def _of_floor(facts: RuleFigures) -> str:
     if facts.needed is None or facts.units is None:
         return text
     return (
-        f"{text}. If {value} % is the true value, about {_counted(facts.needed, facts.unit)} would decide {OFTEN}; "
+        f"{text}. If {value} % is the true value, about {_units(facts, facts.needed)} would decide {OFTEN}; "
         f"there are {facts.units:,}"
     )
 
 
 def _not_shown_floor(facts: RuleFigures) -> str:
-    p = "" if facts.adjusted is None else f" (adjusted p {facts.adjusted:.2g})"
+    p = "" if facts.adjusted is None else f" (adjusted p {p_value(facts.adjusted)})"
     return f" after correction for the other rules{p}"
 
 
@@ -252,13 +250,5 @@ def _words(facts: RuleFigures) -> tuple[str, str]:
     return ("loss", "gain") if facts.better == "higher" else ("rise", "fall")
 
 
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _apart(values: Sequence[float], limit: float) -> list[str]:
-    """Format numbers with one to three decimals, enough to distinguish them from each other, from 0 and `limit`."""
-    values = [abs(value) if value == 0 else value for value in values]
-    different = {round(value, 9) for value in (*values, limit, 0.0)}
-    digits = next((d for d in (1, 2) if len({round(value, d) for value in different}) == len(different)), 3)
-    return [f"{value:.{digits}f}" for value in values]
+def _units(facts: RuleFigures, number: int) -> str:
+    return counted(number, f"{facts.unit}s")

@@ -13,7 +13,7 @@ from math import isfinite, sqrt
 from typing import TYPE_CHECKING
 
 from medvqa.statistics.gate import MarginRule, decide, level_of
-from medvqa.statistics.influence import Table, by_unit, distinct
+from medvqa.statistics.influence import UnitTable, by_unit, distinct
 from medvqa.statistics.paired import FLIP_ICC, Comparison, Prepared, Shared, compare_prepared, prepared
 from medvqa.statistics.planning import POWER
 
@@ -38,7 +38,7 @@ class UnitLayout:
     `binary`: every unit is right or wrong.
     """
 
-    table: Table
+    table: UnitTable
     binary: bool = True
     over: Sequence[int] | None = None
     weights: Sequence[float] | None = None
@@ -77,7 +77,7 @@ def in_groups(groups: Sequence[int] | NDArray[np.intp]) -> UnitLayout:
     group = np.asarray(groups, dtype=np.intp)
     group = group[group.argsort(kind="stable")]
     units, ones = np.arange(len(group)), np.ones(len(group))
-    return UnitLayout(Table(0 * ones, ones, units, group, 0 * units))
+    return UnitLayout(UnitTable(0 * ones, ones, units, group, 0 * units))
 
 
 def simulated(
@@ -150,7 +150,7 @@ def _prepared(layout: UnitLayout, right: NDArray[np.bool_]) -> Prepared:
         return prepared(replace(table, numerator=values[0]), over=layout.over, weights=layout.weights)
     of = np.repeat(np.arange(runs), len(table.unit))
     unit, group = np.tile(table.unit, runs), np.tile(table.group, runs)
-    return prepared(Table(values.ravel(), np.tile(table.denominator, runs), unit, group, of, runs))
+    return prepared(UnitTable(values.ravel(), np.tile(table.denominator, runs), unit, group, of, runs))
 
 
 def changes(
@@ -210,7 +210,7 @@ def grown(layout: UnitLayout, units: int) -> UnitLayout:
     inside = new < kept
     return replace(
         layout,
-        table=Table(
+        table=UnitTable(
             np.tile(table.numerator, times)[inside],
             np.tile(table.denominator, times)[inside],
             (np.tile(unit, times) + copy * len(numbers))[inside],

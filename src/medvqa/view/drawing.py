@@ -16,8 +16,10 @@ from pathlib import Path
 
 import msgspec
 
-from medvqa import printing, records
+from medvqa import printing
 from medvqa.items import MedVQAError
+from medvqa.records.run_folder import RESULTS
+from medvqa.records.run_record import RUN
 from medvqa.view.draw_process import BundleReply, BundleRequest, RunToDraw
 from medvqa.view.entries import stamp
 from medvqa.view.shapes import Drawn
@@ -27,7 +29,7 @@ KEPT = 8
 """Bundles that are kept: pages in other tabs read answers from theirs."""
 MOST = 20
 """Runs of one comparison."""
-_FILES = (records.RESULTS, records.RUN, "gate.json", "errors.json", "blank.json")
+_FILES = (RESULTS, RUN, "gate.json", "errors.json", "blank.json")
 _START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from medvqa.view import draw_process as p; p.serve()"
 
 

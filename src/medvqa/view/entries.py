@@ -1,7 +1,7 @@
 """One run folder as an entry of the list: its numbers, its label and its gate, from the small files of the folder.
 
-Of results.jsonl only the last bytes are read here (`records.is_current`). A damaged file costs its folder alone: the
-entry is `unreadable` with the reason.
+Of results.jsonl only the last bytes are read here, unless they have changed (`coverage_since`). A damaged file costs
+its folder alone: the entry is `unreadable` with the reason.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -17,20 +17,22 @@ from typing import Any, Literal
 
 import msgspec
 
-from medvqa import files, metrics, printing, records
+from medvqa import files, metrics, printing
 from medvqa.comparing import gating
-from medvqa.comparing.sides import NOTED, model_name
+from medvqa.comparing.sides import NOTED
 from medvqa.items import Benchmark, Measure, MedVQAError, UsageError
-from medvqa.records.coverage import absent_shares
-from medvqa.report import gate, tables
+from medvqa.records import coverage, run_folder, run_record
+from medvqa.records.coverage import METRICS, Coverage, MetricsHead, ResultsReader, coverage_since
+from medvqa.records.run_folder import RESULTS
+from medvqa.records.run_record import MAX_RUN, RUN, RunRecord, Selection
+from medvqa.report import gate
 from medvqa.report.build import headline_of, label_of, shown_benchmark
 from medvqa.session.registry import Registry
 from medvqa.view.shapes import GateAttempt, HeadlineNumber
 
-METRICS = "metrics.json"
-READ = (records.RUN, METRICS, gating.FILE)
+READ = (RUN, METRICS, gating.FILE)
 """The files that an entry is made of."""
-COUNTED = (*READ, records.RESULTS)
+COUNTED = (*READ, RESULTS)
 """The files whose change makes another entry, beside those of selected keys."""
 Stamp = tuple[int, int, int, int] | None
 """Inode, size, and times of the last change of a file and of its status in ns; None without a regular file.
@@ -42,14 +44,13 @@ _RESULTS: Mapping[str | None, Literal["passed", "failed", "inconclusive", "unkno
     "FAIL": "failed",
     "INCONCLUSIVE": "inconclusive",
 }
+NOTHING = Coverage(None, 0)
+"""The coverage of a folder that cannot be read."""
 
 
 @dataclass(frozen=True)
 class Described:
-    """What the small files of a folder say. `answered` and `complete` are None if these do not tell it.
-
-    `complete`: no selected question is known to be missing. `stale`, `unchecked`: as in `RunEntry`.
-    """
+    """What an entry tells of a folder. `covered`: its coverage. `stale`, `unchecked`: as in `RunEntry`."""
 
     model: str = ""
     label: str = ""
@@ -60,10 +61,8 @@ class Described:
     benchmarks: tuple[str, ...] = ()
     numbers: tuple[HeadlineNumber, ...] = ()
     gate: GateAttempt | None = None
-    answered: int | None = None
-    errors: int = 0
+    covered: Coverage = NOTHING
     stopped: str = ""
-    complete: bool | None = None
     stale: bool = False
     unchecked: bool = False
     unreadable: bool = False
@@ -94,15 +93,11 @@ class _StoredVerdict(msgspec.Struct):
     of: str = ""
 
 
-class _StoredMetrics(msgspec.Struct):
+class _StoredMetrics(MetricsHead, kw_only=True):
     """metrics.json. Measures stay as they are written: there are thousands, and few are over all questions."""
 
     measures: list[msgspec.Raw]
-    results: records.Basis | None = None
     gate: _StoredVerdict | None = None
-    outcomes: dict[str, dict[str, int]] = {}
-    missing: list[str] = []
-    unfinished: list[str] = []
 
 
 _metrics = msgspec.json.Decoder(_StoredMetrics)
@@ -122,10 +117,10 @@ def stamp(path: Path) -> Stamp:
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def describe(folder: Path, registry: Registry) -> Described:
-    """Read the small files of a run folder."""
+def describe(folder: Path, registry: Registry, follow: Callable[[], ResultsReader]) -> Described:
+    """Read the small files of a run folder; `follow` reads its results if these files are not of them."""
     try:
-        return _described(folder, registry)
+        return _described(folder, registry, follow)
     except (MedVQAError, OSError) as error:
         return Described(unreadable=True, why=without_path(str(error), folder))
 
@@ -135,15 +130,15 @@ def without_path(text: str, folder: Path) -> str:
     return printing.line(text.replace(f"{folder}{os.sep}", "").replace(str(folder), folder.name))
 
 
-def _described(folder: Path, registry: Registry) -> Described:
+def _described(folder: Path, registry: Registry, follow: Callable[[], ResultsReader]) -> Described:
     for name in COUNTED:
         if (folder / name).is_symlink():
             raise UsageError(f"{name} is a symbolic link, and is not followed: copy the file there")
-    run = records.read_run(folder)
-    records.check_scored(folder, run)
-    selection = records.Selection.of(run)
+    run = run_record.read_run(folder)
+    run_folder.check_scored(folder, run)
+    selection = run.selected
     stored, overall, why = _stored_metrics(folder)
-    current = None if stored is None else records.is_current(stored.results, folder)
+    covered = coverage_since(stored, folder, run, follow)
     known = _known(folder, run, registry)
     numbers = _numbers(overall, run, known, {} if stored is None else stored.outcomes)
     lost = list(dict.fromkeys(measure.benchmark for measure in overall if measure.benchmark not in known))
@@ -152,24 +147,21 @@ def _described(folder: Path, registry: Registry) -> Described:
             f"no numbers of {', '.join(lost[:3])}: the benchmark is not known here. Start medvqa view in the project "
             "that declares it, or name the file that does with --benchmark=FILE"
         )
-    stale = current is False
-    fresh = stored if not stale else None
+    stale = covered.current is False
     return Described(
-        model_name(run),
+        run.model_name,
         label_of(run),
-        str(run.get("started", "")),
-        str(run.get("finished", "")),
+        run.started,
+        run.finished,
         selection.questions,
         _part(selection),
         tuple(_asked(run, selection)),
         tuple(numbers),
-        _gate(folder, fresh),
-        None if fresh is None else _answered(fresh),
-        errors=0 if fresh is None else sum(counts.get("error", 0) for counts in fresh.outcomes.values()),
-        stopped=records.stopped(run),
-        complete=None if fresh is None else _is_complete(fresh, folder, run),
+        _gate(folder, None if stale else stored),
+        covered,
+        stopped=coverage.stopped(run),
         stale=stale,
-        unchecked=stored is not None and current is None,
+        unchecked=stored is not None and covered.current is None,
         why=why,
     )
 
@@ -179,7 +171,7 @@ def _stored_metrics(folder: Path) -> tuple[_StoredMetrics | None, list[_StoredMe
     if stamp(folder / METRICS) is None:
         return None, [], ""
     try:
-        content = files.read(folder / METRICS, records.MAX_RUN)
+        content = files.read(folder / METRICS, MAX_RUN)
         stored = _metrics.decode(content)
         overall = _overall(stored)
     except OSError as error:
@@ -189,22 +181,9 @@ def _stored_metrics(folder: Path) -> tuple[_StoredMetrics | None, list[_StoredMe
     return stored, overall, ""
 
 
-def _answered(stored: _StoredMetrics) -> int:
-    if stored.results is not None:
-        return stored.results.number
-    return sum(sum(counts.values()) for counts in stored.outcomes.values())
-
-
-def _is_complete(stored: _StoredMetrics, folder: Path, run: Mapping[str, Any]) -> bool | None:
-    """Whether no selected question lacks a result; a single shard may be complete. None if only the keys tell it."""
-    if stored.results is not None:
-        return records.is_finished(stored.results, folder, run)
-    return not stored.missing and not set(stored.unfinished) - set(absent_shares(run))
-
-
-def _known(folder: Path, run: Mapping[str, Any], registry: Registry) -> Mapping[str, Benchmark]:
+def _known(folder: Path, run: RunRecord, registry: Registry) -> Mapping[str, Benchmark]:
     """The known benchmarks, and those of files that the run recorded."""
-    if all(name in registry.benchmarks for name in run.get("benchmarks", {})):
+    if all(name in registry.benchmarks for name in run.benchmarks):
         return registry.benchmarks
     return registry.with_runs([folder]).benchmarks
 
@@ -215,17 +194,17 @@ def _overall(stored: _StoredMetrics) -> list[_StoredMeasure]:
     return [measure for measure in measures if not measure.slice]
 
 
-def _asked(run: Mapping[str, Any], selection: records.Selection) -> Sequence[str]:
+def _asked(run: RunRecord, selection: Selection) -> Sequence[str]:
     """The benchmarks of which the run selected a question; all of its benchmarks if that is not recorded."""
     chosen = [
         name
         for name, techniques in selection.benchmarks.items()
         if any(portion.chosen for portion in techniques.values())
     ]
-    return chosen or list(run.get("benchmarks", {}))
+    return chosen or list(run.benchmarks)
 
 
-def _part(selection: records.Selection) -> str:
+def _part(selection: Selection) -> str:
     """The selected part: one phrase if all benchmarks have the same, else one for each that is not whole."""
     lines = {
         (name, technique): selection.line(name, technique)
@@ -243,7 +222,7 @@ def _part(selection: records.Selection) -> str:
 
 def _numbers(
     overall: Iterable[_StoredMeasure],
-    run: Mapping[str, Any],
+    run: RunRecord,
     known: Mapping[str, Benchmark],
     outcomes: Mapping[str, Mapping[str, int]],
 ) -> list[HeadlineNumber]:
@@ -259,7 +238,7 @@ def _numbers(
         if name not in known:
             continue
         counted = sum(outcomes.get(f"{name} {technique}", outcomes.get(name, {})).values())
-        unknown = None if "selection" in run else {"results": counted}
+        unknown = None if run.selection is not None else {"results": counted}
         benchmark = shown_benchmark(known[name], run)
         better = {metric.name: metric.better for metric in benchmark.metrics}
         numbers += [
@@ -282,12 +261,12 @@ def _number(stored: _StoredMeasure, *, lower: bool, unknown: Mapping[str, int] |
         *(stored.benchmark, stored.technique, stored.name, stored.name.replace("_", " ")),
         *(stored.value, stored.low, stored.high),
         round(stored.n),
-        tables.with_percent(measure),
+        measure.figure.stated,
         comparable(
             *(stored.benchmark, stored.technique, stored.name, stored.signature),
             stored.selection if unknown is None else unknown,
         ),
-        tables.interval(measure),
+        measure.figure.interval,
         lower,
         stored.percent,
     )

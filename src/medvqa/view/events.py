@@ -18,7 +18,7 @@ from pathlib import Path
 import anyio.to_thread
 import msgspec
 
-from medvqa import records
+from medvqa.records.run_folder import RESULTS
 from medvqa.view.following import Followers
 from medvqa.view.progress import run_progress
 from medvqa.view.shapes import RunEntry, RunProgress
@@ -206,7 +206,7 @@ def _settled(entry: RunEntry) -> RunEntry:
 
 def _stamp(folder: Path) -> object:
     with suppress(OSError):
-        status = os.lstat(folder / records.RESULTS)
+        status = os.lstat(folder / RESULTS)
         return status.st_ino, status.st_size, status.st_mtime_ns
     return None
 

@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from medvqa import records
 from medvqa.items import DataError, QuestionKey, UsageError
+from medvqa.records import run_record, selected
+from medvqa.records.coverage import Coverage, cover
+from medvqa.records.run_record import RUN, RunRecord
 from medvqa.view.snapshot import Snapshot
 
 _encoder = msgspec.json.Encoder()
@@ -41,29 +42,27 @@ class SelectedKeys:
 class Facts:
     """What run.json and the files of selected keys say. `problem`: why run.json cannot be read, "" if it can."""
 
-    run: Mapping[str, Any]
+    run: RunRecord
     chosen: SelectedKeys
     problem: str = ""
 
     @property
     def since(self) -> str:
         """Start of the last session, "" if unknown."""
-        sessions = self.run.get("sessions") or [{}]
-        return str(sessions[-1].get("started") or self.run.get("started") or "")
+        last = self.run.sessions[-1].started if self.run.sessions else ""
+        return last or self.run.started
 
-    def finished(self, keys: Mapping[bytes, Any], runs: Mapping[str, int], unread: int) -> bool:
-        """Whether no selected question is known to be missing (`records.gap`).
-
-        `keys`: digests of the keys that have a result; `runs`: how many results name each run; `unread`: broken lines.
-        """
-        if self.chosen.problem or records.strangers(self.run, runs):
-            return False
-        return records.gap(self.run, self.chosen.keys, keys.keys(), unread).none
-
-    @property
-    def selected(self) -> int:
-        """Number of selected questions, 0 if unknown."""
-        return max(records.Selection.of(self.run).questions, len(self.chosen.keys))
+    def coverage(self, snapshot: Snapshot) -> Coverage:
+        """Return the coverage of these results; missing questions are counted, and not named."""
+        return cover(
+            self.run,
+            self.chosen.keys,
+            snapshot.keys.keys(),
+            snapshot.unread,
+            runs=snapshot.runs,
+            errors=snapshot.errors,
+            damage=self.chosen.problem,
+        )
 
 
 class FactsReader:
@@ -73,30 +72,29 @@ class FactsReader:
         """Read nothing before `read`."""
         self._folder = folder
         self._lock = threading.Lock()
-        self._run: tuple[object, Mapping[str, Any], str] = (None, {}, "")
+        self._run: tuple[object, RunRecord, str] = (None, RunRecord(), "")
         self._chosen: tuple[object, SelectedKeys] = (None, SelectedKeys())
         self._facts: tuple[object, Facts] | None = None
-        self._finished: tuple[Facts, int, bool] | None = None
+        self._coverage: tuple[Facts, int, Coverage] | None = None
 
     def read(self) -> Facts:
         """Return the facts as the files are now; the same object as long as they stay."""
         with self._lock:
-            run = _stamps([self._folder / records.RUN])
+            run = _stamps([self._folder / RUN])
             if run != self._run[0]:
                 self._run = (run, *_run(self._folder))
-            chosen = _stamps(records.selected_files(self._folder))
+            chosen = _stamps(selected.selected_files(self._folder))
             if chosen != self._chosen[0]:
                 self._chosen = (chosen, _chosen(self._folder))
             if self._facts is None or self._facts[0] != (run, chosen):
                 self._facts = ((run, chosen), Facts(self._run[1], self._chosen[1], self._run[2]))
             return self._facts[1]
 
-    def finished(self, facts: Facts, snapshot: Snapshot) -> bool:
-        """Return `Facts.finished` of some results, worked out once: it looks at every key."""
-        known = self._finished
+    def coverage(self, facts: Facts, snapshot: Snapshot) -> Coverage:
+        """Return `Facts.coverage` of some results, worked out once: it looks at every key."""
+        known = self._coverage
         if known is None or known[0] is not facts or known[1] != snapshot.version:
-            finished = facts.finished(snapshot.keys, snapshot.runs, snapshot.unread)
-            known = self._finished = (facts, snapshot.version, finished)
+            known = self._coverage = (facts, snapshot.version, facts.coverage(snapshot))
         return known[2]
 
 
@@ -112,19 +110,19 @@ def _stamps(paths: list[Path]) -> tuple[object, ...]:
     return tuple(stamps)
 
 
-def _run(folder: Path) -> tuple[Mapping[str, Any], str]:
-    if (folder / records.RUN).is_symlink():
-        return {}, f"{records.RUN} is a symbolic link"
+def _run(folder: Path) -> tuple[RunRecord, str]:
+    if (folder / RUN).is_symlink():
+        return RunRecord(), f"{RUN} is a symbolic link"
     try:
-        return records.read_run(folder), ""
+        return run_record.read_run(folder), ""
     except UsageError as error:
-        return {}, str(error)
+        return RunRecord(), str(error)
 
 
 def _chosen(folder: Path) -> SelectedKeys:
     keys, parts = set[bytes](), Counter[tuple[str, str]]()
     try:
-        for key in records.each_selected(folder):
+        for key in selected.each_selected(folder):
             digest = digest_of(key)
             if digest not in keys:
                 keys.add(digest)

@@ -19,9 +19,11 @@ from typing import Any, BinaryIO, NamedTuple
 import msgspec
 import numpy as np
 
-from medvqa import files, metrics, records
+from medvqa import files, metrics
 from medvqa.items import OUTCOMES, TECHNIQUES, Benchmark
-from medvqa.records.folder import MAX_LINE
+from medvqa.records import run_folder
+from medvqa.records.coverage import Coverage
+from medvqa.records.run_folder import MAX_LINE, RESULTS
 from medvqa.view.facts import FactsReader, digest_of
 from medvqa.view.searching import Searches
 from medvqa.view.snapshot import SEPARATOR, TRUNCATED, Snapshot, identity_of
@@ -30,8 +32,6 @@ CHUNK = 2**20
 """Bytes that one `advance` reads, unless a line is longer."""
 PROOF = 2**12
 """Bytes before the place reached that are compared, to notice a file that was rewritten in place."""
-COUNTING = 5.0
-"""Seconds that a list of runs waits for the results of one of them."""
 MINUTE = 60.0
 """Seconds over which a rate is taken."""
 RACY = 2.0
@@ -60,7 +60,7 @@ class _IndexedLine(NamedTuple):
 
 def _entry(line: bytes, offset: int) -> _IndexedLine:
     """Return the fields of a line without its end (msgspec.DecodeError)."""
-    result = records.decode(line)
+    result = run_folder.decode(line)
     score = result.score.value
     return _IndexedLine(
         digest_of(result.key),
@@ -92,7 +92,7 @@ class _Index:
     def __init__(self, identity: tuple[int, int] | None) -> None:
         self.identity = identity
         self.end = 0
-        # A last line without its end that is a whole result counts, as `records.read` has it.
+        # A last line without its end that is a whole result counts, as `run_folder.read` has it.
         self.tail = 0
         self.torn = self.skipping = False
         self.proof = b""
@@ -135,7 +135,7 @@ class Follower:
     def __init__(self, folder: Path, titles: Mapping[str, str] = MappingProxyType({})) -> None:
         """Read nothing before `advance`. The folder may be missing; `titles`: of benchmarks, by name."""
         self.folder, self.titles = folder, titles
-        self.path = folder / records.RESULTS
+        self.path = folder / RESULTS
         self.facts, self.searches = FactsReader(folder), Searches()
         self.problem = ""
         """Why the file cannot be read, "" if it can or is missing."""
@@ -181,7 +181,7 @@ class Follower:
             self.problem, self._stamp = "", None
             return False
         except OSError as error:
-            self.problem, self._stamp = f"{records.RESULTS} cannot be read: {error.strerror or error}", None
+            self.problem, self._stamp = f"{RESULTS} cannot be read: {error.strerror or error}", None
             return False
         self.problem, self._stamp = "", None if more else stamp
         if not more:
@@ -201,6 +201,19 @@ class Follower:
             if last is None or (last.version, last.reading, last.searchable) != now:
                 last = self._snapshot = _snapshot(self.path, self._version, index)
             return last
+
+    def coverage(self) -> Coverage:
+        """Catch up, and return the coverage of the run as it is now."""
+        self.catch_up()
+        return self.facts.coverage(self.facts.read(), self.snapshot())
+
+    def decisive_digest(self) -> tuple[str, int]:
+        """Return `run_folder.decisive_digest` of the results read so far; ("", 0) if they have changed since."""
+        snapshot = self.snapshot()
+        try:
+            return run_folder.decisive_digest(result for result in snapshot.results(range(len(snapshot))) if result)
+        except OSError:
+            return "", 0
 
     def rate(self, now: float | None = None) -> float | None:
         """Results that came a second, over the last minute as seen; None if none came. `now`: `time.monotonic()`."""
@@ -379,13 +392,3 @@ class Followers:
             ):
                 self._followers.popitem(last=False)
             return follower
-
-    def count(self, folder: Path) -> int:
-        """Return the number of results in a run folder as it is now, 0 if they cannot be read.
-
-        After COUNTING seconds, the number of those read so far: the next call reads on.
-        """
-        follower = self.of(folder)
-        enough = time.monotonic() + COUNTING
-        follower.catch_up(lambda: time.monotonic() > enough)
-        return 0 if follower.problem else len(follower)

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import msgspec
 
-from medvqa import files, records
+from medvqa import files
 from medvqa.comparing import matching
 from medvqa.items import QuestionKey, Result
+from medvqa.records import run_folder
+from medvqa.records.run_folder import RESULTS
 from medvqa.view.items import item_row
 from medvqa.view.searching import plain_part, read_part
 from medvqa.view.shapes import History, HistoryRow, RunEntry
@@ -45,7 +47,7 @@ def history(shelf: Shelf, benchmark: str, item: str) -> History:
             unread.append(f"{entry.name}: not searched, as the search took longer than {SECONDS:.0f} seconds")
             continue
         try:
-            results = _results(folder / records.RESULTS, benchmark, item, until)
+            results = _results(folder / RESULTS, benchmark, item, until)
         except FileNotFoundError:
             continue  # a session that has no result yet
         except OSError as error:
@@ -70,7 +72,7 @@ def _results(path: Path, benchmark: str, item: str, until: float) -> list[Result
     results: dict[QuestionKey, Result] = {}
     for line in _lines_with(path, item, until):
         try:
-            result = records.decode(line)
+            result = run_folder.decode(line)
         except msgspec.DecodeError:
             continue
         if (result.item.benchmark, result.item.id) == (benchmark, item):

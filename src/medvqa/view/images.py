@@ -22,8 +22,10 @@ from pathlib import Path
 
 import msgspec
 
-from medvqa import files, printing, records
+from medvqa import files, printing
 from medvqa.items import Image, MedVQAError
+from medvqa.records import private
+from medvqa.records.run_folder import MAX_LINE, RESULTS
 from medvqa.report.bundle.pictures import address
 from medvqa.view.image_process import DrawRequest, IndexRequest, ProcessReply, StoredImage
 from medvqa.view.sources import Sources
@@ -133,7 +135,7 @@ class Originals:
     def _in_data(self, file: Path, found: _Recorded) -> StoredImage | None:
         """The image of the data: by its place in the question if the run has a pseudonym for it, else by its name."""
         with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as database:
-            if records.is_pseudonym(found.image):
+            if private.is_pseudonym(found.image):
                 query, values = "select image from places where id = ? and place = ?", (_text(found.id), found.place)
                 row = database.execute(query, values).fetchone()
             else:
@@ -155,7 +157,7 @@ class Originals:
 
     def _read(self, folder: Path, run: str, database: sqlite3.Connection) -> None:
         """Add the images of whole lines that are new since the last time; a replaced file is read from its start."""
-        path = folder / records.RESULTS
+        path = folder / RESULTS
         known = database.execute("select file, read from runs where run = ?", (_text(run),)).fetchone() or (0, 0)
         try:
             with files.reading(path, follow=False) as file:
@@ -165,7 +167,7 @@ class Originals:
                 database.execute("begin")
                 if start == 0:
                     database.execute("delete from recorded where run = ?", (_text(run),))
-                for _, line in files.lines(file, path, records.MAX_LINE):
+                for _, line in files.lines(file, path, MAX_LINE):
                     if not line.endswith(b"\n"):
                         break
                     start += len(line)
@@ -177,7 +179,7 @@ class Originals:
                 database.execute("insert or replace into runs values (?, ?, ?)", values)
                 database.execute("commit")
         except OSError as error:
-            raise NoImage(f"{records.RESULTS} cannot be read: {error.strerror}.") from error
+            raise NoImage(f"{RESULTS} cannot be read: {error.strerror}.") from error
 
     def _data_set(self, benchmark: str) -> _DataSet:
         """The index of a benchmark's images, made by a process of its own when it is first needed."""

@@ -11,9 +11,10 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from medvqa import metrics, records
+from medvqa import metrics
 from medvqa.items import OUTCOMES, TECHNIQUES, DataError, Result, UsageError
 from medvqa.protocols import rotation
+from medvqa.records.run_folder import RESULTS
 from medvqa.report.bundle.pictures import address
 from medvqa.view.following import Follower
 from medvqa.view.shapes import ItemPage, ItemRow
@@ -134,7 +135,7 @@ def _rows(snapshot: Snapshot, rows: Sequence[int]) -> Iterator[ItemRow]:
 
 
 def _unshown(snapshot: Snapshot, row: int) -> ItemRow:
-    why = f"not shown: its line in {records.RESULTS} has {int(snapshot.lengths[row]):,} bytes"
+    why = f"not shown: its line in {RESULTS} has {int(snapshot.lengths[row]):,} bytes"
     benchmark = snapshot.benchmark_names[int(snapshot.benchmarks[row])]
     outcome, technique = OUTCOMES[int(snapshot.outcomes[row])], TECHNIQUES[int(snapshot.techniques[row])]
     return ItemRow(

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
 
 import numpy as np
 
-from medvqa import records
 from medvqa.items import OUTCOMES, TECHNIQUES
+from medvqa.records import coverage
+from medvqa.records.run_folder import RESULTS
+from medvqa.records.run_record import RunRecord
 from medvqa.view.facts import Facts
 from medvqa.view.following import Follower
-from medvqa.view.shapes import PartProgress, RunProgress, RunState
+from medvqa.view.shapes import PartProgress, RunProgress
 from medvqa.view.snapshot import TRUNCATED, Snapshot
 from medvqa.view.state import state_of
 
@@ -21,13 +22,15 @@ from medvqa.view.state import state_of
 def run_progress(follower: Follower, name: str) -> RunProgress:
     """Return the progress of a run as it is now.
 
-    Numbers count results. A run is finished if `records.coverage` says so.
+    Numbers count results. A run is finished if its coverage says so.
     """
     follower.catch_up()
     facts, snapshot = follower.facts.read(), follower.snapshot()
-    state = _state(follower, facts, snapshot)
+    covered = follower.facts.coverage(facts, snapshot)
+    unreadable = facts.problem or follower.problem
+    state = "unreadable" if unreadable else state_of(follower.folder, finished=covered.finished)
     running = state == "running"
-    answered, selected = len(snapshot), facts.selected
+    answered, selected = covered.number, covered.selected or 0
     rate = follower.rate()
     # A session that asks questions again, as after errors, does not tell how many.
     left = (selected - answered) / rate if rate and selected > answered and running else None
@@ -45,17 +48,8 @@ def run_progress(follower: Follower, name: str) -> RunProgress:
         truncated=int(np.count_nonzero(snapshot.marks & TRUNCATED)),
         # The last line of a running session may be on its way.
         unread=snapshot.unread - (snapshot.torn and running),
-        stopped="" if running else records.stopped(facts.run),
+        stopped="" if running else coverage.stopped(facts.run),
     )
-
-
-def _state(follower: Follower, facts: Facts, snapshot: Snapshot) -> RunState:
-    if facts.problem or follower.problem:
-        return "unreadable"
-    state = state_of(follower.folder, finished=False)
-    if state != "running" and follower.facts.finished(facts, snapshot):
-        return "finished"
-    return state
 
 
 def _parts(snapshot: Snapshot, facts: Facts, titles: Mapping[str, str]) -> list[PartProgress]:
@@ -89,12 +83,12 @@ def _parts(snapshot: Snapshot, facts: Facts, titles: Mapping[str, str]) -> list[
     return parts
 
 
-def _last(follower: Follower, run: Mapping[str, Any], *, running: bool) -> str:
+def _last(follower: Follower, run: RunRecord, *, running: bool) -> str:
     """Time of the last result, "" if it cannot be told: of a running session, the time of the file."""
-    if not running and (ended := run.get("finished")):
-        return str(ended)
+    if not running and run.finished:
+        return run.finished
     try:
-        changed = os.lstat(follower.folder / records.RESULTS).st_mtime
+        changed = os.lstat(follower.folder / RESULTS).st_mtime
         return datetime.fromtimestamp(changed, UTC).isoformat(timespec="seconds")
     except (OSError, OverflowError, ValueError):
         return ""

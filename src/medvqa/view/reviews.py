@@ -20,10 +20,12 @@ from typing import BinaryIO
 
 import msgspec
 
-from medvqa import files, records
+from medvqa import files
 from medvqa.data import json_text
 from medvqa.items import DataError, MedVQAError, QuestionKey
 from medvqa.judging import reviews
+from medvqa.records import run_folder
+from medvqa.records.run_folder import MAX_LINE, RESULTS
 from medvqa.view.entries import stamp
 
 FILE = "reviews.jsonl"
@@ -114,7 +116,7 @@ def _plain(digest: str) -> str:
 
 def _mode(folder: Path) -> int:
     """The permissions of the file: those that it has, else those of results.jsonl."""
-    for name in (FILE, records.RESULTS):
+    for name in (FILE, RESULTS):
         try:
             return stat.S_IMODE((folder / name).lstat().st_mode) & 0o666
         except FileNotFoundError:
@@ -135,7 +137,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Answers:
-    """The digest of a run's answers (`records.answers_digest`), and hashes of the keys of its results."""
+    """The digest of a run's answers (`run_folder.answers_digest`), and hashes of the keys of its results."""
 
     digest: str
     keys: frozenset[bytes]
@@ -144,9 +146,9 @@ class _Answers:
     def of(cls, folder: Path) -> _Answers:
         """Read results.jsonl, unless its stamp is that of before (DataError)."""
         try:
-            return _answers(folder, stamp(folder / records.RESULTS))
+            return _answers(folder, stamp(folder / RESULTS))
         except OSError as error:
-            raise DataError(f"{records.RESULTS} cannot be read: {error.strerror}") from error
+            raise DataError(f"{RESULTS} cannot be read: {error.strerror}") from error
 
     def __contains__(self, key: object) -> bool:
         """Whether the run has a result of a key."""
@@ -160,13 +162,13 @@ def _hash(key: QuestionKey) -> bytes:
 @lru_cache(maxsize=4)
 def _answers(folder: Path, stamped: object) -> _Answers:
     # Two passes, so that the answers of a large run are never held all at once.
-    path, places, start = folder / records.RESULTS, dict[QuestionKey, int](), 0
+    path, places, start = folder / RESULTS, dict[QuestionKey, int](), 0
     with files.reading(path, follow=False) as file:
-        for _, line in files.lines(file, path, records.MAX_LINE):
+        for _, line in files.lines(file, path, MAX_LINE):
             if (key := _key(line)) is not None:
                 places[key] = start
             start += len(line)
-        digest = records.replies_digest((key, _reply(file, places[key])) for key in sorted(places))
+        digest = run_folder.replies_digest((key, _reply(file, places[key])) for key in sorted(places))
     return _Answers(digest, frozenset(map(_hash, places)))
 
 
@@ -174,14 +176,14 @@ def _reply(file: BinaryIO, start: int) -> str | None:
     """The reply of the result whose line starts at a byte."""
     file.seek(start)
     try:
-        answer = records.decode(file.readline(records.MAX_LINE)).answer
+        answer = run_folder.decode(file.readline(MAX_LINE)).answer
     except msgspec.DecodeError:
-        raise DataError(f"{records.RESULTS} was changed while it was read: try again") from None
+        raise DataError(f"{RESULTS} was changed while it was read: try again") from None
     return None if answer is None else answer.reply
 
 
 def _key(line: bytes) -> QuestionKey | None:
     try:
-        return records.decode(line).key if line.strip() else None
+        return run_folder.decode(line).key if line.strip() else None
     except msgspec.DecodeError:
         return None

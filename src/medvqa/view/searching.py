@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from medvqa import records
 from medvqa.items import Result
-from medvqa.records.folder import MAX_LINE
+from medvqa.records import run_folder
+from medvqa.records.run_folder import MAX_LINE
 from medvqa.view.snapshot import Snapshot
 
 SECONDS = 0.04
@@ -73,7 +73,7 @@ class Search:
 
     def _holds(self, line: bytes) -> bool:
         try:
-            result = records.decode(line)
+            result = run_folder.decode(line)
         except msgspec.DecodeError:
             return False
         return any(self._text in text.lower() for text in texts_of(result))

@@ -10,9 +10,12 @@ import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from medvqa import records
+from medvqa.records.run_folder import RESULTS
+from medvqa.records.run_record import RUN
+from medvqa.records.selected import selected_files
 from medvqa.session.registry import Registry
 from medvqa.view import entries
 from medvqa.view.entries import Described, Stamp
@@ -30,17 +33,10 @@ SCANNED = 200_000
 
 @dataclass(frozen=True)
 class _Kept:
-    """An entry as long as the files of its folder have these stamps.
-
-    `answered`: its results, of which `errors` have no answer. `finished`: whether no selected question is known to be
-    missing.
-    """
+    """An entry as long as the files of its folder have these stamps."""
 
     stamps: tuple[Stamp, ...]
     described: Described
-    answered: int = 0
-    errors: int = 0
-    finished: bool = False
 
 
 class Shelf:
@@ -88,18 +84,18 @@ class Shelf:
         return found
 
     def _entry(self, name: str, folder: Path) -> RunEntry:
-        kept = self._read(folder)
-        described = kept.described
+        described = self._read(folder).described
+        covered = described.covered
         if described.unreadable:
             return RunEntry(name, "unreadable", "", "", "", "", 0, 0, "", [], [], why=described.why)
         return RunEntry(
             name,
-            state_of(folder, finished=kept.finished),
+            state_of(folder, finished=covered.finished),
             described.model,
             described.label,
             described.started,
             described.finished,
-            kept.answered,
+            covered.number,
             described.selected,
             described.part,
             list(described.benchmarks),
@@ -108,29 +104,18 @@ class Shelf:
             described.stale,
             described.unchecked,
             described.why,
-            kept.errors,
+            covered.errors,
             described.stopped,
         )
 
     def _read(self, folder: Path) -> _Kept:
-        selected = records.selected_files(folder)
+        selected = selected_files(folder)
         stamps = tuple(entries.stamp(path) for path in (*(folder / name for name in entries.COUNTED), *selected))
         kept = self._kept.get(folder)
         if kept is None or kept.stamps != stamps:
-            described = entries.describe(folder, self._registry)
-            counted = described.answered, described.errors, described.complete
-            if not described.unreadable and None in counted:
-                counted = self._counted(folder)
-            answered, errors, finished = counted
-            kept = self._kept[folder] = _Kept(stamps, described, answered or 0, errors, bool(finished))
+            described = entries.describe(folder, self._registry, partial(self._followers.of, folder))
+            kept = self._kept[folder] = _Kept(stamps, described)
         return kept
-
-    def _counted(self, folder: Path) -> tuple[int, int, bool]:
-        """The numbers of results and of errors, and whether the run is finished, as its page counts them."""
-        follower = self._followers.of(folder)
-        follower.catch_up()
-        snapshot = follower.snapshot()
-        return len(snapshot), snapshot.errors, follower.facts.finished(follower.facts.read(), snapshot)
 
 
 def _find(root: Path) -> Iterator[Path]:
@@ -139,7 +124,7 @@ def _find(root: Path) -> Iterator[Path]:
     for _ in range(DEPTH + 1):
         below: list[Path] = []
         for folder in level:
-            if any(os.path.lexists(folder / name) for name in (records.RESULTS, records.RUN)):
+            if any(os.path.lexists(folder / name) for name in (RESULTS, RUN)):
                 yield folder
                 continue
             try:
@@ -168,5 +153,5 @@ def _named(folders: Iterator[Path], root: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _changed(folder: Path) -> int:
-    stamps = (entries.stamp(folder / name) for name in (records.RESULTS, records.RUN))
+    stamps = (entries.stamp(folder / name) for name in (RESULTS, RUN))
     return max((stamp[2] for stamp in stamps if stamp is not None), default=0)

@@ -12,8 +12,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from medvqa import files, records
+from medvqa import files
 from medvqa.items import OUTCOMES, Result
+from medvqa.records import run_folder
 
 TRUNCATED = 1
 """Bit of `Snapshot.marks`: the answer was cut off at a token limit."""
@@ -99,7 +100,7 @@ class Snapshot:
     def _result(self, file: BinaryIO, row: int) -> Result | None:
         line = os.pread(file.fileno(), int(self.lengths[row]), int(self.offsets[row]))
         try:
-            result = records.decode(line)
+            result = run_folder.decode(line)
         except msgspec.DecodeError:
             return None
         benchmark = self.benchmark_names[int(self.benchmarks[row])]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from medvqa import records
+from medvqa.records import lock
 from medvqa.view.shapes import RunState
 
 
@@ -13,6 +13,6 @@ def state_of(folder: Path, *, finished: bool) -> RunState:
 
     A run that a process of this host holds is running, whatever its coverage. Only reads.
     """
-    if records.live_holder(folder) is not None:
+    if lock.live_holder(folder) is not None:
         return "running"
     return "finished" if finished else "unfinished"

@@ -6,12 +6,12 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib.util import find_spec
 from typing import Any
 
 from medvqa.backends.hf.checkpoint import Checkpoint
 from medvqa.backends.hf.options import HFOptions
+from medvqa.decode import did_you_mean
 from medvqa.items import UsageError
 
 
@@ -118,10 +118,9 @@ def _check_settings(option: str, settings: Mapping[str, Any], names: Collection[
     """Raise UsageError for a setting that transformers would ignore."""
     for name in settings:
         if name not in names:
-            close = get_close_matches(name, names, n=3)
-            hint = f"; is it {' or '.join(map(repr, close))}?" if close else f"; there are: {', '.join(sorted(names))}"
             raise UsageError(
-                f"`{option}` in the options has {name!r}, which the checkpoint's {option} does not know{hint}"
+                f"`{option}` in the options has {name!r}, which the checkpoint's {option} does not know"
+                f"{did_you_mean(name, sorted(names))}"
             )
 
 

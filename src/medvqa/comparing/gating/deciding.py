@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from medvqa import comparing, metrics, records, scoring, statistics
+from medvqa import comparing, metrics, scoring, statistics
 from medvqa.comparing import Compared, Flip, Paired, Side, matching
 from medvqa.comparing.gating import units
 from medvqa.comparing.gating.designs import Place, designs
 from medvqa.comparing.gating.preparing import Gate, Target, is_of, unmeasurable
 from medvqa.comparing.gating.rules import Rule
 from medvqa.comparing.gating.verdict import Against, Decided, Flipped, Moved, Ruling, Verdict, digest, last_session
+from medvqa.figures import number
 from medvqa.items import Metric, QuestionKey, Result, UsageError, withholding
 from medvqa.metrics.measuring import tables
 from medvqa.protocols import rotation
-from medvqa.protocols.protocol import Protocol
+from medvqa.records import coverage, identities, run_folder, run_record
+from medvqa.records.baseline_file import DIGESTS
+from medvqa.records.coverage import Coverage
+from medvqa.records.run_record import RUN, GateBaseline, MergedPart, RecordedGate, RunRecord
 from medvqa.statistics import Design, FloorRule, MarginRule, SliceGuard
 from medvqa.statistics.sentences import NOTHING_ASKED, NOTHING_COUNTS
 
@@ -42,9 +46,9 @@ def decide(gate: Gate, new: Side) -> Verdict:
     level = statistics.level_of(gate.rules.looks)
     notes = [*gate.notes, *_not_gated(gate, new)]
     blockers = _missing(gate, new.covered)
-    if records.Selection.of(new.run).ranked_by_outcome:
+    if new.run.selected.ranked_by_outcome:
         blockers.append("the run's questions were chosen by how they ended before: type its command without --lf")
-    unproven, identity = records.identity_of_run(new.run, len(new.answers))
+    unproven, identity = identities.of_run(new.run, len(new.answers))
     blockers += unproven
     blockers += _in_baseline(new, gate.baselines)
     apart, asked_when = _asked_apart(new.run)
@@ -65,7 +69,7 @@ def decide(gate: Gate, new: Side) -> Verdict:
         blockers.append("no rule is about what was asked")
     pairs = []
     for side, revealed in zip(gate.baselines, plain, strict=True):
-        mine = [t for t in gate.targets if t.benchmark.name in side.run.get("benchmarks", {})]
+        mine = [t for t in gate.targets if t.benchmark.name in side.run.benchmarks]
         if not mine:
             continue
         blockers += [*_other_judge(new, side, mine), *_never_asked(new, side, mine)]
@@ -118,7 +122,7 @@ def _copies(gate: Gate, new: Side, verdict: Verdict) -> list[str]:
     """Notes on baselines with the answers of the run: an unchanged model gives the same, and so does a copy."""
     notes = []
     for side, against in zip(gate.baselines, verdict.baselines, strict=True):
-        if sessions := records.shared_sessions(new.run, side.run):
+        if sessions := identities.shared_sessions(new.run, side.run):
             notes.append(
                 f"this run is a copy of baseline {side.name}, perhaps changed since: session {sessions[0]} asked both"
             )
@@ -219,9 +223,9 @@ def _unmeasurable(gate: Gate, new: Side) -> list[str]:
 def decided(gate: Gate, folder: Path, new: Side) -> Decided:
     """The verdict on a run folder, with a note if the rules changed after they were stored."""
     verdict = decide(gate, new)
-    if note := changed(new.run.get("gate"), gate):
+    if note := changed(new.run.gate, gate):
         verdict = replace(verdict, notes=(*verdict.notes, note))
-    digest, number = records.decisive_digest(new.answers)
+    digest, number = run_folder.decisive_digest(new.answers)
     return Decided(
         verdict=verdict,
         attempts=tuple(attempts(folder, baseline.digest, new.run) for baseline in verdict.baselines),
@@ -231,36 +235,34 @@ def decided(gate: Gate, folder: Path, new: Side) -> Decided:
     )
 
 
-def changed(stored: Mapping[str, Any] | None, gate: Gate) -> str | None:
+def changed(stored: RecordedGate | None, gate: Gate) -> str | None:
     """Return a sentence on changes of rules and baselines since the first answer; None without changes."""
-    if not stored:
+    if stored is None:
         return (
             "the rules were not stored before the first answer: decided when the answers were known, they could have "
             "been chosen to fit; --baseline, typed with the run, stores them before"
         )
     now = gate.stored()
     defaults = {"require": "baseline", "flip_icc": statistics.FLIP_ICC}
-    was, is_now = ({**defaults, **rules} for rules in (stored.get("rules", {}), now["rules"]))
+    was, is_now = ({**defaults, **rules} for rules in (stored.rules, now.rules))
     differences = [
         f"{name} was {was.get(name)!r} and is {value!r}" for name, value in is_now.items() if was.get(name) != value
     ]
-    before, after = ([baseline["digest"] for baseline in entry["baselines"]] for entry in (stored, now))
+    before, after = ([baseline.digest for baseline in entry.baselines] for entry in (stored, now))
     if before != after:
-        names = [", ".join(map(_called, entry["baselines"])) or "none" for entry in (stored, now)]
-        same = [baseline["name"] for baseline in stored["baselines"]] == [
-            baseline["name"] for baseline in now["baselines"]
-        ]
+        names = [", ".join(map(_called, entry.baselines)) or "none" for entry in (stored, now)]
+        same = [baseline.name for baseline in stored.baselines] == [baseline.name for baseline in now.baselines]
         why = " (scored anew, or other benchmarks of it)" if same else ""
         differences.append(f"the baseline was {names[0]} and is {names[1]}{why}")
     return f"the rules were changed after the first answer: {'; '.join(differences)}" if differences else None
 
 
-def _called(baseline: Mapping[str, Any]) -> str:
-    return f"{baseline['name']} ({baseline['digest']})"
+def _called(baseline: GateBaseline) -> str:
+    return f"{baseline.name} ({baseline.digest})"
 
 
-def attempts(folder: Path, baseline: str, run: Mapping[str, Any]) -> int:
-    """Count the verdicts on a run (its run.json) and on its neighbours against this baseline, by gate.json.
+def attempts(folder: Path, baseline: str, run: RunRecord) -> int:
+    """Count the verdicts on a run and on its neighbours against this baseline, by gate.json.
 
     A run without a verdict is no attempt, except the one that is decided now. A run that asked everything again
     (`--fresh`) counts again. Shards and parts of a merged run count once, with it.
@@ -268,21 +270,20 @@ def attempts(folder: Path, baseline: str, run: Mapping[str, Any]) -> int:
     folder = folder.resolve()
     met = {near.name: _met(near, baseline) for near in folder.parent.iterdir() if near.is_dir() and near != folder}
     met[folder.name] = run
-    parts = {part.get("name") for other in met.values() if other is not None for part in other.get("merged", ())}
+    parts = {part.name for other in met.values() if other is not None for part in other.merged}
     return sum(
-        1 + sum(bool(session.get("options", {}).get("fresh")) for session in other.get("sessions", ())[1:])
+        1 + sum(session.options is not None and session.options.fresh for session in other.sessions[1:])
         for name, other in met.items()
-        if other is not None
-        and (name == folder.name or not (name in parts or other.get("options", {}).get("shard") is not None))
+        if other is not None and (name == folder.name or not (name in parts or other.options.shard is not None))
     )
 
 
-def _met(folder: Path, baseline: str) -> Mapping[str, Any] | None:
-    """Return run.json of a run with a verdict against the baseline; None for others."""
+def _met(folder: Path, baseline: str) -> RunRecord | None:
+    """Return the record of a run with a verdict against the baseline; None for others."""
     from medvqa.comparing.gating import verdict
 
     try:
-        run = records.read_run(folder) if (folder / records.RUN).is_file() else {}
+        run = run_record.read_run(folder) if (folder / RUN).is_file() else RunRecord()
         decided = verdict.read(folder)
     except UsageError:
         # Skip a damaged neighbour folder.
@@ -296,7 +297,7 @@ _Tested = tuple[Rule, statistics.TestedRule, Compared | None]
 """A rule, its numbers for `statistics.decide`, and its row of the comparison of two runs."""
 
 
-def _missing(gate: Gate, covered: records.Coverage | None) -> list[str]:
+def _missing(gate: Gate, covered: Coverage | None) -> list[str]:
     """Lines about missing results of gated benchmarks; unnamed missing results count as gated."""
     if covered is None or covered.complete:
         return []
@@ -314,32 +315,33 @@ def _in_baseline(new: Side, baselines: Iterable[Side]) -> list[str]:
         if _name_and_start(new.run) == _name_and_start(side.run):
             continue  # the same run
         theirs = (
-            {_name_and_start(side.run), *map(_name_and_start, records.merged_parts(side.run))}
-            if side.run.get("started")
+            {_name_and_start(side.run), *map(_name_and_start, coverage.merged_parts(side.run))}
+            if side.run.started
             else set()
         )
-        for part in (new.run, *records.merged_parts(new.run)):
-            if part.get("started") and _name_and_start(part) in theirs:
+        parts: tuple[RunRecord | MergedPart, ...] = (new.run, *coverage.merged_parts(new.run))
+        for part in parts:
+            if part.started and _name_and_start(part) in theirs:
                 if part is new.run:
-                    lines.append(f"run {part['name']} is a part of baseline {side.name}: name one merged without it")
+                    lines.append(f"run {part.name} is a part of baseline {side.name}: name one merged without it")
                     continue
                 where = (
                     "the baseline" if _name_and_start(part) == _name_and_start(side.run) else f"baseline {side.name}"
                 )
-                lines.append(f"run {part['name']} is a part of this run and {where}: merge without it")
+                lines.append(f"run {part.name} is a part of this run and {where}: merge without it")
     return list(dict.fromkeys(lines))
 
 
-def _name_and_start(run: Mapping[str, Any]) -> tuple[str, str]:
-    return run.get("name", ""), run.get("started", "")
+def _name_and_start(run: RunRecord | MergedPart) -> tuple[str, str]:
+    return run.name, run.started
 
 
-def _asked_apart(run: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+def _asked_apart(run: RunRecord) -> tuple[list[str], list[str]]:
     """For parts of an unidentified model: blockers if they were asked far apart, else a note with their times."""
-    parts = [part for part in records.merged_parts(run) if not part.get("merged")]
-    if records.is_identified(run) or all(part.get("identity") for part in parts):
+    parts = [part for part in coverage.merged_parts(run) if not part.merged]
+    if identities.is_identified(run) or all(part.identity for part in parts):
         return [], []
-    times = sorted((time, part["name"]) for part in parts if (time := _time(part.get("started", ""))) is not None)
+    times = sorted((time, part.name) for part in parts if (time := _time(part.started)) is not None)
     if len(times) < 2:
         return [], []
     (first, one), (last, other) = times[0], times[-1]
@@ -409,15 +411,15 @@ def _empty_margins(tested: Iterable[_Tested]) -> list[str]:
             continue
         if (numbers.user_margin or numbers.margin) >= (has := numbers.comparison.baseline):
             notes.append(
-                f"{rule.name}: no run can lose that much, as at most {100 * has:.1f} points can be lost; choose a "
-                "margin that you would not accept to lose"
+                f"{rule.name}: no run can lose that much, as at most {number(has, digits=1)} points can be lost; "
+                "choose a margin that you would not accept to lose"
             )
     return notes
 
 
 def _absent(gate: Gate, paired: Paired) -> list[Ruling]:
     """Inconclusive rulings for rules whose measure or slice has no question."""
-    absent, about = [], paired.baseline.run.get("benchmarks", {})
+    absent, about = [], paired.baseline.run.benchmarks
     for target in (target for target in gate.targets if target.benchmark.name in about):
         rows = [dict(row.slice) for row in paired.tables if _is_headline(row, target)]
         whole = replace(target.rule, baseline=paired.baseline.name)
@@ -546,7 +548,7 @@ def chances_of(side: Side, target: Target) -> dict[Place, tuple[float | None, fl
     images, though guessing gives 25 %. None if unknown. Both refer to 1 - measure if less is better.
     """
     results = [result for result in side.results if is_of(result, target)]
-    extraction = scoring.rules.recorded(side.run, [target.benchmark])
+    extraction = scoring.rules.recorded(side.run.extraction, [target.benchmark])
     measured = metrics.measures(
         results,
         [target.metric],
@@ -554,7 +556,7 @@ def chances_of(side: Side, target: Target) -> dict[Place, tuple[float | None, fl
         benchmark=target.benchmark.name,
         signature={},
         score=scoring.scorer(target.benchmark, extraction),
-        orders=rotation.orders(target.technique, Protocol.of(side.run).rotations),
+        orders=rotation.orders(target.technique, side.run.protocol.rotations),
     )
     chances: dict[Place, tuple[float | None, float | None]] = {}
     for measure in measured:
@@ -606,7 +608,7 @@ def _ruling(
     numbers: statistics.TestedRule,
     row: Compared | None,
     decided: statistics.RuleVerdict,
-    run: Mapping[str, Any],
+    run: RunRecord,
 ) -> Ruling:
     ruling = Ruling.of(
         rule,
@@ -617,7 +619,7 @@ def _ruling(
         needed=decided.needed,
         unit=None if numbers.design is None else numbers.design.unit,
         df=None if numbers.design is None else numbers.design.df,
-        items=run.get("benchmarks", {}).get(rule.benchmark, {}).get("items"),
+        items=run.benchmark(rule.benchmark).items or None,
         better=gate.metric(rule).better,
     )
     if isinstance(numbers, FloorRule):
@@ -672,7 +674,7 @@ def _flips(gate: Gate, paired: Paired) -> list[Flipped]:
 def _read(side: Side, result: Result) -> str:
     """Return the reading of an answer in a line; its outcome if nothing was read, or only a digest is stored."""
     letters = result.score.extracted
-    if side.run.get("responses") == records.DIGESTS:
+    if side.run.responses == DIGESTS:
         letters = tuple(letter for letter in letters if letter in result.item.options)
     text = " ".join(", ".join(letters).split()) or result.score.outcome
     return text if len(text) <= READ else text[: READ - 1] + "…"

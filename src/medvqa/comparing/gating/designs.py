@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from medvqa import metrics, statistics
 from medvqa.items import Answer, Item, Metric, Outcome, Result, Score
 from medvqa.metrics import Tabled
-from medvqa.statistics import Design, Table, UnitLayout
+from medvqa.statistics import Design, UnitLayout, UnitTable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -85,7 +85,7 @@ def _tabled(results: Iterable[Result], metric: Metric, dimensions: Sequence[str]
     return tabled[0] if tabled else None
 
 
-def _rows(table: Table, kept: NDArray[np.bool_]) -> Table:
+def _rows(table: UnitTable, kept: NDArray[np.bool_]) -> UnitTable:
     return replace(
         table,
         numerator=table.numerator[kept],

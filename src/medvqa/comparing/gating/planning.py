@@ -17,8 +17,10 @@ from medvqa.comparing import Side
 from medvqa.comparing.gating.deciding import chances_of
 from medvqa.comparing.gating.designs import Place, designs, layouts, unanswered
 from medvqa.comparing.gating.preparing import Target, target_of
-from medvqa.comparing.gating.rules import Rules, suggestion
+from medvqa.comparing.gating.rules import Rules
+from medvqa.decode import did_you_mean
 from medvqa.items import Benchmark, Item, Result, UsageError
+from medvqa.records.run_record import RecordedBenchmark
 from medvqa.statistics import Design, Simulated, UnitLayout
 from medvqa.statistics.intervals import LEAST_DF
 from medvqa.statistics.sentences import Better, RuleFigures, sentence
@@ -117,7 +119,7 @@ def independent(units: int, margin: float) -> Planned:
 
 def of_data(benchmark: Benchmark, items: Sequence[Item], rules: Rules) -> list[Planned]:
     """The rules about a benchmark, given its items. UsageError for a dimension or slice that they lack."""
-    target = target_of(benchmark, {"prompts": {"": ""}}, _without_technique(rules, benchmark.name))
+    target = target_of(benchmark, RecordedBenchmark(prompts={"": ""}), _without_technique(rules, benchmark.name))
     results = unanswered(items)
     measured = metrics.measures(results, [target.metric], benchmark.dimensions, benchmark=benchmark.name, signature={})
     chances: dict[Place, tuple[float | None, float | None]] = {}
@@ -130,7 +132,7 @@ def of_data(benchmark: Benchmark, items: Sequence[Item], rules: Rules) -> list[P
 
 def of_baseline(benchmark: Benchmark, side: Side, rules: Rules) -> list[Planned]:
     """The rules about a benchmark against a baseline. UsageError as for `of_data`, and for a technique it lacks."""
-    target = target_of(benchmark, side.run["benchmarks"][benchmark.name], rules)
+    target = target_of(benchmark, side.run.benchmarks[benchmark.name], rules)
     results = [
         result
         for result in side.results
@@ -183,10 +185,7 @@ def _check(designed: Iterable[Place], dimensions: Sequence[str], own: Iterable[t
     names = sorted({dimension for dimension, _ in slices})
     for dimension in (*dimensions, *(dimension for dimension, _ in own)):
         if dimension not in names:
-            raise UsageError(
-                f"--gate-slices={dimension}: no such dimension; there are: {', '.join(names)}."
-                f"{suggestion(dimension, names)}"
-            )
+            raise UsageError(f"--gate-slices={dimension}: no such dimension{did_you_mean(dimension, names)}")
     for dimension, value in own:
         if (dimension, value) not in slices:
             raise UsageError(f"[[tool.medvqa.gate.slice]]: no {dimension} '{value}' in these data")

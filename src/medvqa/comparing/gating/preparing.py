@@ -6,15 +6,34 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from medvqa import comparing, metrics, records
+from msgspec import structs
+
+from medvqa import comparing, metrics
 from medvqa.benchmarks import not_known
 from medvqa.comparing import Side
-from medvqa.comparing.gating.rules import DEFAULT_MARGIN, FILE, TABLE, Rule, Rules, suggestion
+from medvqa.comparing.gating.rules import DEFAULT_MARGIN, FILE, TABLE, Rule, Rules
 from medvqa.comparing.gating.verdict import digest
-from medvqa.items import Benchmark, FailedMetric, Item, Metric, QuestionKey, Result, Score, UsageError, withholding
-from medvqa.protocols.protocol import Protocol
+from medvqa.decode import did_you_mean
+from medvqa.items import (
+    TECHNIQUES,
+    Benchmark,
+    FailedMetric,
+    Item,
+    Metric,
+    QuestionKey,
+    Result,
+    Score,
+    UsageError,
+    withholding,
+)
+from medvqa.records import identities, run_record
+from medvqa.records.baseline_file import DIGESTS
+from medvqa.records.configuration import announced_judge
+from medvqa.records.run_folder import RESULTS
+from medvqa.records.run_record import RUN, GateBaseline, RecordedBenchmark, RecordedGate, RunRecord
+
+THIS_RUN = "this run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +61,19 @@ class Gate:
     notes: tuple[str, ...]
     dropped: tuple[tuple[str, str, str, int], ...] = ()
 
-    def stored(self) -> dict[str, Any]:
+    def stored(self) -> RecordedGate:
         """The gate's entry in run.json, written before the first answer: rules, their digest, and baselines."""
         paths = self.rules.baseline if len(self.rules.baseline) == len(self.baselines) else ()
-        return {
-            "digest": self.rules.digest,
-            "rules": self.rules.as_json(),
-            "file": self.rules.file,
-            "typed": self.rules.typed,
-            "baselines": [
-                {"name": side.name, "path": _from_here(path), "digest": digest(side.run, side.results)}
+        return RecordedGate(
+            digest=self.rules.digest,
+            rules=self.rules.as_json(),
+            file=self.rules.file,
+            typed=tuple(self.rules.typed),
+            baselines=tuple(
+                GateBaseline(name=side.name, path=_from_here(path), digest=digest(side.run, side.results))
                 for path, side in zip(paths, self.baselines, strict=False)
-            ],
-        }
+            ),
+        )
 
     def metric(self, rule: Rule) -> Metric:
         """The measure of a rule."""
@@ -96,23 +115,22 @@ def _from_here(path: str) -> str:
 def _load(path: str, folder: Path, of: Path | None) -> Side:
     resolved = folder / path
     if not resolved.exists():
-        near = sorted(folder.name for folder in resolved.parent.glob("*") if (folder / records.RUN).is_file())
-        hint = f"; runs in {resolved.parent}: {', '.join(near[:10])}" if near else ""
+        near = sorted(folder.name for folder in resolved.parent.glob("*") if (folder / RUN).is_file())
+        meant = did_you_mean(resolved.name, near, f"runs in {resolved.parent}")
         raise UsageError(
-            f"--baseline={path}: no such run folder or baseline file{hint}.{suggestion(resolved.name, near)} "
-            "`medvqa baseline RUN -o FILE` writes a file"
+            f"--baseline={path}: no such run folder or baseline file{meant} `medvqa baseline RUN -o FILE` writes a file"
         )
     if of is not None and _is_in(resolved, of):
         raise _itself(path, of)
     side = comparing.load(resolved)
-    if of is not None and (of / records.RUN).is_file() and records.is_same_run(side.run, records.read_run(of)):
+    if of is not None and (of / RUN).is_file() and identities.is_same_run(side.run, run_record.read_run(of)):
         raise _itself(path, of)
     return side
 
 
 def _is_in(baseline: Path, folder: Path) -> bool:
     """Whether a baseline is a run folder, or shares its results by links, hard links included."""
-    places = [(baseline, folder), (baseline / records.RESULTS, folder / records.RESULTS)]
+    places = [(baseline, folder), (baseline / RESULTS, folder / RESULTS)]
     return any(one.exists() and other.exists() and one.samefile(other) for one, other in places)
 
 
@@ -126,20 +144,20 @@ def _itself(path: str, folder: Path) -> UsageError:
 def prepare(
     rules: Rules,
     baselines: Sequence[Side],
-    run: Mapping[str, Any],
+    run: RunRecord,
     benchmarks: Mapping[str, Benchmark],
 ) -> Gate | None:
     """Return the gate of a run; None if no rule applies to it.
 
-    `run`: the existing or planned run.json. A benchmark that `--benchmark` left out is accepted; one whose data are
+    `run`: the existing or planned record. A benchmark that `--benchmark` left out is accepted; one whose data are
     missing is an error. UsageError for rules with unknown names, and for baselines that are not comparable.
     """
     if not rules.active:
         return None
-    _check_combined([("this run", run), *((f"baseline {side.name}", side.run) for side in baselines)])
+    _check_combined([(THIS_RUN, run), *((f"baseline {side.name}", side.run) for side in baselines)])
     # Skip benchmarks without any applicable technique.
-    present = {name: about for name, about in run.get("benchmarks", {}).items() if about.get("prompts")}
-    chosen = bool(run.get("options", {}).get("benchmark"))
+    present = {name: recorded for name, recorded in run.benchmarks.items() if recorded.prompts}
+    chosen = bool(run.options.benchmark)
     _check_names(rules, benchmarks)
     notes = _check_present(rules, present, chosen)
     sides = tuple(_comparable(side, run, present, chosen) for side in baselines)
@@ -170,19 +188,19 @@ def prepare(
     return Gate(rules, sides, targets, benchmarks, notes, dropped) if targets else None
 
 
-def _check_combined(runs: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
+def _check_combined(runs: Iterable[tuple[str, RunRecord]]) -> None:
     """UsageError for a run whose answers an oracle combined."""
     for name, run in runs:
-        if Protocol.of(run).combine == "best-oracle":
+        if run.protocol.combine == "best-oracle":
             raise UsageError(
                 f"no verdict can be given: {name} has --combine=best-oracle, which uses the answer key to choose "
                 "answers. Its numbers are upper bounds; gate a run with --combine=mean or vote"
             )
 
 
-def unmeasurable(results: Iterable[Result], metric: Metric, run: Mapping[str, Any]) -> str | None:
+def unmeasurable(results: Iterable[Result], metric: Metric, run: RunRecord) -> str | None:
     """Return why a metric cannot be gated on these results of a run; None if it can."""
-    if metric.needs_responses and run.get("responses") == records.DIGESTS:
+    if metric.needs_responses and run.responses == DIGESTS:
         return f"metric '{metric.name}' needs the responses; write the baseline again without --no-responses"
     if metric.binary is not None:
         return None
@@ -210,14 +228,14 @@ def metric_of(benchmark: Benchmark, name: str, where: str) -> Metric:
     metrics = {metric.name: metric for metric in benchmark.metrics}
     if name not in metrics:
         raise UsageError(
-            f"{where}: benchmark '{benchmark.name}' has no measure '{name}'; it has: {', '.join(sorted(metrics))}."
-            f"{suggestion(name, metrics)}"
+            f"{where}: benchmark '{benchmark.name}' has no measure '{name}'"
+            f"{did_you_mean(name, sorted(metrics), 'it has')}"
         )
     return metrics[name]
 
 
 def _has(side: Side, benchmark: str) -> bool:
-    return benchmark in side.run.get("benchmarks", {})
+    return benchmark in side.run.benchmarks
 
 
 def _shared(sides: Iterable[Side], present: Iterable[str]) -> list[str]:
@@ -233,10 +251,7 @@ def _check_names(rules: Rules, benchmarks: Mapping[str, Benchmark]) -> None:
     }
     for where, name in named.items():
         if name not in benchmarks:
-            raise UsageError(
-                f"{FILE}: {where}: no benchmark '{name}'; known: {', '.join(sorted(benchmarks))}."
-                f"{suggestion(name, benchmarks)}"
-            )
+            raise UsageError(f"{FILE}: {where}: no benchmark '{name}'{did_you_mean(name, sorted(benchmarks), 'known')}")
 
 
 def _check_present(rules: Rules, present: Collection[str], chosen: bool) -> tuple[str, ...]:
@@ -265,13 +280,13 @@ def _idle(rules: Rules, unasked: Iterable[str]) -> Iterator[str]:
             yield f"without a baseline these keys of the rules have no effect: {', '.join(idle)}"
 
 
-def _comparable(side: Side, run: Mapping[str, Any], present: Collection[str], chosen: bool) -> Side:
+def _comparable(side: Side, run: RunRecord, present: Collection[str], chosen: bool) -> Side:
     if side.lacking:
         raise UsageError(
             f"no verdict can be given against baseline {side.name}: {'; '.join(side.lacking)}. Finish that run first: "
             f"pytest --run={side.name}, or medvqa merge if it is a shard"
         )
-    if records.Selection.of(side.run).ranked_by_outcome:
+    if side.run.selected.ranked_by_outcome:
         raise UsageError(
             f"no verdict can be given against baseline {side.name}: its questions were chosen by how they ended before "
             "(--lf). Type the command of that run without --lf"
@@ -282,56 +297,43 @@ def _comparable(side: Side, run: Mapping[str, Any], present: Collection[str], ch
         raise UsageError(
             f"baseline {side.name} has none of the benchmarks of this run ({', '.join(present) or 'none'})"
         )
-    compared, judge = side, (run.get("judge") or {})
-    if judge and "identity" not in judge:
+    compared, planned = side, run
+    if run.judge is not None and not run.judge.identity:
         # The judge's identity is known once it is loaded; `decide` then compares it.
-        run, compared = _without_judge(run), replace(side, run=_without_judge(side.run))
-    if differences := [*comparing.refusals(_announced(run), compared), *_other_judge(run, side)]:
+        planned, compared = _without_judge(run), replace(side, run=_without_judge(side.run))
+    judges = [apart.between(THIS_RUN, side.name) for apart in announced_judge(run, side.run)]
+    if differences := [*comparing.refusals(_announced(planned), compared), *judges]:
         more = f" (and {len(differences) - 3} more differences)" if len(differences) > 3 else ""
         raise UsageError(f"no verdict can be given against baseline {side.name}: {'; '.join(differences[:3])}{more}")
     return side
 
 
-def _without_judge(run: Mapping[str, Any]) -> dict[str, Any]:
-    """run.json without the judge's identity, but with its settings."""
+def _without_judge(run: RunRecord) -> RunRecord:
+    """The record without the judge's identity, but with its settings."""
 
-    def without(about: Mapping[str, Any]) -> dict[str, Any]:
-        kept = {name: value for name, value in about.get("signature", {}).items() if name != "judge"}
-        return {**about, "signature": kept}
+    def without(benchmark: RecordedBenchmark) -> RecordedBenchmark:
+        kept = {name: value for name, value in benchmark.signature.items() if name != "judge"}
+        return structs.replace(benchmark, signature=kept)
 
-    return {**run, "benchmarks": {name: without(about) for name, about in run.get("benchmarks", {}).items()}}
-
-
-def _other_judge(run: Mapping[str, Any], side: Side) -> list[str]:
-    """Lines about different configs of two judges, if no fingerprint shows whether they are the same."""
-    ours, theirs = (about.get("judge") or {} for about in (run, side.run))
-    if "identity" in ours or "config" not in ours or theirs.get("fingerprint") is not None:
-        return []
-    now, was = ours["config"], theirs.get("config", {})
-    return [
-        f"the judge's {name} is {now.get(name)!r} in this run and {was[name]!r} in {side.name}"
-        for name in ("backend", "argument", "options")
-        if name in was and was[name] != now.get(name)
-    ]
+    return structs.replace(run, benchmarks={name: without(benchmark) for name, benchmark in run.benchmarks.items()})
 
 
-def _announced(run: Mapping[str, Any]) -> Side:
+def _announced(run: RunRecord) -> Side:
     """The planned run, with one unanswered result per benchmark and technique."""
-    announced = [
-        (name, technique) for name, about in run.get("benchmarks", {}).items() for technique in about.get("prompts", {})
-    ]
     results = (
         Result("", Item("", name, "short_answer", ""), "", None, Score(None, "unscored"), technique=technique)
-        for name, technique in announced
+        for name, recorded in run.benchmarks.items()
+        for technique in TECHNIQUES
+        if technique in recorded.prompts
     )
-    return Side("this run", run, tuple(results))
+    return Side(THIS_RUN, run, tuple(results))
 
 
-def target_of(benchmark: Benchmark, about: Mapping[str, Any], rules: Rules) -> Target:
-    """The target of a benchmark; `about`: its entry in run.json. UsageError for a measure or technique it lacks."""
+def target_of(benchmark: Benchmark, recorded: RecordedBenchmark, rules: Rules) -> Target:
+    """The target of a benchmark; `recorded`: its entry. UsageError for a measure or technique it lacks."""
     own = rules.benchmarks.get(benchmark.name, Rule(benchmark=benchmark.name))
     where = f"{FILE}: [{TABLE}.benchmarks.{benchmark.name}]"
-    techniques = list(about.get("prompts", {}))
+    techniques = list(recorded.prompts)
     technique = own.technique or (techniques[0] if len(techniques) == 1 else None)
     if technique is None:
         raise UsageError(
@@ -369,22 +371,18 @@ def _check_slices(rules: Rules, sides: Sequence[Side], targets: Sequence[Target]
     dimensions = sorted({dimension for tags in values.values() for dimension in tags})
     for dimension in rules.slices:
         if dimension not in dimensions:
-            raise UsageError(
-                f"--gate-slices={dimension}: no such dimension; there are: {', '.join(dimensions)}."
-                f"{suggestion(dimension, dimensions)}"
-            )
+            raise UsageError(f"--gate-slices={dimension}: no such dimension{did_you_mean(dimension, dimensions)}")
     for rule in rules.slice:
         if rule.benchmark not in values:
             continue
         tags, where = values[rule.benchmark], f"{FILE}: [[{TABLE}.slice]] of {rule.benchmark}"
         if rule.dimension is None or rule.dimension not in tags:
-            raise UsageError(f"{where}: no dimension '{rule.dimension}'; there are: {', '.join(sorted(tags))}")
+            meant = did_you_mean(rule.dimension or "", sorted(tags))
+            raise UsageError(f"{where}: no dimension '{rule.dimension}'{meant}")
         if rule.value is None or rule.value not in tags[rule.dimension]:
             present = sorted(tags[rule.dimension])
-            raise UsageError(
-                f"{where}: no {rule.dimension} '{rule.value}'; there are: {', '.join(present)}."
-                f"{suggestion(rule.value or '', present)}"
-            )
+            meant = did_you_mean(rule.value or "", present)
+            raise UsageError(f"{where}: no {rule.dimension} '{rule.value}'{meant}")
 
 
 def _check_techniques(side: Side, targets: Sequence[Target]) -> None:

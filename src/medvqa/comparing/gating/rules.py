@@ -34,15 +34,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+from msgspec import structs
 
-from medvqa import configs
+from medvqa import configs, decode
 from medvqa.items import UsageError
 from medvqa.statistics import FLIP_ICC
 
@@ -63,13 +63,49 @@ REQUIRE: tuple[Require, ...] = ("baseline", "all", "shared")
 
 RuleKind = Literal["baseline", "slice guard", "slice", "floor", "point", "units"]
 
-# The keys of a file's tables, as run.json stores them too; each table is read into a `Rule`.
-BENCHMARK_KEYS = ("measure", "technique", "margin", "judge_reliability", "require")
-SLICE_KEYS = ("benchmark", "dimension", "value", "margin")
-FLOOR_KEYS = ("benchmark", "measure", "at_least", "at_most", "point")
-REQUIRED = {"slice": SLICE_KEYS, "floor": FLOOR_KEYS[:2]}
 OUTSIDE = ("file", "typed")
 """Fields of `Rules` that are not in a file: the origin of the rules."""
+
+
+class _BenchmarkTable(msgspec.Struct, frozen=True):
+    """A table of a file, as run.json stores it too; read into a `Rule`, as the next ones."""
+
+    measure: str | None = None
+    technique: str | None = None
+    margin: float | None = None
+    judge_reliability: float | None = None
+    require: Require | None = None
+
+
+class _SliceTable(msgspec.Struct, frozen=True):
+    benchmark: str
+    dimension: str
+    value: str
+    margin: float
+
+
+class _FloorTable(msgspec.Struct, frozen=True):
+    benchmark: str
+    measure: str
+    at_least: float | None = None
+    at_most: float | None = None
+    point: bool = False
+
+
+class _GateTable(msgspec.Struct, frozen=True, kw_only=True):
+    """All tables of a file; see `Rules`."""
+
+    baseline: str | tuple[str, ...] = ()
+    margin: float = DEFAULT_MARGIN
+    slices: tuple[str, ...] = ()
+    looks: int = 1
+    inconclusive: Inconclusive = "fail"
+    judge_reliability: float | None = None
+    flip_icc: float = FLIP_ICC
+    benchmarks: dict[str, _BenchmarkTable] = {}
+    slice: tuple[_SliceTable, ...] = ()
+    floor: tuple[_FloorTable, ...] = ()
+    require: Require = "baseline"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +216,8 @@ class Rules:
         encoded: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(same))
         for name in ("baseline", *OUTSIDE):
             del encoded[name]
-        encoded["benchmarks"] = {name: _only(rule, BENCHMARK_KEYS) for name, rule in encoded["benchmarks"].items()}
+        keys = _BenchmarkTable.__struct_fields__
+        encoded["benchmarks"] = {name: _only(rule, keys) for name, rule in encoded["benchmarks"].items()}
         # The default is omitted, as in rules of earlier versions.
         for table, default in (
             (encoded, "baseline"),
@@ -188,8 +225,8 @@ class Rules:
         ):
             if table["require"] == default:
                 del table["require"]
-        encoded["slice"] = [_only(rule, SLICE_KEYS) for rule in encoded["slice"]]
-        encoded["floor"] = [_only(rule, FLOOR_KEYS) for rule in encoded["floor"]]
+        encoded["slice"] = [_only(rule, _SliceTable.__struct_fields__) for rule in encoded["slice"]]
+        encoded["floor"] = [_only(rule, _FloorTable.__struct_fields__) for rule in encoded["floor"]]
         return encoded
 
     @property
@@ -204,7 +241,7 @@ def _only(rule: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
 
 def from_json(stored: Mapping[str, Any], where: str) -> Rules:
     """Rules as stored by `as_json`; UsageError, naming `where`, if they are invalid."""
-    return _convert(stored, where)
+    return _rules(stored, where)
 
 
 def read(path: Path) -> Rules:
@@ -214,7 +251,7 @@ def read(path: Path) -> Rules:
     """
     tables = configs.project_table(path, MAX_BYTES)
     table: Any = tables.get("gate", {})
-    rules = _convert(table, f"{path}: [{TABLE}]")
+    rules = _rules(table, str(path), tuple(TABLE.split(".")))
     for number, floor in enumerate(rules.floor, 1):
         if floor.at_least == 0 or floor.at_most == 1:
             limit = "at_least = 0" if floor.at_most is None else "at_most = 1"
@@ -232,14 +269,15 @@ def _near_miss(path: Path) -> str | None:
     """Return the name of a table that seems to be meant for the rules, but is not read; None if there is none."""
     if not path.is_file():
         return None
-    inside: list[tuple[tuple[str, ...], Mapping[str, Any]]] = [((), configs.read_toml(path, MAX_BYTES))]
+    content = decode.decode(path, dict[str, Any], limit=MAX_BYTES)
+    inside: list[tuple[tuple[str, ...], Mapping[str, Any]]] = [((), content)]
     for place, table in inside:
         for key, value in table.items():
             name = (*place, key)
             if not isinstance(value, Mapping | list) or name[:2] == ("tool", "medvqa"):
                 continue
             words = re.sub(r"[^a-z]|pytest", "", "".join(name[name[0].lower() == "tool" :]).lower())
-            if get_close_matches(words, [NAME], cutoff=CLOSE):
+            if decode.nearest(words, [NAME], CLOSE):
                 return ".".join(name)
             if isinstance(value, Mapping) and len(name) < DEPTH:
                 inside.append((name, value))
@@ -309,31 +347,21 @@ def typed_over(
     return changed
 
 
-def _convert(table: Any, where: str) -> Rules:
-    """Rules of JSON or TOML values, all keys checked."""
-    _check_keys(table, [field.name for field in fields(Rules) if field.name not in OUTSIDE], where)
-    inside = where.removesuffix("]")
-    close = "]" if where.endswith("]") else ""
-    headlines = table.get("benchmarks", {})
-    if isinstance(headlines, Mapping):
-        for name, entry in headlines.items():
-            _check_keys(entry, BENCHMARK_KEYS, f"{inside}.benchmarks.{name}{close}")
-        table = {**table, "benchmarks": {name: {**entry, "benchmark": name} for name, entry in headlines.items()}}
-    for key, keys in (("slice", SLICE_KEYS), ("floor", FLOOR_KEYS)):
-        listed = table.get(key, [])
-        for number, entry in enumerate(listed if isinstance(listed, list) else (), 1):
-            _check_keys(entry, keys, f"{_of(inside, key, close)} number {number}")
-    for key, required in REQUIRED.items():
-        listed = table.get(key, [])
-        for number, entry in enumerate(listed if isinstance(listed, list) else ()):
-            if lack := [name for name in required if name not in entry]:
-                raise UsageError(f"{where}: Object missing required field `{lack[0]}` - at `$.{key}[{number}]`")
-    baseline = table.get("baseline", ())
-    try:
-        rules = msgspec.convert({**table, "baseline": [baseline] if isinstance(baseline, str) else baseline}, Rules)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"{where}: {error}") from None
-    _check_values(rules, inside, close)
+def _rules(values: Any, where: str, place: tuple[str, ...] = ()) -> Rules:
+    """Rules of JSON or TOML values at a place in a file; UsageError names the key."""
+    table = decode.converted(values, _GateTable, where, table=place)
+    rules = Rules(
+        **{
+            **structs.asdict(table),
+            "baseline": (table.baseline,) if isinstance(table.baseline, str) else table.baseline,
+            "benchmarks": {
+                name: Rule(benchmark=name, **structs.asdict(rule)) for name, rule in table.benchmarks.items()
+            },
+            "slice": tuple(Rule(**structs.asdict(rule)) for rule in table.slice),
+            "floor": tuple(Rule(**structs.asdict(rule)) for rule in table.floor),
+        }
+    )
+    _check_values(rules, f"{where}: [{TABLE}" if place else where, "]" if place else "")
     return rules
 
 
@@ -374,17 +402,3 @@ def _check_reliability(where: str, value: float | None) -> None:
 def _check_range(what: str, value: float | None, low: float, high: float, unit: str) -> None:
     if value is not None and not low < value <= high:
         raise UsageError(f"{what} = {value:g}: {unit}, more than {low:g} and at most {high:g}")
-
-
-def _check_keys(table: Any, keys: Sequence[str], where: str) -> None:
-    if not isinstance(table, Mapping):
-        raise UsageError(f"{where}: a table is needed, not {table!r}")
-    for name in table:
-        if name not in keys:
-            raise UsageError(f"{where}: no key {name!r}; there are: {', '.join(keys)}.{suggestion(name, keys)}")
-
-
-def suggestion(name: str, names: Iterable[str]) -> str:
-    """A sentence that suggests the nearest name, "" if none is near."""
-    close = get_close_matches(name, list(names), n=1)
-    return f" Did you mean {close[0]!r}?" if close else ""

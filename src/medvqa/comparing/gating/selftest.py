@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from medvqa import metrics, statistics
 from medvqa.comparing import Side
 from medvqa.comparing.gating.deciding import decide
@@ -52,12 +54,13 @@ def selftest(rules: Rules, source: Side, known: Mapping[str, Benchmark]) -> tupl
     `source`: the only baseline of `rules`, or for floors without a baseline any run. UsageError if no rule is about it.
     """
     # --benchmark may leave out benchmarks, here those that the source lacks.
-    options = {**source.run.get("options", {}), "benchmark": [NAME]}
-    run = {**source.run, "name": NAME, "names": [], "started": "", "sessions": [], "merged": [], "options": options}
+    options = structs.replace(source.run.options, benchmark=(NAME,))
+    alone = structs.replace(source.run, kind="run", names=(), sessions=(), merged=())
+    run = structs.replace(alone, name=NAME, started="", options=options)
     sides = (source,) if rules.baseline else ()
     gate = prepare(rules, sides, run, known)
     if gate is None:
-        raise UsageError(f"no rule is about what {source.name} asks ({', '.join(source.run.get('benchmarks', {}))})")
+        raise UsageError(f"no rule is about what {source.name} asks ({', '.join(source.run.benchmarks)})")
     copy = Side(NAME, run, source.results, key=source.key)
     worst = [_decided(gate, copy, worsen, copy.results) for worsen in WAYS]
     if worst[0].outcome is None:

@@ -67,11 +67,11 @@ def left(gate: Gate, new: Side) -> list[Counted]:
     counted: list[Counted] = []
     for side in gate.baselines:
         for target in gate.targets:
-            if target.benchmark.name in side.run.get("benchmarks", {}):
+            if target.benchmark.name in side.run.benchmarks:
                 counted += [_left(new, side, target), *_retagged(gate, new, side, target)]
     for target in gate.targets:
         floors = [rule for rule in gate.rules.floor if rule.benchmark == target.benchmark.name]
-        compared = any(target.benchmark.name in side.run.get("benchmarks", {}) for side in gate.baselines)
+        compared = any(target.benchmark.name in side.run.benchmarks for side in gate.baselines)
         if gate.rules.required(target.benchmark.name) == "all" or (floors and not compared):
             counted += _not_asked(new, target)
         for rule in floors:
@@ -129,10 +129,10 @@ def _not_counted(new: Side, target: Target, metric: Metric) -> Counted:
 
 
 def _not_asked(new: Side, target: Target) -> list[Counted]:
-    """The questions of the data set that the run did not ask; none if run.json has no total."""
+    """The questions of the data set that the run did not ask; none if its record has no total."""
     name, technique = target.benchmark.name, target.technique
-    about = new.run.get("benchmarks", {}).get(name, {})
-    of = about.get("questions", {}).get(technique, about.get("items", 0))
+    recorded = new.run.benchmark(name)
+    of = recorded.questions.get(technique, recorded.items)
     asked_items = len({key.item for key in matching.by_question(new.results, name, technique)})
     return [Counted(name, technique, "", "the data set", "question", asked_items, of, {NOT_ASKED: of - asked_items})]
 

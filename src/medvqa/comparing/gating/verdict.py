@@ -10,9 +10,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from medvqa import files, records
+from medvqa import decode
 from medvqa.comparing.gating.rules import Inconclusive, Rule, RuleKind
 from medvqa.items import Result, UsageError
+from medvqa.records import baseline_file, run_folder
+from medvqa.records.coverage import ended
+from medvqa.records.run_record import MAX_RUN, RunRecord
 from medvqa.statistics.sentences import Better, RuleOutcome
 
 FILE = "gate.json"
@@ -185,7 +188,7 @@ class Decided:
     """The content of gate.json: the verdict, and values that depend on the run folder's place and history.
 
     `attempts`: for each baseline, the number of runs beside each other that were compared with it. `digest`,
-    `number`: of the results that were decided (`records.decisive_digest`), "" and 0 in files of earlier versions.
+    `number`: of the results that were decided (`run_folder.decisive_digest`), "" and 0 in files of earlier versions.
     `session`: the last session of the run when it was decided; "" for a run without sessions, as a merged one.
     `began`: a session that began after that, and has left no verdict yet. `replaced`: a sentence on each FAIL of this
     run that stood here.
@@ -210,7 +213,7 @@ class Decided:
 
 def write(folder: Path, decided: Decided) -> None:
     """Write gate.json."""
-    records.write_json(folder / FILE, decided)
+    run_folder.write_json(folder / FILE, decided)
 
 
 def begin(folder: Path, session: str) -> None:
@@ -262,16 +265,15 @@ def read_if_whole(folder: Path) -> Decided | None:
         return None
 
 
-def last_session(run: Mapping[str, Any]) -> str:
-    """Return the last session of a run (run.json), "" if none is recorded."""
-    sessions = run.get("sessions", ())
-    return str(sessions[-1].get("session", "")) if sessions else ""
+def last_session(run: RunRecord) -> str:
+    """Return the last session of a run, "" if none is recorded."""
+    return run.sessions[-1].session if run.sessions else ""
 
 
-def not_current(decided: Decided, run: Mapping[str, Any], of: str) -> str | None:
+def not_current(decided: Decided, run: RunRecord, of: str) -> str | None:
     """Return why a stored verdict is not that of a run's last session; None if it is.
 
-    `run`: its run.json; `of`: the digest of its present results.
+    `run`: its record; `of`: the digest of its present results.
     """
     last = last_session(run)
     if decided.began:
@@ -279,7 +281,7 @@ def not_current(decided: Decided, run: Mapping[str, Any], of: str) -> str | None
     if last != decided.session:
         before = decided.session or "(not recorded)"
         return f"the verdict is of session {before}, and the last one is {last or 'none'}: medvqa gate decides anew"
-    if "finished" not in run and not run.get("merged"):
+    if not ended(run):
         return "the run's last session did not end: repeat the run's command"
     if decided.verdict.of != of:
         return f"the verdict is on other results ({decided.verdict.of}; now {of}): medvqa gate decides on these"
@@ -288,13 +290,7 @@ def not_current(decided: Decided, run: Mapping[str, Any], of: str) -> str | None
 
 def read(folder: Path) -> Decided | None:
     """The stored verdict of a run, None if there is none. UsageError if gate.json is damaged."""
-    path = folder / FILE
-    try:
-        return msgspec.json.decode(files.read(path, records.MAX_RUN), type=Decided)
-    except FileNotFoundError:
-        return None
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{path} cannot be read: {error}. Decide anew: medvqa gate {folder}") from error
+    return decode.stored(folder / FILE, Decided, MAX_RUN, f"Decide anew: medvqa gate {folder}")
 
 
 def remove(folder: Path) -> None:
@@ -302,10 +298,10 @@ def remove(folder: Path) -> None:
     (folder / FILE).unlink(missing_ok=True)
 
 
-def digest(run: Mapping[str, Any], results: Sequence[Result]) -> str:
+def digest(run: RunRecord, results: Sequence[Result]) -> str:
     """Digest of a run's results, 12 hex digits: questions, responses and scores."""
     total = sha256()
     for key, result in sorted(((result.key, result) for result in results), key=lambda pair: pair[0]):
         score = result.score.outcome, result.score.value
-        total.update(msgspec.json.encode((key.stored, records.said(run, result), score)))
+        total.update(msgspec.json.encode((key.stored, baseline_file.said(run, result), score)))
     return total.hexdigest()[:12]

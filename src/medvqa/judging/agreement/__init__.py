@@ -1,12 +1,12 @@
 """Compare a judge's scores with those of people, or of another judge.
 
-`ratings` reads the scores of all raters, `figures` computes their agreement, `sampling` draws answers for people to
-score and writes a sheet without the judge's scores.
+`ratings` reads the scores of all raters, `coefficients` computes their agreement, `sampling` draws answers for people
+to score and writes a sheet without the judge's scores.
 """
 
 from __future__ import annotations
 
-from medvqa.judging.agreement.figures import MEASURES, Agreement, Figure, agreements, dimension_of, nominal
+from medvqa.judging.agreement.coefficients import MEASURES, Agreement, Coefficient, agreements, dimension_of, nominal
 from medvqa.judging.agreement.ratings import (
     SCALE,
     Judged,
@@ -24,7 +24,7 @@ __all__ = [
     "MEASURES",
     "SCALE",
     "Agreement",
-    "Figure",
+    "Coefficient",
     "Judged",
     "Ratings",
     "agreements",

@@ -13,10 +13,12 @@ from typing import cast
 
 import msgspec
 
-from medvqa import printing, records
+from medvqa import printing
 from medvqa.data import tables
 from medvqa.items import DataError, QuestionKey, Result, UsageError
 from medvqa.judging import reviews
+from medvqa.records import run_folder, run_record
+from medvqa.records.run_record import RUN
 
 SCALE = (0.0, 0.5, 1.0)
 """Scores of an open answer: wrong, partly right, right (MedLesionVQA, A.5.1)."""
@@ -41,7 +43,7 @@ class Judged:
 
     `judge` is the judge's name. The same answer in several samples of a question appears once, with the judge's first
     score; `samples` lists the numbers of these samples, 0 if the question was asked once. `answers` has the `answer_id`
-    of every result, and `digest` is that of the run (`records.answers_digest`).
+    of every result, and `digest` is that of the run (`run_folder.answers_digest`).
     """
 
     folder: Path
@@ -93,12 +95,12 @@ def judged(folder: Path) -> Judged:
     Raises UsageError if run.json has wrong types, if a judge scored no answer, or if a rescore was stopped (then scores
     are of two judges); DataError for a score off the scale.
     """
-    if (folder / records.RUN).exists():
-        records.check_scored(folder, records.read_run(folder))
+    if (folder / RUN).exists():
+        run_folder.check_scored(folder, run_record.read_run(folder))
     results: dict[str, Result] = {}
     samples: dict[str, list[int]] = {}
     answers: dict[QuestionKey, str] = {}
-    stored = records.read(folder).results
+    stored = run_folder.read(folder).results
     for result in stored:
         name = answers[result.key] = answer_id(result)
         samples.setdefault(name, []).append(result.sample)
@@ -116,7 +118,7 @@ def judged(folder: Path) -> Judged:
     names = sorted({result.judgement.judge for result in scored.values() if result.judgement})
     others = {name: result for name, result in results.items() if name not in scored}
     numbers = {name: tuple(numbers) for name, numbers in samples.items()}
-    digest = records.answers_digest(stored)
+    digest = run_folder.answers_digest(stored)
     return Judged(folder, " and ".join(names), scored, others, numbers, answers, digest)
 
 

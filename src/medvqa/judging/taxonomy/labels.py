@@ -13,11 +13,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from medvqa import files, records
+from medvqa import decode
 from medvqa.items import QuestionKey, Result, UsageError
-from medvqa.judging.agreement import Figure, answer_id
+from medvqa.judging.agreement import Coefficient, answer_id
 from medvqa.judging.taxonomy.cases import wrong_answers
 from medvqa.judging.taxonomy.trees import Taxonomy
+from medvqa.records import run_folder
+from medvqa.records.run_record import MAX_RUN
 
 FILE = "errors.json"
 """The file of a run folder with the kinds of its wrong answers."""
@@ -95,8 +97,8 @@ class KindAgreement:
     kinds: tuple[str, ...]
     n: int
     groups: int
-    exact: Figure
-    kappa: Figure
+    exact: Coefficient
+    kappa: Coefficient
     confusion: tuple[tuple[int, ...], ...]
 
 
@@ -146,14 +148,9 @@ def digest(wrong: Iterable[Result]) -> str:
 def read(folder: Path) -> Classified | None:
     """Return the classification of a run folder, None without one. UsageError for a damaged file."""
     path = folder / FILE
-    if not path.exists():
+    content = decode.stored(path, Classified, MAX_RUN, "Move it away and repeat medvqa classify")
+    if content is None:
         return None
-    try:
-        content = msgspec.json.decode(files.read(path, records.MAX_RUN), type=Classified)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{path}: damaged: {error}. Move it away and repeat medvqa classify") from None
     if content.schema != SCHEMA:
         raise UsageError(f"{path}: its schema is {content.schema}; this version reads {SCHEMA}")
     known = {name: {"", *tree.kinds} for name, tree in content.trees.items()}
@@ -167,7 +164,7 @@ def read(folder: Path) -> Classified | None:
 def write(folder: Path, classified: Classified, shares: Sequence[Any]) -> None:
     """Write errors.json, with the shares for other programs (OSError)."""
     content = msgspec.to_builtins(classified)
-    records.write_json(folder / FILE, {"schema": SCHEMA, **content, "shares": shares})
+    run_folder.write_json(folder / FILE, {"schema": SCHEMA, **content, "shares": shares})
 
 
 def with_labels(classified: Classified, labels: Sequence[ErrorLabel], people: People | None) -> Classified:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from medvqa import metrics, statistics
 from medvqa.items import Metric, Result
 from medvqa.judging.taxonomy.cases import VERSION, wrong_answers
 from medvqa.judging.taxonomy.labels import Classified, ErrorLabel
 from medvqa.judging.taxonomy.trees import UNCLASSIFIED, main_kind
+from medvqa.records.run_record import RunRecord
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,11 +47,11 @@ class ErrorShare:
 
 
 def shares(
-    classified: Classified, results: Iterable[Result], run: Mapping[str, Any], dimensions: Mapping[str, Sequence[str]]
+    classified: Classified, results: Iterable[Result], run: RunRecord, dimensions: Mapping[str, Sequence[str]]
 ) -> list[ErrorShare]:
     """Return the share of each kind in each benchmark, overall and by slice.
 
-    `results` are the run's, and `run` its run.json; `dimensions` lists the first dimensions of each benchmark.
+    `results` are the run's, and `run` its record; `dimensions` lists the first dimensions of each benchmark.
     """
     found = []
     by_benchmark: dict[str, list[Result]] = {name: [] for name in classified.samples}
@@ -64,7 +65,7 @@ def shares(
 
 
 def _shares(
-    classified: Classified, name: str, wrong: Sequence[Result], run: Mapping[str, Any], dimensions: Sequence[str]
+    classified: Classified, name: str, wrong: Sequence[Result], run: RunRecord, dimensions: Sequence[str]
 ) -> list[ErrorShare]:
     import numpy as np
 
@@ -88,7 +89,7 @@ def _shares(
     ones, found = np.ones(len(row_of)), []
     for kind in kinds:
         is_kind = np.array([_is(label, kind) for label in given], dtype=float)[row_of]
-        table = statistics.Table(is_kind, ones, row_of, group, slice_of, len(places))
+        table = statistics.UnitTable(is_kind, ones, row_of, group, slice_of, len(places))
         estimates = statistics.clustered(statistics.ratios(table))
         low, high = statistics.intervals(estimates, binary=True)
         count, n = (np.bincount(slice_of, values, len(places)) for values in (is_kind, ones))
@@ -145,7 +146,7 @@ def _signature(
     classified: Classified,
     name: str,
     kind: str,
-    run: Mapping[str, Any],
+    run: RunRecord,
     rows: Sequence[Result],
     numbers: tuple[int, int],
 ) -> str:
@@ -153,7 +154,7 @@ def _signature(
     chosen, of = numbers
     how = "" if classified.limit is None else f", drawn by seed {classified.seed}" + (sample.by and f" and {sample.by}")
     parts = {
-        **run.get("benchmarks", {}).get(name, {}).get("signature", {}),
+        **run.benchmark(name).signature,
         "technique": "+".join(sorted({result.technique for result in rows})),
         "taxonomy": tree.label,
         "errors": VERSION,

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from medvqa import records
 from medvqa.data import sheets, tables
 from medvqa.items import DataError, Result, UsageError
 from medvqa.judging import reviews
@@ -23,6 +22,7 @@ from medvqa.judging.taxonomy.trees import (
     main_kind,
 )
 from medvqa.protocols import rotation
+from medvqa.records import run_folder
 
 COLUMNS = ("id", "question", "options", "reference", "response", "label", "correction", "remark")
 """Columns of a sheet; people fill in `correction`, and `remark` if they like."""
@@ -167,7 +167,7 @@ def _of_reviews(
     Equal responses of several samples are one answer: their reviews must name one kind.
     """
     labels = {label.key: label for label in classified.labels}
-    given = reviews.read(path, records.answers_digest(results), {result.key for result in results})
+    given = reviews.read(path, run_folder.answers_digest(results), {result.key for result in results})
     found: dict[str, tuple[str, str]] = {}
     left_out = Counter[str]()
     for review in given:

@@ -7,15 +7,15 @@ no mapping joins them.
 from __future__ import annotations
 
 import hashlib
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
-from medvqa import files, printing
+import msgspec
+
+from medvqa import decode, printing
 from medvqa.items import UsageError
 from medvqa.judging import reviews
 from medvqa.judging.replies import NO_KIND
@@ -32,10 +32,8 @@ AGREED = "ok"
 """Means "as labelled" in a person's sheet."""
 WITHIN = ": "
 """Joins the name of a kind and that of a kind within it."""
-MAX_FILE = 2**16
 MAX_KINDS, MAX_NAME, MAX_DEFINITION = 40, 80, 1000
 """Most kinds of a tree, and most characters of a name and of a definition."""
-_KEYS = ("source", "kinds", "rules", "tags")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,54 +81,46 @@ def find(named: str, beside: Path) -> Taxonomy:
             f"--taxonomy={named}: no such tree; there are: {', '.join(SHIPPED)}, or a file of your own: "
             "--taxonomy=FILE.toml"
         )
-    path = beside / named
-    try:
-        content = files.read(path, MAX_FILE)
-    except OSError as error:
-        raise UsageError(f"--taxonomy={named}: cannot be read: {error.strerror or error}") from None
-    try:
-        return parse(path.stem, content.decode())
-    except UnicodeDecodeError as error:
-        raise UsageError(f"--taxonomy={named}: not UTF-8 text: {error}") from None
-    except UsageError as error:
-        raise UsageError(f"--taxonomy={named}: {error}") from None
+    path, where = beside / named, f"--taxonomy={named}"
+    return parse(path.stem, decode.read(path, where), where)
 
 
 @lru_cache(maxsize=len(SHIPPED))
 def shipped(name: str) -> Taxonomy:
     """Return a shipped tree."""
-    return parse(name, (resources.files(__package__) / "trees" / f"{name}.toml").read_text(encoding="utf-8"))
+    return parse(name, (resources.files(__package__) / "trees" / f"{name}.toml").read_bytes(), name)
 
 
-def parse(name: str, text: str) -> Taxonomy:
-    """Return the tree in a TOML file's text: `source`, tables `kinds`, `rules` and `tags`. UsageError if it is none."""
+class _TreeFile(msgspec.Struct, frozen=True):
+    """The content of a file; see `Taxonomy`."""
+
+    source: str = ""
+    kinds: dict[str, str] = {}
+    rules: dict[str, str] = {}
+    tags: dict[str, str] = {}
+
+
+def parse(name: str, content: bytes, where: str) -> Taxonomy:
+    """Return the tree in a TOML file's content; UsageError, which begins with `where`, if it is none."""
+    tree = decode.decode_bytes(content, _TreeFile, where)
     try:
-        content = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"not TOML: {error}") from None
-    if unknown := sorted(set(content) - set(_KEYS)):
-        raise UsageError(f"no key '{printing.line(unknown[0])}'; there are: {', '.join(_KEYS)}")
-    source, kinds, rules = content.get("source", ""), content.get("kinds", {}), content.get("rules", {})
-    tags = content.get("tags", {})
-    if not isinstance(source, str):
-        raise UsageError("source: a text is expected")
-    _check_kinds(kinds)
-    _check_map("rules", rules, RULES, kinds)
-    _check_map("tags", tags, tuple(reviews.TAGS), kinds)
-    return Taxonomy(printing.line(name)[:MAX_NAME], printing.line(source), kinds, rules, tags)
+        _check_kinds(tree.kinds)
+        _check_map("rules", tree.rules, RULES, tree.kinds)
+        _check_map("tags", tree.tags, tuple(reviews.TAGS), tree.kinds)
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
+    return Taxonomy(printing.line(name)[:MAX_NAME], printing.line(tree.source), tree.kinds, tree.rules, tree.tags)
 
 
-def _check_map(name: str, kind_by_key: Any, keys: Sequence[str], kinds: Mapping[str, str]) -> None:
-    if not isinstance(kind_by_key, dict) or set(kind_by_key) - set(keys):
-        raise UsageError(f"{name}: a table is expected with one or more of {', '.join(keys)}")
+def _check_map(name: str, kind_by_key: Mapping[str, str], keys: Sequence[str], kinds: Mapping[str, str]) -> None:
     for key, kind in kind_by_key.items():
+        if key not in keys:
+            raise UsageError(f"[{name}]: no key {decode.shown(key)}{decode.did_you_mean(key, keys)}")
         if kind not in kinds:
-            raise UsageError(f"{name}.{key}: no kind {kind!r:.100}; there are: {', '.join(kinds)}")
+            raise UsageError(f"{name}.{key}: no kind {decode.shown(kind)}{decode.did_you_mean(kind, kinds)}")
 
 
-def _check_kinds(kinds: Any) -> None:
-    if not isinstance(kinds, dict) or not all(isinstance(definition, str) for definition in kinds.values()):
-        raise UsageError('kinds: a table is expected, with a line "name of the kind" = "its definition" for each kind')
+def _check_kinds(kinds: Mapping[str, str]) -> None:
     if not 2 <= len(kinds) <= MAX_KINDS:
         raise UsageError(f"kinds: {len(kinds)} kinds; 2 to {MAX_KINDS} are expected")
     seen: set[str] = set()

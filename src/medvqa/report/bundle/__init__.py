@@ -7,9 +7,10 @@ from importlib.metadata import version
 from pathlib import PurePath
 from typing import Literal
 
-from medvqa import memory, records
+from medvqa import memory
 from medvqa.comparing import Study, gating
 from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Result
+from medvqa.records import run_folder
 from medvqa.report import comparison as compared_tables
 from medvqa.report.build import Report
 from medvqa.report.bundle import boards, failing, questions, units, versus
@@ -52,9 +53,9 @@ def of_run(report: Report, pictures: Pictures) -> Blocks:
         measures=[measure for part in report.parts for measure in part.measures],
         declared=declaring_files(report.run),
     )
-    model = str(report.run.get("model", {}).get("name", ""))
+    model = report.run.model.name
     everything = [result for _, results in by_name.values() for result in results]
-    digest = records.answers_digest(everything)
+    digest = run_folder.answers_digest(everything)
     runs = [RunHead(report.folder.name, model, digest)]
     view = RunView(
         pictures.note,

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from msgspec import structs
 
 from medvqa.comparing import Compared, Ranked, RankedPair, Ranking, SliceValue, Study
 from medvqa.data import lexicon
+from medvqa.figures import csv, of_units, typeset
 from medvqa.items import Benchmark
 from medvqa.printing import some
-from medvqa.report import cells, comparison, tables
+from medvqa.report import comparison
 from medvqa.report.bundle.differences import ComparedCell, Way, compared_cell, sure
 from medvqa.report.bundle.shape import Shape
-from medvqa.report.bundle.texts import bounds, label, points, title_of
+from medvqa.report.bundle.texts import label, title_of
 
 NAMED = 5
 """Names of runs in a sentence."""
@@ -169,7 +171,6 @@ def boards(
 
 
 def _board_row(row: Ranked, run: int, ranking: Ranking, first: str) -> BoardRow:
-    interval = "" if row.low is None or row.high is None else f"{tables.percent(row.low)}–{tables.percent(row.high)}"
     against = next((pair.compared for pair in ranking.pairs if (pair.new, pair.baseline) == (row.name, first)), None)
     return BoardRow(
         run,
@@ -179,26 +180,25 @@ def _board_row(row: Ranked, run: int, ranking: Ranking, first: str) -> BoardRow:
         row.value,
         row.low,
         row.high,
-        tables.percent(row.value),
-        interval,
+        row.figure.text,
+        row.figure.interval,
         row.differs,
         None if against is None else compared_cell(against),
     )
 
 
 def _board_pair(pair: RankedPair, places: Mapping[str, int]) -> BoardPair:
-    seen = pair.compared.shown
-    few = pair.compared.comparison.units < tables.FEW
+    difference = pair.compared.figures[2]
     return BoardPair(
         places[pair.new],
         places[pair.baseline],
-        seen.difference,
-        seen.low,
-        seen.high,
+        difference.value,
+        difference.low,
+        difference.high,
         pair.compared.adjusted,
-        sure(pair.compared, few=few),
-        "" if few else points(seen.difference),
-        "" if few else bounds(seen.low, seen.high) or tables.no_interval(seen.groups, seen.df),
+        sure(pair.compared, few=difference.few),
+        typeset(difference.text),
+        typeset(difference.interval),
     )
 
 
@@ -210,8 +210,8 @@ def _leading(ranking: Ranking, *, everyone: bool) -> str:
         return f"By {measure}, no run has a value."
     if all((row.best, row.worst) == (1, len(ranking.rows)) for row in ranking.rows):
         return f"By {measure}, no difference between any two runs{'' if everyone else ' of the leaderboard'} is shown."
-    lead = f"By {measure}, {first.name} leads with {tables.percent(first.value)} %"
-    rivals = [f"{row.name} ({tables.percent(row.value)} %)" for row in others if row.best == 1]
+    lead = f"By {measure}, {first.name} leads with {first.figure.stated}"
+    rivals = [f"{row.name} ({row.figure.stated})" for row in others if row.best == 1]
     if rivals:
         return f"{lead}; {_enumerated(rivals)} may be as good."
     if first.worst == 1:
@@ -274,20 +274,16 @@ def matrices(study: Study, benchmarks: Mapping[str, Benchmark]) -> list[SliceMat
 
 
 def _matrix_cell(own: SliceValue, against: Compared | None) -> SliceMatrixCell:
-    few = own.n < tables.FEW
-    counted = f"{round(own.value * own.n, 2):g}/{own.n}" if few and own.value is not None else tables.percent(own.value)
-    interval = (
-        "" if few or own.low is None or own.high is None else f"{tables.percent(own.low)}–{tables.percent(own.high)}"
-    )
-    cell = SliceMatrixCell(own.run, own.value, own.low, own.high, own.n, counted, interval, few)
+    figure = replace(of_units(own.value, own.n, "items"), low=own.low, high=own.high)
+    cell = SliceMatrixCell(own.run, own.value, own.low, own.high, own.n, figure.text, figure.interval, figure.few)
     if against is None:
         return cell
     return structs.replace(
         cell,
         difference=against.shown.difference,
-        difference_shown="" if few else points(against.shown.difference),
+        difference_shown=typeset(against.figures[2].text),
         adjusted=against.adjusted,
-        sure=sure(against, few=few),
+        sure=sure(against, few=figure.few),
     )
 
 
@@ -304,4 +300,4 @@ def ranking_csv(rankings: Sequence[Ranking]) -> str:
         for ranking in rankings
         for row in ranking.rows
     ]
-    return cells.table((*columns, *(["differs"] if differ else [])), rows)
+    return csv((*columns, *(["differs"] if differ else [])), rows)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from medvqa.items import Measure
-from medvqa.report import tables
 from medvqa.report.bundle.shape import Shape
-from medvqa.report.bundle.texts import shown
 
 
 class Cell(Shape, frozen=True):
@@ -33,6 +31,7 @@ class Cell(Shape, frozen=True):
 
 def cell(measure: Measure) -> Cell:
     """Return a measure with its texts."""
+    figure = measure.figure
     return Cell(
         measure.benchmark,
         measure.technique,
@@ -44,8 +43,8 @@ def cell(measure: Measure) -> Cell:
         measure.n,
         measure.unit,
         measure.percent,
-        tables.few(measure),
-        shown(measure),
-        tables.interval(measure),
+        figure.few,
+        figure.text,
+        figure.interval,
         dict(measure.references),
     )

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from medvqa import metrics, statistics
 from medvqa.data import lexicon
 from medvqa.data import published as papers
+from medvqa.figures import FEW, number
 from medvqa.items import Measure, Result
 from medvqa.protocols import position
 from medvqa.report import tables
@@ -127,7 +128,7 @@ class PublishedView(Shape, frozen=True):
 
 
 def _published(value: float | None) -> Published:
-    return Published(value, tables.percent(value))
+    return Published(value, number(value))
 
 
 # ---- abilities -------------------------------------------------------------------------------------------------------
@@ -179,7 +180,7 @@ def calibrations(results: Iterable[Result]) -> Iterator[Calibration]:
         error = math.fsum(each.correct.n * abs(each.confidence - (each.correct.value or 0.0)) for each in bins) / len(
             answers
         )
-        yield Calibration(technique, error, tables.percent(error), len(answers), bins)
+        yield Calibration(technique, error, number(error), len(answers), bins)
 
 
 def _bins(technique: str, answers: list[tuple[float, Result]]) -> list[ReliabilityBin]:
@@ -193,12 +194,12 @@ def _bins(technique: str, answers: list[tuple[float, Result]]) -> list[Reliabili
     questions = {key: k for k, key in enumerate(dict.fromkeys(result.key.question for _, result in answers))}
     unit = np.array([questions[result.key.question] for _, result in answers], dtype=np.intp)
     group = metrics.groups([result for _, result in answers])
-    table, _ = statistics.by_unit(statistics.Table(right, np.ones_like(right), unit, group, places, BINS))
+    table, _ = statistics.by_unit(statistics.UnitTable(right, np.ones_like(right), unit, group, places, BINS))
     estimates = statistics.clustered(statistics.ratios(table))
     binary = len(table.unit) == len(unit)
     low, high = statistics.intervals(estimates, binary=binary)
     units = np.bincount(table.slice, minlength=BINS)
-    judged = (units >= tables.FEW) & ~np.isnan(low)
+    judged = (units >= FEW) & ~np.isnan(low)
     surely = statistics.bounds(estimates, binary=binary, level=1 - 0.025 / max(int(judged.sum()), 1))
     made = []
     for k in sorted(set(places.tolist())):
@@ -223,7 +224,7 @@ def _bins(technique: str, answers: list[tuple[float, Result]]) -> list[Reliabili
         if not correct.few and judged[k]:
             verdict = "overconfident" if sure > surely[1][k] else "underconfident" if sure < surely[0][k] else ""
         bounds = f"{100 * k // BINS} to {100 * (k + 1) // BINS} %"
-        made.append(ReliabilityBin(k / BINS, (k + 1) / BINS, bounds, sure, tables.percent(sure), correct, verdict))
+        made.append(ReliabilityBin(k / BINS, (k + 1) / BINS, bounds, sure, number(sure), correct, verdict))
     return made
 
 
@@ -239,7 +240,7 @@ def spreads(part: Part, report: Report) -> Iterator[SpreadView]:
                 prompt,
                 list(values) if len(values) > 1 else [],
                 means[prompt],
-                tables.figure(means[prompt], is_percent=spread.percent),
+                number(means[prompt], percent=spread.percent),
             )
             for prompt, values in spread.values.items()
         ]
@@ -248,12 +249,12 @@ def spreads(part: Part, report: Report) -> Iterator[SpreadView]:
             label(spread.name),
             spread.percent,
             spread.mean,
-            tables.figure(spread.mean, is_percent=spread.percent),
+            number(spread.mean, percent=spread.percent),
             "mean of samples" if report.combine else "mean",
             axes.around([v for values in spread.values.values() for v in values], is_percent=spread.percent),
             lines,
             [
-                SpreadDeviation(name, heading, value, tables.figure(value, is_percent=spread.percent))
+                SpreadDeviation(name, heading, value, number(value, percent=spread.percent))
                 for name, heading in tables.deviations([spread]).items()
                 for value in (getattr(spread, name),)
             ],

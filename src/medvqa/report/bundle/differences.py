@@ -7,9 +7,9 @@ from typing import Literal
 
 from medvqa.comparing import Compared
 from medvqa.data import lexicon
-from medvqa.report import comparison, tables
+from medvqa.figures import chance, number, typeset
 from medvqa.report.bundle.shape import Shape
-from medvqa.report.bundle.texts import bounds, chance, label, points, title_of
+from medvqa.report.bundle.texts import label, title_of
 
 SURE = 0.05
 """A difference is shown if its adjusted p-value is at most this."""
@@ -73,7 +73,7 @@ class ComparedTexts(Shape, frozen=True):
 def compared_cell(measure: Compared, flipping: Collection[str] = ()) -> ComparedCell:
     """Return a measure of two runs with its texts; `flipping`: the measures that have flips in the bundle."""
     seen, own = measure.shown, measure.comparison
-    few = bool(measure.percent) and own.units < tables.FEW
+    few = measure.figures[0].few
     dimension, value = next(iter(measure.slice.items()), ("", ""))
     return ComparedCell(
         measure.benchmark,
@@ -113,20 +113,12 @@ def sure(measure: Compared, *, few: bool) -> Way:
 
 
 def _texts(measure: Compared, *, few: bool) -> ComparedTexts:
-    seen, own = measure.shown, measure.comparison
-    before, after, difference, bounded = comparison.compared_values(measure)
-    if measure.percent:
-        difference = "" if few else points(seen.difference)
-        bounded = "" if few or seen.difference is None else bounds(seen.low, seen.high)
+    own, (before, after, difference) = measure.comparison, measure.figures
     # If nothing flipped, the variance is 0 and no loss is detectable.
     detectable = own.detectable if own.discordant_groups and not few else None
     return ComparedTexts(
-        before,
-        after,
-        difference,
-        bounded or ("" if few or seen.difference is None else tables.no_interval(seen.groups, seen.df)),
-        tables.with_unit(own.units, measure.counted),
-        chance(measure.adjusted),
-        "" if detectable is None else tables.figure(detectable, is_percent=measure.percent),
-        chance(own.mcnemar),
+        *(before.text, after.text, typeset(difference.text), typeset(difference.interval), difference.counted),
+        *("" if measure.adjusted is None else chance(measure.adjusted),),
+        *("" if detectable is None else number(detectable, percent=measure.percent),),
+        *("" if own.mcnemar is None else chance(own.mcnemar),),
     )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from medvqa.comparing import Difference, Paired, PairedPart, differing
+from medvqa.figures import between, number, typeset
 from medvqa.report.bundle.differences import ComparedCell, Way
 from medvqa.report.bundle.shape import Shape
-from medvqa.report.bundle.texts import bounds, points
 
 QUESTIONS: Mapping[str, str] = {
     differing.IMAGE: "Does it look at the picture?",
@@ -109,15 +109,15 @@ def _gap(first: ComparedCell, difference: Difference) -> list[ComparedWord]:
     verb = "gains" if (gained or 0) >= 0 else "costs"
     if not first.sure:
         words.append(_word("no gain of the image is shown, "))
-        number = points(gained)
+        change = typeset(number(gained, sign=True))
     else:
         words.append(_word(f"the image {verb} "))
-        number = points(abs(gained or 0)).removeprefix("+")
+        change = number(abs(gained or 0))
         if verb == "costs":
             low, high = (None if value is None else -value for value in (high, low))
-    within = bounds(low, high).replace("+", "") or first.texts.bounds
+    within = typeset(between(low, high, sign=True)).replace("+", "") or first.texts.bounds
     level = "95 % interval " if low is not None else ""
-    return [*words, _word(f"{number} points ({level}{within})")]
+    return [*words, _word(f"{change} points ({level}{within})")]
 
 
 def _measured(first: ComparedCell) -> list[ComparedWord]:

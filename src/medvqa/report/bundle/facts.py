@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from medvqa.protocols.protocol import Protocol
+from medvqa.records.run_record import RunRecord
 from medvqa.report.build import Report
 from medvqa.report.bundle.texts import label
 
@@ -13,27 +10,26 @@ FROM_CATEGORY = "--answers-from-category"
 """An option that applies only to benchmarks with a recoverable key."""
 
 
-def command(run: Mapping[str, Any]) -> list[str]:
+def command(run: RunRecord) -> list[str]:
     """The command that would start a similar run of the same model."""
-    options = run.get("options", {})
-    model = options.get("model") or run.get("model", {}).get("name", "MODEL")
+    model = run.options.model or run.model.name or "MODEL"
     typed = ["pytest", f"--model={model}"]
-    asked = [f"{option}={value}" if value else option for option, value in Protocol.of(run).typed().items()]
-    if run.get("ablation"):
+    asked = [f"{option}={value}" if value else option for option, value in run.protocol.typed().items()]
+    if run.ablation:
         # Behind the prompt, which stands first.
-        asked.insert(sum(word.startswith("--prompt=") for word in asked), f"--ablate={run['ablation']}")
+        asked.insert(sum(word.startswith("--prompt=") for word in asked), f"--ablate={run.ablation}")
     typed += asked
-    if run.get("extraction", "sound") != "sound":
-        typed.append(f"--extraction={run['extraction']}")
-    if options.get("answers_from_category"):
+    if run.extraction != "sound":
+        typed.append(f"--extraction={run.extraction}")
+    if run.options.answers_from_category:
         typed.append(FROM_CATEGORY)
     return typed
 
 
-def declaring_files(run: Mapping[str, Any]) -> dict[str, str]:
+def declaring_files(run: RunRecord) -> dict[str, str]:
     """The files that declare benchmarks of a run, by benchmark: `--benchmark` takes the file in place of the name."""
-    declared = {name: fields.get("declared") or {} for name, fields in run.get("benchmarks", {}).items()}
-    return {name: fields["file"] for name, fields in declared.items() if fields.get("file")}
+    declared = {name: fields.declared for name, fields in run.benchmarks.items()}
+    return {name: fields.file for name, fields in declared.items() if fields is not None and fields.file}
 
 
 def meanings(report: Report) -> list[tuple[str, str]]:

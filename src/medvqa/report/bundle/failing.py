@@ -10,10 +10,11 @@ from functools import cache
 from typing import Literal, NamedTuple
 
 from medvqa.data import lexicon
+from medvqa.figures import FEW, number
 from medvqa.items import CHOICE_KINDS, INVALID_OUTCOMES, OUTCOMES, SCORED_OUTCOMES, Measure, Result
 from medvqa.judging.taxonomy import ErrorShare
 from medvqa.protocols import rotation
-from medvqa.report import errors, tables
+from medvqa.report import errors
 from medvqa.report.build import Part, Report, slices
 from medvqa.report.bundle.cells import Cell, cell
 from medvqa.report.bundle.shape import Shape
@@ -352,7 +353,7 @@ def _ranked(
 
 def _bound(measure: Measure, better: Direction) -> float | None:
     """The bound on the better side, turned so that a smaller one is worse; None without an interval to show."""
-    if measure.value is None or measure.low is None or measure.high is None or tables.few(measure):
+    if measure.value is None or measure.low is None or measure.high is None or measure.figure.few:
         return None
     return measure.high if better == "higher" else -measure.low
 
@@ -410,11 +411,11 @@ def _members(results: Sequence[Result], dimensions: Sequence[str]) -> dict[Place
     """The numbers of the questions in each slice, ascending; slices of prompts are none of questions."""
     items = {result.item.id: result.item for result in results}
     members: dict[Place, list[int]] = {}
-    for number, item in enumerate(items.values()):
+    for place, item in enumerate(items.values()):
         for name in dimensions:
             kind = (item.kind,) if name == "kind" else ()
             for value in lexicon.values_of(item, name) if lexicon.CROSSED in name else item.tags.get(name, kind):
-                members.setdefault((name, value), []).append(number)
+                members.setdefault((name, value), []).append(place)
     return members
 
 
@@ -460,7 +461,7 @@ def matrix_by_position(results: Sequence[Result]) -> OptionMatrix | None:
 def matrix_by_text(results: Sequence[Result]) -> OptionMatrix | None:
     """Return answers by the texts of the correct option and of the option read: single choices and judgments.
 
-    None unless at least two texts are each correct in `tables.FEW` questions, and together in half of the questions.
+    None unless at least two texts are each correct in `FEW` questions, and together in half of the questions.
     """
     entries, left_out, spelling, short = list[_Entry](), Counter[str](), dict[str, str](), cache(plain)
     for result in results:
@@ -475,7 +476,7 @@ def matrix_by_text(results: Sequence[Result]) -> OptionMatrix | None:
     keyed: dict[str, set[str]] = {}
     for entry in entries:
         keyed.setdefault(entry.key, set()).add(entry.question)
-    often = [text for text, found in keyed.items() if len(found) >= tables.FEW and 0 < len(text) <= LONGEST]
+    often = [text for text, found in keyed.items() if len(found) >= FEW and 0 < len(text) <= LONGEST]
     often.sort(key=lambda text: (-len(keyed[text]), text))
     if len(often) < 2 or 2 * sum(len(keyed[text]) for text in often) < sum(map(len, keyed.values())):
         return None
@@ -586,8 +587,8 @@ def _matrix(
         fields = [
             MatrixField(
                 len(each),
-                math.ceil(LEVELS * len(each) / count) if len(set(each)) >= tables.FEW else 0,
-                f"{100 * len(each) / count:.0f}" if questions >= tables.FEW else "",
+                math.ceil(LEVELS * len(each) / count) if len(set(each)) >= FEW else 0,
+                number(len(each) / count, digits=0) if questions >= FEW else "",
                 selected(option, place) if each else "",
             )
             for each, place in zip(found, columns, strict=True)
@@ -631,7 +632,7 @@ def positions(results: Sequence[Result]) -> Positions | None:
             if letter not in counts:
                 counts[letter], asked[letter], places[letter] = [0, 0, 0, 0], set(), place
             places[letter] = min(place, places[letter])
-            if len(asked[letter]) < tables.FEW:
+            if len(asked[letter]) < FEW:
                 asked[letter].add(result.item.id)
             count, is_chosen, is_correct = counts[letter], letter in chosen, letter in correct
             count[0] += 1
@@ -646,7 +647,7 @@ def positions(results: Sequence[Result]) -> Positions | None:
             picked,
             keyed,
             hits,
-            len(asked[letter]) < tables.FEW,
+            len(asked[letter]) < FEW,
             query({"read": letter}) + _scored(unscored),
             query({"key": letter}) + _scored(unscored),
         )
@@ -674,7 +675,7 @@ def _kinds(report: Report) -> ErrorKindsView | None:
     return ErrorKindsView(
         [table for table in found if table.rows],
         lines,
-        TextRows(list(agreement.columns), [list(row) for row in agreement.rows], sorted(agreement.right))
+        TextRows(agreement.headings, agreement.texts, agreement.right)
         if agreement is not None and agreement.rows
         else None,
     )

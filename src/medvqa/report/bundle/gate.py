@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from medvqa.comparing.gating import Decided, Ruling
+from medvqa.figures import chance, number, typeset
 from medvqa.report import gate
 from medvqa.report.bundle.shape import Shape
-from medvqa.report.bundle.texts import chance, points
-from medvqa.report.tables import percent
 
 
 class RuleNumber(Shape, frozen=True):
@@ -86,15 +85,14 @@ def gate_of(decided: Decided | None) -> GateView | None:
 
 def _rule(entry: Ruling) -> RuleView:
     is_floor = entry.limit is not None
-    bound = percent if is_floor else points
     texts = {
-        "value": percent(entry.value),
-        "baseline_value": percent(entry.baseline_value),
-        "difference": points(entry.difference),
-        "low": bound(entry.low),
-        "high": bound(entry.high),
-        "limit": percent(entry.limit),
-        "detectable": f"{100 * (entry.detectable or 0):.1f}",
+        "value": number(entry.value),
+        "baseline_value": number(entry.baseline_value),
+        "difference": typeset(number(entry.difference, sign=True)),
+        "low": typeset(number(entry.low, sign=not is_floor)),
+        "high": typeset(number(entry.high, sign=not is_floor)),
+        "limit": number(entry.limit),
+        "detectable": number(entry.detectable, digits=1),
         "gained": f"{entry.gained:,}" if entry.gained is not None else "",
         "lost": f"{entry.lost:,}" if entry.lost is not None else "",
         "units": f"{entry.units:,}" if entry.units is not None else "",

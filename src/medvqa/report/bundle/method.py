@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import PureWindowsPath
-from typing import Any
 
+from medvqa.benchmarks.recorded import RecordedFile
 from medvqa.protocols import combining
 from medvqa.protocols.protocol import Protocol
+from medvqa.records.run_record import RecordedBenchmark, RecordedJudge, RecordedSession, RunRecord
 from medvqa.report.build import Report
 from medvqa.report.bundle.facts import declaring_files
 from medvqa.report.bundle.shape import Shape
@@ -76,11 +77,11 @@ def method_of(report: Report) -> MethodView:
     """The set-up of a run; empty facts and groups are left out."""
     groups = (
         FactGroup("Model", _model(report)),
-        FactGroup("Settings of the model", _leaves(_part(report.run.get("model"), "settings"))),
-        FactGroup("Options of the model", _leaves(_part(report.run.get("model"), "options"))),
-        FactGroup("Files of the model", _leaves(_part(report.run.get("model"), "digests")), "SHA-256 of each file."),
+        FactGroup("Settings of the model", _leaves(report.run.model.unknown.get("settings"))),
+        FactGroup("Options of the model", _leaves(report.run.model.unknown.get("options"))),
+        FactGroup("Files of the model", _leaves(report.run.model.unknown.get("digests")), "SHA-256 of each file."),
         FactGroup("Asking", _asking(report)),
-        *(FactGroup(f"Benchmark {name}", _benchmark(report, name, about)) for name, about in _benchmarks(report.run)),
+        *(FactGroup(f"Benchmark {name}", _benchmark(report, name, part)) for name, part in _benchmarks(report.run)),
         *_templates(report.run),
         FactGroup("Judge", _judge(report)),
         FactGroup("Machine and time", _machine(report)),
@@ -95,9 +96,9 @@ def method_of(report: Report) -> MethodView:
 
 def _line(report: Report) -> str:
     names = list(dict.fromkeys(part.benchmark.name for part in report.parts))
-    version = _mapping(report.run.get("versions")).get("pytest-medvqa", "")
+    version = report.run.versions.get("pytest-medvqa", "")
     told = (
-        _text(_mapping(report.run.get("model")).get("name", "")),
+        _text(report.run.model.name),
         ", ".join(names),
         f"technique {', '.join(report.techniques)}" if report.techniques else "",
         report.label,
@@ -107,10 +108,10 @@ def _line(report: Report) -> str:
 
 
 def _model(report: Report) -> list[Fact]:
-    model = _mapping(report.run.get("model"))
-    rows = [Fact("Model", _text(model.get("name", "unknown"))), _fact("Fingerprint", model.get("fingerprint"))]
-    for name, value in model.items():
-        if name in ("name", "fingerprint", "settings", "options", "digests"):
+    model = report.run.model
+    rows = [Fact("Model", _text(model.name or "unknown")), _fact("Fingerprint", model.fingerprint)]
+    for name, value in model.unknown.items():
+        if name in ("settings", "options", "digests"):
             continue
         told = CLASSES.get(name) or label(name).capitalize()
         if name == "checkpoint":
@@ -127,44 +128,39 @@ def _asking(report: Report) -> list[Fact]:
         Fact("Technique", ", ".join(f"{name} ({NAMES[name]})" for name in report.techniques)),
         Fact("Extraction", report.extraction),
         Fact("Ablation", report.ablation),
-        *(Fact(*fact) for fact in _protocol(Protocol.of(report.run))),
+        *(Fact(*fact) for fact in _protocol(report.run.protocol)),
     ]
     if cut := [part for part in report.parts if part.truncated]:
         rows.append(Fact("Truncated answers", ", ".join(f"{part.name}: {len(part.truncated):,}" for part in cut)))
     # For runs of an earlier version; later ones show the selection beside their measures.
-    if not report.selection.benchmarks and (limit := _mapping(report.run.get("options")).get("limit")):
+    if not report.selection.benchmarks and (limit := report.run.options.limit):
         rows.append(Fact("Limit", f"{limit} questions of each benchmark"))
     return rows
 
 
-def _benchmark(report: Report, name: str, about: Mapping[str, Any]) -> list[Fact]:
+def _benchmark(report: Report, name: str, recorded: RecordedBenchmark) -> list[Fact]:
     """The data of a benchmark, and its prompts."""
     files = declaring_files(report.run)
     own = next((part.benchmark for part in report.parts if part.benchmark.name == name), None)
     licence = own.origin.licence if own is not None and own.origin is not None else ""
-    declared, shots = _mapping(about.get("declared")), Protocol.of(report.run).shots
+    declared, shots = recorded.declared or RecordedFile(), report.run.protocol.shots
     file = f"{_last(_text(files[name]))}, " if name in files else ""
-    items, release = about.get("items", 0), about.get("release")
-    of = f" of {release:,} released" if isinstance(release, int) and release != items else ""
-    asked = _mapping(about.get("questions"))
-    of += "".join(
-        f", {number:,} for {key}" for key, number in asked.items() if isinstance(number, int) and number != items
-    )
-    prompts = [f"{key}: {str(names).replace('+', ', ')}" for key, names in _mapping(about.get("prompts")).items()]
-    if len(named := about.get("asked_by") or ()) > 1:
-        prompts = [", ".join(map(str, named))]
+    items, release = recorded.items, recorded.release
+    of = f" of {release:,} released" if release is not None and release != items else ""
+    of += "".join(f", {number:,} for {key}" for key, number in recorded.questions.items() if number != items)
+    prompts = [f"{key}: {names.replace('+', ', ')}" for key, names in recorded.prompts.items()]
+    if len(recorded.asked_by) > 1:
+        prompts = [", ".join(recorded.asked_by)]
     return [
-        Fact("Questions", f"{items:,}{of}" if isinstance(items, int) else ""),
-        Fact("Language", _text(declared.get("language"))),
-        Fact("Licence", _text(declared.get("licence")) or licence),
-        Fact("Answer key", "recovered from the column category" if about.get("answers") == "category" else ""),
-        Fact("Data", _sha256(about.get("data_sha256")), exact=True),
-        Fact("Declaration", f"{file}{digest}" if (digest := _sha256(declared.get("sha256"))) else "", exact=True),
+        Fact("Questions", f"{items:,}{of}"),
+        Fact("Language", _text(declared.language)),
+        Fact("Licence", _text(declared.licence) or licence),
+        Fact("Answer key", "recovered from the column category" if recorded.answers == "category" else ""),
+        Fact("Data", _sha256(recorded.data_sha256), exact=True),
+        Fact("Declaration", f"{file}{digest}" if (digest := _sha256(declared.sha256)) else "", exact=True),
         Fact("Prompts", "; ".join(prompts), exact=True),
-        Fact("Token limits", _limits(about.get("max_tokens") or {})),
-        Fact(
-            "Solved examples", f"{shots}, from {_text(_mapping(about.get('signature')).get('pool'))}" if shots else ""
-        ),
+        Fact("Token limits", _limits(recorded.max_tokens or {})),
+        Fact("Solved examples", f"{shots}, from {_text(recorded.signature.get('pool'))}" if shots else ""),
     ]
 
 
@@ -172,25 +168,21 @@ def _sha256(digest: object) -> str:
     return f"SHA-256 {_text(digest)}" if digest else ""
 
 
-def _templates(run: Mapping[str, Any]) -> list[FactGroup]:
+def _templates(run: RunRecord) -> list[FactGroup]:
     """The texts of prompts that are not a benchmark's own; those are in the source, under their names and digests."""
     return [
         FactGroup(
             f"Template {_text(name)}",
-            [
-                Fact(TOLD.get(part, label(part)), str(text)[:MOST_CHARACTERS], exact=True)
-                for part, text in parts.items()
-            ],
+            [Fact(TOLD.get(part, label(part)), text[:MOST_CHARACTERS], exact=True) for part, text in parts.items()],
         )
-        for _, about in _benchmarks(run)
-        for name, parts in list(_mapping(about.get("templates")).items())[:MOST_FACTS]
-        if isinstance(parts, Mapping)
+        for _, recorded in _benchmarks(run)
+        for name, parts in list(recorded.templates.items())[:MOST_FACTS]
     ]
 
 
 def _machine(report: Report) -> list[Fact]:
     run, rows = report.run, list[Fact]()
-    if (started := _time(run.get("started"))) is not None:
+    if (started := _time(run.started)) is not None:
         rows.append(Fact("Started", started.strftime("%Y-%m-%d %H:%M %Z")))
     rows.append(Fact("Took", _took(report)))
     if waits := sorted(
@@ -200,18 +192,18 @@ def _machine(report: Report) -> list[Fact]:
         if result.answer is not None and result.answer.seconds is not None
     ):
         rows.append(Fact("Time of an answer", f"median {_wait(waits[len(waits) // 2])}, longest {_wait(waits[-1])}"))
-    usage = _mapping(run.get("usage"))
+    usage = run.usage
     rows += [Fact(f"Tokens {name}", f"{usage[name]:,.0f}") for name in ("input", "output") if name in usage]
     if "cost" in usage:
         rows.append(Fact("Cost", f"{usage['cost']:,.4g} by the prices of the config"))
-    workers = [session.get("workers") for session in run.get("sessions") or () if isinstance(session, Mapping)]
+    workers = [session.workers for session in run.sessions]
     if any(workers):
         rows.append(Fact("Workers", ", ".join(_text(number or "none") for number in dict.fromkeys(workers))))
-    return [*rows, *(Fact(label(f.name).capitalize(), f.value) for f in _leaves(run.get("engine")))]
+    return [*rows, *(Fact(label(f.name).capitalize(), f.value) for f in _leaves(run.engine.as_json()))]
 
 
-def _versions(run: Mapping[str, Any]) -> list[Fact]:
-    versions = _mapping(run.get("versions"))
+def _versions(run: RunRecord) -> list[Fact]:
+    versions = run.versions
     names = [*(name for name in FIRST_VERSIONS if name in versions), *(n for n in versions if n not in FIRST_VERSIONS)]
     return [Fact(_text(name), _text(versions[name])) for name in names]
 
@@ -219,18 +211,19 @@ def _versions(run: Mapping[str, Any]) -> list[Fact]:
 def _judge(report: Report) -> list[Fact]:
     """The judge's name, number of answers, times, usage and set-up."""
     judgements = [result.judgement for part in report.parts for result in part.results if result.judgement is not None]
-    about = _mapping(report.run.get("judge"))
-    names = sorted({judgement.judge for judgement in judgements}) or ([_text(about["name"])] if "name" in about else [])
+    judge = report.run.judge or RecordedJudge()
+    names = sorted({judgement.judge for judgement in judgements}) or ([_text(judge.name)] if judge.name else [])
     if not names:
         return []
     rows = [Fact("Judge", f"{', '.join(names)}: {len(judgements):,} answers")]
     if waits := sorted(judgement.seconds for judgement in judgements if judgement.seconds is not None):
         rows.append(Fact("Time of a judgement", f"median {_wait(waits[len(waits) // 2])}, longest {_wait(waits[-1])}"))
-    usage = _mapping(report.run.get("judge_usage"))
+    usage = report.run.judge_usage
     used = [f"{usage[name]:,.0f} tokens {name}" for name in ("input", "output") if name in usage]
     used += [f"cost {usage['cost']:,.4g} by the prices of its config"] if "cost" in usage else []
     rows.append(Fact("Judging used", ", ".join(used)))
-    return [*rows, *_leaves({name: value for name, value in about.items() if name not in ("name", "signature")})]
+    others = {name: value for name, value in judge.as_json().items() if name not in ("name", "signature")}
+    return [*rows, *_leaves(others)]
 
 
 def _protocol(protocol: Protocol) -> list[tuple[str, str]]:
@@ -268,12 +261,15 @@ def _limit(number: int) -> str:
 
 def _took(report: Report) -> str:
     """The total time of the run's sessions, and their rate of new answers."""
-    whole = {**report.run, "asked": sum(len(part.results) for part in report.parts)}
-    sessions: list[Mapping[str, Any]] = report.run.get("sessions") or [whole]
+    run = report.run
+    whole = RecordedSession(
+        started=run.started, finished=run.finished, asked=sum(len(part.results) for part in report.parts)
+    )
+    sessions = run.sessions or (whole,)
     ended = [
-        (finished - started, session.get("asked", 0))
+        (finished - started, session.asked)
         for session in sessions
-        if (started := _time(session.get("started"))) and (finished := _time(session.get("finished")))
+        if (started := _time(session.started)) and (finished := _time(session.finished))
     ]
     if not ended:
         return ""
@@ -291,16 +287,8 @@ def _wait(seconds: float) -> str:
 # ---- values of a run folder, which may be anything -------------------------------------------------------------------
 
 
-def _benchmarks(run: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    return [(name, _mapping(about)) for name, about in list(_mapping(run.get("benchmarks")).items())[:MOST_FACTS]]
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _part(value: object, name: str) -> object:
-    return _mapping(value).get(name)
+def _benchmarks(run: RunRecord) -> list[tuple[str, RecordedBenchmark]]:
+    return list(run.benchmarks.items())[:MOST_FACTS]
 
 
 def _leaves(value: object, path: Sequence[str] = ()) -> list[Fact]:

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
-from medvqa import files, printing, records
+from medvqa import files, printing
 from medvqa.items import Benchmark, DataError, Image, Item, MedVQAError, Result, UsageError
 from medvqa.medical import views, windows
+from medvqa.records.private import is_pseudonym
 from medvqa.report.build import Report
 from medvqa.report.bundle import picture_files
 from medvqa.report.bundle.facts import declaring_files
@@ -376,7 +377,7 @@ def _find(
     found = {}
     for id, images in recorded.items():
         own = loaded[id].images if id in loaded else ()
-        hidden = any(map(records.is_pseudonym, images))
+        hidden = any(map(is_pseudonym, images))
         found[benchmark.name, id] = tuple(
             _same(image, (own[place] if place < len(own) else None) if hidden else current.get(image.name))
             for place, image in enumerate(images)
@@ -388,7 +389,7 @@ def _same(recorded: Image, current: Image | None) -> _Found:
     """Compare a recorded image with that of the data."""
     if current is None:
         return _Found(recorded.name, None, "it is not in the data folder")
-    if records.is_pseudonym(recorded):
+    if is_pseudonym(recorded):
         current = replace(current.pinned(), name=recorded.name)
     if recorded.digest and current.digest and recorded.digest != current.digest:
         return _Found(recorded.name, None, "the data folder has another image than the run")

@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import Any, Literal
+from typing import Literal, cast
 
 import msgspec
 
 from medvqa import printing
 from medvqa.benchmarks import own
-from medvqa.items import ORDERS, Benchmark, Image, Item, MedVQAError, Prompt, Query, Result, Shot, Technique
+from medvqa.items import ORDERS, Ablation, Benchmark, Image, Item, MedVQAError, Prompt, Query, Result, Shot, Technique
 from medvqa.protocols import ablation, prompts, rotation, shots
 from medvqa.protocols.assembling import Asks, assembled
 from medvqa.protocols.prompts import FIELDS, Template, wrong_field
-from medvqa.protocols.protocol import Protocol
 from medvqa.protocols.variants import Variant
 from medvqa.records.private import DIGITS
 from medvqa.report.build import Report
@@ -151,9 +150,9 @@ class _OfBenchmark:
         self._results = results
         self._load = load
         self._known = report.known
-        self._protocol = Protocol.of(report.run)
-        self._ablation = report.run.get("ablation")
-        self._about: Mapping[str, Any] = report.run.get("benchmarks", {}).get(benchmark.name, {})
+        self._protocol = report.run.protocol
+        self._ablation = cast("Ablation | None", report.run.ablation)
+        self._benchmark_run = report.run.benchmark(benchmark.name)
         self._asks: dict[str, list[Asks]] = {}
 
     def prompt(self, result: Result) -> Rebuilt | str:
@@ -161,7 +160,7 @@ class _OfBenchmark:
         if result.prompt == _no_prompt(result.technique):
             return NOT_MADE
         why, unproved, missing = "", None, any(not image.digest for image in result.item.images)
-        recorded = str(self._about.get("prompts", {}).get(result.technique, ""))
+        recorded = self._benchmark_run.prompts.get(result.technique, "")
         for ask in self._ways(result):
             try:
                 for images in self._image_sets(result):
@@ -188,14 +187,14 @@ class _OfBenchmark:
 
     def _ways(self, result: Result) -> list[Asks]:
         """The functions that may have made a prompt: the benchmark's own, and templates that run.json records."""
-        asked_by = self._about.get("asked_by") or [""]
-        named = Variant.parse(result.variant).prompt or str(asked_by[0])
+        asked_by = self._benchmark_run.asked_by or ("",)
+        named = Variant.parse(result.variant).prompt or asked_by[0]
         if named not in self._asks:
             prompt = self._benchmark.prompts.get(named)
             asks: list[Asks] = [prompt] if callable(prompt) else []
             if not asks or named == "":
                 asks.append(own.prompts_of(self._benchmark))
-            templates = [_template(label, parts) for label, parts in self._about.get("templates", {}).items()]
+            templates = [_template(label, parts) for label, parts in self._benchmark_run.templates.items()]
             asks += [template.prompt for template in templates if template is not None]
             self._asks[named] = asks
         return self._asks[named]
@@ -219,7 +218,7 @@ class _OfBenchmark:
             return {}
         try:
             items = [replace(item, benchmark=self._benchmark.name) for item in self._load(self._benchmark) or ()]
-            if self._about.get("answers") == "category" and self._benchmark.recover is not None:
+            if self._benchmark_run.answers == "category" and self._benchmark.recover is not None:
                 items = list(map(self._benchmark.recover, items))
         except MedVQAError:
             return {}
@@ -229,7 +228,7 @@ class _OfBenchmark:
     def _items(self) -> tuple[Item, ...]:
         """All items of the benchmark, sorted by id: those of the data folder, else recorded ones (CannotShowError)."""
         recorded = {result.item.id: result.item for result in self._results}
-        items = self._data or (recorded if len(recorded) == self._about.get("items") else {})
+        items = self._data or (recorded if len(recorded) == self._benchmark_run.items else {})
         if not items:
             raise CannotShowError(NO_DATA)
         return tuple(items[name] for name in sorted(items))
@@ -304,10 +303,8 @@ def _no_prompt(technique: Technique) -> str:
     return prompts.digest(Prompt("", technique=technique))
 
 
-def _template(label: object, parts: object) -> Template | None:
+def _template(label: str, parts: Mapping[str, str]) -> Template | None:
     """A template that run.json records; None unless its label has its digest."""
-    if not isinstance(parts, Mapping) or not all(isinstance(part, str) for part in parts.values()):
-        return None
     text, option = parts.get("text", ""), parts.get("option", "")
     then = parts.get("then", "")
     # The texts are a stranger's: a format field may reach into Python's objects.
@@ -315,7 +312,7 @@ def _template(label: object, parts: object) -> Template | None:
     if any(wrong_field(part, known, needed) is not None for part, known, needed in fields):
         return None
     order = next((order for order in ORDERS if order == parts.get("order", ORDERS[0])), ORDERS[0])
-    name = str(label).rpartition("@")[0]
+    name = label.rpartition("@")[0]
     for turns in ((then,), tuple(then.split("\n"))) if then else ((),):
         template = Template(name, text, option, parts.get("system", ""), order=order, then=turns)
         if template.label == label:
@@ -350,7 +347,7 @@ class Packer:
     def __init__(self, report: Report, load: Load | None = None) -> None:
         """`load` is as in `Rebuilder`."""
         self._rebuilder = Rebuilder(report, load)
-        self._about: Mapping[str, Any] = report.run.get("benchmarks", {})
+        self._run = report.run
         self._texts: dict[Pieces, int] = {}
         self._length = 0
         self._tried: dict[object, list[Pieces]] = {}
@@ -383,7 +380,7 @@ class Packer:
 
     def _sent(self, result: Result, rebuilt: Rebuilt, place: Callable[[str, str], int]) -> SentPrompt:
         item, prompt = rotation.as_shown(result.item, result.variant), rebuilt.prompt
-        limits = self._about.get(item.benchmark, {}).get("max_tokens", {}).get(result.technique, {})
+        limits = (self._run.benchmark(item.benchmark).max_tokens or {}).get(result.technique, {})
         compared, others = _compared(prompt, item)
         return SentPrompt(
             self._text(prompt.text, item, result),

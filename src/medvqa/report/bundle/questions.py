@@ -82,7 +82,7 @@ class RunHead(Shape, frozen=True):
     name: str
     model: str
     digest: str
-    """Of its answers (`records.answers_digest`); "" if unknown."""
+    """Of its answers (`run_folder.answers_digest`); "" if unknown."""
 
 
 class Tables(Shape, frozen=True):

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Literal
 
 from medvqa.comparing.blank import BlankGap
+from medvqa.figures import Table, typeset
 from medvqa.items import Measure, Outcome
 from medvqa.metrics import invalid_rate
-from medvqa.report import sample_tables, tables
+from medvqa.report import sample_tables
 from medvqa.report.build import Part, Report
 from medvqa.report.bundle.cells import Cell, cell
 from medvqa.report.bundle.shape import Shape
-from medvqa.report.bundle.texts import bounds, label, points
+from medvqa.report.bundle.texts import label
 from medvqa.report.sentences import counted, meaning_of, metric_of, title
 
 
@@ -106,9 +107,9 @@ def scorecard_of(report: Report) -> ScorecardView:
     )
 
 
-def table_view(table: tables.TextTable) -> TableView:
+def table_view(table: Table) -> TableView:
     """A table of texts as a shape."""
-    return TableView(table.title, list(table.columns), list(map(list, table.rows)), sorted(table.right))
+    return TableView(table.title, table.headings, table.texts, table.right)
 
 
 def _part(report: Report, part: Part) -> ScorePart:
@@ -143,19 +144,14 @@ def _row(report: Report, part: Part, measure: Measure) -> ScoreRow:
 
 
 def _gap(gap: BlankGap) -> GapView:
-    few = gap.percent and gap.n < tables.FEW
-    blank = tables.figure(gap.blank, is_percent=gap.percent)
-    value, interval = points(gap.value), bounds(gap.low, gap.high) or tables.no_interval(gap.groups)
-    if not gap.percent:
-        value, interval = tables.difference(gap.value, is_percent=False), tables.difference_interval(gap)
-    if few and gap.blank is not None:
-        blank, value, interval = f"{round(gap.blank * gap.n, 2):g}/{gap.n}", "", ""
+    blank, gained = gap.side(gap.blank), gap.figure
     low, high = (gap.low, gap.high) if gap.better == "higher" else (_negative(gap.high), _negative(gap.low))
     helps: Literal["yes", "no", "open"] = "open"
-    if low is not None and high is not None and not few:
+    if low is not None and high is not None and not blank.few:
         helps = "yes" if low > 0 else "no" if high < 0 else "open"
     shared = f"{gap.scored:,} of {gap.asked:,} questions" if gap.scored < gap.asked else ""
-    return GapView(gap.blank, gap.value, gap.low, gap.high, helps, blank, value, interval, shared)
+    shown = (blank.text, typeset(gained.text), typeset(gained.interval))
+    return GapView(gap.blank, gap.value, gap.low, gap.high, helps, *shown, shared)
 
 
 def _negative(value: float | None) -> float | None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 from medvqa import metrics, statistics
 from medvqa.data import lexicon
+from medvqa.figures import FEW, number
 from medvqa.items import Measure, Metric
-from medvqa.report import tables
 from medvqa.report.build import PROMPT, Part, Report, slices
 from medvqa.report.bundle import axes, charts
 from medvqa.report.bundle.axes import Axis
@@ -338,7 +338,7 @@ def _fields(part: Part, metric: Metric, dimensions: tuple[str, str], pairs: _Pai
     surely_low, surely_high, tested = low.copy(), high.copy(), 0
     if tabled.bounded:
         low, high = statistics.intervals(estimates, binary=tabled.binary)
-        tested = sum(1 for k in kept if units[k] >= tables.FEW and not np.isnan(low[k]))
+        tested = sum(1 for k in kept if units[k] >= FEW and not np.isnan(low[k]))
         level = 1 - 0.025 / max(tested, 1)
         surely_low, surely_high = statistics.bounds(estimates, binary=tabled.binary, level=level)
     value = frame.sums(tabled.terms[0])[kept] / n[kept]
@@ -362,7 +362,7 @@ def _field(part: Part, found: _Fields, k: int, at: tuple[int, int], whole: Measu
     import numpy as np
 
     low, high = (None if np.isnan(bounds[k]) else float(bounds[k]) for bounds in (found.low, found.high))
-    few, value, n = found.units[k] < tables.FEW, found.value[k], found.n[k]
+    few, value, n = found.units[k] < FEW, found.value[k], found.n[k]
     tone: Tone = ""
     apart, middle = 0.0, whole.value or 0.0
     if not few and found.surely_low[k] > middle:
@@ -383,5 +383,5 @@ def _field(part: Part, found: _Fields, k: int, at: tuple[int, int], whole: Measu
     )
     shown = cell(measure)
     step = min(1 + int(apart / STEP), STEPS) if tone else 0
-    short = shown.shown if few else f"{100 * value:.0f}"
+    short = shown.shown if few else number(value, digits=0)
     return HeatField(*at, value, low, high, n, short, shown.shown, shown.interval, few, href, tone, step)

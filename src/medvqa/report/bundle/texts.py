@@ -8,8 +8,6 @@ from itertools import starmap
 from urllib.parse import urlencode
 
 from medvqa.data import lexicon
-from medvqa.items import Measure
-from medvqa.report import tables
 
 HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u180e\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
@@ -21,28 +19,6 @@ HIDDEN = re.compile(
 def visible(text: str) -> str:
     """Text whose control characters, among them those that turn its direction, are named instead of obeyed."""
     return HIDDEN.sub(lambda match: f"\u27e8U+{ord(match[0]):04X}\u27e9", text)
-
-
-def shown(measure: Measure) -> str:
-    """A measure in percent, its counts if it has few units, or a number that is no percentage."""
-    if measure.value is not None and measure.count is not None and tables.few(measure) and measure.percent:
-        return f"{round(measure.count, 2):g}/{measure.n:g}"
-    return tables.figure(measure.value, is_percent=measure.percent)
-
-
-def points(value: float | None) -> str:
-    """A difference of fractions in points with its sign, a dash where undefined."""
-    return "–" if value is None else f"{100 * value + 0.0:+.2f}".replace("-", "\u2212")
-
-
-def bounds(low: float | None, high: float | None) -> str:
-    """Two bounds of a difference in points; empty without."""
-    return "" if low is None or high is None else f"{points(low)} to {points(high)}"
-
-
-def chance(value: float | None) -> str:
-    """A p-value with as many digits as it deserves; empty without."""
-    return "" if value is None else "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def label(name: str) -> str:

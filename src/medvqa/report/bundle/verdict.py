@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from medvqa import records
 from medvqa.items import Benchmark, Outcome
+from medvqa.records import coverage
 from medvqa.report.build import Part, Report
 from medvqa.report.bundle.cells import Cell, cell
 from medvqa.report.bundle.shape import Shape
@@ -107,7 +107,7 @@ def _status(report: Report) -> StatusView:
         if (line := report.selected(part))
     ]
     failed = _failed(report, parts)
-    stopped = [f"stopped: {why}"] if (why := records.stopped(report.run)) else []
+    stopped = [f"stopped: {why}"] if (why := coverage.stopped(report.run)) else []
     undefined, left_out = _left_out(report)
     reused = answers_of(report)
     extra = [*stopped, *chosen, *left_out, *([reused] if reused else [])]
@@ -145,7 +145,7 @@ def _failed(report: Report, parts: Sequence[Part]) -> list[str]:
 
 def _left_out(report: Report) -> tuple[bool, list[str]]:
     """Whether some questions are asked by no technique of the run, and lines about questions left out."""
-    left: Mapping[str, Mapping[str, Mapping[str, int]]] = report.run.get("left_out", {})
+    left: Mapping[str, Mapping[str, Mapping[str, int]]] = report.run.left_out
     counts = {
         technique: sum(sum(techniques.get(technique, {}).values()) for techniques in left.values())
         for technique in report.techniques
@@ -161,7 +161,7 @@ def _left_out(report: Report) -> tuple[bool, list[str]]:
 def _control(report: Report) -> str:
     if not report.ablation:
         return ""
-    got = CONTROLS.get(str(report.run.get("ablation")), f"The model got {report.ablation}")
+    got = CONTROLS.get(report.run.ablation or "", f"The model got {report.ablation}")
     return f"{got}. These numbers are a control: they show the score without the right image."
 
 

@@ -8,8 +8,9 @@ from math import ceil
 
 from medvqa import comparing, metrics
 from medvqa.comparing import Compared, Paired, PairedPart, Side, Study, Versus, under_protocols
+from medvqa.figures import FEW
 from medvqa.items import INVALID_OUTCOMES, Benchmark
-from medvqa.report import comparison, tables
+from medvqa.report import comparison
 from medvqa.report.bundle import boards
 from medvqa.report.bundle.boards import BoardView, ScaleView, SliceMatrix
 from medvqa.report.bundle.differences import ComparedCell, compared_cell
@@ -185,7 +186,7 @@ def view(
     return ComparisonView(
         [_facts(side) for side in study.sides],
         pictures.note,
-        tables.FEW,
+        FEW,
         boards.boards(study, benchmarks),
         [_pair(versus, benchmarks, places, tests, listed) for versus in study.versus],
         boards.scale_views(study, names, large.packed.techniques),
@@ -224,9 +225,9 @@ def _costly(study: Study, benchmarks: Mapping[str, Benchmark], places: Mapping[s
 def _facts(side: Side) -> RunFacts:
     return RunFacts(
         ", ".join(dict.fromkeys(name for names in side.asked.values() for name in names)),
-        str(side.run.get("ablation") or "original"),
+        side.run.ablation or "original",
         len(side.results),
-        str(side.run.get("started", ""))[:16].replace("T", " "),
+        side.run.started[:16].replace("T", " "),
         [*side.lacking, *_failed(side), *(f"selected {line}" for line in side.selected)],
         sum(result.score.outcome in INVALID_OUTCOMES for result in side.results),
         sum(metrics.is_complete(result) is False for result in side.results),

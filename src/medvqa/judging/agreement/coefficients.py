@@ -1,0 +1,303 @@
+"""Agreement of raters: exact agreement, mean absolute difference, Cohen's kappa and Krippendorff's alpha.
+
+Kappa has quadratic weights and alpha the level "interval". Tests compare them with scikit-learn (`cohen_kappa_score`)
+and `krippendorff` (`alpha`). The intervals are those of `medvqa.statistics`: CR2 over groups, and Wilson's at the
+effective number of answers. Exact agreement and mean difference are means from 0 to 1.
+
+Kappa and alpha are 1 - D / E: D is the mean squared difference of the scores, from 0 to 1, and E its expectation by
+chance. The variance of D - (D / E) E takes both into account (Taylor linearisation, E squared times the variance of
+D / E). With it D gets Wilson's interval [low, high], and the figure 1 - high / E to 1 - low / E. Near 1 this covers
+disagreements that are too rare to be in the sample; percentile intervals of a bootstrap do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from medvqa import statistics
+from medvqa.figures import Figure
+from medvqa.items import Result, UsageError
+from medvqa.judging.agreement.ratings import CONSENSUS, SCALE, Ratings
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from medvqa.statistics import Influences
+
+MEASURES = ("exact", "difference", "kappa", "alpha")
+"""The figures of `Agreement`, in the order of display."""
+
+DEFAULT_DIMENSION = "ability"
+
+LEAST_GROUPS = 10
+"""Fewest groups for an interval."""
+
+MOST_PAIRED = 5
+"""Most raters for comparisons in pairs: thirty would be 435 pairs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coefficient:
+    """A number with its 95 % interval, as files have it; None if undefined."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+    def figure(self, *, percent: bool = False) -> Figure:
+        """The coefficient, to be printed: with three digits unless it is a percentage."""
+        return Figure(self.value, self.low, self.high, percent=percent, digits=None if percent else 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """The agreement of raters on the answers that at least two of them scored.
+
+    `exact` is the share of equal pairs of scores and `difference` their mean absolute difference, both in [0, 1].
+    `kappa` is Cohen's with quadratic weights, for two raters only; `alpha` is Krippendorff's for interval data. Both
+    are 1 at most, and undefined if all scores are equal. With more than two raters, `exact` and `difference` are over
+    pairs of raters, and an answer weighs as many times as raters scored it, as in alpha. `n` counts answers, `groups`
+    independent groups of them. `confusion` counts answers by the first rater's score (row) and the second's (column) on
+    `SCALE`; () for more than two. `slice` is as in `Measure`.
+    """
+
+    raters: tuple[str, ...]
+    n: int
+    groups: int
+    exact: Coefficient
+    difference: Coefficient
+    kappa: Coefficient
+    alpha: Coefficient
+    confusion: tuple[tuple[int, ...], ...] = ()
+    slice: Mapping[str, str] = field(default_factory=dict)
+
+
+def dimension_of(results: Sequence[Result], typed: str | None) -> str | None:
+    """Return the lexicon dimension of the slices: `typed` (--by), else ability if any result has it, else None.
+
+    Raises UsageError if no result has the dimension `typed`.
+    """
+    dimensions = {name for result in results for name in result.item.tags}
+    if typed is not None and typed not in dimensions:
+        choices = ", ".join(sorted(dimensions))
+        raise UsageError(f"--by={typed}: no judged answer has this dimension; there are: {choices}")
+    return typed or (DEFAULT_DIMENSION if DEFAULT_DIMENSION in dimensions else None)
+
+
+def agreements(ratings: Ratings, dimension: str | None = None) -> tuple[Agreement, ...]:
+    """Return all agreements; `medvqa agreement` checks the first.
+
+    First: the first rater with the consensus (with the second rater if there is no consensus), overall and per slice.
+    Then: the first rater with every other, the others in pairs (up to `MOST_PAIRED`), and all others together if they
+    are more than two. Two raters without a common answer are left out.
+    """
+    first, *others = ratings.scores
+    people = [name for name in others if name != CONSENSUS]
+    teams: list[tuple[str, ...]] = [(first, name) for name in others]
+    teams += combinations(people, 2) if len(people) <= MOST_PAIRED else []
+    teams += [tuple(people)] if len(people) > 2 else []
+    values = sorted({value for result in ratings.results for value in result.item.tags.get(dimension or "", ())})
+    slices = [{dimension or "": value} for value in values]
+    overall, *sliced = _agreement(ratings, teams[0], [{}, *slices])
+    rest = (agreement for raters in teams[1:] for agreement in _agreement(ratings, raters, [{}]))
+    return overall, *sliced, *rest
+
+
+def _agreement(ratings: Ratings, raters: Sequence[str], slices: Sequence[Mapping[str, str]]) -> list[Agreement]:
+    """Return the agreement of some raters in every slice; [] if no two of them scored the same answer."""
+    import numpy as np
+
+    codes = np.array(
+        [[-1 if score is None else SCALE.index(score) for score in ratings.scores[name]] for name in raters]
+    ).T
+    used = np.flatnonzero((codes >= 0).sum(1) > 1)
+    if not len(used):
+        return []
+    codes, results = codes[used], [ratings.results[i] for i in used]
+    names = [_group(result) for result in results]
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    group = np.array([numbers[name] for name in names], dtype=np.intp)
+    member = np.array(
+        [
+            [all(value in result.item.tags.get(key, ()) for key, value in part.items()) for result in results]
+            for part in slices
+        ],
+        dtype=bool,
+    ).reshape(len(slices), len(results))
+    counts = counts_of(codes)
+    return [
+        Agreement(
+            tuple(raters),
+            n=int(inside.sum()),
+            groups=len(np.unique(group[inside])),
+            **_figures(codes[inside], group[inside]),
+            confusion=_table(counts[inside].sum(0)) if len(raters) == 2 else (),
+            slice=slices[i],
+        )
+        for i, inside in enumerate(member)
+    ]
+
+
+def _group(result: Result) -> tuple[str, str]:
+    """Return the group of dependent answers: same cluster (images, patients, cases), or same item."""
+    item = result.item
+    return item.benchmark, f"cluster {item.cluster_id}" if item.cluster_id is not None else f"item {item.id}"
+
+
+def _table(counts: NDArray[np.float64]) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(int(count) for count in row) for row in counts)
+
+
+def counts_of(codes: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Return the contribution of every answer to the table of scores, (answers, scale, scale).
+
+    `codes` is (answers, raters), -1 for no score. Two raters add 1 in the cell of their scores. More raters add
+    coincidences: every ordered pair of an answer's m scores has the weight 1 / (m - 1) (Krippendorff 2019, Content
+    Analysis, 12.3).
+    """
+    import numpy as np
+
+    answers, raters = codes.shape
+    counts = np.zeros((answers, len(SCALE), len(SCALE)))
+    if raters == 2:
+        counts[np.arange(answers), codes[:, 0], codes[:, 1]] = 1
+        return counts
+    of_answer = (codes[:, :, None] == np.arange(len(SCALE))).sum(1)
+    pairs = of_answer[:, :, None] * of_answer[:, None, :] - of_answer[:, :, None] * np.eye(len(SCALE))
+    return np.asarray(pairs / (of_answer.sum(1) - 1)[:, None, None])
+
+
+def figures_of(counts: NDArray[np.float64], *, two: bool) -> NDArray[np.float64]:
+    """Return the figures of tables of scores, (..., scale, scale) -> (..., measures) as in `MEASURES`, or NaN.
+
+    `two`: the tables have one rater in rows and the other in columns; else they hold coincidences, without kappa.
+    Sources: Cohen (1968), Psychological Bulletin 70:213, with the weights (a - b)^2; Krippendorff (2019), 12.3.
+    """
+    import numpy as np
+
+    distance = np.abs(np.subtract.outer(SCALE, SCALE))
+    total = counts.sum((-2, -1))
+
+    def ratio(numerator: NDArray[np.float64], denominator: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.divide(numerator, denominator, out=np.full(total.shape, np.nan), where=denominator > 0)
+
+    def expected(rows: NDArray[np.float64], columns: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(((rows @ distance**2) * columns).sum(-1))
+
+    observed = (counts * distance**2).sum((-2, -1))
+    kappa = np.full(total.shape, np.nan)
+    if two:
+        kappa = 1 - ratio(observed * total, expected(counts.sum(-1), counts.sum(-2)))
+    coincidences = counts + np.swapaxes(counts, -1, -2) if two else counts
+    marginal, n = coincidences.sum(-1), coincidences.sum((-2, -1))
+    alpha = 1 - ratio((coincidences * distance**2).sum((-2, -1)) * (n - 1), expected(marginal, marginal))
+    exact = ratio(np.trace(counts, axis1=-2, axis2=-1), total)
+    difference = ratio((counts * distance).sum((-2, -1)), total)
+    return np.stack([exact, difference, kappa, alpha], axis=-1)
+
+
+def estimates(codes: NDArray[np.intp]) -> dict[str, float | None]:
+    """Return the figures by name from codes (answers, raters), -1 for no score; None if undefined."""
+    import numpy as np
+
+    values = figures_of(counts_of(codes).sum(0), two=codes.shape[1] == 2).tolist()
+    return {name: None if np.isnan(value) else value for name, value in zip(MEASURES, values, strict=True)}
+
+
+def _figures(codes: NDArray[np.intp], group: NDArray[np.intp]) -> dict[str, Coefficient]:
+    """Return estimates with their intervals, from codes (answers, raters) in groups (answers,)."""
+    import numpy as np
+
+    if not len(codes):
+        return {name: Coefficient(None) for name in MEASURES}
+    values = estimates(codes)
+    if len(np.unique(group)) < LEAST_GROUPS:
+        return {name: Coefficient(value) for name, value in values.items()}
+    counts, distance = counts_of(codes), np.abs(np.subtract.outer(SCALE, SCALE))
+    two = codes.shape[1] == 2
+    exact = _interval(_ratio(counts, np.eye(len(SCALE)), group), binary=two)
+    figures = {"exact": exact, "difference": _interval(_ratio(counts, distance, group), binary=False)}
+    pooled = counts + np.swapaxes(counts, 1, 2) if two else counts
+    scores = float(pooled.sum())
+    # Alpha pairs scores without replacement, so its disagreement by chance is larger.
+    for name, paired, larger in (("kappa", counts, 1.0), ("alpha", pooled, scores / max(scores - 1, 1))):
+        if values[name] is not None:
+            figures[name] = _beyond_chance(counts, paired, distance**2, group, larger)
+    return {name: Coefficient(value, *figures.get(name, (None, None))) for name, value in values.items()}
+
+
+def nominal(
+    one: NDArray[np.intp], other: NDArray[np.intp], group: NDArray[np.intp], size: int
+) -> tuple[Coefficient, Coefficient, tuple[tuple[int, ...], ...]]:
+    """Return exact agreement, Cohen's kappa and the table of counts for labels without an order, from 0 to size - 1.
+
+    `one` and `other` are the labels of two raters, (answers,); `group` numbers independent groups of answers. The
+    table has the first rater in rows. Kappa is Cohen's of 1960 (Educational and Psychological Measurement 20:37): every
+    disagreement weighs the same. Intervals are as for scores.
+    """
+    import numpy as np
+
+    counts = np.zeros((len(one), size, size))
+    counts[np.arange(len(one)), one, other] = 1
+    table = _table(counts.sum(0))
+    if not len(one):
+        return Coefficient(None), Coefficient(None), table
+    worth = 1 - np.eye(size)
+    exact, (chance, _) = float((one == other).mean()), _chance(counts, worth)
+    kappa = 1 - (1 - exact) / chance if chance > 0 else None
+    if len(np.unique(group)) < LEAST_GROUPS:
+        return Coefficient(exact), Coefficient(kappa), table
+    bounds = (None, None) if kappa is None else _beyond_chance(counts, counts, worth, group, 1.0)
+    return (
+        Coefficient(exact, *_interval(_ratio(counts, np.eye(size), group), binary=True)),
+        Coefficient(kappa, *bounds),
+        table,
+    )
+
+
+def _beyond_chance(
+    counts: NDArray[np.float64],
+    paired: NDArray[np.float64],
+    worth: NDArray[np.float64],
+    group: NDArray[np.intp],
+    larger: float,
+) -> tuple[float | None, float | None]:
+    """Return the bounds of 1 - D / E; E is the chance of the `paired` counts, times `larger` (see the module)."""
+    disagreement, (chance, by_answer) = _ratio(counts, worth, group), _chance(paired, worth)
+    share = float(disagreement.value[0]) / chance
+    spread = replace(disagreement, residual=disagreement.residual - share * by_answer)
+    low, high = _interval(spread, binary=False)
+    if low is None or high is None:
+        return None, None
+    return max(1 - high / (chance * larger), -1.0), max(1 - low / (chance * larger), -1.0)
+
+
+def _ratio(counts: NDArray[np.float64], worth: NDArray[np.float64], group: NDArray[np.intp]) -> Influences:
+    """Return the mean of `worth`, (scale, scale), over the counts of answers, (answers, scale, scale)."""
+    import numpy as np
+
+    answers = np.arange(len(counts))
+    numerator, denominator = (counts * worth).sum((1, 2)), counts.sum((1, 2))
+    return statistics.ratios(statistics.UnitTable(numerator, denominator, answers, group, np.zeros_like(answers)))
+
+
+def _interval(influences: Influences, *, binary: bool) -> tuple[float | None, float | None]:
+    (low,), (high,) = statistics.intervals(statistics.clustered(influences), binary=binary)
+    return (None, None) if low != low else (float(low), float(high))
+
+
+def _chance(counts: NDArray[np.float64], worth: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    """Return the mean of `worth` for scores paired by chance, and the influence of every answer on it, (answers,).
+
+    With the table T of all counts, row sums r, column sums c and sum N, E = r' worth c / N^2. The derivative of E by a
+    count in the cell (a, b) is ((worth c)_a + (r' worth)_b) / N^2 - 2 E / N.
+    """
+    table = counts.sum(0)
+    total, rows, columns = table.sum(), table.sum(1), table.sum(0)
+    chance = float(rows @ worth @ columns / total**2)
+    cells = ((worth @ columns)[:, None] + (rows @ worth)[None, :]) / total
+    return chance, (counts * cells).sum((1, 2)) / counts.sum((1, 2)) - 2 * chance

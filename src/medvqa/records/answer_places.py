@@ -1,0 +1,342 @@
+"""Places: folders and buckets to which runs on several machines give their logs (`exchange`), and which they read.
+
+A place has an object for each closed log: `IDENTITY/zTIME-TOKEN-TRY.log`. IDENTITY is that of the model and its role,
+TIME that of the log, TOKEN the random end of the log's name, and TRY counts objects of one log. An object is created
+once and never replaced. It is read whole, and is no log unless the digest in its last line is right. A log that rotted
+there is put again, as another TRY, by the next session that has it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from medvqa import files, printing
+from medvqa.items import Answer, AnswerError, Prompt, UsageError
+from medvqa.records.address import Address
+from medvqa.records.bucket import advice, open_bucket
+from medvqa.records.log import LogReader, Unwritable, answer_in, scan
+from medvqa.records.objects import CALL, BucketError, FolderObjects, ObjectMissing, Objects, OutOfTime
+from medvqa.records.run_record import RUN
+
+MARKER = "medvqa-answers.txt"
+"""File that marks a folder as a place."""
+MAX_LOGS = 200_000
+"""Logs of one model that are read: a bucket is not trusted."""
+MAX_LOG = 2**25
+"""Bytes of a log in a place: many are read at once."""
+MAX_READ = 16 * 2**30
+"""Bytes of the logs of one model."""
+LIST, READ = 60.0, 600.0
+"""Seconds for the names of a model's logs, and for reading them."""
+PROGRESS = 5.0
+"""Seconds between two lines of progress."""
+LATE = timedelta(minutes=15)
+"""How much earlier than the latest name a new one may be: clocks differ, and a log is put after it was begun."""
+MAX_UNREAD = 50
+"""Most objects that are named because they cannot be read."""
+_MARK = b"Answers of pytest-medvqa, put here by --answers. Others may read them; nothing here is ever replaced.\n"
+TRIES = 10
+"""Most objects of one log."""
+# An object whose name is no path hides others of its page (`bucket`). Names begin with z, and listings there: so that
+# hardly any name of a stranger stands among them.
+_NAME = re.compile(r"z(?P<log>[0-9]{8}T[0-9]{6}\.[0-9]{6}-[0-9a-f]{16})-(?P<tries>[0-9])\.log", re.ASCII)
+_BEFORE = "y~"
+_TIME = "%Y%m%dT%H%M%S.%f"
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LogName:
+    """The name of an object: the time and token of its log, and the number of the try."""
+
+    log: str
+    tries: int = 0
+
+    def __str__(self) -> str:
+        """Return the name, without the model's folder."""
+        return f"z{self.log}-{self.tries}.log"
+
+    @classmethod
+    def parse(cls, name: str) -> LogName | None:
+        """Return the name that a text holds, None if it is no log's."""
+        match = _NAME.fullmatch(name)
+        return None if match is None else cls(match["log"], int(match["tries"]))
+
+    @classmethod
+    def of(cls, path: Path) -> LogName:
+        """Return the name of the first try for a local log. The name of its process stays here."""
+        parts = path.stem.split("-")
+        return cls(f"{parts[0]}-{parts[-1]}")
+
+
+# --- a place --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder or a bucket. `name`: its address or path, for the user; `folder`: None for a bucket."""
+
+    name: str
+    objects: Objects = field(repr=False)
+    folder: Path | None
+    advice: str = field(repr=False)
+
+    def check(self, say: Say = lambda line: None) -> bool:
+        """Return whether the place has any object; make and mark a folder. `say` gets lines about odd names.
+
+        Unwritable if it cannot be read, or the folder not be made.
+        """
+        if self.folder is not None:
+            try:
+                with suppress(FileExistsError):
+                    self.folder.mkdir(files.PRIVATE)
+                with suppress(FileExistsError):
+                    files.write_new(self.folder / MARKER, _MARK)
+            except OSError as error:
+                raise Unwritable(f"answers cannot be stored in {self.name}: {error.strerror or error}") from error
+        try:
+            page = next(self.objects.listed("", "", 2 * CALL), ())
+        except BucketError as error:
+            raise self.unreadable(error) from None
+        for entry in page:
+            if entry.size is None and self.folder is None:
+                say(f"medvqa: {self.name}: {_odd(entry.name)}")
+        return any(entry.name != MARKER for entry in page)
+
+    def unreadable(self, error: BucketError) -> Unwritable:
+        """Return the error of a place that cannot be read."""
+        return Unwritable(
+            f"the answers in {self.name} cannot be read: {error}. {self.advice}. Without what is stored there, "
+            "questions would be asked again; a run without --answers keeps its answers in its own folder"
+        )
+
+
+def open_place(named: Path | str, environ: Mapping[str, str]) -> Place:
+    """Return the place that a folder or an address names; nothing is made or sent yet.
+
+    UsageError for a folder that is neither a place nor empty, without obstore, or for a wrong environment.
+    """
+    address = Address.of(named) if isinstance(named, str) else None
+    if address is not None and address.scheme != "file":
+        return Place(str(address), open_bucket(address, environ), None, advice(address))
+    folder = Path(address.prefix) if address is not None else Path(named)
+    shown = f"--answers={printing.line(str(named))}"
+    if not folder.parent.is_dir():
+        # A disk that is not mounted: a new folder of this machine would be shared with nobody.
+        raise UsageError(f"{shown}: no folder {printing.line(str(folder.parent))}; is the shared disk mounted?")
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{shown} is no folder")
+    if (folder / RUN).exists():
+        raise UsageError(f"{shown} is the folder of a run: type --answers={printing.line(str(folder))} to read it")
+    try:
+        strange = [name for name in (os.listdir(folder) if folder.exists() else []) if not name.startswith(".")]
+    except OSError as error:
+        raise UsageError(f"{shown} cannot be read: {error.strerror}") from None
+    if strange and MARKER not in strange:
+        raise UsageError(
+            f"{shown} has other files and is no place for answers: name a new or empty folder, which becomes one, or "
+            "the folder of a run"
+        )
+    return Place(
+        str(named), FolderObjects(folder), folder, "Name a folder of answers alone, which can be read and written"
+    )
+
+
+def _odd(name: str) -> str:
+    return f"{printing.line(name[:200])}: an odd name; it is skipped"
+
+
+# --- reading --------------------------------------------------------------------------------------------------
+
+
+class PlaceReader:
+    """The answers of one model in a place, as a process has read them. Threads may share it.
+
+    `used`: the number of answers that `recall` returned. What was read is kept in a file without a name.
+    """
+
+    def __init__(self, place: Place, identity: str, session: str, folder: Path) -> None:
+        """Read nothing yet. Logs of the `session` itself are left out. The file is made in `folder` (Unwritable)."""
+        self.place = place
+        self.name = place.name
+        self.used = 0
+        self._identity, self._session = identity, session
+        self._lock = threading.Lock()
+        self._read: set[LogName] = set()
+        self._names: list[str] = []
+        # Key -> place of its line: number of the log, start in the file, length, in one number.
+        self._index: dict[bytes, int] = {}
+        self._older: dict[bytes, list[int]] = {}
+        self._after = _BEFORE
+        self._unread: list[str] = []
+        self._bytes = 0
+        try:
+            self._file = files.unnamed(folder)
+        except OSError as error:
+            raise Unwritable(f"answers cannot be stored in {folder}: {error.strerror or error}") from error
+
+    def find(self, key: str, prompt: Prompt, digest: str, sample: int) -> Answer | None:
+        """Return the latest answer that can be read (Unwritable)."""
+        return self.recall([key])[0]
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """A line for each object and answer that cannot be read, in their order: objects are read side by side."""
+        with self._lock:
+            rest = len(self._unread) - MAX_UNREAD
+            more = [f"{self.place.name}: and {rest:,} more that cannot be read"] if rest > 0 else []
+            return (*sorted(self._unread[:MAX_UNREAD]), *more)
+
+    def read(self, say: Say = lambda line: None, seconds: float = READ) -> int:
+        """List the logs, read those that are new, and return their number. `say` gets lines for the user.
+
+        What is not read in time is read the next time. Unwritable if the place cannot be read.
+        """
+        by, shown, number = time.monotonic() + seconds, time.monotonic(), 0
+        try:
+            new = self._listed(say, min(LIST, seconds))
+            for path, reply in self.place.objects.get_all(new, MAX_LOG, max(0.0, by - time.monotonic())):
+                self._take(path, reply)
+                number += 1
+                if time.monotonic() > shown + PROGRESS:
+                    shown = time.monotonic()
+                    say(f"medvqa: {self.place.name}: {number:,} of {len(new):,} logs read")
+        except OutOfTime:
+            say(f"medvqa: {self.place.name}: {number:,} of {len(new):,} logs read in {seconds:g} s; the others are not")
+        except BucketError as error:
+            raise self.place.unreadable(error) from None
+        except OSError as error:
+            raise Unwritable(f"answers cannot be stored: {error.strerror or error}") from error
+        return number
+
+    def _listed(self, say: Say, seconds: float) -> list[str]:
+        """Return the paths of logs that were not read, newest first (BucketError)."""
+        names, total, shown = dict[LogName, int](), 0, time.monotonic()
+        try:
+            for page in self.place.objects.listed(self._identity, self._after, seconds):
+                for entry in page:
+                    name = LogName.parse(short := entry.name.removeprefix(f"{self._identity}/"))
+                    if name is None or entry.size is None:
+                        self._note(_odd(short))
+                    elif name not in self._read:
+                        names[name] = entry.size
+                total += len(page)
+                self._after = page[-1].name.removeprefix(f"{self._identity}/") if page else self._after
+                if time.monotonic() > shown + PROGRESS:
+                    shown = time.monotonic()
+                    say(f"medvqa: {self.place.name}: {total:,} logs listed")
+        except OutOfTime as error:
+            if not names:
+                raise BucketError(str(error)) from None
+            say(f"medvqa: {self.place.name}: {total:,} logs listed in {seconds:g} s; later ones are not read yet")
+        else:
+            self._after = _somewhat_before(self._after)
+        chosen = sorted(names, reverse=True)[: MAX_LOGS - len(self._read)]
+        while chosen and self._bytes + sum(names[name] for name in chosen) > MAX_READ:
+            chosen = chosen[: len(chosen) // 2]
+        if len(chosen) < len(names):
+            self._note(f"{len(names) - len(chosen):,} old logs are not read: there are too many, or too large ones")
+        return [f"{self._identity}/{name}" for name in chosen]
+
+    def _note(self, why: str) -> None:
+        line = f"{self.place.name}/{self._identity}/{why}"
+        if line not in self._unread:
+            self._unread.append(line)
+
+    def _take(self, path: str, reply: bytes | BucketError) -> None:
+        """Index the answers of a log (OSError)."""
+        name = LogName.parse(path.rpartition("/")[2])
+        if name is None:
+            return
+        reader, places = scan(reply) if isinstance(reply, bytes) else (LogReader(), [])
+        why = str(reply) if isinstance(reply, BucketError) else log_problem(reader, self._identity)
+        with self._lock:
+            if self._file.closed:
+                return
+            another_try = any(LogName(name.log, tries) in self._read for tries in range(TRIES))
+            self._read.add(name)
+            if isinstance(reply, ObjectMissing) or (reader.head is not None and reader.head.session == self._session):
+                return
+            if why is not None or isinstance(reply, BucketError):
+                self._note(f"{name}: {why}")
+                return
+            if another_try and name.log in self._names:
+                return
+            self._names.append(name.log)
+            os.pwrite(self._file.fileno(), reply, self._bytes)
+            number = (len(self._names) - 1) << 80
+            for key, start, length in places:
+                self._add(bytes.fromhex(key), number | (self._bytes + start) << 32 | length)
+            self._bytes += len(reply)
+
+    def _add(self, key: bytes, found: int) -> None:
+        known = self._index.setdefault(key, found)
+        if known != found:
+            newer = self._names[known >> 80] <= self._names[found >> 80]
+            self._index[key] = found if newer else known
+            self._older.setdefault(key, []).append(known if newer else found)
+
+    def recall(self, keys: Sequence[str]) -> list[Answer | None]:
+        """Return the latest answer for each key that can be read (Unwritable)."""
+        with self._lock:
+            try:
+                found = [self._answer(key) for key in keys]
+            except OSError as error:
+                raise Unwritable(f"stored answers cannot be read: {error.strerror or error}") from error
+        self.used += sum(answer is not None for answer in found)
+        return found
+
+    def _answer(self, key: str) -> Answer | None:
+        latest = self._index.get(bytes.fromhex(key))
+        if latest is None:
+            return None
+        older = sorted(
+            self._older.get(bytes.fromhex(key), ()), key=lambda found: self._names[found >> 80], reverse=True
+        )
+        for found in (latest, *older):
+            line = os.pread(self._file.fileno(), found & (1 << 32) - 1, found >> 32 & (1 << 48) - 1)
+            try:
+                answer = answer_in(self._identity, line, key)
+            except AnswerError as error:
+                self._note(f"{self._names[found >> 80]}: {error}")
+            else:
+                if answer is not None:
+                    return answer
+        return None
+
+    def close(self) -> None:
+        """Give the disk back; nothing is recalled or read any more."""
+        with self._lock:
+            self._file.close()
+
+
+def log_problem(reader: LogReader, identity: str) -> str | None:
+    """Return why the object that a reader has read is no log for other runs; None if it is one."""
+    if reader.head is None:
+        return "it does not say who wrote it"
+    if reader.head.identity != identity:
+        return "it is a log of another model"
+    if reader.closed is None or reader.torn:
+        return "its end is missing"
+    if not reader.whole:
+        return "its digest does not match"
+    return None if reader.head.reuse == "all" else "its first line says that other runs may not use it"
+
+
+def _somewhat_before(name: str) -> str:
+    """Return a name from which new ones are listed, once all were listed up to `name`."""
+    latest = LogName.parse(name)
+    if latest is None:
+        return _BEFORE
+    with suppress(ValueError, OverflowError):
+        return f"z{(datetime.strptime(latest.log[:22], _TIME) - LATE).strftime(_TIME)}"
+    return _BEFORE

@@ -1,0 +1,311 @@
+"""A run folder: results.jsonl, with one appended line per result.
+
+One `os.write` on a file opened for appending writes a result, so a killed process leaves whole lines. For an item
+(and technique) the last line counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, count
+from pathlib import Path, PurePath
+from typing import Any, BinaryIO
+
+import msgspec
+
+from medvqa import answers, files, memory
+from medvqa.items import SCORED_OUTCOMES, UNDECLARED, DataError, Image, Item, QuestionKey, Result, UsageError
+from medvqa.records.private import make_private
+from medvqa.records.run_record import RunRecord
+
+DISTRIBUTION = "pytest-medvqa"
+RESULTS = "results.jsonl"
+MAX_LINE = 2**26
+"""Bytes of one result; a longer line is no result, and is not read to its end."""
+END = 2**12
+"""Bytes at the end of results.jsonl that tell whether it was changed since it was read."""
+MAX_SAMPLE = 2**31
+"""Samples are below it: pages hold them as whole numbers of 32 bits, data frames of 64."""
+
+LATER = frozenset({"cell", "view", "allow_burned_in"})
+"""Fields of images that earlier versions do not write."""
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Result)
+_IMPOSSIBLE = f'"{answers.IMPOSSIBLE}"'.encode()
+_NO_VARIANT = b',"variant":""}'
+_NO_RANKING = b',"ranking":null}'
+_RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=@-]{0,119}")
+
+
+def check_name(name: str, option: str) -> None:
+    """UsageError if the value of an option is not a valid folder name on every system."""
+    if not _RUN_NAME.fullmatch(name):
+        raise UsageError(
+            f"{option}={name}: a run's name is a letter or digit, then at most 119 letters, digits and . _ + = @ -"
+        )
+
+
+def run_name(model: str, when: str, folder: Path, end: str = "") -> str:
+    """A free name for a new run: the time, the model (the last part of a path), a number if needed, and an end."""
+    backend, _, argument = model.partition(":")
+    named = f"{backend}-{PurePath(argument).name}" if argument else backend
+    name = f"{when}-{re.sub(r'[^A-Za-z0-9._-]+', '-', named).strip('-.')[:60]}"
+    numbered = (f"{name}-{number}{end}" for number in count(2))
+    return next(candidate for candidate in chain([f"{name}{end}"], numbered) if not (folder / candidate).exists())
+
+
+def encode(result: Result) -> bytes:
+    """One JSON line without its line end. Images keep name, extent and digest; absolute paths are dropped.
+
+    Left out if they are empty: the last fields `variant` and `ranking`, and the fields LATER of images.
+    """
+    images: Any = tuple(map(_image, result.item.images))
+    answer: Any = None if result.answer is None else answers.to_json(result.answer)
+    line = _encoder.encode(replace(result, item=replace(result.item, images=images), answer=answer))
+    if result.ranking is not None:
+        return line
+    line = line.removesuffix(_NO_RANKING) + b"}"
+    return line if result.variant else line.removesuffix(_NO_VARIANT) + b"}"
+
+
+def _image(image: Image) -> dict[str, Any]:
+    fields = {name: getattr(image, name) for name in Image.__slots__}
+    return {name: value for name, value in fields.items() if value or name not in LATER} | {"path": ""}
+
+
+def decode(line: bytes) -> Result:
+    """The result of one line. Raises msgspec.DecodeError (a ValueError).
+
+    A path of an image, which `encode` never writes, is dropped: a stranger's run must not name files of this machine.
+    """
+    try:
+        if _IMPOSSIBLE not in line:
+            result = _decoder.decode(line)
+        else:
+            content = msgspec.json.decode(line, type=dict[str, Any])
+            result = msgspec.convert({**content, "answer": answers.from_json(content.get("answer"))}, Result)
+        _check(result)
+        return _without_paths(result)
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise msgspec.DecodeError(str(error)) from None
+
+
+def _without_paths(result: Result) -> Result:
+    if not any(image.path for image in result.item.images):
+        return result
+    images = tuple(replace(image, path="") for image in result.item.images)
+    return replace(result, item=replace(result.item, images=images))
+
+
+def _check(result: Result) -> None:
+    """Raise DecodeError for values that no run writes: they would count as they are."""
+    value, outcome = result.score.value, result.score.outcome
+    if not 0 <= result.sample < MAX_SAMPLE:
+        raise msgspec.DecodeError(f"the sample is no number from 0 to {MAX_SAMPLE - 1:,}")
+    if result.item.kind == UNDECLARED:
+        raise msgspec.DecodeError("the item has no kind")
+    if (value is not None) != (outcome in SCORED_OUTCOMES):
+        raise msgspec.DecodeError(f"the score is {value} and the outcome '{outcome}'")
+    if value is not None and not 0 <= value <= 1:
+        raise msgspec.DecodeError(f"the score is {value}; a number from 0 to 1 is expected")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What tells cheaply whether results.jsonl has changed: its size in bytes, and a digest of its last END bytes.
+
+    Times of files do not: `git clone` and `cp -r` make new ones, `rsync -a` keeps old ones.
+    """
+
+    bytes: int
+    end: str
+
+    @classmethod
+    def of(cls, file: BinaryIO, size: int) -> Mark:
+        """The mark of the first `size` bytes of an open file (OSError)."""
+        start = max(0, size - END)
+        end = os.pread(file.fileno(), size - start, start)
+        return cls(size, hashlib.sha256(end).hexdigest()[:32])
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The content of results.jsonl: `results`, the last of each key, sorted by key; `unread`: broken lines.
+
+    `mark`: of the file as far as it was read.
+    """
+
+    results: tuple[Result, ...]
+    unread: tuple[str, ...]
+    mark: Mark
+
+
+@memory.no_cycle_search()
+def read(folder: Path) -> Stored:
+    """All results of a run folder, in one pass. UsageError if it is no run folder."""
+    path = folder / RESULTS
+    if not path.is_file():
+        raise UsageError(f"{folder} is no run folder: it has no {RESULTS}")
+    results: dict[QuestionKey, Result] = {}
+    unread: list[str] = []
+    try:
+        with files.reading(path) as file:
+            for number, line in files.lines(file, path, MAX_LINE):
+                if not line.strip():
+                    continue
+                try:
+                    result = decode(line)
+                except msgspec.DecodeError as error:
+                    torn = "" if line.endswith(b"\n") else " (the line is torn: its process was stopped while writing)"
+                    unread.append(f"{path} line {number}: {error}{torn}")
+                    continue
+                results[result.key] = result
+            mark = Mark.of(file, file.tell())
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from error
+    return Stored(tuple(results[k] for k in sorted(results)), tuple(unread), mark)
+
+
+def present_mark(folder: Path) -> Mark | None:
+    """The mark of results.jsonl as it is now, None if it is missing, a link or cannot be read."""
+    try:
+        with files.reading(folder / RESULTS, follow=False) as file:
+            return Mark.of(file, os.fstat(file.fileno()).st_size)
+    except OSError:
+        return None
+
+
+def lines(folder: Path) -> Iterator[tuple[bytes, Result]]:
+    """Yield the results of a run folder in file order, with their lines (without line end), without broken ones.
+
+    Lines appended meanwhile are left out.
+    """
+    with files.reading(folder / RESULTS) as file:
+        left = os.fstat(file.fileno()).st_size
+        for line in file:
+            left -= len(line)
+            if left < 0:
+                return
+            with contextlib.suppress(msgspec.DecodeError):
+                yield line.removesuffix(b"\n"), decode(line)
+
+
+class Recorder:
+    """Appends results to a run folder, which it creates if missing; closed by `close`."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open the folder. UsageError if it cannot be created."""
+        self.folder = folder
+        path = folder / RESULTS
+        try:
+            make_private(folder)
+            self._file = files.appending(path, readable=True)
+            size = os.fstat(self._file).st_size
+            if size and os.pread(self._file, 1, size - 1) != b"\n":
+                # End a torn line, so that it does not spoil the next one.
+                os.write(self._file, b"\n")
+        except OSError as error:
+            raise UsageError(f"run folder {folder} cannot be written: {error.strerror}") from error
+
+    def append(self, line: bytes) -> None:
+        """Write one line; OSError if the disk is full (earlier lines stay whole)."""
+        files.write_all(self._file, line + b"\n")
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+
+def write_atomic(path: Path, content: bytes | Iterable[bytes]) -> None:
+    """Replace a whole file: readers see the old or the new content. A link is replaced, not followed."""
+    files.replace(path, content)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write indented JSON; NaN and infinities become null."""
+    write_atomic(path, msgspec.json.format(_encoder.encode(value), indent=2) + b"\n")
+
+
+def check_scored(path: Path, run: RunRecord) -> None:
+    """UsageError if `medvqa rescore` was stopped while writing, so that scores of two kinds are mixed."""
+    if run.rescoring:
+        folder = path if path.is_dir() else f"reports/{run.name or 'RUN'}"
+        raise UsageError(
+            f"{path}: its run was being scored again, and that was stopped: type medvqa rescore {folder} once more"
+        )
+
+
+def properties(result: Result) -> list[tuple[str, str]]:
+    """Properties of an item for JUnit: outcome, extracted options, and tags."""
+    tags = result.item.tags.items()
+    return [
+        ("outcome", result.score.outcome),
+        ("extracted", ",".join(result.score.extracted)),
+        *(("tag." + dimension, ",".join(values)) for dimension, values in tags),
+    ]
+
+
+def data_digest(items: Iterable[Item]) -> str:
+    """SHA-256 (hex) of the questions, independent of files and order: ids, texts, keys and images."""
+    total = hashlib.sha256()
+    for item in sorted(items, key=lambda item: item.id):
+        content: Sequence[Any] = (
+            item.id,
+            item.kind,
+            item.question,
+            tuple(item.options.items()),
+            item.answers,
+            tuple(image.key for image in item.images),
+        )
+        total.update(_encoder.encode(content))
+    return total.hexdigest()
+
+
+def decisive_digest(results: Iterable[Result]) -> tuple[str, int]:
+    """Return the SHA-256 (hex) of results, the last of each key, in the order of keys; and their number.
+
+    Whatever a number is computed from changes it, and neither replaced lines nor their order in the file do.
+    """
+    last = {result.key: result for result in results}
+    total = hashlib.sha256()
+    for key in sorted(last):
+        total.update(_encoder.encode(_without_paths(last[key])) + b"\n")
+    return total.hexdigest(), len(last)
+
+
+def answers_digest(results: Iterable[Result]) -> str:
+    """Return a digest (32 hexadecimal digits) of a run's answers: keys and replies, in the order of keys.
+
+    It stays the same if the answers are scored again, and changes if an answer is added or replaced.
+    """
+    ordered = sorted(results, key=lambda result: result.key)
+    return replies_digest((result.key, result.answer.reply if result.answer else None) for result in ordered)
+
+
+def replies_digest(replies: Iterable[tuple[QuestionKey, str | None]]) -> str:
+    """Return `answers_digest` of keys, in their order, with their replies; None for a result without an answer."""
+    total = hashlib.sha256()
+    for key, reply in replies:
+        total.update(_encoder.encode((*key, reply)))
+    return total.hexdigest()[:32]
+
+
+def versions() -> Mapping[str, str]:
+    """Versions of Python, this package and its installed requirements."""
+    import platform
+    from importlib.metadata import PackageNotFoundError, requires, version
+
+    versions = {"python": platform.python_version()}
+    required = (re.split(r"[^A-Za-z0-9._-]", line)[0] for line in requires(DISTRIBUTION) or ())
+    for name in (DISTRIBUTION, *sorted(set(required))):
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            # A requirement of an extra that is not installed.
+            continue
+    return versions
