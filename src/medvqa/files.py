@@ -151,8 +151,8 @@ def write_once(path: Path, content: bytes, mode: int) -> None:
     On a disk without links, a process that is killed leaves half a file.
     """
     temporary = path.parent / f".medvqa-{secrets.token_hex(8)}.tmp"
-    write_new(temporary, content, sync=True)
     try:
+        write_new(temporary, content, sync=True)
         temporary.chmod(mode)
         # A link never replaces a file.
         os.link(temporary, path)
@@ -161,7 +161,7 @@ def write_once(path: Path, content: bytes, mode: int) -> None:
             raise
         write_new(path, content, sync=True)
     finally:
-        temporary.unlink()
+        temporary.unlink(missing_ok=True)
 
 
 def unnamed(folder: Path) -> BinaryIO:

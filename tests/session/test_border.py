@@ -401,6 +401,7 @@ def test_one_of_eight_is_odd(repository: Repository, spread: tuple[str, ...]) ->
     code, printed = repository.pytest(*spread, "--answers=r", run="again")
     assert code == 0, printed
     assert repository.asked[asked:] == [["q3"]]
+    assert repository.about("again")["unread_answers"] == [], "what was refused is not on disk"
 
 
 @pytest.mark.parametrize("spread", SPREAD)

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from kept import drawing
+from medvqa.records import log
 from support import processes
 
 ROOT = Path(__file__).parents[2]
@@ -239,6 +240,7 @@ def test_a_killed_run_goes_on_and_asks_nothing_twice(
     stored = len(drawing.answers_of(drawing.LOGS / run))
     known = {line["item"]["id"] for line in results_but_run(folder) if line["answer"] is not None}
     assert 0 < len(known) <= stored < 34
+    assert any(log.read_log(path)[0].calls for path in log.logs(folder / "answers")), "a call was in flight"
     code, _ = session(pytester, run, (*drawing.TEXT, "--batch-size=3", *spread))
     assert code == drawing.EXIT["whole"]
     now = asked(pytester.path)

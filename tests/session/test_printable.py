@@ -185,6 +185,7 @@ def stranger(folder: Path, printed: str) -> Path:
         ("agreement", "reports/r", "--human", f"{LINE.replace(chr(0), '').replace('/', '')}.csv"),
         ("lexicon", "--benchmark=hostile", "--plugin=conftest.py"),
         ("models", "bad"),
+        ("run", "--model=speaker", "--answers=reports/s", "--run=b", "--plugin=conftest.py"),
         (f"{LINE.replace(chr(0), '')}",),
         ("compare", "reports/r", "reports/s", f"--slices={LINE.replace(chr(0), '')}"),
     ],

@@ -305,6 +305,16 @@ def test_where_nothing_was_typed_skipped_questions_fail_nothing(repository: Repo
 # --- disks --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("place", ["./file", "/proc/answers"])
+def test_a_place_that_cannot_be_made_is_told_before_anything_is_asked(repository: Repository, place: str) -> None:
+    (repository.path / "file").write_text("")
+    code, output = repository.run("--model=slow:0", "--run=first", f"--answers={place}")
+    assert code in (2, 4)
+    assert f"{'--answers=' if place == './file' else 'answers cannot be stored in '}" in output
+    assert "Traceback" not in output
+    assert repository.calls == []
+
+
 @pytest.mark.parametrize("folder", ["reports", "reports/first/answers"])
 def test_a_folder_that_cannot_be_written_is_told_before_anything_is_asked(repository: Repository, folder: str) -> None:
     (repository.path / folder).parent.mkdir(parents=True, exist_ok=True)

@@ -545,6 +545,12 @@ def close_dead(path: Path, reader: LogReader) -> None:
         os.close(descriptor)
 
 
+def is_kept_apart(folder: Path, identity: str) -> bool:
+    """Return whether a folder has a log of this model whose answers no other run may use (OSError)."""
+    heads = (head_at(path) for path in logs(folder))
+    return any(head is not None and head.reuse == "none" and head.identity == identity for head in heads)
+
+
 def process_of(path: Path) -> str:
     """Return the name of the process that wrote a log."""
     match = _NAME.fullmatch(path.name)

@@ -47,8 +47,9 @@ class AnswerSources:
         found: list[Finder] = []
         for name, folder in self.runs.items():
             about = _about(folder)
+            # The record of a merged run has no sessions; its logs do.
             fresh = any(session.options is not None and session.options.fresh for session in about.sessions)
-            if not fresh and is_of(about, head, judge):
+            if not (fresh or log.is_kept_apart(folder / ANSWERS, head.identity)) and is_of(about, head, judge):
                 found.append(ResultAnswers(folder, name, head.role, about))
         return found
 
@@ -92,7 +93,7 @@ def _run_of(text: str, run: Path) -> Path | None:
     candidates = run.parent / text, Path(text).absolute()
     folder = next((path for path in candidates if path == run or is_run(path)), None)
     # A folder is not made by a name that is mistyped.
-    named = os.sep not in text or Path(text).parent == run.parent
+    named = os.sep not in text or os.path.realpath(Path(text).parent) == os.path.realpath(run.parent)
     if folder is None and named and not Path(text).is_dir():
         raise UsageError(
             f"--answers={text}: {run.parent / text} is no run. Name the folder of a run, to use its answers if the "

@@ -32,7 +32,7 @@ from medvqa.protocols import rotation
 from medvqa.records import run_folder, run_record
 from medvqa.records.answer_places import PlaceReader
 from medvqa.records.exchange import Exchange, left_beside
-from medvqa.records.log import ANSWERS, Log, LogHead, Reuse, Unwritable, head_at, logs
+from medvqa.records.log import ANSWERS, Log, LogHead, Reuse, Unwritable, head_at, is_kept_apart, logs
 from medvqa.records.private import Pseudonyms
 from medvqa.records.recall import OWN, EarlierAnswers, Finder, LogFolder, ResultAnswers, StoredAnswers
 from medvqa.records.run_record import RUN
@@ -67,6 +67,12 @@ class Process:
     rescores: bool = False
     sources: answer_sources.AnswerSources = answer_sources.NONE
     say: Callable[[str], None] = lambda line: printing.to_stderr(f"{printing.line(line)}\n")
+
+    @property
+    def continues(self) -> bool:
+        """Whether an earlier session of the run has begun to ask (OSError)."""
+        heads = [head_at(path) for path in logs(self.folder / ANSWERS)]
+        return any(head is not None and head.session != self.session for head in heads)
 
     def identify(self, model: Backend, role: str, secrets: frozenset[str]) -> Identity:
         """Return the identity of a model. UsageError if the run began with another, or for wrong types."""
@@ -109,8 +115,7 @@ class Process:
             reuse="none" if nameless else reuse,
         )
         try:
-            before = [head_at(path) for path in logs(self.folder / ANSWERS)]
-            if any(one is not None and one.reuse == "none" and one.identity == head.identity for one in before):
+            if is_kept_apart(self.folder / ANSWERS, head.identity):
                 head = msgspec.structs.replace(head, reuse="none")
             finders = [] if fresh else [*self._own_answers(head, signed), *self.sources.finders(head, signed)]
             folders = [] if nameless else self.sources.folders
@@ -270,7 +275,7 @@ class Asker:
             model = self.plan.make_model()
             limits = self.plan.limits(model)
             identity = self.process.identify(model, "model", self.plan.secrets)
-            reuse: Reuse = "none" if self._selects_part() else self._reuse
+            reuse: Reuse = "none" if self._asks_a_part_again() else self._reuse
             fresh = self.plan.options.fresh
             memory = self.process.remember(self.plan.model, identity, log, reuse=reuse, fresh=fresh)
             self._close = lambda: end(model, memory)
@@ -307,9 +312,13 @@ class Asker:
         self._model = Streamed(model, self._stream, self.plan.limited)
         return self._model
 
-    def _selects_part(self) -> bool:
-        """Whether the session has --fresh and selected only a part of its benchmarks."""
-        if not self.plan.options.fresh:
+    def _asks_a_part_again(self) -> bool:
+        """Whether the session asks a part of its benchmarks that was asked before, and uses no answer from then.
+
+        That is so with --fresh, and in a new run for questions chosen by their outcomes (--lf) if it names no run.
+        """
+        by_outcome = self.plan.setting.by_outcome and not self.process.sources and not self.process.continues
+        if not (self.plan.options.fresh or by_outcome):
             return False
         keys, _ = self._selection or ((), {})
         selected = {(key.benchmark, key.item, key.technique) for key in keys}

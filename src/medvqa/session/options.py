@@ -438,6 +438,7 @@ def _answers(typed: str, cwd: Path) -> str:
 
         if address.is_address(typed):
             return str(Address.of(typed))
+    typed = typed.rstrip("/") or typed
     path = Path(cwd, os.path.expanduser(typed))
     return typed if path.name == typed else str(path.absolute())
 

@@ -240,8 +240,12 @@ class Recording:
             self._note_loaded(delivery.facts)
             self._write()
 
-        if delivery.unread:
-            self._change(unread_answers=tuple(dict.fromkeys([*self._record.unread_answers, *delivery.unread])))
+        self._note_unread(delivery.unread)
+
+    def _note_unread(self, lines: Sequence[str]) -> None:
+        """Note stored answers that cannot be read; their questions are asked again."""
+        if lines:
+            self._change(unread_answers=tuple(dict.fromkeys([*self._record.unread_answers, *lines])))
 
     def _note_loaded(self, facts: Mapping[str, Any]) -> None:
         """Note what is known of loaded models; the judge's identity enters the signatures of judged benchmarks."""
@@ -249,6 +253,7 @@ class Recording:
             model=part_of(RecordedModel, facts["model"]),
             engine=part_of(RecordedEngine, facts["engine"]),
         )
+        self._note_unread(facts["unread_answers"])
         if "judge" in facts:
             before = {} if self._record.judge is None else self._record.judge.as_json()
             judge = part_of(RecordedJudge, before | facts["judge"])

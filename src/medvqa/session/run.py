@@ -331,7 +331,7 @@ class Run:
     def notes(self, finished: Finished) -> list[str]:
         """Lines that follow the summary: why there is no gate's verdict, and missing questions of earlier sessions."""
         lines = self.shared_lines()
-        if self._empty_shard and finished.asked:
+        if self._empty_shard and finished.asked and self.plan.shard is not None:
             lines.append(
                 f"shard {self.plan.shard} is empty: there are fewer groups of related questions than shards; "
                 "medvqa merge needs its run folder all the same"
@@ -343,7 +343,8 @@ class Run:
                 shown = "the verdict above is of an earlier session" if finished.report.gate is not None else "none"
                 lines.append(f"gate: {shown}; {unread}")
         if (recording := self._recording) is not None:
-            nameless = finished.report is not None and finished.report.run.model.fingerprint is None
+            loaded = None if finished.report is None else finished.report.run.model
+            nameless = loaded is not None and bool(loaded.name) and loaded.fingerprint is None
             total = recording.counts.total()
             used = answer_sources.line(recording.reused, total, self._process.sources, nameless=nameless)
             lines += [] if used is None else [used]
