@@ -1497,6 +1497,9 @@ def test_the_plan_follows_the_rules_of_a_file(tmp_path: Path, capsys: pytest.Cap
     assert "guarded slice" in printed
     assert main(["gate", "--plan", "--rules=none.toml"]) == 4
     assert "--rules=none.toml: no such file" in capsys.readouterr().err
+    (tmp_path / "rules.toml").write_text('[[gate.floor]]\nbenchmark = "slake"\nmeasure = "accuracy"\nat_least = 0.9\n')
+    assert main(["gate", "--plan", f"--rules={tmp_path / 'rules.toml'}"]) == 4
+    assert "no table [tool.medvqa.gate], so the file has no rules; write them there" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -240,13 +240,16 @@ def _unwritten(folder: Path, decided: Decided, error: OSError) -> str:
 def _read(options: argparse.Namespace) -> Rules:
     """Return the rules of --rules, else of this folder's pyproject.toml (UsageError)."""
     from medvqa.comparing import gating
-    from medvqa.comparing.gating.rules import FILE
+    from medvqa.comparing.gating.rules import FILE, TABLE
 
     if options.rules is None:
         return gating.read_rules(Path(FILE))
     if not options.rules.is_file():
         raise UsageError(f"--rules={options.rules}: no such file")
-    return gating.read_rules(options.rules)
+    rules = gating.read_rules(options.rules)
+    if not rules.file:
+        raise UsageError(f"--rules={options.rules}: no table [{TABLE}], so the file has no rules; write them there")
+    return rules
 
 
 def _rules(options: argparse.Namespace) -> Rules:
