@@ -144,13 +144,13 @@ def test_a_concurrency_that_the_model_has_not_is_refused(slake: pytest.Pytester,
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--batch-size=0",), "--batch-size=0: at least 1"),
-        (("--concurrency=0",), "--concurrency=0: at least 1"),
-        (("--deadline=0",), "--deadline=0: seconds, more than 0"),
-        (("--deadline=nan",), "--deadline=nan: seconds, more than 0"),
-        (("--deadline=inf",), "--deadline=inf: seconds, more than 0 and at most 1e+09"),
-        (("--deadline=1e10",), "--deadline=1e+10: seconds, more than 0 and at most 1e+09"),
-        (("--max-errors=-1",), "--max-errors=-1: a number of errors in a row, or 0 for no end"),
+        (("--batch-size=0",), "--batch-size=0: a whole number from 1 on is expected"),
+        (("--concurrency=0",), "--concurrency=0: a whole number from 1 on is expected"),
+        (("--deadline=0",), "--deadline=0: a number above 0 is expected"),
+        (("--deadline=nan",), "--deadline=nan: a number above 0 is expected"),
+        (("--deadline=inf",), "--deadline=inf: a number of at most 1,000,000,000 is expected"),
+        (("--deadline=1e10",), "--deadline=10000000000: a number of at most 1,000,000,000 is expected"),
+        (("--max-errors=-1",), "--max-errors=-1: a whole number from 0 on is expected; 0: never stop"),
     ],
 )
 def test_misuse_is_one_clear_line(slake: pytest.Pytester, arguments: tuple[str, ...], message: str) -> None:

@@ -1,6 +1,7 @@
 """What pytest and `medvqa` print about themselves, in a folder that has nothing to do with this project."""
 
 import argparse
+import importlib.util
 import os
 import re
 import subprocess
@@ -10,12 +11,15 @@ from pathlib import Path
 import pytest
 
 from medvqa import cli
+from medvqa.cli import dispatch
 from medvqa.plugin import options
-from medvqa.session.options import OLD_NAMES, OPTIONS
+from medvqa.session.options import OLD_NAMES, OPTIONS, SECTIONS
 from support import processes
 
+ROOT = Path(__file__).parents[2]
 COMMANDS = (
     "run",
+    "options",
     "report",
     "rescore",
     "compare",
@@ -42,25 +46,83 @@ def printed(folder: Path, module: str, *arguments: str) -> subprocess.CompletedP
     return processes.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
-def test_pytest_explains_each_option(tmp_path: Path) -> None:
+def test_pytest_shows_the_options_that_most_people_need(tmp_path: Path) -> None:
+    """Each by one name, in sections; the others are named by `medvqa options`."""
     shown = printed(tmp_path, "pytest", "--help")
     assert (shown.returncode, shown.stderr) == (0, "")
-    for name in OPTIONS:
-        assert f"--medvqa-{name}" in shown.stdout
-    assert "the 5 % of error are divided" in " ".join(shown.stdout.split())
+    names = {name for name in OPTIONS if re.search(rf"^  --{name}\b(?!-)", shown.stdout, re.MULTILINE)}
+    assert names == {name for name, row in OPTIONS.items() if row.common}
+    assert len(names) == 20
+    assert "--medvqa-" not in shown.stdout
     assert "%%" not in shown.stdout
+    assert re.findall(r"^medvqa: (.+):$", shown.stdout, re.MULTILINE) == [
+        "Model and judge (`medvqa options` prints all options)",
+        *list(SECTIONS)[1:],
+    ]
+
+
+def test_pytest_shows_the_long_name_of_an_option_that_another_plugin_has(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(
+        "def pytest_addoption(parser):\n    parser.addoption('--model', help='a model of clay')\n"
+    )
+    shown = " ".join(printed(tmp_path, "pytest", "--help").stdout.split())
+    assert "--model=MODEL a model of clay" in shown
+    assert "--medvqa-model=MODEL the model to ask" in shown
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("--modle=x", "--model"), ("--bench-mark=x", "--benchmark")])
+def test_pytest_suggests_an_option(tmp_path: Path, typed: str, meant: str) -> None:
+    shown = printed(tmp_path, "pytest", typed)
+    assert shown.returncode == pytest.ExitCode.USAGE_ERROR
+    assert f"medvqa: no option {typed.partition('=')[0]}. Did you mean {meant}?" in shown.stderr
+
+
+def test_options_explains_each_option(tmp_path: Path) -> None:
+    shown = printed(tmp_path, "medvqa.cli", "options")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    for name in (*OPTIONS, "select"):
+        assert re.search(rf"^  --{name}\b(?!-)", shown.stdout, re.MULTILINE), name
+    assert "the 5 % of error are divided" in " ".join(shown.stdout.split())
+    assert [line for line in shown.stdout.splitlines() if line and line[0] != " "] == list(SECTIONS)
+
+
+def test_options_explains_those_that_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["options", "repeat", "limit"]) == 0
+    assert re.findall(r"^  --(\S+)", capsys.readouterr().out, re.MULTILINE) == ["limit=N", "samples=N"]
+    assert cli.main(["options", "limt"]) == 4
+    assert capsys.readouterr().err.endswith("no option 'limt'. Did you mean 'limit'?\n")
+
+
+def test_the_tables_of_the_documentation_are_those_of_the_options() -> None:
+    spec = importlib.util.spec_from_file_location("options_page", ROOT / "tools/options.py")
+    assert spec is not None
+    assert spec.loader is not None
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    assert tool.page() == tool.PAGE.read_text("utf-8"), "type python tools/options.py"
+
+
+def test_inputs_of_the_action_are_options_with_their_defaults() -> None:
+    yaml = pytest.importorskip("yaml")
+    inputs = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))["inputs"]
+    for name in inputs.keys() & OPTIONS.keys() - {"benchmark", "run"}:
+        default = inputs[name]["default"]
+        assert not default or {f"default: {default}", f"{default}, the default"} & {
+            *re.split("[()]", OPTIONS[name].help)
+        }
 
 
 def test_the_help_of_each_option_is_formatted() -> None:
     parser = pytest.Parser(_ispytest=True)
     options.register(parser)
     options.register_aliases(parser)
-    registered = {name for option in parser.getgroup("medvqa").options for name in option.names()}
-    assert registered == {f"--{prefix}{name}" for prefix in ("medvqa-", "") for name in (*OPTIONS, *OLD_NAMES)}
-    for option in parser.getgroup("medvqa").options:
+    registered = [option for title in SECTIONS for option in parser.getgroup(f"medvqa {title}").options]
+    names = {name for option in registered for name in option.names()}
+    assert names == {f"--{prefix}{name}" for prefix in ("medvqa-", "") for name in (*OPTIONS, *OLD_NAMES)}
+    for option in registered:
         plain = argparse.ArgumentParser(prog="pytest")
         plain.add_argument(option.names()[0], dest=option.dest, help=option.attrs()["help"])
-        assert option.dest.upper() in plain.format_help()
+        assert (option.dest.upper() in plain.format_help()) == (option.attrs()["help"] != argparse.SUPPRESS)
 
 
 @pytest.mark.slow
@@ -116,7 +178,27 @@ def test_each_command_explains_itself(command: str, capsys: pytest.CaptureFixtur
 def test_the_command_line_names_each_command(tmp_path: Path) -> None:
     shown = printed(tmp_path, "medvqa.cli", "--help")
     assert (shown.returncode, shown.stderr) == (0, "")
-    listed = re.search(r"\{([\w,]+)\}|COMMAND", shown.stdout)
-    assert listed is not None
     for command in COMMANDS:
         assert re.search(rf"^ +{command}\b", shown.stdout, re.MULTILINE), command
+    assert re.findall(r"^(\w+):$", shown.stdout, re.MULTILINE) == [*dispatch.COMMANDS, "options"]
+
+
+def test_a_misspelt_command_or_option_is_met_with_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, said in (
+        (["raport"], "no command 'raport'; there are: run, sweep, "),
+        (["raport"], ". Did you mean 'report'?"),
+        (["run", "--modle=x"], "unrecognized arguments: --modle=x. Did you mean '--model'?"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            cli.main(words)
+        assert ended.value.code == 4
+        assert said in capsys.readouterr().err
+
+
+def test_the_version_is_told_first(tmp_path: Path) -> None:
+    """No room is imported for it."""
+    code = "import sys; from medvqa.cli import main; main(['--version']); print(*sorted(sys.modules))"
+    shown = processes.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    version, modules = shown.stdout.splitlines()
+    assert re.fullmatch(r"pytest-medvqa \d+\.\d+\.\d+", version)
+    assert [name for name in modules.split() if name.startswith("medvqa")] == ["medvqa", "medvqa.cli"]

@@ -338,7 +338,7 @@ def test_the_first_that_names_a_limit_counts(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--model=mine", "--max-tokens=-1"), "--max-tokens=-1: a number of tokens, or 0 for no limit"),
+        (("--model=mine", "--max-tokens=-1"), "--max-tokens=-1: a whole number from 0 on is expected; 0: no limit"),
         (
             ("--model=random", "--max-tokens=9"),
             "--max-tokens=9: backend 'random' takes no limit; those that do: hf, openai",

@@ -337,7 +337,7 @@ def test_a_run_is_not_overwritten_by_another(slake: pytest.Pytester) -> None:
         (("--extraction=nosuch",), r"no extraction 'nosuch'; there are: sound, official"),
         (("--extraction=official",), r"--extraction=official: no published rule reads answers to slake; leave it out"),
         (("--data=nosuch",), r"--data=.*nosuch: no such folder"),
-        (("--limit=0",), r"--limit=0: a limit is at least 1"),
+        (("--limit=0",), r"--limit=0: a whole number from 1 on is expected"),
         (("--shard=0/8",), r"--shard=0/8: shards are numbered from 1 to their count, 1/8 to 8/8"),
         (("--shard=9/8",), r"--shard=9/8: shards are numbered"),
         (("--shard=auto",), r"--shard=auto: no task of an array is known here: none of these variables is set: "),

@@ -105,7 +105,7 @@ def test_samples_are_named_and_selected(slake: pytest.Pytester) -> None:
     [
         (
             ("--model=warm:x", "--repeat=1"),
-            "--samples=1: type a number from 2 on; without --samples each question is asked once",
+            "--samples=1: a whole number from 2 on is expected; without --samples each question is asked once",
         ),
         (
             ("--model=echo:A", "--repeat=3"),

@@ -362,7 +362,7 @@ def test_nothing_selected_is_exit_code_5(stranger: pytest.Pytester, capsys: pyte
     ("options", "line"),
     [
         (("--select=",), "--select: a value is empty; write --select=EXPRESSION, or leave it out"),
-        (("--limit=0",), "--limit=0: a limit is at least 1"),
+        (("--limit=0",), "--limit=0: a whole number from 1 on is expected"),
         (("--model=nobody",), "no model 'nobody'. Did you mean 'moody'?"),
         (("--gate=required",), "--gate=required: there are no rules."),
         (("--run=../up",), "a run's name is a letter or digit"),

@@ -491,7 +491,7 @@ def test_what_cannot_be_combined_is_refused(recorded: pytest.Pytester, capsys: p
                 "--samples=x: whole numbers from 1 on are expected, such as --samples=1,10,100",
             ),
             (("reports/a", "--combine=best"), "no way to combine 'best'; there are: mean, vote, best-oracle"),
-            (("reports/a", "--combine=best-oracle", "--threshold=0"), "--threshold=0: a share in percent, more than 0"),
+            (("reports/a", "--combine=best-oracle", "--threshold=0"), "--threshold=0: a number above 0 is expected"),
             (("reports/a", "--combine=vote", "--threshold=5"), "--threshold: it belongs to --combine=best-oracle"),
             (("reports/a", "-o", "c"), "c exists: name another with -o"),
             (("reports/none",), "reports/none is no run folder"),

@@ -1,6 +1,7 @@
 """The face for Python: a run evaluated, loaded and compared without pytest."""
 
 import asyncio
+import inspect
 import json
 import os
 import re
@@ -167,7 +168,7 @@ def test_a_selection_is_told_everywhere() -> None:
 
 def test_options_are_those_of_the_command_line() -> None:
     names = {name.replace("-", "_") for name in (*OPTIONS, *OLD_NAMES)}
-    assert names == {*evaluating.EvaluateOptions.__annotations__, *evaluating.FIRST}
+    assert names < inspect.signature(medvqa.evaluate).parameters.keys()
 
 
 @pytest.mark.parametrize(
@@ -178,9 +179,9 @@ def test_options_are_those_of_the_command_line() -> None:
         ({"batch-size": 3}, "evaluate() has no option 'batch-size'. Did you mean 'batch_size'?"),
         ({"limit": "3"}, "limit='3': a whole number is expected"),
         ({"limit": True}, "limit=True: a whole number is expected"),
-        ({"limit": 0}, "--limit=0: a limit is at least 1"),
-        ({"limit": 10**13}, "--limit=10000000000000: at most 1,000,000,000,000"),
-        ({"samples": 10**13}, "--samples=10000000000000: at most 10,000 samples of each answer"),
+        ({"limit": 0}, "--limit=0: a whole number from 1 on is expected"),
+        ({"limit": 10**13}, "--limit=10000000000000: a whole number of at most 1,000,000,000,000 is expected"),
+        ({"samples": 10**13}, "--samples=10000000000000: a whole number of at most 10,000 is expected"),
         ({"margin": 10**400}, "margin=1000"),
         ({"data": "a\0b"}, "--data: a value holds a NUL character"),
         ({"judge_prompt": ["score:a\0b"]}, "--judge-prompt: a value holds a NUL character"),

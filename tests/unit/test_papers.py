@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from medvqa import benchmarks, cli
-from medvqa.cli import main
+from medvqa import benchmarks
+from medvqa.cli import dispatch, main
 from medvqa.data import lexicon, published
 from medvqa.items import Measure
 from medvqa.session.options import Options
@@ -569,7 +569,7 @@ def commands() -> list[str]:
 @pytest.mark.parametrize("command", [c for c in commands() if c not in ("medvqa run", "medvqa paper")])
 def test_each_command_can_be_parsed(command: str) -> None:
     words = shlex.split(command)[1:]
-    parsed = cli._parser(words).parse_args(words)
+    parsed = dispatch._parser(words).parse_args(words)
     if words[0] in ("run", "paper"):
         options = Options.of(vars(parsed), Path.cwd())
         assert options.model == "MODEL"

@@ -207,7 +207,7 @@ def test_the_order_of_a_file_s_examples_is_part_of_the_signature(tmp_path: Path)
             {"shot_pool": "gmai-mmbench-val"},
             "--shot-pool=gmai-mmbench-val: the benchmark is not there; name its folder",
         ),
-        ({"shots": 0}, "--shots=0: type a number from 1 on; without --shots no examples are shown"),
+        ({"shots": 0}, "--shots=0: a whole number from 1 on is expected; without --shots no examples are shown"),
         (
             {"shots": None, "shot_pool": "med-flamingo"},
             "--shot-pool=med-flamingo: no solved examples are asked for; add",

@@ -199,7 +199,7 @@ def test_a_run_s_name_is_that_of_a_folder(tmp_path: Path, name: str) -> None:
 def test_options_know_every_row_of_the_table(tmp_path: Path) -> None:
     empty = Options.of({}, tmp_path)
     assert (empty.typed, empty.model, empty.extraction) == (False, "phantom-vlm", "sound")
-    assert all(Options.of({name: how.get("const", "1")}, tmp_path).typed for name, how in OPTIONS.items())
+    assert all(Options.of({name: ["1"] if row.several else "1"}, tmp_path).typed for name, row in OPTIONS.items())
 
 
 MINE = """

@@ -1,218 +1,25 @@
 """`medvqa`: commands that run benchmarks and work with data and run folders; a file for each command.
 
-A command is a module with `add(commands, common)`, which calls `commands.add_parser(NAME, parents=[common], help=...)`
-and `set_defaults(command=function)`. The function takes the parsed arguments and returns a text to print, or the text
-and an exit code. Installed packages add commands by entry points of the group `medvqa.commands`, named as the command.
+A command is a module with `add(commands, common)`, which calls `commands.add_parser(NAME, parents=[common])` and
+`set_defaults(command=function)`; it is imported when its name is typed. The function takes the parsed arguments and
+returns a text to print, or the text and an exit code. Installed packages add commands by entry points of the group
+`medvqa.commands`, named as the command; these give `help=...` to `add_parser`.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
-import traceback
 from collections.abc import Sequence
-from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn
 
-from medvqa import __version__, printing, usercode
-from medvqa.cli import (
-    agreement,
-    audit,
-    baseline,
-    classify,
-    combine,
-    compare,
-    data,
-    fetch,
-    gate,
-    imports,
-    leaks,
-    lexicon,
-    merge,
-    models,
-    paper,
-    report,
-    rescore,
-    run,
-    split,
-    sweep,
-    table,
-    view,
-)
-from medvqa.cli.common import Commands, say
-from medvqa.items import MedVQAError, UsageError, check_system
-
-if TYPE_CHECKING:
-    from _typeshed import SupportsWrite
+from medvqa import __version__
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code.
+    """Run one command and return its exit code (`dispatch.main`)."""
+    if (sys.argv[1:] if arguments is None else arguments) == ["--version"]:
+        # Nothing else is imported for it.
+        print(f"pytest-medvqa {__version__}")
+        return 0
+    from medvqa.cli import dispatch
 
-    0: success. 1: results are missing, or a check failed. 2: interrupted. 4: an option or the data cannot be used. A
-    line on standard error says why.
-    """
-    if arguments is None:
-        sys.excepthook = _excepthook
-        _replace_closed_streams()
-    words = sys.argv[1:] if arguments is None else list(arguments)
-    usercode.take_tracebacks()
-    options = _parser(words).parse_args(words)
-    options.words = words
-    _expand(options)
-    try:
-        with printing.printable_warnings():
-            check_system()
-            returned = _call(options)
-    except MedVQAError as error:
-        say(f"medvqa: {error}")
-        return 4
-    except KeyboardInterrupt as error:
-        say(f"medvqa: {str(error) or 'interrupted'}")
-        return 2
-    finally:
-        if options.traceback and (text := usercode.take_tracebacks()):
-            say(text)
-    output, code = returned if isinstance(returned, tuple) else (returned, 0)
-    try:
-        print(printing.lines(output), flush=True)
-    except BrokenPipeError:
-        # The reader (`| head`) closed the pipe: write nothing at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        say(f"medvqa: standard output cannot be written: {error.strerror}")
-        return int(code) or 1
-    return int(code)
-
-
-def _expand(options: argparse.Namespace) -> None:
-    """Expand a leading `~` in all paths: shells leave it alone in `--rules=~/rules.toml`."""
-    for name, value in vars(options).items():
-        if isinstance(value, Path):
-            setattr(options, name, _expanded(value))
-        elif isinstance(value, list):
-            setattr(options, name, [_expanded(part) if isinstance(part, Path) else part for part in value])
-
-
-def _expanded(path: Path) -> Path:
-    # Unlike Path.expanduser, it leaves an unknown user alone.
-    return Path(os.path.expanduser(path))
-
-
-def _replace_closed_streams() -> None:
-    """Open streams that the shell closed (`>&-`): they are None in Python, and files would take their numbers."""
-    for name in ("stdin", "stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115
-
-
-def _call(options: argparse.Namespace) -> str | tuple[str, int]:
-    """Run the typed command (MedVQAError)."""
-    if options.medvqa_package is None:
-        returned: str | tuple[str, int] = options.command(options)
-        return returned
-    with usercode.guarded(options.medvqa_package, _RETURNS, exits=True):
-        returned = options.command(options)
-        text, code = returned if isinstance(returned, tuple) and len(returned) == 2 else (returned, 0)
-        if not isinstance(text, str) or not isinstance(code, int):
-            raise TypeError(f"it returned {returned!r:.100}")
-        return returned
-
-
-_RETURNS = "a function of the parsed arguments that returns a text, or a text and an exit code"
-COMMANDS = "medvqa.commands"
-"""Entry points: each names a module or function that adds the command of the same name."""
-
-
-def _add_installed(commands: Commands, common: argparse.ArgumentParser) -> None:
-    """Add the commands of installed packages; print one line for each that cannot be added."""
-    from importlib.metadata import entry_points
-
-    entries = sorted(entry_points(group=COMMANDS), key=lambda entry: entry.name)
-    if not entries:
-        return
-    from medvqa.session.registry import load_entry_point, named
-
-    shipped = frozenset(commands.choices)
-    for entry in entries:
-        try:
-            if entry.name in shipped:
-                raise UsageError(f"{named(entry)}: there is a command '{entry.name}' already")
-            provided = load_entry_point(entry)
-            add = getattr(provided, "add", provided)
-            with usercode.guarded(
-                named(entry), "add(commands, common) adds one command and its function", function=add
-            ):
-                add(commands, common)
-                parser = commands.choices.get(entry.name)
-                if parser is None or not callable(parser.get_default("command")):
-                    raise TypeError(f"it added no command '{entry.name}' with set_defaults(command=function)")
-                parser.set_defaults(medvqa_package=named(entry))
-        except UsageError as error:
-            say(f"medvqa: {error}")
-            if entry.name not in shipped:
-                commands.choices.pop(entry.name, None)
-
-
-def _excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print the traceback of an unexpected error as Python does, in printable characters."""
-    print(printing.lines("".join(traceback.format_exception(kind, error, trace))), end="", file=sys.stderr)
-
-
-class _Parser(argparse.ArgumentParser):
-    """A parser with printable messages, because they repeat typed text.
-
-    An unknown option is an error of its command, with the command's usage.
-    """
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        known, unknown = super().parse_known_args(args, namespace)
-        if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
-        return known, unknown
-
-    def error(self, message: str) -> NoReturn:
-        """Exit with 4, as for any option that cannot be used: argparse's own 2 means an interrupted run here."""
-        self.print_usage(sys.stderr)
-        self.exit(4, f"{self.prog}: error: {message}\n")
-
-    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
-        super()._print_message(printing.lines(message), file)
-
-
-def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
-    """Return the parser of the shipped commands; also of packages' commands, unless a shipped one is typed."""
-    parser = _Parser(
-        prog="medvqa",
-        description="Evaluate models on questions about medical images, and work with the folders of runs. "
-        "`medvqa COMMAND --help` explains a command.",
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action="version", version=f"pytest-medvqa {__version__}")
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument(
-        "--plugin",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="a Python file with benchmarks, backends, metrics or hooks, beside the conftest.py files of the project "
-        "(repeatable)",
-    )
-    common.add_argument("--noconftest", action="store_true", help="do not read conftest.py files")
-    common.add_argument(
-        "--traceback", action="store_true", help="show the traceback of errors in code that is not pytest-medvqa's own"
-    )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in (
-        *(run, sweep, paper, report, view, rescore, compare, table, gate, audit),
-        *(data, fetch, imports, leaks, baseline, merge, combine, agreement, classify, lexicon, split, models),
-    ):
-        command.add(commands, common)
-    parser.set_defaults(medvqa_package=None, traceback=False)
-    if not (words and words[0] in commands.choices):
-        # A shipped command must not wait for the imports of packages.
-        _add_installed(commands, common)
-    return parser
+    return dispatch.main(arguments)

@@ -24,7 +24,6 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     audit = commands.add_parser(
         "audit",
         parents=[common],
-        help="look for names of patients and files in every file of a run folder",
         description="Read the names of people, the patients and the paths of images from the data of a run, and look "
         "for them in every file of its folder. Print files, lines and counts, no name. Exit code 1 if any is found.",
     )

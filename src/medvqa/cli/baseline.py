@@ -14,7 +14,6 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     baseline = commands.add_parser(
         "baseline",
         parents=[common],
-        help="write a run as one small file for --baseline",
         description="Write the results of a run as one small file without images, which --baseline=FILE takes.",
     )
     baseline.add_argument("run", type=Path, metavar="RUN", help="a run folder, such as reports/RUN")

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from medvqa.cli.common import Commands, count_up, known_from, locked, say
+from medvqa.cli.common import Commands, add_options, count_up, known_from, locked, say
 from medvqa.items import Benchmark, Item, UsageError
 from medvqa.session.options import OPTIONS
 
@@ -38,14 +38,11 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     classify = commands.add_parser(
         "classify",
         parents=[common],
-        help="sort the wrong answers of a run by kinds of errors",
         description="Sort the wrong answers of a run by kinds of errors: by rule where one is certain, else by a "
         "judge. Writes errors.json and errors.csv, and adds the shares to the reports. The model is not asked.",
     )
     classify.add_argument("run", type=Path, metavar="RUN", help="a run folder, such as reports/RUN")
-    for name in (*_NAMES, *_LIMITS):
-        how = {**OPTIONS[name], "help": _HELP.get(name, OPTIONS[name]["help"]).replace("%", "%%")}
-        classify.add_argument(f"--{name}", dest=name, **how)
+    add_options(classify, (OPTIONS[name] for name in (*_NAMES, *_LIMITS)), _HELP)
     classify.add_argument(
         "--taxonomy",
         metavar="TREE",

@@ -22,7 +22,6 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     combine = commands.add_parser(
         "combine",
         parents=[common],
-        help="combine the answers of recorded runs, such as by majority vote",
         description="Combine the answers of recorded runs: the answers of each run become samples of one run. Without "
         "-o, print its measures. The exit code is 1 if answers are missing or ended in error.",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,10 +15,20 @@ from medvqa.items import UsageError
 
 if TYPE_CHECKING:
     from medvqa.records.join import Joined, RunPart
+    from medvqa.session.options import Option
     from medvqa.session.registry import Registry
 
 Commands: TypeAlias = "argparse._SubParsersAction[Any]"  # argparse has no public name
 """The argument of a command's `add`, to which it adds its parser."""
+
+
+def add_options(parser: argparse._ActionsContainer, rows: Iterable[Option], helps: Mapping[str, str] = {}) -> None:
+    """Add options of runs; `helps` has help texts that differ here."""
+    from medvqa.session.options import names_of
+
+    for row in rows:
+        names = (f"--{name}" for name in names_of(row.name))
+        parser.add_argument(*names, dest=row.name, **row.arguments(helps.get(row.name, "")))
 
 
 def say(text: str) -> None:

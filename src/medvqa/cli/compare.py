@@ -19,7 +19,6 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     compare = commands.add_parser(
         "compare",
         parents=[common],
-        help="list what changed between runs on the same questions",
         description="Compare runs on the same questions: differences of measures with bounds, slices, questions whose "
         "score changed (flips), and for more than two runs a ranking. --by shows a trend over a number of "
         "each run, such as the size of its model.",

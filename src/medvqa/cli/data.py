@@ -27,7 +27,6 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     data = commands.add_parser(
         "data",
         parents=[common],
-        help="list the benchmarks, and which are in the data folder",
         description="List benchmarks: whether their files are there and complete, licence, size, digests and path, and "
         "how to get missing files. The exit code is 1 if a benchmark that you name is not complete.",
     )

@@ -14,7 +14,6 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     fetch = commands.add_parser(
         "fetch",
         parents=[common],
-        help="bring benchmarks from their owners to the data folder",
         description="Bring the files of benchmarks to the data folder, where their owners allow it. Files that are "
         "there are compared with their digests, and partial downloads are continued. The list at the end names "
         "the files that could not be had, the reasons, and where to look; the exit code is then 1.",

@@ -26,7 +26,6 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     gate = commands.add_parser(
         "gate",
         parents=[common],
-        help="decide whether a run is worse than its baseline",
         description="Decide by the rules of the gate whether a run is worse than its baseline. Exit code 0: PASS, 10: "
         "FAIL, 11: INCONCLUSIVE, 1: no verdict. With --plan, print the chance of PASS before there is a run.",
     )

@@ -16,7 +16,6 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     command = commands.add_parser(
         "import",
         parents=[common],
-        help="check a spreadsheet of cases and its images, and write the file of a benchmark",
         description="Print a validation report of a table (CSV, TSV, XLSX, JSON, JSON lines, Parquet) and its images: "
         "mistakes, balance, duplicates, accuracy without images, groups, power. If nothing must be corrected, write "
         "the TOML file for --benchmark=FILE.toml. On a terminal, the command asks for roles that it cannot tell.",

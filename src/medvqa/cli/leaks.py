@@ -20,7 +20,6 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     leaks = commands.add_parser(
         "leaks",
         parents=[common],
-        help="find the questions of a benchmark that a training set has",
         description="Compare images and questions of benchmarks with the files of a training set, and write the items "
         "that overlap to a CSV file. With RUN, show each headline measure with and without these items.",
     )

@@ -17,7 +17,6 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     lexicon = commands.add_parser(
         "lexicon",
         parents=[common],
-        help="print the tags of the questions as a tree, with counts",
         description="Print the tags of the questions as a tree. Each branch has its number of questions and the "
         "expression that selects them with pytest -m or medvqa run --select.",
     )

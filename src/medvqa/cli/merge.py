@@ -19,7 +19,6 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     merge = commands.add_parser(
         "merge",
         parents=[common],
-        help="join shards of a run, or partial runs, into one run folder",
         description="Join shards of a run, or partial runs of one configuration, into one run folder. The exit code "
         "is 1 if a shard or a result is missing. A merged run that lacks some is replaced by one of the same runs and "
         "more.",

@@ -13,7 +13,6 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     models = commands.add_parser(
         "models",
         parents=[common],
-        help="list the models that --model may name",
         description="List models with their capabilities: the configs of models/ here and those that ship, or the "
         "models that you name.",
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medvqa.cli.common import Commands, data_of, known_from, say
-from medvqa.cli.run import add_options, lines_of, progress_line
+from medvqa.cli.run import add_run_options, lines_of, progress_line
 from medvqa.data import published
 from medvqa.items import OPTION_TECHNIQUES, UsageError
 from medvqa.session.options import OPTIONS, listed
@@ -39,7 +39,6 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         "paper",
         parents=[common],
-        help="print a model's row beside the published rows of a paper's main table",
         description="Ask a model what a row of a paper's main table needs, in one run as with `medvqa run`, and print "
         "the row beside the published ones.\nWith RUN, print the row of recorded runs instead.",
         epilog=_EPILOG,
@@ -50,7 +49,7 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "runs", nargs="*", type=Path, default=[], metavar="RUN", help="run folders, such as reports/RUN"
     )
-    add_options(parser)
+    add_run_options(parser)
     parser.set_defaults(command=run)
 
 

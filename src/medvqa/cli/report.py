@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from medvqa.cli.common import Commands, data_of, known_from
+from medvqa.cli.common import Commands, add_options, data_of, known_from
 from medvqa.items import Benchmark, Item, UsageError
 from medvqa.session.options import OPTIONS, listed
 
@@ -26,7 +26,6 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     report = commands.add_parser(
         "report",
         parents=[common],
-        help="draw the reports of run folders again; for several runs, also a page that compares them",
         description="Write metrics.json, measures.csv, summary.md, junit.xml, gate.xml and index.html of run folders "
         "again, from the stored results. For several runs, also write a page that compares them. The exit code is 1 if "
         "results are missing.",
@@ -64,7 +63,7 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="the folder of the data sets, for images (default: MEDVQA_DATA)",
     )
-    report.add_argument("--metric-like", dest="metric-like", **{**OPTIONS["metric-like"], "help": _LIKE})
+    add_options(report, [OPTIONS["metric-like"]], {"metric-like": _LIKE})
     report.add_argument(
         "--benchmark",
         action="append",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from medvqa.cli.common import Commands, count_up, known_from, locked, say
+from medvqa.cli.common import Commands, add_options, count_up, known_from, locked, say
 from medvqa.items import Benchmark, Item
 from medvqa.session.options import OPTIONS
 
@@ -51,14 +51,11 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     rescore = commands.add_parser(
         "rescore",
         parents=[common],
-        help="score the answers of a run again, by a judge or another rule",
         description="Score the stored answers of a run again, by a judge or by another rule of extraction. The model "
         "is not asked. The run changes only when all answers have their new score.",
     )
     rescore.add_argument("run", type=Path, metavar="RUN", help="a run folder, such as reports/RUN")
-    for name in _NAMES:
-        how = {**OPTIONS[name], "help": _HELP.get(name, OPTIONS[name]["help"]).replace("%", "%%")}
-        rescore.add_argument(f"--{name}", dest=name, **how)
+    add_options(rescore, (OPTIONS[name] for name in _NAMES), _HELP)
     rescore.set_defaults(command=run)
 
 

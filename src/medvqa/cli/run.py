@@ -11,9 +11,9 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 from medvqa import printing
-from medvqa.cli.common import Commands, known_from, say
+from medvqa.cli.common import Commands, add_options, known_from, say
 from medvqa.items import UsageError
-from medvqa.session.options import OLD_NAMES, OPTIONS, SELECT
+from medvqa.session.options import SECTIONS, SELECT
 
 if TYPE_CHECKING:
     from medvqa.session.door import Ended
@@ -45,7 +45,6 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         "run",
         parents=[common],
-        help="ask a model the questions of benchmarks, and report its answers",
         description="Ask a model the questions of benchmarks, score its answers, and write the run folder "
         "reports/RUN.\n"
         "This is a run as with pytest, in one process: same numbers, reports and stored answers.",
@@ -53,20 +52,15 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    add_options(parser)
+    add_run_options(parser)
     parser.set_defaults(command=run)
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of runs."""
-    for name, how in {
-        "model": OPTIONS["model"],
-        "benchmark": OPTIONS["benchmark"],
-        "select": SELECT,
-        **OPTIONS,
-    }.items():
-        old = (f"--{known}" for known, new in OLD_NAMES.items() if new == name)
-        parser.add_argument(f"--{name}", *old, dest=name, **{**how, "help": how["help"].replace("%", "%%")})
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of runs, by their sections."""
+    for title, rows in SECTIONS.items():
+        more = [SELECT] if title == SELECT.section else []
+        add_options(parser.add_argument_group(title), [*rows, *more])
 
 
 def run(typed: argparse.Namespace) -> tuple[str, int]:

@@ -19,7 +19,6 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     split = commands.add_parser(
         "split",
         parents=[common],
-        help="divide the questions of a benchmark into a part to train on and a part to test on",
         description="Divide the questions of a benchmark into two parts, train and test, with whole pairs and alike in "
         "their tags. The file that is written is read by --tags=FILE, and selected by lexicon(split='test').",
     )

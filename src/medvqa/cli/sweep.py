@@ -37,7 +37,6 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     parser = commands.add_parser(
         "sweep",
         parents=[common],
-        help="run a grid of settings, and compare its runs",
         description="Run every combination of the settings in a file, one run folder each, in this process. The same "
         "command goes on with an interrupted sweep: finished runs are not asked again.\n"
         "At the end it prints the measures of all runs and the gain of each setting, and writes them to reports/NAME.",

@@ -24,7 +24,6 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     table = commands.add_parser(
         "table",
         parents=[common],
-        help="print one measure of several runs by the values of a dimension, such as the task",
         description="Print one measure of several runs as a table: a row for each run, a column for each value of a "
         "dimension, means of groups of runs, and the level of chance.",
     )

@@ -15,7 +15,6 @@ def add(commands: Commands, common: argparse.ArgumentParser) -> None:
     view = commands.add_parser(
         "view",
         parents=[common],
-        help="show run folders in the browser, and follow running sessions",
         description="Serve a folder of runs to a browser on this machine: their list, each run's page, comparisons, "
         "and the progress of running sessions. Ctrl-C ends it. It writes nothing but reviews. It needs pip install "
         "'pytest-medvqa[view]'.",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias, TypedDict, Unpack
+from typing import Any, TypeAlias
 
 from medvqa import printing
 from medvqa.backend import Backend, usable
@@ -16,7 +17,7 @@ from medvqa.face.known import Extras, known_with
 from medvqa.face.loaded import LoadedRun
 from medvqa.items import Benchmark, MedVQAError, Metric, UsageError
 from medvqa.session import door
-from medvqa.session.options import OLD_NAMES, OPTIONS, Options, Setting
+from medvqa.session.options import OLD_NAMES, OPTIONS, Options, Setting, WrongValueError, names_of
 from medvqa.session.registry import Registry, spec_of
 from medvqa.session.root import root_of
 
@@ -25,58 +26,10 @@ GivenModel: TypeAlias = "str | Backend | type[Backend]"
 GivenPath: TypeAlias = "str | os.PathLike[str]"
 GivenBenchmark: TypeAlias = "str | os.PathLike[str] | Benchmark"
 """A name, the path of a TOML file, or a benchmark."""
-Several: TypeAlias = "str | Sequence[str]"
-
 FIRST = ("model", "benchmark", "judge")
 """Options that `evaluate` also takes as objects."""
-
-
-class EvaluateOptions(TypedDict, total=False):
-    """Options of `medvqa.evaluate`: those of `pytest` and `medvqa run`, with _ for -. docs/running.md explains them."""
-
-    data: GivenPath | None
-    technique: Several | None
-    ff_gap: float | None
-    extract_with: str | None
-    rules_first: bool | None
-    judge_prompt: Several | None
-    extraction: str | None
-    metric_like: Several | None
-    ablate: str | None
-    prompt: Several | None
-    samples: int | None
-    repeat: int | None
-    combine: str | None
-    threshold: float | Sequence[float] | None
-    shots: int | None
-    shot_pool: GivenPath | None
-    reasoning: str | None
-    explain: bool | None
-    rotate: str | None
-    run: str | None
-    answers: GivenPath | LoadedRun | Sequence[GivenPath | LoadedRun] | None
-    fresh: bool | None
-    tags: GivenPath | Sequence[GivenPath] | None
-    limit: int | None
-    shard: str | None
-    allow_upload: bool | None
-    trust_remote_code: bool | None
-    max_cost: float | None
-    batch_size: int | None
-    concurrency: int | None
-    ray_address: str | None
-    replicas: int | str | None
-    max_tokens: int | None
-    deadline: float | None
-    max_errors: int | None
-    answers_from_category: bool | None
-    baseline: GivenPath | LoadedRun | Sequence[GivenPath | LoadedRun] | None
-    margin: float | None
-    gate_slices: Several | None
-    looks: int | None
-    inconclusive: str | None
-    require: str | None
-    gate: str | None
+NAMES = tuple(known.replace("-", "_") for name in OPTIONS if name not in FIRST for known in names_of(name))
+"""The other ones, as `evaluate` has them."""
 
 
 def evaluate(
@@ -89,7 +42,7 @@ def evaluate(
     progress: bool | None = None,
     metrics: Iterable[Metric] = (),
     plugins: Extras = (),
-    **options: Unpack[EvaluateOptions],
+    **options: Any,
 ) -> LoadedRun:
     """Ask a model the questions of benchmarks, and return the run.
 
@@ -135,6 +88,17 @@ def evaluate(
     if ended.interrupted:
         raise KeyboardInterrupt(ended.stopped)
     return _run(ended, registry, cwd)
+
+
+def _signature() -> inspect.Signature:
+    """Return the signature of `evaluate` with every option by name, for completion in notebooks."""
+    own = inspect.signature(evaluate)
+    named = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    options = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in NAMES]
+    return own.replace(parameters=[*named, *options])
+
+
+setattr(evaluate, "__signature__", _signature())  # noqa: B010 - mypy knows no such attribute
 
 
 def _given(
@@ -202,46 +166,26 @@ def _benchmarks(benchmark: GivenBenchmark | Iterable[GivenBenchmark] | None) -> 
 
 def _raw_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options by their names on the command line, with values as argparse gives them (UsageError)."""
-    option_names = {name.replace("-", "_"): name for name in OPTIONS if name not in FIRST} | dict(OLD_NAMES)
+    rows = {name: OPTIONS[OLD_NAMES.get(name, name.replace("_", "-"))] for name in NAMES}
     raw_options = {}
     for name, value in options.items():
-        if name not in option_names:
-            raise UsageError(f"evaluate() has no option {shown(name)}{did_you_mean(name, option_names)}")
+        if name not in rows:
+            raise UsageError(f"evaluate() has no option {shown(name)}{did_you_mean(name, rows)}")
         if value is not None:
-            raw_options[option_names[name]] = _value(name, value, OPTIONS[option_names[name]])
+            if name in ("baseline", "answers"):
+                value = [_folder(one) for one in (value if isinstance(value, list | tuple) else [value])]
+            try:
+                raw_options[rows[name].name] = rows[name].given(value)
+            except WrongValueError as error:
+                raise _wrong(name, error.value, error.expected) from None
     return raw_options
 
 
-def _value(name: str, value: Any, how: Mapping[str, Any]) -> Any:
-    """Return the value of one option; `how` is its row of OPTIONS. UsageError for a value of another type."""
-    if how.get("action") == "append":
-        single = (str, os.PathLike, LoadedRun) if how.get("type", str) is str else (int, float)
-        several = [value] if isinstance(value, single) else value
-        if not isinstance(several, list | tuple):
-            raise _wrong(name, value, "a text or a list of texts")
-        return [_single(name, entry, how.get("type", str)) for entry in several]
-    if how.get("action") == "store_true":
-        if not isinstance(value, bool):
-            raise _wrong(name, value, "True or False")
-        return value or None
-    return _single(name, value, how.get("type", str))
-
-
-def _single(name: str, value: Any, kind: Callable[[Any], Any]) -> Any:
-    """Return one value of an option's type (UsageError)."""
-    if kind is str:
-        return _text(name, value)
-    if isinstance(value, bool) or not isinstance(value, int if kind is int else (int, float)):
-        raise _wrong(name, value, "a whole number" if kind is int else "a number")
-    try:
-        return kind(value) if isinstance(kind, type) else kind(str(value))
-    except OverflowError:
-        raise _wrong(name, value, "a number that a float can hold") from None
+def _folder(run: Any) -> Any:
+    return str(run.folder) if isinstance(run, LoadedRun) else run
 
 
 def _text(name: str, value: Any) -> str:
-    if isinstance(value, LoadedRun) and name in ("baseline", "answers"):
-        return str(value.folder)
     if not isinstance(value, str | os.PathLike):
         raise _wrong(name, value, "a text")
     return os.fspath(value)

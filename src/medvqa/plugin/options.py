@@ -6,18 +6,20 @@ unless a plugin or conftest has an option of that name.
 
 from __future__ import annotations
 
+import argparse
 import os
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from medvqa import printing
 from medvqa.items import UsageError
-from medvqa.session.options import OLD_NAMES, OPTIONS, Options
+from medvqa.session.options import OLD_NAMES, OPTIONS, SECTIONS, Option, Options, names_of
 
 VALUE = "..."
 """Stands for the value of an option in a message."""
@@ -25,22 +27,26 @@ DECISIVE = frozenset({"model", "baseline", "gate"})
 """Options without which a number or an exit code is another model's, or says nothing about the gate."""
 
 
-def _names(name: str) -> list[str]:
-    """Return the names of an option, earlier ones last."""
-    return [name, *(old for old, new in OLD_NAMES.items() if new == name)]
-
-
 def _dest(name: str) -> str:
     return "medvqa_" + name.replace("-", "_")
 
 
 def register(parser: pytest.Parser) -> None:
-    """Add the long options."""
-    group = parser.getgroup("medvqa", "medical visual question answering")
-    for name, how in OPTIONS.items():
-        # argparse formats a help text with %, which is plain text in the table.
-        long = (f"--medvqa-{known}" for known in _names(name))
-        group.addoption(*long, dest=_dest(name), **{**how, "help": how["help"].replace("%", "%%")})
+    """Add the long options. `pytest --help` shows those that most people need, in their sections."""
+    for row in OPTIONS.values():
+        long = (f"--medvqa-{known}" for known in names_of(row.name))
+        _group(parser, row).addoption(*long, dest=_dest(row.name), **_arguments(row))
+
+
+def _group(parser: pytest.Parser, row: Option) -> pytest.OptionGroup:
+    first = " (`medvqa options` prints all options)" if row.section == next(iter(SECTIONS)) else ""
+    return parser.getgroup(f"medvqa {row.section}", f"medvqa: {row.section}{first}")
+
+
+def _arguments(row: Option) -> dict[str, Any]:
+    """Return the arguments of `addoption`; rare options have no help there."""
+    arguments = row.arguments()
+    return arguments if row.common else {**arguments, "help": argparse.SUPPRESS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +62,34 @@ class Short:
 
 
 def register_aliases(parser: pytest.Parser, words: Sequence[str] = ()) -> Short:
-    """Add the short options that no other plugin has. `words`: the command line, with pytest's addopts."""
+    """Add the short options that no other plugin has. `words`: the command line, with pytest's addopts.
+
+    `pytest --help` shows an option by its short name, or else by the long one.
+    """
     # Not every pytest version refuses a second option of one name; these attributes exist in all of them.
-    taken = {
-        name for group in (parser._anonymous, *parser._groups) for option in group.options for name in option.names()
-    }
-    group = parser.getgroup("medvqa")
-    free = {name: known for name in OPTIONS if (known := [f"--{n}" for n in _names(name) if f"--{n}" not in taken])}
+    there = [option for group in (parser._anonymous, *parser._groups) for option in group.options]
+    taken = {name for option in there for name in option.names()}
+    long = {option.dest: option for option in there if option.dest.startswith(_dest(""))}
+    free = {name: known for name in OPTIONS if (known := [f"--{n}" for n in names_of(name) if f"--{n}" not in taken])}
     for name, short in free.items():
-        group.addoption(*short, dest=_dest(name), **{**OPTIONS[name], "help": f"same as --medvqa-{name}"})
+        _group(parser, OPTIONS[name]).addoption(*short, dest=_dest(name), **_arguments(OPTIONS[name]))
+        long[_dest(name)].attrs()["help"] = argparse.SUPPRESS
     own = frozenset(short for names in free.values() for short in names)
-    others = tuple(f"--{known}" for name in OPTIONS for known in _names(name) if f"--{known}" in taken)
+    others = tuple(f"--{known}" for name in OPTIONS for known in names_of(name) if f"--{known}" in taken)
     options = words[: words.index("--")] if "--" in words else words
     given = {word.partition("=")[0] for word in options}
+    _suggest(parser, given, taken | own)
     return Short(own, others, tuple(name for name in others if name in given))
+
+
+def _suggest(parser: pytest.Parser, given: Iterable[str], known: Iterable[str]) -> None:
+    """Let pytest's own message about an unknown option name the nearest of medvqa's."""
+    from medvqa.decode import nearest
+
+    ours = [f"--{known}" for name in OPTIONS for known in names_of(name)]
+    for name in given:
+        if name.startswith("--") and name not in known and (meant := nearest(name, ours, 0.8)) is not None:
+            parser.extra_info["medvqa"] = f"no option {name}. Did you mean {meant}?"
 
 
 def notice(short: Short) -> list[str]:
@@ -103,7 +123,7 @@ def refusal(short: Short, config: pytest.Config) -> str | None:
 def _long(short: str) -> str:
     """Return the long option of a short one, as it is typed."""
     option = OLD_NAMES.get(short[2:], short[2:])
-    return f"--medvqa-{option}" + ("" if OPTIONS[option].get("action") == "store_true" else f"={VALUE}")
+    return f"--medvqa-{option}" + ("" if OPTIONS[option].kind == "flag" else f"={VALUE}")
 
 
 def detached(words: Sequence[str], cwd: Path) -> list[tuple[str, str]]:
@@ -112,8 +132,7 @@ def detached(words: Sequence[str], cwd: Path) -> list[tuple[str, str]]:
     Pytest first reads the command line without the options of plugins and conftest.py files. It takes such a value for
     a path of tests: it derives the root from it, and runs its conftest.py.
     """
-    with_value = (name for name, how in OPTIONS.items() if "action" not in how or how["action"] == "append")
-    valued = [known for name in with_value for known in _names(name)]
+    valued = [known for name, row in OPTIONS.items() if row.kind != "flag" for known in names_of(name)]
     names = {f"--{name}" for name in valued} | {f"--medvqa-{name}" for name in valued}
     detached_values = []
     for option, value in pairwise(words):

@@ -23,30 +23,17 @@ from medvqa.records.run_record import (
     RunRecord,
     part_of,
 )
+from medvqa.session.options import OPTIONS
 from medvqa.session.plan import Plan
 
 
 def about(plan: Plan) -> RunRecord:
     """The record of a run as far as it is known before the model is made; without keys of servers."""
     options, judge = plan.options, plan.judge
+    recorded = {name: getattr(options, OPTIONS[name.replace("_", "-")].field) for name in RecordedOptions.ALWAYS}
     record = RunRecord(
         schema=SCHEMA,
-        options=RecordedOptions(
-            model=options.model,
-            benchmark=tuple(options.benchmarks),
-            technique=tuple(options.techniques),
-            judge=options.judge,
-            ablate=options.ablate,
-            limit=options.limit,
-            shard=options.shard,
-            fresh=options.fresh,
-            batch_size=options.batch_size,
-            concurrency=options.concurrency,
-            max_tokens=options.max_tokens,
-            deadline=options.deadline,
-            max_errors=options.max_errors,
-            answers_from_category=options.answers_from_category,
-        ),
+        options=RecordedOptions(**recorded),
         config=_config(plan),
         techniques=tuple(plan.techniques),
         # A sample's number is its seed, or part of it.

@@ -1,15 +1,15 @@
-"""The options of a run: one table, from which pytest and the commands take theirs."""
+"""The options of a run: one table, from which all doors and the documentation take theirs."""
 
 from __future__ import annotations
 
 import itertools
 import os
 from argparse import ArgumentTypeError
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 ENV_DATA = "MEDVQA_DATA"
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -17,6 +17,20 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 DEFAULT_MODEL = "phantom-vlm"
 DEFAULT_MAX_ERRORS = 50
 """More than a batch of the default size, so that one batch that hangs does not stop a run."""
+MAX_NUMBER = 10**12
+"""run.json holds no number above 2**53."""
+
+Kind = Literal["text", "count", "flag", "whole number", "number", "percentages"]
+"""What a value is. count: a whole number, or a word such as all. percentages: P,P."""
+
+
+class WrongValueError(ValueError):
+    """A value that an option does not take: the `value`, and what is `expected`, such as "a text"."""
+
+    def __init__(self, value: object, expected: str) -> None:
+        """Keep both for the message."""
+        super().__init__(value, expected)
+        self.value, self.expected = value, expected
 
 
 def percents(text: str) -> tuple[float, ...]:
@@ -27,260 +41,149 @@ def percents(text: str) -> tuple[float, ...]:
         raise ArgumentTypeError(f"numbers in percent are expected, such as 20,60, not '{text}'") from None
 
 
-# Option name -> arguments of `argparse.ArgumentParser.add_argument`.
-OPTIONS: Mapping[str, Mapping[str, Any]] = {
-    "model": {
-        "metavar": "MODEL",
-        "help": "the model to ask: a config of models/, or BACKEND:ARGUMENT (default: "
-        f"{DEFAULT_MODEL} for the phantom, none for other data)",
-    },
-    "benchmark": {
-        "metavar": "NAME",
-        "action": "append",
-        "help": "evaluate this benchmark or group, or the benchmark that a file such as klinik.toml declares "
-        "(repeatable, or NAME,NAME; default: all whose data are found, and phantom if there is no folder of data)",
-    },
-    "data": {
-        "metavar": "DIR",
-        "help": f"folder of the data sets (default: {ENV_DATA}); pytest needs the form --data=DIR",
-    },
-    "technique": {
-        "metavar": "NAME",
-        "action": "append",
-        "help": "how models are asked: mc (multiple choice), gd, ps, ff (with --judge); repeatable, or mc,gd,ps "
-        "(default: what the model's config says, else mc)",
-    },
-    "judge": {
-        "metavar": "MODEL",
-        "help": "the model that judges open answers: a config of models/, or BACKEND:ARGUMENT (default: none)",
-    },
-    "ff-gap": {
-        "metavar": "POINTS",
-        "type": float,
-        "help": "with --technique=ff: the option that the judge rates closest is the answer if it leads by POINTS "
-        "(default: 3)",
-    },
-    "extract-with": {
-        "metavar": "WHAT",
-        "help": "judge: let the judge read answers in which rules find no option",
-    },
-    "rules-first": {
-        "action": "store_true",
-        "default": None,
-        "help": "score open answers by rule, without the judge, where a rule is certain, such as one equal to the "
-        "reference",
-    },
-    "judge-prompt": {
-        "metavar": "TASK:FILE",
-        "action": "append",
-        "help": "use this file as the judge's prompt for TASK: score, closeness or options (repeatable)",
-    },
-    "extraction": {
-        "metavar": "RULE",
-        "help": "how answers are read: sound (default), or official, the rule of each benchmark's owners where they "
-        "published one; official:2025-08 is the version of that month",
-    },
-    "metric-like": {
-        "metavar": "KIT",
-        "action": "append",
-        "help": "show the counts of another evaluation kit too, flaws included: llava-med or medevalkit (repeatable, "
-        "or KIT,KIT; medvqa report has it for stored runs)",
-    },
-    "ablate": {
-        "metavar": "HOW",
-        "help": "take the picture away: text-only (no image), blank (grey) or shuffle (another item's)",
-    },
-    "prompt": {
-        "metavar": "NAME|FILE|all",
-        "action": "append",
-        "help": "ask by a named prompt of the benchmark, by the prompt in a file, or by all named prompts (repeatable, "
-        "or NAME,NAME; default: the benchmark's own)",
-    },
-    "samples": {
-        "metavar": "N",
-        "type": int,
-        "help": "ask each question N times, if the model samples its answers; --combine makes one score of them",
-    },
-    "combine": {
-        "metavar": "HOW",
-        "help": "with --samples: mean (average the scores, the default), vote (majority of the options), best-oracle "
-        "(right if --threshold of the samples are right) or best-self (the model chooses among its samples)",
-    },
-    "threshold": {
-        "metavar": "PERCENT",
-        "type": percents,
-        "action": "append",
-        "help": "with --combine=best-oracle: the share of the samples that must be right; the first is measured, all "
-        "are shown (repeatable, or P,P; default: 1)",
-    },
-    "shots": {
-        "metavar": "K",
-        "type": int,
-        "help": "show K solved examples before each question",
-    },
-    "shot-pool": {
-        "metavar": "FILE|BENCHMARK",
-        "help": "with --shots: take the examples from this file or benchmark (default: the benchmark itself, without "
-        "questions related to the one that is asked)",
-    },
-    "reasoning": {
-        "metavar": "HOW",
-        "help": "cot: ask the model to reason, and to end with a line that holds its final answer; cot-2: to reason, "
-        "and to answer in a second turn",
-    },
-    "explain": {
-        "action": "store_true",
-        "default": None,
-        "help": "ask the model to answer first, and then to explain its answer",
-    },
-    "rotate": {
-        "metavar": "N|all",
-        "help": "ask each question with its options in N cyclic orders, or in all; it counts as right only if every "
-        "answer is right",
-    },
-    "run": {
-        "metavar": "NAME",
-        "help": "name of the run folder under reports/; an existing run is continued (default: time and model); with "
-        "--shard=auto, NAME-3of8",
-    },
-    "answers": {
-        "metavar": "RUN|PLACE",
-        "action": "append",
-        "help": "use the answers of another run of the same model: its name or folder; or share answers with other "
-        "runs and machines in a place: a folder, s3://BUCKET/PREFIX, gs:// or az:// (repeatable; default: the run's "
-        "own answers alone)",
-    },
-    "fresh": {
-        "action": "store_true",
-        "default": None,
-        "help": "ask every question anew, in a new run; answers of runs and places that --answers names are not used",
-    },
-    "tags": {
-        "metavar": "FILE",
-        "action": "append",
-        "help": "add tags of your own to the questions: a table with the column id and a column for each dimension "
-        "(repeatable)",
-    },
-    "limit": {
-        "metavar": "N",
-        "type": int,
-        "help": "ask at most N questions of each benchmark: a stratified sample of those selected, with whole pairs",
-    },
-    "shard": {
-        "metavar": "I/N|auto",
-        "help": "ask the I-th of N shards of the selected questions, after --limit; pairs and questions about one "
-        "image stay together; auto: read I and N from the environment of a scheduler (Slurm, Kubernetes, SkyPilot, "
-        "GitLab and others)",
-    },
-    "allow-upload": {
-        "action": "store_true",
-        "default": None,
-        "help": "allow sending data that are not declared public to another machine",
-    },
-    "trust-remote-code": {
-        "action": "store_true",
-        "default": None,
-        "help": "run the Python code that comes with the checkpoint, if the model's config asks for it too",
-    },
-    "max-cost": {
-        "metavar": "SUM",
-        "type": float,
-        "help": "stop once answers and judging have cost this sum, by the prices in their configs",
-    },
-    "batch-size": {
-        "metavar": "N",
-        "type": int,
-        "help": "prompts in a batch (default: the model's own number, else 32)",
-    },
-    "concurrency": {
-        "metavar": "N",
-        "type": int,
-        "help": "maximum of calls in flight, for models that allow several (default: the model's own number)",
-    },
-    "ray-address": {
-        "metavar": "HOST:PORT",
-        "help": "with --model=ray:MODEL: the Ray cluster that holds the copies of the model, or auto for the one that "
-        "Ray finds (default: a local one, started for the run)",
-    },
-    "replicas": {
-        "metavar": "N|auto",
-        "help": "with --model=ray:MODEL: the number of copies of the model (default: auto, as many as fit, also on "
-        "nodes that join during the run)",
-    },
-    "max-tokens": {
-        "metavar": "N",
-        "type": int,
-        "help": "maximum of new tokens per answer; 0: no limit (default: set by the model's config, else by the "
-        "benchmark)",
-    },
-    "deadline": {
-        "metavar": "SECONDS",
-        "type": float,
-        "help": "a batch that takes longer ends in errors (default: 600, and 60 more for each prompt)",
-    },
-    "max-errors": {
-        "metavar": "N",
-        "type": int,
-        "help": f"stop after N errors in a row in a process (default: {DEFAULT_MAX_ERRORS}; 0: never)",
-    },
-    "answers-from-category": {
-        "action": "store_true",
-        "default": None,
-        "help": "score gmai-mmbench-test against the column 'category'; every report says so",
-    },
-    "baseline": {
-        "metavar": "RUN",
-        "action": "append",
-        "help": "gate: fail if the model is worse than this run folder or baseline file (repeatable); pytest needs the "
-        "form --baseline=RUN",
-    },
-    "margin": {
-        "metavar": "POINTS",
-        "type": float,
-        "help": "gate: pass only if a loss of POINTS against the baseline is ruled out (default: 2)",
-    },
-    "gate-slices": {
-        "metavar": "DIMENSION",
-        "action": "append",
-        "help": "gate: guard each slice of a dimension of the lexicon too (repeatable, or DIMENSION,DIMENSION)",
-    },
-    "looks": {
-        "metavar": "J",
-        "type": int,
-        "help": "gate: how many runs will be compared with this baseline; the 5 % of error are divided by it "
-        "(default: 1)",
-    },
-    "inconclusive": {
-        "metavar": "pass|fail",
-        "help": "gate: an inconclusive verdict has exit code 11 (fail, the default) or 0 (pass)",
-    },
-    "require": {
-        "metavar": "all|baseline|shared",
-        "help": "gate: the questions that a pass needs: all of the baseline (baseline, the default), the whole data "
-        "set too (all), or only those of both runs (shared)",
-    },
-    "gate": {
-        "metavar": "required|off",
-        "help": "required: refuse to run, with exit code 4, if there are no rules of a gate (--baseline or "
-        "pyproject.toml); off: run without the rules of pyproject.toml",
-    },
-}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """A row of the table.
 
-SELECT: Mapping[str, Any] = {
-    "metavar": "EXPRESSION",
-    "help": "ask only the questions that match: whole words of tags, benchmarks and ids, and "
-    "lexicon(DIMENSION='VALUE'), joined by and, or, not and brackets; `medvqa lexicon` prints the tags",
-}
-"""The option --select of `medvqa run`; pytest has -k and -m instead."""
+    `field`: its attribute of `Options`. `common`: one of the twenty that most people need. `page`: the page of the
+    documentation about it. `several`: it can be repeated; `lists`: its values may be NAME,NAME. `low`: the least
+    number, or a number below all if `above`; `high`: the greatest one; `hint` ends the message about others. `read`
+    makes the attribute from a typed value and the current folder.
+    """
 
-OLD_NAMES: Mapping[str, str] = {"repeat": "samples"}
-"""Earlier names of options, which remain valid."""
+    name: str
+    field: str
+    section: str
+    help: str
+    metavar: str
+    kind: Kind = "text"
+    common: bool = False
+    page: str = ""
+    several: bool = False
+    lists: bool = False
+    default: Any = None
+    low: float | None = None
+    above: bool = False
+    high: float | None = None
+    hint: str = ""
+    read: Callable[[Any, Path], Any] | None = None
 
-LISTS = frozenset({"benchmark", "technique", "prompt", "gate-slices", "metric-like"})
-"""Options that take NAME,NAME."""
+    def arguments(self, help: str = "") -> dict[str, Any]:
+        """Return arguments of `argparse.ArgumentParser.add_argument`; `help` replaces the row's."""
+        # argparse formats a help text with %, which is plain text in the table.
+        described = {"help": (help or self.help).replace("%", "%%")}
+        if self.kind == "flag":
+            return {"action": "store_true", "default": None, **described}
+        types = {"whole number": int, "number": float, "percentages": percents}
+        typed = {"type": types[self.kind]} if self.kind in types else {}
+        return {"metavar": self.metavar, **typed, **({"action": "append"} if self.several else {}), **described}
+
+    def attribute(self, typed: Any, cwd: Path) -> Any:
+        """Return the attribute of `Options` for a value that argparse gives; None if the option was not typed."""
+        if self.kind == "flag":
+            return bool(typed)
+        if self.several:
+            values = listed(typed or ()) if self.lists else tuple(typed or ())
+            return values if self.read is None else tuple(self.read(value, cwd) for value in values)
+        if typed is None or (typed == "" and self.default is not None):
+            return self.default
+        return typed if self.read is None else self.read(typed, cwd)
+
+    def given(self, value: object) -> Any:
+        """Return a value of Python or TOML as argparse gives it (WrongValueError)."""
+        if self.kind == "flag":
+            if not isinstance(value, bool):
+                raise WrongValueError(value, "True or False")
+            return value or None
+        if not self.several:
+            return self._single(value)
+        if isinstance(value, list | tuple):
+            return [self._single(one) for one in value]
+        with suppress(WrongValueError):
+            return [self._single(value)]
+        raise WrongValueError(value, "a text or a list of texts" if self.kind == "text" else "a number")
+
+    def _single(self, value: object) -> Any:
+        if isinstance(value, str | os.PathLike):
+            if self.kind in ("text", "count"):
+                return os.fspath(value)
+            if self.kind == "percentages":
+                with suppress(ArgumentTypeError):
+                    return percents(str(value))
+        elif self.kind != "text" and isinstance(value, int | float) and not isinstance(value, bool):
+            with suppress(ValueError, OverflowError):
+                if self.kind in ("number", "percentages"):
+                    return float(value) if self.kind == "number" else (float(value),)
+                if int(value) == value:
+                    return str(int(value)) if self.kind == "count" else int(value)
+        raise WrongValueError(value, "a text" if self.kind in ("text", "count") else f"a {self.kind.rstrip('s')}")
+
+    def check(self, value: float) -> None:
+        """Raise UsageError for a number out of range."""
+        if self.high is not None and value > self.high:
+            bound = f"of at most {self.high:,.15g}"
+        elif self.low is not None and not (value > self.low if self.above else value >= self.low):
+            bound = f"above {self.low:g}" if self.above else f"from {self.low:g} on"
+        else:
+            return
+        from medvqa.items import UsageError
+
+        number = "a whole number" if self.kind == "whole number" else "a number"
+        raise UsageError(f"--{self.name}={value:.15g}: {number} {bound} is expected{self.hint}")
 
 
-@dataclass(frozen=True, slots=True)
+def _home(text: str, cwd: Path) -> str:
+    return os.path.expanduser(text)
+
+
+def _path(text: str, cwd: Path) -> Path:
+    return Path(cwd, os.path.expanduser(text))
+
+
+def _task_file(text: str, cwd: Path) -> str:
+    """Return TASK:FILE with ~ expanded."""
+    task, colon, file = text.partition(":")
+    return f"{task}{colon}{os.path.expanduser(file)}"
+
+
+def _answers(text: str, cwd: Path) -> str:
+    """Return the address or the whole path that --answers names (UsageError for a wrong address).
+
+    A name without a slash stays: it may be a run's.
+    """
+    if ":" in text:
+        from medvqa.records import address
+        from medvqa.records.address import Address
+
+        if address.is_address(text):
+            return str(Address.of(text))
+    text = text.rstrip("/") or text
+    path = Path(cwd, os.path.expanduser(text))
+    return text if path.name == text else str(path.absolute())
+
+
+def _section(title: str) -> Callable[..., Any]:
+    """Return a function that makes the fields of a section: help, metavar ("" for a flag), and fields of `Option`."""
+
+    def made(help: str, metavar: str = "", **row: Any) -> Any:
+        row.setdefault("kind", "text" if metavar else "flag")
+        if row["kind"] == "whole number":
+            row.setdefault("high", MAX_NUMBER)
+        return field(metadata={"row": {"section": title, "help": help, "metavar": metavar, **row}})
+
+    return made
+
+
+_models = _section("Model and judge")
+_questions = _section("Questions")
+_asking = _section("How questions are asked")
+_scoring = _section("How answers are scored")
+_runs = _section("Runs and stored answers")
+_limits = _section("Consent, cost and speed")
+_gate = _section("Gate")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """The options of a run, with defaults filled in.
 
@@ -290,55 +193,332 @@ class Options:
     --shard=auto, those of this task, and `shard_source` names the variables that they were read from.
     """
 
-    model: str
-    benchmarks: tuple[str, ...]
-    data: Path | None
+    model: str = _models(
+        f"the model to ask: a config of models/, or BACKEND:ARGUMENT (default: {DEFAULT_MODEL} for the phantom, none "
+        "for other data)",
+        "MODEL",
+        common=True,
+        default=DEFAULT_MODEL,
+        page="models.md",
+    )
+    benchmarks: tuple[str, ...] = _questions(
+        "evaluate this benchmark or group, or the benchmark that a file such as klinik.toml declares "
+        "(repeatable, or NAME,NAME; default: all whose data are found, and phantom if there is no folder of data)",
+        "NAME",
+        name="benchmark",
+        several=True,
+        lists=True,
+        common=True,
+        page="data.md",
+    )
+    data: Path | None = _questions(  # noqa: RUF009 - a field, not a default
+        f"folder of the data sets (default: {ENV_DATA}); pytest needs the form --data=DIR",
+        "DIR",
+        common=True,
+        page="data.md",
+    )
+    techniques: tuple[str, ...] = _asking(
+        "how models are asked: mc (multiple choice), gd, ps, ff (with --judge); repeatable, or mc,gd,ps "
+        "(default: what the model's config says, else mc)",
+        "NAME",
+        name="technique",
+        several=True,
+        lists=True,
+        common=True,
+        page="techniques.md",
+    )
+    judge: str | None = _models(
+        "the model that judges open answers: a config of models/, or BACKEND:ARGUMENT (default: none)",
+        "MODEL",
+        common=True,
+        page="judging.md",
+    )
+    ff_gap: float | None = _scoring(
+        "with --technique=ff: the option that the judge rates closest is the answer if it leads by POINTS (default: 3)",
+        "POINTS",
+        kind="number",
+        page="judging.md",
+    )
+    extract_with: str | None = _scoring(
+        "judge: let the judge read answers in which rules find no option", "WHAT", page="judging.md"
+    )
+    rules_first: bool = _scoring(
+        "score open answers by rule, without the judge, where a rule is certain, such as one equal to the reference",
+        page="judging.md",
+    )
+    judge_prompts: tuple[str, ...] = _scoring(
+        "use this file as the judge's prompt for TASK: score, closeness or options (repeatable)",
+        "TASK:FILE",
+        name="judge-prompt",
+        several=True,
+        read=_task_file,
+        page="judging.md",
+    )
+    extraction: str = _scoring(
+        "how answers are read: sound (default), or official, the rule of each benchmark's owners where they "
+        "published one; official:2025-08 is the version of that month",
+        "RULE",
+        common=True,
+        default="sound",
+        page="scoring.md",
+    )
+    metric_like: tuple[str, ...] = _scoring(
+        "show the counts of another evaluation kit too, flaws included: llava-med or medevalkit (repeatable, "
+        "or KIT,KIT; medvqa report has it for stored runs)",
+        "KIT",
+        several=True,
+        lists=True,
+        page="open-questions.md",
+    )
+    ablate: str | None = _asking(
+        "take the picture away: text-only (no image), blank (grey) or shuffle (another item's)",
+        "HOW",
+        common=True,
+        page="techniques.md#ablations",
+    )
+    prompts: tuple[str, ...] = _asking(
+        "ask by a named prompt of the benchmark, by the prompt in a file, or by all named prompts (repeatable, "
+        "or NAME,NAME; default: the benchmark's own)",
+        "NAME|FILE|all",
+        name="prompt",
+        several=True,
+        lists=True,
+        common=True,
+        read=_home,
+        page="prompts.md",
+    )
+    samples: int | None = _asking(
+        "ask each question N times, if the model samples its answers; --combine makes one score of them",
+        "N",
+        kind="whole number",
+        common=True,
+        low=2,
+        high=10_000,
+        hint="; without --samples each question is asked once",
+        page="samples.md",
+    )
+    combine: str | None = _asking(
+        "with --samples: mean (average the scores, the default), vote (majority of the options), best-oracle "
+        "(right if --threshold of the samples are right) or best-self (the model chooses among its samples)",
+        "HOW",
+        page="samples.md",
+    )
+    thresholds: tuple[float, ...] = _asking(
+        "with --combine=best-oracle: the share of the samples that must be right; the first is measured, all "
+        "are shown (repeatable, or P,P; default: 1)",
+        "PERCENT",
+        name="threshold",
+        kind="percentages",
+        several=True,
+        low=0,
+        above=True,
+        high=100,
+        page="samples.md",
+    )
+    shots: int | None = _asking(
+        "show K solved examples before each question",
+        "K",
+        kind="whole number",
+        low=1,
+        hint="; without --shots no examples are shown",
+        page="shots.md",
+    )
+    shot_pool: str | None = _asking(
+        "with --shots: take the examples from this file or benchmark (default: the benchmark itself, without "
+        "questions related to the one that is asked)",
+        "FILE|BENCHMARK",
+        read=_home,
+        page="shots.md",
+    )
+    reasoning: str | None = _asking(
+        "cot: ask the model to reason, and to end with a line that holds its final answer; cot-2: to reason, "
+        "and to answer in a second turn",
+        "HOW",
+        common=True,
+        page="reasoning.md",
+    )
+    explain: bool = _asking(
+        "ask the model to answer first, and then to explain its answer",
+        page="reasoning.md",
+    )
+    rotate: str | None = _asking(
+        "ask each question with its options in N cyclic orders, or in all; it counts as right only if every "
+        "answer is right",
+        "N|all",
+        kind="count",
+        page="rotation.md",
+    )
+    run: str | None = _runs(
+        "name of the run folder under reports/; an existing run is continued (default: time and model); with "
+        "--shard=auto, NAME-3of8",
+        "NAME",
+        common=True,
+        page="reliability.md#continuing-a-run",
+    )
+    answers: tuple[str, ...] = _runs(
+        "use the answers of another run of the same model: its name or folder; or share answers with other "
+        "runs and machines in a place: a folder, s3://BUCKET/PREFIX, gs:// or az:// (repeatable; default: the run's "
+        "own answers alone)",
+        "RUN|PLACE",
+        several=True,
+        common=True,
+        page="scaling.md#places-for-answers",
+    )
+    """Addresses (`address.Address`), whole paths, and names of runs."""
+    fresh: bool = _runs(
+        "ask every question anew, in a new run; answers of runs and places that --answers names are not used",
+        common=True,
+        page="reliability.md",
+    )
+    tags: tuple[Path, ...] = _questions(
+        "add tags of your own to the questions: a table with the column id and a column for each dimension "
+        "(repeatable)",
+        "FILE",
+        several=True,
+        read=_path,
+        page="selecting.md#tags-of-your-own",
+    )
+    limit: int | None = _questions(
+        "ask at most N questions of each benchmark: a stratified sample of those selected, with whole pairs",
+        "N",
+        kind="whole number",
+        common=True,
+        low=1,
+        page="selecting.md",
+    )
+    shard: str | None = _questions(
+        "ask the I-th of N shards of the selected questions, after --limit; pairs and questions about one "
+        "image stay together; auto: read I and N from the environment of a scheduler (Slurm, Kubernetes, SkyPilot, "
+        "GitLab and others)",
+        "I/N|auto",
+        common=True,
+        page="sharding.md",
+    )
+    shard_source: str
+    allow_upload: bool = _limits(
+        "allow sending data that are not declared public to another machine",
+        common=True,
+        page="servers.md#medical-images-do-not-leave-unnoticed",
+    )
+    trust_remote_code: bool = _limits(
+        "run the Python code that comes with the checkpoint, if the model's config asks for it too",
+        page="transformers.md",
+    )
+    max_cost: float | None = _limits(
+        "stop once answers and judging have cost this sum, by the prices in their configs",
+        "SUM",
+        kind="number",
+        common=True,
+        page="servers.md",
+    )
+    batch_size: int | None = _limits(
+        "prompts in a batch (default: the model's own number, else 32)",
+        "N",
+        kind="whole number",
+        common=True,
+        low=1,
+        page="performance.md",
+    )
+    concurrency: int | None = _limits(
+        "maximum of calls in flight, for models that allow several (default: the model's own number)",
+        "N",
+        kind="whole number",
+        low=1,
+        page="servers.md",
+    )
+    ray_address: str | None = _models(
+        "with --model=ray:MODEL: the Ray cluster that holds the copies of the model, or auto for the one that "
+        "Ray finds (default: a local one, started for the run)",
+        "HOST:PORT",
+        page="scaling.md#ray",
+    )
+    replicas: str | None = _models(
+        "with --model=ray:MODEL: the number of copies of the model (default: auto, as many as fit, also on "
+        "nodes that join during the run)",
+        "N|auto",
+        kind="count",
+        page="scaling.md#ray",
+    )
+    max_tokens: int | None = _limits(
+        "maximum of new tokens per answer; 0: no limit (default: set by the model's config, else by the benchmark)",
+        "N",
+        kind="whole number",
+        low=0,
+        hint="; 0: no limit",
+        page="techniques.md#token-limits",
+    )
+    deadline: float | None = _limits(
+        "a batch that takes longer ends in errors (default: 600, and 60 more for each prompt)",
+        "SECONDS",
+        kind="number",
+        low=0,
+        above=True,
+        # 30 years: clocks refuse much larger numbers.
+        high=1e9,
+        page="reliability.md",
+    )
+    max_errors: int = _limits(
+        f"stop after N errors in a row in a process (default: {DEFAULT_MAX_ERRORS}; 0: never)",
+        "N",
+        kind="whole number",
+        default=DEFAULT_MAX_ERRORS,
+        low=0,
+        hint="; 0: never stop",
+        page="reliability.md",
+    )
+    answers_from_category: bool = _scoring(
+        "score gmai-mmbench-test against the column 'category'; every report says so",
+        page="data.md",
+    )
+    baselines: tuple[str, ...] = _gate(
+        "fail if the model is worse than this run folder or baseline file (repeatable); pytest needs the form "
+        "--baseline=RUN",
+        "RUN",
+        name="baseline",
+        several=True,
+        common=True,
+        read=_home,
+        page="ci.md",
+    )
+    margin: float | None = _gate(
+        "pass only if a loss of POINTS against the baseline is ruled out (default: 2)",
+        "POINTS",
+        kind="number",
+        common=True,
+        page="ci.md",
+    )
+    gate_slices: tuple[str, ...] = _gate(
+        "guard each slice of a dimension of the lexicon too (repeatable, or DIMENSION,DIMENSION)",
+        "DIMENSION",
+        several=True,
+        lists=True,
+        page="ci.md",
+    )
+    looks: int | None = _gate(
+        "how many runs will be compared with this baseline; the 5 % of error are divided by it (default: 1)",
+        "J",
+        kind="whole number",
+        page="ci.md",
+    )
+    inconclusive: str | None = _gate(
+        "an inconclusive verdict has exit code 11 (fail, the default) or 0 (pass)",
+        "pass|fail",
+        page="ci.md",
+    )
+    require: str | None = _gate(
+        "the questions that a pass needs: all of the baseline (baseline, the default), the whole data "
+        "set too (all), or only those of both runs (shared)",
+        "all|baseline|shared",
+        page="ci.md",
+    )
+    gate: str | None = _gate(
+        "required: refuse to run, with exit code 4, if there are no rules of a gate (--baseline or "
+        "pyproject.toml); off: run without the rules of pyproject.toml",
+        "required|off",
+        page="ci.md",
+    )
     data_typed: str
     model_typed: bool
-    techniques: tuple[str, ...]
-    judge: str | None
-    ff_gap: float | None
-    extract_with: str | None
-    rules_first: bool
-    judge_prompts: tuple[str, ...]
-    extraction: str
-    metric_like: tuple[str, ...]
-    ablate: str | None
-    prompts: tuple[str, ...]
-    samples: int | None
-    combine: str | None
-    thresholds: tuple[float, ...]
-    shots: int | None
-    shot_pool: str | None
-    reasoning: str | None
-    explain: bool
-    rotate: str | None
-    run: str | None
-    answers: tuple[str, ...]
-    """Addresses (`address.Address`), whole paths, and names of runs."""
-    fresh: bool
-    tags: tuple[Path, ...]
-    limit: int | None
-    shard: str | None
-    shard_source: str
-    allow_upload: bool
-    trust_remote_code: bool
-    max_cost: float | None
-    batch_size: int | None
-    concurrency: int | None
-    ray_address: str | None
-    replicas: str | None
-    max_tokens: int | None
-    deadline: float | None
-    max_errors: int
-    answers_from_category: bool
-    baselines: tuple[str, ...]
-    margin: float | None
-    gate_slices: tuple[str, ...]
-    looks: int | None
-    inconclusive: str | None
-    require: str | None
-    gate: str | None
     typed: bool
     empty: tuple[str, ...]
 
@@ -352,60 +532,65 @@ class Options:
         """
         raw = {name: parsed.get(name) for name in OPTIONS}
         _refuse_nul(raw)
-        data, data_typed = data_folder(raw["data"], cwd)
-        shard, shard_source, run = _shard(raw["shard"], raw["run"])
+        attributes = {row.field: row.attribute(raw[name], cwd) for name, row in OPTIONS.items()}
+        attributes["thresholds"] = tuple(dict.fromkeys(itertools.chain.from_iterable(attributes["thresholds"])))
+        attributes["answers"] = tuple(dict.fromkeys(_answers(text, cwd) for text in raw["answers"] or () if text))
+        attributes["data"], data_typed = data_folder(raw["data"], cwd)
+        attributes["shard"], shard_source, attributes["run"] = _shard(raw["shard"], raw["run"])
         return cls(
-            model=raw["model"] or DEFAULT_MODEL,
-            benchmarks=listed(raw["benchmark"] or ()),
-            data=data,
+            **attributes,
+            shard_source=shard_source,
             data_typed=data_typed,
             model_typed=raw["model"] is not None,
-            techniques=listed(raw["technique"] or ()),
-            judge=raw["judge"],
-            ff_gap=raw["ff-gap"],
-            extract_with=raw["extract-with"],
-            rules_first=bool(raw["rules-first"]),
-            judge_prompts=tuple(map(_expanded, raw["judge-prompt"] or ())),
-            extraction=raw["extraction"] or "sound",
-            metric_like=listed(raw["metric-like"] or ()),
-            ablate=raw["ablate"],
-            prompts=tuple(map(os.path.expanduser, listed(raw["prompt"] or ()))),
-            samples=raw["samples"],
-            combine=raw["combine"],
-            thresholds=tuple(dict.fromkeys(itertools.chain.from_iterable(raw["threshold"] or ()))),
-            shots=raw["shots"],
-            shot_pool=None if raw["shot-pool"] is None else os.path.expanduser(raw["shot-pool"]),
-            reasoning=raw["reasoning"],
-            explain=bool(raw["explain"]),
-            rotate=raw["rotate"],
-            run=run,
-            answers=tuple(dict.fromkeys(_answers(text, cwd) for text in raw["answers"] or () if text)),
-            fresh=bool(raw["fresh"]),
-            tags=tuple(Path(cwd, os.path.expanduser(path)) for path in raw["tags"] or ()),
-            limit=raw["limit"],
-            shard=shard,
-            shard_source=shard_source,
-            allow_upload=bool(raw["allow-upload"]),
-            trust_remote_code=bool(raw["trust-remote-code"]),
-            max_cost=raw["max-cost"],
-            batch_size=raw["batch-size"],
-            concurrency=raw["concurrency"],
-            ray_address=raw["ray-address"],
-            replicas=None if raw["replicas"] is None else str(raw["replicas"]),
-            max_tokens=raw["max-tokens"],
-            deadline=raw["deadline"],
-            max_errors=DEFAULT_MAX_ERRORS if raw["max-errors"] is None else raw["max-errors"],
-            answers_from_category=bool(raw["answers-from-category"]),
-            baselines=tuple(map(os.path.expanduser, raw["baseline"] or ())),
-            margin=raw["margin"],
-            gate_slices=tuple(raw["gate-slices"] or ()),
-            looks=raw["looks"],
-            inconclusive=raw["inconclusive"],
-            require=raw["require"],
-            gate=raw["gate"],
             typed=any(value is not None for value in raw.values()),
-            empty=tuple(name for name, value in raw.items() if _empty(name, value)),
+            empty=tuple(name for name, value in raw.items() if _is_empty(OPTIONS[name], value)),
         )
+
+    def check(self) -> None:
+        """Raise UsageError for an option without a value, and for a number out of range."""
+        from medvqa.items import UsageError
+
+        for name in self.empty:
+            how = OPTIONS[name].metavar
+            names = f", or --{name}={how},{how}" if OPTIONS[name].lists else ""
+            raise UsageError(f"--{name}: a value is empty; write --{name}={how}{names}, or leave it out")
+        for row in OPTIONS.values():
+            value = getattr(self, row.field)
+            for number in value if isinstance(value, tuple) else [value]:
+                if row.kind in ("whole number", "number", "percentages") and number is not None:
+                    row.check(number)
+
+
+def _rows() -> Iterator[Option]:
+    for one in fields(Options):
+        if "row" in one.metadata:
+            yield Option(**{"name": one.name.replace("_", "-"), "field": one.name, **one.metadata["row"]})
+
+
+OPTIONS: Mapping[str, Option] = {row.name: row for row in _rows()}
+"""The rows by their names."""
+SECTIONS: Mapping[str, tuple[Option, ...]] = {
+    title: tuple(row for row in OPTIONS.values() if row.section == title)
+    for title in dict.fromkeys(row.section for row in OPTIONS.values())
+}
+"""The rows by the titles of their sections."""
+SELECT = Option(
+    name="select",
+    field="select",
+    section="Questions",
+    metavar="EXPRESSION",
+    help="ask only the questions that match: whole words of tags, benchmarks and ids, and "
+    "lexicon(DIMENSION='VALUE'), joined by and, or, not and brackets; `medvqa lexicon` prints the tags",
+    page="selecting.md",
+)
+"""The option --select of `medvqa run`; pytest has -k and -m instead."""
+OLD_NAMES: Mapping[str, str] = {"repeat": "samples"}
+"""Earlier names of options, which remain valid."""
+
+
+def names_of(name: str) -> list[str]:
+    """Return the names of an option, earlier ones last."""
+    return [name, *(old for old, new in OLD_NAMES.items() if new == name)]
 
 
 def _refuse_nul(raw: Mapping[str, Any]) -> None:
@@ -425,22 +610,6 @@ def _shard(typed: str | None, run: str | None) -> tuple[str | None, str, str | N
 
     task = sharding.read(os.environ)
     return str(task.shard), task.source, task.named(run) if run else run
-
-
-def _answers(typed: str, cwd: Path) -> str:
-    """Return the address or the whole path that --answers names (UsageError for a wrong address).
-
-    A name without a slash stays: it may be a run's.
-    """
-    if ":" in typed:
-        from medvqa.records import address
-        from medvqa.records.address import Address
-
-        if address.is_address(typed):
-            return str(Address.of(typed))
-    typed = typed.rstrip("/") or typed
-    path = Path(cwd, os.path.expanduser(typed))
-    return typed if path.name == typed else str(path.absolute())
 
 
 def data_folder(typed: str | Path | None, cwd: Path) -> tuple[Path | None, str]:
@@ -475,17 +644,11 @@ def listed(typed: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.strip() for names in typed for name in names.split(",")))
 
 
-def _empty(name: str, value: object) -> bool:
+def _is_empty(row: Option, value: object) -> bool:
     """Whether an option was given without a value, or with a name that is empty."""
     if isinstance(value, list):
-        return "" in (listed(value) if name in LISTS else value)
+        return "" in (listed(value) if row.lists else value)
     return value == ""
-
-
-def _expanded(prompt: str) -> str:
-    """Return TASK:FILE with ~ expanded."""
-    task, colon, file = prompt.partition(":")
-    return f"{task}{colon}{os.path.expanduser(file)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,16 +26,10 @@ from medvqa.protocols.protocol import ALL, COMBINES, REASONINGS, Protocol
 from medvqa.session import judging, pools
 from medvqa.session.chosen import POOL, Chosen, choose
 from medvqa.session.judging import Judging
-from medvqa.session.options import LISTS, OPTIONS, Options, Setting
+from medvqa.session.options import Options, Setting
 from medvqa.session.plan import Plan, beside_phantom
 from medvqa.session.registry import Registry
 
-MAX_NUMBER = 10**12
-"""run.json holds no number above 2**53."""
-MAX_DEADLINE = 1e9
-"""Seconds (30 years): clocks refuse much larger numbers."""
-MAX_SAMPLES = 10_000
-"""Each sample is a result, and a test, of its own."""
 MAX_REPLICAS = 100_000
 """Copies of a model in a pool."""
 MAX_ROTATIONS = 26
@@ -49,7 +43,7 @@ def resolve(
     uncaptured: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Plan:
     """Resolve names, without reading data. UsageError if a name does not exist or options contradict each other."""
-    _check_values(options)
+    options.check()
     registry, names_typed = registry.with_files(options.benchmarks, setting.cwd)
     options = replace(options, benchmarks=tuple(names_typed))
     shard = Shard.parse(options.shard) if options.shard is not None else None
@@ -125,38 +119,6 @@ def _check_asked_prompts(
                 _check_turns(subject, model, registry, naming.of_one_turn(benchmark))
                 if asked.instruction is not None:
                     raise UsageError(f"{subject}: it has turns of its own; leave --reasoning and --explain out")
-
-
-def _check_values(options: Options) -> None:
-    for name in options.empty:
-        how = OPTIONS[name]["metavar"]
-        names = f", or --{name}={how},{how}" if name in LISTS else ""
-        raise UsageError(f"--{name}: a value is empty; write --{name}={how}{names}, or leave it out")
-    for name in ("limit", "batch_size", "concurrency", "max_tokens", "max_errors", "looks"):
-        if (getattr(options, name) or 0) > MAX_NUMBER:
-            raise UsageError(f"--{name.replace('_', '-')}={getattr(options, name)}: at most {MAX_NUMBER:,}")
-    if options.limit is not None and options.limit < 1:
-        raise UsageError(f"--limit={options.limit}: a limit is at least 1")
-    for name, value in (("batch-size", options.batch_size), ("concurrency", options.concurrency)):
-        if value is not None and value < 1:
-            raise UsageError(f"--{name}={value}: at least 1")
-    if options.max_tokens is not None and options.max_tokens < 0:
-        raise UsageError(f"--max-tokens={options.max_tokens}: a number of tokens, or 0 for no limit")
-    if options.deadline is not None and not 0 < options.deadline <= MAX_DEADLINE:
-        raise UsageError(f"--deadline={options.deadline:g}: seconds, more than 0 and at most {MAX_DEADLINE:g}")
-    if options.samples is not None and options.samples < 2:
-        raise UsageError(
-            f"--samples={options.samples}: type a number from 2 on; without --samples each question is asked once"
-        )
-    if options.samples is not None and options.samples > MAX_SAMPLES:
-        raise UsageError(f"--samples={options.samples}: at most {MAX_SAMPLES:,} samples of each answer")
-    if options.shots is not None and options.shots < 1:
-        raise UsageError(f"--shots={options.shots}: type a number from 1 on; without --shots no examples are shown")
-    for threshold in options.thresholds:
-        if not 0 < threshold <= 100:
-            raise UsageError(f"--threshold={threshold:g}: a share in percent, more than 0 and at most 100")
-    if options.max_errors < 0:
-        raise UsageError(f"--max-errors={options.max_errors}: a number of errors in a row, or 0 for no end")
 
 
 def _pool(options: Options) -> dict[str, Any]:

@@ -10,7 +10,6 @@ import hashlib
 import itertools
 import re
 import shlex
-from argparse import ArgumentTypeError
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,13 +29,13 @@ from medvqa.session.about import about
 from medvqa.session.delivery import used
 from medvqa.session.door import INTERRUPTED, conduct
 from medvqa.session.loop import OnProgress
-from medvqa.session.options import OLD_NAMES, OPTIONS, SELECT, Options, Setting
+from medvqa.session.options import OLD_NAMES, OPTIONS, SELECT, Options, Setting, WrongValueError
 from medvqa.session.plan import Plan
 from medvqa.session.registry import Registry
 from medvqa.session.resolving import resolve
 from medvqa.session.sharding import AUTO
 
-NAMED = {**OPTIONS, "select": SELECT}
+NAMED = {**OPTIONS, SELECT.name: SELECT}
 """Options of `medvqa run`."""
 OWN = {
     "run": "a sweep names its runs after their settings",
@@ -376,36 +375,14 @@ def _named(file: _GridFile, table: str, key: str, number: int) -> str:
 def _value(file: _GridFile, table: str, key: str, value: Any, number: int) -> Any:
     """One value of an option, as argparse gives it; None if it means the default."""
     name = OLD_NAMES.get(key.replace("_", "-"), key.replace("_", "-"))
-    how = NAMED[name]
-    flag, several, kind = how.get("action") == "store_true", how.get("action") == "append", how.get("type", str)
     if value == "" or value is False or (name in NEUTRAL and value == NEUTRAL[name] and value is not True):
         return None
-    if flag:
-        if value is not True:
-            raise file.error(table, key, f"true or false is expected, not {value!r:.60}", number)
-        return True
-    values = value if several and isinstance(value, list) else [value]
-    if not values:
+    if value == []:
         raise file.error(table, key, "the list is empty", number)
-    converted = []
-    for one in values:
-        try:
-            converted.append(_converted(kind, one))
-        except (TypeError, ValueError, OverflowError, ArgumentTypeError):
-            expected = {int: "a whole number", str: "a text"}.get(kind, "a number")
-            raise file.error(table, key, f"{expected} is expected, not {one!r:.60}", number) from None
-    return converted if several else converted[0]
-
-
-def _converted(kind: Callable[[Any], Any], value: Any) -> Any:
-    """A value of TOML as argparse gives it, by the option's type. TypeError, ValueError and OverflowError."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise TypeError
-    if kind not in (int, float):
-        return kind(str(value))
-    if isinstance(value, str) or (kind is int and value != int(value)):
-        raise TypeError
-    return kind(value)
+    try:
+        return NAMED[name].given(value)
+    except WrongValueError as error:
+        raise file.error(table, key, f"{error.expected.lower()} is expected, not {error.value!r:.60}", number) from None
 
 
 def _say(value: Any) -> str:
