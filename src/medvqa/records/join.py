@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from medvqa import files
+from medvqa import decode, files
 from medvqa.data.selection import Shard
 from medvqa.items import QuestionKey, Result, UsageError
 from medvqa.protocols.protocol import OPTION_OF, Protocol
@@ -92,11 +92,8 @@ def load(folder: Path) -> RunPart:
     about, stored, keys = read_run(folder), read(folder), selected(folder)
     if keys:
         return RunPart(folder.name, about, stored.results, unread=stored.unread, keys=keys)
-    path = folder / METRICS
-    try:
-        drawn = msgspec.json.decode(files.read(path, MAX_RUN), type=MetricsHead) if path.exists() else MetricsHead()
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{path} cannot be read: {error}. Write it anew: medvqa report {folder}") from error
+    advice = f"Write it anew: medvqa report {folder}"
+    drawn = decode.stored(folder / METRICS, MetricsHead, MAX_RUN, advice) or MetricsHead()
     return RunPart(folder.name, about, stored.results, frozenset(drawn.missing), stored.unread)
 
 
