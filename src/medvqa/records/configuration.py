@@ -85,14 +85,13 @@ class ConfigurationDifference:
 
     def between(self, first: str, second: str) -> str:
         """Name the setting and its values in two runs: `slake: the data set is 1f2e in NEW and 9a8b in BASE`."""
-        values = (self.setting.value_in_words(value) for value in (self.first, self.second))
-        one, other = values
+        one, other = map(self.setting.value_in_words, (self.first, self.second))
         return f"{self.setting.words} is {one} in {first} and {other} in {second}"
 
     @property
     def change(self) -> str:
         """Say the change of a run that continues: `the model's argument was 'A' and is 'B'`."""
-        was, now = (self.setting.value_in_words(value) for value in (self.first, self.second))
+        was, now = map(self.setting.value_in_words, (self.first, self.second))
         if self.setting == TAGS:
             return "its questions had other tags of your own (--tags)"
         if self.setting.part == "slices":

@@ -19,7 +19,6 @@ from typing import Any
 import msgspec
 
 from medvqa import decode, files
-from medvqa.data.selection import Shard
 from medvqa.items import QuestionKey, Result, UsageError
 from medvqa.protocols.protocol import OPTION_OF, Protocol
 from medvqa.records.configuration import RunSetting, configuration, differences
@@ -290,7 +289,7 @@ def _check_shares(runs: Sequence[RunPart]) -> None:
     for run in runs:
         how = _how(run.about)
         for benchmark in sorted(run.benchmarks):
-            for of in sorted(_numbers_of_shards(run.about)):
+            for of in sorted({shard.of for shard in own_shards(run.about)}):
                 # A run of an earlier version records only its limit, and is compared with its like.
                 before, where = selected.setdefault((benchmark, of, run.about.selection is not None), (how, run.name))
                 if before != how:
@@ -307,11 +306,6 @@ def _how(run: RunRecord) -> str:
         return "" if run.options.limit is None else f"--limit={run.options.limit}"
     typed = {option for option in run.selection.how if not option.startswith(("--shard=", "--lf", "--sw"))}
     return " ".join(sorted(typed))
-
-
-def _numbers_of_shards(run: RunRecord) -> set[int]:
-    """The numbers of shards of a run; empty without shards."""
-    return {Shard.parse(shard).of for shard in own_shards(run)}
 
 
 # --- samples of one run -----------------------------------------------------------------------------------------------
@@ -468,8 +462,8 @@ def _origins(runs: Sequence[RunPart]) -> Iterator[MergedPart]:
     """
     selected = defaultdict[tuple[str, int], set[str]](set)
     for run in runs:
-        for of in _numbers_of_shards(run.about):
-            selected[_how(run.about), of] |= run.benchmarks
+        for shard in own_shards(run.about):
+            selected[_how(run.about), shard.of] |= run.benchmarks
     for run in runs:
         about = run.about
         part = MergedPart(
@@ -491,12 +485,12 @@ def _origins(runs: Sequence[RunPart]) -> Iterator[MergedPart]:
             )
             continue
         shards = own_shards(about)
-        alike = set[str]().union(*(selected[_how(about), of] for of in _numbers_of_shards(about)))
+        alike = set[str]().union(*(selected[_how(about), shard.of] for shard in shards))
         benchmarks = sorted(run.benchmarks | (alike & about.benchmarks.keys()))
         yield msgspec.structs.replace(
             part,
             shard=about.options.shard,
-            shards=shards if len(shards) > 1 else (),
+            shards=tuple(map(str, shards)) if len(shards) > 1 else (),
             benchmarks=tuple(benchmarks) if shards and run.keys else None,
         )
 

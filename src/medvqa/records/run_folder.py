@@ -6,11 +6,10 @@ One `os.write` on a file opened for appending writes a result, so a killed proce
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain, count
 from pathlib import Path, PurePath
@@ -180,21 +179,6 @@ def present_mark(folder: Path) -> Mark | None:
         return None
 
 
-def lines(folder: Path) -> Iterator[tuple[bytes, Result]]:
-    """Yield the results of a run folder in file order, with their lines (without line end), without broken ones.
-
-    Lines appended meanwhile are left out.
-    """
-    with files.reading(folder / RESULTS) as file:
-        left = os.fstat(file.fileno()).st_size
-        for line in file:
-            left -= len(line)
-            if left < 0:
-                return
-            with contextlib.suppress(msgspec.DecodeError):
-                yield line.removesuffix(b"\n"), decode(line)
-
-
 class Recorder:
     """Appends results to a run folder, which it creates if missing; closed by `close`."""
 
@@ -254,16 +238,13 @@ def data_digest(items: Iterable[Item]) -> str:
     """SHA-256 (hex) of the questions, independent of files and order: ids, texts, keys and images."""
     total = hashlib.sha256()
     for item in sorted(items, key=lambda item: item.id):
-        content: Sequence[Any] = (
-            item.id,
-            item.kind,
-            item.question,
-            tuple(item.options.items()),
-            item.answers,
-            tuple(image.key for image in item.images),
-        )
-        total.update(_encoder.encode(content))
+        total.update(_encoder.encode((item.id, *texts_of(item), tuple(image.key for image in item.images))))
     return total.hexdigest()
+
+
+def texts_of(item: Item) -> tuple[Any, ...]:
+    """The content of a question without its id and images."""
+    return item.kind, item.question, tuple(item.options.items()), item.answers
 
 
 def decisive_digest(results: Iterable[Result]) -> tuple[str, int]:
