@@ -83,23 +83,22 @@ class Pseudonyms:
         """
         item = result.item
         images = tuple(self._image(image, place) for place, image in enumerate(item.images, 1))
-        names = dict[str, str]()
         # Errors quote stems and folders, too. The reason of a score quotes options, and one may be called as a file is.
         failed = result.score.outcome in ("error", "unscored")
+        folders, named = list[PurePath](), list[tuple[str, str]]()
         for image, other in zip(item.images, images, strict=True):
-            for name in (image.path, image.name, image.file, *_parts(image, stems=failed)):
-                # A short number may be another one of the message: HTTP 429.
-                if name and (len(name) > 3 or not name.isdecimal()):
-                    for spelled in _spelled(name):
-                        names.setdefault(spelled, other.name if name == image.name else other.file)
-            folders = (PurePath(image.path).parent, *PurePath(image.file).parents) if failed else ()
-            names.update({spelled: _FOLDER for folder in folders if folder.name for spelled in _spelled(str(folder))})
+            of_file = (image.path, image.name, image.file, *_parts(image, stems=failed))
+            named += [(name, other.name if name == image.name else other.file) for name in of_file]
+            folders += [PurePath(image.path).parent, *PurePath(image.file).parents] if failed else []
         if failed:
-            ids = [(name, "[id]") for name in (item.id, item.pair_id) if name]
-            for own, word in (*ids, *((text, "[patient]") for text in source_texts(item.extra) if text)):
-                if len(own) > 3 or not own.isdecimal():
-                    for spelled in _spelled(own):
-                        names.setdefault(spelled, word)
+            named += [(name, "[id]") for name in (item.id, item.pair_id) if name]
+            named += [(text, "[patient]") for text in source_texts(item.extra)]
+        names = {spelled: _FOLDER for folder in folders if folder.name for spelled in _spelled(str(folder))}
+        for own, word in named:
+            # A short number may be another one of the message: HTTP 429.
+            if own and (len(own) > 3 or not own.isdecimal()):
+                for spelled in _spelled(own):
+                    names.setdefault(spelled, word)
         if item.cluster_id is not None:
             item = replace(item, cluster_id=self.groups.get(item.cluster_id, "group"))
         extra = _with_sources(item.extra, lambda text: self.sources.get(text, "source"))

@@ -234,12 +234,17 @@ def properties(result: Result) -> list[tuple[str, str]]:
     ]
 
 
+def _digest(values: Iterable[Any], end: bytes = b"") -> str:
+    total = hashlib.sha256()
+    for value in values:
+        total.update(_encoder.encode(value) + end)
+    return total.hexdigest()
+
+
 def data_digest(items: Iterable[Item]) -> str:
     """SHA-256 (hex) of the questions, independent of files and order: ids, texts, keys and images."""
-    total = hashlib.sha256()
-    for item in sorted(items, key=lambda item: item.id):
-        total.update(_encoder.encode((item.id, *texts_of(item), tuple(image.key for image in item.images))))
-    return total.hexdigest()
+    ordered = sorted(items, key=lambda item: item.id)
+    return _digest((item.id, *texts_of(item), tuple(image.key for image in item.images)) for item in ordered)
 
 
 def texts_of(item: Item) -> tuple[Any, ...]:
@@ -253,10 +258,7 @@ def decisive_digest(results: Iterable[Result]) -> tuple[str, int]:
     Whatever a number is computed from changes it, and neither replaced lines nor their order in the file do.
     """
     last = {result.key: result for result in results}
-    total = hashlib.sha256()
-    for key in sorted(last):
-        total.update(_encoder.encode(_without_paths(last[key])) + b"\n")
-    return total.hexdigest(), len(last)
+    return _digest((_without_paths(last[key]) for key in sorted(last)), b"\n"), len(last)
 
 
 def answers_digest(results: Iterable[Result]) -> str:
@@ -270,10 +272,7 @@ def answers_digest(results: Iterable[Result]) -> str:
 
 def replies_digest(replies: Iterable[tuple[QuestionKey, str | None]]) -> str:
     """Return `answers_digest` of keys, in their order, with their replies; None for a result without an answer."""
-    total = hashlib.sha256()
-    for key, reply in replies:
-        total.update(_encoder.encode((*key, reply)))
-    return total.hexdigest()[:32]
+    return _digest((*key, reply) for key, reply in replies)[:32]
 
 
 def versions() -> Mapping[str, str]:

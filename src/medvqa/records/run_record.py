@@ -69,7 +69,7 @@ class RecordPart(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         written = dict(self.stored)
         for name, field in _fields(type(self)).items():
             value, stored = getattr(self, field.attribute), name in self.stored
-            plain = _plain(value, self.stored.get(name)) if field.has_parts or isinstance(value, tuple) else value
+            plain = _plain(value, self.stored.get(name))
             default = value == field.default  # and not !=, which a Struct has by identity
             always = field.always and (stored or not self.stored)
             if always or not default or (stored and plain == self.stored[name]):
@@ -90,12 +90,11 @@ class RecordPart(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """A field of a part: its attribute, its default, whether it is always there, and whether parts are inside."""
+    """A field of a part: its attribute, its default, and whether it is always there."""
 
     attribute: str
     default: Any
     always: bool
-    has_parts: bool
 
 
 @cache
@@ -105,19 +104,14 @@ def _fields(of: type[RecordPart]) -> dict[str, _Field]:
     for field in msgspec.structs.fields(of):
         if field.encode_name != STORED:
             default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
-            hint = hints[field.name]
-            fields[field.encode_name] = _Field(field.name, default, _ALWAYS in get_args(hint), _has_parts(hint))
+            fields[field.encode_name] = _Field(field.name, default, _ALWAYS in get_args(hints[field.name]))
     return fields
-
-
-def _has_parts(hint: Any) -> bool:
-    return (isinstance(hint, type) and issubclass(hint, RecordPart | RecordedFile)) or any(
-        map(_has_parts, get_args(hint))
-    )
 
 
 def _plain(value: Any, raw: Any = None) -> Any:
     """Parts as JSON; `raw` is what stood there, whose unknown fields and order are kept."""
+    if value is raw:
+        return raw  # a value of any type, which may be deep
     if isinstance(value, RecordPart):
         return value.as_json()
     if isinstance(value, tuple):
@@ -135,12 +129,14 @@ def _plain(value: Any, raw: Any = None) -> Any:
 
 def _keep(value: Any, raw: Any, depth: int = 0) -> None:
     """Note in each part the JSON object that it was read from (RecordError if they are nested too deeply)."""
+    if value is raw:
+        return
     if depth > DEEPEST:
         raise RecordError(f"its parts are nested more than {DEEPEST} deep")
     if isinstance(value, RecordPart):
         msgspec.structs.force_setattr(value, "stored", raw)
         for name, field in _fields(type(value)).items():
-            if field.has_parts and name in raw:
+            if name in raw:
                 _keep(getattr(value, field.attribute), raw[name], depth + 1)
     elif isinstance(value, dict):
         for name, inner in value.items():
@@ -603,21 +599,17 @@ def read_run(folder: Path) -> RunRecord:
     path = folder / RUN
     try:
         content: dict[str, Any] = msgspec.json.decode(files.read(path, MAX_RUN), type=dict[str, Any])
+        if (newer := _newer(content)) is not None:
+            raise UsageError(f"{path}: {newer}")
+        return record_of(content)
     except OSError as error:
         raise UsageError(f"{folder} is no run folder: {RUN} cannot be read ({error.strerror})") from error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{path}: damaged: {error}. {_remedy(folder)}") from None
-    if (why := _newer(content)) is not None:
-        raise UsageError(f"{path}: {why}")
-    try:
-        return record_of(content)
     except RecordError as error:
-        raise UsageError(f"{path}: {error}. {_remedy(folder)}") from None
-
-
-def _remedy(folder: Path) -> str:
-    return (
-        "Restore it from a copy; or move the file away and repeat the run's command with "
+        why = str(error)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        why = f"damaged: {error}"
+    raise UsageError(
+        f"{path}: {why}. Restore it from a copy; or move the file away and repeat the run's command with "
         f"--run={folder.resolve().name}: its answers are stored and reused"
     )
 
