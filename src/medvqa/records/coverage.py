@@ -41,14 +41,11 @@ def select_from(
     Includes benchmarks of the run without any selected question. `every` is as in `Selection`.
     """
     keys = set(keys)
-    chosen: dict[str, dict[str, set[str]]] = {}
-    for key in keys:
-        chosen.setdefault(key.benchmark, {}).setdefault(key.technique, set()).add(key.item)
+    chosen = Counter(
+        (name, technique) for name, technique, _ in {(key.benchmark, key.technique, key.item) for key in keys}
+    )
     portions = {
-        name: {
-            technique: Portion(len(chosen.get(name, {}).get(technique, ())), of)
-            for technique, of in benchmark.questions.items()
-        }
+        name: {technique: Portion(chosen[name, technique], of) for technique, of in benchmark.questions.items()}
         for name, benchmark in sorted(run.benchmarks.items())
         if benchmark.questions
     }

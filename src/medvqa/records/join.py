@@ -72,9 +72,14 @@ class RunPart:
         return model.name, repr(model.fingerprint or (config.argument, config.options))
 
     @property
+    def asked(self) -> tuple[QuestionKey, ...]:
+        """The selected questions; of a run of an earlier version, those with a result."""
+        return self.keys or tuple(result.key for result in self.results)
+
+    @property
     def benchmarks(self) -> set[str]:
         """The benchmarks with selected questions or results."""
-        return {key.benchmark for key in self.keys} or {result.item.benchmark for result in self.results}
+        return {key.benchmark for key in self.asked}
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,12 +216,11 @@ def _renumbered(runs: Sequence[RunPart]) -> list[RunPart]:
     """The runs, with their samples numbered from 1 in the order of the runs."""
     renumbered, last = [], 0
     for run in runs:
-        # The run is finished: its results are what it selected.
-        keys = run.keys or tuple(result.key for result in run.results)
-        own = sorted({key.sample for key in (*keys, *(result.key for result in run.results))})
+        own = sorted({key.sample for key in run.asked} | {result.sample for result in run.results})
         numbers = {sample: last + place for place, sample in enumerate(own, 1)}
         results = (replace(result, sample=numbers[result.sample]) for result in run.results)
-        keys = tuple(key._replace(sample=numbers[key.sample]) for key in keys)
+        # The run is finished: its results are what it selected.
+        keys = tuple(key._replace(sample=numbers[key.sample]) for key in run.asked)
         renumbered.append(replace(run, results=tuple(results), keys=keys, numbers=numbers))
         last += len(own)
     return renumbered
@@ -352,20 +356,14 @@ def _recorded(runs: Sequence[RunPart]) -> bool:
 def _check_questions(runs: Sequence[RunPart]) -> None:
     """UsageError if two runs asked different questions."""
     first, *others = runs
-    asked = _questions(first)
     for run in others:
-        other = _questions(run)
+        asked, other = ({key._replace(sample=0) for key in part.asked} for part in (first, run))
         for more, here, there in ((asked - other, first, run), (other - asked, run, first)):
             if more:
                 raise UsageError(
                     f"these runs cannot be combined: {len(more):,} of the questions of {here.name} are not in "
                     f"{there.name}; medvqa compare --json=FILE names them"
                 )
-
-
-def _questions(run: RunPart) -> set[QuestionKey]:
-    keys = run.keys or [result.key for result in run.results]
-    return {key._replace(sample=0) for key in keys}
 
 
 def _check_apart(runs: Sequence[RunPart]) -> None:
