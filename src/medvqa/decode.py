@@ -133,7 +133,7 @@ def parsed(
     except ERRORS as wrong:  # a number of thousands of digits is no TOMLDecodeError
         raise error(printing.line(f"{where}: not {format}: {wrong}{hint}")) from None
     if format == "TOML" and (place := _huge(value)) is not None:
-        problem = f"{_dotted(place)[1:]}: a whole number of more than 64 bits"
+        problem = f"{dotted(place)[1:]}: a whole number of more than 64 bits"
         raise error(printing.line(f"{where}{at_line(text, place)}: {problem}{hint}"))
     return value
 
@@ -189,8 +189,9 @@ def converted(
             value = {**value, **given}
         return msgspec.convert(value, type)
     except msgspec.ValidationError as problem:
-        place, message = _named(problem, value, type)
-        raise wrong((*table, *place), f"{within}{message}") from None
+        place, message = located(problem, value, type)
+        at = f" - at `${dotted(place)}`" if place else ""
+        raise wrong((*table, *place), f"{within}{message}{at}") from None
     except RecursionError:
         raise wrong(table, f"{within}nested too deep") from None
 
@@ -254,7 +255,7 @@ def _unknown(value: object, info: inspect.Type, place: Place, *, alone: bool = T
         return next(filter(None, (_unknown(value, each, place, alone=alone) for each in info.types)), None)
     if isinstance(info, inspect.LiteralType) and isinstance(value, str) and value not in info.values and alone:
         names = did_you_mean(value, map(str, info.values))
-        return place, f"{_dotted(place)[1:]}: Invalid enum value {shown(value)}{names}"
+        return place, f"{dotted(place)[1:]}: Invalid enum value {shown(value)}{names}"
     if isinstance(info, _MAPPINGS):
         if not isinstance(value, Mapping):
             return (place, f"{_header(place)}: a table is needed, not {value!r:.60}") if alone and place else None
@@ -283,19 +284,20 @@ def _not_in(names: Iterable[str], values: Mapping[str, object], place: Place) ->
 
 def _header(place: Place) -> str:
     """Return the name of a table as TOML writes it: `[options]`, or `[[gate.floor]] number 2`."""
-    name = _dotted(tuple(step for step in place if isinstance(step, str)))[1:]
+    name = dotted(tuple(step for step in place if isinstance(step, str)))[1:]
     numbers = [step + 1 for step in place if isinstance(step, int)]
     listed = bool(place) and isinstance(place[-1], int)
     return f"{'[' * (1 + listed)}{name}{']' * (1 + listed)}{f' number {numbers[-1]}' if numbers else ''}"
 
 
-def _dotted(place: Place) -> str:
+def dotted(place: Place) -> str:
+    """Return a place as in `.gate.floor[1].value`."""
     parts = (f"[{step}]" if isinstance(step, int) else f".{printing.line(step)[:MAX_NAME]}" for step in place)
     return "".join(parts)
 
 
-def _named(error: msgspec.ValidationError, value: Any, type: Any) -> tuple[Place, str]:
-    """Return the place of an error and its message, with keys of tables for msgspec's three dots."""
+def located(error: msgspec.ValidationError, value: Any, type: Any) -> tuple[Place, str]:
+    """Return the place of an error in values that are not of a type, and what is wrong there."""
     match = _PATH.fullmatch(str(error))
     if match is None:
         return (), str(error)
@@ -304,15 +306,16 @@ def _named(error: msgspec.ValidationError, value: Any, type: Any) -> tuple[Place
     for step in _STEP.finditer(match[2]):
         key: Any = step[1] if step[1] is not None else step[2] and int(step[2])
         if step[3] is not None:
-            key = next((each for each in inner if fails_alone(value, place, each, type)), None)
+            # For a key of a table, msgspec has three dots.
+            key = next((each for each in inner if _fails_alone(value, place, each, type)), None)
         if key is None:
             break
         place.append(key)
         inner = inner[key]
-    return tuple(place), f"{match[1]} - at `${_dotted(tuple(place))}`"
+    return tuple(place), match[1]
 
 
-def fails_alone(value: Any, place: Sequence[Any], key: str, type: Any) -> bool:
+def _fails_alone(value: Any, place: Sequence[Any], key: str, type: Any) -> bool:
     """Return whether values are invalid where the table at a place has no key but this one."""
     try:
         msgspec.convert(_only(value, place, key), type)

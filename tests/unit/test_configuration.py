@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from medvqa.records import configuration
-from medvqa.records.configuration import RunSetting, announced_judge, same_model
+from medvqa.records.configuration import announced_judge
 from medvqa.records.run_record import RunRecord
 from support.runs import record
 
@@ -84,13 +84,6 @@ def test_who_asks_says_which_settings_count_and_where_they_must_be_known() -> No
     lacking = configuration.differences(*configurations, lambda setting: setting.part == "prompt", "first")
     assert [(each.first, each.second) for each in lacking] == [("slake/mc@1", None)]
     assert configuration.differences(*reversed(configurations), lambda setting: setting.part == "prompt", "first") == []
-
-
-def test_a_fingerprint_covers_the_config() -> None:
-    known, unknown = record(RUN), record(RUN, model={"name": "tiny", "fingerprint": None})
-    argument = RunSetting("config", "argument")
-    assert not same_model(known, known)(argument)
-    assert same_model(unknown, unknown)(argument)
 
 
 # --- going on -------------------------------------------------------------------------------------------------------

@@ -55,13 +55,13 @@ class Contrast:
 class _Setting:
     """A setting that may differ: its name, the parts of a signature that hold it, and their values in words.
 
-    `gain` says in words a value that adds something; None if no value is less than another.
+    `gain` names a value that adds something, with {} for its words; "" if no value is less than another.
     """
 
     name: str
     parts: tuple[str, ...]
     say: Callable[[_Values], str]
-    gain: Callable[[_Values], str] | None = None
+    gain: str = ""
 
     def of(self, signature: _Values) -> _Values:
         """The parts of a signature that hold this setting; {} for its default."""
@@ -87,33 +87,25 @@ def _orders(values: _Values) -> str:
     return "every order" if number == ALL else f"{number} orders" if number else "the data set's order"
 
 
-_IMAGES: Mapping[str, str] = {"": "shown", "text-only": "left out", "blank": "blank", "shuffle": "of another question"}
+def _image(values: _Values) -> str:
+    ablation = values.get("ablation", "")
+    return {"": "shown", "text-only": "left out", "shuffle": "of another question"}.get(ablation, ablation)
+
+
 SETTINGS: Mapping[str, _Setting] = {
-    IMAGE: _Setting(
-        "the image",
-        ("ablation",),
-        lambda values: _IMAGES.get(values.get("ablation", ""), values.get("ablation", "")),
-        lambda values: "the image",
-    ),
-    "shots": _Setting("the shots", ("shots", "pool"), _shots, _shots),
+    IMAGE: _Setting("the image", ("ablation",), _image, "the image"),
+    "shots": _Setting("the shots", ("shots", "pool"), _shots, "{}"),
     "reasoning": _Setting(
-        "the reasoning",
-        ("reasoning",),
-        lambda values: values.get("reasoning", "none"),
-        lambda values: f"reasoning ({values.get('reasoning', 'none')})",
+        "the reasoning", ("reasoning",), lambda values: values.get("reasoning", "none"), "reasoning ({})"
     ),
     "explain": _Setting(
         "the explanation",
         ("explain",),
         lambda values: "asked for" if values else "not asked for",
-        lambda values: "an explanation",
+        "an explanation",
     ),
     "samples": _Setting("the answers", ("repeat", "combine", "thresholds", "ranking"), _samples),
-    "rotate": _Setting(
-        "the order of options",
-        ("rotations",),
-        _orders,
-    ),
+    "rotate": _Setting("the order of options", ("rotations",), _orders),
 }
 """Settings that a signature holds, by the option of a run that sets them."""
 PARTS: Mapping[str, str] = {part: key for key, setting in SETTINGS.items() for part in setting.parts}
@@ -216,11 +208,13 @@ def _of_signature(key: str, setting: _Setting, apart: Sequence[tuple[_Values, _V
     if new == baseline:
         new, baseline = (", ".join(dict.fromkeys(" ".join(pair[side].values()) for pair in apart)) for side in (0, 1))
     ours, theirs = apart[0]
-    if setting.gain is None or (ours and theirs):
+    if not setting.gain or (ours and theirs):
         return _plain(key, setting.name, new, baseline)
     # An ablation takes the image away; every other setting adds something.
     gains = bool(ours) != (key == IMAGE)
-    effect = f"the gain of {setting.gain(ours or theirs)}{'' if gains else ', with the sign reversed'}"
+    effect = (
+        f"the gain of {setting.gain.format(setting.say(ours or theirs))}{'' if gains else ', with the sign reversed'}"
+    )
     return Difference(key, setting.name, new, baseline, effect, not gains)
 
 

@@ -9,8 +9,9 @@ from typing import Any
 from medvqa import metrics
 from medvqa.comparing.sides import Side
 from medvqa.data import selection
-from medvqa.items import SCORED_OUTCOMES, Item, QuestionKey, Result
+from medvqa.items import SCORED_OUTCOMES, Image, Item, QuestionKey, Result
 from medvqa.records import private
+from medvqa.records.run_folder import texts_of
 
 Samples = Sequence[Result]
 """The results of one question: one, or one for each sample."""
@@ -27,13 +28,7 @@ def by_question(results: Iterable[Result], benchmark: str, technique: str) -> di
 
 def content(item: Item) -> tuple[Any, ...]:
     """The content that identifies a question: the fields of `run_folder.data_digest` without the id."""
-    return (
-        item.kind,
-        item.question,
-        tuple(item.options.items()),
-        item.answers,
-        tuple(_picture(item, place) for place in range(len(item.images))),
-    )
+    return *texts_of(item), tuple(_picture(item, place) for place in range(len(item.images)))
 
 
 def _picture(item: Item, place: int) -> tuple[str, ...]:
@@ -50,15 +45,14 @@ def _same_images(one: Item, other: Item) -> bool:
     Of data that are not declared public, earlier versions recorded names and no digests, and a run that looks at no
     image records neither: nothing contradicts then.
     """
-    if len(one.images) != len(other.images):
-        return False
-    for place, (image, image2) in enumerate(zip(one.images, other.images, strict=True)):
-        unknown = not (image.digest and image2.digest)
-        if unknown and (private.is_pseudonym(image) or private.is_pseudonym(image2)):
-            continue
-        if _picture(one, place) != _picture(other, place):
-            return False
-    return True
+
+    def unknown(*images: Image) -> bool:
+        return not all(image.digest for image in images) and any(map(private.is_pseudonym, images))
+
+    return len(one.images) == len(other.images) and all(
+        unknown(*images) or _picture(one, place) == _picture(other, place)
+        for place, images in enumerate(zip(one.images, other.images, strict=True))
+    )
 
 
 def partners(
@@ -116,7 +110,7 @@ def same_question(one: Item, other: Item) -> bool:
     """Whether two questions of one key have the same content, as far as both runs recorded it."""
     # Equal options may have another order.
     equal = one == other and [*one.options] == [*other.options]
-    return equal or (content(one)[:-1] == content(other)[:-1] and _same_images(one, other))
+    return equal or (texts_of(one) == texts_of(other) and _same_images(one, other))
 
 
 def scored(samples: Samples) -> bool:

@@ -71,11 +71,8 @@ class RunSetting:
         return ", ".join(map(str, value)) or "none" if isinstance(value, tuple) else str(value)
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
-    """The settings of a run, most important first. One without an entry is not known; None: it was not set."""
-
-    settings: Mapping[RunSetting, object]
+Configuration = Mapping[RunSetting, object]
+"""The settings of a run, most important first. One without an entry is not known; None: it was not set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +85,13 @@ class ConfigurationDifference:
 
     def between(self, first: str, second: str) -> str:
         """Name the setting and its values in two runs: `slake: the data set is 1f2e in NEW and 9a8b in BASE`."""
-        values = (self.setting.value_in_words(value) for value in (self.first, self.second))
-        one, other = values
+        one, other = map(self.setting.value_in_words, (self.first, self.second))
         return f"{self.setting.words} is {one} in {first} and {other} in {second}"
 
     @property
     def change(self) -> str:
         """Say the change of a run that continues: `the model's argument was 'A' and is 'B'`."""
-        was, now = (self.setting.value_in_words(value) for value in (self.first, self.second))
+        was, now = map(self.setting.value_in_words, (self.first, self.second))
         if self.setting == TAGS:
             return "its questions had other tags of your own (--tags)"
         if self.setting.part == "slices":
@@ -130,7 +126,7 @@ def configuration(run: RunRecord) -> Configuration:
         settings |= _of_judge(run.judge)
     for name, benchmark in run.benchmarks.items():
         settings |= _of_benchmark(name, benchmark, has_judge=run.judge is not None)
-    return Configuration(settings)
+    return settings
 
 
 def _of_judge(judge: RecordedJudge) -> dict[RunSetting, object]:
@@ -166,14 +162,13 @@ def differences(
 
     `known`: where a setting must be known to be compared; where it is not, its value is None.
     """
-    one, other = first.settings, second.settings
-    more = [setting for setting in other if setting not in one] if known == "either" else []
+    more = [setting for setting in second if setting not in first] if known == "either" else []
     return [
-        ConfigurationDifference(setting, one.get(setting), other.get(setting))
-        for setting in [*one, *more]
+        ConfigurationDifference(setting, first.get(setting), second.get(setting))
+        for setting in [*first, *more]
         if counts(setting)
-        and one.get(setting) != other.get(setting)
-        and (known != "both" or (setting in one and setting in other))
+        and first.get(setting) != second.get(setting)
+        and (known != "both" or (setting in first and setting in second))
     ]
 
 
@@ -249,13 +244,6 @@ def _judging(judge: RecordedJudge | None, fingerprinted: bool) -> object:
 
 def _called(judge: RecordedJudge | None) -> str:
     return "none" if judge is None else repr(judge.typed)
-
-
-def same_model(first: RunRecord, second: RunRecord) -> Callable[[RunSetting], bool]:
-    """Return which settings of the model count: all of its config only without fingerprints, which cover it."""
-    if first.model.fingerprint is None and second.model.fingerprint is None:
-        return lambda setting: setting.part in ("model", "config")
-    return lambda setting: setting.part == "model" or setting == BACKEND
 
 
 def announced_judge(run: RunRecord, other: RunRecord) -> list[ConfigurationDifference]:

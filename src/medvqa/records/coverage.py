@@ -41,14 +41,11 @@ def select_from(
     Includes benchmarks of the run without any selected question. `every` is as in `Selection`.
     """
     keys = set(keys)
-    chosen: dict[str, dict[str, set[str]]] = {}
-    for key in keys:
-        chosen.setdefault(key.benchmark, {}).setdefault(key.technique, set()).add(key.item)
+    chosen = Counter(
+        (name, technique) for name, technique, _ in {(key.benchmark, key.technique, key.item) for key in keys}
+    )
     portions = {
-        name: {
-            technique: Portion(len(chosen.get(name, {}).get(technique, ())), of)
-            for technique, of in benchmark.questions.items()
-        }
+        name: {technique: Portion(chosen[name, technique], of) for technique, of in benchmark.questions.items()}
         for name, benchmark in sorted(run.benchmarks.items())
         if benchmark.questions
     }
@@ -294,15 +291,13 @@ def absent_shares(run: RunRecord) -> tuple[str, ...]:
     selection, names = run.selected, run.benchmarks.keys()
     if selection.benchmarks and selection.whole and names <= selection.benchmarks.keys():
         return ()
-    shards = [*((Shard.parse(shard), None) for shard in own_shards(run)), *merged_shards(run)]
     lines = []
-    for of in sorted({shard.of for shard, _ in shards}):
-        present = {shard.number for shard, _ in shards if shard.of == of}
+    for of, shards in present_shards(run).items():
+        present = {number for number, _ in shards}
         if absent := missing_numbers(present, of):
             lines.append(_missing(absent, of, ""))
-        parts = [(shard.number, mine) for shard, mine in shards if shard.of == of]
-        for name in sorted({name for _, mine in parts for name in mine or ()}):
-            having = {number for number, mine in parts if mine is None or name in mine}
+        for name in sorted({name for _, mine in shards for name in mine or ()}):
+            having = {number for number, mine in shards if mine is None or name in mine}
             if lacking := _consecutive(present - having):
                 lines.append(_missing(lacking, of, f" of {name}"))
     return tuple(lines)
@@ -344,14 +339,14 @@ def _missing(numbers: Sequence[range], of: int, benchmark: str) -> str:
     return f"{shards_in_words(numbers, of)}{benchmark} {'is' if is_one(numbers) else 'are'} missing"
 
 
-def own_shards(run: RunRecord) -> tuple[str, ...]:
-    """The shards of a run's sessions, as typed; () if the last session had none."""
+def own_shards(run: RunRecord) -> tuple[Shard, ...]:
+    """The shards of a run's sessions; () if the last session had none."""
     last = run.options.shard
     if last is None:
         return ()
     # A session that scored anew has no options.
     shards = [session.options.shard for session in run.sessions if session.options is not None]
-    return tuple(dict.fromkeys([*(shard for shard in shards if shard is not None), last]))
+    return tuple(dict.fromkeys(Shard.parse(shard) for shard in [*shards, last] if shard is not None))
 
 
 def merged_parts(run: RunRecord) -> list[MergedPart]:
@@ -364,11 +359,12 @@ def merged_parts(run: RunRecord) -> list[MergedPart]:
     return parts
 
 
-def merged_shards(run: RunRecord) -> list[tuple[Shard, Collection[str] | None]]:
-    """The shards of all parts that a run was merged from, with their benchmarks; None means all."""
-    return [
-        (Shard.parse(shard), part.benchmarks)
-        for part in merged_parts(run)
-        for shard in part.shards or [part.shard]
-        if shard is not None
-    ]
+def present_shards(run: RunRecord) -> dict[int, list[tuple[int, Collection[str] | None]]]:
+    """The shards that a run is and was merged from, by their count: numbers, with benchmarks; None means all."""
+    present: dict[int, list[tuple[int, Collection[str] | None]]] = {}
+    for shard in own_shards(run):
+        present.setdefault(shard.of, []).append((shard.number, None))
+    for part in merged_parts(run):
+        for shard in map(Shard.parse, part.shards or filter(None, [part.shard])):
+            present.setdefault(shard.of, []).append((shard.number, part.benchmarks))
+    return dict(sorted(present.items()))

@@ -11,18 +11,17 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from medvqa import files
-from medvqa.data.selection import Shard
+from medvqa import decode, files
 from medvqa.items import QuestionKey, Result, UsageError
 from medvqa.protocols.protocol import OPTION_OF, Protocol
-from medvqa.records.configuration import Configuration, RunSetting, configuration, differences
+from medvqa.records.configuration import RunSetting, configuration, differences
 from medvqa.records.coverage import METRICS, Coverage, MetricsHead, absent_shares, cover, own_shards, select_from
 from medvqa.records.identities import of_sessions
 from medvqa.records.lock import Lock
@@ -55,7 +54,7 @@ class RunPart:
     """The content of one run folder; `about` is its record.
 
     `keys`: the selected questions, () for a run of an earlier version; for these, `missing` names questions without a
-    result.
+    result. `numbers`: the new number of each sample, if the answers become samples of another run.
     """
 
     name: str
@@ -64,6 +63,23 @@ class RunPart:
     missing: frozenset[str] = frozenset()
     unread: tuple[str, ...] = ()
     keys: tuple[QuestionKey, ...] = ()
+    numbers: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def model(self) -> tuple[str, str]:
+        """The model's name and its fingerprint, or the options of its config without one."""
+        model, config = self.about.model, self.about.config
+        return model.name, repr(model.fingerprint or (config.argument, config.options))
+
+    @property
+    def asked(self) -> tuple[QuestionKey, ...]:
+        """The selected questions; of a run of an earlier version, those with a result."""
+        return self.keys or tuple(result.key for result in self.results)
+
+    @property
+    def benchmarks(self) -> set[str]:
+        """The benchmarks with selected questions or results."""
+        return {key.benchmark for key in self.asked}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +108,8 @@ def load(folder: Path) -> RunPart:
     about, stored, keys = read_run(folder), read(folder), selected(folder)
     if keys:
         return RunPart(folder.name, about, stored.results, unread=stored.unread, keys=keys)
-    path = folder / METRICS
-    try:
-        drawn = msgspec.json.decode(files.read(path, MAX_RUN), type=MetricsHead) if path.exists() else MetricsHead()
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{path} cannot be read: {error}. Write it anew: medvqa report {folder}") from error
+    advice = f"Write it anew: medvqa report {folder}"
+    drawn = decode.stored(folder / METRICS, MetricsHead, MAX_RUN, advice) or MetricsHead()
     return RunPart(folder.name, about, stored.results, frozenset(drawn.missing), stored.unread)
 
 
@@ -114,19 +127,22 @@ def join(runs: Sequence[RunPart], name: str, samples: Protocol | None = None) ->
     stored answers.
     """
     notes = _check_parts(runs) if samples is None else _check_samples(runs, samples)
-    numbers = [_samples_of(run) for run in runs] if samples is None else _numbers(runs)
-    results = _union(runs, numbers)
-    keys = _keys(runs, numbers, samples)
-    about = _record(runs, name, samples, numbers, keys)
+    if samples is not None:
+        runs = _renumbered(runs)
+    results = _union(runs)
+    wanted = frozenset[QuestionKey]().union(*(run.keys for run in runs))
+    # A part of an earlier version did not record its questions.
+    keys = wanted if all(run.keys or (run.about.selected.empty and not run.results) for run in runs) else None
+    about = _record(runs, name, samples, keys)
     if samples is None and not (about.selection is not None and about.selection.whole):
         _check_shares(runs)
     several = len(about.techniques) > 1
-    wanted = {key for run, number in zip(runs, numbers, strict=True) for key in _numbered(run.keys, number)}
     lacking = {key.name(technique=several) for key in wanted}.union(*(run.missing for run in runs))
-    missing = tuple(sorted(lacking - {key.name(technique=several) for key in results}))
-    about = msgspec.structs.replace(about, missing=missing)
+    about = msgspec.structs.replace(
+        about, missing=tuple(sorted(lacking - {key.name(technique=several) for key in results}))
+    )
     errors = sum(result.score.outcome == "error" for result in results.values())
-    covered = replace(cover(about, keys or (), results.keys(), errors=errors), missing=missing)
+    covered = cover(about, keys or (), results.keys(), errors=errors)
     return Joined(about, tuple(results[key] for key in sorted(results)), tuple(notes), keys, covered)
 
 
@@ -183,8 +199,8 @@ def write(joined: Joined, folder: Path, parts: Iterable[Path] = ()) -> None:
 
 def _compared(run: RunPart) -> dict[RunSetting, object]:
     """The settings in which runs that are joined must not differ, most important first."""
-    settings = configuration(run.about).settings
-    return {setting: value for setting, value in settings.items() if _counts(setting, run.about.model.fingerprint)}
+    fingerprint = run.about.model.fingerprint
+    return {setting: value for setting, value in configuration(run.about).items() if _counts(setting, fingerprint)}
 
 
 def _counts(setting: RunSetting, fingerprint: str | None) -> bool:
@@ -196,40 +212,25 @@ def _counts(setting: RunSetting, fingerprint: str | None) -> bool:
     return setting.part != "slices"
 
 
-def _samples_of(run: RunPart) -> dict[int, int]:
-    """Each sample of a run, numbered as it is."""
-    return {key.sample: key.sample for key in (*run.keys, *(result.key for result in run.results))}
+def _renumbered(runs: Sequence[RunPart]) -> list[RunPart]:
+    """The runs, with their samples numbered from 1 in the order of the runs."""
+    renumbered, last = [], 0
+    for run in runs:
+        own = sorted({key.sample for key in run.asked} | {result.sample for result in run.results})
+        numbers = {sample: last + place for place, sample in enumerate(own, 1)}
+        results = (replace(result, sample=numbers[result.sample]) for result in run.results)
+        # The run is finished: its results are what it selected.
+        keys = tuple(key._replace(sample=numbers[key.sample]) for key in run.asked)
+        renumbered.append(replace(run, results=tuple(results), keys=keys, numbers=numbers))
+        last += len(own)
+    return renumbered
 
 
-def _numbered(keys: Iterable[QuestionKey], numbers: Mapping[int, int]) -> Iterator[QuestionKey]:
-    return (key._replace(sample=numbers[key.sample]) for key in keys)
-
-
-def _keys(
-    runs: Sequence[RunPart], numbers: Sequence[Mapping[int, int]], samples: Protocol | None
-) -> frozenset[QuestionKey] | None:
-    """The selected questions of all runs; None if a part of an earlier version did not record them."""
-    if samples is None and not all(run.keys or _is_empty(run) for run in runs):
-        return None
-    # A run whose answers become samples is finished: its results are what it selected.
-    return frozenset(
-        key
-        for run, number in zip(runs, numbers, strict=True)
-        for key in _numbered(run.keys or [result.key for result in run.results], number)
-    )
-
-
-def _is_empty(run: RunPart) -> bool:
-    return run.about.selected.empty and not run.results
-
-
-def _union(runs: Sequence[RunPart], numbers: Sequence[Mapping[int, int]]) -> dict[QuestionKey, Result]:
-    """The results of all runs by their new keys; an answer counts before an error. UsageError for two answers."""
+def _union(runs: Sequence[RunPart]) -> dict[QuestionKey, Result]:
+    """The results of all runs by their keys; an answer counts before an error. UsageError for two answers."""
     results: dict[QuestionKey, tuple[Result, str]] = {}
-    for run, number in zip(runs, numbers, strict=True):
+    for run in runs:
         for result in run.results:
-            if result.sample != number[result.sample]:
-                result = replace(result, sample=number[result.sample])
             earlier = results.get(result.key)
             if earlier is None or earlier[0].score.outcome == "error":
                 results[result.key] = result, run.name
@@ -265,7 +266,7 @@ def _check_parts(runs: Sequence[RunPart]) -> list[str]:
     for place, run in enumerate(runs):
         # A setting that a run lacks (a model never loaded, a benchmark not run) is no difference.
         now = _compared(run)
-        for difference in differences(Configuration(known), Configuration(now), lambda _: True):
+        for difference in differences(known, now, lambda _: True):
             where = next(earlier for earlier in runs[:place] if difference.setting in _compared(earlier))
             raise UsageError(f"runs of different configurations: {difference.between(where.name, run.name)}")
         known = {**known, **now}
@@ -291,8 +292,8 @@ def _check_shares(runs: Sequence[RunPart]) -> None:
     selected: dict[tuple[str, int, bool], tuple[str, str]] = {}
     for run in runs:
         how = _how(run.about)
-        for benchmark in sorted(_benchmarks(run)):
-            for of in sorted(_numbers_of_shards(run.about)):
+        for benchmark in sorted(run.benchmarks):
+            for of in sorted({shard.of for shard in own_shards(run.about)}):
                 # A run of an earlier version records only its limit, and is compared with its like.
                 before, where = selected.setdefault((benchmark, of, run.about.selection is not None), (how, run.name))
                 if before != how:
@@ -311,16 +312,6 @@ def _how(run: RunRecord) -> str:
     return " ".join(sorted(typed))
 
 
-def _numbers_of_shards(run: RunRecord) -> set[int]:
-    """The numbers of shards of a run; empty without shards."""
-    return {Shard.parse(shard).of for shard in own_shards(run)}
-
-
-def _benchmarks(run: RunPart) -> set[str]:
-    """The benchmarks with selected questions or results."""
-    return {key.benchmark for key in run.keys} or {result.item.benchmark for result in run.results}
-
-
 # --- samples of one run -----------------------------------------------------------------------------------------------
 
 
@@ -334,9 +325,10 @@ def _check_samples(runs: Sequence[RunPart], samples: Protocol) -> list[str]:
             )
     first, *others = runs
     for run in others:
-        same = _model(first) == _model(run)
-        one, other = (Configuration(_compared(part)) for part in (first, run))
-        for difference in differences(one, other, lambda setting: setting.name not in _COMBINED, "either"):
+        same = first.model == run.model
+        for difference in differences(
+            _compared(first), _compared(run), lambda setting: setting.name not in _COMBINED, "either"
+        ):
             of_model = difference.setting.part in _OF_MODELS
             if of_model and not same and (samples.combine == "vote" or _recorded(runs)):
                 continue
@@ -345,7 +337,7 @@ def _check_samples(runs: Sequence[RunPart], samples: Protocol) -> list[str]:
             raise UsageError(f"these runs cannot be combined: {line}{advice}")
     _check_questions(runs)
     _check_apart(runs)
-    models, notes = sorted({_model(run) for run in runs}), list[str]()
+    models, notes = sorted({run.model for run in runs}), list[str]()
     if len(models) > 1 and _recorded(runs):
         notes.append("these answers are recordings: they do not tell whether one model gave them")
     elif len(models) > 1:
@@ -361,29 +353,17 @@ def _recorded(runs: Sequence[RunPart]) -> bool:
     return all(run.about.config.backend == _RECORDED for run in runs)
 
 
-def _model(run: RunPart) -> tuple[str, str]:
-    """The name of a run's model and its fingerprint, or the options of its config without one."""
-    model, config = run.about.model, run.about.config
-    return model.name, repr(model.fingerprint or (config.argument, config.options))
-
-
 def _check_questions(runs: Sequence[RunPart]) -> None:
     """UsageError if two runs asked different questions."""
     first, *others = runs
-    asked = _questions(first)
     for run in others:
-        other = _questions(run)
+        asked, other = ({key._replace(sample=0) for key in part.asked} for part in (first, run))
         for more, here, there in ((asked - other, first, run), (other - asked, run, first)):
             if more:
                 raise UsageError(
                     f"these runs cannot be combined: {len(more):,} of the questions of {here.name} are not in "
                     f"{there.name}; medvqa compare --json=FILE names them"
                 )
-
-
-def _questions(run: RunPart) -> set[QuestionKey]:
-    keys = run.keys or [result.key for result in run.results]
-    return {key._replace(sample=0) for key in keys}
 
 
 def _check_apart(runs: Sequence[RunPart]) -> None:
@@ -399,7 +379,7 @@ def _check_apart(runs: Sequence[RunPart]) -> None:
                 for result in other.results
                 if result.answer is not None and result.answer.seconds and result.answer == answers.get(result.key)
             ]
-            if copies and _model(run) == _model(other):
+            if copies and run.model == other.model:
                 raise UsageError(
                     f"these runs cannot be combined: {len(copies):,} answers of {run.name} are stored answers that "
                     f"{other.name} has, too, so they are no further samples. Ask in a run without --answers, or for "
@@ -413,32 +393,18 @@ def _equal_texts(runs: Sequence[RunPart]) -> bool:
     return bool(texts[0]) and all(text == texts[0] for text in texts)
 
 
-def _numbers(runs: Sequence[RunPart]) -> list[dict[int, int]]:
-    """The new number of each sample, run by run."""
-    numbers, last = [], 0
-    for run in runs:
-        own = sorted(_samples_of(run))
-        numbers.append({sample: last + place for place, sample in enumerate(own, 1)})
-        last += len(own)
-    return numbers
-
-
 # --- the record of all of them ----------------------------------------------------------------------------------------
 
 
 def _record(
-    runs: Sequence[RunPart],
-    name: str,
-    samples: Protocol | None,
-    numbers: Sequence[Mapping[int, int]],
-    keys: Collection[QuestionKey] | None,
+    runs: Sequence[RunPart], name: str, samples: Protocol | None, keys: Collection[QuestionKey] | None
 ) -> RunRecord:
     """The record of the joined run: that of the first, with data, times and usage of all of them."""
     abouts = [run.about for run in runs]
     if samples is not None:
         whole = replace(
             abouts[0].protocol,
-            samples=sum(map(len, numbers)),
+            samples=sum(len(run.numbers) for run in runs),
             combine=samples.combine,
             thresholds=samples.thresholds,
         )
@@ -470,7 +436,7 @@ def _record(
         judge_usage=dict(judge_usage),
         started=min((about.started for about in abouts if about.started), default=""),
         finished=max((about.finished for about in abouts if about.finished), default=""),
-        merged=tuple(_origins(runs) if samples is None else map(_origin_of_samples, runs, numbers)),
+        merged=tuple(_origins(runs)),
         selection=None,
     )
     if samples is not None:
@@ -487,52 +453,49 @@ def _record(
 
 
 def _origins(runs: Sequence[RunPart]) -> Iterator[MergedPart]:
-    """Yield what the record of the joined run says of its parts, with the benchmarks of which each is a shard.
+    """Yield what the record of the joined run says of each run.
 
-    A shard may be empty: it is one of the benchmarks that it knows and that shards by the same options selected. Other
-    options, such as another test file, select for themselves.
+    Of a shard, this includes its benchmarks. It may be empty: it is a shard of the benchmarks that it knows and that
+    shards by the same options selected. Other options, such as another test file, select for themselves.
     """
     selected = defaultdict[tuple[str, int], set[str]](set)
     for run in runs:
-        for of in _numbers_of_shards(run.about):
-            selected[_how(run.about), of] |= _benchmarks(run)
+        for shard in own_shards(run.about):
+            selected[_how(run.about), shard.of] |= run.benchmarks
     for run in runs:
-        how, shards = _how(run.about), own_shards(run.about)
-        alike = set[str]().union(*(selected[how, of] for of in _numbers_of_shards(run.about)))
-        benchmarks = sorted(_benchmarks(run) | (alike & run.about.benchmarks.keys()))
+        about = run.about
+        part = MergedPart(
+            name=run.name,
+            merged=about.merged,
+            started=about.started,
+            finished=about.finished,
+            versions=about.versions,
+            usage=about.usage,
+            judge_usage=about.judge_usage,
+            identity=of_sessions(about, len(run.results)),
+        )
+        if run.numbers:
+            yield msgspec.structs.replace(
+                part,
+                model=about.model.name,
+                fingerprint=about.model.fingerprint,
+                samples={str(sample): number for sample, number in run.numbers.items()},
+            )
+            continue
+        shards = own_shards(about)
+        alike = set[str]().union(*(selected[_how(about), shard.of] for shard in shards))
+        benchmarks = sorted(run.benchmarks | (alike & about.benchmarks.keys()))
         yield msgspec.structs.replace(
-            _told(run),
-            shard=run.about.options.shard,
-            shards=shards if len(shards) > 1 else (),
+            part,
+            shard=about.options.shard,
+            shards=tuple(map(str, shards)) if len(shards) > 1 else (),
             benchmarks=tuple(benchmarks) if shards and run.keys else None,
         )
 
 
-def _origin_of_samples(run: RunPart, numbers: Mapping[int, int]) -> MergedPart:
-    """Return what the record of the joined run says of one with these samples."""
-    model = run.about.model
-    samples = {str(sample): new for sample, new in numbers.items()}
-    return msgspec.structs.replace(_told(run), model=model.name, fingerprint=model.fingerprint, samples=samples)
-
-
-def _told(run: RunPart) -> MergedPart:
-    """Return what the record of a joined run says of any of its runs."""
-    about = run.about
-    return MergedPart(
-        name=run.name,
-        merged=about.merged,
-        started=about.started,
-        finished=about.finished,
-        versions=about.versions,
-        usage=about.usage,
-        judge_usage=about.judge_usage,
-        identity=of_sessions(about, len(run.results)),
-    )
-
-
 def _of_models(joined: RunRecord, runs: Sequence[RunPart]) -> RunRecord:
     """Return the record with the names of the models, if there are several."""
-    models = list(dict.fromkeys(map(_model, runs)))
+    models = list(dict.fromkeys(run.model for run in runs))
     if len(models) == 1:
         return joined
     names = [model_name for model_name, _ in models]

@@ -11,7 +11,7 @@ import hmac
 import os
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from medvqa import files
-from medvqa.items import Answer, Image, Item, QuestionKey, Result, UsageError
+from medvqa.items import Image, Item, QuestionKey, Result, UsageError
 from medvqa.records.run_record import RunRecord, record_of
 
 ENV_KEY = "MEDVQA_BASELINE_KEY"
@@ -52,6 +52,11 @@ class BaselineKey:
     def name(self) -> str:
         """The key's public name in a baseline, 16 hexadecimal digits; does not reveal the key."""
         return self.of("", "the name of a key")[:16]
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The texts that were hashed so far, by their hashes."""
+        return {digest: text for (_, text), digest in self._hashes.items()}
 
     def of(self, benchmark: str, text: str) -> str:
         """The hash of a text of a benchmark: equal texts of one benchmark have equal hashes."""
@@ -157,34 +162,45 @@ def _without_file(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {**fields, "declared": {name: value for name, value in fields["declared"].items() if name not in hidden}}
 
 
-def keyed(result: Result, key: BaselineKey) -> Result:
-    """A result without response, with hashes in place of ids and texts. Letters of options, kinds and tags stay."""
-    item, judgement = result.item, result.judgement
+def _changed(result: Result, text: Callable[[str], str], image: Callable[[Image], Image]) -> Result:
+    """A result with other ids, texts and images. Letters of options, kinds and tags stay; other fields are left out."""
+    item, answer = result.item, result.answer
 
-    def of(text: str) -> str:
-        return key.of(item.benchmark, text)
+    def letter_or_text(value: str) -> str:
+        return value if value in item.options else text(value)
 
-    def letter_or_hash(text: str) -> str:
-        return text if text in item.options else of(text)
-
-    hidden = Item(
-        id=of(item.id),
+    changed = Item(
+        id=text(item.id),
         benchmark=item.benchmark,
         kind=item.kind,
-        question=of(item.question),
-        options={letter: of(text) for letter, text in item.options.items()},
-        answers=tuple(map(letter_or_hash, item.answers)),
-        images=tuple(Image(of(image.digest or image.name)) for image in item.images),
+        question=text(item.question),
+        options={letter: text(value) for letter, value in item.options.items()},
+        answers=tuple(map(letter_or_text, item.answers)),
+        images=tuple(map(image, item.images)),
         tags=item.tags,
-        pair_id=None if item.pair_id is None else of(item.pair_id),
-        cluster_id=None if item.cluster_id is None else of(item.cluster_id),
+        pair_id=None if item.pair_id is None else text(item.pair_id),
+        cluster_id=None if item.cluster_id is None else text(item.cluster_id),
     )
     return replace(
         result,
-        item=hidden,
-        prompt=of(result.prompt),
-        answer=None if result.answer is None else replace(result.answer, text=of(result.answer.text)),
-        score=replace(result.score, extracted=tuple(map(letter_or_hash, result.score.extracted)), why=""),
+        item=changed,
+        prompt=text(result.prompt),
+        answer=None if answer is None else replace(answer, text=text(answer.text)),
+        score=replace(result.score, extracted=tuple(map(letter_or_text, result.score.extracted))),
+    )
+
+
+def keyed(result: Result, key: BaselineKey) -> Result:
+    """A result without response, with hashes in place of ids and texts."""
+    benchmark, judgement = result.item.benchmark, result.judgement
+    hidden = _changed(
+        result,
+        lambda text: key.of(benchmark, text),
+        lambda image: Image(key.of(benchmark, image.digest or image.name)),
+    )
+    return replace(
+        hidden,
+        score=replace(hidden.score, why=""),
         judgement=None if judgement is None else replace(judgement, replies=(), asked=()),
     )
 
@@ -202,35 +218,16 @@ def reveal(run: RunRecord, results: Iterable[Result], others: Iterable[Result], 
     `others`: results of runs, without responses (`without_response`).
     """
     hidden = frozenset(() if run.keyed is None else run.keyed.benchmarks)
-    texts: dict[str, str] = {}
     images: dict[str, Image] = {}
     for other in others:
-        item, score = other.item, other.score
-        if item.benchmark in hidden:
-            named = [item.id, item.question, *item.options.values(), *item.answers, other.prompt, *score.extracted]
-            named += [name for name in (item.pair_id, item.cluster_id) if name is not None]
-            named += [other.answer.text] if other.answer is not None else []
-            texts |= {key.of(item.benchmark, text): text for text in named}
-            images |= {key.of(item.benchmark, image.digest or image.name): image for image in item.images}
-    revealed = (_revealed(result, texts, images) if result.item.benchmark in hidden else result for result in results)
-    return tuple(sorted(revealed, key=lambda result: result.key))
-
-
-def _revealed(result: Result, texts: Mapping[str, str], images: Mapping[str, Image]) -> Result:
-    def named(text: str) -> str:
-        return texts.get(text, text)
-
-    item, answer = result.item, result.answer
-    plain = replace(
-        item,
-        id=named(item.id),
-        question=named(item.question),
-        options={letter: named(text) for letter, text in item.options.items()},
-        answers=tuple(map(named, item.answers)),
-        images=tuple(images.get(image.name, image) for image in item.images),
-        pair_id=None if item.pair_id is None else named(item.pair_id),
-        cluster_id=None if item.cluster_id is None else named(item.cluster_id),
+        if other.item.benchmark in hidden:
+            keyed(other, key)  # for the texts of the key
+            images |= {key.of(other.item.benchmark, image.digest or image.name): image for image in other.item.images}
+    texts = key.texts
+    revealed = (
+        _changed(result, lambda text: texts.get(text, text), lambda image: images.get(image.name, image))
+        if result.item.benchmark in hidden
+        else result
+        for result in results
     )
-    answer_revealed: Answer | None = None if answer is None else replace(answer, text=named(answer.text))
-    score = replace(result.score, extracted=tuple(map(named, result.score.extracted)))
-    return replace(result, item=plain, prompt=named(result.prompt), answer=answer_revealed, score=score)
+    return tuple(sorted(revealed, key=lambda result: result.key))

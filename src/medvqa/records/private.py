@@ -6,7 +6,7 @@ import json
 import os
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
@@ -73,7 +73,7 @@ class Pseudonyms:
         sources: dict[str, None] = {}
         for item in items:
             groups |= {item.cluster_id: None} if item.cluster_id is not None else {}
-            sources |= {text: None for _, _, value in _sources(item.extra) for text in map(str, _listed(value))}
+            sources |= dict.fromkeys(source_texts(item.extra))
         return cls(_numbered("group", groups), _numbered("source", sources), digests)
 
     def hidden(self, result: Result) -> Result:
@@ -83,32 +83,31 @@ class Pseudonyms:
         """
         item = result.item
         images = tuple(self._image(image, place) for place, image in enumerate(item.images, 1))
-        names = dict[str, str]()
         # Errors quote stems and folders, too. The reason of a score quotes options, and one may be called as a file is.
         failed = result.score.outcome in ("error", "unscored")
+        folders, named = list[PurePath](), list[tuple[str, str]]()
         for image, other in zip(item.images, images, strict=True):
-            for name in (image.path, image.name, image.file, *_parts(image, stems=failed)):
-                # A short number may be another one of the message: HTTP 429.
-                if name and (len(name) > 3 or not name.isdecimal()):
-                    for spelled in _spelled(name):
-                        names.setdefault(spelled, other.name if name == image.name else other.file)
-            folders = (PurePath(image.path).parent, *PurePath(image.file).parents) if failed else ()
-            names.update({spelled: _FOLDER for folder in folders if folder.name for spelled in _spelled(str(folder))})
+            of_file = (image.path, image.name, image.file, *_parts(image, stems=failed))
+            named += [(name, other.name if name == image.name else other.file) for name in of_file]
+            folders += [PurePath(image.path).parent, *PurePath(image.file).parents] if failed else []
         if failed:
-            texts = (str(text) for _, _, value in _sources(item.extra) for text in _listed(value))
-            ids = [(name, "[id]") for name in (item.id, item.pair_id) if name]
-            for own, word in (*ids, *((text, "[patient]") for text in texts if text)):
-                if len(own) > 3 or not own.isdecimal():
-                    for spelled in _spelled(own):
-                        names.setdefault(spelled, word)
+            named += [(name, "[id]") for name in (item.id, item.pair_id) if name]
+            named += [(text, "[patient]") for text in source_texts(item.extra)]
+        names = {spelled: _FOLDER for folder in folders if folder.name for spelled in _spelled(str(folder))}
+        for own, word in named:
+            # A short number may be another one of the message: HTTP 429.
+            if own and (len(own) > 3 or not own.isdecimal()):
+                for spelled in _spelled(own):
+                    names.setdefault(spelled, word)
         if item.cluster_id is not None:
             item = replace(item, cluster_id=self.groups.get(item.cluster_id, "group"))
+        extra = _with_sources(item.extra, lambda text: self.sources.get(text, "source"))
         why = _without_question(result.score.why, item.question) if failed else result.score.why
         why = _without(why, names)
         why = _without_words(why, item) if failed else why
         return replace(
             result,
-            item=replace(item, images=images, extra=self._extra(item.extra)),
+            item=replace(item, images=images, extra=extra),
             score=replace(result.score, why=why),
         )
 
@@ -117,17 +116,6 @@ class Pseudonyms:
         _, parts = views.split(image.name)
         name = f"sha256-{known.digest[:DIGITS]}" if known.digest else f"unread-{place}"
         return replace(known, name=f"{name}?{parts}" if parts else name)
-
-    def _extra(self, extra: Mapping[str, Any]) -> Mapping[str, Any]:
-        changed = dict(extra)
-        for outer, inner, value in _sources(extra):
-            other = [self.sources.get(str(text), "source") for text in _listed(value)]
-            new = other if isinstance(value, list | tuple) else other[0]
-            if inner is None:
-                changed[outer] = new
-            else:
-                changed[outer] = {**changed[outer], inner: new}
-        return changed
 
 
 def _parts(image: Image, *, stems: bool) -> Iterator[str]:
@@ -194,26 +182,32 @@ def _numbered(word: str, names: Iterable[str]) -> dict[str, str]:
 
 def source_texts(extra: Mapping[str, Any]) -> list[str]:
     """Return the texts of the fields that name a patient or a case."""
-    return [str(text) for _, _, value in _sources(extra) for text in _listed(value)]
+    texts: list[str] = []
+
+    def note(text: str) -> str:
+        texts.append(text)
+        return text
+
+    _with_sources(extra, note)
+    return texts
 
 
-def _sources(extra: Mapping[str, Any]) -> Iterable[tuple[str, str | None, Any]]:
-    """Yield the fields that name a patient or a case, in `extra` and one level below: key, inner key, value."""
-    for outer, value in extra.items():
-        if _names_source(outer) and not isinstance(value, Mapping) and value is not None:
-            yield outer, None, value
-        elif isinstance(value, Mapping):
-            yield from (
-                (outer, inner, part)
-                for inner, part in value.items()
-                if _names_source(inner) and not isinstance(part, Mapping) and part is not None
-            )
+def _with_sources(extra: Mapping[str, Any], other: Callable[[str], str]) -> dict[str, Any]:
+    """Return `extra` with other texts in the fields that name a patient or a case, there and one level below."""
+
+    def changed(key: object, value: Any) -> Any:
+        if value is None or isinstance(value, Mapping) or not _names_source(key):
+            return value
+        return [other(str(text)) for text in value] if isinstance(value, list | tuple) else other(str(value))
+
+    return {
+        key: {inner: changed(inner, part) for inner, part in value.items()}
+        if isinstance(value, Mapping)
+        else changed(key, value)
+        for key, value in extra.items()
+    }
 
 
 def _names_source(key: object) -> bool:
     plain = re.sub(r"[\W_]+", "", str(key).casefold())
     return plain.removesuffix("id") in SOURCES or plain.startswith("patient")
-
-
-def _listed(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple) else [value]

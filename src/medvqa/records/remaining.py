@@ -10,9 +10,9 @@ from medvqa.records.coverage import (
     MAX_RANGES,
     in_ranges,
     is_one,
-    merged_shards,
     missing_numbers,
     own_shards,
+    present_shards,
     shards_in_words,
 )
 from medvqa.records.join import Joined, RunPart
@@ -45,13 +45,11 @@ def _unfinished(joined: Joined, runs: Sequence[RunPart]) -> list[str]:
 def _missing(run: RunRecord, runs: Sequence[RunPart]) -> list[str]:
     """Return lines about the shards that no part has."""
     lines = []
-    shards = [shard for shard, _ in merged_shards(run)]
-    for of in sorted({shard.of for shard in shards}):
-        present = {shard.number for shard in shards if shard.of == of}
-        absent = missing_numbers(present, of)
+    for of, shards in present_shards(run).items():
+        absent = missing_numbers({number for number, _ in shards}, of)
         if not absent:
             continue
-        known = next((part for part in runs if any(Shard.parse(s).of == of for s in own_shards(part.about))), None)
+        known = next((part for part in runs if any(shard.of == of for shard in own_shards(part.about))), None)
         if known is None:
             continue  # it was merged before, and the merged run names its parts
         lines += _to_run(known, absent, of)
@@ -78,7 +76,7 @@ def _to_run(run: RunPart, absent: Sequence[range], of: int) -> list[str]:
 
 def _stem(run: RunPart) -> str:
     """Return the name of a shard's run without its number; "" if the name has another form."""
-    stem = run.name.removesuffix(Shard.parse(own_shards(run.about)[-1]).suffix)
+    stem = run.name.removesuffix(own_shards(run.about)[-1].suffix)
     return stem if stem != run.name else ""
 
 

@@ -6,11 +6,10 @@ One `os.write` on a file opened for appending writes a result, so a killed proce
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain, count
 from pathlib import Path, PurePath
@@ -180,21 +179,6 @@ def present_mark(folder: Path) -> Mark | None:
         return None
 
 
-def lines(folder: Path) -> Iterator[tuple[bytes, Result]]:
-    """Yield the results of a run folder in file order, with their lines (without line end), without broken ones.
-
-    Lines appended meanwhile are left out.
-    """
-    with files.reading(folder / RESULTS) as file:
-        left = os.fstat(file.fileno()).st_size
-        for line in file:
-            left -= len(line)
-            if left < 0:
-                return
-            with contextlib.suppress(msgspec.DecodeError):
-                yield line.removesuffix(b"\n"), decode(line)
-
-
 class Recorder:
     """Appends results to a run folder, which it creates if missing; closed by `close`."""
 
@@ -250,20 +234,22 @@ def properties(result: Result) -> list[tuple[str, str]]:
     ]
 
 
+def _digest(values: Iterable[Any], end: bytes = b"") -> str:
+    total = hashlib.sha256()
+    for value in values:
+        total.update(_encoder.encode(value) + end)
+    return total.hexdigest()
+
+
 def data_digest(items: Iterable[Item]) -> str:
     """SHA-256 (hex) of the questions, independent of files and order: ids, texts, keys and images."""
-    total = hashlib.sha256()
-    for item in sorted(items, key=lambda item: item.id):
-        content: Sequence[Any] = (
-            item.id,
-            item.kind,
-            item.question,
-            tuple(item.options.items()),
-            item.answers,
-            tuple(image.key for image in item.images),
-        )
-        total.update(_encoder.encode(content))
-    return total.hexdigest()
+    ordered = sorted(items, key=lambda item: item.id)
+    return _digest((item.id, *texts_of(item), tuple(image.key for image in item.images)) for item in ordered)
+
+
+def texts_of(item: Item) -> tuple[Any, ...]:
+    """The content of a question without its id and images."""
+    return item.kind, item.question, tuple(item.options.items()), item.answers
 
 
 def decisive_digest(results: Iterable[Result]) -> tuple[str, int]:
@@ -272,10 +258,7 @@ def decisive_digest(results: Iterable[Result]) -> tuple[str, int]:
     Whatever a number is computed from changes it, and neither replaced lines nor their order in the file do.
     """
     last = {result.key: result for result in results}
-    total = hashlib.sha256()
-    for key in sorted(last):
-        total.update(_encoder.encode(_without_paths(last[key])) + b"\n")
-    return total.hexdigest(), len(last)
+    return _digest((_without_paths(last[key]) for key in sorted(last)), b"\n"), len(last)
 
 
 def answers_digest(results: Iterable[Result]) -> str:
@@ -289,10 +272,7 @@ def answers_digest(results: Iterable[Result]) -> str:
 
 def replies_digest(replies: Iterable[tuple[QuestionKey, str | None]]) -> str:
     """Return `answers_digest` of keys, in their order, with their replies; None for a result without an answer."""
-    total = hashlib.sha256()
-    for key, reply in replies:
-        total.update(_encoder.encode((*key, reply)))
-    return total.hexdigest()[:32]
+    return _digest((*key, reply) for key, reply in replies)[:32]
 
 
 def versions() -> Mapping[str, str]:

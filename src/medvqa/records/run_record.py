@@ -7,18 +7,16 @@ Schema that `tools/schemas.py` writes is generated from these types.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
 import msgspec
 
-from medvqa import files
+from medvqa import decode, files
 from medvqa.benchmarks.recorded import RecordedFile
-from medvqa.decode import fails_alone
 from medvqa.items import UsageError
 from medvqa.protocols.protocol import Combine, Protocol, Reasoning
 
@@ -41,6 +39,10 @@ RunKind = Literal["run", "merged", "combined"]
 """run: its sessions asked. merged: parts of one run were joined. combined: the samples are those of several runs."""
 
 PartType = TypeVar("PartType", bound="RecordPart")
+Given = TypeVar("Given")
+_ALWAYS = msgspec.Meta(extra={"always": True})
+Always = Annotated[Given, _ALWAYS]
+"""A field that a new part has also while it has its default."""
 
 
 class RecordError(ValueError):
@@ -50,11 +52,10 @@ class RecordError(ValueError):
 class RecordPart(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """An object of run.json. `stored` is the JSON object that it was read from, {} for a new one.
 
-    Written again, it has the fields of `stored` in their order, unknown ones included. A new one has those in `ALWAYS`.
-    Other fields are left out while they have their defaults.
+    Written again, it has the fields of `stored` in their order, unknown ones included. A new one has those that are
+    `Always` there. Other fields are left out while they have their defaults.
     """
 
-    ALWAYS: ClassVar[frozenset[str]] = frozenset()
     stored: dict[str, Any] = msgspec.field(default_factory=dict, name=STORED)
 
     @property
@@ -65,28 +66,17 @@ class RecordPart(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
     def as_json(self) -> dict[str, Any]:
         """Return the JSON object."""
-        known, written = _fields(type(self)), dict[str, Any]()
-        for name, raw in self.stored.items():
-            if name not in known:
-                written[name] = raw
-                continue
-            value, default = self._value(known[name], raw)
-            if value == raw or not default or name in self.ALWAYS:
-                written[name] = value
-        for name, field in known.items():
-            if name not in self.stored:
-                value, default = self._value(field)
-                if not default or (not self.stored and name in self.ALWAYS):
-                    written[name] = value
+        written = dict(self.stored)
+        for name, field in _fields(type(self)).items():
+            value, stored = getattr(self, field.attribute), name in self.stored
+            plain = _plain(value, self.stored.get(name))
+            default = value == field.default  # and not !=, which a Struct has by identity
+            always = field.always and (stored or not self.stored)
+            if always or not default or (stored and plain == self.stored[name]):
+                written[name] = plain
+            else:
+                written.pop(name, None)
         return written
-
-    def _value(self, field: _Field, raw: Any = None) -> tuple[Any, bool]:
-        """The value of a field as JSON, and whether it is the default."""
-        value = getattr(self, field.attribute)
-        default = value == field.default
-        if field.has_parts:
-            return _plain(value, raw), default
-        return list(value) if isinstance(value, tuple) else value, default
 
     def __eq__(self, other: object) -> bool:
         """Whether all fields are equal, unknown ones included."""
@@ -100,41 +90,36 @@ class RecordPart(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """A field of a part: its attribute, its default, and whether parts are inside."""
+    """A field of a part: its attribute, its default, and whether it is always there."""
 
     attribute: str
     default: Any
-    has_parts: bool
+    always: bool
 
 
 @cache
 def _fields(of: type[RecordPart]) -> dict[str, _Field]:
     """The fields of a type by their names in JSON."""
-    hints, fields = get_type_hints(of), dict[str, _Field]()
+    hints, fields = get_type_hints(of, include_extras=True), dict[str, _Field]()
     for field in msgspec.structs.fields(of):
         if field.encode_name != STORED:
             default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
-            fields[field.encode_name] = _Field(field.name, default, _has_parts(hints[field.name]))
+            fields[field.encode_name] = _Field(field.name, default, _ALWAYS in get_args(hints[field.name]))
     return fields
-
-
-def _has_parts(hint: Any) -> bool:
-    return (isinstance(hint, type) and issubclass(hint, RecordPart | RecordedFile)) or any(
-        map(_has_parts, get_args(hint))
-    )
 
 
 def _plain(value: Any, raw: Any = None) -> Any:
     """Parts as JSON; `raw` is what stood there, whose unknown fields and order are kept."""
+    if value is raw:
+        return raw  # a value of any type, which may be deep
     if isinstance(value, RecordPart):
         return value.as_json()
-    if isinstance(value, dict):
-        inner = raw if isinstance(raw, dict) else {}
-        return {name: _plain(each, inner.get(name)) for name, each in value.items()}
     if isinstance(value, tuple):
         return list(map(_plain, value))
+    inner = raw if isinstance(raw, dict) else {}
+    if isinstance(value, dict):
+        return {name: _plain(each, inner.get(name)) for name, each in value.items()}
     if isinstance(value, RecordedFile):
-        inner = raw if isinstance(raw, dict) else {}
         if msgspec.convert(inner, RecordedFile) == value:
             return inner
         unknown = {name: each for name, each in inner.items() if name not in value.__struct_fields__}
@@ -144,12 +129,14 @@ def _plain(value: Any, raw: Any = None) -> Any:
 
 def _keep(value: Any, raw: Any, depth: int = 0) -> None:
     """Note in each part the JSON object that it was read from (RecordError if they are nested too deeply)."""
+    if value is raw:
+        return
     if depth > DEEPEST:
         raise RecordError(f"its parts are nested more than {DEEPEST} deep")
     if isinstance(value, RecordPart):
         msgspec.structs.force_setattr(value, "stored", raw)
         for name, field in _fields(type(value)).items():
-            if field.has_parts and name in raw:
+            if name in raw:
                 _keep(getattr(value, field.attribute), raw[name], depth + 1)
     elif isinstance(value, dict):
         for name, inner in value.items():
@@ -169,11 +156,10 @@ class RecordedModel(RecordPart, frozen=True, eq=False):
 class RecordedConfig(RecordPart, frozen=True, eq=False):
     """The config of a model."""
 
-    ALWAYS: ClassVar[frozenset[str]] = frozenset({"name", "backend", "argument", "options"})
-    name: str = ""
-    backend: str = ""
-    argument: str = ""
-    options: dict[str, Any] = {}
+    name: Always[str] = ""
+    backend: Always[str] = ""
+    argument: Always[str] = ""
+    options: Always[dict[str, Any]] = {}
 
 
 class AnsweringConfig(RecordedConfig, frozen=True, eq=False):
@@ -183,10 +169,9 @@ class AnsweringConfig(RecordedConfig, frozen=True, eq=False):
     the path of a checkpoint. `inner`: the config of a wrapped model.
     """
 
-    ALWAYS: ClassVar[frozenset[str]] = RecordedConfig.ALWAYS | {"max_tokens", "own_max_tokens"}
-    max_tokens: dict[str, Count | dict[str, Count]] = {}
+    max_tokens: Always[dict[str, Count | dict[str, Count]]] = {}
     prompts: dict[str, str] = {}
-    own_max_tokens: Count | None = None
+    own_max_tokens: Always[Count | None] = None
     path: str | None = None
     inner: Any = None
 
@@ -194,44 +179,38 @@ class AnsweringConfig(RecordedConfig, frozen=True, eq=False):
 class RecordedOptions(RecordPart, frozen=True, eq=False):
     """The options of a session that decide what is asked, and how."""
 
-    ALWAYS: ClassVar[frozenset[str]] = frozenset(
-        {"model", "benchmark", "technique", "judge", "ablate", "limit", "shard", "fresh", "batch_size", "concurrency"}
-        | {"max_tokens", "deadline", "max_errors", "answers_from_category"}
-    )
-    model: str | None = None
-    benchmark: tuple[str, ...] = ()
-    technique: tuple[str, ...] = ()
-    judge: str | None = None
-    ablate: str | None = None
-    limit: Count | None = None
-    shard: Share | None = None
-    fresh: bool = False
-    batch_size: Count | None = None
-    concurrency: Count | None = None
-    max_tokens: Count | None = None
-    deadline: float | None = None
-    max_errors: Count | None = None
-    answers_from_category: bool = False
+    model: Always[str | None] = None
+    benchmark: Always[tuple[str, ...]] = ()
+    technique: Always[tuple[str, ...]] = ()
+    judge: Always[str | None] = None
+    ablate: Always[str | None] = None
+    limit: Always[Count | None] = None
+    shard: Always[Share | None] = None
+    fresh: Always[bool] = False
+    batch_size: Always[Count | None] = None
+    concurrency: Always[Count | None] = None
+    max_tokens: Always[Count | None] = None
+    deadline: Always[float | None] = None
+    max_errors: Always[Count | None] = None
+    answers_from_category: Always[bool] = False
 
 
 class RecordedSettings(RecordPart, frozen=True, eq=False, kw_only=True):
     """How a judge judges, as `judging.Settings`; `own_prompts`: the tasks with prompts of the user's own."""
 
-    ALWAYS: ClassVar[frozenset[str]] = frozenset({"own_prompts"})
     gap: float
     extract: bool
     rules_first: bool
-    own_prompts: tuple[str, ...] = ()
+    own_prompts: Always[tuple[str, ...]] = ()
 
 
 class RecordedJudge(RecordPart, frozen=True, eq=False):
     """The judge of a run. `name`, `fingerprint`, `identity` (its name in signatures) and `about` once it is loaded."""
 
-    ALWAYS: ClassVar[frozenset[str]] = frozenset({"config", "settings", "templates", "signature"})
-    config: RecordedConfig = RecordedConfig()
-    settings: RecordedSettings | None = None
-    templates: dict[str, str] = {}
-    signature: dict[str, str] = {}
+    config: Always[RecordedConfig] = RecordedConfig()
+    settings: Always[RecordedSettings | None] = None
+    templates: Always[dict[str, str]] = {}
+    signature: Always[dict[str, str]] = {}
     name: str = ""
     fingerprint: str | None = None
     identity: str = ""
@@ -255,25 +234,21 @@ class RecordedBenchmark(RecordPart, frozen=True, eq=False):
     token limits by technique and kind, 0 for no limit; None if not recorded. `declared`: of a file of the user's own.
     """
 
-    ALWAYS: ClassVar[frozenset[str]] = frozenset(
-        {"items", "kinds", "questions", "data_sha256", "answers", "judged", "judged_by", "signature", "prompts"}
-        | {"max_tokens"}
-    )
-    items: Count = 0
+    items: Always[Count] = 0
     release: Count | None = None
     declared: RecordedFile | None = None
-    kinds: tuple[str, ...] = ()
-    questions: dict[str, Count] = {}
-    data_sha256: str = ""
-    answers: str = ""
-    judged: dict[str, str] = {}
-    judged_by: tuple[str, ...] | None = None
-    signature: dict[str, str] = {}
+    kinds: Always[tuple[str, ...]] = ()
+    questions: Always[dict[str, Count]] = {}
+    data_sha256: Always[str] = ""
+    answers: Always[str] = ""
+    judged: Always[dict[str, str]] = {}
+    judged_by: Always[tuple[str, ...] | None] = None
+    signature: Always[dict[str, str]] = {}
     read_by: dict[str, str] = {}
-    prompts: dict[str, str] = {}
+    prompts: Always[dict[str, str]] = {}
     asked_by: tuple[str, ...] = ()
     templates: dict[str, dict[str, str]] = {}
-    max_tokens: dict[str, dict[str, Count]] | None = None
+    max_tokens: Always[dict[str, dict[str, Count]] | None] = None
 
     @property
     def fixed_slices(self) -> Mapping[str, int]:
@@ -288,8 +263,7 @@ class RecordedIdentity(RecordPart, frozen=True, eq=False, kw_only=True):
     same; both None where nothing had to be asked again.
     """
 
-    ALWAYS: ClassVar[frozenset[str]] = frozenset({"reused"})
-    reused: Count
+    reused: Always[Count]
     problem: str | None = None
     how: str | None = None
     asked_again: Count | None = None
@@ -304,16 +278,15 @@ class RecordedSession(RecordPart, frozen=True, eq=False):
     `rescored`: the options of a session that only scored again; it has no `workers` and no `options`.
     """
 
-    ALWAYS: ClassVar[frozenset[str]] = frozenset({"session", "started", "asked", "reused"})
-    session: str = ""
-    started: str = ""
+    session: Always[str] = ""
+    started: Always[str] = ""
     finished: str = ""
     rescored: dict[str, Any] | None = None
     workers: Count | None = None
     options: RecordedOptions | None = None
     shard_source: str = ""
-    asked: Count = 0
-    reused: Count = 0
+    asked: Always[Count] = 0
+    reused: Always[Count] = 0
     answers_from: dict[str, Count] = {}
     judge_asked: Count | None = None
     judge_reused: Count | None = None
@@ -336,9 +309,8 @@ class MergedPart(RecordPart, frozen=True, eq=False, kw_only=True):
     the number of each sample here by its number there.
     """
 
-    ALWAYS: ClassVar[frozenset[str]] = frozenset({"name", "shard"})
-    name: str
-    shard: Share | None = None
+    name: Always[str]
+    shard: Always[Share | None] = None
     model: str = ""
     fingerprint: str | None = None
     samples: dict[str, Count] = {}
@@ -356,21 +328,19 @@ class MergedPart(RecordPart, frozen=True, eq=False, kw_only=True):
 class GateBaseline(RecordPart, frozen=True, eq=False, kw_only=True):
     """A baseline of a stored gate; `digest`: of its results."""
 
-    ALWAYS: ClassVar[frozenset[str]] = frozenset({"path", "digest"})
     name: str
-    path: str | None
-    digest: str = ""
+    path: Always[str | None]
+    digest: Always[str] = ""
 
 
 class RecordedGate(RecordPart, frozen=True, eq=False, kw_only=True):
     """The rules of a gate, stored before the first answer, their digest, and the baselines; `file`: of the rules."""
 
-    ALWAYS: ClassVar[frozenset[str]] = frozenset({"digest", "rules", "file", "typed", "baselines"})
-    digest: str = ""
-    rules: dict[str, Any]
-    file: str | None = None
-    typed: tuple[str, ...] = ()
-    baselines: tuple[GateBaseline, ...]
+    digest: Always[str] = ""
+    rules: Always[dict[str, Any]]
+    file: Always[str | None] = None
+    typed: Always[tuple[str, ...]] = ()
+    baselines: Always[tuple[GateBaseline, ...]]
 
 
 class RecordedEngine(RecordPart, frozen=True, eq=False):
@@ -404,9 +374,8 @@ class RecordedProtocol(RecordPart, frozen=True, eq=False):
 class Portion(RecordPart, frozen=True, eq=False, forbid_unknown_fields=True):
     """The number of selected questions of a benchmark and technique, and the number of all for which it is defined."""
 
-    ALWAYS: ClassVar[frozenset[str]] = frozenset({"chosen", "of"})
-    chosen: Count
-    of: Count
+    chosen: Always[Count]
+    of: Always[Count]
 
     @property
     def whole(self) -> bool:
@@ -427,11 +396,10 @@ class Selection(RecordPart, frozen=True, eq=False):
     was selected with all its samples, prompts and rotations.
     """
 
-    ALWAYS: ClassVar[frozenset[str]] = frozenset({"how", "by_outcome", "questions", "benchmarks"})
-    how: tuple[str, ...] = ()
-    by_outcome: bool = False
-    questions: Count = 0
-    benchmarks: dict[str, dict[str, Portion]] = {}
+    how: Always[tuple[str, ...]] = ()
+    by_outcome: Always[bool] = False
+    questions: Always[Count] = 0
+    benchmarks: Always[dict[str, dict[str, Portion]]] = {}
     every: bool = True
 
     @property
@@ -466,9 +434,8 @@ class Selection(RecordPart, frozen=True, eq=False):
 class RecordedTags(RecordPart, frozen=True, eq=False):
     """The user's own tags (--tags): their dimensions, and a digest of the file."""
 
-    ALWAYS: ClassVar[frozenset[str]] = frozenset({"dimensions", "sha256"})
-    dimensions: tuple[str, ...] = ()
-    sha256: str = ""
+    dimensions: Always[tuple[str, ...]] = ()
+    sha256: Always[str] = ""
 
 
 class RunRecord(RecordPart, frozen=True, eq=False):
@@ -481,39 +448,35 @@ class RunRecord(RecordPart, frozen=True, eq=False):
     writing. `responses`: "digests" in a baseline file without responses.
     """
 
-    ALWAYS: ClassVar[frozenset[str]] = frozenset(
-        {"name", "started", "model", "options", "config", "techniques", "repeat", "judge", "extraction"}
-        | {"ablation", "benchmarks", "versions", "unread_answers", "missing"}
-    )
     schema: Count = 1
     kind: RunKind = "run"
-    name: str = ""
+    name: Always[str] = ""
     names: tuple[str, ...] = ()
-    started: str = ""
+    started: Always[str] = ""
     finished: str = ""
-    model: RecordedModel = RecordedModel()
-    options: RecordedOptions = RecordedOptions()
-    config: AnsweringConfig = AnsweringConfig()
-    techniques: tuple[str, ...] = ()
-    repeat: Positive | None = None
+    model: Always[RecordedModel] = RecordedModel()
+    options: Always[RecordedOptions] = RecordedOptions()
+    config: Always[AnsweringConfig] = AnsweringConfig()
+    techniques: Always[tuple[str, ...]] = ()
+    repeat: Always[Positive | None] = None
     tags: RecordedTags | None = None
     asking: RecordedProtocol = msgspec.field(default=RecordedProtocol(), name="protocol")
-    judge: RecordedJudge | None = None
-    extraction: ExtractionName = "sound"
+    judge: Always[RecordedJudge | None] = None
+    extraction: Always[ExtractionName] = "sound"
     reading_rules: Positive = 1
     metric_like: tuple[str, ...] = ()
-    ablation: str | None = None
-    benchmarks: dict[str, RecordedBenchmark] = {}
-    versions: dict[str, str] = {}
+    ablation: Always[str | None] = None
+    benchmarks: Always[dict[str, RecordedBenchmark]] = {}
+    versions: Always[dict[str, str]] = {}
     sessions: tuple[RecordedSession, ...] = ()
     engine: RecordedEngine = RecordedEngine()
-    unread_answers: tuple[str, ...] = ()
+    unread_answers: Always[tuple[str, ...]] = ()
     unshared_answers: Count = 0
     usage: dict[str, float] = {}
     judge_usage: dict[str, float] = {}
     gate: RecordedGate | None = None
     selection: Selection | None = None
-    missing: tuple[str, ...] = ()
+    missing: Always[tuple[str, ...]] = ()
     left_out: dict[str, dict[str, dict[str, Count]]] = {}
     served_by: tuple[str, ...] = ()
     merged: tuple[MergedPart, ...] = ()
@@ -586,8 +549,6 @@ _WORDS = {
     "extraction": "sound, official or official:VERSION",
     "kind": f"{', '.join(get_args(RunKind)[:-1])} or {get_args(RunKind)[-1]}",
 }
-_PATH = re.compile(r"(?s)(.*) - at `(?:key in )?\$(.*)`")
-_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[(\.\.\.)\]")
 
 
 def part_of(kind: type[PartType], fields: Mapping[str, Any]) -> PartType:
@@ -638,21 +599,17 @@ def read_run(folder: Path) -> RunRecord:
     path = folder / RUN
     try:
         content: dict[str, Any] = msgspec.json.decode(files.read(path, MAX_RUN), type=dict[str, Any])
+        if (newer := _newer(content)) is not None:
+            raise UsageError(f"{path}: {newer}")
+        return record_of(content)
     except OSError as error:
         raise UsageError(f"{folder} is no run folder: {RUN} cannot be read ({error.strerror})") from error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{path}: damaged: {error}. {_remedy(folder)}") from None
-    if (why := _newer(content)) is not None:
-        raise UsageError(f"{path}: {why}")
-    try:
-        return record_of(content)
     except RecordError as error:
-        raise UsageError(f"{path}: {error}. {_remedy(folder)}") from None
-
-
-def _remedy(folder: Path) -> str:
-    return (
-        "Restore it from a copy; or move the file away and repeat the run's command with "
+        why = str(error)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        why = f"damaged: {error}"
+    raise UsageError(
+        f"{path}: {why}. Restore it from a copy; or move the file away and repeat the run's command with "
         f"--run={folder.resolve().name}: its answers are stored and reused"
     )
 
@@ -665,28 +622,8 @@ def write_run(folder: Path, record: RunRecord) -> None:
 
 def _problem(content: Mapping[str, Any], error: msgspec.ValidationError) -> str:
     """A type error as `field F: expected X, got Y`."""
-    path_match = _PATH.fullmatch(str(error))
-    problem, path = (path_match[1], path_match[2]) if path_match is not None else (str(error), "")
-    field = _with_keys(content, path)
+    place, problem = decode.located(error, content, RunRecord)
+    field = decode.dotted(place).removeprefix(".")
     if field in _WORDS:
         problem = f"Expected {_WORDS[field]}, got {str(content[field])[:40]!r}"
     return f"field {field or '(all)'}: {problem[:1].lower()}{problem[1:]}"
-
-
-def _with_keys(content: Mapping[str, Any], path: str) -> str:
-    """Return a path of msgspec with its three dots replaced by keys."""
-    name, keys, steps = "", list[Any](), list(_STEP.finditer(path))
-    inner: Any = content
-    for step in steps:
-        if step[3] is not None:
-            key: Any = next((key for key in inner if fails_alone(content, keys, key, RunRecord)), "...")
-            name += f".{key}"
-        elif step[2] is not None:
-            key = int(step[2])
-            name += f"[{key}]"
-        else:
-            key = step[1]
-            name += f".{key}"
-        keys.append(key)
-        inner = inner[key] if key != "..." else {}
-    return name.removeprefix(".")

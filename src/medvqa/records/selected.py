@@ -34,7 +34,7 @@ def select(folder: Path, session: str, keys: Iterable[QuestionKey]) -> None:
 def selected_by(folder: Path, session: str) -> tuple[QuestionKey, ...] | None:
     """The keys of one session, in the order of its tests; None without a file (DataError)."""
     path = _own(folder, session)
-    return _read(path) if path.exists() else None
+    return tuple(_each(path)) if path.exists() else None
 
 
 def add_selected(folder: Path) -> tuple[QuestionKey, ...]:
@@ -94,10 +94,6 @@ def _own(folder: Path, session: str) -> Path:
 
 def _write(path: Path, keys: Iterable[QuestionKey]) -> None:
     files.replace(path, (msgspec.json.encode(key) + b"\n" for key in keys))
-
-
-def _read(path: Path) -> tuple[QuestionKey, ...]:
-    return tuple(_each(path))
 
 
 def _each(path: Path) -> Iterator[QuestionKey]:

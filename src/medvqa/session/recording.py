@@ -149,19 +149,18 @@ class Recording:
     def _take_over(self, *, anew: bool) -> None:
         """Note the results of earlier sessions; score them again if they were read by other rules."""
         benchmarks = self._plan.registry.benchmarks
-        for line, result in run_folder.lines(self._recorder.folder):
+        for result in run_folder.read(self._recorder.folder).results:
             if anew and result.item.benchmark in benchmarks:
                 judge = self._plan.judge
-                rescored = judging.rescored(
+                result = judging.rescored(
                     result,
                     benchmark=benchmarks[result.item.benchmark],
                     extraction=self._plan.extraction,
                     settings=judge.settings if judge is not None else None,
                 )
-                line = run_folder.encode(rescored)
-                self._recorder.append(line)
+                self._recorder.append(run_folder.encode(result))
             if result.score.outcome != "error":
-                self._stored[result.key] = _digest(line)
+                self._stored[result.key] = _digest(run_folder.encode(result))
 
     def _with_killed(self, before: RunRecord) -> RunRecord:
         """Return the record with the stored answers of killed sessions counted: they were paid for."""
