@@ -135,6 +135,17 @@ def write_all(descriptor: int, data: bytes) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
+def append(path: Path, content: bytes, *, sync: bool = False) -> None:
+    """Append to a file with one write, and create it if missing (OSError)."""
+    descriptor = appending(path)
+    try:
+        write_all(descriptor, content)
+        if sync:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def write_new(path: Path, content: bytes, *, mode: int = MODE, sync: bool = False) -> None:
     """Write a new file; FileExistsError if it exists, other OSErrors if it cannot be written."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -7,7 +7,6 @@ so a worker that dies loses nothing, and what one session could not put is put b
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 import time
 from collections import deque
@@ -19,7 +18,7 @@ from pathlib import Path
 
 from medvqa import files
 from medvqa.records.answer_places import MAX_LOG, TRIES, LogName, Place, PlaceReader, log_problem
-from medvqa.records.log import ANSWERS, Log, LogHead, Unwritable, end_of_dead, head_at, is_closed, logs, read_log, scan
+from medvqa.records.log import ANSWERS, Log, LogHead, Unwritable, head_at, is_closed, logs, read_log, scan
 from medvqa.records.objects import CALL, BucketError, ObjectExists, ObjectMissing, ObjectTooLarge
 
 FIRST, EVERY = 5.0, 60.0
@@ -98,7 +97,7 @@ class Outbox:
             return
         reader, places = scan(content)
         if reader.closed is None:
-            content += end_of_dead(content, reader)
+            content += reader.ending(content[reader.size :])
             reader, places = scan(content)
         if places and reader.head is not None and log_problem(reader, reader.head.identity) is None:
             self._put_content(reader.head, LogName.of(path).log, content)
@@ -139,11 +138,7 @@ class Outbox:
 
     def _write_note(self, path: Path, line: str = "") -> None:
         """Note beside a log that it was put (OSError)."""
-        descriptor = files.appending(path.parent / self._note)
-        try:
-            files.write_all(descriptor, line.encode())
-        finally:
-            os.close(descriptor)
+        files.append(path.parent / self._note, line.encode())
 
     def left(self) -> int:
         """Count the answers of the run that other runs may use and that are not in the place."""

@@ -138,8 +138,8 @@ def _line(identity: str, name: str, content: bytes) -> bytes:
 
 
 def _parsed(identity: str, line: bytes) -> tuple[bytes, bytes] | None:
-    """Return name and JSON of a line with its line end, None if it is damaged."""
-    rest = line[_CHECKSUM + 1 : -1]
+    """Return name and JSON of a line without its line end, None if it is damaged."""
+    rest = line[_CHECKSUM + 1 :]
     if line[_CHECKSUM : _CHECKSUM + 1] != b" " or checksum(identity, rest) != line[:_CHECKSUM]:
         return None
     name, _, content = rest.partition(b" ")
@@ -150,11 +150,10 @@ def _digest(identity: str) -> hashlib.blake2b:
     return hashlib.blake2b(digest_size=16, key=identity.encode())
 
 
-def head_of(line: bytes) -> LogHead | None:
-    """Return the head that a first line holds, with or without the lines after it; None if it is damaged."""
-    line = line[: line.find(b"\n") + 1]
+def _head_of(line: bytes) -> LogHead | None:
+    """Return the head that a first line holds, without its line end; None if it is damaged."""
     try:
-        head = _heads.decode(line[_CHECKSUM + 1 : -1].partition(b" ")[2])
+        head = _heads.decode(line[_CHECKSUM + 1 :].partition(b" ")[2])
     except _JSON_ERRORS:
         return None
     parsed = _parsed(head.identity, line)
@@ -163,7 +162,7 @@ def head_of(line: bytes) -> LogHead | None:
 
 def answer_in(identity: str, line: bytes, key: str) -> Answer | None:
     """Return the answer in a line; None if the line is damaged or of another key. AnswerError if it is no answer."""
-    parsed = _parsed(identity, line)
+    parsed = _parsed(identity, line[:-1])
     return None if parsed is None or parsed[0] != f"answer/{key}".encode() else answers.decode(parsed[1])
 
 
@@ -201,98 +200,73 @@ class LogReader:
         """Read the bytes from `size` on, and return the answers in their order; the rest of a last line is left."""
         end = content.rfind(b"\n") + 1
         self.torn = end < len(content)
-        if not end:
-            return []
-        start = 0
-        if not self.lines:
-            start = content.index(b"\n") + 1
-            self._read_head(content[:start])
-        if self.identity is None:
-            self.size, self.lines = self.size + end, self.lines + content.count(b"\n", start, end)
-            return []
-        if start and self.head is not None and (places := self._trusted(content, start, end)) is not None:
-            return places
-        return self._checked(content[start:end])
+        lines = content[:end].split(b"\n")[:-1]
+        if lines and not self.lines:
+            self._read_head(lines[0])
+        found: list[AnswerLine] = []
+        if not lines or self.identity is None or self._hash is None:
+            self.size, self.lines = self.size + end, self.lines + len(lines)
+            return found
+        last = end - len(lines[-1]) - 1
+        self._hash.update(content[:last])
+        self._read_end(self.identity, lines[-1], self._hash)
+        self._hash.update(content[last:end])
+        # No line of a log that is closed and whole needs a look of its own.
+        sure = self.whole and self.closed is not None and not self.closed.died
+        start = self.size
+        for number, line in enumerate(lines, self.lines + 1):
+            length = len(line) + 1
+            # Whoever wrote the log knew its digest: a key may be anything.
+            is_answer = line[_CHECKSUM:_KEY] == b" answer/" and _IS_KEY(key := line[_KEY : _KEY + 64])
+            if is_answer and (sure or checksum(self.identity, line[_CHECKSUM + 1 :]) == line[:_CHECKSUM]):
+                found.append((key.decode(), start, length))
+            elif not sure and number > 1:
+                self._note(self.identity, number, line)
+            start += length
+        self.size, self.lines = start, self.lines + len(lines)
+        if self.closed is not None and self.closed.died and self.problems and self.problems[-1][0] == self.lines - 1:
+            self.problems[-1] = (self.lines - 1, TORN)
+        return found
 
     def _read_head(self, line: bytes) -> None:
-        head = head_of(line)
+        head = _head_of(line)
         if head is not None and head.format == FORMAT:
             self.head, self.identity = head, head.identity
         else:
             why = "it does not say who wrote the log" if head is None else f"a later version wrote it ({head.format})"
             self.problems.append((1, why))
-        if self.identity is not None:
-            self._hash = _digest(self.identity)
-            self._hash.update(line)
-        self.size, self.lines = len(line), 1
+        self._hash = None if self.identity is None else _digest(self.identity)
 
-    def _trusted(self, content: bytes, start: int, end: int) -> list[AnswerLine] | None:
-        """Return the answers of a log that is closed and whole, so that no line needs a look of its own; else None."""
-        if self.identity is None or self._hash is None:
-            return None
-        last = content.rfind(b"\n", 0, end - 1) + 1
-        parsed = _parsed(self.identity, content[last:end]) if last >= start else None
-        if parsed is None or parsed[0] != b"closed":
-            return None
-        whole = self._hash.copy()
-        whole.update(content[start:last])
-        closed = _decoded_closed(parsed[1])
-        if closed is None or closed.died or closed.digest != whole.hexdigest():
-            return None
-        self.closed, self.whole, self._hash = closed, True, whole
-        self.size, self.lines = end, content.count(b"\n", 0, end)
-        whole.update(content[last:end])
-        found, place = [], start
-        for line in content[start:last].split(b"\n")[:-1]:
-            length = len(line) + 1
-            # Whoever wrote the log knew its digest: a key may be anything.
-            if line[_CHECKSUM:_KEY] == b" answer/" and _IS_KEY(key := line[_KEY : _KEY + 64]):
-                found.append((key.decode(), place, length))
-            place += length
-        return found
+    def _read_end(self, identity: str, line: bytes, before: hashlib.blake2b) -> None:
+        """Read whether the last line closes the log; `before`: the digest of all bytes before it."""
+        parsed, self.closed = _parsed(identity, line), None
+        if parsed is not None and parsed[0] == b"closed":
+            with suppress(*_JSON_ERRORS):
+                self.closed = _closed.decode(parsed[1])
+        self.whole = self.closed is not None and self.closed.digest == before.hexdigest()
 
-    def _checked(self, content: bytes) -> list[AnswerLine]:
-        places: list[AnswerLine] = []
-        for line in content.split(b"\n")[:-1]:
-            self._read(line + b"\n", places)
-        return places
-
-    def _read(self, line: bytes, places: list[AnswerLine]) -> None:
-        if self.identity is None or self._hash is None:
-            return
-        start, self.size, self.lines = self.size, self.size + len(line), self.lines + 1
-        self.closed, self.whole = None, False
-        parsed = _parsed(self.identity, line)
+    def _note(self, identity: str, number: int, line: bytes) -> None:
+        """Note that a call begins or ends, or that a line is damaged."""
+        parsed = _parsed(identity, line)
         if parsed is None:
-            self.problems.append((self.lines, "the checksum does not match"))
-        else:
-            kind, _, key = parsed[0].partition(b"/")
-            if kind == b"answer" and _IS_KEY(key):
-                places.append((key.decode(), start, len(line)))
-            elif kind == b"begin" and _IS_CALL(key):
-                self._begin(key, parsed[1])
-            elif kind == b"end" and _IS_CALL(key):
-                self.calls.pop(int(key), None)
-            elif kind == b"closed":
-                self._close(parsed[1])
-        self._hash.update(line)
+            self.problems.append((number, "the checksum does not match"))
+            return
+        kind, _, call = parsed[0].partition(b"/")
+        if kind == b"begin" and _IS_CALL(call):
+            with suppress(*_JSON_ERRORS):
+                self.calls[int(call)] = _keys.decode(parsed[1])
+        elif kind == b"end" and _IS_CALL(call):
+            self.calls.pop(int(call), None)
 
-    def _begin(self, call: bytes, content: bytes) -> None:
-        with suppress(*_JSON_ERRORS):
-            self.calls[int(call)] = _keys.decode(content)
-
-    def _close(self, content: bytes) -> None:
-        self.closed = _decoded_closed(content)
-        self.whole = self.closed is not None and self._hash is not None and self.closed.digest == self._hash.hexdigest()
-        if self.closed is not None and self.closed.died and self.problems and self.problems[-1][0] == self.lines - 1:
-            self.problems[-1] = (self.lines - 1, TORN)
-
-
-def _decoded_closed(content: bytes) -> Closed | None:
-    try:
-        return _closed.decode(content)
-    except _JSON_ERRORS:
-        return None
+    def ending(self, rest: bytes) -> bytes:
+        """Return what ends a log that its process has left open; `rest`: its bytes from `size` on. b"" if unknown."""
+        if self.identity is None or self._hash is None:
+            return b""
+        line_end = b"\n" if rest else b""
+        digest = self._hash.copy()
+        digest.update(rest + line_end)
+        closed = Closed(digest=digest.hexdigest(), died=True)
+        return line_end + _line(self.identity, "closed", _encoder.encode(closed))
 
 
 def is_log(name: str) -> bool:
@@ -339,7 +313,7 @@ def scan(content: bytes, identity: str | None = None) -> tuple[LogReader, list[A
 def head_at(path: Path) -> LogHead | None:
     """Return the head of a log, None if it is not there yet or damaged (OSError)."""
     with files.reading(path, follow=False) as file:
-        return head_of(file.readline(BLOCK))
+        return _head_of(file.readline(BLOCK)[:-1])
 
 
 def answers_of(path: Path) -> tuple[LogHead | None, list[Answer]]:
@@ -523,26 +497,11 @@ def has_answers(path: Path) -> bool:
         return any(b" answer/" in line for line in file)
 
 
-def end_of_dead(content: bytes, reader: LogReader) -> bytes:
-    """Return what ends a log that its process has left open; `reader` has read its content. b"" without a head."""
-    if reader.identity is None:
-        return b""
-    file_end = b"" if content.endswith(b"\n") else b"\n"
-    digest = _digest(reader.identity)
-    digest.update(content + file_end)
-    return file_end + _line(reader.identity, "closed", _encoder.encode(Closed(digest=digest.hexdigest(), died=True)))
-
-
 def close_dead(path: Path, reader: LogReader) -> None:
     """Write the last line of a log that its process has left open; `reader` has read it (OSError)."""
     with files.reading(path, follow=False) as file:
-        end = end_of_dead(file.read(), reader)
-    descriptor = files.appending(path)
-    try:
-        files.write_all(descriptor, end)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        file.seek(reader.size)
+        files.append(path, reader.ending(file.read()), sync=True)
 
 
 def process_of(path: Path) -> str:

@@ -7,7 +7,6 @@ with several calls in flight, they are asked together once more: most likely its
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
@@ -59,17 +58,9 @@ def bury(run: Path, session: str = EARLIER, process: str = "*") -> tuple[str, ..
         # Record the death of an idle worker too: workers that take over its tests then look for answers that they
         # have not read.
         if keys or process != "*":
-            _append(folder, Death(session, keys, len(calls)))
+            files.append(folder / _DEATHS, _encoder.encode(Death(session, keys, len(calls))) + b"\n")
     found = tuple(key for calls in dead.values() for keys in calls.values() for key in keys)
     return found if dead else None
-
-
-def _append(folder: Path, death: Death) -> None:
-    deaths = files.appending(folder / _DEATHS)
-    try:
-        files.write_all(deaths, _encoder.encode(death) + b"\n")
-    finally:
-        os.close(deaths)
 
 
 def end_session(run: Path, *, complete: bool) -> None:
