@@ -19,10 +19,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from medvqa import files, printing
-from medvqa.items import Answer, AnswerError, Prompt, UsageError
+from medvqa.items import Answer, Prompt, UsageError
 from medvqa.records.address import Address
+from medvqa.records.answer_index import IndexedLogs
 from medvqa.records.bucket import advice, open_bucket
-from medvqa.records.log import LogReader, Unwritable, answer_in, scan
+from medvqa.records.log import LogReader, Unwritable, scan, unwritable
 from medvqa.records.objects import CALL, BucketError, FolderObjects, ObjectMissing, Objects, OutOfTime
 from medvqa.records.run_record import RUN
 
@@ -96,13 +97,11 @@ class Place:
         Unwritable if it cannot be read, or the folder not be made.
         """
         if self.folder is not None:
-            try:
+            with unwritable(f"answers cannot be stored in {self.name}"):
                 with suppress(FileExistsError):
                     self.folder.mkdir(files.PRIVATE)
                 with suppress(FileExistsError):
                     files.write_new(self.folder / MARKER, _MARK)
-            except OSError as error:
-                raise Unwritable(f"answers cannot be stored in {self.name}: {error.strerror or error}") from error
         try:
             page = next(self.objects.listed("", "", 2 * CALL), ())
         except BucketError as error:
@@ -158,7 +157,7 @@ def _odd(name: str) -> str:
 # --- reading --------------------------------------------------------------------------------------------------
 
 
-class PlaceReader:
+class PlaceReader(IndexedLogs):
     """The answers of one model in a place, as a process has read them. Threads may share it.
 
     `used`: the number of answers that `recall` returned. What was read is kept in a file without a name.
@@ -166,23 +165,18 @@ class PlaceReader:
 
     def __init__(self, place: Place, identity: str, session: str, folder: Path) -> None:
         """Read nothing yet. Logs of the `session` itself are left out. The file is made in `folder` (Unwritable)."""
+        super().__init__(identity)
         self.place = place
         self.name = place.name
         self.used = 0
-        self._identity, self._session = identity, session
+        self._session = session
         self._lock = threading.Lock()
         self._read: set[LogName] = set()
-        self._names: list[str] = []
-        # Key -> place of its line: number of the log, start in the file, length, in one number.
-        self._index: dict[bytes, int] = {}
-        self._older: dict[bytes, list[int]] = {}
         self._after = _BEFORE
         self._unread: list[str] = []
         self._bytes = 0
-        try:
+        with unwritable(f"answers cannot be stored in {folder}"):
             self._file = files.unnamed(folder)
-        except OSError as error:
-            raise Unwritable(f"answers cannot be stored in {folder}: {error.strerror or error}") from error
 
     def find(self, key: str, prompt: Prompt, digest: str, sample: int) -> Answer | None:
         """Return the latest answer that can be read (Unwritable)."""
@@ -257,61 +251,34 @@ class PlaceReader:
         name = LogName.parse(path.rpartition("/")[2])
         if name is None:
             return
-        reader, places = scan(reply) if isinstance(reply, bytes) else (LogReader(), [])
+        reader, lines = scan(reply) if isinstance(reply, bytes) else (LogReader(), [])
         why = str(reply) if isinstance(reply, BucketError) else log_problem(reader, self._identity)
         with self._lock:
             if self._file.closed:
                 return
-            another_try = any(LogName(name.log, tries) in self._read for tries in range(TRIES))
             self._read.add(name)
             if isinstance(reply, ObjectMissing) or (reader.head is not None and reader.head.session == self._session):
                 return
             if why is not None or isinstance(reply, BucketError):
                 self._note(f"{name}: {why}")
                 return
-            if another_try and name.log in self._names:
-                return
-            self._names.append(name.log)
-            os.pwrite(self._file.fileno(), reply, self._bytes)
-            number = (len(self._names) - 1) << 80
-            for key, start, length in places:
-                self._add(bytes.fromhex(key), number | (self._bytes + start) << 32 | length)
-            self._bytes += len(reply)
-
-    def _add(self, key: bytes, found: int) -> None:
-        known = self._index.setdefault(key, found)
-        if known != found:
-            newer = self._names[known >> 80] <= self._names[found >> 80]
-            self._index[key] = found if newer else known
-            self._older.setdefault(key, []).append(known if newer else found)
+            if name.log not in self._numbers:
+                os.pwrite(self._file.fileno(), reply, self._bytes)
+                self._add(name.log, lines, self._bytes)
+                self._bytes += len(reply)
 
     def recall(self, keys: Sequence[str]) -> list[Answer | None]:
         """Return the latest answer for each key that can be read (Unwritable)."""
-        with self._lock:
-            try:
-                found = [self._answer(key) for key in keys]
-            except OSError as error:
-                raise Unwritable(f"stored answers cannot be read: {error.strerror or error}") from error
-        self.used += sum(answer is not None for answer in found)
-        return found
+        with self._lock, unwritable("stored answers cannot be read"):
+            found = [self._found(key) for key in keys]
+        self.used += sum(one is not None for one in found)
+        return [None if one is None else one[1] for one in found]
 
-    def _answer(self, key: str) -> Answer | None:
-        latest = self._index.get(bytes.fromhex(key))
-        if latest is None:
-            return None
-        older = sorted(
-            self._older.get(bytes.fromhex(key), ()), key=lambda found: self._names[found >> 80], reverse=True
-        )
-        for found in (latest, *older):
-            line = os.pread(self._file.fileno(), found & (1 << 32) - 1, found >> 32 & (1 << 48) - 1)
-            try:
-                answer = answer_in(self._identity, line, key)
-            except AnswerError as error:
-                self._note(f"{self._names[found >> 80]}: {error}")
-            else:
-                if answer is not None:
-                    return answer
-        return None
+    def _line(self, log: str, start: int, length: int) -> bytes:
+        return os.pread(self._file.fileno(), length, start)
+
+    def _note_line(self, log: str, start: int, why: str) -> None:
+        self._note(f"{log}: {why}")
 
     def close(self) -> None:
         """Give the disk back; nothing is recalled or read any more."""

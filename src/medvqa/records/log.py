@@ -23,8 +23,9 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from binascii import unhexlify
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,7 +34,7 @@ from typing import Literal
 import msgspec
 
 from medvqa import answers, files
-from medvqa.items import Answer, AnswerError, MedVQAError, Prompt
+from medvqa.items import Answer, MedVQAError, Prompt
 from medvqa.records.private import make_private
 
 ANSWERS = "answers"
@@ -56,7 +57,7 @@ place gets the log (data that are not declared public). `none`: no other run (`-
 _CHECKSUM = 16
 _KEY = _CHECKSUM + len(" answer/")
 """Where the key begins in the line of an answer."""
-_IS_KEY, _IS_CALL = re.compile(rb"[0-9a-f]{64}").fullmatch, re.compile(rb"[0-9]{1,15}").fullmatch
+_IS_CALL = re.compile(rb"[0-9]{1,15}").fullmatch
 _NAME = re.compile(r"[0-9]{8}T[0-9]{6}\.[0-9]{6}-(?P<process>[A-Za-z0-9_]+)-[0-9a-f]{16}\.log")
 _LAST = 512
 """Bytes that are enough for the last line."""
@@ -65,6 +66,15 @@ _encoder = msgspec.json.Encoder()
 
 class Unwritable(MedVQAError):
     """Answers cannot be stored, so nothing more may be asked: the disk is full, read-only or gone."""
+
+
+@contextmanager
+def unwritable(what: str) -> Iterator[None]:
+    """Raise an OSError of the block as Unwritable, whose message begins with `what`."""
+    try:
+        yield
+    except OSError as error:
+        raise Unwritable(f"{what}: {error.strerror or error}") from error
 
 
 class LogHead(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,8 +179,8 @@ def answer_in(identity: str, line: bytes, key: str) -> Answer | None:
 # --- reading ------------------------------------------------------------------------------------------------
 
 
-AnswerLine = tuple[str, int, int]
-"""The key of an answer, where its line begins in its log, and its length, line end included.
+AnswerLine = tuple[bytes, int, int]
+"""The key of an answer (32 bytes), where its line begins in its log, and its length, line end included.
 
 A tuple without names: half a million are made within half a second."""
 
@@ -213,17 +223,19 @@ class LogReader:
         self._hash.update(content[last:end])
         # No line of a log that is closed and whole needs a look of its own.
         sure = self.whole and self.closed is not None and not self.closed.died
-        start = self.size
+        begin = self.size
         for number, line in enumerate(lines, self.lines + 1):
-            length = len(line) + 1
-            # Whoever wrote the log knew its digest: a key may be anything.
-            is_answer = line[_CHECKSUM:_KEY] == b" answer/" and _IS_KEY(key := line[_KEY : _KEY + 64])
+            start, begin = begin, begin + len(line) + 1
+            is_answer = line[_CHECKSUM:_KEY] == b" answer/"
             if is_answer and (sure or checksum(self.identity, line[_CHECKSUM + 1 :]) == line[:_CHECKSUM]):
-                found.append((key.decode(), start, length))
+                try:
+                    key = unhexlify(line[_KEY : _KEY + 64])
+                except ValueError:
+                    continue  # whoever wrote the log knew its digest: a key may be anything
+                found.append((key, start, begin - start))
             elif not sure and number > 1:
                 self._note(self.identity, number, line)
-            start += length
-        self.size, self.lines = start, self.lines + len(lines)
+        self.size, self.lines = begin, self.lines + len(lines)
         if self.closed is not None and self.closed.died and self.problems and self.problems[-1][0] == self.lines - 1:
             self.problems[-1] = (self.lines - 1, TORN)
         return found
@@ -316,20 +328,6 @@ def head_at(path: Path) -> LogHead | None:
         return _head_of(file.readline(BLOCK)[:-1])
 
 
-def answers_of(path: Path) -> tuple[LogHead | None, list[Answer]]:
-    """Return the head of a log and all answers in it that can be read (OSError)."""
-    reader, places = read_log(path)
-    found: list[Answer] = []
-    if reader.identity is not None:
-        with files.reading(path, follow=False) as file:
-            for key, start, length in places:
-                line = os.pread(file.fileno(), length, start)
-                with suppress(AnswerError):
-                    answer = answer_in(reader.identity, line, key)
-                    found += [] if answer is None else [answer]
-    return reader.head, found
-
-
 def check_folder(run: Path) -> None:
     """Unwritable if logs could not be written in a run folder, which may be missing; creates nothing."""
     folder = run / ANSWERS
@@ -364,12 +362,11 @@ class Log:
         """Bytes of the current file."""
         self.first_answer: float | None = None
         """The moment (monotonic) of the first answer in the current file; None without one."""
-        try:
+        self._problem = f"answers cannot be stored in {self._folder}"
+        with unwritable(self._problem):
             make_private(run)
             files.private_folder(files.check_subfolder(run, ANSWERS))
             self.path = self._created()
-        except OSError as error:
-            raise self._unwritable(error) from error
 
     def begin_as(self, head: LogHead) -> None:
         """Say who writes, before the first call."""
@@ -382,9 +379,6 @@ class Log:
         self._file = files.appending(path, new=True)
         self.size, self.first_answer, self._hash = 0, None, None
         return path
-
-    def _unwritable(self, error: OSError) -> Unwritable:
-        return Unwritable(f"answers cannot be stored in {self._folder}: {error.strerror or error}")
 
     def begin(self, call: int, keys: Sequence[str]) -> None:
         """Note that a call begins; its number is its own as long as it lasts (Unwritable)."""
@@ -408,30 +402,28 @@ class Log:
         if self._head is None:
             raise RuntimeError("begin_as was not called")
         identity = self._head.identity
-        try:
-            if self._file < 0:
-                # A call that began in an earlier file is in flight here, too: each file tells all about a death.
-                own = {name for name, _ in records}
-                begun = [(f"begin/{call}", _encoder.encode(keys)) for call, keys in self._calls.items()]
-                self.path = self._created()
-                records = [*(record for record in begun if record[0] not in own), *records]
-            if self._hash is None:
-                self._hash = _digest(identity)
-                records = [("head", _encoder.encode(self._head)), *records]
-            self._write(b"".join([_line(identity, name, content) for name, content in records]))
-            if time.monotonic() - self._synced > SYNC:
-                os.fsync(self._file)
-                self._synced = time.monotonic()
-        except OSError as error:
-            # Write nothing after half a line.
-            self._give_up()
-            raise self._unwritable(error) from error
-
-    def _write(self, content: bytes) -> None:
-        files.write_all(self._file, content)
-        self.size += len(content)
-        if self._hash is not None:
-            self._hash.update(content)
+        with unwritable(self._problem):
+            try:
+                if self._file < 0:
+                    # A call that began in an earlier file is in flight here, too: each file tells all about a death.
+                    own = {name for name, _ in records}
+                    begun = [(f"begin/{call}", _encoder.encode(keys)) for call, keys in self._calls.items()]
+                    self.path = self._created()
+                    records = [*(record for record in begun if record[0] not in own), *records]
+                if self._hash is None:
+                    self._hash = _digest(identity)
+                    records = [("head", _encoder.encode(self._head)), *records]
+                content = b"".join([_line(identity, name, content) for name, content in records])
+                files.write_all(self._file, content)
+                self.size += len(content)
+                self._hash.update(content)
+                if time.monotonic() - self._synced > SYNC:
+                    os.fsync(self._file)
+                    self._synced = time.monotonic()
+            except OSError:
+                # Write nothing after half a line.
+                self._give_up()
+                raise
 
     def _give_up(self) -> None:
         """Leave the current file; later records go to a new one."""
@@ -459,10 +451,9 @@ class Log:
         try:
             if self._calls:
                 self._append([])
-            files.write_all(file, line)
-            os.fsync(file)
-        except OSError as error:
-            raise self._unwritable(error) from error
+            with unwritable(self._problem):
+                files.write_all(file, line)
+                os.fsync(file)
         finally:
             os.close(file)
         return path
