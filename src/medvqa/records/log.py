@@ -362,6 +362,8 @@ class Log:
         """Bytes of the current file."""
         self.first_answer: float | None = None
         """The moment (monotonic) of the first answer in the current file; None without one."""
+        self.rotated = False
+        """Whether an earlier file was closed."""
         self._problem = f"answers cannot be stored in {self._folder}"
         with unwritable(self._problem):
             make_private(run)
@@ -439,6 +441,7 @@ class Log:
         with self._lock:
             if self._file < 0 or self.first_answer is None:
                 return None
+            self.rotated = True
             return self._finish()
 
     def _finish(self) -> Path:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -37,29 +38,28 @@ def bury(run: Path, session: str = EARLIER, process: str = "*") -> tuple[str, ..
 
     The defaults mean all processes of an earlier session. OSError if the folder, or a file in it, is a link.
     """
-    folder = files.check_subfolder(run, ANSWERS)
+    folder, every = files.check_subfolder(run, ANSWERS), process == "*"
     dead: dict[str, dict[int, tuple[str, ...]]] = {}
     for path in logs(folder):
-        if process not in ("*", process_of(path)) or (process == "*" and is_closed(path)):
-            continue
-        if not path.stat().st_size:
-            # Its process died while it loaded the model.
-            path.unlink()
-            dead.setdefault(process_of(path), {})
+        if is_closed(path) if every else process_of(path) != process:
             continue
         reader, _ = read_log(path)
-        if reader.closed is None:
-            dead.setdefault(process_of(path), {}).update(reader.calls)
+        if not reader.lines and not reader.torn:
+            # Its process died while it loaded the model.
+            path.unlink()
+        elif reader.closed is None:
             close_dead(path, reader)
-        elif not reader.closed.died and reader.head is not None and reader.head.session == session:
-            dead.setdefault(process_of(path), {})
+        elif reader.closed.died or reader.head is None or reader.head.session != session:
+            continue
+        dead.setdefault(process_of(path), {}).update(reader.calls if reader.closed is None else {})
+    found: tuple[str, ...] = ()
     for calls in dead.values():
-        keys = tuple(key for keys_of_call in calls.values() for key in keys_of_call)
+        keys = tuple(chain.from_iterable(calls.values()))
         # Record the death of an idle worker too: workers that take over its tests then look for answers that they
         # have not read.
-        if keys or process != "*":
+        if keys or not every:
             files.append(folder / _DEATHS, _encoder.encode(Death(session, keys, len(calls))) + b"\n")
-    found = tuple(key for calls in dead.values() for keys in calls.values() for key in keys)
+        found += keys
     return found if dead else None
 
 

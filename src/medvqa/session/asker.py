@@ -32,7 +32,7 @@ from medvqa.protocols import rotation
 from medvqa.records import run_folder, run_record
 from medvqa.records.answer_places import PlaceReader
 from medvqa.records.exchange import Exchange, left_beside
-from medvqa.records.log import ANSWERS, Log, LogHead, Reuse, Unwritable, head_at, logs
+from medvqa.records.log import ANSWERS, Log, LogHead, Reuse, Unwritable, head_at, logs, unwritable
 from medvqa.records.private import Pseudonyms
 from medvqa.records.recall import OWN, EarlierAnswers, Finder, LogFolder, ResultAnswers, StoredAnswers
 from medvqa.records.run_record import RUN
@@ -108,7 +108,7 @@ class Process:
             role="judge" if judges else "candidate",
             reuse="none" if nameless else reuse,
         )
-        try:
+        with unwritable(f"answers in {self.folder} cannot be read"):
             before = [head_at(path) for path in logs(self.folder / ANSWERS)]
             if any(one is not None and one.reuse == "none" and one.identity == head.identity for one in before):
                 head = msgspec.structs.replace(head, reuse="none")
@@ -118,8 +118,6 @@ class Process:
             for place in places:
                 left = left_beside(self.folder, place)
                 folders += [LogFolder(place.name, folder, frozenset({"all"})) for folder in left]
-        except OSError as error:
-            raise Unwritable(f"answers in {self.folder} cannot be read: {error.strerror or error}") from error
         log.begin_as(head)
         readers = [PlaceReader(place, head.identity, self.session, self.folder) for place in places]
         for reader in readers:
@@ -494,10 +492,8 @@ class Asker:
         """Store the keys of the selected questions, once (Unwritable)."""
         if self._selection is not None:
             (keys, left_out), self._selection = self._selection, None
-            try:
+            with unwritable("the run folder cannot be written"):
                 select_keys(self.process.folder, self.process.session, keys)
-            except OSError as error:
-                raise Unwritable(f"the run folder cannot be written: {error}") from error
             self._first["left_out"] = left_out
             if self.process.name != MAIN:
                 # A benchmark may draw its items in each process: the controller compares the digests.
