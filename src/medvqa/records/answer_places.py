@@ -251,18 +251,18 @@ class PlaceReader(IndexedLogs):
         name = LogName.parse(path.rpartition("/")[2])
         if name is None:
             return
-        reader, lines = scan(reply) if isinstance(reply, bytes) else (LogReader(), [])
-        why = str(reply) if isinstance(reply, BucketError) else log_problem(reader, self._identity)
+        found, lines = scan(reply if isinstance(reply, bytes) else b"")
         with self._lock:
             if self._file.closed:
                 return
             self._read.add(name)
-            if isinstance(reply, ObjectMissing) or (reader.head is not None and reader.head.session == self._session):
-                return
-            if why is not None or isinstance(reply, BucketError):
+            mine = found.head is not None and found.head.session == self._session
+            if isinstance(reply, BucketError):
+                if not isinstance(reply, ObjectMissing):
+                    self._note(f"{name}: {reply}")
+            elif not mine and (why := log_problem(found, self._identity)) is not None:
                 self._note(f"{name}: {why}")
-                return
-            if name.log not in self._numbers:
+            elif not mine and name.log not in self._numbers:
                 os.pwrite(self._file.fileno(), reply, self._bytes)
                 self._add(name.log, lines, self._bytes)
                 self._bytes += len(reply)

@@ -96,8 +96,9 @@ class LogHead(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> str:
-        """Return the identity of the model in this role: 32 hex digits."""
-        return identity_of(self.backend, self.fingerprint, self.role)
+        """Return the identity of the model in this role, which keys the checksums of its logs: 32 hex digits."""
+        content = _encoder.encode((FORMAT, self.role, self.backend, self.fingerprint))
+        return hashlib.sha256(content).hexdigest()[:32]
 
 
 class Closed(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,11 +114,6 @@ class Closed(msgspec.Struct, frozen=True, kw_only=True):
 _heads, _closed = msgspec.json.Decoder(LogHead), msgspec.json.Decoder(Closed)
 _keys = msgspec.json.Decoder(tuple[str, ...])
 _JSON_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
-
-def identity_of(backend: str, fingerprint: str | None, role: Role) -> str:
-    """Return what keys the checksums of a model's logs: 32 hex digits."""
-    return hashlib.sha256(_encoder.encode((FORMAT, role, backend, fingerprint))).hexdigest()[:32]
 
 
 def answer_key(prompt: Prompt, digest: str, sample: int = 0) -> str:
@@ -403,22 +399,11 @@ class Log:
     def _append(self, records: Sequence[tuple[str, bytes]]) -> None:
         if self._head is None:
             raise RuntimeError("begin_as was not called")
-        identity = self._head.identity
         with unwritable(self._problem):
             try:
-                if self._file < 0:
-                    # A call that began in an earlier file is in flight here, too: each file tells all about a death.
-                    own = {name for name, _ in records}
-                    begun = [(f"begin/{call}", _encoder.encode(keys)) for call, keys in self._calls.items()]
-                    self.path = self._created()
-                    records = [*(record for record in begun if record[0] not in own), *records]
-                if self._hash is None:
-                    self._hash = _digest(identity)
-                    records = [("head", _encoder.encode(self._head)), *records]
-                content = b"".join([_line(identity, name, content) for name, content in records])
-                files.write_all(self._file, content)
-                self.size += len(content)
-                self._hash.update(content)
+                self._write(
+                    b"".join(_line(self._head.identity, *record) for record in self._begun(self._head, records))
+                )
                 if time.monotonic() - self._synced > SYNC:
                     os.fsync(self._file)
                     self._synced = time.monotonic()
@@ -426,6 +411,25 @@ class Log:
                 # Write nothing after half a line.
                 self._give_up()
                 raise
+
+    def _begun(self, head: LogHead, records: Sequence[tuple[str, bytes]]) -> Sequence[tuple[str, bytes]]:
+        """Return the records, after those that begin a new file; make the file if there is none (OSError)."""
+        if self._file < 0:
+            # A call that began in an earlier file is in flight here, too: each file tells all about a death.
+            own = {name for name, _ in records}
+            begun = [(f"begin/{call}", _encoder.encode(keys)) for call, keys in self._calls.items()]
+            self.path = self._created()
+            records = [*(record for record in begun if record[0] not in own), *records]
+        if self._hash is None:
+            self._hash = _digest(head.identity)
+            records = [("head", _encoder.encode(head)), *records]
+        return records
+
+    def _write(self, content: bytes) -> None:
+        files.write_all(self._file, content)
+        self.size += len(content)
+        if self._hash is not None:
+            self._hash.update(content)
 
     def _give_up(self) -> None:
         """Leave the current file; later records go to a new one."""
@@ -450,7 +454,7 @@ class Log:
         if self._head is None or digest is None:
             raise RuntimeError("there is nothing to close")
         line = _line(self._head.identity, "closed", _encoder.encode(Closed(digest=digest.hexdigest())))
-        self._file = -1
+        self._file, self._hash = -1, None
         try:
             if self._calls:
                 self._append([])
@@ -465,10 +469,9 @@ class Log:
         """Close the log, once (Unwritable). Calls in flight are marked as ended: the process ends in order."""
         with self._lock:
             calls, self._calls, self._ended = self._calls, {}, True
-            if self._file < 0:
-                return
             if self._hash is None:
-                self._give_up()  # an empty file, which tells that the process was there
+                # There is no file, or an empty one, which tells that the process was there.
+                self._give_up()
                 return
             with suppress(Unwritable):
                 if calls:

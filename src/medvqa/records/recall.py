@@ -195,8 +195,7 @@ class StoredAnswers:
     def key(self, prompt: Prompt, digest: str, sample: int) -> str:
         """Return the key of an answer; `digest` is the prompt's."""
         key = answer_key(prompt, digest, sample)
-        if self._finders:
-            self._asked[key] = (prompt, digest, sample)
+        self._asked[key] = (prompt, digest, sample)
         return key
 
     def recall(self, keys: Sequence[str], *, look: bool = False) -> list[Recalled | None]:
@@ -208,10 +207,13 @@ class StoredAnswers:
             with unwritable(f"answers cannot be stored in {self._own.folder}"):
                 self._own.refresh(now=look)
                 recalled = [self._own.recall(key) for key in keys]
-            return [one or self._borrowed(key) for key, one in zip(keys, recalled, strict=True)]
+            recalled = [one or self._borrowed(key) for key, one in zip(keys, recalled, strict=True)]
+            for key in keys:
+                self._asked.pop(key, None)
+            return recalled
 
     def _borrowed(self, key: str) -> Recalled | None:
-        asked = self._asked.pop(key, _UNKNOWN)
+        asked = self._asked.get(key, _UNKNOWN)
         for finder in self._finders:
             try:
                 answer = finder.find(key, *asked)
@@ -251,16 +253,14 @@ class _ResultName(msgspec.Struct):
     item: _ItemName
     prompt: str
     score: _Outcome
-    technique: str = "mc"
-    variant: str = ""
     sample: int = 0
     judgement: _Asked | None = None
     ranking: dict[str, object] | None = None
 
 
 _names = msgspec.json.Decoder(_ResultName)
-_Question = tuple[str, str, str, str, str, int]
-"""Benchmark, item, technique, variant, the digest of a prompt, and its sample."""
+_Question = tuple[str, str, str, int]
+"""Benchmark, item, the digest of a prompt (which covers technique and variant), and its sample."""
 
 
 class ResultAnswers:
@@ -280,8 +280,8 @@ class ResultAnswers:
     def find(self, key: str, prompt: Prompt, digest: str, sample: int) -> Answer | None:
         """Return the answer to a prompt, None without one (OSError)."""
         judges = self._role == "judge"
-        how = ("", "") if judges else (prompt.technique, prompt.variant)
-        found = self._lines.get((prompt.benchmark, prompt.item, *how, digest, sample))
+        question = prompt.benchmark, prompt.item, digest, sample
+        found = self._lines.get(question)
         if found is None or not (judges or self._has_limit(prompt)):
             return None
         start, length, reply = found
@@ -290,8 +290,8 @@ class ResultAnswers:
             judgement = result.judgement
             # The file may have been written anew since, and a stranger's line may have fewer replies than prompts.
             if not judges:
-                same = (result.item.benchmark, result.item.id, result.prompt, result.sample)
-                return result.answer if same == (prompt.benchmark, prompt.item, digest, sample) else None
+                same = (result.item.benchmark, result.item.id, result.prompt, result.sample) == question
+                return result.answer if same else None
             if judgement is None or judgement.asked[reply : reply + 1] != (digest,) or reply >= len(judgement.replies):
                 return None
             # Tokens and seconds are known for all replies together.
@@ -332,12 +332,12 @@ class ResultAnswers:
         benchmark, item = result.item.benchmark, result.item.id
         if self._role == "candidate":
             if result.ranking is None:
-                yield (benchmark, item, result.technique, result.variant, result.prompt, result.sample), 0
+                yield (benchmark, item, result.prompt, result.sample), 0
             return
         # A reply that could not be read may have been cut off, which a result does not tell.
         asked = () if result.judgement is None or result.score.outcome == "error" else result.judgement.asked
         for place, digest in enumerate(asked):
-            yield (benchmark, item, "", "", digest, asked[:place].count(digest)), place
+            yield (benchmark, item, digest, asked[:place].count(digest)), place
 
 
 # --- files of earlier versions ------------------------------------------------------------------------------
@@ -364,10 +364,6 @@ class EarlierAnswers:
         with unwritable(f"answers in {folder} cannot be read"):
             for path in sorted(folder.glob("*.answers")):
                 self._found |= {key: answer for _, key, answer in _earlier_lines(path)}
-
-    def __bool__(self) -> bool:
-        """Whether there is any."""
-        return bool(self._found)
 
     def find(self, key: str, prompt: Prompt, digest: str, sample: int) -> Answer | None:
         """Return the answer of a key, None without one."""

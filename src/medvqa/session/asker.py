@@ -131,12 +131,12 @@ class Process:
 
     def _own_answers(self, head: LogHead, signed: str) -> list[Finder]:
         """Return the answers of this run that are in no log: those in its results, and in files of earlier versions."""
-        earlier = list(filter(None, [EarlierAnswers(self.folder, head)]))
-        if not (self.folder / RUN).is_file():
-            return [*earlier]
-        about = run_record.read_run(self.folder)
-        own = answer_sources.is_of(about, head, signed)
-        return [*earlier, *([ResultAnswers(self.folder, OWN, head.role, about)] if own else [])]
+        found: list[Finder] = [EarlierAnswers(self.folder, head)]
+        if (self.folder / RUN).is_file():
+            about = run_record.read_run(self.folder)
+            if answer_sources.is_of(about, head, signed):
+                found.append(ResultAnswers(self.folder, OWN, head.role, about))
+        return found
 
 
 class LoadedJudge:
