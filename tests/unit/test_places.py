@@ -28,6 +28,7 @@ from medvqa.records.exchange import Exchange, Outbox, left_beside
 from medvqa.records.log import Closed, Log, LogHead, checksum, close_dead, logs, read_log, scan
 from medvqa.records.objects import BucketError, FolderObjects, ObjectExists, Objects, ObjectTooLarge, reduced
 from medvqa.records.selected import store_selected
+from medvqa.records.suspects import bury
 from medvqa.session import uploads
 from medvqa.session.chosen import Chosen
 from medvqa.session.options import Options
@@ -70,9 +71,9 @@ def answer(run: Path, texts: Sequence[tuple[int, str]], *, closes: bool = True, 
 
 def push(place: Place, run: Path, session: str = "later") -> tuple[int, int]:
     """Put the logs of a run as a later session does; the numbers of answers that are there, and of those left."""
+    bury(run)
     outbox = Outbox(place, run, session)
-    outbox.put()
-    return outbox.answers, outbox.left()
+    return outbox.put(), outbox.left()
 
 
 def reader(place: Place, folder: Path, session: str = "reader") -> PlaceReader:

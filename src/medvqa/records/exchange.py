@@ -18,7 +18,7 @@ from pathlib import Path
 
 from medvqa import files
 from medvqa.records.answer_places import MAX_LOG, TRIES, LogName, Place, PlaceReader, log_problem
-from medvqa.records.log import ANSWERS, Log, LogHead, Unwritable, head_at, is_closed, logs, read_log, scan
+from medvqa.records.log import ANSWERS, Log, LogHead, Unwritable, is_closed, logs, read_log, scan
 from medvqa.records.objects import CALL, BucketError, ObjectExists, ObjectMissing, ObjectTooLarge
 
 FIRST, EVERY = 5.0, 60.0
@@ -47,8 +47,6 @@ class Outbox:
         self.place = place
         self.by = inf
         """The moment (monotonic) after which nothing is put."""
-        self.answers = 0
-        """The number of answers that are there."""
         self._run, self._session = run, session
         self._note = _note(place)
         # The logs that were looked at, with the number of answers that stay here.
@@ -84,47 +82,44 @@ class Outbox:
         return put
 
     def put(self, *, ended: bool = False) -> int:
-        """Put all logs that are closed, or of dead processes; return the number of answers (OSError, BucketError).
+        """Put all logs that are closed; return the number of answers (OSError, BucketError).
 
-        `ended`: all processes of this session have ended.
+        `ended`: all processes of this session have ended, so that its open logs are put, too. Those of earlier sessions
+        were closed when this one began (`suspects.bury`).
         """
-        before = self.answers
         own = logs(self._run / ANSWERS)
         if own and not self._looked:
             self._write_note(own[0])
-        for path in own:
-            if path not in self._done and (ended or is_closed(path) or self._is_of_earlier(path)):
-                self._put_log(path)
+        new = [path for path in own if path not in self._done and (ended or is_closed(path))]
+        number = sum(map(self._put_log, new))
         if own and not self._looked:
             for path in chain.from_iterable(left_beside(self._run, self.place).values()):
                 if is_closed(path) or time.time() - path.stat().st_mtime > QUIET:
-                    self._put_log(path)
+                    number += self._put_log(path)
             self._looked = True
-        return self.answers - before
+        return number
 
-    def _is_of_earlier(self, path: Path) -> bool:
-        """Return whether an earlier session wrote a log; False for one that has no line yet."""
-        head = head_at(path)
-        return head is not None and head.session != self._session
-
-    def _put_log(self, path: Path) -> None:
+    def _put_log(self, path: Path) -> int:
+        """Put a log, and return the number of its answers; 0 if it stays here (OSError, BucketError)."""
         try:
             content = files.read(path, MAX_LOG)
         except FileNotFoundError:
-            return
+            return 0
         except OSError as error:
             self._lines.append(f"{path} stays here: {error.strerror}")
             self._done[path] = _count(path)
-            return
-        reader, places = scan(content)
+            return 0
+        reader, lines = scan(content)
         if reader.closed is None:
             content += reader.ending(content[reader.size :])
-            reader, places = scan(content)
-        if places and reader.head is not None and log_problem(reader, reader.head.identity) is None:
+            reader, lines = scan(content)
+        if reader.head is None or log_problem(reader, reader.head.identity) is not None:
+            lines = []
+        elif lines:
             self._put_content(reader.head, LogName.of(path).log, content)
-            self.answers += len(places)
         self._done[path] = 0
         self._write_note(path, path.name + "\n")
+        return len(lines)
 
     def _put_content(self, head: LogHead, log: str, content: bytes) -> None:
         """Put a log under the first name that is free, unless it is there (BucketError)."""

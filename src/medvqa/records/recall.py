@@ -96,6 +96,8 @@ class FolderLogs(IndexedLogs):
         self._accepts = source.accepts
         self._head, self._log, self._fresh = head, log, fresh
         self._broken = broken
+        # A log without its first line is read by its own run alone: who may use it is unknown.
+        self._assumed = head.identity if source.name == OWN and not fresh else None
         # By the names of the logs; None for one that is not used.
         self._readers: dict[str, LogReader | None] = {}
         self._next_look = 0.0
@@ -116,23 +118,17 @@ class FolderLogs(IndexedLogs):
     def _read(self, path: Path) -> None:
         size = path.stat().st_size
         if path.name not in self._readers and size:
-            self._readers[path.name] = LogReader(self._own) if self._is_wanted(head_at(path)) else None
+            self._readers[path.name] = LogReader(self._assumed) if self._is_wanted(head_at(path)) else None
         reader = self._readers.get(path.name)
         if reader is not None and not reader.whole and size > reader.size:
             known = len(reader.problems)
             self._add(path.name, read_on(path, reader))
             self._broken += [f"{path} line {line}: {why}" for line, why in reader.problems[known:]]
 
-    @property
-    def _own(self) -> str | None:
-        """The model's identity in the run's own folder, where a log without its first line is read, too."""
-        return self._identity if self.name == OWN else None
-
     def _is_wanted(self, head: LogHead | None) -> bool:
         """Return whether a log with this first line is of this model, and may be used."""
         if head is None:
-            # Who may use it, and which session wrote it, is unknown.
-            return self._own is not None and not self._fresh
+            return self._assumed is not None
         mine = not self._fresh or head.session == self._head.session
         return mine and head.identity == self._identity and head.reuse in self._accepts
 
@@ -253,14 +249,15 @@ class _ResultName(msgspec.Struct):
     item: _ItemName
     prompt: str
     score: _Outcome
+    variant: str = ""
     sample: int = 0
     judgement: _Asked | None = None
     ranking: dict[str, object] | None = None
 
 
 _names = msgspec.json.Decoder(_ResultName)
-_Question = tuple[str, str, str, int]
-"""Benchmark, item, the digest of a prompt (which covers technique and variant), and its sample."""
+_Question = tuple[str, str, str, str, int]
+"""Benchmark, item, variant, the digest of a prompt (which covers its technique), and its sample."""
 
 
 class ResultAnswers:
@@ -280,7 +277,7 @@ class ResultAnswers:
     def find(self, key: str, prompt: Prompt, digest: str, sample: int) -> Answer | None:
         """Return the answer to a prompt, None without one (OSError)."""
         judges = self._role == "judge"
-        question = prompt.benchmark, prompt.item, digest, sample
+        question = prompt.benchmark, prompt.item, "" if judges else prompt.variant, digest, sample
         found = self._lines.get(question)
         if found is None or not (judges or self._has_limit(prompt)):
             return None
@@ -290,7 +287,7 @@ class ResultAnswers:
             judgement = result.judgement
             # The file may have been written anew since, and a stranger's line may have fewer replies than prompts.
             if not judges:
-                same = (result.item.benchmark, result.item.id, result.prompt, result.sample) == question
+                same = (result.item.benchmark, result.item.id, result.variant, result.prompt, result.sample) == question
                 return result.answer if same else None
             if judgement is None or judgement.asked[reply : reply + 1] != (digest,) or reply >= len(judgement.replies):
                 return None
@@ -332,12 +329,12 @@ class ResultAnswers:
         benchmark, item = result.item.benchmark, result.item.id
         if self._role == "candidate":
             if result.ranking is None:
-                yield (benchmark, item, result.prompt, result.sample), 0
+                yield (benchmark, item, result.variant, result.prompt, result.sample), 0
             return
         # A reply that could not be read may have been cut off, which a result does not tell.
         asked = () if result.judgement is None or result.score.outcome == "error" else result.judgement.asked
         for place, digest in enumerate(asked):
-            yield (benchmark, item, digest, asked[:place].count(digest)), place
+            yield (benchmark, item, "", digest, asked[:place].count(digest)), place
 
 
 # --- files of earlier versions ------------------------------------------------------------------------------

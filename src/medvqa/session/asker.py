@@ -161,7 +161,7 @@ class LoadedJudge:
             judging.chosen.load()
             identity = process.identify(self.model, "judge", judging.chosen.secrets)
             signed = judging.signed(identity)
-            self._memory = process.remember(judging.chosen, identity, log, reuse=reuse, signed=signed, fresh=fresh)
+            self.memory = process.remember(judging.chosen, identity, log, reuse=reuse, signed=signed, fresh=fresh)
             limits = Limits.of(self.model, deadline=deadline, budget=inf if max_cost is None else max_cost)
         except BaseException:
             log.close()
@@ -171,7 +171,7 @@ class LoadedJudge:
             self.model,
             judging.settings,
             limits,
-            self._memory,
+            self.memory,
             ends=ends,
             traffic=traffic or Traffic(judging.chosen.secrets),
         )
@@ -182,15 +182,10 @@ class LoadedJudge:
         }
         """The judge's fields in run.json."""
 
-    @property
-    def memory(self) -> Memory:
-        """The stored replies."""
-        return self._memory
-
     def close(self, by: float | None = None) -> None:
         """Close the stream (`Stream.close`), the memory (Unwritable) and the model."""
         self.judge.close(by)
-        end(self.model, self._memory)
+        end(self.model, self.memory)
 
 
 def end(model: Backend, memory: Memory | Log) -> None:
@@ -298,7 +293,7 @@ class Asker:
             self._ranking = RankingAsker(number, self.plan.prompt, self.plan.limited, self.plan.read, follow)
             follow, ahead = self._hear, Candidates(ahead, number)
         if self.process.sources.places:
-            for own in (memory, *([self._judge.memory] if self._judge else ())):
+            for own in self._memories:
                 own.exchange_by(self._exchange)
             self._exchange.start()
         self._stream = Stream(model, self.plan.prompt, ahead, limits, memory, follow=follow, traffic=self._traffic)
