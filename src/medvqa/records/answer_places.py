@@ -172,6 +172,8 @@ class PlaceReader(IndexedLogs):
         self._session = session
         self._lock = threading.Lock()
         self._read: set[LogName] = set()
+        # Listed and not read yet, with their sizes: a later list begins behind them.
+        self._waiting: dict[LogName, int] = {}
         self._after = _BEFORE
         self._unread: list[str] = []
         self._bytes = 0
@@ -214,7 +216,7 @@ class PlaceReader(IndexedLogs):
 
     def _listed(self, say: Say, seconds: float) -> list[str]:
         """Return the paths of logs that were not read, newest first (BucketError)."""
-        names, total, shown = dict[LogName, int](), 0, time.monotonic()
+        total, shown = 0, time.monotonic()
         try:
             for page in self.place.objects.listed(self._identity, self._after, seconds):
                 for entry in page:
@@ -222,23 +224,24 @@ class PlaceReader(IndexedLogs):
                     if name is None or entry.size is None:
                         self._note(_odd(short))
                     elif name not in self._read:
-                        names[name] = entry.size
+                        self._waiting[name] = entry.size
                 total += len(page)
                 self._after = page[-1].name.removeprefix(f"{self._identity}/") if page else self._after
                 if time.monotonic() > shown + PROGRESS:
                     shown = time.monotonic()
                     say(f"medvqa: {self.place.name}: {total:,} logs listed")
         except OutOfTime as error:
-            if not names:
+            if not self._waiting:
                 raise BucketError(str(error)) from None
             say(f"medvqa: {self.place.name}: {total:,} logs listed in {seconds:g} s; later ones are not read yet")
         else:
             self._after = _somewhat_before(self._after)
-        chosen = sorted(names, reverse=True)[: MAX_LOGS - len(self._read)]
-        while chosen and self._bytes + sum(names[name] for name in chosen) > MAX_READ:
+        chosen = sorted(self._waiting, reverse=True)[: MAX_LOGS - len(self._read)]
+        while chosen and self._bytes + sum(self._waiting[name] for name in chosen) > MAX_READ:
             chosen = chosen[: len(chosen) // 2]
-        if len(chosen) < len(names):
-            self._note(f"{len(names) - len(chosen):,} old logs are not read: there are too many, or too large ones")
+        if left := len(self._waiting) - len(chosen):
+            self._note(f"{left:,} old logs are not read: there are too many, or too large ones")
+        self._waiting = {name: self._waiting[name] for name in chosen}
         return [f"{self._identity}/{name}" for name in chosen]
 
     def _note(self, why: str) -> None:
@@ -256,6 +259,7 @@ class PlaceReader(IndexedLogs):
             if self._file.closed:
                 return
             self._read.add(name)
+            self._waiting.pop(name, None)
             mine = found.head is not None and found.head.session == self._session
             if isinstance(reply, BucketError):
                 if not isinstance(reply, ObjectMissing):
