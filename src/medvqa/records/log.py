@@ -401,8 +401,8 @@ class Log:
             raise RuntimeError("begin_as was not called")
         with unwritable(self._problem):
             try:
-                records = self._begun(self._head, records)
-                self._write(b"".join([_line(self._head.identity, name, content) for name, content in records]))
+                identity, records = self._head.identity, self._begun(self._head, records)
+                self._write(b"".join([_line(identity, name, content) for name, content in records]))
                 if time.monotonic() - self._synced > SYNC:
                     os.fsync(self._file)
                     self._synced = time.monotonic()

@@ -7,7 +7,6 @@ with several calls in flight, they are asked together once more: most likely its
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -95,10 +94,7 @@ class Suspects:
         self._path = run / ANSWERS / _DEATHS
         self._session = session
         self._size = 0
-        self._deaths: Counter[str] = Counter()
-        self._alone: Counter[str] = Counter()
-        self._suspected: set[str] = set()
-        self._alone_here: set[str] = set()
+        self._deaths: dict[str, list[Death]] = {}
 
     def refresh(self) -> bool:
         """Read new deaths; return whether there were any."""
@@ -115,17 +111,10 @@ class Suspects:
                     break
                 self._size += len(line)
                 with suppress(msgspec.DecodeError):
-                    self._note(msgspec.json.decode(line, type=Death))
+                    death = msgspec.json.decode(line, type=Death)
+                    for key in death.keys:
+                        self._deaths.setdefault(key, []).append(death)
         return True
-
-    def _note(self, death: Death) -> None:
-        self._deaths.update(death.keys)
-        whole = death.session == EARLIER and death.calls > 1
-        self._suspected.update(key for key in death.keys if not whole or self._deaths[key] > 1)
-        if len(death.keys) == 1:
-            self._alone.update(death.keys)
-            if death.session == self._session:
-                self._alone_here.update(death.keys)
 
     def suspects(self, key: str) -> bool:
         """Whether a question must be asked alone, because a process died while it was in flight.
@@ -133,12 +122,15 @@ class Suspects:
         If a whole session died with several calls in flight, it takes two deaths. Otherwise a run with 64 questions in
         flight would ask 64 one by one after every kill.
         """
-        return key in self._suspected
+        deaths = self._deaths.get(key, ())
+        return len(deaths) > 1 or any(death.session != EARLIER or death.calls <= 1 for death in deaths)
 
     def kills(self, key: str) -> bool:
         """Whether a question kills: a worker died on it, and another while it was asked alone.
 
         A whole session may have been stopped by its user, so over sessions it takes three deaths, two of them alone.
         """
-        deaths = self._deaths[key]
-        return (deaths >= 2 and key in self._alone_here) or (deaths >= 3 and self._alone[key] >= 2)
+        deaths = self._deaths.get(key, ())
+        alone = [death for death in deaths if len(death.keys) == 1]
+        here = any(death.session == self._session for death in alone)
+        return (len(deaths) >= 2 and here) or (len(deaths) >= 3 and len(alone) >= 2)
