@@ -135,6 +135,17 @@ def write_all(descriptor: int, data: bytes) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
+def append(path: Path, content: bytes, *, sync: bool = False) -> None:
+    """Append to a file with one write, and create it if missing (OSError)."""
+    descriptor = appending(path)
+    try:
+        write_all(descriptor, content)
+        if sync:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def write_new(path: Path, content: bytes, *, mode: int = MODE, sync: bool = False) -> None:
     """Write a new file; FileExistsError if it exists, other OSErrors if it cannot be written."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -191,6 +202,15 @@ def read(path: Path, limit: int) -> bytes:
     if len(content) > limit:
         raise OSError(errno.EFBIG, f"larger than {size(limit)}", str(path))
     return content
+
+
+def part(path: Path, start: int, length: int) -> bytes:
+    """Return so many bytes of a regular file, fewer at its end; OSError also for a link."""
+    descriptor = _checked(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW), path)
+    try:
+        return os.pread(descriptor, length, start)
+    finally:
+        os.close(descriptor)
 
 
 def lines(file: BinaryIO, path: Path, limit: int) -> Iterator[tuple[int, bytes]]:

@@ -157,13 +157,13 @@ def written(run: Path, batches: Sequence[Sequence[tuple[int, Answer]]], *, close
 def said(content: bytes) -> list[tuple[str, Answer]]:
     """The answers that a reader finds in the bytes of a log, in order."""
     reader, lines = scan(content)
-    found = [(line[0], answer_of(reader, content, line)) for line in lines]
+    found = [(line[0].hex(), answer_of(reader, content, line)) for line in lines]
     return [(key, answer) for key, answer in found if answer is not None]
 
 
 def answer_of(reader: LogReader, content: bytes, line: Any) -> Answer | None:
     key, start, length = line
-    return log_module.answer_in(reader.identity or "", content[start : start + length], key)
+    return log_module.answer_in(reader.identity or "", content[start : start + length], key.hex())
 
 
 @examples(60)

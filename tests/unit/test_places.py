@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -28,6 +29,7 @@ from medvqa.records.exchange import Exchange, Outbox, left_beside
 from medvqa.records.log import Closed, Log, LogHead, checksum, close_dead, logs, read_log, scan
 from medvqa.records.objects import BucketError, FolderObjects, ObjectExists, Objects, ObjectTooLarge, reduced
 from medvqa.records.selected import store_selected
+from medvqa.records.suspects import bury
 from medvqa.session import uploads
 from medvqa.session.chosen import Chosen
 from medvqa.session.options import Options
@@ -70,9 +72,9 @@ def answer(run: Path, texts: Sequence[tuple[int, str]], *, closes: bool = True, 
 
 def push(place: Place, run: Path, session: str = "later") -> tuple[int, int]:
     """Put the logs of a run as a later session does; the numbers of answers that are there, and of those left."""
+    bury(run)
     outbox = Outbox(place, run, session)
-    outbox.put()
-    return outbox.answers, outbox.left()
+    return outbox.put(), outbox.left()
 
 
 def reader(place: Place, folder: Path, session: str = "reader") -> PlaceReader:
@@ -380,6 +382,23 @@ def test_what_was_read_in_time_is_kept(tmp_path: Path, monkeypatch: pytest.Monke
     assert said[-1] == f"medvqa: {place.name}: {found} of 9 logs read in 0.5 s; the others are not"
     made.read(said.append)
     assert None not in made.recall([name(number) for number in range(9)])
+
+
+def test_what_was_not_read_in_time_is_read_later_however_old_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later list begins shortly before the latest log."""
+    place, one = bucket(), machine(tmp_path / "one")
+    for number in range(3):
+        answer(one, [(number, "a")])
+    push(place, one)
+    monkeypatch.setattr(answer_places, "LATE", timedelta(0))
+    made = PlaceReader(place, MODEL, "later", tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(Bucket, "_get", lambda *_: time.sleep(2))
+        assert made.read(seconds=0.5) == 0
+    assert made.read() == 3
+    assert None not in made.recall([name(number) for number in range(3)])
 
 
 class Faulty(Bucket):

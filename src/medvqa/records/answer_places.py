@@ -19,10 +19,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from medvqa import files, printing
-from medvqa.items import Answer, AnswerError, Prompt, UsageError
+from medvqa.items import Answer, Prompt, UsageError
 from medvqa.records.address import Address
+from medvqa.records.answer_index import IndexedLogs
 from medvqa.records.bucket import advice, open_bucket
-from medvqa.records.log import LogReader, Unwritable, answer_in, scan
+from medvqa.records.log import LogReader, Unwritable, scan, unwritable
 from medvqa.records.objects import CALL, BucketError, FolderObjects, ObjectMissing, Objects, OutOfTime
 from medvqa.records.run_record import RUN
 
@@ -96,13 +97,11 @@ class Place:
         Unwritable if it cannot be read, or the folder not be made.
         """
         if self.folder is not None:
-            try:
+            with unwritable(f"answers cannot be stored in {self.name}"):
                 with suppress(FileExistsError):
                     self.folder.mkdir(files.PRIVATE)
                 with suppress(FileExistsError):
                     files.write_new(self.folder / MARKER, _MARK)
-            except OSError as error:
-                raise Unwritable(f"answers cannot be stored in {self.name}: {error.strerror or error}") from error
         try:
             page = next(self.objects.listed("", "", 2 * CALL), ())
         except BucketError as error:
@@ -158,7 +157,7 @@ def _odd(name: str) -> str:
 # --- reading --------------------------------------------------------------------------------------------------
 
 
-class PlaceReader:
+class PlaceReader(IndexedLogs):
     """The answers of one model in a place, as a process has read them. Threads may share it.
 
     `used`: the number of answers that `recall` returned. What was read is kept in a file without a name.
@@ -166,23 +165,20 @@ class PlaceReader:
 
     def __init__(self, place: Place, identity: str, session: str, folder: Path) -> None:
         """Read nothing yet. Logs of the `session` itself are left out. The file is made in `folder` (Unwritable)."""
+        super().__init__(identity)
         self.place = place
         self.name = place.name
         self.used = 0
-        self._identity, self._session = identity, session
+        self._session = session
         self._lock = threading.Lock()
         self._read: set[LogName] = set()
-        self._names: list[str] = []
-        # Key -> place of its line: number of the log, start in the file, length, in one number.
-        self._index: dict[bytes, int] = {}
-        self._older: dict[bytes, list[int]] = {}
+        # Listed and not read yet, with their sizes: a later list begins behind them.
+        self._waiting: dict[LogName, int] = {}
         self._after = _BEFORE
         self._unread: list[str] = []
         self._bytes = 0
-        try:
+        with unwritable(f"answers cannot be stored in {folder}"):
             self._file = files.unnamed(folder)
-        except OSError as error:
-            raise Unwritable(f"answers cannot be stored in {folder}: {error.strerror or error}") from error
 
     def find(self, key: str, prompt: Prompt, digest: str, sample: int) -> Answer | None:
         """Return the latest answer that can be read (Unwritable)."""
@@ -220,7 +216,7 @@ class PlaceReader:
 
     def _listed(self, say: Say, seconds: float) -> list[str]:
         """Return the paths of logs that were not read, newest first (BucketError)."""
-        names, total, shown = dict[LogName, int](), 0, time.monotonic()
+        total, shown = 0, time.monotonic()
         try:
             for page in self.place.objects.listed(self._identity, self._after, seconds):
                 for entry in page:
@@ -228,23 +224,24 @@ class PlaceReader:
                     if name is None or entry.size is None:
                         self._note(_odd(short))
                     elif name not in self._read:
-                        names[name] = entry.size
+                        self._waiting[name] = entry.size
                 total += len(page)
                 self._after = page[-1].name.removeprefix(f"{self._identity}/") if page else self._after
                 if time.monotonic() > shown + PROGRESS:
                     shown = time.monotonic()
                     say(f"medvqa: {self.place.name}: {total:,} logs listed")
         except OutOfTime as error:
-            if not names:
+            if not self._waiting:
                 raise BucketError(str(error)) from None
             say(f"medvqa: {self.place.name}: {total:,} logs listed in {seconds:g} s; later ones are not read yet")
         else:
             self._after = _somewhat_before(self._after)
-        chosen = sorted(names, reverse=True)[: MAX_LOGS - len(self._read)]
-        while chosen and self._bytes + sum(names[name] for name in chosen) > MAX_READ:
+        chosen = sorted(self._waiting, reverse=True)[: MAX_LOGS - len(self._read)]
+        while chosen and self._bytes + sum(self._waiting[name] for name in chosen) > MAX_READ:
             chosen = chosen[: len(chosen) // 2]
-        if len(chosen) < len(names):
-            self._note(f"{len(names) - len(chosen):,} old logs are not read: there are too many, or too large ones")
+        if left := len(self._waiting) - len(chosen):
+            self._note(f"{left:,} old logs are not read: there are too many, or too large ones")
+        self._waiting = {name: self._waiting[name] for name in chosen}
         return [f"{self._identity}/{name}" for name in chosen]
 
     def _note(self, why: str) -> None:
@@ -257,61 +254,35 @@ class PlaceReader:
         name = LogName.parse(path.rpartition("/")[2])
         if name is None:
             return
-        reader, places = scan(reply) if isinstance(reply, bytes) else (LogReader(), [])
-        why = str(reply) if isinstance(reply, BucketError) else log_problem(reader, self._identity)
+        found, lines = scan(reply if isinstance(reply, bytes) else b"")
         with self._lock:
             if self._file.closed:
                 return
-            another_try = any(LogName(name.log, tries) in self._read for tries in range(TRIES))
             self._read.add(name)
-            if isinstance(reply, ObjectMissing) or (reader.head is not None and reader.head.session == self._session):
-                return
-            if why is not None or isinstance(reply, BucketError):
+            self._waiting.pop(name, None)
+            mine = found.head is not None and found.head.session == self._session
+            if isinstance(reply, BucketError):
+                if not isinstance(reply, ObjectMissing):
+                    self._note(f"{name}: {reply}")
+            elif not mine and (why := log_problem(found, self._identity)) is not None:
                 self._note(f"{name}: {why}")
-                return
-            if another_try and name.log in self._names:
-                return
-            self._names.append(name.log)
-            os.pwrite(self._file.fileno(), reply, self._bytes)
-            number = (len(self._names) - 1) << 80
-            for key, start, length in places:
-                self._add(bytes.fromhex(key), number | (self._bytes + start) << 32 | length)
-            self._bytes += len(reply)
-
-    def _add(self, key: bytes, found: int) -> None:
-        known = self._index.setdefault(key, found)
-        if known != found:
-            newer = self._names[known >> 80] <= self._names[found >> 80]
-            self._index[key] = found if newer else known
-            self._older.setdefault(key, []).append(known if newer else found)
+            elif not mine and name.log not in self._numbers:
+                os.pwrite(self._file.fileno(), reply, self._bytes)
+                self._add(name.log, lines, self._bytes)
+                self._bytes += len(reply)
 
     def recall(self, keys: Sequence[str]) -> list[Answer | None]:
         """Return the latest answer for each key that can be read (Unwritable)."""
-        with self._lock:
-            try:
-                found = [self._answer(key) for key in keys]
-            except OSError as error:
-                raise Unwritable(f"stored answers cannot be read: {error.strerror or error}") from error
-        self.used += sum(answer is not None for answer in found)
-        return found
+        with self._lock, unwritable("stored answers cannot be read"):
+            found = [self._found(key) for key in keys]
+        self.used += sum(one is not None for one in found)
+        return [None if one is None else one[1] for one in found]
 
-    def _answer(self, key: str) -> Answer | None:
-        latest = self._index.get(bytes.fromhex(key))
-        if latest is None:
-            return None
-        older = sorted(
-            self._older.get(bytes.fromhex(key), ()), key=lambda found: self._names[found >> 80], reverse=True
-        )
-        for found in (latest, *older):
-            line = os.pread(self._file.fileno(), found & (1 << 32) - 1, found >> 32 & (1 << 48) - 1)
-            try:
-                answer = answer_in(self._identity, line, key)
-            except AnswerError as error:
-                self._note(f"{self._names[found >> 80]}: {error}")
-            else:
-                if answer is not None:
-                    return answer
-        return None
+    def _line(self, log: str, start: int, length: int) -> bytes:
+        return os.pread(self._file.fileno(), length, start)
+
+    def _note_line(self, log: str, start: int, why: str) -> None:
+        self._note(f"{log}: {why}")
 
     def close(self) -> None:
         """Give the disk back; nothing is recalled or read any more."""

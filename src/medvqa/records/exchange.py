@@ -7,19 +7,18 @@ so a worker that dies loses nothing, and what one session could not put is put b
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from itertools import chain
 from math import inf
 from pathlib import Path
 
 from medvqa import files
 from medvqa.records.answer_places import MAX_LOG, TRIES, LogName, Place, PlaceReader, log_problem
-from medvqa.records.log import ANSWERS, Log, LogHead, Unwritable, end_of_dead, head_at, is_closed, logs, read_log, scan
+from medvqa.records.log import ANSWERS, Log, LogHead, Unwritable, is_closed, logs, read_log, scan
 from medvqa.records.objects import CALL, BucketError, ObjectExists, ObjectMissing, ObjectTooLarge
 
 FIRST, EVERY = 5.0, 60.0
@@ -48,63 +47,79 @@ class Outbox:
         self.place = place
         self.by = inf
         """The moment (monotonic) after which nothing is put."""
-        self.answers = 0
-        """The number of answers that are there."""
         self._run, self._session = run, session
         self._note = _note(place)
-        self._done: set[Path] = set()
-        self._kept = 0
+        # The logs that were looked at, with the number of answers that stay here.
+        self._done: dict[Path, int] = {}
         self._looked = False
-        self._lines: list[str] = []
+        self._failures, self._due = 0, 0.0
+        # The thread of an exchange appends, another one takes.
+        self._lines = deque[str]()
 
     def take_lines(self) -> list[str]:
         """Return the lines for the user since the last call."""
-        lines, self._lines = self._lines, []
-        return lines
+        return [self._lines.popleft() for _ in range(len(self._lines))]
+
+    def try_put(self, *, ended: bool = False) -> int | None:
+        """Put all logs as `put` does; None if that failed. After a failure, 0 until it is time to try again."""
+        if time.monotonic() < self._due and not ended:
+            return 0
+        try:
+            put = self.put(ended=ended)
+        except (BucketError, OSError) as error:
+            self._failures += 1
+            self._due = time.monotonic() + min(LONGEST_WAIT, 2.0**self._failures)
+            if self._failures == 1:
+                why = (error.strerror or type(error).__name__) if isinstance(error, OSError) else error
+                self._lines.append(
+                    f"answers cannot be put into {self.place.name}: {why}. They are safe in {self._run / ANSWERS}; "
+                    "putting them is tried again"
+                )
+            return None
+        if self._failures:
+            self._lines.append(f"answers are put into {self.place.name} again")
+        self._failures = 0
+        return put
 
     def put(self, *, ended: bool = False) -> int:
-        """Put all logs that are closed, or of dead processes; return the number of answers (OSError, BucketError).
+        """Put all logs that are closed; return the number of answers (OSError, BucketError).
 
-        `ended`: all processes of this session have ended.
+        `ended`: all processes of this session have ended, so that its open logs are put, too. Those of earlier sessions
+        were closed when this one began (`suspects.bury`).
         """
-        before = self.answers
         own = logs(self._run / ANSWERS)
         if own and not self._looked:
             self._write_note(own[0])
-        for path in own:
-            if path not in self._done and (ended or is_closed(path) or self._is_of_earlier(path)):
-                self._put_log(path)
+        new = [path for path in own if path not in self._done and (ended or is_closed(path))]
+        number = sum(map(self._put_log, new))
         if own and not self._looked:
-            for path in (path for paths in left_beside(self._run, self.place).values() for path in paths):
+            for path in chain.from_iterable(left_beside(self._run, self.place).values()):
                 if is_closed(path) or time.time() - path.stat().st_mtime > QUIET:
-                    self._put_log(path)
+                    number += self._put_log(path)
             self._looked = True
-        return self.answers - before
+        return number
 
-    def _is_of_earlier(self, path: Path) -> bool:
-        """Return whether an earlier session wrote a log; False for one that has no line yet."""
-        head = head_at(path)
-        return head is not None and head.session != self._session
-
-    def _put_log(self, path: Path) -> None:
+    def _put_log(self, path: Path) -> int:
+        """Put a log, and return the number of its answers; 0 if it stays here (OSError, BucketError)."""
         try:
             content = files.read(path, MAX_LOG)
         except FileNotFoundError:
-            return
+            return 0
         except OSError as error:
             self._lines.append(f"{path} stays here: {error.strerror}")
-            self._kept += _count(path)
-            self._done.add(path)
-            return
-        reader, places = scan(content)
+            self._done[path] = _count(path)
+            return 0
+        reader, lines = scan(content)
         if reader.closed is None:
-            content += end_of_dead(content, reader)
-            reader, places = scan(content)
-        if places and reader.head is not None and log_problem(reader, reader.head.identity) is None:
+            content += reader.ending(content[reader.size :])
+            reader, lines = scan(content)
+        if reader.head is None or log_problem(reader, reader.head.identity) is not None:
+            lines = []
+        elif lines:
             self._put_content(reader.head, LogName.of(path).log, content)
-            self.answers += len(places)
-        self._done.add(path)
+        self._done[path] = 0
         self._write_note(path, path.name + "\n")
+        return len(lines)
 
     def _put_content(self, head: LogHead, log: str, content: bytes) -> None:
         """Put a log under the first name that is free, unless it is there (BucketError)."""
@@ -139,15 +154,22 @@ class Outbox:
 
     def _write_note(self, path: Path, line: str = "") -> None:
         """Note beside a log that it was put (OSError)."""
-        descriptor = files.appending(path.parent / self._note)
-        try:
-            files.write_all(descriptor, line.encode())
-        finally:
-            os.close(descriptor)
+        files.append(path.parent / self._note, line.encode())
 
     def left(self) -> int:
         """Count the answers of the run that other runs may use and that are not in the place."""
-        return self._kept + sum(_count(path) for path in logs(self._run / ANSWERS) if path not in self._done)
+        own = logs(self._run / ANSWERS)
+        return sum(self._done[path] if path in self._done else _count(path) for path in own)
+
+    def give_up(self) -> int:
+        """Put nothing more; return the number of answers that are not in the place. A line says so."""
+        self.by = 0.0
+        if left := self.left():
+            self._lines.append(
+                f"{left:,} answers are not in {self.place.name}. They are safe in {self._run / ANSWERS}; the next run "
+                f"beside it with --answers={self.place.name} puts them"
+            )
+        return left
 
 
 def left_beside(run: Path, place: Place) -> dict[Path, list[Path]]:
@@ -195,18 +217,16 @@ class Exchange:
         self._outboxes = [Outbox(place, run, session) for place in places] if puts else []
         self._run = run
         self._first, self._every, self._enough = first, every, enough
-        self._logs: list[_Own] = []
+        self._logs: list[Log] = []
         self._readers: list[PlaceReader] = []
         self._ends = threading.Event()
         self._thread: threading.Thread | None = None
-        # The thread appends, another one takes.
-        self._lines: deque[str] = deque()
-        self._failures = dict.fromkeys((outbox.place.name for outbox in self._outboxes), 0)
+        self._lines = deque[str]()
 
     def add(self, log: Log, readers: Sequence[PlaceReader]) -> None:
         """Close this log in time, and let these readers read again."""
         self._readers += readers
-        self._logs.append(_Own(log))
+        self._logs.append(log)
 
     def start(self) -> None:
         """Begin, also to put what earlier sessions have left. Idempotent."""
@@ -216,68 +236,34 @@ class Exchange:
 
     def take_lines(self) -> list[str]:
         """Return the lines for the user since the last call."""
-        return [self._lines.popleft() for _ in range(len(self._lines))]
-
-    def _say(self, line: str) -> None:
-        self._lines.append(f"medvqa: {line}")
+        put = [f"medvqa: {line}" for outbox in self._outboxes for line in outbox.take_lines()]
+        return [*put, *(self._lines.popleft() for _ in range(len(self._lines)))]
 
     def _work(self) -> None:
-        due = dict.fromkeys(self._failures, 0.0)
         while not self._ends.wait(min(1.0, self._first / 4)):
             new = self._rotate()
             for outbox in self._outboxes:
-                name = outbox.place.name
-                if time.monotonic() >= due[name]:
-                    put = self._tried(outbox)
-                    new = new or bool(put)
-                    wait = min(LONGEST_WAIT, 2.0 ** self._failures[name])
-                    due[name] = time.monotonic() + wait if put is None else 0.0
-            if new and not self._ends.is_set():
-                self._read_again()
+                new = bool(outbox.try_put()) or new
+            for reader in self._readers if new and not self._ends.is_set() else ():
+                with suppress(Unwritable):
+                    reader.read(self._lines.append, self._every)
 
     def _rotate(self) -> bool:
         """Close the logs of this process whose time has come; return whether there was one."""
         closed = False
-        for own in self._logs:
-            if own.log.first_answer is None:
+        for log in self._logs:
+            if log.first_answer is None:
                 continue
             more = max(0.0, len(logs(self._run / ANSWERS)) - OFTEN)
             seldom = 2.0 ** (more / DOUBLED)
-            wait = self._every * seldom if own.rotated else self._first
+            wait = self._every * seldom if log.rotated else self._first
             # A longer log could not be put any more.
             enough = min(self._enough * seldom, MAX_LOG / 2)
-            if own.log.size >= enough or time.monotonic() - own.log.first_answer >= wait:
+            if log.size >= enough or time.monotonic() - log.first_answer >= wait:
                 # A disk that is full tells the thread that asks, too.
                 with suppress(Unwritable):
-                    closed = own.log.rotate() is not None or closed
-                own.rotated = True
+                    closed = log.rotate() is not None or closed
         return closed
-
-    def _read_again(self) -> None:
-        for reader in self._readers:
-            with suppress(Unwritable):
-                reader.read(self._lines.append, self._every)
-
-    def _tried(self, outbox: Outbox, *, ended: bool = False) -> int | None:
-        """Return the number of answers that were put; None if that failed."""
-        name = outbox.place.name
-        try:
-            put = outbox.put(ended=ended)
-        except (BucketError, OSError) as error:
-            self._failures[name] += 1
-            if self._failures[name] == 1:
-                why = (error.strerror or type(error).__name__) if isinstance(error, OSError) else error
-                self._say(
-                    f"answers cannot be put into {name}: {why}. They are safe in {self._run / ANSWERS}; "
-                    "putting them is tried again"
-                )
-            return None
-        if self._failures[name]:
-            self._say(f"answers are put into {name} again")
-        self._failures[name] = 0
-        for line in outbox.take_lines():
-            self._say(line)
-        return put
 
     def give_up(self) -> None:
         """End the thread; put nothing more."""
@@ -298,26 +284,8 @@ class Exchange:
             idle = self._thread is not None and not self._thread.is_alive()
             for outbox in self._outboxes:
                 outbox.by = inf if by is None else by
-                while idle and self._tried(outbox, ended=True) is None and time.monotonic() < until - 1:
+                while idle and outbox.try_put(ended=True) is None and time.monotonic() < until - 1:
                     time.sleep(1.0)
         except KeyboardInterrupt:
             pass
-        return sum(map(self._left, self._outboxes)) if self._thread is not None else 0
-
-    def _left(self, outbox: Outbox) -> int:
-        """Count the answers that are not in a place, and say so."""
-        outbox.by = 0.0
-        if left := outbox.left():
-            self._say(
-                f"{left:,} answers are not in {outbox.place.name}. They are safe in {self._run / ANSWERS}; the next "
-                f"run beside it with --answers={outbox.place.name} puts them"
-            )
-        return left
-
-
-@dataclass(slots=True)
-class _Own:
-    """A log of this process. `rotated`: whether a first part of it was closed in this session."""
-
-    log: Log
-    rotated: bool = False
+        return sum(outbox.give_up() for outbox in self._outboxes) if self._thread is not None else 0

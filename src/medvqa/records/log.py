@@ -23,8 +23,9 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from binascii import unhexlify
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,7 +34,7 @@ from typing import Literal
 import msgspec
 
 from medvqa import answers, files
-from medvqa.items import Answer, AnswerError, MedVQAError, Prompt
+from medvqa.items import Answer, MedVQAError, Prompt
 from medvqa.records.private import make_private
 
 ANSWERS = "answers"
@@ -56,7 +57,7 @@ place gets the log (data that are not declared public). `none`: no other run (`-
 _CHECKSUM = 16
 _KEY = _CHECKSUM + len(" answer/")
 """Where the key begins in the line of an answer."""
-_IS_KEY, _IS_CALL = re.compile(rb"[0-9a-f]{64}").fullmatch, re.compile(rb"[0-9]{1,15}").fullmatch
+_IS_CALL = re.compile(rb"[0-9]{1,15}").fullmatch
 _NAME = re.compile(r"[0-9]{8}T[0-9]{6}\.[0-9]{6}-(?P<process>[A-Za-z0-9_]+)-[0-9a-f]{16}\.log")
 _LAST = 512
 """Bytes that are enough for the last line."""
@@ -65,6 +66,15 @@ _encoder = msgspec.json.Encoder()
 
 class Unwritable(MedVQAError):
     """Answers cannot be stored, so nothing more may be asked: the disk is full, read-only or gone."""
+
+
+@contextmanager
+def unwritable(what: str) -> Iterator[None]:
+    """Raise an OSError of the block as Unwritable, whose message begins with `what`."""
+    try:
+        yield
+    except OSError as error:
+        raise Unwritable(f"{what}: {error.strerror or error}") from error
 
 
 class LogHead(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,8 +96,9 @@ class LogHead(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> str:
-        """Return the identity of the model in this role: 32 hex digits."""
-        return identity_of(self.backend, self.fingerprint, self.role)
+        """Return the identity of the model in this role, which keys the checksums of its logs: 32 hex digits."""
+        content = _encoder.encode((FORMAT, self.role, self.backend, self.fingerprint))
+        return hashlib.sha256(content).hexdigest()[:32]
 
 
 class Closed(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,11 +114,6 @@ class Closed(msgspec.Struct, frozen=True, kw_only=True):
 _heads, _closed = msgspec.json.Decoder(LogHead), msgspec.json.Decoder(Closed)
 _keys = msgspec.json.Decoder(tuple[str, ...])
 _JSON_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
-
-def identity_of(backend: str, fingerprint: str | None, role: Role) -> str:
-    """Return what keys the checksums of a model's logs: 32 hex digits."""
-    return hashlib.sha256(_encoder.encode((FORMAT, role, backend, fingerprint))).hexdigest()[:32]
 
 
 def answer_key(prompt: Prompt, digest: str, sample: int = 0) -> str:
@@ -138,8 +144,8 @@ def _line(identity: str, name: str, content: bytes) -> bytes:
 
 
 def _parsed(identity: str, line: bytes) -> tuple[bytes, bytes] | None:
-    """Return name and JSON of a line with its line end, None if it is damaged."""
-    rest = line[_CHECKSUM + 1 : -1]
+    """Return name and JSON of a line without its line end, None if it is damaged."""
+    rest = line[_CHECKSUM + 1 :]
     if line[_CHECKSUM : _CHECKSUM + 1] != b" " or checksum(identity, rest) != line[:_CHECKSUM]:
         return None
     name, _, content = rest.partition(b" ")
@@ -150,11 +156,10 @@ def _digest(identity: str) -> hashlib.blake2b:
     return hashlib.blake2b(digest_size=16, key=identity.encode())
 
 
-def head_of(line: bytes) -> LogHead | None:
-    """Return the head that a first line holds, with or without the lines after it; None if it is damaged."""
-    line = line[: line.find(b"\n") + 1]
+def _head_of(line: bytes) -> LogHead | None:
+    """Return the head that a first line holds, without its line end; None if it is damaged."""
     try:
-        head = _heads.decode(line[_CHECKSUM + 1 : -1].partition(b" ")[2])
+        head = _heads.decode(line[_CHECKSUM + 1 :].partition(b" ")[2])
     except _JSON_ERRORS:
         return None
     parsed = _parsed(head.identity, line)
@@ -163,15 +168,15 @@ def head_of(line: bytes) -> LogHead | None:
 
 def answer_in(identity: str, line: bytes, key: str) -> Answer | None:
     """Return the answer in a line; None if the line is damaged or of another key. AnswerError if it is no answer."""
-    parsed = _parsed(identity, line)
+    parsed = _parsed(identity, line[:-1])
     return None if parsed is None or parsed[0] != f"answer/{key}".encode() else answers.decode(parsed[1])
 
 
 # --- reading ------------------------------------------------------------------------------------------------
 
 
-AnswerLine = tuple[str, int, int]
-"""The key of an answer, where its line begins in its log, and its length, line end included.
+AnswerLine = tuple[bytes, int, int]
+"""The key of an answer (32 bytes), where its line begins in its log, and its length, line end included.
 
 A tuple without names: half a million are made within half a second."""
 
@@ -201,98 +206,75 @@ class LogReader:
         """Read the bytes from `size` on, and return the answers in their order; the rest of a last line is left."""
         end = content.rfind(b"\n") + 1
         self.torn = end < len(content)
-        if not end:
-            return []
-        start = 0
-        if not self.lines:
-            start = content.index(b"\n") + 1
-            self._read_head(content[:start])
-        if self.identity is None:
-            self.size, self.lines = self.size + end, self.lines + content.count(b"\n", start, end)
-            return []
-        if start and self.head is not None and (places := self._trusted(content, start, end)) is not None:
-            return places
-        return self._checked(content[start:end])
+        lines = content[:end].split(b"\n")[:-1]
+        if lines and not self.lines:
+            self._read_head(lines[0])
+        found: list[AnswerLine] = []
+        if not lines or self.identity is None or self._hash is None:
+            self.size, self.lines = self.size + end, self.lines + len(lines)
+            return found
+        last = end - len(lines[-1]) - 1
+        self._hash.update(content[:last])
+        self._read_end(self.identity, lines[-1], self._hash)
+        self._hash.update(content[last:end])
+        # No line of a log that is closed and whole needs a look of its own.
+        sure = self.whole and self.closed is not None and not self.closed.died
+        begin = self.size
+        for number, line in enumerate(lines, self.lines + 1):
+            start, begin = begin, begin + len(line) + 1
+            is_answer = line[_CHECKSUM:_KEY] == b" answer/"
+            if is_answer and (sure or checksum(self.identity, line[_CHECKSUM + 1 :]) == line[:_CHECKSUM]):
+                try:
+                    key = unhexlify(line[_KEY : _KEY + 64])
+                except ValueError:
+                    continue  # whoever wrote the log knew its digest: a key may be anything
+                found.append((key, start, begin - start))
+            elif not sure and number > 1:
+                self._note(self.identity, number, line)
+        self.size, self.lines = begin, self.lines + len(lines)
+        if self.closed is not None and self.closed.died and self.problems and self.problems[-1][0] == self.lines - 1:
+            self.problems[-1] = (self.lines - 1, TORN)
+        return found
 
     def _read_head(self, line: bytes) -> None:
-        head = head_of(line)
+        head = _head_of(line)
         if head is not None and head.format == FORMAT:
             self.head, self.identity = head, head.identity
         else:
             why = "it does not say who wrote the log" if head is None else f"a later version wrote it ({head.format})"
             self.problems.append((1, why))
-        if self.identity is not None:
-            self._hash = _digest(self.identity)
-            self._hash.update(line)
-        self.size, self.lines = len(line), 1
+        self._hash = None if self.identity is None else _digest(self.identity)
 
-    def _trusted(self, content: bytes, start: int, end: int) -> list[AnswerLine] | None:
-        """Return the answers of a log that is closed and whole, so that no line needs a look of its own; else None."""
-        if self.identity is None or self._hash is None:
-            return None
-        last = content.rfind(b"\n", 0, end - 1) + 1
-        parsed = _parsed(self.identity, content[last:end]) if last >= start else None
-        if parsed is None or parsed[0] != b"closed":
-            return None
-        whole = self._hash.copy()
-        whole.update(content[start:last])
-        closed = _decoded_closed(parsed[1])
-        if closed is None or closed.died or closed.digest != whole.hexdigest():
-            return None
-        self.closed, self.whole, self._hash = closed, True, whole
-        self.size, self.lines = end, content.count(b"\n", 0, end)
-        whole.update(content[last:end])
-        found, place = [], start
-        for line in content[start:last].split(b"\n")[:-1]:
-            length = len(line) + 1
-            # Whoever wrote the log knew its digest: a key may be anything.
-            if line[_CHECKSUM:_KEY] == b" answer/" and _IS_KEY(key := line[_KEY : _KEY + 64]):
-                found.append((key.decode(), place, length))
-            place += length
-        return found
+    def _read_end(self, identity: str, line: bytes, before: hashlib.blake2b) -> None:
+        """Read whether the last line closes the log; `before`: the digest of all bytes before it."""
+        parsed, self.closed = _parsed(identity, line), None
+        if parsed is not None and parsed[0] == b"closed":
+            with suppress(*_JSON_ERRORS):
+                self.closed = _closed.decode(parsed[1])
+        self.whole = self.closed is not None and self.closed.digest == before.hexdigest()
 
-    def _checked(self, content: bytes) -> list[AnswerLine]:
-        places: list[AnswerLine] = []
-        for line in content.split(b"\n")[:-1]:
-            self._read(line + b"\n", places)
-        return places
-
-    def _read(self, line: bytes, places: list[AnswerLine]) -> None:
-        if self.identity is None or self._hash is None:
-            return
-        start, self.size, self.lines = self.size, self.size + len(line), self.lines + 1
-        self.closed, self.whole = None, False
-        parsed = _parsed(self.identity, line)
+    def _note(self, identity: str, number: int, line: bytes) -> None:
+        """Note that a call begins or ends, or that a line is damaged."""
+        parsed = _parsed(identity, line)
         if parsed is None:
-            self.problems.append((self.lines, "the checksum does not match"))
-        else:
-            kind, _, key = parsed[0].partition(b"/")
-            if kind == b"answer" and _IS_KEY(key):
-                places.append((key.decode(), start, len(line)))
-            elif kind == b"begin" and _IS_CALL(key):
-                self._begin(key, parsed[1])
-            elif kind == b"end" and _IS_CALL(key):
-                self.calls.pop(int(key), None)
-            elif kind == b"closed":
-                self._close(parsed[1])
-        self._hash.update(line)
+            self.problems.append((number, "the checksum does not match"))
+            return
+        kind, _, call = parsed[0].partition(b"/")
+        if kind == b"begin" and _IS_CALL(call):
+            with suppress(*_JSON_ERRORS):
+                self.calls[int(call)] = _keys.decode(parsed[1])
+        elif kind == b"end" and _IS_CALL(call):
+            self.calls.pop(int(call), None)
 
-    def _begin(self, call: bytes, content: bytes) -> None:
-        with suppress(*_JSON_ERRORS):
-            self.calls[int(call)] = _keys.decode(content)
-
-    def _close(self, content: bytes) -> None:
-        self.closed = _decoded_closed(content)
-        self.whole = self.closed is not None and self._hash is not None and self.closed.digest == self._hash.hexdigest()
-        if self.closed is not None and self.closed.died and self.problems and self.problems[-1][0] == self.lines - 1:
-            self.problems[-1] = (self.lines - 1, TORN)
-
-
-def _decoded_closed(content: bytes) -> Closed | None:
-    try:
-        return _closed.decode(content)
-    except _JSON_ERRORS:
-        return None
+    def ending(self, rest: bytes) -> bytes:
+        """Return what ends a log that its process has left open; `rest`: its bytes from `size` on. b"" if unknown."""
+        if self.identity is None or self._hash is None:
+            return b""
+        line_end = b"\n" if rest else b""
+        digest = self._hash.copy()
+        digest.update(rest + line_end)
+        closed = Closed(digest=digest.hexdigest(), died=True)
+        return line_end + _line(self.identity, "closed", _encoder.encode(closed))
 
 
 def is_log(name: str) -> bool:
@@ -339,21 +321,7 @@ def scan(content: bytes, identity: str | None = None) -> tuple[LogReader, list[A
 def head_at(path: Path) -> LogHead | None:
     """Return the head of a log, None if it is not there yet or damaged (OSError)."""
     with files.reading(path, follow=False) as file:
-        return head_of(file.readline(BLOCK))
-
-
-def answers_of(path: Path) -> tuple[LogHead | None, list[Answer]]:
-    """Return the head of a log and all answers in it that can be read (OSError)."""
-    reader, places = read_log(path)
-    found: list[Answer] = []
-    if reader.identity is not None:
-        with files.reading(path, follow=False) as file:
-            for key, start, length in places:
-                line = os.pread(file.fileno(), length, start)
-                with suppress(AnswerError):
-                    answer = answer_in(reader.identity, line, key)
-                    found += [] if answer is None else [answer]
-    return reader.head, found
+        return _head_of(file.readline(BLOCK)[:-1])
 
 
 def check_folder(run: Path) -> None:
@@ -390,12 +358,13 @@ class Log:
         """Bytes of the current file."""
         self.first_answer: float | None = None
         """The moment (monotonic) of the first answer in the current file; None without one."""
-        try:
+        self.rotated = False
+        """Whether an earlier file was closed."""
+        self._problem = f"answers cannot be stored in {self._folder}"
+        with unwritable(self._problem):
             make_private(run)
             files.private_folder(files.check_subfolder(run, ANSWERS))
             self.path = self._created()
-        except OSError as error:
-            raise self._unwritable(error) from error
 
     def begin_as(self, head: LogHead) -> None:
         """Say who writes, before the first call."""
@@ -408,9 +377,6 @@ class Log:
         self._file = files.appending(path, new=True)
         self.size, self.first_answer, self._hash = 0, None, None
         return path
-
-    def _unwritable(self, error: OSError) -> Unwritable:
-        return Unwritable(f"answers cannot be stored in {self._folder}: {error.strerror or error}")
 
     def begin(self, call: int, keys: Sequence[str]) -> None:
         """Note that a call begins; its number is its own as long as it lasts (Unwritable)."""
@@ -433,25 +399,30 @@ class Log:
     def _append(self, records: Sequence[tuple[str, bytes]]) -> None:
         if self._head is None:
             raise RuntimeError("begin_as was not called")
-        identity = self._head.identity
-        try:
-            if self._file < 0:
-                # A call that began in an earlier file is in flight here, too: each file tells all about a death.
-                own = {name for name, _ in records}
-                begun = [(f"begin/{call}", _encoder.encode(keys)) for call, keys in self._calls.items()]
-                self.path = self._created()
-                records = [*(record for record in begun if record[0] not in own), *records]
-            if self._hash is None:
-                self._hash = _digest(identity)
-                records = [("head", _encoder.encode(self._head)), *records]
-            self._write(b"".join([_line(identity, name, content) for name, content in records]))
-            if time.monotonic() - self._synced > SYNC:
-                os.fsync(self._file)
-                self._synced = time.monotonic()
-        except OSError as error:
-            # Write nothing after half a line.
-            self._give_up()
-            raise self._unwritable(error) from error
+        with unwritable(self._problem):
+            try:
+                identity, records = self._head.identity, self._begun(self._head, records)
+                self._write(b"".join([_line(identity, name, content) for name, content in records]))
+                if time.monotonic() - self._synced > SYNC:
+                    os.fsync(self._file)
+                    self._synced = time.monotonic()
+            except OSError:
+                # Write nothing after half a line.
+                self._give_up()
+                raise
+
+    def _begun(self, head: LogHead, records: Sequence[tuple[str, bytes]]) -> Sequence[tuple[str, bytes]]:
+        """Return the records, after those that begin a new file; make the file if there is none (OSError)."""
+        if self._file < 0:
+            # A call that began in an earlier file is in flight here, too: each file tells all about a death.
+            own = {name for name, _ in records}
+            begun = [(f"begin/{call}", _encoder.encode(keys)) for call, keys in self._calls.items()]
+            self.path = self._created()
+            records = [*(record for record in begun if record[0] not in own), *records]
+        if self._hash is None:
+            self._hash = _digest(head.identity)
+            records = [("head", _encoder.encode(head)), *records]
+        return records
 
     def _write(self, content: bytes) -> None:
         files.write_all(self._file, content)
@@ -473,6 +444,7 @@ class Log:
         with self._lock:
             if self._file < 0 or self.first_answer is None:
                 return None
+            self.rotated = True
             return self._finish()
 
     def _finish(self) -> Path:
@@ -481,14 +453,13 @@ class Log:
         if self._head is None or digest is None:
             raise RuntimeError("there is nothing to close")
         line = _line(self._head.identity, "closed", _encoder.encode(Closed(digest=digest.hexdigest())))
-        self._file = -1
+        self._file, self._hash = -1, None
         try:
             if self._calls:
                 self._append([])
-            files.write_all(file, line)
-            os.fsync(file)
-        except OSError as error:
-            raise self._unwritable(error) from error
+            with unwritable(self._problem):
+                files.write_all(file, line)
+                os.fsync(file)
         finally:
             os.close(file)
         return path
@@ -497,10 +468,9 @@ class Log:
         """Close the log, once (Unwritable). Calls in flight are marked as ended: the process ends in order."""
         with self._lock:
             calls, self._calls, self._ended = self._calls, {}, True
-            if self._file < 0:
-                return
             if self._hash is None:
-                self._give_up()  # an empty file, which tells that the process was there
+                # There is no file, or an empty one, which tells that the process was there.
+                self._give_up()
                 return
             with suppress(Unwritable):
                 if calls:
@@ -523,26 +493,11 @@ def has_answers(path: Path) -> bool:
         return any(b" answer/" in line for line in file)
 
 
-def end_of_dead(content: bytes, reader: LogReader) -> bytes:
-    """Return what ends a log that its process has left open; `reader` has read its content. b"" without a head."""
-    if reader.identity is None:
-        return b""
-    file_end = b"" if content.endswith(b"\n") else b"\n"
-    digest = _digest(reader.identity)
-    digest.update(content + file_end)
-    return file_end + _line(reader.identity, "closed", _encoder.encode(Closed(digest=digest.hexdigest(), died=True)))
-
-
 def close_dead(path: Path, reader: LogReader) -> None:
     """Write the last line of a log that its process has left open; `reader` has read it (OSError)."""
     with files.reading(path, follow=False) as file:
-        end = end_of_dead(file.read(), reader)
-    descriptor = files.appending(path)
-    try:
-        files.write_all(descriptor, end)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        file.seek(reader.size)
+        files.append(path, reader.ending(file.read()), sync=True)
 
 
 def is_kept_apart(folder: Path, identity: str) -> bool:

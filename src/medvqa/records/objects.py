@@ -133,20 +133,15 @@ class Objects(ABC):
 
         BucketError if one cannot be read for another reason; OutOfTime after `seconds` in all.
         """
-        left, lock = iter(names), threading.Lock()
 
-        def read() -> Iterator[tuple[str, bytes | ObjectMissing | ObjectTooLarge]]:
-            while True:
-                with lock:
-                    name = next(left, None)
-                if name is None:
-                    return
+        def read(names: Sequence[str]) -> Iterator[tuple[str, bytes | ObjectMissing | ObjectTooLarge]]:
+            for name in names:
                 reply = self._got(name, most)
                 if isinstance(reply, BucketError) and not isinstance(reply, ObjectMissing | ObjectTooLarge):
                     raise reply
                 yield name, reply
 
-        return _timed([read() for _ in names[:CONCURRENT]], seconds)
+        return _timed([read(names[thread::CONCURRENT]) for thread in range(min(CONCURRENT, len(names)))], seconds)
 
     def _got(self, name: str, most: int) -> bytes | BucketError:
         """Return the content of an object, or the error of the last of some tries."""

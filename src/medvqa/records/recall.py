@@ -11,10 +11,10 @@ import os
 import re
 import threading
 import time
-from collections import defaultdict, deque
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -22,11 +22,11 @@ import msgspec
 
 from medvqa import answers, files
 from medvqa.items import Answer, AnswerError, Prompt
+from medvqa.records.answer_index import IndexedLogs
 from medvqa.records.log import (
     ANSWERS,
     BLOCK,
     TORN,
-    AnswerLine,
     Log,
     LogHead,
     LogReader,
@@ -35,10 +35,11 @@ from medvqa.records.log import (
     Unwritable,
     answer_in,
     answer_key,
-    answers_of,
     head_at,
     logs,
+    read_log,
     read_on,
+    unwritable,
 )
 from medvqa.records.run_folder import MAX_LINE, RESULTS, decode
 from medvqa.records.run_record import RunRecord
@@ -47,6 +48,7 @@ OWN = "this run"
 """The name of the own run among sources."""
 REFRESH = 1.0
 """Seconds between two looks at other processes' answers."""
+_UNKNOWN = (Prompt(""), "", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class LogFolder:
 
 
 class Finder(Protocol):
-    """Answers that are not in logs of a folder on this machine."""
+    """Where stored answers are looked for; `name`: for the user."""
 
     name: str
 
@@ -81,20 +83,81 @@ class Finder(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class _LogFile:
-    """A log that is read as it grows. `number`: its place among those with answers, -1 without."""
+class FolderLogs(IndexedLogs):
+    """The answers of one model in the logs of a folder, which are read as they grow."""
 
-    path: Path
-    source: int
-    reader: LogReader
-    number: int = -1
-    skipped: bool = False
+    def __init__(
+        self, source: LogFolder, head: LogHead, broken: list[str], *, log: Log | None = None, fresh: bool = False
+    ) -> None:
+        """Read nothing yet. `head`, `log`, `fresh`: as in StoredAnswers; `broken` gets lines that cannot be read."""
+        super().__init__(head.identity)
+        self.name = source.name
+        self.folder = source.folder
+        self._accepts = source.accepts
+        self._head, self._log, self._fresh = head, log, fresh
+        self._broken = broken
+        # A log without its first line is read by its own run alone: who may use it is unknown.
+        self._assumed = head.identity if source.name == OWN and not fresh else None
+        # By the names of the logs; None for one that is not used.
+        self._readers: dict[str, LogReader | None] = {}
+        self._next_look = 0.0
+        self._log_path: Path | None = None
+
+    def refresh(self, *, now: bool = False) -> None:
+        """Index what this process has written, and each second (or `now`) what others have (OSError)."""
+        path = None if self._log is None else self._log.path
+        if now or path != self._log_path or time.monotonic() >= self._next_look:
+            if path is not None:
+                os.stat(self.folder)
+            for each in logs(self.folder):
+                self._read(each)
+            self._log_path, self._next_look = path, time.monotonic() + REFRESH
+        elif path is not None:
+            self._read(path)
+
+    def _read(self, path: Path) -> None:
+        size = path.stat().st_size
+        if path.name not in self._readers and size:
+            self._readers[path.name] = LogReader(self._assumed) if self._is_wanted(head_at(path)) else None
+        reader = self._readers.get(path.name)
+        if reader is not None and not reader.whole and size > reader.size:
+            known = len(reader.problems)
+            self._add(path.name, read_on(path, reader))
+            self._broken += [f"{path} line {line}: {why}" for line, why in reader.problems[known:]]
+
+    def _is_wanted(self, head: LogHead | None) -> bool:
+        """Return whether a log with this first line is of this model, and may be used."""
+        if head is None:
+            return self._assumed is not None
+        mine = not self._fresh or head.session == self._head.session
+        return mine and head.identity == self._identity and head.reuse in self._accepts
+
+    def find(self, key: str, prompt: Prompt, digest: str, sample: int) -> Answer | None:
+        """Return the answer of a key, None without one (OSError)."""
+        self.refresh()
+        found = self._found(key)
+        return None if found is None else found[1]
+
+    def recall(self, key: str) -> Recalled | None:
+        """Return the answer of a key as far as it is indexed, None without one (OSError)."""
+        if (found := self._found(key)) is None:
+            return None
+        reader = self._readers[found[0]]
+        mine = reader is not None and reader.head is not None and reader.head.session == self._head.session
+        return Recalled(found[1], "" if mine else self.name)
+
+    def _line(self, log: str, start: int, length: int) -> bytes:
+        return files.part(self.folder / log, start, length)
+
+    def _note_line(self, log: str, start: int, why: str) -> None:
+        number = files.part(self.folder / log, 0, start).count(b"\n") + 1
+        self._broken.append(f"{self.folder / log} line {number}: {why}")
 
     @property
-    def order(self) -> tuple[int, str]:
-        """Of two answers to a question, the one in the log of the greater order counts."""
-        return -self.source, self.path.name
+    def torn(self) -> tuple[str, ...]:
+        """A line for each log whose last line is torn."""
+        readers = [(log, reader) for log, reader in self._readers.items() if reader is not None and reader.torn]
+        return tuple(f"{self.folder / log} line {reader.lines + 1}: {TORN}" for log, reader in readers)
 
 
 class StoredAnswers:
@@ -110,35 +173,25 @@ class StoredAnswers:
         log: Log | None = None,
         fresh: bool = False,
     ) -> None:
-        """Read what is there; with `fresh`, only answers of this session. Unwritable if a folder cannot be read.
+        """Read the logs of the run; with `fresh`, only those of this session. Unwritable if they cannot be read.
 
-        `head`: of the logs that this process writes; `log`: its own, None if it writes none.
+        `head`: of the logs that this process writes; `log`: its own, None if it writes none. `sources`, then `finders`,
+        are asked for answers that the run lacks.
         """
-        self._head = head
-        self._fresh = fresh
-        self._log = log
-        own = LogFolder(OWN, run / ANSWERS, frozenset({"all", "here", "none"}))
-        self._sources = (own,) if fresh else (own, *sources)
-        self._finders = () if fresh else tuple(finders)
-        self._asked: dict[str, tuple[Prompt, str, int]] = {}
-        self._lock = threading.Lock()
-        self._files: dict[Path, _LogFile] = {}
-        self._numbered: list[_LogFile] = []
-        # Key -> number of the log, start and length of the line, in one number: an answer takes 250 bytes.
-        self._index: dict[str, int] = {}
         self.broken: list[str] = []
         """Lines that cannot be read, torn ones left out: its length is a quick look for news of `unread`."""
-        self._waiting = deque[tuple[Path, int]]()
-        self._next_look = 0.0
-        self._own_path = None if log is None else log.path
-        with self._lock:
-            self._look()
+        own = LogFolder(OWN, run / ANSWERS, frozenset({"all", "here", "none"}))
+        self._own = FolderLogs(own, head, self.broken, log=log, fresh=fresh)
+        self._folders = [] if fresh else [FolderLogs(source, head, self.broken) for source in sources]
+        self._finders: list[Finder] = [] if fresh else [*self._folders, *finders]
+        self._asked: dict[str, tuple[Prompt, str, int]] = {}
+        self._lock = threading.Lock()
+        self.recall((), look=True)
 
     def key(self, prompt: Prompt, digest: str, sample: int) -> str:
         """Return the key of an answer; `digest` is the prompt's."""
         key = answer_key(prompt, digest, sample)
-        if self._finders:
-            self._asked[key] = (prompt, digest, sample)
+        self._asked[key] = (prompt, digest, sample)
         return key
 
     def recall(self, keys: Sequence[str], *, look: bool = False) -> list[Recalled | None]:
@@ -147,178 +200,31 @@ class StoredAnswers:
         Without it, other processes' answers are seen after a second. Unwritable if a folder is gone.
         """
         with self._lock:
-            own = None if self._log is None else self._log.path
-            if look or own != self._own_path or time.monotonic() >= self._next_look:
-                self._own_path = own
-                self._look()
-            elif own is not None:
-                self._read_own(own)
-            try:
-                recalled = self._read(keys)
-            except OSError as error:
-                raise _unreadable(self._sources[0], error) from error
-        if not self._finders:
+            with unwritable(f"answers cannot be stored in {self._own.folder}"):
+                self._own.refresh(now=look)
+                recalled = [self._own.recall(key) for key in keys]
+            recalled = [one or self._borrowed(key) for key, one in zip(keys, recalled, strict=True)]
+            for key in keys:
+                self._asked.pop(key, None)
             return recalled
-        return [self._found(key) if one is None else one for key, one in zip(keys, recalled, strict=True)]
 
-    def _found(self, key: str) -> Recalled | None:
-        """Ask the finders for the answer of a key."""
-        if (asked := self._asked.pop(key, None)) is None:
-            return None
+    def _borrowed(self, key: str) -> Recalled | None:
+        asked = self._asked.get(key, _UNKNOWN)
         for finder in self._finders:
             try:
                 answer = finder.find(key, *asked)
             except OSError as error:
-                raise Unwritable(f"{finder.name} cannot be read: {error.strerror or error}") from error
+                where = finder.name if finder.name == OWN else f"--answers={finder.name}"
+                raise Unwritable(f"{where} cannot be read: {error.strerror or error}") from error
             if answer is not None:
                 return Recalled(answer, finder.name)
-        return None
-
-    # --- looking ------------------------------------------------------------------------------------------
-
-    def _look(self) -> None:
-        """Index lines written since the last look; logs of others that are new wait until an answer is missing."""
-        self._waiting.clear()
-        for number, source in enumerate(self._sources):
-            try:
-                if number == 0 and self._log is not None:
-                    os.stat(source.folder)
-                for path in reversed(logs(source.folder)):
-                    if number and path not in self._files:
-                        self._waiting.append((path, number))
-                    else:
-                        self._read_file(path, number)
-            except OSError as error:
-                raise _unreadable(source, error) from error
-        self._next_look = time.monotonic() + REFRESH
-
-    def _read_waiting(self, keys: Sequence[str] | None = None) -> None:
-        """Index logs that wait, in the order in which they count, until all keys are found; None: all logs."""
-        missing = list(keys or ())
-        while self._waiting:
-            missing = [key for key in missing if key not in self._index]
-            if keys is not None and not missing:
-                return
-            path, number = self._waiting.popleft()
-            try:
-                self._read_file(path, number)
-            except OSError as error:
-                raise _unreadable(self._sources[number], error) from error
-
-    def _read_own(self, path: Path) -> None:
-        try:
-            self._read_file(path, 0)
-        except OSError as error:
-            raise _unreadable(self._sources[0], error) from error
-
-    def _read_file(self, path: Path, source: int) -> None:
-        file = self._files.get(path)
-        if file is None:
-            file = self._files[path] = _LogFile(path, source, LogReader(None if source else self._head.identity))
-        reader = file.reader
-        if file.skipped or reader.whole or path.stat().st_size <= reader.size:
-            return
-        if not reader.lines and not self._is_wanted(file):
-            return
-        known = len(reader.problems)
-        found = read_on(path, reader)
-        self.broken += [f"{path} line {line}: {why}" for line, why in reader.problems[known:]]
-        if not (self._fresh and self._is_earlier(file)):
-            self._index_lines(file, found)
-
-    def _is_wanted(self, file: _LogFile) -> bool:
-        """Whether a log that was not read yet is of this model, and may be used."""
-        head = head_at(file.path)
-        if head is None:
-            # Who may use it is unknown: only the own run does.
-            file.skipped = file.source > 0
-        else:
-            accepted = head.reuse in self._sources[file.source].accepts
-            file.skipped = head.identity != self._head.identity or not accepted
-        return not file.skipped
-
-    def _is_earlier(self, file: _LogFile) -> bool:
-        """Whether a log was written by another session, or nobody knows by which."""
-        head = file.reader.head
-        return head is None or head.session != self._head.session
-
-    def _index_lines(self, file: _LogFile, found: Sequence[AnswerLine]) -> None:
-        if found and file.number < 0:
-            file.number = len(self._numbered)
-            self._numbered.append(file)
-        index, number = self._index, file.number << 80
-        replaced = [other.order <= file.order for other in self._numbered]
-        for key, start, length in found:
-            before = index.get(key)
-            if before is None or replaced[before >> 80]:
-                index[key] = number | start << 32 | length
-
-    # --- reading ------------------------------------------------------------------------------------------
-
-    def _read(self, keys: Sequence[str]) -> list[Recalled | None]:
-        recalled: list[Recalled | None] = [None] * len(keys)
-        self._read_waiting(keys)
-        by_file: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
-        for position, key in enumerate(keys):
-            place = self._index.get(key)
-            if place is not None:
-                by_file[place >> 80].append((position, place >> 32 & (1 << 48) - 1, place & (1 << 32) - 1))
-        for number, places in by_file.items():
-            file = self._numbered[number]
-            with files.reading(file.path, follow=False) as opened:
-                for position, start, length in places:
-                    line = os.pread(opened.fileno(), length, start)
-                    answer = self._answer(file, line, start, keys[position])
-                    recalled[position] = (
-                        self._older(keys[position], file) if answer is None else self._recalled(answer, file)
-                    )
-        return recalled
-
-    def _recalled(self, answer: Answer, file: _LogFile) -> Recalled:
-        return Recalled(answer, self._sources[file.source].name if self._is_earlier(file) else "")
-
-    def _answer(self, file: _LogFile, line: bytes, start: int, key: str) -> Answer | None:
-        """Return the answer in a line; None if the line is damaged, changed since it was indexed, or holds none."""
-        try:
-            return answer_in(file.reader.identity or "", line, key)
-        except AnswerError as error:
-            # Another version checked less before storing.
-            with files.reading(file.path, follow=False) as opened:
-                number = opened.read(start).count(b"\n") + 1
-            self.broken.append(f"{file.path} line {number}: {error}")
-            return None
-
-    def _older(self, key: str, last: _LogFile) -> Recalled | None:
-        """Return the answer of the line before an unreadable one."""
-        self._read_waiting()
-        wanted = b" answer/" + key.encode() + b" "
-        for file in sorted(self._numbered, key=lambda file: file.order, reverse=True):
-            if file.order > last.order or (self._fresh and self._is_earlier(file)):
-                continue
-            with files.reading(file.path, follow=False) as opened:
-                lines = [line for line in opened if wanted in line]
-            for line in reversed(lines):
-                with suppress(AnswerError):
-                    if (answer := answer_in(file.reader.identity or "", line, key)) is not None:
-                        return self._recalled(answer, file)
         return None
 
     @property
     def unread(self) -> tuple[str, ...]:
         """Unreadable lines; their questions are asked again."""
         with self._lock:
-            torn = (
-                f"{file.path} line {file.reader.lines + 1}: {TORN}"
-                for file in self._files.values()
-                if file.reader.torn and not file.skipped
-            )
-            return (*self.broken, *torn)
-
-
-def _unreadable(source: LogFolder, error: OSError) -> Unwritable:
-    if source.name == OWN:
-        return Unwritable(f"answers cannot be stored in {source.folder}: {error.strerror or error}")
-    return Unwritable(f"--answers={source.name} cannot be read: {error.strerror or error}")
+            return (*self.broken, *(line for logs in (self._own, *self._folders) for line in logs.torn))
 
 
 # --- answers in results -------------------------------------------------------------------------------------
@@ -343,7 +249,6 @@ class _ResultName(msgspec.Struct):
     item: _ItemName
     prompt: str
     score: _Outcome
-    technique: str = "mc"
     variant: str = ""
     sample: int = 0
     judgement: _Asked | None = None
@@ -351,8 +256,8 @@ class _ResultName(msgspec.Struct):
 
 
 _names = msgspec.json.Decoder(_ResultName)
-_Question = tuple[str, str, str, str, str, int]
-"""Benchmark, item, technique, variant, the digest of a prompt, and its sample."""
+_Question = tuple[str, str, str, str, int]
+"""Benchmark, item, variant, the digest of a prompt (which covers its technique), and its sample."""
 
 
 class ResultAnswers:
@@ -368,29 +273,22 @@ class ResultAnswers:
         self._path = run / RESULTS
         self._role = role
         self._about = about
-        self._lines: dict[_Question, tuple[int, int, int]] | None = None
-        self._lock = threading.Lock()
 
     def find(self, key: str, prompt: Prompt, digest: str, sample: int) -> Answer | None:
         """Return the answer to a prompt, None without one (OSError)."""
-        with self._lock:
-            if self._lines is None:
-                self._lines = self._indexed()
         judges = self._role == "judge"
-        how = ("", "") if judges else (prompt.technique, prompt.variant)
-        found = self._lines.get((prompt.benchmark, prompt.item, *how, digest, sample))
+        question = prompt.benchmark, prompt.item, "" if judges else prompt.variant, digest, sample
+        found = self._lines.get(question)
         if found is None or not (judges or self._has_limit(prompt)):
             return None
         start, length, reply = found
-        with files.reading(self._path) as file:
-            line = os.pread(file.fileno(), length, start)
         with suppress(msgspec.DecodeError):
-            result = decode(line)
+            result = decode(files.part(self._path, start, length))
             judgement = result.judgement
             # The file may have been written anew since, and a stranger's line may have fewer replies than prompts.
             if not judges:
-                same = (result.item.benchmark, result.item.id, result.prompt, result.sample)
-                return result.answer if same == (prompt.benchmark, prompt.item, digest, sample) else None
+                same = (result.item.benchmark, result.item.id, result.variant, result.prompt, result.sample) == question
+                return result.answer if same else None
             if judgement is None or judgement.asked[reply : reply + 1] != (digest,) or reply >= len(judgement.replies):
                 return None
             # Tokens and seconds are known for all replies together.
@@ -411,7 +309,9 @@ class ResultAnswers:
             return limit in (None, self._about.config.own_max_tokens)
         return limit == prompt.max_tokens
 
-    def _indexed(self) -> dict[_Question, tuple[int, int, int]]:
+    @cached_property
+    def _lines(self) -> dict[_Question, tuple[int, int, int]]:
+        """The start and length of a line, and the number of a judge's reply in it, for each question."""
         lines: dict[_Question, tuple[int, int, int]] = {}
         if not self._path.is_file():
             return lines
@@ -429,12 +329,12 @@ class ResultAnswers:
         benchmark, item = result.item.benchmark, result.item.id
         if self._role == "candidate":
             if result.ranking is None:
-                yield (benchmark, item, result.technique, result.variant, result.prompt, result.sample), 0
+                yield (benchmark, item, result.variant, result.prompt, result.sample), 0
             return
         # A reply that could not be read may have been cut off, which a result does not tell.
         asked = () if result.judgement is None or result.score.outcome == "error" else result.judgement.asked
         for place, digest in enumerate(asked):
-            yield (benchmark, item, "", "", digest, asked[:place].count(digest)), place
+            yield (benchmark, item, "", digest, asked[:place].count(digest)), place
 
 
 # --- files of earlier versions ------------------------------------------------------------------------------
@@ -458,16 +358,9 @@ class EarlierAnswers:
         """Read the answers of a model (Unwritable)."""
         folder = _earlier_folder(run, head)
         self._found: dict[str, Answer] = {}
-        try:
+        with unwritable(f"answers in {folder} cannot be read"):
             for path in sorted(folder.glob("*.answers")):
-                for _, key, answer in _earlier_lines(path):
-                    self._found[key] = answer
-        except OSError as error:
-            raise Unwritable(f"answers in {folder} cannot be read: {error.strerror or error}") from error
-
-    def __bool__(self) -> bool:
-        """Whether there is any."""
-        return bool(self._found)
+                self._found |= {key: answer for _, key, answer in _earlier_lines(path)}
 
     def find(self, key: str, prompt: Prompt, digest: str, sample: int) -> Answer | None:
         """Return the answer of a key, None without one."""
@@ -495,13 +388,23 @@ def _earlier_lines(path: Path) -> Iterator[tuple[LogHead | None, str, Answer]]:
                     yield head, match[3].decode(), answers.decode(match[4])
 
 
+def _answers_in(path: Path) -> Iterator[Answer]:
+    """Yield all answers of a log that can be read (OSError)."""
+    reader, lines = read_log(path)
+    for key, start, length in lines:
+        with suppress(AnswerError):
+            answer = answer_in(reader.identity or "", files.part(path, start, length), key.hex())
+            if answer is not None:
+                yield answer
+
+
 def asked(run: Path, sessions: Collection[str]) -> Iterator[tuple[Role, list[Answer]]]:
     """Yield the role and the answers of each log of some sessions of a run, also of an earlier version."""
     with suppress(OSError):
         for path in logs(run / ANSWERS):
             head = head_at(path)
             if head is not None and head.session in sessions:
-                yield head.role, answers_of(path)[1]
+                yield head.role, list(_answers_in(path))
         for own in (ANSWERS, EARLIER_REPLIES):
             for path in sorted(run.glob(f"{own}/*/*.answers")):
                 found = [(head, answer) for head, _, answer in _earlier_lines(path)]

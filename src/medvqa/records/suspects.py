@@ -7,10 +7,9 @@ with several calls in flight, they are asked together once more: most likely its
 
 from __future__ import annotations
 
-import os
-from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -38,38 +37,29 @@ def bury(run: Path, session: str = EARLIER, process: str = "*") -> tuple[str, ..
 
     The defaults mean all processes of an earlier session. OSError if the folder, or a file in it, is a link.
     """
-    folder = files.check_subfolder(run, ANSWERS)
+    folder, every = files.check_subfolder(run, ANSWERS), process == "*"
     dead: dict[str, dict[int, tuple[str, ...]]] = {}
     for path in logs(folder):
-        if process not in ("*", process_of(path)) or (process == "*" and is_closed(path)):
-            continue
-        if not path.stat().st_size:
-            # Its process died while it loaded the model.
-            path.unlink()
-            dead.setdefault(process_of(path), {})
+        if is_closed(path) if every else process_of(path) != process:
             continue
         reader, _ = read_log(path)
-        if reader.closed is None:
-            dead.setdefault(process_of(path), {}).update(reader.calls)
+        if not reader.lines and not reader.torn:
+            # Its process died while it loaded the model.
+            path.unlink()
+        elif reader.closed is None:
             close_dead(path, reader)
-        elif not reader.closed.died and reader.head is not None and reader.head.session == session:
-            dead.setdefault(process_of(path), {})
+        elif reader.closed.died or reader.head is None or reader.head.session != session:
+            continue
+        dead.setdefault(process_of(path), {}).update(reader.calls if reader.closed is None else {})
+    found: tuple[str, ...] = ()
     for calls in dead.values():
-        keys = tuple(key for keys_of_call in calls.values() for key in keys_of_call)
+        keys = tuple(chain.from_iterable(calls.values()))
         # Record the death of an idle worker too: workers that take over its tests then look for answers that they
         # have not read.
-        if keys or process != "*":
-            _append(folder, Death(session, keys, len(calls)))
-    found = tuple(key for calls in dead.values() for keys in calls.values() for key in keys)
+        if keys or not every:
+            files.append(folder / _DEATHS, _encoder.encode(Death(session, keys, len(calls))) + b"\n")
+        found += keys
     return found if dead else None
-
-
-def _append(folder: Path, death: Death) -> None:
-    deaths = files.appending(folder / _DEATHS)
-    try:
-        files.write_all(deaths, _encoder.encode(death) + b"\n")
-    finally:
-        os.close(deaths)
 
 
 def end_session(run: Path, *, complete: bool) -> None:
@@ -104,10 +94,7 @@ class Suspects:
         self._path = run / ANSWERS / _DEATHS
         self._session = session
         self._size = 0
-        self._deaths: Counter[str] = Counter()
-        self._alone: Counter[str] = Counter()
-        self._suspected: set[str] = set()
-        self._alone_here: set[str] = set()
+        self._deaths: dict[str, list[Death]] = {}
 
     def refresh(self) -> bool:
         """Read new deaths; return whether there were any."""
@@ -124,17 +111,10 @@ class Suspects:
                     break
                 self._size += len(line)
                 with suppress(msgspec.DecodeError):
-                    self._note(msgspec.json.decode(line, type=Death))
+                    death = msgspec.json.decode(line, type=Death)
+                    for key in death.keys:
+                        self._deaths.setdefault(key, []).append(death)
         return True
-
-    def _note(self, death: Death) -> None:
-        self._deaths.update(death.keys)
-        whole = death.session == EARLIER and death.calls > 1
-        self._suspected.update(key for key in death.keys if not whole or self._deaths[key] > 1)
-        if len(death.keys) == 1:
-            self._alone.update(death.keys)
-            if death.session == self._session:
-                self._alone_here.update(death.keys)
 
     def suspects(self, key: str) -> bool:
         """Whether a question must be asked alone, because a process died while it was in flight.
@@ -142,12 +122,15 @@ class Suspects:
         If a whole session died with several calls in flight, it takes two deaths. Otherwise a run with 64 questions in
         flight would ask 64 one by one after every kill.
         """
-        return key in self._suspected
+        deaths = self._deaths.get(key, ())
+        return len(deaths) > 1 or any(death.session != EARLIER or death.calls <= 1 for death in deaths)
 
     def kills(self, key: str) -> bool:
         """Whether a question kills: a worker died on it, and another while it was asked alone.
 
         A whole session may have been stopped by its user, so over sessions it takes three deaths, two of them alone.
         """
-        deaths = self._deaths[key]
-        return (deaths >= 2 and key in self._alone_here) or (deaths >= 3 and self._alone[key] >= 2)
+        deaths = self._deaths.get(key, ())
+        alone = [death for death in deaths if len(death.keys) == 1]
+        here = any(death.session == self._session for death in alone)
+        return (len(deaths) >= 2 and here) or (len(deaths) >= 3 and len(alone) >= 2)

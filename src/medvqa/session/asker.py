@@ -32,7 +32,7 @@ from medvqa.protocols import rotation
 from medvqa.records import run_folder, run_record
 from medvqa.records.answer_places import PlaceReader
 from medvqa.records.exchange import Exchange, left_beside
-from medvqa.records.log import ANSWERS, Log, LogHead, Reuse, Unwritable, head_at, is_kept_apart, logs
+from medvqa.records.log import ANSWERS, Log, LogHead, Reuse, Unwritable, head_at, is_kept_apart, logs, unwritable
 from medvqa.records.private import Pseudonyms
 from medvqa.records.recall import OWN, EarlierAnswers, Finder, LogFolder, ResultAnswers, StoredAnswers
 from medvqa.records.run_record import RUN
@@ -114,7 +114,7 @@ class Process:
             role="judge" if judges else "candidate",
             reuse="none" if nameless else reuse,
         )
-        try:
+        with unwritable(f"answers in {self.folder} cannot be read"):
             if is_kept_apart(self.folder / ANSWERS, head.identity):
                 head = msgspec.structs.replace(head, reuse="none")
             finders = [] if fresh else [*self._own_answers(head, signed), *self.sources.finders(head, signed)]
@@ -123,8 +123,6 @@ class Process:
             for place in places:
                 left = left_beside(self.folder, place)
                 folders += [LogFolder(place.name, folder, frozenset({"all"})) for folder in left]
-        except OSError as error:
-            raise Unwritable(f"answers in {self.folder} cannot be read: {error.strerror or error}") from error
         log.begin_as(head)
         readers = [PlaceReader(place, head.identity, self.session, self.folder) for place in places]
         for reader in readers:
@@ -138,12 +136,12 @@ class Process:
 
     def _own_answers(self, head: LogHead, signed: str) -> list[Finder]:
         """Return the answers of this run that are in no log: those in its results, and in files of earlier versions."""
-        earlier = list(filter(None, [EarlierAnswers(self.folder, head)]))
-        if not (self.folder / RUN).is_file():
-            return [*earlier]
-        about = run_record.read_run(self.folder)
-        own = answer_sources.is_of(about, head, signed)
-        return [*earlier, *([ResultAnswers(self.folder, OWN, head.role, about)] if own else [])]
+        found: list[Finder] = [EarlierAnswers(self.folder, head)]
+        if (self.folder / RUN).is_file():
+            about = run_record.read_run(self.folder)
+            if answer_sources.is_of(about, head, signed):
+                found.append(ResultAnswers(self.folder, OWN, head.role, about))
+        return found
 
 
 class LoadedJudge:
@@ -168,7 +166,7 @@ class LoadedJudge:
             judging.chosen.load()
             identity = process.identify(self.model, "judge", judging.chosen.secrets)
             signed = judging.signed(identity)
-            self._memory = process.remember(judging.chosen, identity, log, reuse=reuse, signed=signed, fresh=fresh)
+            self.memory = process.remember(judging.chosen, identity, log, reuse=reuse, signed=signed, fresh=fresh)
             limits = Limits.of(self.model, deadline=deadline, budget=inf if max_cost is None else max_cost)
         except BaseException:
             log.close()
@@ -178,7 +176,7 @@ class LoadedJudge:
             self.model,
             judging.settings,
             limits,
-            self._memory,
+            self.memory,
             ends=ends,
             traffic=traffic or Traffic(judging.chosen.secrets),
         )
@@ -189,15 +187,10 @@ class LoadedJudge:
         }
         """The judge's fields in run.json."""
 
-    @property
-    def memory(self) -> Memory:
-        """The stored replies."""
-        return self._memory
-
     def close(self, by: float | None = None) -> None:
         """Close the stream (`Stream.close`), the memory (Unwritable) and the model."""
         self.judge.close(by)
-        end(self.model, self._memory)
+        end(self.model, self.memory)
 
 
 def end(model: Backend, memory: Memory | Log) -> None:
@@ -305,7 +298,7 @@ class Asker:
             self._ranking = RankingAsker(number, self.plan.prompt, self.plan.limited, self.plan.read, follow)
             follow, ahead = self._hear, Candidates(ahead, number)
         if self.process.sources.places:
-            for own in (memory, *([self._judge.memory] if self._judge else ())):
+            for own in self._memories:
                 own.exchange_by(self._exchange)
             self._exchange.start()
         self._stream = Stream(model, self.plan.prompt, ahead, limits, memory, follow=follow, traffic=self._traffic)
@@ -503,10 +496,8 @@ class Asker:
         """Store the keys of the selected questions, once (Unwritable)."""
         if self._selection is not None:
             (keys, left_out), self._selection = self._selection, None
-            try:
+            with unwritable("the run folder cannot be written"):
                 select_keys(self.process.folder, self.process.session, keys)
-            except OSError as error:
-                raise Unwritable(f"the run folder cannot be written: {error}") from error
             self._first["left_out"] = left_out
             if self.process.name != MAIN:
                 # A benchmark may draw its items in each process: the controller compares the digests.

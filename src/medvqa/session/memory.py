@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from medvqa.engine import KILLS, Recollection
-from medvqa.items import Answer, AnswerError, Prompt
+from medvqa.items import AnswerError
 from medvqa.records.answer_places import PlaceReader
 from medvqa.records.exchange import Exchange
 from medvqa.records.log import Log
@@ -30,10 +30,8 @@ class Memory:
         self._log = log
         self._readers = readers
         self._suspects = suspects
-
-    def key(self, prompt: Prompt, digest: str, sample: int) -> str:
-        """Return the key of an answer."""
-        return self._stored.key(prompt, digest, sample)
+        self.key = stored.key
+        self.begin, self.end = log.begin, log.end
 
     def recall(self, keys: Sequence[str]) -> list[Recollection]:
         """Look up stored answers. A question that kills workers ends in an error; a suspected one is asked alone.
@@ -50,14 +48,6 @@ class Memory:
         if self._suspects.kills(key):
             return Recollection(AnswerError(KILLS))
         return Recollection(alone=self._suspects.suspects(key))
-
-    def begin(self, call: int, keys: Sequence[str]) -> None:
-        """Note the keys of a call that begins."""
-        self._log.begin(call, keys)
-
-    def end(self, call: int, keys: Sequence[str], answers: Sequence[Answer]) -> None:
-        """Store the answers, and note the end of the call."""
-        self._log.end(call, keys, answers)
 
     @property
     def unread(self) -> tuple[str, ...]:
