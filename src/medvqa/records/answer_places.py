@@ -15,16 +15,24 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from medvqa import files, printing
 from medvqa.items import Answer, Prompt, UsageError
 from medvqa.records.address import Address
 from medvqa.records.answer_index import IndexedLogs
-from medvqa.records.bucket import advice, open_bucket
-from medvqa.records.log import LogReader, Unwritable, scan, unwritable
-from medvqa.records.objects import CALL, BucketError, FolderObjects, ObjectMissing, Objects, OutOfTime
+from medvqa.records.bucket import advice, endpoint, open_bucket
+from medvqa.records.log import TORN, LogReader, Unwritable, scan, unwritable
+from medvqa.records.objects import (
+    CALL,
+    BucketError,
+    FolderObjects,
+    ObjectMissing,
+    Objects,
+    ObjectTooLarge,
+    OutOfTime,
+)
 from medvqa.records.run_record import RUN
 
 MARKER = "medvqa-answers.txt"
@@ -39,8 +47,10 @@ LIST, READ = 60.0, 600.0
 """Seconds for the names of a model's logs, and for reading them."""
 PROGRESS = 5.0
 """Seconds between two lines of progress."""
-LATE = timedelta(minutes=15)
+LATE = timedelta(hours=2)
 """How much earlier than the latest name a new one may be: clocks differ, and a log is put after it was begun."""
+FAILURES = 8
+"""Objects in a row that cannot be read: then the place cannot."""
 MAX_UNREAD = 50
 """Most objects that are named because they cannot be read."""
 _MARK = b"Answers of pytest-medvqa, put here by --answers. Others may read them; nothing here is ever replaced.\n"
@@ -84,12 +94,16 @@ class LogName:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A folder or a bucket. `name`: its address or path, for the user; `folder`: None for a bucket."""
+    """A folder or a bucket. `name`: its address or path, for the user; `folder`: None for a bucket.
+
+    `server`: that of a bucket, if the environment names one. Data that may go to one server may not go to another.
+    """
 
     name: str
     objects: Objects = field(repr=False)
     folder: Path | None
     advice: str = field(repr=False)
+    server: str = ""
 
     def check(self, say: Say = lambda line: None) -> bool:
         """Return whether the place has any object; make and mark a folder. `say` gets lines about odd names.
@@ -126,7 +140,8 @@ def open_place(named: Path | str, environ: Mapping[str, str]) -> Place:
     """
     address = Address.of(named) if isinstance(named, str) else None
     if address is not None and address.scheme != "file":
-        return Place(str(address), open_bucket(address, environ), None, advice(address))
+        server = endpoint(address, environ) or ""
+        return Place(str(address), open_bucket(address, environ), None, advice(address), server)
     folder = Path(address.prefix) if address is not None else Path(named)
     shown = f"--answers={printing.line(str(named))}"
     if not folder.parent.is_dir():
@@ -134,9 +149,9 @@ def open_place(named: Path | str, environ: Mapping[str, str]) -> Place:
         raise UsageError(f"{shown}: no folder {printing.line(str(folder.parent))}; is the shared disk mounted?")
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{shown} is no folder")
-    if (folder / RUN).exists():
-        raise UsageError(f"{shown} is the folder of a run: type --answers={printing.line(str(folder))} to read it")
     try:
+        if (folder / RUN).exists():
+            raise UsageError(f"{shown} is the folder of a run: type --answers={printing.line(str(folder))} to read it")
         strange = [name for name in (os.listdir(folder) if folder.exists() else []) if not name.startswith(".")]
     except OSError as error:
         raise UsageError(f"{shown} cannot be read: {error.strerror}") from None
@@ -185,6 +200,11 @@ class PlaceReader(IndexedLogs):
         return self.recall([key])[0]
 
     @property
+    def damaged(self) -> int:
+        """The number of lines of `unread`: a quick look for news."""
+        return len(self._unread)
+
+    @property
     def unread(self) -> tuple[str, ...]:
         """A line for each object and answer that cannot be read, in their order: objects are read side by side."""
         with self._lock:
@@ -197,12 +217,16 @@ class PlaceReader(IndexedLogs):
 
         What is not read in time is read the next time. Unwritable if the place cannot be read.
         """
-        by, shown, number = time.monotonic() + seconds, time.monotonic(), 0
+        by, shown, number, failed, in_a_row = time.monotonic() + seconds, time.monotonic(), 0, 0, 0
         try:
             new = self._listed(say, min(LIST, seconds))
             for path, reply in self.place.objects.get_all(new, MAX_LOG, max(0.0, by - time.monotonic())):
                 self._take(path, reply)
                 number += 1
+                fails = isinstance(reply, BucketError) and not isinstance(reply, ObjectMissing | ObjectTooLarge)
+                failed, in_a_row = failed + fails, in_a_row + 1 if fails else 0
+                if isinstance(reply, BucketError) and (in_a_row >= FAILURES or 1 < failed == len(new)):
+                    raise reply
                 if time.monotonic() > shown + PROGRESS:
                     shown = time.monotonic()
                     say(f"medvqa: {self.place.name}: {number:,} of {len(new):,} logs read")
@@ -258,18 +282,24 @@ class PlaceReader(IndexedLogs):
         with self._lock:
             if self._file.closed:
                 return
+            if isinstance(reply, BucketError) and not isinstance(reply, ObjectMissing):
+                self._note(f"{name}: {reply}")
+            if isinstance(reply, BucketError) and not isinstance(reply, ObjectMissing | ObjectTooLarge):
+                return  # it is read the next time
             self._read.add(name)
             self._waiting.pop(name, None)
             mine = found.head is not None and found.head.session == self._session
-            if isinstance(reply, BucketError):
-                if not isinstance(reply, ObjectMissing):
-                    self._note(f"{name}: {reply}")
-            elif not mine and (why := log_problem(found, self._identity)) is not None:
+            if isinstance(reply, BucketError) or mine:
+                return
+            if (why := log_problem(found, self._identity)) is not None:
                 self._note(f"{name}: {why}")
-            elif not mine and name.log not in self._numbers:
-                os.pwrite(self._file.fileno(), reply, self._bytes)
-                self._add(name.log, lines, self._bytes)
-                self._bytes += len(reply)
+                return
+            for number, why in found.problems:
+                if why != TORN:
+                    self._note(f"{name} line {number}: {why}")
+            os.pwrite(self._file.fileno(), reply, self._bytes)
+            self._add(str(name), lines, self._bytes)
+            self._bytes += len(reply)
 
     def recall(self, keys: Sequence[str]) -> list[Answer | None]:
         """Return the latest answer for each key that can be read (Unwritable)."""
@@ -309,5 +339,7 @@ def _somewhat_before(name: str) -> str:
     if latest is None:
         return _BEFORE
     with suppress(ValueError, OverflowError):
-        return f"z{(datetime.strptime(latest.log[:22], _TIME) - LATE).strftime(_TIME)}"
+        # A clock that is ahead, or a name of the year 9999, hides no later log.
+        time_of_name = min(datetime.strptime(latest.log[:22], _TIME), datetime.now(UTC).replace(tzinfo=None))
+        return f"z{(time_of_name - LATE).strftime(_TIME)}"
     return _BEFORE

@@ -10,14 +10,14 @@ import hashlib
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from contextlib import suppress
-from itertools import chain
 from math import inf
 from pathlib import Path
 
 from medvqa import files
 from medvqa.records.answer_places import MAX_LOG, TRIES, LogName, Place, PlaceReader, log_problem
+from medvqa.records.lock import holder_of, live_holder
 from medvqa.records.log import ANSWERS, Log, LogHead, Unwritable, is_closed, logs, read_log, scan
 from medvqa.records.objects import CALL, BucketError, ObjectExists, ObjectMissing, ObjectTooLarge
 
@@ -31,8 +31,13 @@ LAST = 15.0
 """Seconds in which puts that fail are tried again at the end of a session."""
 LONGEST_WAIT = 60.0
 """Seconds between two tries."""
-QUIET = 120.0
-"""Seconds after which a log of another run that was not closed belongs to a dead process."""
+SOON = 3.0
+"""Seconds after a log was closed in which places are read again: others that began together have put theirs by then."""
+QUIET, QUIET_ELSEWHERE = 120.0, 3600.0
+"""Seconds without a write after which a log that was not closed is a dead process's: of a run that nobody holds, and of
+one that a process of another machine holds, which may wait for its model."""
+AT_ONCE = 3
+"""Logs in a row that cannot be put: then others are not tried."""
 
 
 class Outbox:
@@ -48,7 +53,6 @@ class Outbox:
         self.by = inf
         """The moment (monotonic) after which nothing is put."""
         self._run, self._session = run, session
-        self._note = _note(place)
         # The logs that were looked at, with the number of answers that stay here.
         self._done: dict[Path, int] = {}
         self._looked = False
@@ -91,12 +95,32 @@ class Outbox:
         if own and not self._looked:
             self._write_note(own[0])
         new = [path for path in own if path not in self._done and (ended or is_closed(path))]
-        number = sum(map(self._put_log, new))
+        number = self._put_each(new)
         if own and not self._looked:
-            for path in chain.from_iterable(left_beside(self._run, self.place).values()):
-                if is_closed(path) or time.time() - path.stat().st_mtime > QUIET:
-                    number += self._put_log(path)
+            for folder, left in left_beside(self._run, self.place).items():
+                # Another run's folder may be unreadable, or read-only: that is no failure of this place.
+                with suppress(OSError):
+                    number += self._put_each(
+                        [path for path in left if is_closed(path) or _is_dead(folder.parent, path)]
+                    )
             self._looked = True
+        return number
+
+    def _put_each(self, paths: Sequence[Path]) -> int:
+        """Put logs, and return the number of answers. One that cannot be put does not keep back the later ones.
+
+        OSError, BucketError: the first one, when all were tried, or some in a row.
+        """
+        number, failed, first = 0, 0, None
+        for path in paths:
+            try:
+                number, failed = number + self._put_log(path), 0
+            except BucketError as error:
+                failed, first = failed + 1, first or error
+                if failed == AT_ONCE:
+                    break
+        if first is not None:
+            raise first
         return number
 
     def _put_log(self, path: Path) -> int:
@@ -110,41 +134,49 @@ class Outbox:
             self._done[path] = _count(path)
             return 0
         reader, lines = scan(content)
-        if reader.closed is None:
+        may_grow, size = reader.closed is None, len(content)
+        if may_grow:
             content += reader.ending(content[reader.size :])
             reader, lines = scan(content)
         if reader.head is None or log_problem(reader, reader.head.identity) is not None:
             lines = []
         elif lines:
-            self._put_content(reader.head, LogName.of(path).log, content)
+            self._put_content(reader.head, LogName.of(path).log, content, {key for key, _, _ in lines})
         self._done[path] = 0
-        self._write_note(path, path.name + "\n")
+        self._write_note(path, f"{path.name} {size}\n" if may_grow else f"{path.name}\n")
         return len(lines)
 
-    def _put_content(self, head: LogHead, log: str, content: bytes) -> None:
-        """Put a log under the first name that is free, unless it is there (BucketError)."""
+    def _put_content(self, head: LogHead, log: str, content: bytes, keys: Set[bytes]) -> None:
+        """Put a log under the first name that is free, unless its answers are there (BucketError)."""
         for name in (LogName(log, tries) for tries in range(TRIES)):
             path = f"{head.identity}/{name}"
             # An earlier session may have put it, or an earlier try have arrived though its reply did not.
-            there = self._there(path, content) if head.session != self._session else None
+            there = self._there(head, path, content, keys) if head.session != self._session else None
             if there is None:
                 try:
                     return self.place.objects.put(path, content, self._seconds(content))
                 except ObjectExists:
-                    there = self._there(path, content)
+                    there = self._there(head, path, content, keys)
             if there:
                 return None
-            self._lines.append(f"{self.place.name}/{path} is not the log that was put there; it is put again")
         raise BucketError("there are other objects of these names")
 
-    def _there(self, path: str, content: bytes) -> bool | None:
-        """Return whether an object has the content, None if there is no such object (BucketError)."""
+    def _there(self, head: LogHead, path: str, content: bytes, keys: Set[bytes]) -> bool | None:
+        """Return whether an object has the answers of a log, None if there is no such object (BucketError).
+
+        One that lacks some is a copy of the log that was closed earlier, as a copy of a run folder has it.
+        """
         try:
-            return self.place.objects.get(path, len(content), self._seconds(content)) == content
+            found = self.place.objects.get(path, MAX_LOG, self._seconds(content))
         except ObjectMissing:
             return None
         except ObjectTooLarge:
-            return False
+            found = b""
+        reader, lines = scan(found)
+        if log_problem(reader, head.identity) is None:
+            return keys <= {key for key, _, _ in lines}
+        self._lines.append(f"{self.place.name}/{path} is not the log that was put there; it is put again")
+        return False
 
     def _seconds(self, content: bytes) -> float:
         seconds = min(CALL + len(content) / ENOUGH, self.by - time.monotonic())
@@ -154,7 +186,7 @@ class Outbox:
 
     def _write_note(self, path: Path, line: str = "") -> None:
         """Note beside a log that it was put (OSError)."""
-        files.append(path.parent / self._note, line.encode())
+        files.append(path.parent / _note(self.place, path.parent), line.encode())
 
     def left(self) -> int:
         """Count the answers of the run that other runs may use and that are not in the place."""
@@ -173,22 +205,45 @@ class Outbox:
 
 
 def left_beside(run: Path, place: Place) -> dict[Path, list[Path]]:
-    """Return the logs of runs beside one that are to be put into a place and are not there, by their folders (OSError).
+    """Return the logs of runs beside one that are to be put into a place and are not there, by their folders.
 
-    They count as the place's: nobody need ask their questions again until they are put.
+    They count as the place's: nobody need ask their questions again until they are put. Folders that cannot be read are
+    left out.
     """
     left = dict[Path, list[Path]]()
-    for note in sorted(run.parent.glob(f"*/{ANSWERS}/{_note(place)}")):
-        if note.parent.parent != run and not (note.parent.is_symlink() or note.parent.parent.is_symlink()):
-            known = set(files.read(note, MAX_LOG).decode("utf-8", "replace").splitlines())
-            if paths := [path for path in logs(note.parent) if path.name not in known]:
-                left[note.parent] = paths
+    for folder in sorted(run.parent.glob(f"*/{ANSWERS}")):
+        if folder.parent == run or folder.is_symlink() or folder.parent.is_symlink():
+            continue
+        with suppress(OSError):
+            note = folder / _note(place, folder)
+            if note.exists():
+                known = set(files.read(note, MAX_LOG).decode("utf-8", "replace").splitlines())
+                if paths := [path for path in logs(folder) if not _is_noted(path, known)]:
+                    left[folder] = paths
     return left
 
 
-def _note(place: Place) -> str:
-    """Return the name of the file in a run's answers that names the logs that a place has."""
-    return f"{hashlib.sha256(place.name.encode()).hexdigest()[:16]}.place"
+def _note(place: Place, folder: Path) -> str:
+    """Return the name of the file in a run's answers that names the logs that a place has (OSError).
+
+    It is that of this folder on this disk: a folder from elsewhere, whatever it holds, is given to no place, and none
+    to another server than the run has named.
+    """
+    told = f"{place.name}\n{place.server}\n{folder.stat().st_ino}"
+    return f"{hashlib.sha256(told.encode()).hexdigest()[:16]}.place"
+
+
+def _is_noted(path: Path, known: Set[str]) -> bool:
+    """Return whether a note has a log: one that was not closed then, only if it has not grown since (OSError)."""
+    return path.name in known or f"{path.name} {path.stat().st_size}" in known
+
+
+def _is_dead(run: Path, path: Path) -> bool:
+    """Return whether the process of a log that was not closed is dead, as far as this machine can tell (OSError)."""
+    holder, quiet = holder_of(run), time.time() - path.stat().st_mtime
+    if holder is not None and not holder.is_here:
+        return quiet > QUIET_ELSEWHERE
+    return live_holder(run) is None and quiet > QUIET
 
 
 def _count(path: Path) -> int:
@@ -240,13 +295,18 @@ class Exchange:
         return [*put, *(self._lines.popleft() for _ in range(len(self._lines)))]
 
     def _work(self) -> None:
+        due = inf
         while not self._ends.wait(min(1.0, self._first / 4)):
             new = self._rotate()
             for outbox in self._outboxes:
                 new = bool(outbox.try_put()) or new
-            for reader in self._readers if new and not self._ends.is_set() else ():
-                with suppress(Unwritable):
-                    reader.read(self._lines.append, self._every)
+            if new:
+                due = min(due, time.monotonic() + min(SOON, self._first / 2))
+            if time.monotonic() >= due and not self._ends.is_set():
+                due = inf
+                for reader in self._readers:
+                    with suppress(Unwritable):
+                        reader.read(self._lines.append, self._every)
 
     def _rotate(self) -> bool:
         """Close the logs of this process whose time has come; return whether there was one."""

@@ -35,6 +35,11 @@ class Holder(msgspec.Struct, frozen=True):
     host: str
     since: str
 
+    @property
+    def is_here(self) -> bool:
+        """Whether it runs on this machine."""
+        return self.host == socket.gethostname()
+
 
 class Lock:
     """The lock of a run folder."""
@@ -139,15 +144,19 @@ def live_holder(run: Path) -> Holder | None:
     Only reads: a lock tried for a moment could refuse a session that starts then. A holder on another host is not
     known to live. The number of a dead process may belong to a younger one; Linux tells by its start.
     """
-    try:
-        with files.reading(run / LOCK, follow=False) as file:
-            holder = msgspec.json.decode(file.read(_MAX_HOLDER), type=Holder)
-        since = datetime.fromisoformat(holder.since).timestamp()
-    except (OSError, ValueError, OverflowError, RecursionError):
+    holder = holder_of(run)
+    if holder is None or not holder.is_here or not 0 < holder.pid < 2**31:
         return None
-    if holder.host != socket.gethostname() or not 0 < holder.pid < 2**31:
-        return None
-    return holder if _lives(holder.pid, since) else None
+    with suppress(ValueError, OverflowError):
+        return holder if _lives(holder.pid, datetime.fromisoformat(holder.since).timestamp()) else None
+    return None
+
+
+def holder_of(run: Path) -> Holder | None:
+    """Return the process that a run folder's lock names, dead or alive; None without a lock that names one."""
+    with suppress(OSError, ValueError, RecursionError), files.reading(run / LOCK, follow=False) as file:
+        return msgspec.json.decode(file.read(_MAX_HOLDER), type=Holder)
+    return None
 
 
 def _lives(pid: int, since: float) -> bool:

@@ -113,7 +113,7 @@ class Closed(msgspec.Struct, frozen=True, kw_only=True):
 
 _heads, _closed = msgspec.json.Decoder(LogHead), msgspec.json.Decoder(Closed)
 _keys = msgspec.json.Decoder(tuple[str, ...])
-_JSON_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+JSON_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def answer_key(prompt: Prompt, digest: str, sample: int = 0) -> str:
@@ -160,7 +160,7 @@ def _head_of(line: bytes) -> LogHead | None:
     """Return the head that a first line holds, without its line end; None if it is damaged."""
     try:
         head = _heads.decode(line[_CHECKSUM + 1 :].partition(b" ")[2])
-    except _JSON_ERRORS:
+    except JSON_ERRORS:
         return None
     parsed = _parsed(head.identity, line)
     return head if parsed is not None and parsed[0] == b"head" else None
@@ -227,7 +227,9 @@ class LogReader:
                 try:
                     key = unhexlify(line[_KEY : _KEY + 64])
                 except ValueError:
-                    continue  # whoever wrote the log knew its digest: a key may be anything
+                    # Whoever wrote the log knew its digest: a key may be anything.
+                    self.problems.append((number, "it holds an answer under no key"))
+                    continue
                 found.append((key, start, begin - start))
             elif not sure and number > 1:
                 self._note(self.identity, number, line)
@@ -249,7 +251,7 @@ class LogReader:
         """Read whether the last line closes the log; `before`: the digest of all bytes before it."""
         parsed, self.closed = _parsed(identity, line), None
         if parsed is not None and parsed[0] == b"closed":
-            with suppress(*_JSON_ERRORS):
+            with suppress(*JSON_ERRORS):
                 self.closed = _closed.decode(parsed[1])
         self.whole = self.closed is not None and self.closed.digest == before.hexdigest()
 
@@ -261,7 +263,7 @@ class LogReader:
             return
         kind, _, call = parsed[0].partition(b"/")
         if kind == b"begin" and _IS_CALL(call):
-            with suppress(*_JSON_ERRORS):
+            with suppress(*JSON_ERRORS):
                 self.calls[int(call)] = _keys.decode(parsed[1])
         elif kind == b"end" and _IS_CALL(call):
             self.calls.pop(int(call), None)
@@ -293,7 +295,10 @@ def logs(folder: Path) -> list[Path]:
 
 
 def read_on(path: Path, reader: LogReader) -> list[AnswerLine]:
-    """Read what a log has beyond `reader.size`, and return the answers there (OSError, also for a too long line)."""
+    """Read what a log has beyond `reader.size`, and return the answers there (OSError).
+
+    What lies behind a line that is too long is not read.
+    """
     places: list[AnswerLine] = []
     with files.reading(path, follow=False) as file:
         while True:
@@ -303,7 +308,9 @@ def read_on(path: Path, reader: LogReader) -> list[AnswerLine]:
             if len(content) < BLOCK:
                 return places
             if reader.size == before:
-                raise OSError(errno.EFBIG, f"line {reader.lines + 1} is longer than {files.size(BLOCK)}", str(path))
+                reader.problems.append((reader.lines + 1, f"longer than {files.size(BLOCK)}; no later line is read"))
+                reader.size = os.fstat(file.fileno()).st_size
+                return places
 
 
 def read_log(path: Path, identity: str | None = None) -> tuple[LogReader, list[AnswerLine]]:
@@ -403,6 +410,8 @@ class Log:
             try:
                 identity, records = self._head.identity, self._begun(self._head, records)
                 self._write(b"".join([_line(identity, name, content) for name, content in records]))
+                if not os.fstat(self._file).st_nlink:
+                    raise FileNotFoundError(errno.ENOENT, "the log was removed")
                 if time.monotonic() - self._synced > SYNC:
                     os.fsync(self._file)
                     self._synced = time.monotonic()

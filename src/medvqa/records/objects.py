@@ -126,20 +126,15 @@ class Objects(ABC):
         """
         return _timed([self._pages(folder, after)], seconds)
 
-    def get_all(
-        self, names: Sequence[str], most: int, seconds: float
-    ) -> Iterator[tuple[str, bytes | ObjectMissing | ObjectTooLarge]]:
+    def get_all(self, names: Sequence[str], most: int, seconds: float) -> Iterator[tuple[str, bytes | BucketError]]:
         """Read objects, many at once; yield their names and contents, or the error, as they come.
 
-        BucketError if one cannot be read for another reason; OutOfTime after `seconds` in all.
+        OutOfTime after `seconds` in all.
         """
 
-        def read(names: Sequence[str]) -> Iterator[tuple[str, bytes | ObjectMissing | ObjectTooLarge]]:
+        def read(names: Sequence[str]) -> Iterator[tuple[str, bytes | BucketError]]:
             for name in names:
-                reply = self._got(name, most)
-                if isinstance(reply, BucketError) and not isinstance(reply, ObjectMissing | ObjectTooLarge):
-                    raise reply
-                yield name, reply
+                yield name, self._got(name, most)
 
         return _timed([read(names[thread::CONCURRENT]) for thread in range(min(CONCURRENT, len(names)))], seconds)
 

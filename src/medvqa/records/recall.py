@@ -66,11 +66,15 @@ class Recalled:
 
 @dataclass(frozen=True, slots=True)
 class LogFolder:
-    """A folder with logs of others, and its name for the user. `accepts`: which of them may be used."""
+    """A folder with logs of others, and its name for the user. `accepts`: which of them may be used.
+
+    `typed`: the user named it; a log that cannot be read is an error there. Elsewhere it is named and left out.
+    """
 
     name: str
     folder: Path
     accepts: frozenset[Reuse] = frozenset({"all", "here"})
+    typed: bool = True
 
 
 class Finder(Protocol):
@@ -93,11 +97,12 @@ class FolderLogs(IndexedLogs):
         super().__init__(head.identity)
         self.name = source.name
         self.folder = source.folder
-        self._accepts = source.accepts
+        self._accepts, self._typed = source.accepts, source.typed
         self._head, self._log, self._fresh = head, log, fresh
         self._broken = broken
+        self._is_own = source.name == OWN
         # A log without its first line is read by its own run alone: who may use it is unknown.
-        self._assumed = head.identity if source.name == OWN and not fresh else None
+        self._assumed = head.identity if self._is_own and not fresh else None
         # By the names of the logs; None for one that is not used.
         self._readers: dict[str, LogReader | None] = {}
         self._next_look = 0.0
@@ -110,27 +115,43 @@ class FolderLogs(IndexedLogs):
             if path is not None:
                 os.stat(self.folder)
             for each in logs(self.folder):
-                self._read(each)
+                self._read_other(each)
             self._log_path, self._next_look = path, time.monotonic() + REFRESH
         elif path is not None:
             self._read(path)
 
+    def _read_other(self, path: Path) -> None:
+        """Read a log that may be another process's, or another run's, which may be removed meanwhile (OSError)."""
+        try:
+            self._read(path)
+        except OSError as error:
+            if self._is_own or (self._typed and not isinstance(error, FileNotFoundError)):
+                raise
+            self._readers[path.name] = None
+            self._broken.append(f"{path}: {error.strerror}")
+
     def _read(self, path: Path) -> None:
         size = path.stat().st_size
         if path.name not in self._readers and size:
-            self._readers[path.name] = LogReader(self._assumed) if self._is_wanted(head_at(path)) else None
+            self._readers[path.name] = LogReader(self._assumed) if self._is_wanted(path, head_at(path)) else None
         reader = self._readers.get(path.name)
         if reader is not None and not reader.whole and size > reader.size:
             known = len(reader.problems)
             self._add(path.name, read_on(path, reader))
             self._broken += [f"{path} line {line}: {why}" for line, why in reader.problems[known:]]
+            if reader.torn and not self._is_own:
+                self._broken.append(f"{path} line {reader.lines + 1}: {TORN}")
 
-    def _is_wanted(self, head: LogHead | None) -> bool:
+    def _is_wanted(self, path: Path, head: LogHead | None) -> bool:
         """Return whether a log with this first line is of this model, and may be used."""
         if head is None:
+            if self._assumed is None:
+                self._broken.append(f"{path} line 1: it does not say who wrote the log")
             return self._assumed is not None
         mine = not self._fresh or head.session == self._head.session
-        return mine and head.identity == self._identity and head.reuse in self._accepts
+        # Without a fingerprint, only the name tells two models of a backend from each other.
+        same = head.identity == self._identity and (head.fingerprint is not None or head.model == self._head.model)
+        return mine and same and head.reuse in self._accepts
 
     def find(self, key: str, prompt: Prompt, digest: str, sample: int) -> Answer | None:
         """Return the answer of a key, None without one (OSError)."""
@@ -147,7 +168,12 @@ class FolderLogs(IndexedLogs):
         return Recalled(found[1], "" if mine else self.name)
 
     def _line(self, log: str, start: int, length: int) -> bytes:
-        return files.part(self.folder / log, start, length)
+        try:
+            return files.part(self.folder / log, start, length)
+        except FileNotFoundError:
+            if self._is_own:
+                raise
+            return b""  # the other run was removed meanwhile
 
     def _note_line(self, log: str, start: int, why: str) -> None:
         number = files.part(self.folder / log, 0, start).count(b"\n") + 1
@@ -155,7 +181,7 @@ class FolderLogs(IndexedLogs):
 
     @property
     def torn(self) -> tuple[str, ...]:
-        """A line for each log whose last line is torn."""
+        """A line for each log whose last line is torn, in this moment."""
         readers = [(log, reader) for log, reader in self._readers.items() if reader is not None and reader.torn]
         return tuple(f"{self.folder / log} line {reader.lines + 1}: {TORN}" for log, reader in readers)
 
@@ -182,8 +208,8 @@ class StoredAnswers:
         """Lines that cannot be read, torn ones left out: its length is a quick look for news of `unread`."""
         own = LogFolder(OWN, run / ANSWERS, frozenset({"all", "here", "none"}))
         self._own = FolderLogs(own, head, self.broken, log=log, fresh=fresh)
-        self._folders = [] if fresh else [FolderLogs(source, head, self.broken) for source in sources]
-        self._finders: list[Finder] = [] if fresh else [*self._folders, *finders]
+        borrowed = [FolderLogs(source, head, self.broken) for source in sources]
+        self._finders: list[Finder] = [] if fresh else [*borrowed, *finders]
         self._asked: dict[str, tuple[Prompt, str, int]] = {}
         self._lock = threading.Lock()
         self.recall((), look=True)
@@ -224,7 +250,7 @@ class StoredAnswers:
     def unread(self) -> tuple[str, ...]:
         """Unreadable lines; their questions are asked again."""
         with self._lock:
-            return (*self.broken, *(line for logs in (self._own, *self._folders) for line in logs.torn))
+            return (*self.broken, *self._own.torn)
 
 
 # --- answers in results -------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from medvqa import files
-from medvqa.records.log import ANSWERS, close_dead, has_answers, is_closed, logs, process_of, read_log
+from medvqa.records.log import ANSWERS, JSON_ERRORS, close_dead, has_answers, is_closed, logs, process_of, read_log
 
 EARLIER = "earlier"
 """Name of the session of processes that died with their controller."""
@@ -104,13 +104,13 @@ class Suspects:
             return False
         if size <= self._size:
             return False
-        with files.reading(self._path) as file:
+        with suppress(OSError), files.reading(self._path, follow=False) as file:  # a link or a folder tells nothing
             file.seek(self._size)
             for line in file:
                 if not line.endswith(b"\n"):
                     break
                 self._size += len(line)
-                with suppress(msgspec.DecodeError):
+                with suppress(*JSON_ERRORS):
                     death = msgspec.json.decode(line, type=Death)
                     for key in death.keys:
                         self._deaths.setdefault(key, []).append(death)

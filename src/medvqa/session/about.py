@@ -30,7 +30,11 @@ from medvqa.session.plan import Plan
 def about(plan: Plan) -> RunRecord:
     """The record of a run as far as it is known before the model is made; without keys of servers."""
     options, judge = plan.options, plan.judge
-    recorded = {name: getattr(options, OPTIONS[name.replace("_", "-")].field) for name in RecordedOptions.ALWAYS}
+    recorded = {
+        name: getattr(options, OPTIONS[name.replace("_", "-")].field)
+        for name in RecordedOptions.__struct_fields__
+        if name != "stored"
+    }
     record = RunRecord(
         schema=SCHEMA,
         options=RecordedOptions(**recorded),

@@ -122,7 +122,7 @@ class Process:
             places = () if nameless or fresh else self.sources.places
             for place in places:
                 left = left_beside(self.folder, place)
-                folders += [LogFolder(place.name, folder, frozenset({"all"})) for folder in left]
+                folders += [LogFolder(place.name, folder, frozenset({"all"}), typed=False) for folder in left]
         log.begin_as(head)
         readers = [PlaceReader(place, head.identity, self.session, self.folder) for place in places]
         for reader in readers:
@@ -579,7 +579,7 @@ class Asker:
         """Return the stored lines that turned out to be unreadable since the last call."""
         damaged = 0
         for memory in self._memories:
-            damaged += len(memory.broken)
+            damaged += memory.damaged
         if damaged == self._damaged:
             return []
         self._damaged = damaged

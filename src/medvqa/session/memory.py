@@ -25,8 +25,6 @@ class Memory:
     ) -> None:
         """Use stored answers, a log and the `readers` of places, which `close` closes, and the suspects of a run."""
         self._stored = stored
-        self.broken = stored.broken
-        """Lines in logs of runs that cannot be read; its length is a quick look for news of `unread`."""
         self._log = log
         self._readers = readers
         self._suspects = suspects
@@ -48,6 +46,14 @@ class Memory:
         if self._suspects.kills(key):
             return Recollection(AnswerError(KILLS))
         return Recollection(alone=self._suspects.suspects(key))
+
+    @property
+    def damaged(self) -> int:
+        """The number of lines that cannot be read: a quick look for news of `unread`."""
+        number = len(self._stored.broken)
+        for reader in self._readers:
+            number += reader.damaged
+        return number
 
     @property
     def unread(self) -> tuple[str, ...]:
