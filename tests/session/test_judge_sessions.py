@@ -393,10 +393,15 @@ def test_a_reply_that_was_cut_off_says_what_to_do(repository: Repository) -> Non
 def test_a_run_does_not_go_on_under_another_judge(repository: Repository) -> None:
     one, other = "--judge=echo:<result>1</result>", "--judge=echo:<result>0</result>"
     assert repository.run(one, "--run=first", "--limit=6")[0] == 0
-    for typed in ([other], [], [one, "--rules-first"]):
+    changed = "the judge was 'echo:<result>1</result>' and is"
+    for typed, why in (
+        ([other], changed),
+        ([], changed),
+        ([one, "--rules-first"], "the judge's rules was not set and is"),
+    ):
         code, output = repository.run("--run=first", *typed)
         assert code == 4
-        assert "run 'first' cannot go on: the judge was 'echo:<result>1</result>' and is" in output
+        assert f"run 'first' cannot go on: {why}" in output
         assert "medvqa rescore reports/first --judge=" in output
     # What changes nothing in this benchmark is no other judge, and what has nothing to judge needs none.
     assert repository.run(one, "--run=first", "--limit=8")[0] == 0

@@ -103,6 +103,39 @@ def test_lf_scores_anew_without_asking(repository: Repository) -> None:
     assert repository.asked.total() == 40 + len(repository.results("third"))
 
 
+def test_second_attempts_at_wrong_answers_reach_no_other_run(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked again until they are right, they would be somebody's first answers."""
+    repository.run("--model=slow:0", "--run=first")
+    repository.run("--model=slow:0", "--run=second", "--lf")
+    again = len(repository.results("second"))
+    assert 0 < again < 40
+    _, output = repository.run("--model=slow:0", "--run=third", "--answers=second")
+    assert "answers: 0 of 40 were stored: 0 from second" in output
+    repository.run("--model=slow:0", "--run=fresh", "--fresh", "-k", "q0000")
+    monkeypatch.chdir(repository.path)
+    main(["merge", "reports/fresh", "-o", "merged"])
+    _, output = repository.run("--model=slow:0", "--run=fourth", "--answers=merged")
+    assert "answers: 0 of 40 were stored: 0 from merged" in output
+
+
+def test_a_damaged_answer_is_told_when_its_run_goes_on(repository: Repository) -> None:
+    """Also one that is found while the model is loaded, before anything is asked."""
+    repository.run("--model=slow:0", "--run=first")
+    (path,) = (repository.folder("first") / "answers").glob("*.log")
+    lines = path.read_bytes().splitlines(keepends=True)
+    number = next(number for number, line in enumerate(lines) if b" answer/" in line)
+    lines[number] = lines[number].replace(b'"', b"'", 1)
+    path.write_bytes(b"".join(lines))
+    (repository.folder("first") / "results.jsonl").unlink()
+    repository.run("--model=slow:0", "--run=first")
+    assert repository.asked.total() == 41
+    (told,) = json.loads((repository.folder("first") / "run.json").read_text())["unread_answers"]
+    assert told.endswith(f"line {number + 1}: the checksum does not match")
+    assert "stored answers cannot be read, the first: " in (repository.folder("first") / "summary.md").read_text()
+
+
 def test_a_run_goes_on_with_more_benchmarks_and_other_workers(repository: Repository) -> None:
     repository.run("--model=slow:0", "--run=first", "-k", "q0000")
     assert len(repository.results("first")) == 10

@@ -173,7 +173,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for number, item in enumerate(chosen):
             recorder.append(run_folder.encode(result(item, "A", float(number % 2))))
         recorder.close()
-        run_folder.write_json(root / name / "run.json", {**ABOUT, "name": name})
+        merged = [{**ABOUT["merged"][0], "name": f"part of {name}"}]
+        run_folder.write_json(root / name / "run.json", {**ABOUT, "name": name, "merged": merged})
     return root
 
 
@@ -223,7 +224,7 @@ def check(template: Path, root: Path, run: Mapping[str, Any], capsys: pytest.Cap
     """Run every command on a changed run.json; the complaints of those that refuse it."""
     refused = []
     os.chdir(root)
-    (root / "none.toml").touch()
+    (root / "none.toml").write_text("[tool.medvqa.gate]\n")
     for name, typed in commands(root).items():
         for folder in ("first", "baseline", "out"):
             shutil.rmtree(root / folder, ignore_errors=True)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +24,7 @@ from medvqa.records import coverage, join, remaining, run_folder, selected
 from medvqa.records.join import Joined, RunPart
 from medvqa.records.join import join as merge
 from medvqa.records.run_folder import Recorder
-from medvqa.records.run_record import RUN
+from medvqa.records.run_record import RUN, SCHEMA
 from support.laws import examples
 from support.runs import record
 
@@ -143,17 +144,47 @@ def share_of(
     number: int, of: int, *benchmarks: str, how: tuple[str, ...] = (), known: tuple[str, ...] = (), more: int = 0
 ) -> RunPart:
     """A share that selected its question of each benchmark, of as many as there are shares and some `more`."""
-    shard = f"{number}/{of}"
-    results = [result(f"q{number}") for _ in benchmarks]
+    shard, own = f"{number}/{of}", f"s{number}of{of}"
+    results = [replace(result(f"q{number}"), run=own) for _ in benchmarks]
     results = [replace(r, item=replace(r.item, benchmark=name)) for r, name in zip(results, benchmarks, strict=True)]
     about = {
         **ABOUT,
+        "name": own,
         "options": {"shard": shard},
         "benchmarks": {name: {"questions": {"mc": of + more}} for name in {*benchmarks, *known}},
         "selection": {"how": [*how, f"--shard={shard}"], "questions": len(results)},
     }
     keys = tuple(each.key for each in results)
-    return RunPart(f"s{number}of{of}", record(about), tuple(results), keys=keys)
+    return RunPart(own, record(about), tuple(results), keys=keys)
+
+
+def test_results_of_another_run_are_not_joined() -> None:
+    """As in files that were joined by hand: a merged run would not tell them any more."""
+    one, two = share_of(1, 2, "slake"), share_of(2, 2, "slake")
+    stranger = replace(two, results=(replace(two.results[0], run="stranger"),))
+    with pytest.raises(UsageError, match="s2of2 cannot be merged: 1 of its results are those of run 'stranger'"):
+        merge([one, stranger], "all")
+
+
+def test_results_of_strangers_in_a_merged_run_are_told() -> None:
+    merged = merge([share_of(1, 2, "slake"), share_of(2, 2, "slake")], "all")
+    about = msgspec.structs.replace(merged.about, schema=SCHEMA)
+    assert coverage.strangers(about, {"s1of2": 1, "s2of2": 1, "all": 3}) == ()
+    assert coverage.strangers(about, {"s1of2": 1, "x": 2}) == ("2 of its results are those of run 'x'",)
+    renamed = replace(share_of(1, 2, "slake"), name="moved")
+    again = merge([renamed, share_of(2, 2, "slake")], "all").about
+    assert [(part.name, part.names) for part in again.merged] == [("moved", ("s1of2",)), ("s2of2", ())]
+    assert coverage.strangers(msgspec.structs.replace(again, schema=SCHEMA), {"s1of2": 1, "s2of2": 1}) == ()
+
+
+def test_a_run_is_joined_once() -> None:
+    """Its tokens and cost would count twice."""
+    runs = [run(name, result(f"q{name}"), started=f"2026-01-0{name}") for name in ("1", "2")]
+    with pytest.raises(UsageError, match="1 is named twice: leave one of them out"):
+        merge([runs[0], runs[0]], "all")
+    part = RunPart("all", merge(runs, "all").about, merge(runs, "all").results)
+    with pytest.raises(UsageError, match="2 is in all and in 2: leave one of them out"):
+        merge([part, runs[1]], "more")
 
 
 def absent(merged: Joined) -> tuple[str, ...]:

@@ -883,3 +883,104 @@ def test_a_file_of_an_earlier_version_may_be_longer_than_a_block(
     monkeypatch.setattr(recall, "BLOCK", 1000)
     found = recall.EarlierAnswers(tmp_path, head)
     assert all(found.find(name(number), Prompt(""), "", 0) for number in range(20))
+
+
+# --- what is told ---------------------------------------------------------------------------------------------
+
+
+def damaged(path: Path, number: int) -> None:
+    """Flip a bit of the last byte of a line, from 1."""
+    lines = path.read_bytes().split(b"\n")
+    lines[number - 1] = lines[number - 1][:-1] + bytes([lines[number - 1][-1] ^ 1])
+    path.write_bytes(b"\n".join(lines))
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_each_line_that_cannot_be_read_is_told_with_its_number(tmp_path: Path, own: bool) -> None:
+    store = Remembering(tmp_path)
+    store.remember([name(1), name(2)], [Answer("a"), Answer("b")])
+    (path,) = files(tmp_path)
+    identity = WRITER.identity
+    rest = b"answer/no key " + answers.encode(Answer("c"))
+    with path.open("ab") as file:
+        file.write(log_module.checksum(identity, rest) + b" " + rest + b"\n" + b"half a li")
+    damaged(path, 3)
+    if own:
+        found = Remembering(tmp_path, session(2))
+    else:
+        found = Remembering(tmp_path / "other", session(2), [LogFolder("one", tmp_path / "answers")])
+    assert answers_of(found, [1, 2]) == [None, Answer("b")]
+    assert sorted(found.unread) == [
+        f"{path} line 3: the checksum does not match",
+        f"{path} line 6: it holds an answer under no key",
+        f"{path} line 7: {log_module.TORN}",
+    ]
+
+
+def test_a_log_of_another_run_that_does_not_say_who_wrote_it_is_told(tmp_path: Path) -> None:
+    store = Remembering(tmp_path)
+    store.remember([name(1)], [Answer("a")])
+    (path,) = files(tmp_path)
+    damaged(path, 1)
+    found = Remembering(tmp_path / "other", session(2), [LogFolder("one", tmp_path / "answers")])
+    assert answers_of(found, [1]) == [None]
+    assert found.unread == (f"{path} line 1: it does not say who wrote the log",)
+
+
+def test_a_line_that_is_too_long_costs_the_lines_behind_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the own run as well as in another one: the run goes on."""
+    store = Remembering(tmp_path)
+    store.remember([name(1)], [Answer("a")])
+    (path,) = files(tmp_path)
+    with path.open("ab") as file:
+        file.write(b"x" * 5000 + b"\n")
+    monkeypatch.setattr(log_module, "BLOCK", 1000)
+    for found in (
+        Remembering(tmp_path, session(2)),
+        Remembering(tmp_path / "other", session(2), [LogFolder("one", tmp_path / "answers")]),
+    ):
+        assert answers_of(found, [1]) == [Answer("a")]
+        assert found.unread == (f"{path} line 5: longer than 1,000 bytes; no later line is read",)
+    bury(tmp_path)
+    assert log_module.is_closed(path)
+
+
+def test_an_answer_that_no_file_holds_is_told(tmp_path: Path) -> None:
+    store = Remembering(tmp_path)
+    store.remember([name(1)], [Answer("a")])
+    shutil.rmtree(tmp_path / "answers")
+    with pytest.raises(Unwritable, match=r"answers cannot be stored in .*: No such file or directory"):
+        store.remember([name(2)], [Answer("b")])
+
+
+def test_a_named_run_that_is_removed_costs_nothing(tmp_path: Path) -> None:
+    other = Remembering(tmp_path / "one")
+    other.remember([name(1), name(2)], [Answer("a"), Answer("b")])
+    found = Remembering(tmp_path / "two", session(2), [LogFolder("one", tmp_path / "one/answers")])
+    assert answers_of(found, [1]) == [Answer("a")]
+    shutil.rmtree(tmp_path / "one")
+    assert answers_of(found, [1, 2, 3]) == [None, None, None], "they are asked again"
+
+
+def test_models_without_a_fingerprint_are_told_apart_by_their_names(tmp_path: Path) -> None:
+    """Run.json is lost, and the run's command is typed with another model."""
+    nameless = msgspec.structs.replace(WRITER, fingerprint=None, reuse="none")
+    Remembering(tmp_path, nameless).remember([name(1)], [Answer("a")])
+    same = msgspec.structs.replace(nameless, session="session 2")
+    assert answers_of(Remembering(tmp_path, same), [1]) == [Answer("a")]
+    other = msgspec.structs.replace(same, model="slow:2")
+    assert answers_of(Remembering(tmp_path, other), [1]) == [None]
+
+
+@pytest.mark.parametrize("content", [b'{"session":"x","keys":["\xff"]}\n', b"[" * 100_000 + b"\n", b"null\n", None])
+def test_deaths_that_cannot_be_read_stop_no_run(tmp_path: Path, content: bytes | None) -> None:
+    """Written by a bad disk, or a folder of that name in somebody's run."""
+    (tmp_path / "answers").mkdir()
+    deaths = tmp_path / "answers" / "deaths"
+    if content is None:
+        deaths.mkdir()
+    else:
+        deaths.write_bytes(content)
+    suspects = Suspects(tmp_path, "s")
+    suspects.refresh()
+    assert not suspects.suspects(name(1))

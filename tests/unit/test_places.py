@@ -26,6 +26,7 @@ from medvqa.records.address import Address
 from medvqa.records.answer_places import MARKER, LogName, Place, PlaceReader, log_problem, open_place
 from medvqa.records.bucket import Bucket, endpoint, open_bucket
 from medvqa.records.exchange import Exchange, Outbox, left_beside
+from medvqa.records.lock import Holder, Lock
 from medvqa.records.log import Closed, Log, LogHead, checksum, close_dead, logs, read_log, scan
 from medvqa.records.objects import BucketError, FolderObjects, ObjectExists, Objects, ObjectTooLarge, reduced
 from medvqa.records.selected import store_selected
@@ -896,3 +897,182 @@ def test_a_folder_of_a_disk_that_is_not_there_is_refused(tmp_path: Path) -> None
         with pytest.raises(UsageError, match="is the shared disk mounted"):
             open_place(named, {})
     assert not (tmp_path / "disk").exists()
+
+
+# --- one that is broken, and the others ------------------------------------------------------------------------
+
+
+def test_two_objects_of_one_log_hide_no_answer(tmp_path: Path) -> None:
+    """A run folder was copied while its log was written, and both went on."""
+    place, run = bucket(), tmp_path / "reports/run"
+    path = answer(run, [(0, "a")], closes=False)
+    copied = tmp_path / "copy/reports/run/answers"
+    copied.mkdir(parents=True)
+    (copied / path.name).write_bytes(path.read_bytes())
+    log = path.open("ab")
+    log.close()
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    for number, (source, texts) in enumerate([(copied.parent, 1), (run, 3)]):
+        if number:
+            made = Log(whole, "main")
+            made.begin_as(HEAD)
+            for key in range(3):
+                made.begin(key, [name(key)])
+                made.end(key, [name(key)], [Answer("a")])
+            made.close()
+            path.write_bytes(made.path.read_bytes())
+        assert push(place, source)[0] == texts
+    assert len(paths(place, MODEL)) == 2
+    for _ in range(5):
+        assert recalled(place, tmp_path, 3) == {0: "a", 1: "a", 2: "a"}
+    outbox = Outbox(place, copied.parent, "again")
+    outbox.put()
+    assert outbox.take_lines() == [], "a copy that lacks answers is no damage"
+    assert len(paths(place, MODEL)) == 2
+
+
+class Refusing(Objects):
+    """Fails for names with one of these texts."""
+
+    def __init__(self, inner: Objects, *texts: str) -> None:
+        self.inner, self.texts = inner, texts
+
+    def _refuse(self, name: str) -> None:
+        if any(text in name for text in self.texts):
+            raise BucketError("status 403")
+
+    def _put(self, name: str, content: bytes) -> None:
+        self._refuse(name)
+        self.inner._put(name, content)
+
+    def _get(self, name: str, most: int) -> bytes:
+        self._refuse(name)
+        return self.inner._get(name, most)
+
+    def _pages(self, folder: str, after: str) -> Iterator[Sequence[Any]]:
+        return self.inner._pages(folder, after)
+
+
+def test_a_log_that_cannot_be_put_or_read_blocks_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("medvqa.records.objects.TRIES", 1)
+    run, good = tmp_path / "reports/run", Bucket(ADDRESS, MemoryStore())
+    first = answer(run, [(0, "a")])
+    second = answer(run, [(1, "b")])
+    token = first.stem.rpartition("-")[2]
+    outbox = Outbox(bucket(Refusing(good, token)), run, "later")
+    with pytest.raises(BucketError, match="403"):
+        outbox.put()
+    assert outbox.left() == 1
+    assert recalled(bucket(good), tmp_path, 2) == {1: "b"}
+    assert push(bucket(good), run) == (2, 0)
+    refused = bucket(Refusing(good, token))
+    made = reader(refused, tmp_path)
+    assert [each and each.text for each in made.recall([name(0), name(1)])] == [None, "b"]
+    assert len(made.unread) == 1
+    assert token in made.unread[0]
+    assert second.exists()
+    with pytest.raises(Exception, match="cannot be read"):
+        reader(bucket(Refusing(good, ".log")), tmp_path)
+
+
+def test_logs_go_only_to_the_server_that_their_run_named(tmp_path: Path) -> None:
+    """Consent for private data is for one server: another one gets nothing, whatever its bucket is called."""
+    mine, theirs = bucket(), replace(bucket(), server="http://elsewhere.example:9000")
+    one, two = tmp_path / "reports/one", tmp_path / "reports/two"
+    answer(one, [(0, "a")])
+    Outbox(mine, one, "session 1")._write_note(logs(one / "answers")[0])
+    answer(two, [(1, "b")])
+    assert left_beside(two, theirs) == {}
+    assert push(theirs, two) == (1, 0)
+    assert push(mine, two) == (2, 0)
+
+
+def test_a_run_folder_from_elsewhere_is_given_to_no_place(tmp_path: Path) -> None:
+    """It may hold any file: a note is valid in the folder in which it was written alone."""
+    place, one, two = bucket(), tmp_path / "reports/one", tmp_path / "reports/two"
+    answer(one, [(0, "a")])
+    Outbox(place, one, "session 1")._write_note(logs(one / "answers")[0])
+    copied = tmp_path / "reports/copied/answers"
+    copied.mkdir(parents=True)
+    for path in (one / "answers").iterdir():
+        (copied / path.name).write_bytes(path.read_bytes())
+    assert list(left_beside(two, place)) == [one / "answers"]
+
+
+def test_a_live_run_is_not_taken_for_a_dead_one(tmp_path: Path) -> None:
+    """A call may take long, and the clock of a file server may be behind."""
+    place, one, two = bucket(), tmp_path / "reports/one", tmp_path / "reports/two"
+    lock = Lock(one)
+    lock.acquire()
+    path = answer(one, [(0, "a")], closes=False)
+    Outbox(place, one, "session 1").put()
+    old = time.time() - 1000
+    os.utime(path, (old, old))
+    answer(two, [(1, "b")])
+    assert push(place, two) == (1, 0)
+    holder = msgspec.json.decode((one / ".lock").read_bytes(), type=Holder)
+    lock.release()
+    (one / ".lock").write_bytes(msgspec.json.encode(msgspec.structs.replace(holder, host="node7")))
+    assert push(place, two) == (1, 0), "nobody knows whether a process of another machine lives"
+    os.utime(path, (old - 4000, old - 4000))
+    assert push(place, two) == (2, 0)
+
+
+def test_what_cannot_be_read_beside_a_run_stops_nothing(tmp_path: Path) -> None:
+    place, one, two = bucket(), tmp_path / "reports/one", tmp_path / "reports/two"
+    answer(one, [(0, "a")])
+    note = one / "answers" / exchange._note(place, one / "answers")
+    note.mkdir()
+    answer(two, [(1, "b")])
+    assert left_beside(two, place) == {}
+    assert push(place, two) == (1, 0)
+
+
+def test_a_damaged_line_of_a_killed_log_is_told_by_its_readers(tmp_path: Path) -> None:
+    place, run = bucket(), tmp_path / "reports/run"
+    path = answer(run, [(0, "a"), (1, "b")], closes=False)
+    lines = path.read_bytes().split(b"\n")
+    lines[2] = lines[2][:-1] + b"X"
+    path.write_bytes(b"\n".join(lines) + b"torn")
+    assert push(place, run) == (1, 0)
+    made = reader(place, tmp_path)
+    assert [each and each.text for each in made.recall([name(0), name(1)])] == [None, "b"]
+    (told,) = made.unread
+    assert told.endswith("line 3: the checksum does not match")
+
+
+def test_a_clock_that_is_ahead_hides_no_later_log(tmp_path: Path) -> None:
+    place, run = bucket(), tmp_path / "reports/run"
+    path = answer(run, [(0, "a")])
+    future = path.with_name("99991231T235959.000000-main-" + path.stem.rpartition("-")[2] + ".log")
+    path.rename(future)
+    assert push(place, run) == (1, 0)
+    made = reader(place, tmp_path)
+    answer(run, [(1, "b")])
+    assert push(place, run) == (2, 0)
+    made.read()
+    assert [each and each.text for each in made.recall([name(0), name(1)])] == ["a", "b"]
+
+
+def test_a_folder_that_may_not_be_read_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    folder = tmp_path / "place"
+    folder.mkdir()
+    monkeypatch.setattr(answer_places.Path, "exists", lambda path: refuse(path) if path.name == "run.json" else True)
+    with pytest.raises(UsageError, match="place cannot be read: Permission denied"):
+        open_place(folder, {})
+
+
+def test_a_full_folder_keeps_no_half_written_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    folder = tmp_path / "place"
+    folder.mkdir()
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(BucketError):
+        FolderObjects(folder).put(f"{MODEL}/z", b"answers")
+    assert [path.name for path in folder.rglob("*") if path.is_file()] == []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from medvqa.cli.common import Commands, known_from, notes_of, output_of, parts_of, write_joined
 from medvqa.items import UsageError
-from medvqa.session.options import percents
+from medvqa.session.options import OPTIONS, percents
 
 if TYPE_CHECKING:
     from medvqa.items import Result
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
     """Return tables or a summary, and whether anything is missing."""
     from medvqa import printing
     from medvqa.figures import terminal
-    from medvqa.records import coverage, join, run_folder, run_record
+    from medvqa.records import coverage, join
     from medvqa.report import sample_tables
 
     registry = known_from(options, options.runs)
@@ -71,7 +71,6 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
         covered = coverage.coverage(path)
         if not covered.finished:
             raise UsageError(f"{path}: {'; '.join(covered.lines)}. Finish that run first: pytest --run={path.name}")
-        run_folder.check_scored(path, run_record.read_run(path))
     parts = parts_of(options.runs, registry)
     name = "combined" if folder is None else folder.name
     joined = join.join(parts, name, _protocol(options, parts[0].about))
@@ -101,8 +100,7 @@ def _protocol(options: argparse.Namespace, first: RunRecord) -> Protocol:
         raise UsageError(f"no way to combine '{typed}'; there are: {', '.join(allowed)}")
     thresholds = tuple(dict.fromkeys(one for several in options.threshold for one in several))
     for threshold in thresholds:
-        if not 0 < threshold <= 100:
-            raise UsageError(f"--threshold={threshold:g}: a share in percent, more than 0 and at most 100")
+        OPTIONS["threshold"].check(threshold)
     if not thresholds and typed == "best-oracle":
         thresholds = recorded.thresholds
     protocol = Protocol(samples=1, combine=typed, thresholds=thresholds)

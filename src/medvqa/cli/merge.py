@@ -43,9 +43,9 @@ def run(options: argparse.Namespace) -> tuple[str, bool]:
     registry = known_from(options, options.runs)
     folder = output_of(options)
     parts = parts_of(options.runs, registry)
-    joined = join.join(parts, folder.name)
     if folder.exists() and any(folder.samefile(run) for run in options.runs):
         raise UsageError(f"{folder} is one of the runs: name another with -o")
+    joined = join.join(parts, folder.name)
     if folder.exists() and (why := _kept(folder, parts)) is not None:
         raise UsageError(f"{folder} exists, and {why}: name another with -o")
     text = write_joined(joined, folder, registry, parts=options.runs, replaces=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -82,14 +82,15 @@ def register_aliases(parser: pytest.Parser, words: Sequence[str] = ()) -> Short:
     return Short(own, others, tuple(name for name in others if name in given))
 
 
-def _suggest(parser: pytest.Parser, given: Iterable[str], known: Iterable[str]) -> None:
+def _suggest(parser: pytest.Parser, given: Iterable[str], known: Collection[str]) -> None:
     """Let pytest's own message about an unknown option name the nearest of medvqa's."""
-    from medvqa.decode import nearest
-
-    ours = [f"--{known}" for name in OPTIONS for known in names_of(name)]
     for name in given:
-        if name.startswith("--") and name not in known and (meant := nearest(name, ours, 0.8)) is not None:
-            parser.extra_info["medvqa"] = f"no option {name}. Did you mean {meant}?"
+        if name.startswith("--") and name not in known:
+            from medvqa.decode import nearest
+
+            ours = [f"--{known}" for option in OPTIONS for known in names_of(option)]
+            if (meant := nearest(name, ours, 0.8)) is not None:
+                parser.extra_info["medvqa"] = f"no option {name}. Did you mean {meant}?"
 
 
 def notice(short: Short) -> list[str]:

@@ -55,11 +55,11 @@ class IndexedLogs(ABC):
 
     def _found(self, key: str) -> tuple[str, Answer] | None:
         """Return the name of the log and the answer that counts for a key, None without one (OSError)."""
-        latest = self._latest.get(bytes.fromhex(key))
+        latest = self._latest.get(name := bytes.fromhex(key))
         if latest is None:
             return None
-        others = self._others.get(bytes.fromhex(key), ())
-        for place in (latest, *sorted(others, key=self._order, reverse=True)):
+        others = self._others.get(name)
+        for place in (latest, *(sorted(others, key=self._order, reverse=True) if others else ())):
             log = self._logs[place >> _START + _LENGTH]
             start, length = place >> _LENGTH & (1 << _START) - 1, place & (1 << _LENGTH) - 1
             try:

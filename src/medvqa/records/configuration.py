@@ -12,6 +12,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
+from medvqa import printing
 from medvqa.protocols.protocol import OPTION_OF, Protocol
 from medvqa.records.run_record import RecordedBenchmark, RecordedJudge, RunRecord
 
@@ -57,7 +58,10 @@ class RunSetting:
         return f"{self.benchmark}: {named}" if self.benchmark else named
 
     def value_in_words(self, value: object) -> str:
-        """A value of the setting; None is one that was not set, or not recorded."""
+        """A value of the setting, in one line; None is one that was not set, or not recorded."""
+        return printing.line(self._value_in_words(value))
+
+    def _value_in_words(self, value: object) -> str:
         if value is None or value == "":
             default = "not recorded" if self.benchmark else "not set"
             return Protocol().combine if self.name == OPTION_OF["combine"] else ABSENT.get(self.name, default)
@@ -104,7 +108,7 @@ OPTIONS, INNER = RunSetting("config", "options"), RunSetting("config", "inner")
 FINGERPRINT = RunSetting("model", "fingerprint")
 TECHNIQUES, ABLATION = RunSetting("run", "techniques"), RunSetting("run", "ablation")
 TAGS = RunSetting("run", "tags of your own (--tags)")
-_JUDGE_CONFIG = tuple(RunSetting("judge", name) for name in ("backend", "argument", "options"))
+JUDGE_CONFIG = tuple(RunSetting("judge", name) for name in ("backend", "argument", "options"))
 
 
 def configuration(run: RunRecord) -> Configuration:
@@ -131,10 +135,9 @@ def configuration(run: RunRecord) -> Configuration:
 
 def _of_judge(judge: RecordedJudge) -> dict[RunSetting, object]:
     config = (judge.config.backend, judge.config.argument, judge.config.options) if judge.config.backend else ()
-    settings: dict[RunSetting, object] = dict(zip(_JUDGE_CONFIG, config, strict=False))
+    settings: dict[RunSetting, object] = dict(zip(JUDGE_CONFIG, config, strict=False))
     settings |= {RunSetting("judge", "identity"): judge.identity} if judge.identity else {}
-    settings |= {RunSetting("judge", "signature"): judge.signature} if judge.signature else {}
-    return settings
+    return settings | {RunSetting("judge", part): value for part, value in judge.signature.items()}
 
 
 def _of_benchmark(name: str, benchmark: RecordedBenchmark, *, has_judge: bool) -> dict[RunSetting, object]:
@@ -219,27 +222,29 @@ def _own_limits(now: RunRecord, name: str) -> dict[str, dict[str, int]]:
 
 def _other_judge(before: RunRecord, now: RunRecord) -> list[str]:
     """Reasons why the run's results would have two judges, or only some of them one."""
-    fingerprinted = before.judge is not None and before.judge.fingerprint is not None
-    if _judging(before.judge, fingerprinted) == _judging(now.judge, fingerprinted):
-        return []
+    changes = _judge_changes(before.judge, now.judge)
     shared = before.benchmarks.keys() & now.benchmarks.keys()
     both = any(before.benchmarks[name].judged or now.benchmarks[name].judged for name in shared)
     apart = all(any(benchmark.judged for benchmark in run.benchmarks.values()) for run in (before, now))
-    if not (both or (apart and before.judge is not None and now.judge is not None)):
+    if not changes or not (both or (apart and before.judge is not None and now.judge is not None)):
         return []
     typed = "MODEL" if now.judge is None else now.judge.typed
     return [
-        f"the judge was {_called(before.judge)} and is {_called(now.judge)}, or judges otherwise (medvqa rescore "
-        f"reports/{before.name or 'RUN'} --judge={typed} judges all of it by one, and asks the model nothing)"
+        f"{'; '.join(changes)} (medvqa rescore reports/{before.name or 'RUN'} --judge={typed} judges all of it by one, "
+        "and asks the model nothing)"
     ]
 
 
-def _judging(judge: RecordedJudge | None, fingerprinted: bool) -> object:
-    """The values that identify a judge. If `fingerprinted`, the fingerprint is compared once the judge is loaded."""
-    if judge is None:
-        return None
-    config = judge.config
-    return config.backend, None if fingerprinted else (config.argument, config.options), judge.signature
+def _judge_changes(before: RecordedJudge | None, now: RecordedJudge | None) -> list[str]:
+    """Say what differs between two judges: their names, or else each of their settings."""
+    one, other = (_of_judge(judge) if judge is not None else {} for judge in (before, now))
+    # A fingerprint is compared once the judge is loaded.
+    fingerprinted = before is not None and before.fingerprint is not None
+    passing = {RunSetting("judge", "identity"), *(JUDGE_CONFIG[1:] if fingerprinted else ())}
+    changes = differences(one, other, lambda setting: setting not in passing, "either")
+    if changes and _called(before) != _called(now):
+        return [f"the judge was {_called(before)} and is {_called(now)}"]
+    return [difference.change for difference in changes]
 
 
 def _called(judge: RecordedJudge | None) -> str:
@@ -251,4 +256,4 @@ def announced_judge(run: RunRecord, other: RunRecord) -> list[ConfigurationDiffe
     loaded = run.judge is None or bool(run.judge.identity)
     if loaded or (other.judge is not None and other.judge.fingerprint is not None):
         return []
-    return differences(configuration(run), configuration(other), lambda setting: setting in _JUDGE_CONFIG)
+    return differences(configuration(run), configuration(other), lambda setting: setting in JUDGE_CONFIG)

@@ -19,7 +19,7 @@ import msgspec
 from medvqa.data.selection import Shard
 from medvqa.items import DataError, QuestionKey
 from medvqa.records.run_folder import Mark, Stored, decisive_digest, present_mark, read
-from medvqa.records.run_record import MergedPart, Portion, RunRecord, Selection, read_run
+from medvqa.records.run_record import SCHEMA, MergedPart, Portion, RunRecord, Selection, read_run
 from medvqa.records.selected import selected, selected_bytes
 
 Key = TypeVar("Key", bound=Hashable)
@@ -170,6 +170,10 @@ def cover(
             there = min(len(answered), questions - len(lacking))
         several = len(run.techniques) > 1
         missing = (key.name(technique=several) for key in lacking if isinstance(key, QuestionKey))
+        more = len(answered) - (len(wanted) - len(lacking))
+        if more and len(wanted) >= questions:
+            what = "1 of its results is of a question" if more == 1 else f"{more:,} of its results are of questions"
+            reasons.append(f"{what} that it did not select")
     reasons += [*strangers(run, runs), *filter(None, [damage])]
     return Coverage(
         number, there, tuple(sorted(missing)), tuple(reasons), absent_shares(run), len(answered), errors=errors
@@ -179,12 +183,11 @@ def cover(
 def strangers(run: RunRecord, runs: Mapping[str, int]) -> tuple[str, ...]:
     """Lines about results of other runs, as in files copied or joined by hand; () if there are none.
 
-    `runs`: the number of results that name each run. Skips runs of earlier versions, and joined ones, whose parts may
-    be joined themselves.
+    `runs`: the number of results that name each run. Skips runs of earlier versions, which do not tell all their names.
     """
-    if run.selection is None or run.merged:
+    if run.selection is None or (run.merged and run.schema < SCHEMA):
         return ()
-    own = {run.name, *run.names}
+    own = {run.name, *run.names}.union(*({part.name, *part.names} for part in run.merged))
     names = sorted((name, number) for name, number in runs.items() if name not in own)
     return tuple(f"{number:,} of its results are those of run {name!r}" for name, number in names)
 

@@ -21,14 +21,24 @@ import msgspec
 from medvqa import decode, files
 from medvqa.items import QuestionKey, Result, UsageError
 from medvqa.protocols.protocol import OPTION_OF, Protocol
-from medvqa.records.configuration import RunSetting, configuration, differences
-from medvqa.records.coverage import METRICS, Coverage, MetricsHead, absent_shares, cover, own_shards, select_from
+from medvqa.records.configuration import JUDGE_CONFIG, RunSetting, configuration, differences
+from medvqa.records.coverage import (
+    METRICS,
+    Coverage,
+    MetricsHead,
+    absent_shares,
+    cover,
+    merged_parts,
+    own_shards,
+    select_from,
+    strangers,
+)
 from medvqa.records.identities import of_sessions
 from medvqa.records.lock import Lock
 from medvqa.records.log import ANSWERS
 from medvqa.records.private import make_private
 from medvqa.records.recall import EARLIER_REPLIES, copy_answers
-from medvqa.records.run_folder import RESULTS, encode, read, write_atomic
+from medvqa.records.run_folder import RESULTS, check_scored, encode, read, write_atomic
 from medvqa.records.run_record import (
     MAX_RUN,
     AnsweringConfig,
@@ -106,6 +116,7 @@ class Joined:
 def load(folder: Path) -> RunPart:
     """Read a run folder; UsageError if it is none."""
     about, stored, keys = read_run(folder), read(folder), selected(folder)
+    check_scored(folder, about)
     if keys:
         return RunPart(folder.name, about, stored.results, unread=stored.unread, keys=keys)
     advice = f"Write it anew: medvqa report {folder}"
@@ -208,7 +219,7 @@ def _counts(setting: RunSetting, fingerprint: str | None) -> bool:
         # A fingerprint covers everything that can change an answer; not a checkpoint's path or a batch size.
         return fingerprint is None or setting.name == "backend"
     if setting.part == "judge":
-        return setting.name in ("identity", "signature")
+        return setting not in JUDGE_CONFIG
     return setting.part != "slices"
 
 
@@ -270,10 +281,25 @@ def _check_parts(runs: Sequence[RunPart]) -> list[str]:
             where = next(earlier for earlier in runs[:place] if difference.setting in _compared(earlier))
             raise UsageError(f"runs of different configurations: {difference.between(where.name, run.name)}")
         known = {**known, **now}
+        for line in strangers(run.about, Counter(result.run for result in run.results)):
+            raise UsageError(f"{run.name} cannot be merged: {line}")
+    _check_once(runs)
     notes = [f"not read: {line}" for run in runs for line in run.unread]
     unended = [run.name for run in runs if not run.keys and not run.about.finished]
     notes += [f"{run} did not end: its missing results are not known" for run in unended]
     return notes + _versions(runs)
+
+
+def _check_once(runs: Sequence[RunPart]) -> None:
+    """UsageError if two runs are one, or hold the same one: its tokens and cost would count twice."""
+    seen: dict[tuple[str, str], int] = {}
+    for place, run in enumerate(runs):
+        parts = [(part.name, part.started) for part in merged_parts(run.about)]
+        for name, started in ((run.about.name, run.about.started), *parts):
+            known = seen.setdefault((name, started), place)
+            if name and started and known != place:
+                where = "named twice" if runs[known].name == run.name else f"in {runs[known].name} and in {run.name}"
+                raise UsageError(f"{name} is {where}: leave one of them out")
 
 
 def _versions(runs: Sequence[RunPart]) -> list[str]:
@@ -466,6 +492,7 @@ def _origins(runs: Sequence[RunPart]) -> Iterator[MergedPart]:
         about = run.about
         part = MergedPart(
             name=run.name,
+            names=tuple(sorted({result.run for result in run.results} - {run.name})),
             merged=about.merged,
             started=about.started,
             finished=about.finished,

@@ -309,7 +309,7 @@ def read_on(path: Path, reader: LogReader) -> list[AnswerLine]:
                 return places
             if reader.size == before:
                 reader.problems.append((reader.lines + 1, f"longer than {files.size(BLOCK)}; no later line is read"))
-                reader.size = os.fstat(file.fileno()).st_size
+                reader.size, reader.torn = os.fstat(file.fileno()).st_size, False
                 return places
 
 
@@ -411,7 +411,7 @@ class Log:
                 identity, records = self._head.identity, self._begun(self._head, records)
                 self._write(b"".join([_line(identity, name, content) for name, content in records]))
                 if not os.fstat(self._file).st_nlink:
-                    raise FileNotFoundError(errno.ENOENT, "the log was removed")
+                    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
                 if time.monotonic() - self._synced > SYNC:
                     os.fsync(self._file)
                     self._synced = time.monotonic()

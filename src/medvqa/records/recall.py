@@ -308,8 +308,10 @@ class ResultAnswers:
         if found is None or not (judges or self._has_limit(prompt)):
             return None
         start, length, reply = found
+        with files.reading(self._path) as file:
+            line = os.pread(file.fileno(), length, start)
         with suppress(msgspec.DecodeError):
-            result = decode(files.part(self._path, start, length))
+            result = decode(line)
             judgement = result.judgement
             # The file may have been written anew since, and a stranger's line may have fewer replies than prompts.
             if not judges:

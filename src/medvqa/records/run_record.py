@@ -85,6 +85,10 @@ class RecordPart(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         names = [field.attribute for field in _fields(type(self)).values()]
         return all(getattr(self, name) == getattr(other, name) for name in names) and self.unknown == other.unknown
 
+    def __ne__(self, other: object) -> bool:
+        """Whether any field differs: a Struct's own `!=` compares by identity."""
+        return not self == other
+
     __hash__ = None  # type: ignore[assignment]
 
 
@@ -305,8 +309,9 @@ class RecordedSession(RecordPart, frozen=True, eq=False):
 class MergedPart(RecordPart, frozen=True, eq=False, kw_only=True):
     """One of the runs that a run was merged or combined from.
 
-    `shards`: if it has several. `benchmarks`: those of which it is a shard, None for all. `samples`: of a combined run,
-    the number of each sample here by its number there.
+    `shards`: if it has several. `names`: of the runs whose names its results have, besides its own. `benchmarks`: those
+    of which it is a shard, None for all. `samples`: of a combined run, the number of each sample here by its number
+    there.
     """
 
     name: Always[str]
@@ -314,6 +319,7 @@ class MergedPart(RecordPart, frozen=True, eq=False, kw_only=True):
     model: str = ""
     fingerprint: str | None = None
     samples: dict[str, Count] = {}
+    names: tuple[str, ...] = ()
     shards: tuple[Share, ...] = ()
     benchmarks: tuple[str, ...] | None = None
     merged: tuple[MergedPart, ...] = ()
@@ -371,7 +377,7 @@ class RecordedProtocol(RecordPart, frozen=True, eq=False):
     rotations: Count | None = 0
 
 
-class Portion(RecordPart, frozen=True, eq=False, forbid_unknown_fields=True):
+class Portion(RecordPart, frozen=True, eq=False):
     """The number of selected questions of a benchmark and technique, and the number of all for which it is defined."""
 
     chosen: Always[Count]
@@ -608,10 +614,26 @@ def read_run(folder: Path) -> RunRecord:
         why = str(error)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         why = f"damaged: {error}"
+    # Of a model with a fingerprint, earlier versions kept the answers in a folder beside all runs.
+    kept = ": its answers are stored and reused" if any(folder.glob("answers/*.log")) else ""
     raise UsageError(
         f"{path}: {why}. Restore it from a copy; or move the file away and repeat the run's command with "
-        f"--run={folder.resolve().name}: its answers are stored and reused"
+        f"--run={folder.resolve().name}{kept}"
     )
+
+
+def carrying(now: PartType, before: RecordPart | None) -> PartType:
+    """Return a part with the unknown fields of an earlier one of its type, and so the parts inside."""
+    if not isinstance(before, type(now)):
+        return now
+    inside: dict[str, Any] = {}
+    for field in _fields(type(now)).values():
+        value, earlier = getattr(now, field.attribute), getattr(before, field.attribute)
+        if isinstance(value, RecordPart):
+            inside[field.attribute] = carrying(value, earlier)
+        elif isinstance(value, dict) and any(isinstance(each, RecordPart) for each in value.values()):
+            inside[field.attribute] = {name: carrying(each, earlier.get(name)) for name, each in value.items()}
+    return msgspec.structs.replace(now, stored=before.unknown | now.stored, **inside)
 
 
 def write_run(folder: Path, record: RunRecord) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from medvqa.items import MedVQAError, UsageError
+from medvqa.items import UsageError
 from medvqa.records import address, answer_places, log, run_record
 from medvqa.records.answer_places import Place
 from medvqa.records.log import ANSWERS, LogHead
@@ -65,11 +65,8 @@ def is_of(about: RunRecord, head: LogHead, judge: str) -> bool:
 
 
 def _about(folder: Path) -> RunRecord:
-    """Return run.json of a run, an empty record if it is missing or cannot be read."""
-    try:
-        return run_record.read_run(folder)
-    except MedVQAError:
-        return RunRecord()
+    """Return run.json of a run, an empty record if it is missing: a killed run may have none (UsageError)."""
+    return run_record.read_run(folder) if (folder / RUN).is_file() else RunRecord()
 
 
 def of(typed: Sequence[str], run: Path) -> AnswerSources:

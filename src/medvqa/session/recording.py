@@ -26,6 +26,7 @@ from medvqa.records.run_record import (
     RecordedModel,
     RecordedSession,
     RunRecord,
+    carrying,
     part_of,
 )
 from medvqa.report import html
@@ -55,9 +56,9 @@ def _begun(plan: Plan, before: RunRecord | None, name: str, session: str, worker
     # The results have the earlier names of a renamed run.
     names = {*before.names, *([before.name] if before.name else [])} - {name}
     anew = plan.reads_anew(before)
+    planned = carrying(planned, before)
     return structs.replace(
         planned,
-        stored=before.unknown | planned.stored,
         name=name,
         names=tuple(sorted(names)),
         started=before.started or now,
