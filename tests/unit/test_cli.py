@@ -269,6 +269,11 @@ def test_a_table_names_columns_of_few_questions_and_shows_a_measure_without_slic
         "phantom-gmai-mmbench: table12_overall, percent",
         "run     overall",
     ]
+    results = tmp_path / "reports/first/results.jsonl"
+    lines = results.read_text().splitlines(keepends=True)
+    results.write_text("".join(lines[1:]))
+    assert main(["table", "reports/first", "--by=task"]) == 0
+    assert f"! first is unfinished: {len(lines) - 1} of {len(lines)} questions have a result" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
