@@ -217,7 +217,8 @@ class StoredAnswers:
     def key(self, prompt: Prompt, digest: str, sample: int) -> str:
         """Return the key of an answer; `digest` is the prompt's."""
         key = answer_key(prompt, digest, sample)
-        self._asked[key] = (prompt, digest, sample)
+        if self._finders:
+            self._asked[key] = (prompt, digest, sample)
         return key
 
     def recall(self, keys: Sequence[str], *, look: bool = False) -> list[Recalled | None]:
@@ -229,9 +230,10 @@ class StoredAnswers:
             with unwritable(f"answers cannot be stored in {self._own.folder}"):
                 self._own.refresh(now=look)
                 recalled = [self._own.recall(key) for key in keys]
-            recalled = [one or self._borrowed(key) for key, one in zip(keys, recalled, strict=True)]
-            for key in keys:
-                self._asked.pop(key, None)
+            if self._finders:
+                recalled = [one or self._borrowed(key) for key, one in zip(keys, recalled, strict=True)]
+                for key in keys:
+                    self._asked.pop(key, None)
             return recalled
 
     def _borrowed(self, key: str) -> Recalled | None:

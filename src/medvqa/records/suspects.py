@@ -122,7 +122,9 @@ class Suspects:
         If a whole session died with several calls in flight, it takes two deaths. Otherwise a run with 64 questions in
         flight would ask 64 one by one after every kill.
         """
-        deaths = self._deaths.get(key, ())
+        deaths = self._deaths.get(key)
+        if deaths is None:
+            return False
         return len(deaths) > 1 or any(death.session != EARLIER or death.calls <= 1 for death in deaths)
 
     def kills(self, key: str) -> bool:
@@ -130,7 +132,9 @@ class Suspects:
 
         A whole session may have been stopped by its user, so over sessions it takes three deaths, two of them alone.
         """
-        deaths = self._deaths.get(key, ())
+        deaths = self._deaths.get(key)
+        if deaths is None:
+            return False
         alone = [death for death in deaths if len(death.keys) == 1]
         here = any(death.session == self._session for death in alone)
         return (len(deaths) >= 2 and here) or (len(deaths) >= 3 and len(alone) >= 2)

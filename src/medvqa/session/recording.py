@@ -233,8 +233,10 @@ class Recording:
         self._served_by.update(delivery.served_by)
         if delivery.engine:
             self.engine = delivery.engine
-        self.endpoints = endpoints.added(self.endpoints, delivery.endpoints)
-        self.judge_endpoints = endpoints.added(self.judge_endpoints, delivery.judge_endpoints)
+        if delivery.endpoints:
+            self.endpoints = endpoints.added(self.endpoints, delivery.endpoints)
+        if delivery.judge_endpoints:
+            self.judge_endpoints = endpoints.added(self.judge_endpoints, delivery.judge_endpoints)
         if delivery.facts and not self._has_facts:
             self._has_facts = True
             self._note_loaded(delivery.facts)
