@@ -1076,3 +1076,12 @@ def test_a_full_folder_keeps_no_half_written_files(tmp_path: Path, monkeypatch: 
     with pytest.raises(BucketError):
         FolderObjects(folder).put(f"{MODEL}/z", b"answers")
     assert [path.name for path in folder.rglob("*") if path.is_file()] == []
+
+
+def test_servers_of_this_machine_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def of(url: str) -> str:
+        return open_place(str(ADDRESS), {"AWS_ENDPOINT_URL": url} if url else {}).server
+
+    assert of("http://127.0.0.1:9000") == of("http://localhost:9001/x") == answer_places.HERE
+    assert of("https://minio.example:9000") == "minio.example:9000"
+    assert of("") == ""

@@ -17,8 +17,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from medvqa import files, printing
+from medvqa.backend import is_remote
 from medvqa.items import Answer, Prompt, UsageError
 from medvqa.records.address import Address
 from medvqa.records.answer_index import IndexedLogs
@@ -35,6 +37,8 @@ from medvqa.records.objects import (
 )
 from medvqa.records.run_record import RUN
 
+HERE = "this machine"
+"""Any server of this machine, whatever its port: a bucket may be reached by another way in a later session."""
 MARKER = "medvqa-answers.txt"
 """File that marks a folder as a place."""
 MAX_LOGS = 200_000
@@ -96,7 +100,8 @@ class LogName:
 class Place:
     """A folder or a bucket. `name`: its address or path, for the user; `folder`: None for a bucket.
 
-    `server`: that of a bucket, if the environment names one. Data that may go to one server may not go to another.
+    `server`: that of a bucket, if the environment names one, or HERE. Data that may go to one server may not go to
+    another.
     """
 
     name: str
@@ -140,7 +145,8 @@ def open_place(named: Path | str, environ: Mapping[str, str]) -> Place:
     """
     address = Address.of(named) if isinstance(named, str) else None
     if address is not None and address.scheme != "file":
-        server = endpoint(address, environ) or ""
+        url = urlsplit(endpoint(address, environ) or "")
+        server = HERE if url.netloc and not is_remote(f"{url.scheme}://{url.netloc}") else url.netloc
         return Place(str(address), open_bucket(address, environ), None, advice(address), server)
     folder = Path(address.prefix) if address is not None else Path(named)
     shown = f"--answers={printing.line(str(named))}"
