@@ -1,5 +1,6 @@
 """The coverage of a run: one definition of what is selected, answered, missing, finished and current."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from medvqa.cli import main
 from medvqa.items import Answer, Item, QuestionKey, Result, Score
 from medvqa.records import run_folder, run_record
 from medvqa.records.coverage import (
@@ -39,12 +41,14 @@ TOLD = {"techniques": ["mc"], "finished": "2026-01-02", "benchmarks": {"slake": 
 def test_coverage_is_complete_if_every_selected_question_has_a_result(selected: set[int], there: set[int]) -> None:
     wanted, have = (keys(*map(str, numbers)) for numbers in (selected, there))
     covered = cover(record(TOLD), wanted, have)
-    lack, more = selected - there, there - selected if selected else set()
-    assert covered.complete == (not (lack or more))
+    lack = selected - there
+    assert covered.complete == (not lack)
+    assert covered.unselected == (len(there - selected) if selected else 0)
+    assert bool(covered.more) == bool(covered.unselected)
     assert len(covered.missing) == len(lack)
     if selected:
         assert (covered.selected, covered.there) == (len(selected), len(selected & there))
-    assert bool(covered.lines) == bool(lack or more)
+    assert bool(covered.lines) == bool(lack)
 
 
 def test_keys_that_are_lost_leave_a_run_unfinished() -> None:
@@ -222,8 +226,8 @@ def test_missing_questions_are_counted_where_keys_are_digests() -> None:
     told = record(TOLD, selection={"questions": 3})
     covered = cover(told, {b"1", b"2", b"3"}, {b"1", b"4"})
     assert (covered.selected, covered.there, covered.missing, covered.finished) == (3, 1, (), False)
-    strange = "1 of its results is of a question that it did not select"
-    assert covered.lines == ("unfinished: 1 of 3 questions have a result", strange)
+    assert covered.lines == ("unfinished: 1 of 3 questions have a result",)
+    assert covered.more == "1 of its results is of a question that it did not select"
 
 
 def test_a_run_ended_if_its_last_session_did() -> None:
@@ -231,3 +235,18 @@ def test_a_run_ended_if_its_last_session_did() -> None:
     assert ended(record(merged=[{"name": "a"}])), "nobody asks the parts again"
     assert not ended(record(sessions=[{}]))
     assert not ended(record(merged=[{"name": "a"}], sessions=[{}])), "joined, and continued by a session that died"
+
+
+def test_results_that_were_not_selected_are_told_beside_the_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "--model=echo:A", "--benchmark=phantom-mediconfusion", "--limit=4", "--run=first"]) == 0
+    assert "did not select" not in capsys.readouterr().out
+    path = tmp_path / "reports/first/results.jsonl"
+    line = json.loads(path.read_text().splitlines()[0])
+    line["item"]["id"] = "zzz"
+    with path.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+    assert main(["report", "reports/first"]) == 0
+    assert "! 1 of its results is of a question that it did not select." in capsys.readouterr().out

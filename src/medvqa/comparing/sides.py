@@ -268,7 +268,8 @@ def parts_of(side: Side) -> list[str]:
     lacking = (
         f"{side.name} is {line}" if line.startswith("unfinished") else f"{side.name}: {line}" for line in side.lacking
     )
-    return [*lacking, *(f"{side.name} selected {line}" for line in side.selected)]
+    more = [f"{side.name}: {side.covered.more}"] if side.covered is not None and side.covered.more else []
+    return [*lacking, *more, *(f"{side.name} selected {line}" for line in side.selected)]
 
 
 def notes(new: Side, baseline: Side) -> list[str]:

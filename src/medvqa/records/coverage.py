@@ -68,8 +68,9 @@ class Coverage:
 
     `selected`: number of selected questions, None if unknown. `there`: number with a result. `missing`: names of
     questions without a result, as far as known. `reasons`: other gaps; `absent`: missing shards; a phrase each.
-    `number`: of all results, of which `errors` have no answer. `current`: whether metrics.json is of these results;
-    None if nobody looked, or it does not tell.
+    `number`: of all results, of which `errors` have no answer, and `unselected` are of questions that the run did not
+    select: its tests asked them besides, or their lines were written by hand. `current`: whether metrics.json is of
+    these results; None if nobody looked, or it does not tell.
     """
 
     selected: int | None
@@ -80,6 +81,14 @@ class Coverage:
     number: int = 0
     errors: int = 0
     current: bool | None = None
+    unselected: int = 0
+
+    @property
+    def more(self) -> str:
+        """A phrase about results of questions that were not selected; "" if there are none."""
+        if self.unselected == 1:
+            return "1 of its results is of a question that it did not select"
+        return f"{self.unselected:,} of its results are of questions that it did not select" if self.unselected else ""
 
     @property
     def finished(self) -> bool:
@@ -152,7 +161,7 @@ def cover(
     """
     # No copies of sets: a page that follows a run asks after each result.
     wanted, answered = (some if isinstance(some, Set) else set(some) for some in (keys, with_result))
-    questions, reasons = run.selected.questions, list[str]()
+    questions, reasons, unselected = run.selected.questions, list[str](), 0
     missing: Iterable[str]
     if not wanted and not questions and not (run.selected.empty and not answered and not unread):
         # A baseline file, or a run of an earlier version without keys.
@@ -170,13 +179,18 @@ def cover(
             there = min(len(answered), questions - len(lacking))
         several = len(run.techniques) > 1
         missing = (key.name(technique=several) for key in lacking if isinstance(key, QuestionKey))
-        more = len(answered) - (len(wanted) - len(lacking))
-        if more and len(wanted) >= questions:
-            what = "1 of its results is of a question" if more == 1 else f"{more:,} of its results are of questions"
-            reasons.append(f"{what} that it did not select")
+        if len(wanted) >= questions:
+            unselected = len(answered) - (len(wanted) - len(lacking))
     reasons += [*strangers(run, runs), *filter(None, [damage])]
     return Coverage(
-        number, there, tuple(sorted(missing)), tuple(reasons), absent_shares(run), len(answered), errors=errors
+        number,
+        there,
+        tuple(sorted(missing)),
+        tuple(reasons),
+        absent_shares(run),
+        len(answered),
+        errors=errors,
+        unselected=unselected,
     )
 
 

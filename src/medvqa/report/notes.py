@@ -79,6 +79,8 @@ def noted(report: Report) -> list[Note]:
     one = " It holds the first sample of each answer." if report.counted == "answers" else ""
     if any(part.votes is not None for part in report.parts):
         one = " It holds the vote on each question."
+    if more := report.covered.more:
+        notes.append(Note(f"{more}.", warns=True))
     notes += [Note(f"{sheet.name} is the sheet to send to the benchmark's owners.{one}") for sheet in report.sheets]
     notes += _warnings(f"not read: {line}" for line in report.unread)
     if report.stale:
