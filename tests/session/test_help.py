@@ -1,7 +1,6 @@
 """What pytest and `medvqa` print about themselves, in a folder that has nothing to do with this project."""
 
 import argparse
-import importlib.util
 import os
 import re
 import subprocess
@@ -15,6 +14,7 @@ from medvqa.cli import dispatch
 from medvqa.plugin import options
 from medvqa.session.options import OLD_NAMES, OPTIONS, SECTIONS
 from support import processes
+from tools import options as options_page
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = (
@@ -94,12 +94,7 @@ def test_options_explains_those_that_are_named(capsys: pytest.CaptureFixture[str
 
 
 def test_the_tables_of_the_documentation_are_those_of_the_options() -> None:
-    spec = importlib.util.spec_from_file_location("options_page", ROOT / "tools/options.py")
-    assert spec is not None
-    assert spec.loader is not None
-    tool = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tool)
-    assert tool.page() == tool.PAGE.read_text("utf-8"), "type python tools/options.py"
+    assert options_page.page() == options_page.PAGE.read_text("utf-8"), "type python tools/options.py"
 
 
 def test_inputs_of_the_action_are_options_with_their_defaults() -> None:

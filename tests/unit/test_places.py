@@ -1085,3 +1085,14 @@ def test_servers_of_this_machine_are_one(monkeypatch: pytest.MonkeyPatch) -> Non
     assert of("http://127.0.0.1:9000") == of("http://localhost:9001/x") == answer_places.HERE
     assert of("https://minio.example:9000") == "minio.example:9000"
     assert of("") == ""
+
+
+def test_a_log_that_cannot_be_put_keeps_back_no_log_of_another_run(tmp_path: Path) -> None:
+    good = Bucket(ADDRESS, MemoryStore())
+    one, two = tmp_path / "reports/one", tmp_path / "reports/two"
+    answer(one, [(0, "a")])
+    Outbox(bucket(good), one, "session 1")._write_note(logs(one / "answers")[0])
+    token = answer(two, [(1, "b")]).stem.rpartition("-")[2]
+    with pytest.raises(BucketError, match="403"):
+        Outbox(bucket(Refusing(good, token)), two, "later").put()
+    assert recalled(bucket(good), tmp_path, 2) == {0: "a"}

@@ -1,9 +1,7 @@
 """The record of a run: fields that nobody knows are kept, files of other versions are read or refused with a line."""
 
-import importlib.util
 import json
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -25,6 +23,7 @@ from medvqa.records.run_record import (
     RunRecord,
 )
 from support.runs import record
+from tools import schemas
 
 ROOT = Path(__file__).parents[2]
 ODD: dict[str, Any] = {
@@ -174,27 +173,17 @@ def test_a_run_under_another_protocol_says_so_in_its_signatures() -> None:
 # --- the published schemas ------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("schemas", ROOT / "tools/schemas.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.own_logic  # Another version of msgspec writes the same schema otherwise.
-def test_the_published_schemas_are_those_of_the_types(tool: ModuleType) -> None:
-    for name, content in tool.schemas().items():
+def test_the_published_schemas_are_those_of_the_types() -> None:
+    for name, content in schemas.schemas().items():
         assert (ROOT / "docs/schemas" / name).read_bytes() == content, "type python tools/schemas.py"
 
 
-def test_a_schema_names_the_fields_of_the_files(tool: ModuleType) -> None:
-    published = json.loads(tool.schemas()["run.json"])
+def test_a_schema_names_the_fields_of_the_files() -> None:
+    published = json.loads(schemas.schemas()["run.json"])
     described = published["$defs"]["RunRecord"]["properties"]
     written = json.loads((drawing.RUNS / "judged/run.json").read_text())
     assert written.keys() <= described.keys()
     assert not [name for name in json.dumps(published).split('"') if "as stored" in name]
     line = json.loads((drawing.RUNS / "judged/results.jsonl").read_text().splitlines()[0])
-    assert line.keys() <= json.loads(tool.schemas()["result.json"])["$defs"]["Result"]["properties"].keys()
+    assert line.keys() <= json.loads(schemas.schemas()["result.json"])["$defs"]["Result"]["properties"].keys()

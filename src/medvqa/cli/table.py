@@ -186,7 +186,7 @@ def _notes(folders: Sequence[Path], benchmark: str) -> list[str]:
             lines.append(f"one setting differs: {contrast.difference.line(other.name, first.name)}")
     notes = [line for other in others for line in comparing.notes(other, first)]
     if not others:
-        notes = comparing.parts_of(first)
+        notes = comparing.gaps(first)
     return [
         *(f"! {printing.line(line)}" for line in dict.fromkeys([*lines, *notes])),
     ]

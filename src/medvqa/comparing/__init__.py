@@ -10,7 +10,7 @@ from medvqa.comparing.differing import Contrast, Difference, contrast, notes
 from medvqa.comparing.paired import LEVEL, Compared, Flip, Paired, PairedPart, compare
 from medvqa.comparing.ranking import Costliest, Ranked, RankedPair, Ranking
 from medvqa.comparing.scales import Scale, SlicedRuns, SliceValue
-from medvqa.comparing.sides import Side, beside, load, parts_of, refusals
+from medvqa.comparing.sides import Side, beside, gaps, load, refusals
 from medvqa.comparing.study import Study, Versus, named_apart, study
 from medvqa.comparing.trend import Trend, TrendRow, trends
 
@@ -37,10 +37,10 @@ __all__ = [
     "beside",
     "compare",
     "contrast",
+    "gaps",
     "load",
     "named_apart",
     "notes",
-    "parts_of",
     "refusals",
     "study",
     "trends",

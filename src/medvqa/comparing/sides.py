@@ -263,7 +263,7 @@ def token_limits(side: Side, benchmark: str, technique: str) -> str:
     return ", ".join(str(number or "none") for number in sorted(set(limits.values())))
 
 
-def parts_of(side: Side) -> list[str]:
+def gaps(side: Side) -> list[str]:
     """Return lines about what a side lacks of its run, and which part its run selected."""
     lacking = (
         f"{side.name} is {line}" if line.startswith("unfinished") else f"{side.name}: {line}" for line in side.lacking
@@ -288,7 +288,7 @@ def notes(new: Side, baseline: Side) -> list[str]:
                     f"{benchmark}: the token limit of {technique} is {now} in {new.name} and {was} in {baseline.name}"
                 )
     for side in (baseline, new):
-        lines += parts_of(side)
+        lines += gaps(side)
     protocols = [side.run.protocol for side in (new, baseline)]
     times = [protocol.samples or 1 for protocol in protocols]
     if times[0] != times[1] and all(protocol.combine == "mean" for protocol in protocols):

@@ -366,6 +366,11 @@ def own_shards(run: RunRecord) -> tuple[Shard, ...]:
     return tuple(dict.fromkeys(Shard.parse(shard) for shard in [*shards, last] if shard is not None))
 
 
+def origins(run: RunRecord) -> list[tuple[str, str]]:
+    """The names and starts of a run and of all runs that it was merged from."""
+    return [run.origin, *(part.origin for part in merged_parts(run))]
+
+
 def merged_parts(run: RunRecord) -> list[MergedPart]:
     """All runs that a run was merged from, recursively."""
     parts, left = [], [*run.merged]

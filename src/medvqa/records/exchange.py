@@ -95,33 +95,32 @@ class Outbox:
         if own and not self._looked:
             self._write_note(own[0])
         new = [path for path in own if path not in self._done and (ended or is_closed(path))]
-        number = self._put_each(new)
-        if own and not self._looked:
-            for folder, left in left_beside(self._run, self.place).items():
-                # Another run's folder may be unreadable, or read-only: that is no failure of this place.
-                with suppress(OSError):
-                    number += self._put_each(
-                        [path for path in left if is_closed(path) or _is_dead(folder.parent, path)]
-                    )
-            self._looked = True
-        return number
-
-    def _put_each(self, paths: Sequence[Path]) -> int:
-        """Put logs, and return the number of answers. One that cannot be put does not keep back the later ones.
-
-        OSError, BucketError: the first one, when all were tried, or some in a row.
-        """
+        beside = self._beside() if own and not self._looked else []
         number, failed, first = 0, 0, None
-        for path in paths:
+        for path in (*new, *beside):
+            # A log that cannot be put keeps back no later one, and no log of another run.
             try:
                 number, failed = number + self._put_log(path), 0
             except BucketError as error:
                 failed, first = failed + 1, first or error
                 if failed == AT_ONCE:
                     break
+            except OSError:
+                # Another run's folder may be read-only: that is no failure of this place.
+                if path in new:
+                    raise
         if first is not None:
             raise first
+        self._looked = self._looked or bool(own)
         return number
+
+    def _beside(self) -> list[Path]:
+        """Return the logs that runs beside this one have left and that nobody writes any more."""
+        paths = list[Path]()
+        for folder, left in left_beside(self._run, self.place).items():
+            with suppress(OSError):
+                paths += [path for path in left if is_closed(path) or _is_dead(folder.parent, path)]
+        return paths
 
     def _put_log(self, path: Path) -> int:
         """Put a log, and return the number of its answers; 0 if it stays here (OSError, BucketError)."""

@@ -28,7 +28,7 @@ from medvqa.records.coverage import (
     MetricsHead,
     absent_shares,
     cover,
-    merged_parts,
+    origins,
     own_shards,
     select_from,
     strangers,
@@ -294,8 +294,7 @@ def _check_once(runs: Sequence[RunPart]) -> None:
     """UsageError if two runs are one, or hold the same one: its tokens and cost would count twice."""
     seen: dict[tuple[str, str], int] = {}
     for place, run in enumerate(runs):
-        parts = [(part.name, part.started) for part in merged_parts(run.about)]
-        for name, started in ((run.about.name, run.about.started), *parts):
+        for name, started in origins(run.about):
             known = seen.setdefault((name, started), place)
             if name and started and known != place:
                 where = "named twice" if runs[known].name == run.name else f"in {runs[known].name} and in {run.name}"

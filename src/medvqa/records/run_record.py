@@ -70,7 +70,7 @@ class RecordPart(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         for name, field in _fields(type(self)).items():
             value, stored = getattr(self, field.attribute), name in self.stored
             plain = _plain(value, self.stored.get(name))
-            default = value == field.default  # and not !=, which a Struct has by identity
+            default = value == field.default
             always = field.always and (stored or not self.stored)
             if always or not default or (stored and plain == self.stored[name]):
                 written[name] = plain
@@ -330,6 +330,11 @@ class MergedPart(RecordPart, frozen=True, eq=False, kw_only=True):
     judge_usage: dict[str, float] = {}
     identity: tuple[RecordedIdentity, ...] = ()
 
+    @property
+    def origin(self) -> tuple[str, str]:
+        """Its name and its start, by which it is known in other runs."""
+        return self.name, self.started
+
 
 class GateBaseline(RecordPart, frozen=True, eq=False, kw_only=True):
     """A baseline of a stored gate; `digest`: of its results."""
@@ -489,6 +494,11 @@ class RunRecord(RecordPart, frozen=True, eq=False):
     rescoring: bool = False
     responses: str | None = None
     keyed: HashedBy | None = None
+
+    @property
+    def origin(self) -> tuple[str, str]:
+        """Its name and its start, by which it is known in runs that were merged from it."""
+        return self.name, self.started
 
     @property
     def protocol(self) -> Protocol:

@@ -312,28 +312,18 @@ def _in_baseline(new: Side, baselines: Iterable[Side]) -> list[str]:
     """Lines about a run, or parts of it, that are also (part of) a baseline: the same answers stand on both sides."""
     lines = []
     for side in baselines:
-        if _name_and_start(new.run) == _name_and_start(side.run):
+        if new.run.origin == side.run.origin:
             continue  # the same run
-        theirs = (
-            {_name_and_start(side.run), *map(_name_and_start, coverage.merged_parts(side.run))}
-            if side.run.started
-            else set()
-        )
+        theirs = set(coverage.origins(side.run)) if side.run.started else set()
         parts: tuple[RunRecord | MergedPart, ...] = (new.run, *coverage.merged_parts(new.run))
         for part in parts:
-            if part.started and _name_and_start(part) in theirs:
+            if part.started and part.origin in theirs:
                 if part is new.run:
                     lines.append(f"run {part.name} is a part of baseline {side.name}: name one merged without it")
                     continue
-                where = (
-                    "the baseline" if _name_and_start(part) == _name_and_start(side.run) else f"baseline {side.name}"
-                )
+                where = "the baseline" if part.origin == side.run.origin else f"baseline {side.name}"
                 lines.append(f"run {part.name} is a part of this run and {where}: merge without it")
     return list(dict.fromkeys(lines))
-
-
-def _name_and_start(run: RunRecord | MergedPart) -> tuple[str, str]:
-    return run.name, run.started
 
 
 def _asked_apart(run: RunRecord) -> tuple[list[str], list[str]]:
