@@ -36,7 +36,7 @@ from medvqa.session.plan import Plan
 from medvqa.session.project import conftests, load
 from medvqa.session.registry import Registry
 from medvqa.session.resolving import resolve
-from medvqa.session.run import Finished, Run, process_of
+from medvqa.session.run import End, Run, process_of
 from medvqa.session.selecting import BLOCK, in_own_order
 from support.strangers import CONFTEST, TEST
 
@@ -64,7 +64,7 @@ def queries(planned: Plan) -> list[Query]:
     ]
 
 
-def run(planned: Plan, name: str = "first", session: str = "a1", count: int | None = None) -> Finished:
+def run(planned: Plan, name: str = "first", session: str = "a1", count: int | None = None) -> End:
     process = process_of(planned, name, session)
     made, asker = Run(planned, process), Asker(planned, process)
     made.check()
@@ -183,7 +183,7 @@ def test_nothing_asked_leaves_no_folder(tmp_path: Path) -> None:
     planned = plan(tmp_path)
     made = Run(planned, process_of(planned, "first", "a1"))
     made.check()
-    assert made.finish() == Finished()
+    assert made.finish() == End(made.folder)
     assert not (tmp_path / "reports/first").exists()
 
 
@@ -363,7 +363,7 @@ def pytest_medvqa_finished(run, verdict):
 
 
 def test_a_hook_gets_the_finished_run(tmp_path: Path) -> None:
-    assert run(plan(tmp_path, module(CONFTEST + FINISHED))).failed_hooks == ()
+    assert run(plan(tmp_path, module(CONFTEST + FINISHED))).notes == ()
     assert (tmp_path / "reports/first/ended.txt").read_text() == "first 0.33 True None"
 
 
@@ -371,7 +371,7 @@ def test_a_hook_that_raises_is_one_line(tmp_path: Path) -> None:
     hook = "def pytest_medvqa_finished(run):\n    raise OSError('no network')\n"
     finished = run(plan(tmp_path, module(CONFTEST), module(hook, "hooks"), module(FINISHED, "other")))
     assert (finished.exit_code, finished.problem) == (0, None)
-    assert finished.failed_hooks == ("pytest_medvqa_finished: <string>:2: OSError: no network",)
+    assert finished.notes == ("! pytest_medvqa_finished: <string>:2: OSError: no network",)
     assert (tmp_path / "reports/first/ended.txt").is_file(), "other hooks are called"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medvqa.cli.common import Commands, data_of, known_from, say
-from medvqa.cli.run import add_run_options, lines_of, progress_line
+from medvqa.cli.run import add_run_options, lines_of
 from medvqa.data import published
 from medvqa.items import OPTION_TECHNIQUES, UsageError
 from medvqa.session.options import OPTIONS, listed
@@ -72,9 +72,11 @@ def _of_runs(table: PaperTable, typed: argparse.Namespace) -> tuple[str, int]:
 
 def _asked(table: PaperTable, typed: argparse.Namespace) -> tuple[str, int]:
     """Ask the model in one run."""
-    from medvqa.session.door import INTERRUPTED, conduct
+    from medvqa.session.display import StderrDisplay
+    from medvqa.session.door import conduct
     from medvqa.session.options import Options, Setting
     from medvqa.session.root import root_of
+    from medvqa.session.run import INTERRUPTED
 
     if typed.model is None:
         raise UsageError("medvqa paper: name --model=MODEL, or recorded runs")
@@ -87,15 +89,14 @@ def _asked(table: PaperTable, typed: argparse.Namespace) -> tuple[str, int]:
     _check_judge(table, typed, known, raw["benchmark"])
     try:
         raw["technique"] = typed.technique or _techniques(table, raw, known, setting)
-        ended = conduct(
-            Options.of(raw, here), setting, known, select=typed.select, say=say, on_progress=progress_line().show
-        )
+        options = Options.of(raw, here)
+        end = conduct(options, setting, known, StderrDisplay(), select=typed.select)
     except KeyboardInterrupt:
         return "interrupted before anything was asked", INTERRUPTED
-    lines = lines_of(ended, typed)
-    if ended.finished.report is not None and ended.finished.report.parts:
-        lines += ["", _text(table, [ended.finished.report])]
-    return "\n".join(lines), ended.exit_code
+    lines = lines_of(end, typed, options)
+    if end.report is not None and end.report.parts:
+        lines += ["", _text(table, [end.report])]
+    return "\n".join(lines), end.exit_code
 
 
 def _text(table: PaperTable, reports: Sequence[Report]) -> str:

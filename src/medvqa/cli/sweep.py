@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medvqa.cli.common import Commands, known_from, say
 from medvqa.cli.report import compared_page
-from medvqa.cli.run import progress_line
 from medvqa.items import UsageError
 
 if TYPE_CHECKING:
     from medvqa import comparing
     from medvqa.report.grid import GridRow
-    from medvqa.session.loop import OnProgress
     from medvqa.session.registry import Registry
     from medvqa.session.sweeping import Done, Sweep
 
@@ -55,6 +52,7 @@ def run(typed: argparse.Namespace) -> tuple[str, int]:
     from medvqa.records.run_record import RUN
     from medvqa.report import comparison, grid
     from medvqa.session import sweeping
+    from medvqa.session.display import StderrDisplay
     from medvqa.session.options import Setting
     from medvqa.session.root import root_of
 
@@ -73,13 +71,11 @@ def run(typed: argparse.Namespace) -> tuple[str, int]:
         return "\n".join(lines), 4 if reasons else 0
 
     def tell(number: int, done: Done, cost: float) -> None:
-        if sys.stderr.isatty():
-            say("")
         price = f", cost {cost:.4g} so far" if cost else ""
         why = f": {done.why}" if done.why else ""
         say(f"[{number}/{len(sweep.cells)}] {done.cell.run}: {done.state}, {done.questions:,} answers{price}{why}")
 
-    ended = sweeping.conduct_all(sweep, setting, registry, say=say, progress=_progress, on_done=tell)
+    ended = sweeping.conduct_all(sweep, setting, registry, StderrDisplay(), on_done=tell)
     rows = [_row(done) for done in ended]
     answered = {row.run for row in rows if row.report is not None}
     by_name = {row.run: row for row in rows}
@@ -103,10 +99,6 @@ def run(typed: argparse.Namespace) -> tuple[str, int]:
     if any(done.state != "finished" for done in ended):
         lines.append(f"to go on: medvqa sweep {typed.file}")
     return "\n".join(lines), sweeping.exit_code(ended)
-
-
-def _progress() -> OnProgress:
-    return progress_line().show
 
 
 def _row(done: Done) -> GridRow:

@@ -27,12 +27,13 @@ from medvqa.report import Report
 from medvqa.session import answer_sources, selecting
 from medvqa.session.about import about
 from medvqa.session.delivery import used
-from medvqa.session.door import INTERRUPTED, conduct
-from medvqa.session.loop import OnProgress
+from medvqa.session.display import Display
+from medvqa.session.door import conduct
 from medvqa.session.options import OLD_NAMES, OPTIONS, SELECT, Options, Setting, WrongValueError
 from medvqa.session.plan import Plan
 from medvqa.session.registry import Registry
 from medvqa.session.resolving import resolve
+from medvqa.session.run import INTERRUPTED
 from medvqa.session.sharding import AUTO
 
 NAMED = {**OPTIONS, SELECT.name: SELECT}
@@ -194,15 +195,14 @@ def conduct_all(
     sweep: Sweep,
     setting: Setting,
     registry: Registry,
+    display: Display,
     *,
-    say: Callable[[str], None] = lambda line: None,
-    progress: Callable[[], OnProgress] = lambda: lambda counts, total, state: None,
     on_done: Callable[[int, Done, float], None] = lambda number, done, cost: None,
 ) -> list[Done]:
     """Ask each run in order, and return how each ended. A run that cannot be done leaves its reason.
 
-    `say` gets lines for the user, `progress` makes the callback of one run, and `on_done` gets the number of each
-    ended run, and the cost of all so far. Ctrl-C and signals end the run that is asked; later ones stay not asked.
+    `on_done` gets the number of each ended run, and the cost of all so far. Ctrl-C and signals end the run that is
+    asked; later ones stay not asked.
     """
     costs = {cell.run: _cost(setting, cell) for cell in sweep.cells}
     ended: list[Done] = []
@@ -212,8 +212,8 @@ def conduct_all(
         if interrupted:
             done = Done(cell, "not asked", INTERRUPTED, "the sweep was interrupted", cost=costs[cell.run])
         else:
-            say(f"[{number}/{len(sweep.cells)}] {cell.run}")
-            done, interrupted = _conduct(sweep, cell, spent, setting, registry, say, progress())
+            display.say(f"[{number}/{len(sweep.cells)}] {cell.run}")
+            done, interrupted = _conduct(sweep, cell, spent, setting, registry, display)
         costs[cell.run] = max(done.cost, costs[cell.run])
         ended.append(done)
         on_done(number, done, sum(costs.values()))
@@ -242,8 +242,7 @@ def _conduct(
     spent: float,
     setting: Setting,
     registry: Registry,
-    say: Callable[[str], None],
-    on_progress: OnProgress,
+    display: Display,
 ) -> tuple[Done, bool]:
     """Ask one run; return how it ended, and whether the sweep was interrupted."""
     select, max_cost = cell.options.get("select"), sweep.max_cost
@@ -263,16 +262,14 @@ def _conduct(
         options = replace(
             options, answers=(*options.answers, *filter(lambda run: answer_sources.is_run(Path(run)), beside))
         )
-        ended = conduct(options, setting, registry, select=select, say=say, on_progress=on_progress)
+        end = conduct(options, setting, registry, display, select=select)
     except KeyboardInterrupt:
         return Done(cell, "not asked", INTERRUPTED, "interrupted before anything was asked"), True
     except MedVQAError as error:
         return Done(cell, "failed", 4, str(error), cost=_cost(setting, cell)), False
-    finished = ended.finished
-    why = ended.stopped or finished.problem or ("" if ended.questions or finished.asked else "no question was selected")
-    state: State = "finished" if finished.report is not None and not (finished.incomplete or why) else "unfinished"
-    done = Done(cell, state, ended.exit_code, why, finished.report, _cost(setting, cell))
-    return done, ended.interrupted
+    why = end.stopped or end.problem or ("" if end.questions or end.asked else "no question was selected")
+    state: State = "finished" if end.report is not None and not (end.incomplete or why) else "unfinished"
+    return Done(cell, state, end.exit_code, why, end.report, _cost(setting, cell)), end.interrupted
 
 
 def _costs(plan: Plan) -> bool:
