@@ -104,7 +104,6 @@ def _ask(
     for query in queries:
         ending.check()
         asker.evaluate(query)
-        asker.forget(query)
         delivered = asker.deliver()
         try:
             stop = run.take(delivered[0]) if delivered is not None else None

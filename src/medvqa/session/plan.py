@@ -363,8 +363,9 @@ class Plan:
         fingerprint, so that stored answers keep their keys.
         """
         limit = self.limit(prompt, benchmark or prompt.benchmark)
-        own = self.token_limits is not None and limit == self.token_limits.own
-        return replace(prompt, max_tokens=None if own else limit)
+        if self.token_limits is not None and limit == self.token_limits.own:
+            limit = None
+        return prompt if prompt.max_tokens == limit else replace(prompt, max_tokens=limit)
 
     def limit(self, prompt: Prompt, benchmark: str) -> int | None:
         """The limit of new tokens for an answer in words, 0 for none; None if the model takes no limit."""
