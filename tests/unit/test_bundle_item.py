@@ -65,7 +65,9 @@ def asked(plan: Plan, root: Path, number: int = 3) -> report.Report:
 def recorded(query: Query, prompt: Prompt) -> Result:
     digest = protocol_prompts.digest(prompt)
     score = Score(1.0, "correct", ("A",))
-    return Result("first", query.item, digest, Answer("A"), score, query.technique, None, query.sample, query.variant)
+    return Result(
+        "first", query.item, digest, Answer("A"), score, query.technique, None, query.sample, query.variant.name
+    )
 
 
 def load(benchmark: Benchmark) -> Sequence[Item] | None:

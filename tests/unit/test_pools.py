@@ -11,7 +11,7 @@ import pytest
 
 from medvqa.backends.hf.options import HFOptions
 from medvqa.backends.hf.prompting import PromptWriter
-from medvqa.items import Benchmark, Image, Item, MedVQAError, Prompt, Query, Technique, UsageError
+from medvqa.items import Benchmark, Image, Item, MedVQAError, Prompt, Query, Technique, UsageError, Variant
 from medvqa.session import checks, shot_checks, uploads
 from medvqa.session.options import Options, Setting
 from medvqa.session.plan import Plan
@@ -297,16 +297,16 @@ def test_examples_are_asked_by_the_named_prompt_and_follow_its_order(tmp_path: P
     item = plan.items(PHANTOM)[0]
     for variant in plan.variants(PHANTOM):
         prompt = plan.prompt(Query(item, "mc", 0, variant))
-        template = plan.asks(PHANTOM, variant)
+        template = plan.asks(PHANTOM, variant.prompt)
         chosen = plan.chooser(PHANTOM).choose(item, 3)
         assert [shot.text for shot in prompt.shots] == [template(example, "mc").text for example in chosen]
-        assert ("expert radiologist" in prompt.shots[0].text) == (variant == "4-expert")
+        assert ("expert radiologist" in prompt.shots[0].text) == (variant.prompt == "4-expert")
 
 
 def test_examples_are_not_rotated(tmp_path: Path) -> None:
     plan = resolved(tmp_path, rotate="all")
     item = plan.items(PHANTOM)[0]
-    first, second = (plan.prompt(Query(item, "mc", 0, variant)) for variant in ("r1", "r2"))
+    first, second = (plan.prompt(Query(item, "mc", 0, Variant(rotation=shift))) for shift in (0, 1))
     assert first.text != second.text
     assert first.shots == second.shots
 

@@ -595,7 +595,9 @@ def test_no_item_has_two_results_although_its_batch_is_asked_twice() -> None:
     heard: Counter[str] = Counter()
     made = backend(Recorded(moves))
     limits = Limits.of(made, batch_size=8, deadline=60)
-    stream = Stream(made, prompt, Ahead(ITEMS), limits, follow=lambda query, answer: heard.update([query.item.id]))
+    stream = Stream(
+        made, prompt, Ahead(ITEMS), limits, follow=lambda query, answer, reply: heard.update([query.item.id])
+    )
     try:
         assert len([stream.answer(each) for each in ITEMS]) == 50
     finally:

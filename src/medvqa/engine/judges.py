@@ -13,7 +13,7 @@ from functools import partial
 
 from medvqa import judging, scoring
 from medvqa.backend import Backend
-from medvqa.engine.stream import AnswerMemory, Limits, Stream, Submitted, Ticket, Traffic
+from medvqa.engine.stream import AnswerMemory, Limits, Reply, Stream, Submitted, Ticket, Traffic
 from medvqa.items import Answer, AnswerError, Benchmark, Item, Judgement, Prompt, Query, Score, Technique
 
 TRIES = 3
@@ -22,17 +22,16 @@ TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """An answer with its score by rule, and the judge's prompts in flight; `case` is None if the rule stands."""
+    """A judge's case about an answer, and its prompts in flight."""
 
     item: Item
-    score: Score
-    case: judging.Case | None = None
-    tickets: tuple[Ticket, ...] = ()
+    case: judging.Case
+    tickets: tuple[Ticket, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedAnswer:
-    """The score of one answer after judging; `judgement` is None if the rule stands.
+    """The score of one answer after judging; `judgement` is None if no prompt was sent.
 
     `new_replies` holds the replies from this session; `reused` counts replies from earlier sessions.
     """
@@ -91,14 +90,16 @@ class Judge:
         # The stream gets prompts by `submit`, never queries.
         self._stream = Stream(model, _no_prompt, Submitted(ends), limits, memory, traffic=traffic)
 
-    def begin(self, benchmark: Benchmark, item: Item, technique: Technique, answer: Answer, score: Score) -> Pending:
-        """Submit the judge's prompts about an answer with its score by rule, if it needs a judge."""
+    def begin(
+        self, benchmark: Benchmark, item: Item, technique: Technique, answer: Answer, score: Score
+    ) -> Pending | None:
+        """Submit the judge's prompts about an answer; None if its `score` by rule stands."""
         case = judging.case_of(benchmark, item, technique, answer, score, self.settings)
-        return Pending(item, score) if case is None else self.submit(item, case, score)
+        return None if case is None else self.submit(item, case)
 
-    def submit(self, item: Item, case: judging.Case, score: Score) -> Pending:
+    def submit(self, item: Item, case: judging.Case) -> Pending:
         """Submit the prompts of a case."""
-        return Pending(item, score, case, tuple(self._send(case, index) for index in range(len(case.prompts))))
+        return Pending(item, case, tuple(self._send(case, index) for index in range(len(case.prompts))))
 
     def finish(self, pending: Pending) -> JudgedAnswer:
         """Wait for the judge and return the score; outcome `error` without a readable reply.
@@ -106,8 +107,6 @@ class Judge:
         Raises the exception of a memory that cannot store replies.
         """
         case = pending.case
-        if case is None:
-            return JudgedAnswer(pending.score)
         if not pending.tickets:
             return JudgedAnswer(judging.score(case, pending.item, (), self.settings))
         replies = self.replies(case, pending.tickets)
@@ -173,21 +172,21 @@ class Judge:
         )
 
     def _send(self, case: judging.Case, index: int, sample: int = 0) -> Ticket:
-        return self._stream.submit(case.prompts[index], partial(self._first, case, index, sample), sample)
+        return self._stream.submit(case.prompts[index], partial(self._read, case, index, sample), sample)
 
-    def _first(self, case: judging.Case, index: int, sample: int, reply: Answer, reused: bool) -> _Step:
-        read = judging.read(case, index, reply.text, finished=not scoring.cut_off(reply))
+    def _read(
+        self, case: judging.Case, index: int, sample: int, answer: Answer, reply: Reply, *, second: bool = False
+    ) -> _Step:
+        """Read a reply in a lane's thread; ask again if it is unreadable, once in a session."""
+        read = judging.read(case, index, answer.text, finished=not scoring.cut_off(answer))
         if not isinstance(read, judging.Complaint):
             return _Step(read)
-        second = judging.again(case, index, reply.text, read)
-        return _Step(read, self._stream.submit(second, partial(self._second, case, index, sample), sample))
-
-    def _second(self, case: judging.Case, index: int, sample: int, reply: Answer, reused: bool) -> _Step:
-        read = judging.read(case, index, reply.text, finished=not scoring.cut_off(reply))
+        if not second:
+            again = judging.again(case, index, answer.text, read)
+            follow = partial(self._read, case, index, sample, second=True)
+            return _Step(read, self._stream.submit(again, follow, sample))
         # Unreadable replies are stored, because they were paid for. A resumed run asks again, up to TRIES times.
-        if isinstance(read, judging.Complaint) and reused and sample + 1 < TRIES:
-            return _Step(read, self._send(case, index, sample + 1))
-        return _Step(read)
+        return _Step(read, self._send(case, index, sample + 1) if reply.reused and sample + 1 < TRIES else None)
 
     def close(self, end: float | None = None) -> None:
         """Close the stream, as `Stream.close`."""

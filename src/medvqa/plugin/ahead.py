@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from medvqa.items import Item, Query, Technique
+from medvqa.items import ONE_WAY, Item, Query, Technique
 from medvqa.plugin.process import ENDING, is_worker
 
 ASKED = "_medvqa_asked"
@@ -36,7 +36,7 @@ def query_of(node: pytest.Item, default: Technique) -> Query | None:
     item = item_of(node)
     if item is None:
         return None
-    technique, variant, sample = node.callspec.params.get(ASKED, (default, "", 0))  # type: ignore[attr-defined]
+    technique, variant, sample = node.callspec.params.get(ASKED, (default, ONE_WAY, 0))  # type: ignore[attr-defined]
     return Query(item, technique, sample, variant)
 
 

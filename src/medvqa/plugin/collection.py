@@ -9,7 +9,7 @@ import pytest
 
 from medvqa import benchmarks
 from medvqa.data import lexicon
-from medvqa.items import Item, MedVQAError
+from medvqa.items import ONE_WAY, Item, MedVQAError
 from medvqa.plugin.ahead import ASKED, ITEM, ask, asks, item_of, query_of
 from medvqa.plugin.state import state_of
 from medvqa.session import selecting
@@ -58,7 +58,7 @@ def parametrize(plan: Plan, metafunc: pytest.Metafunc, names: Sequence[str]) -> 
     values = items if len(arguments) == 1 else [(item,) * len(arguments) for item in items]
     metafunc.parametrize(",".join(arguments), values, ids=ids)
     cases = plan.stages({item.benchmark for item in items})
-    if cases != [(plan.techniques[0], "", 0)] and asks(metafunc):
+    if cases != [(plan.techniques[0], ONE_WAY, 0)] and asks(metafunc):
         if ASKED not in metafunc.fixturenames:
             metafunc.fixturenames.append(ASKED)
         case_ids = list(selecting.names_of(cases, several=len(plan.techniques) > 1).values())

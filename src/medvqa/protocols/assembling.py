@@ -27,7 +27,7 @@ def assembled(
     `images` replace those of the item, for --ablate=shuffle. `shots` are its solved examples, before their images are
     ablated.
     """
-    item = rotation.as_shown(query.item, query.variant)
+    item = rotation.rotated(query.item, query.variant.rotation)
     if images is not None:
         item = replace(item, images=images)
     prompt = asks(item, query.technique)
@@ -35,8 +35,8 @@ def assembled(
         prompt = protocol.instruction.added(prompt)
     if protocol.shots:
         prompt = replace(prompt, shots=shots)
-    if query.sample or query.variant:
-        prompt = replace(prompt, sample=query.sample, variant=query.variant)
+    if query.sample or query.variant.name:
+        prompt = replace(prompt, sample=query.sample, variant=query.variant.name)
     if ablated == "text-only":
         return ablation.withhold(prompt)
     return ablation.blank(prompt) if ablated == "blank" else prompt

@@ -27,13 +27,13 @@ from medvqa.items import (
     Outcome,
     Result,
     Technique,
+    Variant,
     withholding,
 )
 from medvqa.judging import taxonomy
 from medvqa.protocols import combining, position, rotation
 from medvqa.protocols.ablation import LABELS
 from medvqa.protocols.protocol import Protocol
-from medvqa.protocols.variants import Variant
 from medvqa.protocols.voting import Votes
 from medvqa.records import coverage, run_folder, run_record
 from medvqa.records.coverage import Basis, Coverage

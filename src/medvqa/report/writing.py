@@ -8,8 +8,7 @@ from typing import Any
 
 from medvqa import files, metrics
 from medvqa.figures import csv
-from medvqa.items import Measure, Result, UsageError
-from medvqa.protocols.variants import Variant
+from medvqa.items import Measure, Result, UsageError, Variant
 from medvqa.records import run_folder
 from medvqa.report import errors, html, junit, markdown, sample_tables
 from medvqa.report.build import Part, Report

@@ -14,7 +14,7 @@ from pathlib import Path
 from medvqa import benchmarks, engine
 from medvqa.backend import destinations
 from medvqa.backends.reaching import routes
-from medvqa.items import Benchmark, Item, MedVQAError, Result, Score, UsageError
+from medvqa.items import Benchmark, Item, MedVQAError, Result, UsageError
 from medvqa.judging import agreement, taxonomy
 from medvqa.judging.taxonomy import Classified, ErrorJudge, ErrorLabel, ErrorSample, Taxonomy
 from medvqa.records import private, run_folder, run_record
@@ -252,14 +252,14 @@ def classify(planned: Classifying, *, say: Callable[[str], None], progress: Call
                 return result, None
             begun.add(answer)
             case = taxonomy.case_of(result, tree, sees=planned.shown)
-            return result, judge.submit(result.item, case, Score(None, "unscored"))
+            return result, judge.submit(result.item, case)
 
         def finish(result: Result, pending: engine.Pending | None) -> tuple[ErrorLabel, str]:
             ruled = taxonomy.by_rule(result, planned.trees[result.item.benchmark])
             if ruled is not None:
                 return taxonomy.label_of(result, ruled[0], "rule", ruled[1]), ""
             answer, failed = agreement.answer_id(result), ""
-            if pending is not None and pending.case is not None:
+            if pending is not None:
                 found = judge.replies(pending.case, pending.tickets)
                 replies.add(found.new_replies, found.reused)
                 used.update(found.judgement.usage or {})

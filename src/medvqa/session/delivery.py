@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -59,8 +58,8 @@ class Delivery:
 
 def used(answers: Iterable[Answer]) -> dict[str, float]:
     """Return the sums of the tokens and costs in answers."""
-    total: Counter[str] = Counter()
+    total: dict[str, float] = {}
     for answer in answers:
-        if answer.usage is not None:
-            total.update(answer.usage)
-    return dict(total)
+        for name, value in (answer.usage or {}).items():
+            total[name] = total.get(name, 0) + value
+    return total

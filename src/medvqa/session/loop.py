@@ -86,7 +86,6 @@ def _ask(run: Run, asker: Asker, queries: Sequence[Query], ending: Ending) -> st
     for query in queries:
         ending.check()
         asker.evaluate(query)
-        asker.forget(query)
         delivered = asker.deliver()
         try:
             stop = run.take(delivered[0]) if delivered is not None else None

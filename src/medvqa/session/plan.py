@@ -38,12 +38,12 @@ from medvqa.items import (
     Technique,
     TokenLimits,
     UsageError,
+    Variant,
 )
 from medvqa.judging import ranking
-from medvqa.protocols import ablation, naming, prompts, rotation, shots, techniques
+from medvqa.protocols import ablation, naming, rotation, shots, techniques
 from medvqa.protocols.assembling import assembled
 from medvqa.protocols.protocol import Protocol
-from medvqa.protocols.variants import Variant
 from medvqa.records.run_record import RunRecord
 from medvqa.session import judging, pools
 from medvqa.session.chosen import Chosen
@@ -83,7 +83,7 @@ class Plan:
     _shuffled: dict[str, Mapping[str, tuple[Image, ...]]] = field(default_factory=dict, repr=False)
     _choosers: dict[str, shots.Chooser] = field(default_factory=dict, repr=False)
     _prompts: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
-    _variants: dict[tuple[str, tuple[int | None, ...]], tuple[str, ...]] = field(default_factory=dict, repr=False)
+    _variants: dict[tuple[str, tuple[int | None, ...]], tuple[Variant, ...]] = field(default_factory=dict, repr=False)
 
     # Names and items
 
@@ -201,8 +201,8 @@ class Plan:
             self._prompts[name] = naming.asked(typed, benchmark)
         return self._prompts[name]
 
-    def variants(self, name: str) -> tuple[str, ...]:
-        """The variants in which the questions of a benchmark are asked; ("",) if there is one.
+    def variants(self, name: str) -> tuple[Variant, ...]:
+        """The variants in which the questions of a benchmark are asked.
 
         A question is asked in those of its own (`variants_of`).
         """
@@ -212,7 +212,7 @@ class Plan:
         shifts = sorted({shift for own in asked for shift in own}, key=lambda shift: -1 if shift is None else shift)
         return self._named(name, shifts)
 
-    def variants_of(self, item: Item, technique: Technique) -> tuple[str, ...]:
+    def variants_of(self, item: Item, technique: Technique) -> tuple[Variant, ...]:
         """The variants in which one question is asked."""
         return self._named(item.benchmark, self._shifts(item, technique))
 
@@ -223,15 +223,15 @@ class Plan:
     def _shifts(self, item: Item, technique: Technique) -> tuple[int | None, ...]:
         return rotation.shifts(item, technique, self.protocol.rotations)
 
-    def _named(self, benchmark: str, shifts: Sequence[int | None]) -> tuple[str, ...]:
+    def _named(self, benchmark: str, shifts: Sequence[int | None]) -> tuple[Variant, ...]:
         """The variants of a benchmark's prompts in these rotations."""
         if (key := (benchmark, tuple(shifts))) not in self._variants:
             prompts = self.prompts(benchmark)
             names = prompts if len(prompts) > 1 else ("",)
-            self._variants[key] = tuple(Variant(prompt, shift).name for prompt in names for shift in shifts)
+            self._variants[key] = tuple(Variant(prompt, shift) for prompt in names for shift in shifts)
         return self._variants[key]
 
-    def stages(self, names: Iterable[str] | None = None) -> list[tuple[Technique, str, int]]:
+    def stages(self, names: Iterable[str] | None = None) -> list[tuple[Technique, Variant, int]]:
         """The techniques, variants and samples of the questions of these benchmarks (default: all), in their order.
 
         A question is asked in those of them that it `has`.
@@ -271,7 +271,7 @@ class Plan:
     def prompt(self, query: Query) -> Prompt:
         """The prompt of a question: its options rotated, its images ablated, its answer limited."""
         name = query.item.benchmark
-        named = Variant.parse(query.variant).prompt or self.prompts(name)[0]
+        named = query.variant.prompt or self.prompts(name)[0]
         images = self.shuffled(name).get(query.item.id, ()) if self.ablation == "shuffle" else None
         shown = self.shots(query.item, query.technique, named) if self.protocol.shots else ()
         prompt = assembled(query, self.asks(name, named), self.protocol, self.ablation, images=images, shots=shown)
@@ -363,8 +363,9 @@ class Plan:
         fingerprint, so that stored answers keep their keys.
         """
         limit = self.limit(prompt, benchmark or prompt.benchmark)
-        own = self.token_limits is not None and limit == self.token_limits.own
-        return replace(prompt, max_tokens=None if own else limit)
+        if self.token_limits is not None and limit == self.token_limits.own:
+            limit = None
+        return prompt if prompt.max_tokens == limit else replace(prompt, max_tokens=limit)
 
     def limit(self, prompt: Prompt, benchmark: str) -> int | None:
         """The limit of new tokens for an answer in words, 0 for none; None if the model takes no limit."""
@@ -423,33 +424,30 @@ class Plan:
         of_run = [benchmark for name, benchmark in self.registry.benchmarks.items() if name in names]
         return scoring.rules.recorded(before.extraction, of_run) != self.extraction
 
-    def by_rule(self, query: Query, answer: Answer) -> Score:
-        """The score of an answer in words without a judge, in the letters that were shown."""
-        benchmark, item = self.benchmarks[query.item.benchmark], rotation.as_shown(query.item, query.variant)
-        return scoring.by_rule(item, query.technique, answer, benchmark=benchmark, extraction=self.extraction)
-
     def result(
         self,
         query: Query,
         prompt: Prompt,
+        digest: str,
         answer: Answer | AnswerError,
         run: str,
-        digest: str = "",
         score: Score | None = None,
     ) -> Result:
-        """Score one answer; `digest` is the prompt's and `score` that of `by_rule`, if they are known."""
-        item = rotation.as_shown(query.item, query.variant)
-        shown = scoring.result(
+        """Read an answer and score it by rule: the result of the question as its variant shows it.
+
+        `digest` is the prompt's. An answer that has a `score` already is not read.
+        """
+        item = rotation.rotated(query.item, query.variant.rotation)
+        return scoring.result(
             query if item is query.item else replace(query, item=item),
             prompt,
-            answer,
-            benchmark=self.benchmarks[query.item.benchmark],
+            self.read(answer) if isinstance(answer, Answer) and score is None else answer,
+            benchmark=self.benchmarks[item.benchmark],
             run=run,
             extraction=self.extraction,
-            digest=digest or prompts.digest(prompt),
+            digest=digest,
             score=score,
         )
-        return shown if item is query.item else rotation.result_back(shown, query.item)
 
     def judged(self, name: str, *techniques: Technique) -> dict[str, str]:
         """Return the prompts of the judge about answers to a benchmark, as task -> template."""

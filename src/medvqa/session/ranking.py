@@ -11,6 +11,7 @@ from medvqa import engine
 from medvqa.engine import Reply, Stream
 from medvqa.items import Answer, AnswerError, Item, Prompt, Query, QuestionKey, Score, SelfRanking
 from medvqa.judging import ranking
+from medvqa.protocols.prompts import digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +40,17 @@ def samples(query: Query, number: int) -> list[Query]:
     return [replace(query, sample=sample) for sample in range(1, number + 1)]
 
 
-@dataclass(frozen=True, slots=True)
-class SelectedAnswer:
-    """The answer to a question: the selected candidate, or the selecting reply if it selects none.
+@dataclass(slots=True)
+class SelectedAnswer(Reply):
+    """The reply to a question: the selected candidate, or the selecting reply if it selects none.
 
     `prompt` and `digest` are those of the candidates. `score` is None if the answer is to be scored by rule or judge.
-    `new` holds the answers from this session, the selecting reply included. `then` is the callback's return value.
+    `new` holds the answers from this session, the selecting reply included.
     """
 
-    prompt: Prompt
-    digest: str
-    answer: Answer | AnswerError
     ranking: SelfRanking | None = None
     score: Score | None = None
     new: tuple[Answer, ...] = ()
-    reused: str = ""
-    then: Any = None
 
 
 class RankingAsker:
@@ -66,7 +62,7 @@ class RankingAsker:
         prompt: Callable[[Query], Prompt],
         limited: Callable[[Prompt], Prompt],
         read: Callable[[Answer], Answer],
-        follow: Callable[[Query, Answer], Any] | None = None,
+        follow: Callable[[Query, Answer, Reply], Any] | None = None,
     ) -> None:
         """Ask for `number` candidates.
 
@@ -79,25 +75,31 @@ class RankingAsker:
         self._read = read
         self._follow = follow
         self._lock = threading.Lock()
-        self._answers: dict[QuestionKey, dict[int, Answer]] = {}
+        self._replies: dict[QuestionKey, dict[int, Reply]] = {}
 
-    def hear(self, stream: Stream, query: Query, answer: Answer) -> engine.Ticket | None:
+    def hear(self, stream: Stream, query: Query, answer: Answer, reply: Reply) -> engine.Ticket | None:
         """Note a candidate, in a lane's thread; return the ticket of the selection after the last one."""
+        key = query.key._replace(sample=0)
         with self._lock:
-            answers = self._answers.setdefault(query.key._replace(sample=0), {})
-            answers[query.sample] = answer
-            if len(answers) < self.number:
+            replies = self._replies.setdefault(key, {})
+            replies[query.sample] = reply
+            if len(replies) < self.number:
                 return None
-            del self._answers[query.key._replace(sample=0)]
-        candidates = [self._read(answers[sample]) for sample in sorted(answers)]
+            del self._replies[key]
+        first = replies[1]
+        candidates = self._candidates([replies[sample] for sample in sorted(replies)])
 
-        def select(reply: Answer, reused: bool) -> tuple[int | None, Any]:
-            chosen = ranking.selected(reply, self.number)
+        def select(selection: Answer, _: Reply) -> tuple[int | None, Any]:
+            chosen = ranking.selected(selection, self.number)
             if chosen is None or self._follow is None:
                 return chosen, None
-            return chosen, self._follow(replace(query, sample=0), candidates[chosen - 1])
+            of_candidates = Reply(first.prompt, first.digest, candidates[chosen - 1])
+            return chosen, self._follow(replace(query, sample=0), candidates[chosen - 1], of_candidates)
 
         return stream.submit(self._selecting(query, candidates), select)
+
+    def _candidates(self, replies: Sequence[Reply]) -> list[Answer]:
+        return [self._read(reply.answer) for reply in replies if isinstance(reply.answer, Answer)]
 
     def answer(self, stream: Stream, query: Query) -> SelectedAnswer:
         """Wait for the candidates of a question and for the selection."""
@@ -112,11 +114,10 @@ class RankingAsker:
     def ask(self, ask: Callable[[Sequence[Prompt]], Sequence[Answer | AnswerError]], query: Query) -> SelectedAnswer:
         """Ask directly, without a stream: all candidates, then the selection."""
         prompts = [self._prompt(sample) for sample in samples(query, self.number)]
-        replies = [Reply(prompt, "", answer) for prompt, answer in zip(prompts, ask(prompts), strict=True)]
+        replies = [Reply(prompt, digest(prompt), answer) for prompt, answer in zip(prompts, ask(prompts), strict=True)]
         if (failed := self._failed(query, replies)) is not None:
             return failed
-        answers = [self._read(reply.answer) for reply in replies if isinstance(reply.answer, Answer)]
-        prompt = self._selecting(query, answers)
+        prompt = self._selecting(query, self._candidates(replies))
         (answer,) = ask([prompt])
         chosen = ranking.selected(answer, self.number) if isinstance(answer, Answer) else None
         return self._selection(query.item, replies, Reply(prompt, "", answer), chosen, None)
@@ -126,7 +127,7 @@ class RankingAsker:
         for sample in samples(query, self.number):
             stream.forget(sample)
         with self._lock:
-            self._answers.pop(query.key, None)
+            self._replies.pop(query.key, None)
 
     def _selecting(self, query: Query, candidates: Sequence[Answer]) -> Prompt:
         first = self._prompt(replace(query, sample=1))
@@ -137,29 +138,27 @@ class RankingAsker:
         for number, reply in enumerate(replies, 1):
             if isinstance(reply.answer, AnswerError):
                 with self._lock:
-                    self._answers.pop(query.key, None)
+                    self._replies.pop(query.key, None)
                 why = AnswerError(f"answer {number} of {self.number}: {reply.answer}")
-                return SelectedAnswer(reply.prompt, reply.digest, why, new=_new(replies))
+                return SelectedAnswer(reply.prompt, reply.digest, why, new=new_answers(replies))
         return None
 
     def _selection(
         self, item: Item, replies: Sequence[Reply], reply: Reply, chosen: int | None, then: Any
     ) -> SelectedAnswer:
         first, everything = replies[0], (*replies, reply)
-        new, reused = _new(everything), _source(everything)
+        new, reused = new_answers(everything), _source(everything)
         if isinstance(reply.answer, AnswerError):
             why = AnswerError(f"the selection among {self.number} answers: {reply.answer}")
             return SelectedAnswer(first.prompt, first.digest, why, new=new, reused=reused)
-        answers = [self._read(each.answer) for each in replies if isinstance(each.answer, Answer)]
+        answers = self._candidates(replies)
         ranked = SelfRanking(
             tuple(answer.reply for answer in answers), chosen, reply.answer.text, reply.prompt.template
         )
         if chosen is not None:
-            return SelectedAnswer(
-                first.prompt, first.digest, answers[chosen - 1], ranked, new=new, reused=reused, then=then
-            )
+            return SelectedAnswer(first.prompt, first.digest, answers[chosen - 1], reused, then, ranked, new=new)
         score = unselected(item, reply.answer, self.number)
-        return SelectedAnswer(first.prompt, first.digest, reply.answer, ranked, score, new, reused)
+        return SelectedAnswer(first.prompt, first.digest, reply.answer, reused, None, ranked, score, new)
 
 
 def unselected(item: Item, reply: Answer, number: int) -> Score:
@@ -176,5 +175,6 @@ def _source(replies: Sequence[Reply]) -> str:
     return replies[-1].reused if all(reply.reused for reply in replies) else ""
 
 
-def _new(replies: Sequence[Reply]) -> tuple[Answer, ...]:
+def new_answers(replies: Sequence[Reply]) -> tuple[Answer, ...]:
+    """Return the answers that this session asked for."""
     return tuple(reply.answer for reply in replies if isinstance(reply.answer, Answer) and not reply.reused)

@@ -18,7 +18,18 @@ from typing import Any, TypeVar
 from medvqa import backends, benchmarks, printing, scoring, usercode
 from medvqa.backend import Backend, usable
 from medvqa.benchmarks import own, table_files
-from medvqa.items import AnswerError, Benchmark, DataError, Item, MedVQAError, Metric, Prompt, Score, UsageError
+from medvqa.items import (
+    AnswerError,
+    Benchmark,
+    DataError,
+    Item,
+    MedVQAError,
+    Metric,
+    Prompt,
+    Score,
+    UsageError,
+    applies,
+)
 from medvqa.metrics import SHIPPED as SHIPPED_METRICS
 from medvqa.protocols.prompts import Templates
 from medvqa.records import baseline_file
@@ -210,7 +221,9 @@ def guarded(benchmark: Benchmark) -> Benchmark:
     functions: dict[str, Any] = {
         name: _guarded(benchmark.name, name, function)
         for name in _FACES
-        if callable(function := getattr(benchmark, name)) and not isinstance(function, Templates)
+        if callable(function := getattr(benchmark, name))
+        and function is not applies
+        and not isinstance(function, Templates)
     }
     prompts = {
         name: prompt if isinstance(prompt, Templates) else _guarded(benchmark.name, "prompt", prompt)

@@ -14,8 +14,8 @@ from medvqa import engine
 from medvqa.items import Answer, Benchmark, UsageError
 from medvqa.records import suspects
 from medvqa.session import answer_sources, uploads
-from medvqa.session.asker import LoadedJudge, Process
 from medvqa.session.judging import Judging
+from medvqa.session.loading import LoadedJudge, Process
 from medvqa.session.options import Options
 
 Asked = TypeVar("Asked")

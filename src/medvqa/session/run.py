@@ -31,9 +31,10 @@ from medvqa.records.selected import select as select_keys
 from medvqa.report import Report, html
 from medvqa.session import answer_sources, checks, endpoints, gates, registry, shot_checks, uploads
 from medvqa.session.about import about, begun, now, with_killed
-from medvqa.session.asker import STOP, Process
+from medvqa.session.asker import STOP
 from medvqa.session.delivery import Delivery, LeftOut
 from medvqa.session.display import Display
+from medvqa.session.loading import Process
 from medvqa.session.options import Options, Setting
 from medvqa.session.plan import Plan
 from medvqa.session.replicas import pool_facts, pool_lines, pool_state
