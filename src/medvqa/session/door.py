@@ -14,8 +14,8 @@ from medvqa.items import Query, UsageError
 from medvqa.session import selecting
 from medvqa.session.asker import Asker
 from medvqa.session.ending import Ending
-from medvqa.session.loading import Process
 from medvqa.session.loop import OnProgress, ask_all
+from medvqa.session.opening import Process
 from medvqa.session.options import Options, Setting, occupied
 from medvqa.session.plan import Plan
 from medvqa.session.registry import Registry

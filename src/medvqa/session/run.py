@@ -28,7 +28,7 @@ from medvqa.session import answer_sources, checks, endpoints, gates, registry, s
 from medvqa.session.about import about
 from medvqa.session.asker import STOP
 from medvqa.session.delivery import Delivery, LeftOut
-from medvqa.session.loading import Process
+from medvqa.session.opening import Process
 from medvqa.session.options import Options, Setting
 from medvqa.session.plan import Plan
 from medvqa.session.recording import Recording
