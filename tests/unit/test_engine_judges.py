@@ -8,7 +8,7 @@ import pytest
 
 from medvqa import judging
 from medvqa.benchmarks import medlesionvqa
-from medvqa.engine import Judge, Limits, Recollection, Reply, Stream, Traffic
+from medvqa.engine import AnswerMemory, Judge, Limits, Recollection, Reply, Stream, Traffic
 from medvqa.items import Answer, AnswerError, Item, Prompt, Query, Score
 from support.streams import Ahead, item, prompt
 from support.stubs import backend
@@ -38,7 +38,7 @@ class Speaker:
         return [each if isinstance(each, AnswerError) else Answer(each) for each in said]
 
 
-class Stored:
+class Stored(AnswerMemory):
     """A memory in which some answers are of an earlier session, and some questions must be asked alone."""
 
     def __init__(self, known: dict[str, str] | None = None, alone: Callable[[str], bool] = lambda key: False) -> None:

@@ -295,7 +295,7 @@ def test_the_model_that_tests_get_asks_through_the_stream() -> None:
 # --- memory -------------------------------------------------------------------------------------------------
 
 
-class Kept:
+class Kept(AnswerMemory):
     """A memory in a dictionary, keyed by texts, that notes what is in flight; `bad` texts are to be asked alone."""
 
     def __init__(self, texts: Iterable[str] = (), bad: Iterable[str] = ()) -> None:

@@ -159,7 +159,7 @@ def _techniques(table: PaperTable, raw: Mapping[str, Any], known: Registry, sett
     They depend on the model and its config, on the prompt that it is asked by, and for a model behind a server on its
     first answer: only that tells whether the server gives log-probabilities.
     """
-    from medvqa.protocols.techniques import NEEDS
+    from medvqa.protocols.protocol import NEEDS
     from medvqa.records import run_record
     from medvqa.records.run_record import RUN
     from medvqa.session.chosen import choose

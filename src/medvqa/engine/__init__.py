@@ -1,11 +1,10 @@
 """Ask a model: Prompt -> Answer.
 
-`asking` asks one batch; `stream` keeps a model busy with upcoming items; `judges` asks a judge about the answers;
-`identity` reads a model's name, fingerprint and settings.
+`asking` reads a model's identity and asks one batch; `stream` keeps a model busy with upcoming items; `judges` asks a
+judge about the answers.
 """
 
-from medvqa.engine.asking import Failure, Unavailable, ask, attempt
-from medvqa.engine.identity import Identity, identify
+from medvqa.engine.asking import Failure, Identity, Unavailable, ask, attempt, identify
 from medvqa.engine.judges import Judge, JudgedAnswer, JudgeReplies, Pending
 from medvqa.engine.stream import (
     FAREWELL,

@@ -1,17 +1,37 @@
-"""Ask a model one batch: one answer or error for each prompt."""
+"""Read the identity of a loaded model; ask it one batch: one answer or error for each prompt."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from medvqa import answers, usercode
 from medvqa.backend import Backend
 from medvqa.items import OPTION_TECHNIQUES, Answer, AnswerError, BatchLost, MedVQAError, Model, Prompt, Turn
-from medvqa.protocols.techniques import NEEDS
+from medvqa.protocols.protocol import NEEDS
 from medvqa.scoring import cut_off
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A model's name, its fingerprint (None without one) and its settings as JSON values."""
+
+    name: str
+    fingerprint: str | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+
+def identify(model: Backend, secrets: Collection[str] = ()) -> Identity:
+    """Return the identity of a loaded model, without `secrets`; UsageError, with its name, for wrong types."""
+    fingerprint = model.fingerprint()
+    return Identity(
+        answers.redacted(model.title, secrets),
+        None if fingerprint is None else answers.redacted(fingerprint, secrets),
+        answers.redacted_value(model.about(), secrets),
+    )
 
 
 @dataclass(frozen=True, slots=True)

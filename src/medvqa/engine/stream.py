@@ -75,27 +75,25 @@ class Recollection:
     alone: bool = False
 
 
-class AnswerMemory(Protocol):
-    """Answers that outlast the process. Several lanes may call it; an exception ends the stream."""
+class AnswerMemory:
+    """Answers that outlast the process; this one keeps none. Lanes call it at once; an exception ends the stream."""
 
     def key(self, prompt: Prompt, digest: str, sample: int) -> str:
         """Return the key of an answer; `digest` is the prompt's.
 
         `sample` is the prompt's; each further one of equal prompts in one call adds `EQUAL`.
         """
-        ...
+        return ""
 
     def recall(self, keys: Sequence[str]) -> Sequence[Recollection]:
         """Look prompts up before they enter a batch; return one recollection per key."""
-        ...
+        return [Recollection()] * len(keys)
 
     def begin(self, call: int, keys: Sequence[str]) -> None:
         """Note the start of a call, with a number that is unique in the process."""
-        ...
 
     def end(self, call: int, keys: Sequence[str], answers: Sequence[Answer]) -> None:
         """Note the end of a call and store its answers, which may be none, before any test sees them."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,24 +113,6 @@ class Submitted:
     def stopped(self) -> bool:
         """Return whether the session is about to end."""
         return self.ends()
-
-
-class Forgetful:
-    """A memory that stores nothing."""
-
-    def key(self, prompt: Prompt, digest: str, sample: int) -> str:
-        """Return an empty key."""
-        return ""
-
-    def recall(self, keys: Sequence[str]) -> Sequence[Recollection]:
-        """Return empty recollections."""
-        return [Recollection()] * len(keys)
-
-    def begin(self, call: int, keys: Sequence[str]) -> None:
-        """Do nothing."""
-
-    def end(self, call: int, keys: Sequence[str], answers: Sequence[Answer]) -> None:
-        """Do nothing."""
 
 
 @dataclass(slots=True)
@@ -312,7 +292,7 @@ class Stream:
         `Reply.then`. It may submit to another stream. Streams of one process share `traffic`.
         """
         self._model = model
-        self._memory = memory if memory is not None else Forgetful()
+        self._memory = memory or AnswerMemory()
         self._prompt = prompt
         self._upcoming = upcoming
         self._limits = limits

@@ -31,8 +31,7 @@ from medvqa.records.selected import select as select_keys
 from medvqa.session import checks, endpoints, uploads
 from medvqa.session.confirming import Confirming
 from medvqa.session.delivery import Delivery, LeftOut, used
-from medvqa.session.loading import Loaded, LoadedJudge, Process
-from medvqa.session.memory import Memory
+from medvqa.session.opening import LoadedJudge, LoadedModel, Memory, Process
 from medvqa.session.plan import Plan
 from medvqa.session.ranking import Candidates, RankingAsker, SelectedAnswer, new_answers
 
@@ -72,7 +71,7 @@ class Asker:
         self._first: dict[str, Any] = {}
         self._selection: tuple[tuple[QuestionKey, ...], LeftOut] | None = None
         self._traffic = Traffic(plan.secrets)
-        self._loaded: Loaded | None = None
+        self._loaded: LoadedModel | None = None
         self._judge: LoadedJudge | None = None
         self._model: Streamed | None = None
         self._stream: Stream | None = None
@@ -105,7 +104,7 @@ class Asker:
             checks.check_selected_votes(plan, self._selection[0] if self._selection else ())
             reuse: Reuse = uploads.reuse(self.process.sources, plan.benchmarks.values())
             own_reuse: Reuse = "none" if self._asks_a_part_again() else reuse
-            self._loaded = loaded = Loaded(
+            self._loaded = loaded = LoadedModel(
                 plan.model,
                 self.process,
                 plan.make_model,

@@ -15,7 +15,7 @@ from medvqa.backend import destinations
 from medvqa.backends.reaching import routes
 from medvqa.engine import Identity
 from medvqa.items import Answer, AnswerError, Benchmark, Item, Score, Technique, UsageError
-from medvqa.protocols.techniques import NEEDS
+from medvqa.protocols.protocol import NEEDS
 from medvqa.records.run_record import RecordedConfig, RecordedJudge, RecordedSettings
 from medvqa.session.chosen import Chosen, choose
 from medvqa.session.options import Options, Setting

@@ -41,9 +41,8 @@ from medvqa.items import (
     Variant,
 )
 from medvqa.judging import ranking
-from medvqa.protocols import ablation, naming, rotation, shots, techniques
-from medvqa.protocols.assembling import assembled
-from medvqa.protocols.protocol import Protocol
+from medvqa.protocols import ablation, naming, rotation, shots
+from medvqa.protocols.protocol import Asks, Protocol, assembled, check_able
 from medvqa.records.run_record import RunRecord
 from medvqa.session import judging, pools
 from medvqa.session.chosen import Chosen
@@ -277,7 +276,7 @@ class Plan:
         prompt = assembled(query, self.asks(name, named), self.protocol, self.ablation, images=images, shots=shown)
         return self.limited(prompt, name)
 
-    def asks(self, name: str, prompt: str) -> Callable[[Item, Technique], Prompt]:
+    def asks(self, name: str, prompt: str) -> Asks:
         """Return the function that makes the prompts of a benchmark; `prompt` names them, "" for its own.
 
         A pool of solved examples with prompts of its own replaces the benchmark's.
@@ -393,7 +392,7 @@ class Plan:
         unknown = self.model.backend.capabilities is None
         model = self.model.load()
         if unknown:
-            techniques.check(self.techniques, model.capabilities or (), self.options.model)
+            check_able(self.techniques, model.capabilities or (), self.options.model)
         if model.wraps or says(type(model), "fit"):
             items = [item for name in self.benchmarks for item in self.items(name)]
             # A model that must not see images gets none here either.

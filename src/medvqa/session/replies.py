@@ -15,7 +15,7 @@ from medvqa.items import Answer, Benchmark, UsageError
 from medvqa.records import suspects
 from medvqa.session import answer_sources, uploads
 from medvqa.session.judging import Judging
-from medvqa.session.loading import LoadedJudge, Process
+from medvqa.session.opening import LoadedJudge, Process
 from medvqa.session.options import Options
 
 Asked = TypeVar("Asked")

@@ -20,7 +20,6 @@ from medvqa.items import (
     UsageError,
 )
 from medvqa.protocols import naming, prompt_files, protocol, rotation
-from medvqa.protocols import techniques as needs
 from medvqa.protocols.prompts import Templates
 from medvqa.protocols.protocol import ALL, COMBINES, REASONINGS, Protocol
 from medvqa.session import judging, pools
@@ -194,7 +193,7 @@ def _techniques(
         _one_of("technique", name, names, where) for name in dict.fromkeys(wanted)
     )
     if model.backend.capabilities is not None and not lacks_model:
-        needs.check(techniques, model.backend.capabilities, options.model)
+        protocol.check_able(techniques, model.backend.capabilities, options.model)
     return techniques
 
 

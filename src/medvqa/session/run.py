@@ -34,7 +34,7 @@ from medvqa.session.about import about, begun, now, with_killed
 from medvqa.session.asker import STOP
 from medvqa.session.delivery import Delivery, LeftOut
 from medvqa.session.display import Display
-from medvqa.session.loading import Process
+from medvqa.session.opening import Process
 from medvqa.session.options import Options, Setting
 from medvqa.session.plan import Plan
 from medvqa.session.replicas import pool_facts, pool_lines, pool_state

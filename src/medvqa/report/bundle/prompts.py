@@ -30,8 +30,8 @@ from medvqa.items import (
     Variant,
 )
 from medvqa.protocols import ablation, prompts, rotation, shots
-from medvqa.protocols.assembling import Asks, assembled
 from medvqa.protocols.prompts import FIELDS, Template, wrong_field
+from medvqa.protocols.protocol import Asks, assembled
 from medvqa.records.private import DIGITS
 from medvqa.report.build import Report
 from medvqa.report.bundle.shape import Shape

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -12,19 +12,86 @@ import msgspec
 
 from medvqa import engine, printing
 from medvqa.backend import Backend
-from medvqa.engine import Identity, Judge, Limits, Traffic
-from medvqa.items import UsageError
+from medvqa.engine import KILLS, AnswerMemory, Identity, Judge, Limits, Recollection, Traffic
+from medvqa.items import Answer, AnswerError, Prompt, UsageError
 from medvqa.records import run_record
 from medvqa.records.answer_places import PlaceReader
 from medvqa.records.exchange import Exchange, left_beside
 from medvqa.records.log import ANSWERS, Log, LogHead, Reuse, head_at, is_kept_apart, logs, unwritable
-from medvqa.records.recall import OWN, EarlierAnswers, Finder, LogFolder, ResultAnswers, StoredAnswers
+from medvqa.records.recall import OWN, EarlierAnswers, Finder, LogFolder, Recalled, ResultAnswers, StoredAnswers
 from medvqa.records.run_record import RUN
 from medvqa.records.suspects import Suspects
 from medvqa.session import answer_sources
 from medvqa.session.chosen import Chosen
 from medvqa.session.judging import Judging
-from medvqa.session.memory import Memory
+
+
+class Memory(AnswerMemory):
+    """The stored answers of one model, and the log of one process of a run."""
+
+    def __init__(
+        self,
+        stored: StoredAnswers,
+        log: Log,
+        suspects: Suspects,
+        readers: Sequence[PlaceReader] = (),
+    ) -> None:
+        """Use stored answers, a log and the `readers` of places, which `close` closes, and the suspects of a run."""
+        self._stored = stored
+        self._log = log
+        self._readers = readers
+        self._suspects = suspects
+
+    def key(self, prompt: Prompt, digest: str, sample: int) -> str:
+        """Return the key of an answer in logs."""
+        return self._stored.key(prompt, digest, sample)
+
+    def begin(self, call: int, keys: Sequence[str]) -> None:
+        """Write the start of a call into the log."""
+        self._log.begin(call, keys)
+
+    def end(self, call: int, keys: Sequence[str], answers: Sequence[Answer]) -> None:
+        """Write the answers of a call into the log."""
+        self._log.end(call, keys, answers)
+
+    def recall(self, keys: Sequence[str]) -> list[Recollection]:
+        """Look up stored answers. A question that kills workers ends in an error; a suspected one is asked alone.
+
+        A worker's death is noted before its tests go to another worker, which therefore sees its stored answers.
+        """
+        died = self._suspects.refresh()
+        stored = self._stored.recall(keys, look=died)
+        return [self._recollection(key, recalled) for key, recalled in zip(keys, stored, strict=True)]
+
+    def _recollection(self, key: str, recalled: Recalled | None) -> Recollection:
+        if recalled is not None:
+            return Recollection(recalled.answer, recalled.source)
+        if self._suspects.kills(key):
+            return Recollection(AnswerError(KILLS))
+        return Recollection(alone=self._suspects.suspects(key))
+
+    @property
+    def damaged(self) -> int:
+        """The number of lines that cannot be read: a quick look for news of `unread`."""
+        number = len(self._stored.broken)
+        for reader in self._readers:
+            number += reader.damaged
+        return number
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """The lines of logs that cannot be read."""
+        return (*self._stored.unread, *(line for reader in self._readers for line in reader.unread))
+
+    def exchange_by(self, exchange: Exchange) -> None:
+        """Let a thread close the log in time, and read places again."""
+        exchange.add(self._log, self._readers)
+
+    def close(self) -> None:
+        """Close the log (Unwritable)."""
+        for reader in self._readers:
+            reader.close()
+        self._log.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +185,7 @@ class Process:
         return found
 
 
-class Loaded:
+class LoadedModel:
     """A model or a judge that is loaded: its `identity`, its `limits` and the `memory` of its answers."""
 
     def __init__(
@@ -183,7 +250,7 @@ class LoadedJudge:
             return Limits.of(model, deadline=deadline, budget=inf if max_cost is None else max_cost)
 
         chosen, traffic = judging.chosen, traffic or Traffic(judging.chosen.secrets)
-        self._loaded = loaded = Loaded(
+        self._loaded = loaded = LoadedModel(
             chosen, process, chosen.load, limits, chosen.secrets, reuse=reuse, fresh=fresh, signed=judging.signed
         )
         self.model, self.memory = loaded.model, loaded.memory
