@@ -8,10 +8,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import cached_property, partial
 from importlib.util import find_spec
@@ -20,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from medvqa.answers import without_secrets
+from medvqa.answers import redacted, without_secrets
 from medvqa.backend import Backend
 from medvqa.backends import reaching
 from medvqa.backends.openai.addresses import addresses
@@ -66,7 +64,8 @@ class OpenAI(Backend):
     _most: int | None = None
     _scores: bool | None = None
     """Whether a server has told log-probabilities; None: none was asked yet."""
-    _loop: asyncio.AbstractEventLoop | None = None
+    _servers: Servers | None = None
+    """From `load` on."""
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -78,10 +77,10 @@ class OpenAI(Backend):
         """Prepare the clients without connecting. Raises UsageError as `check` does."""
         self.check()
         self._scores = None
-        self._servers = Servers(self._addresses, self.argument, self._key, self.options, self._ceiling)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=self.title, daemon=True)
-        self._thread.start()
+        self._servers = self._clients()
+
+    def _clients(self) -> Servers:
+        return Servers(self._addresses, self.argument, self._key, self.options, self._ceiling)
 
     @property
     def _ceiling(self) -> int:
@@ -96,7 +95,7 @@ class OpenAI(Backend):
     @concurrency.setter
     def concurrency(self, value: int) -> None:
         self._most = value
-        if self._loop is not None:
+        if self._servers is not None:
             self._servers.resize(self._ceiling)
 
     @property
@@ -142,16 +141,11 @@ class OpenAI(Backend):
             )
 
     def _preflight_all(self) -> None:
-        async def ask() -> tuple[Servers, list[ServedModel | RequestFailure]]:
-            servers = Servers(self._addresses, self.argument, self._key, self.options)
-            try:
-                return servers, await servers.ask_models(servers.all)
-            finally:
-                await servers.close()
-
-        # A notebook has an event loop in its own thread.
-        with ThreadPoolExecutor(1) as pool:
-            servers, said = pool.submit(asyncio.run, ask()).result()
+        servers = self._clients()
+        try:
+            said = servers.run(servers.ask_models(servers.all))
+        finally:
+            servers.close()
         where = f"--model=openai:{self.argument}"
         failed = []
         for server, told in zip(servers.all, said, strict=True):
@@ -254,45 +248,38 @@ class OpenAI(Backend):
         With technique `gd` the answer holds the log-probabilities of the letters among the `top_logprobs` likeliest
         next tokens, summed over tokens that spell the same letter (" A", "A", "(A").
         """
-        if self._loop is None:
+        servers = self._servers
+        if servers is None:
             raise RuntimeError(f"model '{self.title}' is asked before load()")
-        future = asyncio.run_coroutine_threadsafe(self._answers(prompts), self._loop)
-        try:
-            return future.result()
-        finally:
-            future.cancel()  # of no effect but when an interrupt ended the wait
+        return servers.run(self._answers(servers, prompts))
 
     def status(self) -> dict[str, Any]:
         """Several servers: `endpoints`, the requests, answers and failures of each, and how long it was left out."""
-        counters = self._servers.counters() if self._loop is not None else {}
+        counters = {} if self._servers is None else self._servers.counters()
         return {"endpoints": counters} if counters else {}
 
     def close(self) -> None:
         """Close the connections and end the thread."""
-        if self._loop is None:
-            return
-        asyncio.run_coroutine_threadsafe(self._servers.close(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        if self._servers is not None:
+            self._servers.close()
 
-    async def _answers(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
+    async def _answers(self, servers: Servers, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
         # Limit the messages in memory: each holds its images.
         room = asyncio.Semaphore(self.concurrency)
 
         async def answer(prompt: Prompt) -> Answer | AnswerError:
             async with room:
-                return await self._answer(prompt)
+                return await self._answer(servers, prompt)
 
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(answer(prompt)) for prompt in prompts]
         return [task.result() for task in tasks]
 
-    async def _answer(self, prompt: Prompt) -> Answer | AnswerError:
+    async def _answer(self, servers: Servers, prompt: Prompt) -> Answer | AnswerError:
         try:
             body = self.options.parameters(prompt.technique, prompt.max_tokens)
             body["messages"] = await asyncio.to_thread(self._messages, prompt)
-            return await self._servers.ask(partial(self._send, prompt, body))
+            return await servers.ask(partial(self._send, prompt, body))
         except (DataError, UsageError, AnswerError) as error:
             return AnswerError(str(error))
 
@@ -322,7 +309,7 @@ class OpenAI(Backend):
         try:
             completion = decoder.decode(content)
         except (ValueError, RecursionError) as error:
-            start = self._servers.redact(content.decode(errors="replace"))[:200]
+            start = redacted(content.decode(errors="replace"), (self._key,))[:200]
             raise RequestFailure(f"the response is no chat completion ({error}): {start}") from None
         if len(completion.choices) != 1:
             raise RequestFailure(f"the response has {len(completion.choices)} choices instead of 1", again=False)

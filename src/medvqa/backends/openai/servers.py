@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from medvqa.answers import redacted
 from medvqa.backends.openai.addresses import Address
@@ -23,6 +24,8 @@ from medvqa.items import Answer, AnswerError
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
+
+T = TypeVar("T")
 
 BACKOFF = 0.5
 """Seconds before the second request for a prompt if the server names no time; doubled for each further one."""
@@ -36,37 +39,43 @@ LONGEST_ASKED = 3600.0
 """Most seconds that a server is left out because it asks for it."""
 
 
+@dataclass(eq=False)
 class Server:
     """One server: how many requests it may have, whether it is left out, what it said, and its counters.
 
     If it is busy, its limit halves, once for all requests in flight. The limit grows by one after each `limit` answers,
-    up to the ceiling.
+    up to the ceiling. Times are monotonic.
+
+    `resume`: when it gets requests again, if it asked to wait. `state`: "refused" if it is left out for good; `since`:
+    when that changed; `why`: the last reason; `pause`: seconds before it is asked again. `in_a_row`: its last requests
+    without any answer. `facts`: what it first said about its model; `note`: why it could not be asked.
     """
 
-    def __init__(self, address: Address, client: AsyncOpenAI, ceiling: int) -> None:
-        """`ceiling`: the first and largest limit of requests in flight."""
-        self.address, self.client = address, client
-        self.limit = self.ceiling = ceiling
-        self.in_flight = 0
-        self.resume = 0.0
-        """The time (monotonic) before which it gets no request, because it asked to wait."""
-        self.halved = 0.0
-        self.answers_of_limit = 0
-        self.state: Literal["in use", "left out", "refused"] = "in use"
-        """"refused": left out for good."""
-        self.since = 0.0
-        """The time (monotonic) of the last change of the state."""
-        self.in_a_row = 0
-        self.pause = FIRST_WAIT
-        """Seconds before it is asked again if it is left out."""
-        self.facts: Mapping[str, str] = {}
-        """What it first said about its model."""
-        self.note = ""
-        """Why it could not be asked which model it serves."""
-        self.why = ""
-        """The last reason why it was left out."""
-        self.requests = self.answers = self.failures = self.times_out = 0
-        self.seconds_out = 0.0
+    address: Address
+    client: AsyncOpenAI
+    ceiling: int
+    limit: int = field(init=False)
+    in_flight: int = 0
+    resume: float = 0.0
+    halved: float = 0.0
+    answers_of_limit: int = 0
+    state: Literal["in use", "left out", "refused"] = "in use"
+    since: float = 0.0
+    why: str = ""
+    pause: float = field(default_factory=lambda: FIRST_WAIT)
+    in_a_row: int = 0
+    facts: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
+    requests: int = 0
+    answers: int = 0
+    failures: int = 0
+    times_out: int = 0
+    seconds_out: float = 0.0
+    revival: asyncio.Task[None] | None = None
+
+    def __post_init__(self) -> None:
+        """Begin with the largest limit."""
+        self.limit = self.ceiling
 
     def room(self, now: float) -> int:
         """Return the number of requests that may be sent at the time `now` (monotonic)."""
@@ -107,25 +116,39 @@ Send = Callable[[Server], Awaitable[Answer]]
 
 
 class Servers:
-    """All servers of a model. Its coroutines run in one event loop."""
+    """All servers of a model, and the thread with the event loop in which they are asked."""
 
-    def __init__(
-        self, addresses: Iterable[Address], name: str, key: str, options: OpenAIOptions, ceiling: int = 1
-    ) -> None:
+    def __init__(self, addresses: Iterable[Address], name: str, key: str, options: OpenAIOptions, ceiling: int) -> None:
         """Make the clients without connecting. `name`: of the model. `ceiling`: requests in flight at each server."""
         self.all = tuple(Server(each, client_of(each, key, options.timeout), ceiling) for each in addresses)
         self._name, self._key, self._options = name, key, options
         self._several = len(self.all) > 1
         self._changed = asyncio.Event()
         """Set and replaced when a server may have room."""
-        self._tasks: set[asyncio.Task[None]] = set()
         self._met: asyncio.Task[None] | None = None
         self._first: tuple[str, Server] | None = None
         """The model that the first answer names, and its server."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=f"openai:{name}", daemon=True)
+        self._thread.start()
 
-    async def close(self) -> None:
-        """End all tasks and connections."""
-        tasks = tuple(self._tasks)
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return what a coroutine returns, run in the thread of the servers. Any thread may call it."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        finally:
+            future.cancel()  # of no effect but when an interrupt ended the wait
+
+    def close(self) -> None:
+        """End all tasks, the connections and the thread."""
+        self.run(self._end())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _end(self) -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -286,7 +309,7 @@ class Servers:
     async def _meet_once(self) -> None:
         """Ask all servers which model they serve, before the first request."""
         if self._several:
-            self._met = self._met or self._begin(self._meet(self.all))
+            self._met = self._met or asyncio.ensure_future(self._meet(self.all))
             await asyncio.shield(self._met)
 
     async def _meet(self, servers: Sequence[Server]) -> None:
@@ -297,20 +320,17 @@ class Servers:
             if isinstance(said, RequestFailure):
                 self._leave_out(server, str(said))
             elif (conflict := self.conflict(server, said.facts)) is not None:
-                first, before, now = conflict
+                first, before, after = conflict
                 serves = "it served" if first is server else f"{first.address.url} serves"
-                self._leave_out(server, f"it serves {now}, and {serves} {before}", for_good=True)
+                self._leave_out(server, f"it serves {after}, and {serves} {before}", for_good=True)
             else:
                 server.note = said.unasked
-                self._use_again(server)
-
-    def _use_again(self, server: Server) -> None:
-        if server.state == "left out":
-            now = time.monotonic()
-            server.seconds_out += now - server.since
-            # One more failure is enough.
-            server.state, server.since, server.in_a_row = "in use", now, IN_A_ROW - 1
-            self._wake()
+                if server.state == "left out":
+                    now = time.monotonic()
+                    server.seconds_out += now - server.since
+                    # One more failure is enough.
+                    server.state, server.since, server.in_a_row = "in use", now, IN_A_ROW - 1
+                    self._wake()
 
     def _leave_out(self, server: Server, why: str, *, wait: float = 0.0, for_good: bool = False) -> None:
         """Give a server no more requests; if not `for_good`, ask it again after `wait` seconds or more."""
@@ -319,7 +339,7 @@ class Servers:
             server.state, server.since = "left out", time.monotonic()
             server.times_out += 1
             if not for_good:
-                self._begin(self._revive(server, wait))
+                server.revival = asyncio.ensure_future(self._revive(server, wait))
         if for_good:
             server.state = "refused"
         # Whoever waits for it must choose another one.
@@ -331,10 +351,3 @@ class Servers:
             await asyncio.sleep(max(server.pause, min(wait, LONGEST_ASKED)))
             wait, server.pause = 0.0, min(2 * server.pause, LONGEST_WAIT)
             await self._meet([server])
-
-    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run work until `close`."""
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
