@@ -61,7 +61,6 @@ class OpenAI(Backend):
     # Read the environment once, so that prompts go to the host that was announced.
     _addresses = cached_property(lambda self: addresses(self.options))
     _key = cached_property(lambda self: os.environ.get(self.options.key_name, "").strip())
-    _most: int | None = None
     _scores: bool | None = None
     """Whether a server has told log-probabilities; None: none was asked yet."""
     _servers: Servers | None = None
@@ -80,23 +79,12 @@ class OpenAI(Backend):
         self._servers = self._clients()
 
     def _clients(self) -> Servers:
-        return Servers(self._addresses, self.argument, self._key, self.options, self._ceiling)
+        return Servers(self._addresses, self.argument, self._key, self.options)
 
-    @property
-    def _ceiling(self) -> int:
-        """The most requests in flight at each server."""
-        return self.options.concurrency if self._most is None else ceil(self._most / len(self._addresses))
-
-    @property
+    @cached_property
     def concurrency(self) -> int:
         """Maximum number of requests in flight at all servers together; may be set before the first one."""
-        return self._most or self.options.concurrency * len(self._addresses)
-
-    @concurrency.setter
-    def concurrency(self, value: int) -> None:
-        self._most = value
-        if self._servers is not None:
-            self._servers.resize(self._ceiling)
+        return self.options.concurrency * len(self._addresses)
 
     @property
     def patience(self) -> float:
@@ -264,7 +252,8 @@ class OpenAI(Backend):
             self._servers.close()
 
     async def _answers(self, servers: Servers, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
-        # Limit the messages in memory: each holds its images.
+        servers.limit(ceil(self.concurrency / len(self._addresses)))
+        # Limit the messages in memory too: they hold images.
         room = asyncio.Semaphore(self.concurrency)
 
         async def answer(prompt: Prompt) -> Answer | AnswerError:

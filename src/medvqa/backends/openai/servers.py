@@ -53,8 +53,8 @@ class Server:
 
     address: Address
     client: AsyncOpenAI
-    ceiling: int
-    limit: int = field(init=False)
+    ceiling: int = 1
+    limit: int = 1
     in_flight: int = 0
     resume: float = 0.0
     halved: float = 0.0
@@ -72,10 +72,6 @@ class Server:
     times_out: int = 0
     seconds_out: float = 0.0
     revival: asyncio.Task[None] | None = None
-
-    def __post_init__(self) -> None:
-        """Begin with the largest limit."""
-        self.limit = self.ceiling
 
     def room(self, now: float) -> int:
         """Return the number of requests that may be sent at the time `now` (monotonic)."""
@@ -118,9 +114,9 @@ Send = Callable[[Server], Awaitable[Answer]]
 class Servers:
     """All servers of a model, and the thread with the event loop in which they are asked."""
 
-    def __init__(self, addresses: Iterable[Address], name: str, key: str, options: OpenAIOptions, ceiling: int) -> None:
-        """Make the clients without connecting. `name`: of the model. `ceiling`: requests in flight at each server."""
-        self.all = tuple(Server(each, client_of(each, key, options.timeout), ceiling) for each in addresses)
+    def __init__(self, addresses: Iterable[Address], name: str, key: str, options: OpenAIOptions) -> None:
+        """Make the clients without connecting. `name`: of the model."""
+        self.all = tuple(Server(address, client_of(address, key, options.timeout)) for address in addresses)
         self._name, self._key, self._options = name, key, options
         self._several = len(self.all) > 1
         self._changed = asyncio.Event()
@@ -141,24 +137,25 @@ class Servers:
             future.cancel()  # of no effect but when an interrupt ended the wait
 
     def close(self) -> None:
-        """End all tasks, the connections and the thread."""
+        """End the connections and the thread."""
         self.run(self._end())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
     async def _end(self) -> None:
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        tasks = [task for task in (self._met, *(server.revival for server in self.all)) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for server in self.all:
             await server.client.close()
 
-    def resize(self, ceiling: int) -> None:
-        """Set the limit of requests in flight at each server; call it before the first request."""
+    def limit(self, ceiling: int) -> None:
+        """Set the largest number of requests in flight at each server."""
         for server in self.all:
-            server.limit = server.ceiling = ceiling
+            if server.ceiling != ceiling:
+                server.limit = server.ceiling = ceiling
 
     def counters(self) -> dict[str, dict[str, Any]]:
         """Return the numbers of each server by its URL; {} for a single one. Any thread may call it."""
@@ -181,8 +178,10 @@ class Servers:
             backoff = min(BACKOFF * 2 ** min(number - 1, 30), most) * random.uniform(0.5, 1)  # noqa: S311 - no secret
             try:
                 answer = await self._round(send, backoff, spent)
-                spent.update(answer.usage or {})
-                return replace(answer, usage=dict(spent) or None)
+                if spent:
+                    spent.update(answer.usage or {})
+                    answer = replace(answer, usage=dict(spent))
+                return answer
             except RequestFailure as failure:
                 wait = failure.seconds(backoff)
                 if not failure.again:
@@ -230,7 +229,9 @@ class Servers:
 
         Servers in `tried` are taken only if all others are left out. RequestFailure if every server is left out.
         """
-        await self._meet_once()
+        if self._several:
+            self._met = self._met or asyncio.ensure_future(self._meet(self.all))
+            await asyncio.shield(self._met)
         while True:
             in_use = self._in_use()
             if not in_use:
@@ -305,12 +306,6 @@ class Servers:
                 return first, *differs
         server.facts = server.facts or facts
         return None
-
-    async def _meet_once(self) -> None:
-        """Ask all servers which model they serve, before the first request."""
-        if self._several:
-            self._met = self._met or asyncio.ensure_future(self._meet(self.all))
-            await asyncio.shield(self._met)
 
     async def _meet(self, servers: Sequence[Server]) -> None:
         """Ask servers which model they serve; use those that serve the same one, leave the others out."""
