@@ -15,8 +15,7 @@ import pytest
 
 from medvqa import configs
 from medvqa.backend import destinations, loaded
-from medvqa.backends import openai as backend
-from medvqa.backends.openai import OpenAI, OpenAIOptions, endpoints
+from medvqa.backends.openai import OpenAI, OpenAIOptions, servers
 from medvqa.backends.openai.serving import LONGEST, MOST, served_model
 from medvqa.items import Answer, AnswerError, Benchmark, Prompt, UsageError
 from medvqa.session import uploads
@@ -34,8 +33,8 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_BASE_URL", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setattr(backend, "BACKOFF", 0.01)
-    monkeypatch.setattr(endpoints, "FIRST_WAIT", 0.05)
+    monkeypatch.setattr(servers, "BACKOFF", 0.01)
+    monkeypatch.setattr(servers, "FIRST_WAIT", 0.05)
 
 
 def text_of(request: Request) -> str:
