@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path, PurePath
 from typing import Any, BinaryIO
@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from medvqa import answers, files, memory
-from medvqa.items import SCORED_OUTCOMES, UNDECLARED, DataError, Image, Item, QuestionKey, Result, UsageError
+from medvqa.items import SCORED_OUTCOMES, UNDECLARED, DataError, Image, Item, QuestionKey, Result, UsageError, replace
 from medvqa.records.private import make_private
 from medvqa.records.run_record import RunRecord
 
