@@ -22,7 +22,7 @@ MAX_TRACEBACKS = 10
 """Most tracebacks that are kept, one for each line of code that failed."""
 
 PASSING = (MedVQAError, Warning, KeyboardInterrupt, GeneratorExit)
-"""Exceptions of users' code that stay as they are: messages for users, warnings that are errors (`-W error`), Ctrl-C."""
+"""Exceptions of users' code that stay as they are: messages for users, warnings raised by `-W error`, Ctrl-C."""
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
