@@ -278,13 +278,15 @@ def replies_digest(replies: Iterable[tuple[QuestionKey, str | None]]) -> str:
 def versions() -> Mapping[str, str]:
     """Versions of Python, this package and its installed requirements."""
     import platform
-    from importlib.metadata import PackageNotFoundError, requires, version
+    from importlib.metadata import PackageNotFoundError, distribution, requires, version
 
     versions = {"python": platform.python_version()}
     required = (re.split(r"[^A-Za-z0-9._-]", line)[0] for line in requires(DISTRIBUTION) or ())
     for name in (DISTRIBUTION, *sorted(set(required))):
         try:
-            versions[name] = version(name)
+            # `version` parses all of the text, which may be long.
+            _, _, found = (distribution(name).read_text("METADATA") or "").partition("\nVersion: ")
+            versions[name] = found.partition("\n")[0].strip() or version(name)
         except PackageNotFoundError:
             # A requirement of an extra that is not installed.
             continue

@@ -209,6 +209,8 @@ def _weighed(
     marked: str, places: Mapping[int, Mention], phrases: Phrases, common: AbstractSet[str], multiple: bool
 ) -> list[_Evidence]:
     """Return every mention with the weight of the heaviest rule that applies to it."""
+    if not places:
+        return []
     announcements = [match.end() for match in ANNOUNCEMENT.finditer(marked)]
     framed: dict[int, tuple[Weight, str, bool]] = {}
     for frame in FRAMES:
