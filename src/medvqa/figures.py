@@ -288,6 +288,14 @@ def markdown(table: Table) -> str:
     )
 
 
+class _Inert(dict[str, str]):
+    """Texts of cells, most of which come again in each row, as `printing.inert` makes them."""
+
+    def __missing__(self, text: str) -> str:
+        self[text] = printing.inert(text)
+        return self[text]
+
+
 def csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return values as a CSV file (RFC 4180, but for its line ends): numbers in full, no cell a formula."""
     import csv as format_
@@ -296,14 +304,6 @@ def csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     file = io.StringIO()
     writer = format_.writer(file, lineterminator="\n")
     writer.writerow(columns)
-    known: dict[str, str] = {}  # Most texts come again in each row.
-
-    def cell(value: object) -> object:
-        if not isinstance(value, str):
-            return value
-        if value not in known:
-            known[value] = printing.inert(value)
-        return known[value]
-
-    writer.writerows(list(map(cell, row)) for row in rows)
+    known = _Inert()
+    writer.writerows([known[value] if isinstance(value, str) else value for value in row] for row in rows)
     return file.getvalue()

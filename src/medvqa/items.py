@@ -11,10 +11,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NoReturn, Protocol, get_args, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, get_args, runtime_checkable
 
 from medvqa.figures import Figure
 from medvqa.image import CELL as CELL
@@ -55,6 +56,21 @@ SCORED_OUTCOMES: frozenset[Outcome] = frozenset({"correct", "partial", "wrong", 
 """Outcomes with a value; `unscored` and `error` have none and stay out of every denominator."""
 UNDECLARED: Any = ""
 """The kind of an item that names none, until its benchmark is read."""
+
+if TYPE_CHECKING:
+    from dataclasses import replace as replace
+else:
+    _GETTERS: dict[type, tuple[tuple[str, ...], attrgetter]] = {}
+
+    def replace(record, /, **changes):
+        """As `dataclasses.replace`, in two calls in place of twenty: nine records are replaced for each question."""
+        kind = type(record)
+        if kind not in _GETTERS:
+            names = tuple(own.name for own in fields(kind))
+            # Of one name alone, a getter returns no tuple.
+            _GETTERS[kind] = names, attrgetter(*names, "__class__")
+        names, getter = _GETTERS[kind]
+        return kind(**{**dict(zip(names, getter(record), strict=False)), **changes})
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,8 @@ from medvqa.records import baseline_file, configuration, run_folder, run_record
 from medvqa.records.run_folder import Recorder
 from medvqa.records.run_record import RecordError
 from medvqa.session import gates
-from medvqa.session.opening import Process
 from medvqa.session.delivery import Delivery
+from medvqa.session.opening import Process
 from medvqa.session.plan import Plan
 from medvqa.session.run import Run
 from support.runs import record

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from medvqa import printing, usercode
@@ -27,6 +26,7 @@ from medvqa.items import (
     UsageError,
     are_withheld,
     of_data,
+    replace,
     withholding,
 )
 from medvqa.scoring import clipped

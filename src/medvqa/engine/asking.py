@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from medvqa import answers, usercode
 from medvqa.backend import Backend
-from medvqa.items import OPTION_TECHNIQUES, Answer, AnswerError, BatchLost, MedVQAError, Model, Prompt, Turn
+from medvqa.items import OPTION_TECHNIQUES, Answer, AnswerError, BatchLost, MedVQAError, Model, Prompt, Turn, replace
 from medvqa.protocols.protocol import NEEDS
 from medvqa.scoring import cut_off
 

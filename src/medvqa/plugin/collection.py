@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import compress
 
 import pytest
 
@@ -99,9 +100,10 @@ def add_tags(plan: Plan, nodes: Sequence[pytest.Item], *, keywords: bool) -> Non
     lexicon_mark = pytest.mark.lexicon
     marks: dict[object, pytest.MarkDecorator] = {}
     for node in nodes:
-        item = item_of(node)
-        if item is None:
+        query = query_of(node, plan.techniques[0])
+        if query is None:
             continue
+        item = query.item
         tags = selecting.tags_with_kind(item)
         # Items with equal tags share one mapping (`benchmarks.load`), so its id is a cheap key.
         key = id(item.tags), item.benchmark, item.kind
@@ -135,8 +137,9 @@ def check_marks(expression: str, nodes: Sequence[pytest.Item]) -> None:
 def leave_out(plan: Plan, config: pytest.Config, nodes: list[pytest.Item]) -> LeftOut:
     """Deselect tests whose technique is not defined for their item; return their numbers."""
     queries = [query_of(node, plan.techniques[0]) for node in nodes]
-    _deselect(config, nodes, [query is None or plan.has(query) for query in queries])
-    queries = [query for query in queries if query is None or plan.has(query)]
+    known = [query is None or plan.has(query) for query in queries]
+    _deselect(config, nodes, known)
+    queries = list(compress(queries, known))
     stays = [
         query is None or not asks(node) or plan.applies(query)  # type: ignore[arg-type]
         for node, query in zip(nodes, queries, strict=True)
@@ -163,15 +166,15 @@ def reduce(plan: Plan, config: pytest.Config, nodes: list[pytest.Item]) -> bool:
     """
     asking = ask(nodes)
     for kept_by in (selecting.limited, selecting.shared):
-        items = [item_of(node) for node in nodes]
-        kept = kept_by(plan, (item for item in items if item is not None))
+        kept = kept_by(plan, (item for node in nodes if (item := item_of(node)) is not None))
         if kept is not None:
+            items = [item_of(node) for node in nodes]
             _deselect(config, nodes, [item is None or (item.benchmark, item.id) in kept for item in items])
     return plan.shard is not None and asking and all(item_of(node) is None for node in nodes)
 
 
 def _deselect(config: pytest.Config, nodes: list[pytest.Item], stays: Sequence[bool]) -> None:
     deselected = [node for node, stay in zip(nodes, stays, strict=True) if not stay]
-    nodes[:] = [node for node, stay in zip(nodes, stays, strict=True) if stay]
+    nodes[:] = compress(nodes, stays)
     if deselected:
         config.hook.pytest_deselected(items=deselected)

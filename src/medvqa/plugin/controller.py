@@ -243,14 +243,14 @@ class Controller:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Write the results of a report, before another plugin can fail on it."""
-        self._skipped += hasattr(report, "medvqa_skipped")
-        if not hasattr(report, "medvqa"):
+        self._skipped += "medvqa_skipped" in report.__dict__
+        if "medvqa" not in report.__dict__:
             return
         from medvqa.session.delivery import Delivery
 
-        delivery = Delivery.of(report.medvqa)
         # The terminal keeps all reports of a session: drop results that are stored or counted.
-        del report.medvqa
+        sent = report.__dict__.pop("medvqa")
+        delivery = sent if isinstance(sent, Delivery) else Delivery.of(sent)
         if delivery.left_out is not None:
             # If no option was typed, this is the first sign that workers have questions.
             self._select_stored(delivery.left_out)
@@ -261,7 +261,7 @@ class Controller:
         if self._scheduler is not None and (engine := delivery.facts.get("engine")):
             self._scheduler.batch = engine["batch_size"] * engine["concurrency"]
         # pytest's testsfailed leaves out xfail tests.
-        if report.failed and hasattr(report, "medvqa_outcome") and not hasattr(report, "wasxfail"):
+        if report.outcome == "failed" and "medvqa_outcome" in report.__dict__ and not hasattr(report, "wasxfail"):
             self._failures += 1
         if self._session is not None and stop is not None and not self._session.shouldstop:
             self._session.shouldstop = stop

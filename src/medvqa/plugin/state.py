@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from medvqa.items import Item, Model, Outcome, Query, QuestionKey, Result, UsageError
+from medvqa.items import Item, Model, Outcome, Query, QuestionKey, Result, UsageError, replace
 from medvqa.plugin import options
 from medvqa.plugin.ahead import Ahead, ask, query_of
 from medvqa.plugin.ending import SignalHooks
-from medvqa.plugin.process import ENDING, STATE, check_spread, names_of, print_safely, refusal, setting_of, short_of
+from medvqa.plugin.process import (
+    ENDING,
+    STATE,
+    check_spread,
+    is_worker,
+    names_of,
+    print_safely,
+    refusal,
+    setting_of,
+    short_of,
+)
 from medvqa.records import run_folder
 from medvqa.session.asker import Asker
 from medvqa.session.delivery import Delivery, LeftOut
@@ -41,6 +51,9 @@ class State:
         """Whether all selected questions are in other shards."""
         self._ahead: Ahead | None = None
         self._node: pytest.Item | None = None
+        self._query: Query | None = None
+        self.values: dict[str, Any] = {}
+        """The values of the plugin's fixtures while they are set up."""
 
     # Collection
 
@@ -97,28 +110,36 @@ class State:
     # A test
 
     def begin(self, node: pytest.Item, following: pytest.Item | None) -> None:
-        """Note the test that begins, and the one that will follow."""
-        self._node = node
-        self._look_ahead(node.session).at(node, following)
+        """Note the test that begins, and the one that will follow.
+
+        Give it the values that the first test got of the plugin's fixtures: pytest would look up each of them for each
+        test. It does so if a test sets up one of its own, or is run again.
+        """
+        self._node, self._query = node, self.query(node)
+        ahead = self._look_ahead(node.session)
+        ahead.at(node, following)
+        if self.values and self._query is not None and ahead.takes_own(node):
+            test: Any = node
+            if test.funcargs == {} and self.values.keys().isdisjoint(test.callspec.params):
+                test.funcargs.update(self.values)
 
     def evaluate(self, item: Item, model: Model) -> Result:
         """Ask and score one item by the technique of the test that runs.
 
         A model that is not the plugin's own (a test suite may have a fixture `model`) is asked at once.
         """
-        running_query = self.query(self._node) if self._node is not None else None
-        query = Query(item, self.plan.techniques[0])
-        if running_query is not None:
-            query = replace(running_query, item=item)
+        query = self._query or Query(item, self.plan.techniques[0])
+        if item is not query.item:
+            query = replace(query, item=item)
         result = self.asker.evaluate(query, model)
         if self._node is not None:
             self._stop(self._node.session)
         return result
 
-    def end(self, node: pytest.Item) -> None:
-        """Forget the question of a test that has ended, with all its phases."""
-        if (query := self.query(node)) is not None:
-            self.asker.forget(query)
+    def end(self) -> None:
+        """Forget the question of the test, which has ended with all its phases."""
+        if self._query is not None:
+            self.asker.forget(self._query)
 
     def label(self, node: pytest.Item, report: pytest.TestReport) -> None:
         """Put the results of a test, and the outcome of its item, into its report.
@@ -131,7 +152,7 @@ class State:
             return
         self._stop(node.session)
         delivery, results = delivered
-        report.medvqa = delivery.plain()  # type: ignore[attr-defined]
+        report.medvqa = delivery.plain() if is_worker(node.config) else delivery  # type: ignore[attr-defined]
         shown = next((result for result in results if result.score.outcome in FAILING), results[0])
         # JUnit reads the properties of the teardown's report, which come from the node.
         node.user_properties.extend(run_folder.properties(shown))

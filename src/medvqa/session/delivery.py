@@ -45,9 +45,10 @@ class Delivery:
     unread: list[str] = field(default_factory=list)
 
     def plain(self) -> dict[str, Any]:
-        """Return the delivery as values that xdist can send."""
+        """Return the delivery as values that xdist can send, without empty ones; an empty `left_out` says something."""
         plain = {name: getattr(self, name) for name in self.__slots__}
-        return plain | {"outcomes": [(tuple(key), outcome) for key, outcome in self.outcomes]}
+        said = {name: value for name, value in plain.items() if value or (name == "left_out" and value is not None)}
+        return said | {"lines": self.lines, "outcomes": [(tuple(key), outcome) for key, outcome in self.outcomes]}
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> Delivery:

@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
 from pathlib import Path
@@ -39,6 +39,7 @@ from medvqa.items import (
     TokenLimits,
     UsageError,
     Variant,
+    replace,
 )
 from medvqa.judging import ranking
 from medvqa.protocols import ablation, naming, rotation, shots
