@@ -29,7 +29,8 @@ from medvqa.plugin.state import state_of
 from medvqa.records import run_folder, run_record
 from medvqa.session.display import Display
 from medvqa.session.door import conduct
-from medvqa.session.options import Options, Setting
+from medvqa.session.options import Options
+from medvqa.session.project import Project
 from medvqa.session.registry import Registry, spec_of
 from medvqa.session.resolving import resolve
 from medvqa.session.root import root_of
@@ -298,7 +299,7 @@ def test_a_word_is_a_whole_word(word: str, names: str, matches: bool) -> None:
 def test_a_word_selects_what_its_tag_selects(tmp_path: Path) -> None:
     def selected(expression: str) -> list[QuestionKey]:
         options = Options.of({"model": "random", "benchmark": ["phantom"]}, tmp_path)
-        plan = resolve(options, Setting(tmp_path, tmp_path), Registry.of([]))
+        plan = resolve(Project(tmp_path, tmp_path, Registry.of([]), options))
         return [query.key for query in select(plan, Expression.parse(expression)).queries]
 
     assert selected("ct") == selected("lexicon(modality='ct')")
@@ -585,7 +586,7 @@ def test_a_run_takes_objects(tmp_path: Path) -> None:
         def show(self, counts: Counter[Outcome], total: int, state: str = "") -> None:
             seen.append((counts.total(), total))
 
-    ended = conduct(options, Setting(tmp_path, tmp_path), registry, Seen())
+    ended = conduct(Project(tmp_path, tmp_path, registry, options), Seen())
     assert (ended.exit_code, ended.questions, ended.stopped) == (0, 9, None)
     assert seen == [(number, 9) for number in range(1, 10)]
     results = run_folder.read(tmp_path / "reports/first").results

@@ -210,7 +210,7 @@ def resumes(folder: Path) -> None:
         judge=None,
         name_of=lambda key: key.item,
         options=SimpleNamespace(answers=None, data=None, shard_source="", max_cost=None, gate=gates.OFF),
-        setting=SimpleNamespace(collects_only=False, selects=(), by_outcome=False),
+        project=SimpleNamespace(collects_only=False, selects=(), by_outcome=False),
         shard=None,
         benchmarks={},
         has_every_answer=lambda selected: False,

@@ -320,11 +320,12 @@ def test_each_shipped_config_of_the_owners_has_techniques_for_its_row(config: st
     """Their prompts do not define all techniques; exit code 4 before anything is asked was the answer."""
     from medvqa.cli.paper import _undefined
     from medvqa.session.chosen import choose
-    from medvqa.session.options import Setting
+    from medvqa.session.options import Options
+    from medvqa.session.project import Project
     from medvqa.session.registry import Registry
 
     known, table = Registry.of(), published.tables()["mediconfusion"]
-    chosen = choose(config, "model", Setting(here, here), known)
+    chosen = choose(config, "model", Project(here, here, known, Options.of({}, here)))
     without = _undefined(table, {"benchmark": ["mediconfusion"], "prompt": None}, chosen.config, known)
     apis = {f"mediconfusion-{name}" for name in ("claude", "gemini", "gpt-4o", "o1")}
     assert ("gd" in without) == (config in apis)

@@ -13,8 +13,9 @@ from medvqa.backends.hf.options import HFOptions
 from medvqa.backends.hf.prompting import PromptWriter
 from medvqa.items import Benchmark, Image, Item, MedVQAError, Prompt, Query, Technique, UsageError, Variant
 from medvqa.session import checks, shot_checks, uploads
-from medvqa.session.options import Options, Setting
+from medvqa.session.options import Options
 from medvqa.session.plan import Plan
+from medvqa.session.project import Project
 from medvqa.session.registry import Registry
 from medvqa.session.resolving import resolve
 
@@ -30,7 +31,7 @@ HEAD = (
 def resolved(root: Path, *modules: ModuleType, selects: tuple[str, ...] = (), **typed: object) -> Plan:
     given = {"model": "random", "benchmark": [PHANTOM], "shots": 3, **typed}
     options = {name.replace("_", "-"): value for name, value in given.items()}
-    return resolve(Options.of(options, root), Setting(root, root, selects=selects), Registry.of(modules))
+    return resolve(Project(root, root, Registry.of(modules), Options.of(options, root), selects=selects))
 
 
 def refusal(root: Path, **typed: object) -> str:

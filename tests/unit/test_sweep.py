@@ -19,7 +19,9 @@ from medvqa.cli import main
 from medvqa.items import Answer, UsageError
 from medvqa.records import run_folder
 from medvqa.session import sweeping
-from medvqa.session.options import Setting
+from medvqa.session.display import Display
+from medvqa.session.options import Options
+from medvqa.session.project import Project
 from medvqa.session.registry import Registry
 from medvqa.session.sweeping import Done, GridCell, Sweep
 from support.laws import examples
@@ -523,7 +525,9 @@ def test_a_shard_of_the_environment_is_refused(project: Path, monkeypatch: pytes
     monkeypatch.setenv("MEDVQA_SHARD", "1/2")
     text = (project / "grid.toml").read_text().replace("[options]", '[options]\nshard = "auto"')
     (project / "auto.toml").write_text(text)
-    reasons = sweeping.check(sweeping.read(project / "auto.toml"), Setting(project, project), Registry.of([]))
+    reasons = sweeping.check(
+        sweeping.read(project / "auto.toml"), Project(project, project, Registry.of([]), Options.of({}, project))
+    )
     assert set(reasons.values()) == {
         'shard = "auto": runs of a sweep are named after their settings; write shard = "I/N"'
     }
@@ -534,8 +538,8 @@ def test_cells_are_asked_in_order_with_their_numbers(project: Path) -> None:
     sweep = sweeping.read(project / "grid.toml")
     ended = sweeping.conduct_all(
         sweep,
-        Setting(project, project),
-        Registry.of([]),
+        Project(project, project, Registry.of([]), Options.of({}, project)),
+        Display(),
         on_done=lambda number, done, cost: told.append((number, done.cell.run, cost)),
     )
     assert told == [(number, done.cell.run, 0.0) for number, done in enumerate(ended, 1)]

@@ -86,7 +86,7 @@ def _classified(typed: argparse.Namespace, options: Options, registry: Registry)
     from medvqa.judging import taxonomy
     from medvqa.session import classifying
     from medvqa.session.ending import interruptible
-    from medvqa.session.options import Setting
+    from medvqa.session.project import Project
 
     here, known = Path.cwd(), registry.benchmarks
     if options.judge is not None:
@@ -94,7 +94,7 @@ def _classified(typed: argparse.Namespace, options: Options, registry: Registry)
             typed.taxonomy, typed.seed or 0, typed.by, partial=typed.partial, images=not typed.no_images
         )
         before = taxonomy.read(typed.run)
-        planned = classifying.plan(typed.run, options, request, Setting(here, here), registry)
+        planned = classifying.plan(typed.run, request, Project(here, here, registry, options))
         for line in classifying.check(planned):
             say(line)
         with interruptible():

@@ -51,7 +51,7 @@ def known_from(options: argparse.Namespace, runs: Iterable[Path] = ()) -> Regist
     It has the benchmarks that `runs` recorded. The files among the benchmarks of --benchmark are replaced in `options`
     by the names of their benchmarks.
     """
-    from medvqa.session import project
+    from medvqa.session import conftests
     from medvqa.session.options import listed
     from medvqa.session.registry import Registry
 
@@ -59,18 +59,18 @@ def known_from(options: argparse.Namespace, runs: Iterable[Path] = ()) -> Regist
     for typed, path in zip(options.plugin, named, strict=True):
         if not path.is_file():
             raise UsageError(f"--plugin={typed}: no such Python file")
-    conftests, skipped = ([], []) if options.noconftest else project.conftests(Path.cwd())
+    own, skipped = ([], []) if options.noconftest else conftests.found(Path.cwd())
     for file, line in skipped:
         if file not in named:
             say(f"medvqa: {line}")
     modules = []
-    for file in conftests:
+    for file in own:
         try:
-            modules.append(project.load(file))
+            modules.append(conftests.load(file))
         except UsageError as error:
             raise UsageError(f"{error}. --noconftest leaves out conftest.py files") from error.__cause__
     # As with hooks of pytest, the innermost conftest.py and the last --plugin come first.
-    known = Registry.of(reversed([*modules, *(project.load(file) for file in named if file not in conftests)]))
+    known = Registry.of(reversed([*modules, *(conftests.load(file) for file in named if file not in own)]))
     typed = vars(options).get("benchmark")
     if typed:
         several = [typed] if isinstance(typed, str) else typed

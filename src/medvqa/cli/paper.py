@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from medvqa.configs import ModelConfig
     from medvqa.data.published import PaperTable
     from medvqa.report.build import Report
-    from medvqa.session.options import Setting
+    from medvqa.session.project import Project
     from medvqa.session.registry import Registry
 
 _NAMES = (*published.PAPERS, *published.NEIGHBOURS)
@@ -74,23 +75,24 @@ def _asked(table: PaperTable, typed: argparse.Namespace) -> tuple[str, int]:
     """Ask the model in one run."""
     from medvqa.session.display import StderrDisplay
     from medvqa.session.door import conduct
-    from medvqa.session.options import Options, Setting
+    from medvqa.session.options import Options
+    from medvqa.session.project import Project
     from medvqa.session.root import root_of
     from medvqa.session.run import INTERRUPTED
 
     if typed.model is None:
         raise UsageError("medvqa paper: name --model=MODEL, or recorded runs")
     here, known = Path.cwd(), known_from(typed)
-    setting = Setting(root_of(here), here)
+    project = Project(root_of(here), here, known, Options.of({}, here))
     raw: dict[str, Any] = dict(vars(typed))
     raw["benchmark"] = _benchmarks(table, typed, known)
     raw["extraction"] = typed.extraction or table.extraction
     raw["metric-like"] = raw["metric-like"] or ([table.metric_like] if table.metric_like else None)
     _check_judge(table, typed, known, raw["benchmark"])
     try:
-        raw["technique"] = typed.technique or _techniques(table, raw, known, setting)
+        raw["technique"] = typed.technique or _techniques(table, raw, project)
         options = Options.of(raw, here)
-        end = conduct(options, setting, known, StderrDisplay(), select=typed.select)
+        end = conduct(replace(project, options=options), StderrDisplay(), select=typed.select)
     except KeyboardInterrupt:
         return "interrupted before anything was asked", INTERRUPTED
     lines = lines_of(end, typed, options)
@@ -153,7 +155,7 @@ def _check_measures(table: PaperTable, name: str, known: Registry) -> None:
         )
 
 
-def _techniques(table: PaperTable, raw: Mapping[str, Any], known: Registry, setting: Setting) -> list[str]:
+def _techniques(table: PaperTable, raw: Mapping[str, Any], project: Project) -> list[str]:
     """Return the techniques of the table's columns that the model can be asked by; say which are left out.
 
     They depend on the model and its config, on the prompt that it is asked by, and for a model behind a server on its
@@ -168,9 +170,9 @@ def _techniques(table: PaperTable, raw: Mapping[str, Any], known: Registry, sett
 
     if len(table.techniques) == 1:
         return list(table.techniques)
-    if raw["run"] is not None and (setting.reports / raw["run"] / RUN).is_file():
-        return list(run_record.read_run(setting.reports / raw["run"]).techniques)
-    chosen = choose(raw["model"], "model", setting, known)
+    if raw["run"] is not None and (project.reports / raw["run"] / RUN).is_file():
+        return list(run_record.read_run(project.reports / raw["run"]).techniques)
+    chosen = choose(raw["model"], "model", project)
     backend, names = chosen.backend, raw["benchmark"]
     if backend.judged():
         return ["ff"]
@@ -181,7 +183,7 @@ def _techniques(table: PaperTable, raw: Mapping[str, Any], known: Registry, sett
         for technique in table.techniques
         if NEEDS[technique] not in able  # type: ignore[index]
     }
-    why = {**_undefined(table, raw, chosen.config, known), **why}
+    why = {**_undefined(table, raw, chosen.config, project.registry), **why}
     if raw["judge"] is None:
         why = {"ff": "add --judge=MODEL", **why}
     if backend.recorded:
@@ -191,8 +193,8 @@ def _techniques(table: PaperTable, raw: Mapping[str, Any], known: Registry, sett
         why = {**why, **{name: "--samples cannot draw them" for name in table.techniques if name in OPTION_TECHNIQUES}}
     remote = backend.sends_to is not None and not (backend.pools or backend.recorded)
     if remote and "gd" in table.techniques and "gd" not in why:
-        options = Options.of({**raw, "technique": ["gd"]}, setting.cwd)
-        if not tells_logprobs(options, setting, known, select=raw["select"]):
+        options = Options.of({**raw, "technique": ["gd"]}, project.cwd)
+        if not tells_logprobs(replace(project, options=options), select=raw["select"]):
             why = {**why, "gd": "the server told no log-probabilities"}
     asked = [technique for technique in table.techniques if technique not in why]
     left_out = [f"{technique} ({reason})" for technique, reason in why.items()]

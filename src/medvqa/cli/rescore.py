@@ -75,10 +75,10 @@ def _rescored(typed: argparse.Namespace, options: Options, registry: Registry) -
     from medvqa.report.terminal import summary
     from medvqa.session import rescoring
     from medvqa.session.ending import interruptible
-    from medvqa.session.options import Setting
+    from medvqa.session.project import Project
 
     here = Path.cwd()
-    planned = rescoring.plan(typed.run, options, Setting(here, here), registry, as_before=typed.extraction is None)
+    planned = rescoring.plan(typed.run, Project(here, here, registry, options), as_before=typed.extraction is None)
     for line in rescoring.check(planned):
         say(line)
     with interruptible():

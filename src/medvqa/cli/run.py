@@ -64,7 +64,8 @@ def run(typed: argparse.Namespace) -> tuple[str, int]:
     """Run, and return the summary and the exit code."""
     from medvqa.session.display import StderrDisplay
     from medvqa.session.door import conduct
-    from medvqa.session.options import Options, Setting
+    from medvqa.session.options import Options
+    from medvqa.session.project import Project
     from medvqa.session.root import root_of
     from medvqa.session.run import INTERRUPTED
 
@@ -74,14 +75,8 @@ def run(typed: argparse.Namespace) -> tuple[str, int]:
     options = Options.of(vars(typed), here)
     command = partial(_command, typed, options)
     try:
-        end = conduct(
-            options,
-            Setting(root_of(here), here),
-            known_from(typed),
-            StderrDisplay(),
-            select=typed.select,
-            command=command,
-        )
+        project = Project(root_of(here), here, known_from(typed), options)
+        end = conduct(project, StderrDisplay(), select=typed.select, command=command)
     except KeyboardInterrupt:
         return "interrupted before anything was asked", INTERRUPTED
     return "\n".join(lines_of(end, typed, options)), end.exit_code

@@ -53,17 +53,19 @@ def run(typed: argparse.Namespace) -> tuple[str, int]:
     from medvqa.report import comparison, grid
     from medvqa.session import sweeping
     from medvqa.session.display import StderrDisplay
-    from medvqa.session.options import Setting
+    from medvqa.session.options import Options
+    from medvqa.session.project import Project
     from medvqa.session.root import root_of
 
     here = Path.cwd()
     sweep = sweeping.read(typed.file)
-    setting, registry = Setting(root_of(here), here), known_from(typed)
-    folder = setting.reports / sweep.name
+    registry = known_from(typed)
+    project = Project(root_of(here), here, registry, Options.of({}, here))
+    folder = project.reports / sweep.name
     if (folder / RUN).exists():
         raise UsageError(f"{typed.file}: name: {folder} is a run; give the sweep another name")
     if typed.dry_run:
-        reasons = sweeping.check(sweep, setting, registry)
+        reasons = sweeping.check(sweep, project)
         lines = [f"{sweep.name}: {len(sweep.cells)} runs"]
         for cell in sweep.cells:
             lines.append(cell.command)
@@ -75,13 +77,13 @@ def run(typed: argparse.Namespace) -> tuple[str, int]:
         why = f": {done.why}" if done.why else ""
         say(f"[{number}/{len(sweep.cells)}] {done.cell.run}: {done.state}, {done.questions:,} answers{price}{why}")
 
-    ended = sweeping.conduct_all(sweep, setting, registry, StderrDisplay(), on_done=tell)
+    ended = sweeping.conduct_all(sweep, project, StderrDisplay(), on_done=tell)
     rows = [_row(done) for done in ended]
     answered = {row.run for row in rows if row.report is not None}
     by_name = {row.run: row for row in rows}
     pairs = [(by_name[cell.run], by_name[other.run], name) for cell, other, name in sweep.neighbours()]
-    sides = _sides(setting.reports, answered)
-    registry = registry.with_runs(setting.reports / name for name in sorted(answered))
+    sides = _sides(project.reports, answered)
+    registry = registry.with_runs(project.reports / name for name in sorted(answered))
     gains = grid.gains(pairs, sides, registry.benchmarks)
     about = sweep.name, sweep.settings, sweep.base, rows, gains
     sections = grid.sections(*about)
@@ -94,7 +96,7 @@ def run(typed: argparse.Namespace) -> tuple[str, int]:
         run_folder.write_atomic(folder / "gains.csv", grid.gains_as_csv(gains).encode())
     except OSError as error:
         raise UsageError(f"{folder} cannot be written: {error.strerror}") from error
-    lines += _page(sweep, setting.reports, answered, folder / "index.html", registry)
+    lines += _page(sweep, project.reports, answered, folder / "index.html", registry)
     lines.append(f"sweep: {folder}")
     if any(done.state != "finished" for done in ended):
         lines.append(f"to go on: medvqa sweep {typed.file}")

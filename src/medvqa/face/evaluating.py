@@ -17,7 +17,8 @@ from medvqa.face.known import Extras, known_with
 from medvqa.face.loaded import LoadedRun
 from medvqa.items import Benchmark, MedVQAError, Metric, UsageError
 from medvqa.session import door
-from medvqa.session.options import OLD_NAMES, OPTIONS, Options, Setting, WrongValueError, names_of
+from medvqa.session.options import OLD_NAMES, OPTIONS, Options, WrongValueError, names_of
+from medvqa.session.project import Project
 from medvqa.session.registry import Registry, spec_of
 from medvqa.session.root import root_of
 from medvqa.session.run import End
@@ -75,9 +76,7 @@ def evaluate(
     root = root_of(cwd) if folder is None else Path(os.path.abspath(os.path.expanduser(folder)))
     with printing.printable_warnings():
         end = door.conduct(
-            Options.of(raw_options, cwd),
-            Setting(root, cwd),
-            registry,
+            Project(root, cwd, registry, Options.of(raw_options, cwd)),
             showing.chosen(progress),
             select=None if select is None else _text("select", select),
         )

@@ -27,7 +27,7 @@ from medvqa.plugin.process import (
     has_state,
     is_worker,
     occupy,
-    setting_of,
+    project_of,
     short_of,
     usage_error,
     wants_tracebacks,
@@ -126,11 +126,10 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
         return None  # `pytest_configure` reports it
     if not typed_options.typed or os.environ.get(AUTO):
         return None
-    from medvqa.plugin.state import registry_of
     from medvqa.session.places import auto
 
     try:
-        return auto(typed_options, setting_of(config), registry_of(config))
+        return auto(project_of(config))
     except MedVQAError:
         return None  # `Controller.check` reports it
 

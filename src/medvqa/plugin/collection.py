@@ -51,7 +51,7 @@ def parametrize(plan: Plan, metafunc: pytest.Metafunc, names: Sequence[str]) -> 
     prints and keeps ids: those of data that are not declared public are rows of the table (`[row-17]`).
     """
     items = items_for(plan, names)
-    if asks(metafunc) and not plan.options.typed and not plan.setting.collects_only:
+    if asks(metafunc) and not plan.options.typed and not plan.project.collects_only:
         _check_images(plan, {item.benchmark for item in items})
     of_several = len({item.benchmark for item in items}) > 1
     ids = [f"{item.benchmark}/{_named(plan, item)}" if of_several else _named(plan, item) for item in items]

@@ -12,7 +12,6 @@ import signal
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
@@ -69,12 +68,7 @@ class Controller:
     def _crashed(self) -> Crashes:
         from medvqa.plugin.crashes import Crashes
 
-        return Crashes(self._folder, process.names_of(self._config)[1])
-
-    @property
-    def _folder(self) -> Path:
-        """The run folder, defined even in a session without vqa items."""
-        return process.setting_of(self._config).reports / process.names_of(self._config)[0]
+        return Crashes(process.run_folder_of(self._config), process.names_of(self._config)[1])
 
     def _display(self) -> Display:
         from medvqa.plugin.terminal import TerminalDisplay
@@ -98,7 +92,7 @@ class Controller:
             from medvqa.session.places import Leases
 
             self._leases = Leases(places, self._run.plan.options.model)
-            if not self._run.plan.setting.workers:
+            if not self._run.plan.project.workers:
                 process.occupy(self._config, places[0])
 
     @pytest.hookimpl(tryfirst=True)
@@ -274,7 +268,7 @@ class Controller:
         """Return the lines for a session that a signal ends before its reports are drawn."""
         from medvqa.session.run import cut_short
 
-        return cut_short(self._folder, self._command())
+        return cut_short(process.run_folder_of(self._config), self._command())
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self) -> None:
@@ -315,7 +309,7 @@ class Controller:
         elif died:
             from medvqa.session.run import died_of
 
-            end = died_of(self._folder)
+            end = died_of(process.run_folder_of(self._config))
         else:
             return
         self._end = end
@@ -358,8 +352,8 @@ class Controller:
         if end.problem is not None:
             terminalreporter.section("medvqa")
             terminalreporter.write_line(f"! {end.problem}")
-            if self._folder.is_dir():
-                terminalreporter.write_line(f"run folder: {self._folder}")
+            if process.run_folder_of(self._config).is_dir():
+                terminalreporter.write_line(f"run folder: {process.run_folder_of(self._config)}")
         if end.incomplete or (self._interrupted and not end.asked):
             terminalreporter.write_line(f"to go on: {self._command()}")
         if end.unselected:
@@ -425,10 +419,8 @@ class Controller:
 
 def _test_to_write(name: str, config: pytest.Config) -> list[str]:
     """Return the test that asks about a benchmark, for the user to write into a file."""
-    from medvqa.plugin.state import registry_of
-
     # The name of a file that --benchmark names is unknown in a session without it: a mark with it stops collection.
-    mark = f'vqa("{name}")' if name in registry_of(config).benchmarks else "vqa"
+    mark = f'vqa("{name}")' if name in process.registry_of(config).benchmarks else "vqa"
     word = re.sub(r"\W", "_", name)
     return [
         f"to ask about {name}, write this into test_{word}.py, and type the command again (docs/running.md):",

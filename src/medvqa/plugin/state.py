@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from medvqa.items import Item, Model, Outcome, Query, QuestionKey, Result, UsageError, replace
-from medvqa.plugin import options
 from medvqa.plugin.ahead import Ahead, ask, query_of
 from medvqa.plugin.ending import SignalHooks
 from medvqa.plugin.process import (
@@ -18,14 +17,13 @@ from medvqa.plugin.process import (
     is_worker,
     names_of,
     print_safely,
+    project_of,
     refusal,
-    setting_of,
     short_of,
 )
 from medvqa.records import run_folder
 from medvqa.session.asker import Asker
 from medvqa.session.delivery import Delivery, LeftOut
-from medvqa.session.registry import Registry
 from medvqa.session.resolving import resolve
 from medvqa.session.run import process_of
 
@@ -41,7 +39,7 @@ class State:
         # pytest would capture the progress line of indexing a large file.
         capture = config.pluginmanager.get_plugin("capturemanager")
         uncaptured = capture.global_and_fixture_disabled if capture is not None else nullcontext
-        self.plan = resolve(options.read(config), setting_of(config), registry_of(config), uncaptured)
+        self.plan = resolve(project_of(config), uncaptured)
         self.process = process_of(self.plan, *names_of(config))
         self.asker = Asker(self.plan, self.process)
         self.left_out: LeftOut = {}
@@ -174,10 +172,3 @@ def state_of(config: pytest.Config) -> State:
             config.pluginmanager.register(SignalHooks(config), "medvqa-signals")
         config.stash[STATE] = State(config)
     return config.stash[STATE]
-
-
-def registry_of(config: pytest.Config) -> Registry:
-    """Collect the registry of the shipped rooms, conftest.py files and plugins (UsageError)."""
-    # Later plugins come first, as in pytest's hook calls.
-    plugins = [plugin for _, plugin in reversed(config.pluginmanager.list_name_plugin()) if plugin is not None]
-    return Registry.of(plugins)

@@ -174,7 +174,7 @@ def _of_benchmark(plan: Plan, benchmark: Benchmark) -> RecordedBenchmark:
     key = "category" if benchmark.name in plan.recovers else "given"
     digest = run_folder.data_digest(items)
     judged = plan.judged(benchmark.name)
-    declared = None if benchmark.declared is None else benchmark.declared.about(items, plan.setting.root)
+    declared = None if benchmark.declared is None else benchmark.declared.about(items, plan.project.root)
     read_by = scoring.rules.read_by(benchmark, plan.extraction, kinds)
     signature = {
         "data": digest[:12],

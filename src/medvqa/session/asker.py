@@ -160,7 +160,7 @@ class Asker:
 
         That is so with --fresh, and in a new run for questions chosen by their outcomes (--lf) if it names no run.
         """
-        by_outcome = self.plan.setting.by_outcome and not self.process.sources and not self.process.continues
+        by_outcome = self.plan.project.by_outcome and not self.process.sources and not self.process.continues
         if not (self.plan.options.fresh or by_outcome):
             return False
         keys, _ = self._selection or ((), {})

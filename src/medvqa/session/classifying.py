@@ -21,7 +21,8 @@ from medvqa.records import private, run_folder, run_record
 from medvqa.records.run_record import RunRecord
 from medvqa.session import checks, uploads
 from medvqa.session.judging import Judging, resolve
-from medvqa.session.options import Options, Setting
+from medvqa.session.options import Options
+from medvqa.session.project import Project
 from medvqa.session.registry import Registry
 from medvqa.session.replies import Replies, in_order, judge_of
 
@@ -84,8 +85,9 @@ def read(folder: Path, registry: Registry) -> tuple[RunRecord, tuple[Result, ...
     return about, results
 
 
-def plan(folder: Path, options: Options, request: Request, setting: Setting, registry: Registry) -> Classifying:
+def plan(folder: Path, request: Request, project: Project) -> Classifying:
     """Read the run folder, draw wrong answers, and resolve trees and judge (UsageError, DataError)."""
+    options, registry = project.options, project.registry
     about, results = read(folder, registry)
     if ablation := about.ablation:
         raise UsageError(
@@ -93,8 +95,8 @@ def plan(folder: Path, options: Options, request: Request, setting: Setting, reg
             "of the question"
         )
     names = _names(options.benchmarks, results, folder)
-    trees = {name: _tree(name, request, registry.benchmarks, setting.cwd) for name in names}
-    judging = resolve(options, setting, registry)
+    trees = {name: _tree(name, request, registry.benchmarks, project.cwd) for name in names}
+    judging = resolve(project)
     if judging is None:
         raise UsageError(f"{folder} has no {taxonomy.FILE} of these answers yet: add --judge=MODEL")
     samples, drawn = {}, {}
@@ -119,7 +121,7 @@ def plan(folder: Path, options: Options, request: Request, setting: Setting, reg
         drawn,
         judging,
         False,
-        setting.root,
+        project.root,
     )
     shown = request.images and judging.chosen.backend.looks
     pictured = {name: [result for result in planned.judged(name) if result.item.images] for name in names}

@@ -16,16 +16,14 @@ from medvqa.session.asker import Asker
 from medvqa.session.display import Display
 from medvqa.session.ending import Ending
 from medvqa.session.loop import ask_all
-from medvqa.session.options import Options, Setting, occupied
-from medvqa.session.registry import Registry
+from medvqa.session.options import occupied
+from medvqa.session.project import Project
 from medvqa.session.resolving import resolve
 from medvqa.session.run import End, Run, cut_short, name_of, process_of
 
 
 def conduct(
-    options: Options,
-    setting: Setting,
-    registry: Registry,
+    project: Project,
     display: Display,
     *,
     select: str | None = None,
@@ -33,16 +31,15 @@ def conduct(
 ) -> End:
     """Resolve, check, select, ask and report, with the same run folder, store and numbers as pytest.
 
-    `select`: an expression, as for --select. `registry.with_objects` takes objects instead of names. `command` returns
+    `select`: an expression, as for --select. `Registry.with_objects` takes objects instead of names. `command` returns
     the command that continues a run of a name; only callers whose process ends after the run have one, and SIGTERM then
     ends it in time. UsageError and DataError come before the
     first question. If a model cannot be made, its exception is the cause of the UsageError.
     """
     expression = None if select is None else Expression.parse(select)
-    setting = replace(setting, selects=selecting.as_typed(options, select))
-    plan = resolve(options, setting, registry)
+    plan = resolve(replace(project, selects=selecting.as_typed(project.options, select)))
     plan.check_model_named()
-    process = replace(process_of(plan, name_of(options, setting), secrets.token_hex(4)), say=display.say)
+    process = replace(process_of(plan, name_of(project.options, project.root), secrets.token_hex(4)), say=display.say)
     run, ending = Run(plan, process, display), Ending()
     with ExitStack() as stack:
         stack.callback(run.release)
@@ -63,14 +60,14 @@ def conduct(
         return replace(end, interrupted=ending.interrupted or ending.heard)
 
 
-def tells_logprobs(options: Options, setting: Setting, registry: Registry, *, select: str | None = None) -> bool:
+def tells_logprobs(project: Project, *, select: str | None = None) -> bool:
     """Ask a server the first question by GD and store nothing; return False if it told no log-probabilities.
 
     Its options say what is asked for, and only an answer tells what comes. Checks are those of `conduct`, and raise the
     same errors; any other failure of the question is left to the run.
     """
-    plan = resolve(replace(options, techniques=("gd",)), setting, registry)
-    Run(plan, process_of(plan, name_of(options, setting), secrets.token_hex(4))).check()
+    plan = resolve(replace(project, options=replace(project.options, techniques=("gd",))))
+    Run(plan, process_of(plan, name_of(project.options, project.root), secrets.token_hex(4))).check()
     selected = selecting.select(plan, None if select is None else Expression.parse(select))
     if not selected.queries:
         return True

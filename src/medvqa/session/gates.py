@@ -44,7 +44,7 @@ def prepare(plan: Plan, folder: Path) -> Gate | None:
             f"--gate=required: a shard alone (--shard={plan.shard}) gets no verdict. Leave out --gate=required here; "
             "then medvqa merge all shards, and medvqa gate the merged run: exit code 0 is PASS"
         )
-    baselines = gating.load(rules, plan.setting.cwd, folder)
+    baselines = gating.load(rules, plan.project.cwd, folder)
     run = about(plan)
     if (folder / RUN).is_file():
         # The verdict is about the whole run, even if this session asks a part of it.
@@ -79,7 +79,7 @@ def rules_of(plan: Plan) -> Rules:
     """Return the rules of the project's pyproject.toml, overridden by options (UsageError)."""
     options = plan.options
     return gating.typed_over(
-        gating.read_rules(plan.setting.root / FILE),
+        gating.read_rules(plan.project.root / FILE),
         baseline=options.baselines,
         margin=options.margin,
         slices=options.gate_slices,
@@ -91,7 +91,7 @@ def rules_of(plan: Plan) -> Rules:
 
 def _looked(plan: Plan) -> str:
     """Say where rules were searched, and how to add some."""
-    path = plan.setting.root / FILE
+    path = plan.project.root / FILE
     problem = f"has no baseline and no floor in [{TABLE}]" if path.is_file() else "is not there"
     line = f"{path} {problem}, and no --baseline was typed."
     if other := unread(plan):
@@ -107,14 +107,14 @@ def unread(plan: Plan) -> str | None:
 
     They have no baseline and no floor, are about benchmarks that --benchmark left out, or lie above the root folder.
     """
-    path = plan.setting.root / FILE
+    path = plan.project.root / FILE
     rules = gating.read_rules(path)
     if rules.active:
         names = ", ".join(dict.fromkeys(rule.benchmark for rule in rules.floor))
         return f"the floors of {path} are about {names}, and --benchmark names others"
     if rules.file:
         return f"[{TABLE}] of {path} names no baseline and no floor, and no --baseline was typed"
-    other = gating.rules_above(plan.setting.root)
+    other = gating.rules_above(plan.project.root)
     if other is None:
         return None
-    return f"the rules of {other} are not read, since pytest's root folder is {plan.setting.root}"
+    return f"the rules of {other} are not read, since pytest's root folder is {plan.project.root}"

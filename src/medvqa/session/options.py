@@ -649,27 +649,3 @@ def _is_empty(row: Option, value: object) -> bool:
     if isinstance(value, list):
         return "" in (listed(value) if row.lists else value)
     return value == ""
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """The folders and the process of a run.
-
-    `root` holds models/ and reports/. `cwd`: the folder that relative paths start from. `workers`: number of asking
-    processes, 0 for this one alone. `stops_early`: any wrong answer may end the session, so little is asked ahead.
-    `collects_only`: nothing will be asked. `selects`: the options that select questions, as typed. `by_outcome`: they
-    select by earlier outcomes.
-    """
-
-    root: Path
-    cwd: Path
-    workers: int = 0
-    stops_early: bool = False
-    collects_only: bool = False
-    selects: tuple[str, ...] = ()
-    by_outcome: bool = False
-
-    @property
-    def reports(self) -> Path:
-        """The folder of run folders."""
-        return self.root / "reports"

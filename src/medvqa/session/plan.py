@@ -48,7 +48,8 @@ from medvqa.records.run_record import RunRecord
 from medvqa.session import judging, pools
 from medvqa.session.chosen import Chosen
 from medvqa.session.judging import Judging
-from medvqa.session.options import DEFAULT_MODEL, Options, Setting
+from medvqa.session.options import DEFAULT_MODEL, Options
+from medvqa.session.project import Project
 from medvqa.session.registry import Registry
 
 
@@ -65,9 +66,7 @@ class Plan:
     reaches the terminal.
     """
 
-    options: Options
-    setting: Setting
-    registry: Registry
+    project: Project
     model: Chosen
     judge: Judging | None
     benchmarks: Mapping[str, Benchmark]
@@ -84,6 +83,16 @@ class Plan:
     _choosers: dict[str, shots.Chooser] = field(default_factory=dict, repr=False)
     _prompts: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     _variants: dict[tuple[str, tuple[int | None, ...]], tuple[Variant, ...]] = field(default_factory=dict, repr=False)
+
+    @property
+    def options(self) -> Options:
+        """The options."""
+        return self.project.options
+
+    @property
+    def registry(self) -> Registry:
+        """The known names, with the benchmarks of files that options name."""
+        return self.project.registry
 
     # Names and items
 
@@ -111,13 +120,13 @@ class Plan:
     @property
     def selects(self) -> bool:
         """Whether options select a part of the questions. --shard does not count: all shares together are the whole."""
-        typed = [option for option in self.setting.selects if not option.startswith("--shard")]
+        typed = [option for option in self.project.selects if not option.startswith("--shard")]
         return any(option.startswith("-") or "::" in option for option in typed)
 
     def folder(self, name: str) -> Path:
         """Return the data folder of a chosen benchmark; the root if there is none."""
         folder = benchmarks.folder_of(self.benchmarks[name], self.options.data)
-        return folder or self.options.data or self.setting.root
+        return folder or self.options.data or self.project.root
 
     def items(self, name: str) -> tuple[Item, ...]:
         """All items of a chosen benchmark, sorted by id."""
@@ -305,9 +314,9 @@ class Plan:
         """The pool that --shot-pool names; None without one: solved examples are then of the benchmark itself."""
         if self.options.shot_pool is None:
             return None
-        source = pools.find(self.options.shot_pool, self.registry.benchmarks, self.setting.cwd)
+        source = pools.find(self.options.shot_pool, self.registry.benchmarks, self.project.cwd)
         with self.uncaptured():
-            return pools.load(source, self.options.data, self.setting.root)
+            return pools.load(source, self.options.data, self.project.root)
 
     def chooser(self, name: str) -> shots.Chooser:
         """Return the chooser of solved examples for a benchmark."""
@@ -406,7 +415,7 @@ class Plan:
         if options.concurrency is not None and model.concurrency is not None:
             model.concurrency = options.concurrency  # type: ignore[misc]  # a model may keep a limit of its own
         # If a test may end the session, answers asked ahead may be wasted.
-        window = {"window": 1} if self.setting.stops_early else {}
+        window = {"window": 1} if self.project.stops_early else {}
         return engine.Limits.of(
             model,
             batch_size=options.batch_size,

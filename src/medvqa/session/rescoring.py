@@ -26,8 +26,8 @@ from medvqa.records.run_record import RecordedBenchmark, RecordedJudge, Recorded
 from medvqa.scoring import rules
 from medvqa.session import checks, uploads
 from medvqa.session.judging import Judging, judged, resolve
-from medvqa.session.options import Options, Setting
-from medvqa.session.registry import Registry
+from medvqa.session.options import Options
+from medvqa.session.project import Project
 from medvqa.session.replies import Replies, in_order, judge_of
 
 
@@ -66,12 +66,12 @@ class Rescoring:
         return [t for t in techniques if self.judged(name, (r for r in results if r.technique == t))]
 
 
-def plan(folder: Path, options: Options, setting: Setting, registry: Registry, *, as_before: bool) -> Rescoring:
+def plan(folder: Path, project: Project, *, as_before: bool) -> Rescoring:
     """Read the run folder and resolve the judge (UsageError, DataError).
 
     `as_before`: read answers by the rule of the run, not of the options.
     """
-    registered = registry.benchmarks
+    options, registered = project.options, project.registry.benchmarks
     about, stored = run_record.read_run(folder), run_folder.read(folder)
     for result in stored.results:
         if result.item.benchmark not in registered:
@@ -84,8 +84,8 @@ def plan(folder: Path, options: Options, setting: Setting, registry: Registry, *
     if not as_before:
         rules.check(extraction, items, registered)
     # Without --judge, --ff-gap applies to the recorded replies.
-    judging = resolve(options if options.judge is not None else replace(options, ff_gap=None), setting, registry)
-    return Rescoring(folder, options, about, stored.results, registered, extraction, judging, setting.root)
+    judging = resolve(project if options.judge is not None else replace(project, options=replace(options, ff_gap=None)))
+    return Rescoring(folder, options, about, stored.results, registered, extraction, judging, project.root)
 
 
 def check(rescoring: Rescoring) -> list[str]:

@@ -25,8 +25,9 @@ from medvqa.protocols.protocol import ALL, COMBINES, REASONINGS, Protocol
 from medvqa.session import judging, pools
 from medvqa.session.chosen import POOL, Chosen, choose
 from medvqa.session.judging import Judging
-from medvqa.session.options import Options, Setting
+from medvqa.session.options import Options
 from medvqa.session.plan import Plan, beside_phantom
+from medvqa.session.project import Project
 from medvqa.session.registry import Registry
 
 MAX_REPLICAS = 100_000
@@ -35,22 +36,18 @@ MAX_ROTATIONS = 26
 """Options have the letters A to Z."""
 
 
-def resolve(
-    options: Options,
-    setting: Setting,
-    registry: Registry,
-    uncaptured: Callable[[], AbstractContextManager[None]] = nullcontext,
-) -> Plan:
+def resolve(project: Project, uncaptured: Callable[[], AbstractContextManager[None]] = nullcontext) -> Plan:
     """Resolve names, without reading data. UsageError if a name does not exist or options contradict each other."""
-    options.check()
-    registry, names_typed = registry.with_files(options.benchmarks, setting.cwd)
-    options = replace(options, benchmarks=tuple(names_typed))
+    project.options.check()
+    registry, names_typed = project.registry.with_files(project.options.benchmarks, project.cwd)
+    options = replace(project.options, benchmarks=tuple(names_typed))
+    project = replace(project, registry=registry, options=options)
     shard = Shard.parse(options.shard) if options.shard is not None else None
     typed_pool = _pool(options)
-    model = choose(options.model, "model", setting, registry, typed_pool)
+    model = choose(options.model, "model", project, typed_pool)
     judged_by = replace(options, judge=options.judge or _recorded_judge(options, model))
-    judge = judging.resolve(judged_by, setting, registry, typed_pool)
-    _check_pool(options, setting, [model] if judge is None else [model, judge.chosen])
+    judge = judging.resolve(replace(project, options=judged_by), typed_pool)
+    _check_pool(project, [model] if judge is None else [model, judge.chosen])
     ablated = None if options.ablate is None else _one_of("ablation", options.ablate, ABLATIONS)
     if ablated and model.backend.recorded:
         raise UsageError(
@@ -58,22 +55,20 @@ def resolve(
             "ablate with a model that can be asked"
         )
     chosen = benchmarks.choose(options.benchmarks, registry.benchmarks, options.data, options.data_typed)
-    of_files = _prompt_files(options, setting)
+    of_files = _prompt_files(project)
     chosen = [_with_prompts(benchmark, of_files) for benchmark in chosen]
     by_name = {benchmark.name: benchmark for benchmark in chosen}
     extraction = scoring.rules.resolve(options.extraction, chosen)
     benchmarks.check_kits(options.metric_like, chosen, registry.benchmarks)
     techniques = _techniques(options, model, judge, chosen, registry.benchmarks.values())
     _check_benchmarks(options, techniques, chosen)
-    pool = "" if options.shot_pool is None else pools.find(options.shot_pool, registry.benchmarks, setting.cwd).name
+    pool = "" if options.shot_pool is None else pools.find(options.shot_pool, registry.benchmarks, project.cwd).name
     asked = _protocol(options, chosen, techniques, pool)
-    plan = Plan(
-        options, setting, registry, model, judge, by_name, techniques, asked, ablated, extraction, shard, uncaptured
-    )
+    plan = Plan(project, model, judge, by_name, techniques, asked, ablated, extraction, shard, uncaptured)
     if plan.lacks_model:
         return plan
     _check_able(plan, chosen)
-    if not (options.typed or setting.collects_only):
+    if not (options.typed or project.collects_only):
         try:
             model.check()
         except UsageError as error:
@@ -136,20 +131,21 @@ def _pool(options: Options) -> dict[str, Any]:
     return pool
 
 
-def _check_pool(options: Options, setting: Setting, models: Sequence[Chosen]) -> None:
+def _check_pool(project: Project, models: Sequence[Chosen]) -> None:
     """UsageError for options of a pool without one, and for a pool with workers."""
+    options = project.options
     pools = [chosen for chosen in models if POOL in configs.names(chosen.config)]
     for name, value in (("ray-address", options.ray_address), ("replicas", options.replicas)):
         if value is not None and not pools:
             raise UsageError(
                 f"--{name}={printing.line(value)}: '{options.model}' is no pool; type --model={POOL}:{options.model}"
             )
-    if pools and setting.workers:
+    if pools and project.workers:
         spec = pools[0].spec
         raise UsageError(
-            f"--{pools[0].role}={spec} with -n {setting.workers}: one process feeds the whole pool, and each worker "
-            f"would start a pool of its own. Leave -n out, and type --replicas={setting.workers} for "
-            f"{setting.workers} copies"
+            f"--{pools[0].role}={spec} with -n {project.workers}: one process feeds the whole pool, and each worker "
+            f"would start a pool of its own. Leave -n out, and type --replicas={project.workers} for "
+            f"{project.workers} copies"
         )
 
 
@@ -248,11 +244,11 @@ def _protocol(options: Options, chosen: Sequence[Benchmark], techniques: Sequenc
     return asked
 
 
-def _prompt_files(options: Options, setting: Setting) -> Mapping[str, Templates]:
+def _prompt_files(project: Project) -> Mapping[str, Templates]:
     """Return the prompts of the files that --prompt names, by name (UsageError)."""
     read: dict[str, Templates] = {}
-    for typed in dict.fromkeys(filter(prompt_files.is_file, options.prompts)):
-        prompt = prompt_files.read(Path(setting.cwd, typed), typed)
+    for typed in dict.fromkeys(filter(prompt_files.is_file, project.options.prompts)):
+        prompt = prompt_files.read(Path(project.cwd, typed), typed)
         if prompt.name in read:
             raise UsageError(f"--prompt={typed}: two files are called '{prompt.name}'; rename one of them")
         read[prompt.name] = prompt

@@ -35,8 +35,9 @@ from medvqa.session.asker import STOP
 from medvqa.session.delivery import Delivery, LeftOut
 from medvqa.session.display import Display
 from medvqa.session.opening import Process
-from medvqa.session.options import Options, Setting
+from medvqa.session.options import Options
 from medvqa.session.plan import Plan
+from medvqa.session.project import reports_of
 from medvqa.session.replicas import pool_facts, pool_lines, pool_state
 from medvqa.session.totals import Totals
 
@@ -155,9 +156,9 @@ class Run:
 
     def _check_sources(self) -> None:
         """Check that places can be read, so that a wrong name or key is known before a model is loaded."""
-        if not self.plan.setting.collects_only:
+        if not self.plan.project.collects_only:
             known = self.plan.registry.with_runs([self.folder] if self._has_record else [])
-            uploads.check_held(self.plan.options, self.folder, known.benchmarks, self.plan.setting.root)
+            uploads.check_held(self.plan.options, self.folder, known.benchmarks, self.plan.project.root)
             for place in self._process.sources.places:
                 place.check(self._process.say)
                 self._exchange = self._process.exchange(puts=True)
@@ -202,7 +203,7 @@ class Run:
 
     def _prepare_gate(self) -> None:
         """Prepare the gate, once (UsageError, DataError)."""
-        if not (self._prepared or self.plan.setting.collects_only):
+        if not (self._prepared or self.plan.project.collects_only):
             self._prepared = True
             self._gate = gates.prepare(self.plan, self.folder)
 
@@ -364,7 +365,7 @@ class Run:
         if not (selected or self._empty_shard):
             return
         before = self._before.selected
-        how, chosen = (*before.how, *self.plan.setting.selects), self.plan.setting.by_outcome
+        how, chosen = (*before.how, *self.plan.project.selects), self.plan.project.by_outcome
         every = self.plan.has_every_answer(selected)
         if self._before.benchmarks.keys() - self.plan.benchmarks.keys():
             # This session's plan does not know the questions of these benchmarks.
@@ -465,7 +466,7 @@ class Run:
         number, problem = len(set(self._selected)), None
         if number and skipped:
             problem = f"nothing was asked: {number:,} questions were selected, and skipped"
-        elif not ended or self.plan.setting.collects_only:
+        elif not ended or self.plan.project.collects_only:
             pass
         elif number and (self._gate is not None or (self.plan.options.model_typed and self._evaluates)):
             problem = f"nothing was asked: {number:,} questions were selected, and no test called evaluate(item)"
@@ -616,18 +617,18 @@ def cut_short(folder: Path, command: str) -> str:
     )
 
 
-def name_of(options: Options, setting: Setting) -> str:
+def name_of(options: Options, root: Path) -> str:
     """Return the name of --run, else a free one made of the time and the model."""
     if options.run is not None:
         return options.run
     when = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
     # Tasks of an array start in the same second: without the shard, they would all choose one name.
     end = "" if options.shard is None else Shard.parse(options.shard).suffix
-    return run_folder.run_name(options.model, when, setting.reports, end)
+    return run_folder.run_name(options.model, when, reports_of(root), end)
 
 
 def process_of(plan: Plan, run: str, session: str, name: str = "main") -> Process:
     """Return the process of that name in a run. UsageError if the run's name cannot be a folder's."""
     run_folder.check_name(run, "--run")
-    folder = plan.setting.reports / run
+    folder = plan.project.reports / run
     return Process(folder, session, name, sources=answer_sources.of(plan.options.answers, folder))

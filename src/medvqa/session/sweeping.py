@@ -29,9 +29,9 @@ from medvqa.session.about import about
 from medvqa.session.delivery import used
 from medvqa.session.display import Display
 from medvqa.session.door import conduct
-from medvqa.session.options import OLD_NAMES, OPTIONS, SELECT, Options, Setting, WrongValueError
+from medvqa.session.options import OLD_NAMES, OPTIONS, SELECT, Options, WrongValueError
 from medvqa.session.plan import Plan
-from medvqa.session.registry import Registry
+from medvqa.session.project import Project
 from medvqa.session.resolving import resolve
 from medvqa.session.run import INTERRUPTED
 from medvqa.session.sharding import AUTO
@@ -193,8 +193,7 @@ def read(path: Path) -> Sweep:
 
 def conduct_all(
     sweep: Sweep,
-    setting: Setting,
-    registry: Registry,
+    project: Project,
     display: Display,
     *,
     on_done: Callable[[int, Done, float], None] = lambda number, done, cost: None,
@@ -204,7 +203,7 @@ def conduct_all(
     `on_done` gets the number of each ended run, and the cost of all so far. Ctrl-C and signals end the run that is
     asked; later ones stay not asked.
     """
-    costs = {cell.run: _cost(setting, cell) for cell in sweep.cells}
+    costs = {cell.run: _cost(project.reports, cell) for cell in sweep.cells}
     ended: list[Done] = []
     interrupted = False
     for number, cell in enumerate(sweep.cells, 1):
@@ -213,19 +212,19 @@ def conduct_all(
             done = Done(cell, "not asked", INTERRUPTED, "the sweep was interrupted", cost=costs[cell.run])
         else:
             display.say(f"[{number}/{len(sweep.cells)}] {cell.run}")
-            done, interrupted = _conduct(sweep, cell, spent, setting, registry, display)
+            done, interrupted = _conduct(sweep, cell, spent, project, display)
         costs[cell.run] = max(done.cost, costs[cell.run])
         ended.append(done)
         on_done(number, done, sum(costs.values()))
     return ended
 
 
-def check(sweep: Sweep, setting: Setting, registry: Registry) -> dict[str, str]:
+def check(sweep: Sweep, project: Project) -> dict[str, str]:
     """Return the reasons, by run, of cells whose options cannot be used; reads no data."""
     reasons = {}
     for cell in sweep.cells:
         try:
-            resolve(_parsed(cell, setting), setting, registry).check_model_named()
+            resolve(_of_cell(project, cell)).check_model_named()
         except MedVQAError as error:
             reasons[cell.run] = str(error)
     return reasons
@@ -240,36 +239,35 @@ def _conduct(
     sweep: Sweep,
     cell: GridCell,
     spent: float,
-    setting: Setting,
-    registry: Registry,
+    project: Project,
     display: Display,
 ) -> tuple[Done, bool]:
     """Ask one run; return how it ended, and whether the sweep was interrupted."""
     select, max_cost = cell.options.get("select"), sweep.max_cost
     try:
-        options = _parsed(cell, setting)
-        plan = resolve(options, setting, registry)
+        project = _of_cell(project, cell)
+        options, plan = project.options, resolve(project)
         if (stored := _finished(plan, cell.run, select)) is not None:
             code = 0 if stored.gate is None else stored.gate.verdict.exit_code
-            return Done(cell, "finished", code, "", stored, _cost(setting, cell)), False
+            return Done(cell, "finished", code, "", stored, _cost(project.reports, cell)), False
         if max_cost is not None and _costs(plan):
             if spent >= max_cost:
                 why = f"the runs have cost {spent:.4g}: max-cost = {max_cost:g} is reached"
-                return Done(cell, "not asked", INTERRUPTED, why, cost=_cost(setting, cell)), False
+                return Done(cell, "not asked", INTERRUPTED, why, cost=_cost(project.reports, cell)), False
             options = replace(options, max_cost=max_cost - spent)
         # Cells often ask one model the same question.
-        beside = [str(setting.reports / other.run) for other in sweep.cells if other is not cell]
+        beside = [str(project.reports / other.run) for other in sweep.cells if other is not cell]
         options = replace(
             options, answers=(*options.answers, *filter(lambda run: answer_sources.is_run(Path(run)), beside))
         )
-        end = conduct(options, setting, registry, display, select=select)
+        end = conduct(replace(project, options=options), display, select=select)
     except KeyboardInterrupt:
         return Done(cell, "not asked", INTERRUPTED, "interrupted before anything was asked"), True
     except MedVQAError as error:
-        return Done(cell, "failed", 4, str(error), cost=_cost(setting, cell)), False
+        return Done(cell, "failed", 4, str(error), cost=_cost(project.reports, cell)), False
     why = end.stopped or end.problem or ("" if end.questions or end.asked else "no question was selected")
     state: State = "finished" if end.report is not None and not (end.incomplete or why) else "unfinished"
-    return Done(cell, state, end.exit_code, why, end.report, _cost(setting, cell)), end.interrupted
+    return Done(cell, state, end.exit_code, why, end.report, _cost(project.reports, cell)), end.interrupted
 
 
 def _costs(plan: Plan) -> bool:
@@ -283,7 +281,7 @@ def _finished(plan: Plan, run: str, select: str | None) -> Report | None:
 
     MedVQAError for data that cannot be used.
     """
-    folder = plan.setting.reports / run
+    folder = plan.project.reports / run
     if not (folder / RUN).is_file():
         return None
     before = run_record.read_run(folder)
@@ -298,9 +296,9 @@ def _finished(plan: Plan, run: str, select: str | None) -> Report | None:
     return report.build(folder, plan.registry.benchmarks, stored)
 
 
-def _cost(setting: Setting, cell: GridCell) -> float:
+def _cost(reports: Path, cell: GridCell) -> float:
     """The price of all answers of a run, those of killed sessions included; 0 without prices."""
-    folder = setting.reports / cell.run
+    folder = reports / cell.run
     if not (folder / RUN).is_file():
         return 0.0
     try:
@@ -317,10 +315,11 @@ def _cost(setting: Setting, cell: GridCell) -> float:
     return cost + float(usage["cost"])
 
 
-def _parsed(cell: GridCell, setting: Setting) -> Options:
+def _of_cell(project: Project, cell: GridCell) -> Project:
+    """Return the project with the options of a cell (UsageError)."""
     if cell.options.get("shard") == AUTO:
         raise UsageError('shard = "auto": runs of a sweep are named after their settings; write shard = "I/N"')
-    return Options.of({**cell.options, "run": cell.run}, setting.cwd)
+    return replace(project, options=Options.of({**cell.options, "run": cell.run}, project.cwd))
 
 
 # The file
