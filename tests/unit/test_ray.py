@@ -4,6 +4,7 @@ import importlib.util
 import os
 import pickle
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from medvqa.backends.hf import HF
 from medvqa.backends.openai import OpenAI
 from medvqa.backends.ray import Ray, RayOptions, cluster, parcels
 from medvqa.backends.ray.actor import BEGUN, UNLOADED, CopyProblem, LoadedCopy, ModelActor
-from medvqa.backends.ray.pool import _difference
 from medvqa.configs import ModelConfig
 from medvqa.items import Answer, AnswerError, DataError, Image, Item, Prompt, Shot, UsageError
 from support.scans import dicom
@@ -161,7 +161,7 @@ def test_shipped_classes_are_sent_by_name() -> None:
     content = parcels.pickled(parcels.Blueprint.of(Echo("A")))
     assert b"medvqa.backends.baselines" in content
     assert len(content) < 1000
-    assert not parcels.is_own("json", os.__file__)
+    assert not parcels.is_own("json", Path(os.__file__).resolve())
 
 
 def test_variables_with_keys_travel_and_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,8 +180,8 @@ def test_variables_with_keys_travel_and_are_not_shown(monkeypatch: pytest.Monkey
 def test_a_path_is_absolute_for_other_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "weights").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert parcels.Blueprint.of(HF("weights")).argument == str(tmp_path / "weights")
-    assert parcels.Blueprint.of(HF("org/name")).argument == "org/name"
+    assert parcels.Blueprint.of(HF("weights")).parts[0][1] == str(tmp_path / "weights")
+    assert parcels.Blueprint.of(HF("org/name")).parts[0][1] == "org/name"
 
 
 # --- an actor, in this process ------------------------------------------------------------------------------
@@ -208,9 +208,9 @@ def actor(model: Backend) -> ModelActor:
 def test_an_actor_notes_that_it_begins_and_returns_plain_answers() -> None:
     made = actor(AskedHere())
     assert list(made.answer([])) == [UNLOADED]
-    loaded = made.start(None)
+    loaded = made.load(None)
     assert isinstance(loaded, LoadedCopy)
-    assert (loaded.capabilities, loaded.fingerprint, loaded.fitted) == ({"generate"}, None, False)
+    assert (loaded.capabilities, loaded.fingerprint) == ({"generate"}, None)
     begun, told = made.answer([Prompt("?")] * 4)
     assert begun == BEGUN
     assert isinstance(told, list)
@@ -220,37 +220,35 @@ def test_an_actor_notes_that_it_begins_and_returns_plain_answers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "kind", "why"),
-    [("fails", "failure", "ZeroDivisionError: no"), ("exits", "failure", "3"), ("memory", "memory", "too large")],
+    ("how", "memory", "why"),
+    [("fails", False, "ZeroDivisionError: no"), ("exits", False, "3"), ("memory", True, "too large")],
 )
-def test_an_exception_of_a_model_is_told_in_a_line(how: str, kind: str, why: str) -> None:
+def test_an_exception_of_a_model_is_told_in_a_line(how: str, memory: bool, why: str) -> None:
     made = actor(AskedHere(how))
-    made.start(None)
+    made.load(None)
     _, told = made.answer([Prompt("?")])
     assert isinstance(told, CopyProblem)
-    assert told.kind == kind
+    assert told.memory == memory
     assert why in told.line
     assert "test_ray.py" in told.line
 
 
 def test_a_model_that_cannot_be_loaded_is_told_in_its_own_words() -> None:
-    told = actor(Random("x")).start(None)
-    assert told == CopyProblem("usage", "--model=random:x: the seed must be a whole number, such as --model=random:7")
+    told = actor(Random("x")).load(None)
+    assert told == CopyProblem("--model=random:x: the seed must be a whole number, such as --model=random:7")
 
 
 def test_a_baseline_is_fitted_once_the_items_are_known() -> None:
     made = actor(Majority())
-    made.start(None)
-    loaded = made.start([Item("1", "b", "judgment", "?", answers=("yes",))])
-    assert isinstance(loaded, LoadedCopy)
-    assert loaded.fitted
+    made.load(None)
+    assert isinstance(made.load([Item("1", "b", "judgment", "?", answers=("yes",))]), LoadedCopy)
     _, told = made.answer([Prompt("?", benchmark="b", item="1", kind="judgment")])
     assert [answer.text for answer in told] == ["yes"]  # type: ignore[union-attr]
 
 
 def test_a_dropped_batch_does_not_hold_the_next_one() -> None:
     made = actor(Echo("A"))
-    made.start(None)
+    made.load(None)
     dropped = made.answer([Prompt("?")])
     assert next(dropped) == BEGUN
     dropped.close()  # type: ignore[attr-defined]
@@ -258,13 +256,13 @@ def test_a_dropped_batch_does_not_hold_the_next_one() -> None:
 
 
 def test_a_copy_that_differs_is_named() -> None:
-    first = LoadedCopy(frozenset({"generate"}), "a", None, {}, None, None, 0, fitted=False)
-    assert _difference(first, first) == ""
-    other = LoadedCopy(frozenset({"generate"}), "b\n", None, {}, None, None, 0, fitted=False)
-    assert "its fingerprint is b" in _difference(first, other)
-    assert "\n" not in _difference(first, other)
-    abler = LoadedCopy(frozenset({"generate", "option_logprobs"}), "a", None, {}, None, None, 0, fitted=False)
-    assert _difference(first, abler) == "it can generate, option_logprobs, and the first copy generate"
+    first = LoadedCopy(frozenset({"generate"}), "a", None, {}, None, None, 0)
+    assert first.difference(first) == ""
+    told = replace(first, fingerprint="b\n").difference(first)
+    assert "its fingerprint is b" in told
+    assert "\n" not in told
+    abler = replace(first, capabilities=frozenset({"generate", "option_logprobs"}))
+    assert abler.difference(first) == "it can generate, option_logprobs, and the first copy generate"
 
 
 # --- resources ----------------------------------------------------------------------------------------------

@@ -5,23 +5,20 @@ Needs the extra `ray`. Ray places the copies and starts dead ones again; the str
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
 from medvqa.backend import BATCH_SIZE, Backend
-from medvqa.items import Answer, AnswerError, BatchLost, Item, Prompt, UsageError
+from medvqa.items import Answer, AnswerError, Item, Prompt, UsageError
 
 if TYPE_CHECKING:
-    from medvqa.backends.ray.cluster import Cluster
     from medvqa.backends.ray.pool import RayPool
 
 __all__ = ["Ray", "RayOptions"]
-
-PREPARED = 3
-"""Batches in flight for each copy of a model that prepares the next batch while it computes one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,10 +40,9 @@ class Ray(Backend):
     options: RayOptions
     wraps = True
     pools = True
-    _opening: RayPool | None = None
-    """The pool from the start of `load()`; `_pool` is the same one once its copies are loaded."""
     _pool: RayPool | None = None
-    _cluster: Cluster | None = None
+    _opened: ExitStack | None = None
+    """What `close()` closes: the pool and the connection to its cluster."""
     _most: int | None = None
 
     @property
@@ -55,16 +51,9 @@ class Ray(Backend):
         return self.inner.title
 
     @property
-    def capabilities(self) -> Collection[str] | None:
-        """Those of the copies once they are loaded."""
-        return self.inner.capabilities if self._pool is None else self._pool.loaded.capabilities
-
-    @property
     def sends_to(self) -> str | Sequence[str] | None:
         """The cluster's address; for a local cluster, the origin that the model itself sends to."""
-        from medvqa.backends.ray import cluster
-
-        return cluster.origin(self.options.address) or self.inner.sends_to
+        return f"ray://{self.options.address}" if self.options.address else self.inner.sends_to
 
     @property
     def batch_size(self) -> int | None:
@@ -82,26 +71,16 @@ class Ray(Backend):
     def concurrency(self, value: int) -> None:
         self._most = value
 
-    @property
-    def patience(self) -> float:
-        """The seconds that one prompt may take in a copy."""
-        return self.inner.patience if self._pool is None else self._pool.loaded.patience
-
     def check(self) -> None:
         """Raise UsageError without the package, for a wrong address, and for a model that wraps another pool.
 
         A model of another machine is checked there.
         """
-        from medvqa.backends.ray import cluster
+        from medvqa.backends.ray import cluster, parcels
 
         cluster.check(self.options.address)
-        inner = self.inner
-        while True:
-            if inner.pools:
-                raise UsageError(f"--model=ray:{self.argument}: a pool of pools; type --model={self.argument}")
-            if not inner.wraps:
-                break
-            inner = inner.inner
+        if any(model.pools for model in parcels.chain(self.inner)):
+            raise UsageError(f"--model=ray:{self.argument}: a pool of pools; type --model={self.argument}")
         if not self.options.address:
             self.inner.check()
 
@@ -119,30 +98,21 @@ class Ray(Backend):
     def load(self) -> None:
         """Connect to the cluster, or start one, and load the copies (UsageError)."""
         self.check()
-        from medvqa.backends.ray import cluster, parcels
-        from medvqa.backends.ray.pool import IN_FLIGHT, RayPool
+        from medvqa.backends.ray.cluster import Cluster
 
-        options = self.options
-        depth = PREPARED if parcels.prepares(self.inner) else IN_FLIGHT
-        try:
-            self._cluster = cluster.Cluster(options.address)
-            pool = RayPool(
-                self._cluster,
-                parcels.pickled(parcels.Blueprint.of(self.inner)),
-                self.title,
-                self._needs(),
-                None if options.replicas == "auto" else options.replicas,
-                depth=depth,
-                threads=max(depth, self.inner.concurrency or 0) + 2,
-            )
-            self._opening = pool
+        with ExitStack() as stack:
+            cluster = stack.enter_context(closing(Cluster(self.options.address)))
+            # It imports ray, which reads what `Cluster` has set.
+            from medvqa.backends.ray.pool import RayPool
+
+            wanted = None if self.options.replicas == "auto" else self.options.replicas
+            pool = stack.enter_context(closing(RayPool(cluster, self.inner, self._needs(cluster.nodes()), wanted)))
             pool.open()
-        except BaseException:
-            self.close()
-            raise
-        self._pool = pool
+            self._pool, self._opened = pool, stack.pop_all()
+        self.capabilities = pool.loaded.capabilities  # type: ignore[misc]  # mypy takes it for a property
+        self.patience = pool.loaded.patience  # type: ignore[misc]
 
-    def _needs(self) -> dict[str, float]:
+    def _needs(self, nodes: Sequence[Mapping[str, Any]] = ()) -> dict[str, float]:
         """The resources of a copy, by Ray's names.
 
         Without [resources] in a config, a copy takes no GPU in a cluster that has none; a copy on the CPU takes the
@@ -151,11 +121,11 @@ class Ray(Backend):
         from medvqa.backends.ray import cluster
 
         needs = cluster.demand(self.resources)
-        configured = any(vars(model).keys() & {"resources", "_resources"} for model in (self, self.inner))
-        nodes = [] if self._cluster is None else self._cluster.nodes()
-        if not configured and not any(node["Resources"].get("GPU") for node in nodes):
+        if any(vars(model).keys() & {"resources", "_resources"} for model in (self, self.inner)):
+            return needs
+        if not any(node["Resources"].get("GPU") for node in nodes):
             needs.pop("GPU", None)
-        if not configured and "GPU" not in needs and not self.options.address and (size := self.inner.size()):
+        if "GPU" not in needs and not self.options.address and (size := self.inner.size()):
             needs.setdefault("memory", float(size))
         return needs
 
@@ -175,7 +145,7 @@ class Ray(Backend):
         """Fit each copy to the items, if the model takes them."""
         from medvqa.backends.ray import parcels
 
-        if self._pool is not None and parcels.fits(self.inner):
+        if self._pool is not None and parcels.said(self.inner, "fit"):
             self._pool.fit(items)
 
     def prepare(self, prompts: Sequence[Prompt]) -> None:
@@ -183,16 +153,9 @@ class Ray(Backend):
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
         """Return the answers of a copy; BatchLost if its process or node is lost."""
-        from medvqa.backends.ray import parcels
-
         if self._pool is None:
             raise RuntimeError(f"model '{self.title}' is asked before load()")
-        try:
-            return self._pool.ask(prompts, parcels.packed(prompts, looks=self.inner.looks))
-        except BatchLost as lost:
-            if lost.suspect:
-                self._pool.mark(prompts)
-            raise
+        return self._pool.ask(prompts)
 
     def status(self) -> Mapping[str, Any]:
         """Return the copies, their nodes, restarts and rate."""
@@ -200,9 +163,5 @@ class Ray(Backend):
 
     def close(self) -> None:
         """End the copies, and the cluster if it was started for the run."""
-        pool, cluster = self._opening, self._cluster
-        self._opening = self._cluster = None
-        if pool is not None:
-            pool.close()
-        if cluster is not None:
-            cluster.close()
+        if self._opened is not None:
+            self._opened.close()

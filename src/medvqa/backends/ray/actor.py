@@ -7,14 +7,14 @@ import pickle
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import medvqa
-from medvqa import answers, usercode
+from medvqa import answers, printing, usercode
 from medvqa.backend import Backend, loaded
 from medvqa.backends.ray.parcels import Blueprint
 from medvqa.items import Answer, AnswerError, Item, MedVQAError, Prompt
@@ -27,20 +27,16 @@ UNLOADED = "unloaded"
 
 @dataclass(frozen=True, slots=True)
 class ActorPlace:
-    """Where an actor runs: its node's id and address, its process, and versions."""
+    """Where an actor runs: its node's id and address, and the version of this package there."""
 
     node: str
     address: str
-    pid: int
     version: str
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedCopy:
-    """What a loaded copy says about itself: the members of `medvqa.Backend` of these names.
-
-    `fitted`: it has got the items of the run.
-    """
+    """What a loaded copy says about itself: the members of `medvqa.Backend` of these names."""
 
     capabilities: frozenset[str]
     fingerprint: str | None
@@ -49,140 +45,110 @@ class LoadedCopy:
     batch_size: int | None
     concurrency: int | None
     patience: float
-    fitted: bool
+
+    def difference(self, first: LoadedCopy) -> str:
+        """Return how it differs from the first copy, "" if it is the same model."""
+        if self.fingerprint != first.fingerprint:
+            return (
+                f"its fingerprint is {printing.line(str(self.fingerprint))}, and that of the first copy "
+                f"{printing.line(str(first.fingerprint))}: its weights, settings, versions or devices are others"
+            )
+        if self.capabilities != first.capabilities:
+            able, first_able = (", ".join(sorted(copy.capabilities)) for copy in (self, first))
+            return f"it can {able}, and the first copy {first_able}"
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyProblem:
-    """Why a copy could not be loaded, or a batch has no answers.
+    """Why a copy could not be loaded, or a batch has no answers. `memory`: the batch was too large for its memory.
 
-    `kind`: "usage" is a message for the user, "memory" a batch that is too large, "failure" any other exception.
+    It is returned, and not raised: Ray shows messages of exceptions, which may hold a key, in its records.
     """
 
-    kind: Literal["usage", "memory", "failure"]
     line: str
-
-
-class _Job:
-    """A batch in an actor. The model's thread sets `turn` and `done`; the thread that brought it sets `go`."""
-
-    def __init__(self, prompts: Sequence[Prompt]) -> None:
-        self.prompts = prompts
-        self.turn, self.go, self.done = threading.Event(), threading.Event(), threading.Event()
-        self.dropped = False
-        self.outcome: list[Answer | AnswerError] | CopyProblem = []
+    memory: bool = False
 
 
 class ModelActor:
-    """One copy of a model. Calls come in several threads; a model without `concurrency` is asked in one."""
+    """One copy of a model. Calls come in several threads; a model without `concurrency` is asked in one of its own."""
 
     def __init__(self, content: bytes) -> None:
         """`content` is a pickled `Blueprint`. The model is loaded by `start`, so that its errors reach the driver."""
         self._content = content
         self._model: Backend | None = None
-        self._fitted = False
-        self._starting = threading.Lock()
-        self._jobs: deque[_Job] = deque()
-        self._news = threading.Condition()
+        self._waiting: list[Sequence[Prompt]] = []
 
-    def where(self) -> ActorPlace:
-        """Return where this process runs."""
+    def start(self, items: Sequence[Item] | None) -> Iterator[ActorPlace | LoadedCopy | CopyProblem]:
+        """Yield where this process runs, and then the outcome of `load`."""
         import ray
 
-        context = ray.get_runtime_context()
-        address = ray.util.get_node_ip_address()
-        return ActorPlace(context.get_node_id(), address, os.getpid(), medvqa.__version__)
+        node = ray.get_runtime_context().get_node_id()
+        yield ActorPlace(node, ray.util.get_node_ip_address(), medvqa.__version__)
+        yield self.load(items)
 
-    def start(self, items: Sequence[Item] | None) -> LoadedCopy | CopyProblem:
-        """Load the model, once, and fit it to the items of the run, once they are known."""
-        with self._starting:
-            try:
-                return self._started(items)
-            except MedVQAError as error:
-                return CopyProblem("usage", answers.line_of(error))
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - the driver shows it
-                return _problem(error, self._model)
-
-    def _started(self, items: Sequence[Item] | None) -> LoadedCopy:
+    def load(self, items: Sequence[Item] | None) -> LoadedCopy | CopyProblem:
+        """Load the model, once, and fit it to the items of the run if they are known."""
         model = self._model
-        if model is None:
-            blueprint: Blueprint = pickle.loads(self._content)  # noqa: S301 - the driver's own
-            os.environ.update(blueprint.environment)
-            with suppress(OSError):
-                os.chdir(blueprint.cwd)
-                sys.path.append(blueprint.cwd)
-            model = blueprint.make()
-            model.check()
-            loaded(model)
-            if model.concurrency is None:
-                threading.Thread(target=self._work, args=(model,), daemon=True).start()
-        if items is not None and not self._fitted:
-            model.fit(items)
-            self._fitted = True
+        try:
+            if model is None:
+                model = self._made()
+            if items is not None:
+                model.fit(items)
+            copy = LoadedCopy(
+                frozenset(model.capabilities or ()),
+                model.fingerprint(),
+                model.identified(),
+                model.about(),
+                model.batch_size,
+                model.concurrency,
+                model.patience,
+            )
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the driver shows it
+            return _problem(error, model)
+        if self._model is None:
+            places = model.concurrency or 1
+            self._turns, self._threads = threading.Semaphore(places), ThreadPoolExecutor(places)
         self._model = model
-        return LoadedCopy(
-            frozenset(model.capabilities or ()),
-            model.fingerprint(),
-            model.identified(),
-            model.about(),
-            model.batch_size,
-            model.concurrency,
-            model.patience,
-            self._fitted,
-        )
+        return copy
+
+    def _made(self) -> Backend:
+        blueprint: Blueprint = pickle.loads(self._content)  # noqa: S301 - the driver's own
+        os.environ.update(blueprint.environment)
+        with suppress(OSError):
+            os.chdir(blueprint.cwd)
+            sys.path.append(blueprint.cwd)
+        model = blueprint.make()
+        model.check()
+        return loaded(model)
 
     def answer(self, prompts: Sequence[Prompt]) -> Iterator[str | list[Answer | AnswerError] | CopyProblem]:
         """Yield BEGUN once the batch is computed, then its answers; UNLOADED if there is no model."""
         model = self._model
         if model is None:
             yield UNLOADED
-        elif model.concurrency is not None:
+            return
+        self._waiting.append(prompts)
+        with self._turns:
+            self._waiting.remove(prompts)
             yield BEGUN
-            yield asked(model, prompts)
-        else:
-            job = _Job(prompts)
-            with self._news:
-                self._jobs.append(job)
-                self._news.notify()
-            try:
-                job.turn.wait()
-                yield BEGUN
-                # The driver has read the note: now nothing can be lost without being known.
-                job.go.set()
-                job.done.wait()
-                yield job.outcome
-            finally:
-                job.dropped = not job.go.is_set()
-                job.go.set()
+            # The driver has read the note: now nothing can be lost without being known.
+            outcome = self._threads.submit(self._asked, model, prompts).result()
+        yield outcome
 
-    def _work(self, model: Backend) -> None:
-        """Compute jobs one after the other, in the model's own thread."""
-        while True:
-            with self._news:
-                while not self._jobs:
-                    self._news.wait()
-                job = self._jobs.popleft()
-                following = self._jobs[0] if self._jobs else None
-            job.turn.set()
-            job.go.wait()
-            if not job.dropped:
-                if following is not None:
-                    with suppress(Exception):
-                        # What is wrong with a batch is raised where it is asked.
-                        model.prepare(following.prompts)
-                job.outcome = asked(model, job.prompts)
-            job.done.set()
-
-
-def asked(model: Backend, prompts: Sequence[Prompt]) -> list[Answer | AnswerError] | CopyProblem:
-    """Ask the model; each answer has its seconds. Return plain answers alone: other objects may not travel."""
-    start = time.perf_counter()
-    try:
-        replies = list(model.generate(prompts))
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the driver's engine makes it an error of the items
-        return _problem(error, model)
-    share = (time.perf_counter() - start) / max(len(prompts), 1)
-    return [_plain(reply, share, model) for reply in replies]
+    def _asked(self, model: Backend, prompts: Sequence[Prompt]) -> list[Answer | AnswerError] | CopyProblem:
+        """Ask the model; each answer has its seconds. Return plain answers alone: other objects may not travel."""
+        if model.concurrency is None and self._waiting:
+            with suppress(Exception):
+                # What is wrong with a batch is raised where it is asked.
+                model.prepare(self._waiting[0])
+        start = time.perf_counter()
+        try:
+            replies = list(model.generate(prompts))
+        except BaseException as error:  # noqa: BLE001 - the driver's engine makes it an error of the items
+            return _problem(error, model)
+        share = (time.perf_counter() - start) / max(len(prompts), 1)
+        return [_plain(reply, share, model) for reply in replies]
 
 
 def _plain(reply: object, share: float, model: Backend) -> Answer | AnswerError:
@@ -201,9 +167,9 @@ def _plain(reply: object, share: float, model: Backend) -> Answer | AnswerError:
 def _problem(error: BaseException, model: Backend | None) -> CopyProblem:
     """Return an exception as a line, as the engine writes it for a model in its own process."""
     if isinstance(error, MedVQAError):
-        return CopyProblem("usage", answers.line_of(error))
-    memory = any(kind.__name__ in ("MemoryError", "OutOfMemoryError") for kind in type(error).__mro__)
+        return CopyProblem(answers.line_of(error))
     if model is None or type(model).__module__.startswith("medvqa."):
-        return CopyProblem("memory" if memory else "failure", f"{type(error).__name__}: {answers.line_of(error)}")
-    line = usercode.described(error, f"model '{model.title}'", function=type(model).generate)
-    return CopyProblem("memory" if memory else "failure", line)
+        line = f"{type(error).__name__}: {answers.line_of(error)}"
+    else:
+        line = usercode.described(error, f"model '{model.title}'", function=type(model).generate)
+    return CopyProblem(line, any(kind.__name__ in ("MemoryError", "OutOfMemoryError") for kind in type(error).__mro__))

@@ -10,10 +10,11 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from math import floor
-from typing import Any
+from typing import Any, ClassVar
 from unittest import mock
 
 from medvqa import answers, printing
@@ -30,6 +31,7 @@ EXACT = 1e-6
 """Ray counts resources in steps of 1/10,000; sums of floats are inexact."""
 _NAMES: Mapping[str, str] = {"gpus": "GPU", "cpus": "CPU", "memory": "memory"}
 """Names of resources in configs, and Ray's own."""
+_LOCAL = "leave --ray-address out: a local one is then started for the run"
 
 Amounts = Mapping[str, float]
 """Amounts of resources, by Ray's names."""
@@ -38,34 +40,29 @@ Amounts = Mapping[str, float]
 class Cluster:
     """This process's connection to Ray. Several pools of a process share one."""
 
-    _users = 0
-    _started = False
-    _lock = threading.Lock()
+    _open: ClassVar[set[Cluster]] = set()
+    _started: ClassVar[bool] = False
+    _lock: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, address: str) -> None:
         """Connect to HOST:PORT or "auto", or start a local cluster if `address` is empty (UsageError)."""
-        self.address = address
-        self._open = False
         with Cluster._lock:
-            _set_environment(local=not address)
+            if not address:
+                _set_up_local()
             import ray
 
             if not ray.is_initialized():
                 _connect(address)
                 Cluster._started = True
-            Cluster._users += 1
-            self._open = True
+            Cluster._open.add(self)
 
     def close(self) -> None:
         """Disconnect, and end a local cluster, unless another pool or the user's own code has it."""
         import ray
 
         with Cluster._lock:
-            if not self._open:
-                return
-            self._open = False
-            Cluster._users -= 1
-            if Cluster._users == 0 and Cluster._started:
+            Cluster._open.discard(self)
+            if Cluster._started and not Cluster._open:
                 Cluster._started = False
                 ray.shutdown()
 
@@ -79,7 +76,9 @@ class Cluster:
         """Return whether a node has died: Ray says so, or its raylet does not answer."""
         for living in self.nodes():
             if living["NodeID"] == node:
-                return not _answers(living["NodeManagerAddress"], living["NodeManagerPort"])
+                with suppress(OSError):
+                    socket.create_connection((living["NodeManagerAddress"], living["NodeManagerPort"]), PROBE).close()
+                    return False
         return True
 
 
@@ -98,21 +97,16 @@ def check(address: str) -> None:
 
 
 def preflight(address: str) -> None:
-    """Raise UsageError if nothing answers at an address."""
-    where = _location(address) if address else ""
-    if not where:
+    """Raise UsageError if nothing answers at an address. Of "auto", only Ray may know it."""
+    where = os.environ.get("RAY_ADDRESS", "") if address == AUTO else address
+    if "://" in where or ":" not in where:
         return
     error = reaching.refusal(f"tcp://{where}", seconds=CONNECTING / 4)
     if error is not None:
         raise UsageError(
             f"ray: no cluster answers at {printing.line(where)} ({reaching.reason(error)}); start one by `ray start "
-            "--head`, or leave --ray-address out: a local one is then started for the run"
+            f"--head`, or {_LOCAL}"
         )
-
-
-def origin(address: str) -> str | None:
-    """Return the cluster as the origin that gets prompts; None for a local cluster."""
-    return f"ray://{address}" if address else None
 
 
 def demand(resources: Mapping[str, float]) -> dict[str, float]:
@@ -126,9 +120,9 @@ def demand(resources: Mapping[str, float]) -> dict[str, float]:
 def actor_options(needs: Amounts) -> dict[str, Any]:
     """Return the arguments of `ray.remote` that ask for these resources."""
     named = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
-    options: dict[str, Any] = {named[name]: needs[name] for name in named if name in needs}
+    options: dict[str, Any] = {named[name]: amount for name, amount in needs.items() if name in named}
     custom = {name: amount for name, amount in needs.items() if name not in named and amount}
-    return {"num_gpus": 0, **options, **({"resources": custom} if custom else {})}
+    return {"num_gpus": 0, "resources": custom} | options
 
 
 def room(there: Amounts, needs: Amounts) -> int:
@@ -139,11 +133,12 @@ def room(there: Amounts, needs: Amounts) -> int:
 
 def shown(amounts: Amounts) -> str:
     """Return amounts for people, such as "CPU 8, GPU 1, memory 32.0 GB"; names of nodes are left out."""
-    parts = []
-    for name, amount in sorted(amounts.items()):
-        if name.startswith(("node:", "object_store_memory", "accelerator_type:")):
-            continue
-        parts.append(f"memory {amount / 1e9:.1f} GB" if name == "memory" else f"{printing.line(name)} {amount:g}")
+    hidden = ("node:", "object_store_memory", "accelerator_type:")
+    parts = [
+        f"memory {amount / 1e9:.1f} GB" if name == "memory" else f"{printing.line(name)} {amount:g}"
+        for name, amount in sorted(amounts.items())
+        if not name.startswith(hidden)
+    ]
     return ", ".join(parts) or "nothing"
 
 
@@ -157,83 +152,58 @@ def none_fits(title: str, needs: Amounts, nodes: Sequence[Mapping[str, Any]]) ->
     )
 
 
-def _answers(host: str, port: int) -> bool:
-    """Return whether a port of a node answers."""
-    with suppress(OSError):
-        socket.create_connection((host, port), PROBE).close()
-        return True
-    return False
+def _set_up_local() -> None:
+    """Set what Ray reads when it is imported: no telemetry, and a key for a local cluster."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    if "RAY_AUTH_MODE" not in os.environ and "ray" not in sys.modules:
+        # A local cluster may listen on all interfaces: only this process and its actors have the key.
+        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(16)}
 
 
 def _connect(address: str) -> None:
     """Call `ray.init`, quietly and within a bounded time (UsageError)."""
-    preflight(address)
-    options: dict[str, Any] = {
-        "log_to_driver": False,
-        "logging_level": logging.ERROR,
-        "configure_logging": False,
-    }
-    if address:
-        options["address"] = address
-    else:
-        options |= {"address": "local", "include_dashboard": False}
-    with _quiet():
-        _init(options, address)
-
-
-def _set_environment(*, local: bool) -> None:
-    """Set what Ray reads when it is imported: no telemetry, and a key for a local cluster."""
-    if local:
-        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-        if "RAY_AUTH_MODE" not in os.environ and "ray" not in sys.modules:
-            # A local cluster may listen on all interfaces: only this process and its actors have the key.
-            os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(16)}
-
-
-def _location(address: str) -> str:
-    """Return HOST:PORT of an address; "" if only Ray knows it."""
-    known = os.environ.get("RAY_ADDRESS", "") if address == AUTO else address
-    return known if known and "://" not in known and ":" in known else ""
-
-
-def _init(options: dict[str, Any], address: str) -> None:
-    """Call `ray.init`; in a thread for an address, where it may wait long for an answer (UsageError)."""
     import ray
 
-    ended: list[BaseException | None] = []
+    preflight(address)
+    options = {"address": address} if address else {"address": "local", "include_dashboard": False}
+    ended: Future[None] = Future()
 
     def init() -> None:
         try:
-            ray.init(**options)
-            ended.append(None)
+            ray.init(**options, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
+            ended.set_result(None)
         except BaseException as error:  # noqa: BLE001 - raised again below
-            ended.append(error)
+            ended.set_exception(error)
 
-    if address:
-        thread = threading.Thread(target=init, daemon=True, name="medvqa-ray")
-        thread.start()
-        thread.join(CONNECTING)
-    else:
-        # The processes of a local cluster end with the thread that started them.
-        init()
-    if not ended:
-        place = "that Ray finds (--ray-address=auto)" if address == AUTO else f"at {printing.line(address)}"
+    with _quiet():
+        if address:
+            # It may wait long for an answer.
+            thread = threading.Thread(target=init, daemon=True, name="medvqa-ray")
+            thread.start()
+            thread.join(CONNECTING)
+        else:
+            # The processes of a local cluster end with the thread that started them.
+            init()
+    where = printing.line(address) or "this machine"
+    if not ended.done():
+        place = "that Ray finds (--ray-address=auto)" if address == AUTO else f"at {where}"
         raise UsageError(
             f"ray: the cluster {place} does not answer within {CONNECTING:g} s; name a running one by "
-            "--ray-address=HOST:PORT, or leave --ray-address out: a local one is then started for the run"
+            f"--ray-address=HOST:PORT, or {_LOCAL}"
         )
-    if (error := ended[0]) is not None:
-        if not address:
-            with suppress(Exception):
-                ray.shutdown()
-        if isinstance(error, KeyboardInterrupt):
-            raise error
-        if isinstance(error, SystemExit):
-            # Ray's own handler of SIGTERM, which is there until `ray.init` returns.
-            raise KeyboardInterrupt("ended by SIGTERM")
-        line = printing.line(" ".join(answers.line_of(error).split()))[:500]
-        where = printing.line(address) or "this machine"
-        raise UsageError(f"ray: cannot use the cluster at {where}: {line}") from error
+    error = ended.exception()
+    if error is None:
+        return
+    if not address:
+        with suppress(Exception):
+            ray.shutdown()
+    if isinstance(error, KeyboardInterrupt):
+        raise error
+    if isinstance(error, SystemExit):
+        # Ray's own handler of SIGTERM, which is there until `ray.init` returns.
+        raise KeyboardInterrupt("ended by SIGTERM")
+    line = printing.line(" ".join(answers.line_of(error).split()))[:500]
+    raise UsageError(f"ray: cannot use the cluster at {where}: {line}") from error
 
 
 @contextmanager
@@ -241,22 +211,15 @@ def _quiet() -> Iterator[None]:
     """Keep Ray from handling signals and from printing the errors of nodes and actors on standard output."""
     import ray._private.worker as worker
 
-    with ExitStack() as stack:
-        if hasattr(worker, "listen_error_messages"):
-            # It prints whatever `log_to_driver` says. The pool tells of lost actors itself.
-            stack.enter_context(mock.patch.object(worker, "listen_error_messages", _ignore))
-        main = threading.current_thread() is threading.main_thread()
-        handler = signal.getsignal(signal.SIGTERM)
-        logger = logging.getLogger("ray")
-        level = logger.level
-        logger.setLevel(logging.CRITICAL)
-        try:
+    # It prints whatever `log_to_driver` says. The pool tells of lost actors itself.
+    unheard = mock.patch.object(worker, "listen_error_messages", create=True)
+    handler, logger = signal.getsignal(signal.SIGTERM), logging.getLogger("ray")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        with unheard:
             yield
-        finally:
-            logger.setLevel(level)
-            if main:
-                signal.signal(signal.SIGTERM, handler)
-
-
-def _ignore(*arguments: object) -> None:
-    """Do nothing."""
+    finally:
+        logger.setLevel(level)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)
