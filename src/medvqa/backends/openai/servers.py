@@ -310,8 +310,6 @@ class Servers:
     async def _meet(self, servers: Sequence[Server]) -> None:
         """Ask servers which model they serve; use those that serve the same one, leave the others out."""
         for server, said in zip(servers, await self.ask_models(servers), strict=True):
-            if server.state == "refused":
-                continue  # one of its last answers named another model
             if isinstance(said, RequestFailure):
                 self._leave_out(server, str(said))
             elif (conflict := self.conflict(server, said.facts)) is not None:
