@@ -26,7 +26,7 @@ from medvqa import configs
 from medvqa.backend import is_remote, loaded
 from medvqa.backends import openai as backend
 from medvqa.backends.openai import OpenAI, OpenAIOptions, data_url, servers
-from medvqa.backends.openai.addresses import Address
+from medvqa.backends.openai.addresses import ServerAddress
 from medvqa.backends.openai.replies import letters
 from medvqa.backends.openai.requests import MAX_RESPONSE, retry_after
 from medvqa.engine import Limits
@@ -645,7 +645,7 @@ def test_growing_waits_stop_at_max_wait() -> None:
 
 
 def limited(ceiling: int) -> servers.Server:
-    address = Address("http://localhost:1/v1", "http://localhost:1", remote=False)
+    address = ServerAddress("http://localhost:1/v1", "http://localhost:1", remote=False)
     return servers.Server(address, client=None, ceiling=ceiling, limit=ceiling)  # type: ignore[arg-type]  # none is asked
 
 
