@@ -26,7 +26,7 @@ from medvqa import configs
 from medvqa.backend import is_remote, loaded
 from medvqa.backends import openai as backend
 from medvqa.backends.openai import OpenAI, OpenAIOptions, data_url, servers
-from medvqa.backends.openai.addresses import Address
+from medvqa.backends.openai.addresses import ServerAddress
 from medvqa.backends.openai.replies import letters
 from medvqa.backends.openai.requests import MAX_RESPONSE, retry_after
 from medvqa.engine import Limits
@@ -626,8 +626,26 @@ def test_fewer_are_in_flight_after_refusals_and_more_again_later() -> None:
     assert max(after) > 8
 
 
+def test_requests_that_failed_have_their_price() -> None:
+    """A server may give an answer up after it wrote some of it."""
+    broken = Reply(completion("B", "abort"))
+    with asked(first(broken, error(500, "out of order"), broken), price_input=2, price_output=10) as (model, _):
+        answer, plain = one(model), one(model)
+    assert isinstance(answer, Answer)
+    assert answer.usage == {"input": 3000, "output": 30, "cost": pytest.approx(3 * (2000 + 100) / 1e6)}
+    assert isinstance(plain, Answer)
+    assert plain.usage == {"input": 1000, "output": 10, "cost": pytest.approx((2000 + 100) / 1e6)}
+
+
+def test_growing_waits_stop_at_max_wait() -> None:
+    with asked(first(*[error(500, "out of order")] * 9), retries=9, max_wait=0.02) as (model, server):
+        answer = one(model)
+    assert isinstance(answer, Answer), str(answer)
+    assert len(server.requests) == 10
+
+
 def limited(ceiling: int) -> servers.Server:
-    address = Address("http://localhost:1/v1", "http://localhost:1", remote=False)
+    address = ServerAddress("http://localhost:1/v1", "http://localhost:1", remote=False)
     return servers.Server(address, client=None, ceiling=ceiling, limit=ceiling)  # type: ignore[arg-type]  # none is asked
 
 

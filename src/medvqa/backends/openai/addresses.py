@@ -22,7 +22,7 @@ _BETWEEN = re.compile(r"[,\s]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ServerAddress:
     """The URL of a server; `origin`: its scheme, host and port; `remote`: the host is another machine."""
 
     url: str
@@ -30,13 +30,13 @@ class Address:
     remote: bool
 
 
-def addresses(options: OpenAIOptions) -> tuple[Address, ...]:
+def addresses(options: OpenAIOptions) -> tuple[ServerAddress, ...]:
     """Return the addresses of the options, else of OPENAI_BASE_URL, else OpenAI's own (UsageError)."""
     where, urls = "base_url", options.urls
     if not urls:
         where = "OPENAI_BASE_URL"
         urls = tuple(url for url in _BETWEEN.split(os.environ.get(where, "")) if url) or (BASE_URL,)
-    named: dict[tuple[str, ...], Address] = {}
+    named: dict[tuple[str, ...], ServerAddress] = {}
     for url in urls:
         match = _URL.fullmatch(url)
         if match is None:
@@ -53,5 +53,5 @@ def addresses(options: OpenAIOptions) -> tuple[Address, ...]:
         server = (host.lower(), port.lstrip("0") or {"http": "80", "https": "443"}[scheme], scheme, path.rstrip("/"))
         if server in named:
             raise UsageError(f"{where} names {url} twice: name each server once, and set concurrency higher")
-        named[server] = Address(url, origin, is_remote(origin))
+        named[server] = ServerAddress(url, origin, is_remote(origin))
     return tuple(named.values())

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from medvqa.backends.openai.addresses import Address
+from medvqa.backends.openai.addresses import ServerAddress
 
 if TYPE_CHECKING:
     from openai import APIConnectionError, APIStatusError, AsyncOpenAI
@@ -121,7 +121,7 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
     return None
 
 
-def client_of(address: Address, key: str, timeout: float) -> AsyncOpenAI:
+def client_of(address: ServerAddress, key: str, timeout: float) -> AsyncOpenAI:
     """Return the client of a server, without connecting. It reads at most MAX_RESPONSE bytes of a response.
 
     It follows no redirections, and bypasses proxies for a server on this machine, so images go nowhere else.

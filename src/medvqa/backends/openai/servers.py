@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from medvqa.answers import redacted
-from medvqa.backends.openai.addresses import Address
+from medvqa.backends.openai.addresses import ServerAddress
 from medvqa.backends.openai.options import OpenAIOptions
 from medvqa.backends.openai.requests import RequestFailure, client_of
 from medvqa.backends.openai.serving import LONGEST, ServedModel, difference, served_model, shown
@@ -51,7 +51,7 @@ class Server:
     without any answer. `facts`: what it first said about its model; `note`: why it could not be asked.
     """
 
-    address: Address
+    address: ServerAddress
     client: AsyncOpenAI
     ceiling: int = 1
     limit: int = 1
@@ -114,7 +114,7 @@ Send = Callable[[Server], Awaitable[Answer]]
 class Servers:
     """All servers of a model, and the thread with the event loop in which they are asked."""
 
-    def __init__(self, addresses: Iterable[Address], name: str, key: str, options: OpenAIOptions) -> None:
+    def __init__(self, addresses: Iterable[ServerAddress], name: str, key: str, options: OpenAIOptions) -> None:
         """Make the clients without connecting. `name`: of the model."""
         self.all = tuple(Server(address, client_of(address, key, options.timeout)) for address in addresses)
         self._name, self._key, self._options = name, key, options
@@ -310,8 +310,6 @@ class Servers:
     async def _meet(self, servers: Sequence[Server]) -> None:
         """Ask servers which model they serve; use those that serve the same one, leave the others out."""
         for server, said in zip(servers, await self.ask_models(servers), strict=True):
-            if server.state == "refused":
-                continue  # one of its last answers named another model
             if isinstance(said, RequestFailure):
                 self._leave_out(server, str(said))
             elif (conflict := self.conflict(server, said.facts)) is not None:
