@@ -338,7 +338,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Drop unused data: the terminal reporter keeps all reports of a session, three for each test."""
     own = report.__dict__
     if "medvqa" in own:
-        del report.medvqa  # type: ignore[attr-defined]
+        del report.medvqa
     if "medvqa_outcome" in own or (report.outcome == "passed" and "lexicon" in report.keywords):
         report.keywords = {}
 
