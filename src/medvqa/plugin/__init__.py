@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from medvqa.plugin import finding as finding  # before all other modules of the package
+
+# isort: split
 from medvqa import printing
 from medvqa.items import Item, MedVQAError, check_system
 from medvqa.plugin import hookspecs, options

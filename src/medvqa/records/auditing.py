@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote
 
-from medvqa.importing import people
-from medvqa.importing.people import Names
+from medvqa.data import people
+from medvqa.data.people import Names
 from medvqa.items import Item, UsageError
 from medvqa.records.private import source_texts
 

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from medvqa import files
-from medvqa.importing import people
+from medvqa.data import people
 from medvqa.items import Image, Item, Result, replace
 from medvqa.medical import views
 from medvqa.protocols.shots import SOURCES

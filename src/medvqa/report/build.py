@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
@@ -28,6 +28,7 @@ from medvqa.items import (
     Result,
     Technique,
     Variant,
+    replace,
     withholding,
 )
 from medvqa.judging import taxonomy
