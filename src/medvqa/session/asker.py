@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from medvqa import answers, engine, files, printing
-from medvqa.backend import Backend, Facts
+from medvqa.backend import Backend, Facts, said
 from medvqa.engine import Judge, Limits, Pending, Reply, Stream, Streamed, Traffic
 from medvqa.items import (
     OPTION_TECHNIQUES,
@@ -241,6 +241,8 @@ class Asker:
         self._confirming = Confirming()
         self._ranking: RankingAsker | None = None
         self._counted: dict[str, endpoints.Endpoints] = {}
+        self._reporting: dict[str, Backend] = {}
+        """The model and the judge, if they tell the numbers of their endpoints."""
         self._exchange = process.exchange(puts=False)
         self._memories: list[Memory] = []
         self._damaged = -1
@@ -291,6 +293,8 @@ class Asker:
             **({"judge": self._judge.facts} if self._judge is not None else {}),
         }
         self._first["facts"] = facts
+        models = {"endpoints": model, **({"judge_endpoints": self._judge.model} if self._judge is not None else {})}
+        self._reporting = {name: each for name, each in models.items() if said(each, "status") and not each.pools}
         self._limits, self._ahead = limits, ahead
         follow: Callable[[Query, Answer], Any] | None = self._begin_judging if self._judge is not None else None
         if self.plan.ranks:
@@ -597,14 +601,8 @@ class Asker:
 
     def _endpoints(self) -> dict[str, dict[str, Any]]:
         """The numbers of the model's and the judge's endpoints since the last delivery; {} for models without."""
-        models = {
-            "endpoints": None if self._model is None else self._model.backend,
-            "judge_endpoints": None if self._judge is None else self._judge.model,
-        }
         changes = {}
-        for name, model in models.items():
-            if model is None or model.pools:
-                continue
+        for name, model in self._reporting.items():
             if now := answers.redacted_value(model.status().get("endpoints"), self.plan.secrets):
                 changes[name] = endpoints.since(now, self._counted.get(name, {}))
                 self._counted[name] = now
