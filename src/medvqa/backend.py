@@ -18,10 +18,10 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cached_property, wraps
 from types import FunctionType, NoneType
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -151,6 +151,7 @@ Name = Annotated[str, "a text is expected; --model=NAME:ARGUMENT needs a name wi
 Title = Annotated[str, "a text is expected; tables and records call the model by it", _TEXT]
 Fingerprint = Annotated[str, "a text or None is expected; None says that answers are not reused across runs", _TEXT]
 Abilities = Annotated[Collection[str], 'a set of texts is expected, such as {"generate"}', _as(frozenset[str])]
+OptionsClass = Annotated[type[Any], "a frozen dataclass is expected", _options]
 Secrets = Annotated[Collection[str], "a collection of texts is expected", _as(frozenset[str])]
 Origins = Annotated[
     str | Sequence[str], "an origin such as https://host:443 is expected, or None if prompts stay here", _origins
@@ -163,20 +164,19 @@ Resources = Annotated[
 ]
 Settings = Annotated[Mapping[str, Any], "a mapping of texts to JSON values is expected", _settings]
 
-_PLAIN: Mapping[Any, tuple[str, Callable[[Any], Any]]] = {
-    bool: ("True or False is expected", _as(bool)),
-    int: ("a whole number is expected, 0 for none", _as(int)),
-    str: ("a text or None is expected", _as(str)),
-    TokenLimits: ("medvqa.items.TokenLimits or None is expected", _as(TokenLimits)),
-    Collection[str]: ("a collection of names is expected", _as(tuple[str, ...])),
-    Sequence[str]: ("a sequence of texts or None is expected", _as(tuple[str, ...])),
-    Mapping[str, Any]: ("a mapping of names to options is expected", _as(dict[str, Any])),
+_PLAIN: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "bool": ("True or False is expected", _as(bool)),
+    "int": ("a whole number is expected, 0 for none", _as(int)),
+    "str": ("a text or None is expected", _as(str)),
+    "TokenLimits": ("medvqa.items.TokenLimits or None is expected", _as(TokenLimits)),
+    "Collection[str]": ("a collection of names is expected", _as(tuple[str, ...])),
+    "Sequence[str]": ("a sequence of texts or None is expected", _as(tuple[str, ...])),
+    "Mapping[str, Any]": ("a mapping of names to options is expected", _as(dict[str, Any])),
 }
-"""Expectations and converters of Python's own types."""
+"""What is expected of Python's own types, and converters."""
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """What a loaded model says about itself, by the members of class Backend of these names."""
 
     title: str
@@ -193,7 +193,7 @@ class Facts:
     def without(self, secrets: Collection[str]) -> Facts:
         """Return the facts without keys in the texts that are recorded."""
         title, fingerprint, about = answers.redacted_value([self.title, self.fingerprint, self.about], secrets)
-        return replace(self, title=title, fingerprint=fingerprint, about=about)
+        return msgspec.structs.replace(self, title=title, fingerprint=fingerprint, about=about)
 
 
 class Backend:
@@ -205,7 +205,7 @@ class Backend:
 
     name: ClassVar[Name] = "backend"
     """Class level: the NAME in `--model=NAME:ARGUMENT`; default: the class's name in lower case."""
-    Options: ClassVar[Annotated[type[Any], "a frozen dataclass is expected", _options] | None] = None
+    Options: ClassVar[OptionsClass | None] = None
     """Class level: a frozen dataclass for a config's table [options]; all fields need defaults. None: no options."""
     argument_is_path: ClassVar[bool] = False
     """Class level: whether the argument may be a path; a config may name a folder beside its own file."""
@@ -234,7 +234,7 @@ class Backend:
             options = kind.Options()
         if not isinstance(options, kind.Options or NoneType):
             takes = f"takes options of type {kind.Options.__name__}" if kind.Options else "has no options"
-            raise UsageError(f"backend '{kind.name}' {takes}; type {_type(options)} is given")
+            raise UsageError(f"backend '{kind.name}' {takes}; type {type(options).__name__} is given")
         if kind.wraps and inner is None:
             raise UsageError(f"backend '{kind.name}' wraps another model: --model={kind.name}:MODEL")
         if inner is not None and not kind.wraps:
@@ -246,7 +246,7 @@ class Backend:
     @cached_property
     def facts(self) -> Facts:
         """Given: what the loaded model says about itself, read and checked once (UsageError): see `loaded`."""
-        read = {field.name: getattr(self, field.name) for field in fields(Facts)}
+        read = {name: getattr(self, name) for name in Facts.__struct_fields__}
         if read["capabilities"] is None:
             expected = MEMBERS["capabilities"].expected
             raise UsageError(f"model '{self.title}': capabilities is of type NoneType; {expected}")
@@ -580,7 +580,7 @@ def _check_method(where: str, name: str, member: Any) -> None:
     parameters = inspect.signature(getattr(Backend, name)).parameters
     expected = f"def {name}({', '.join(parameters)})"
     if not isinstance(member, FunctionType):
-        raise UsageError(f"{where}: {name} is of type {_type(member)}; a method is expected: {expected}")
+        raise UsageError(f"{where}: {name} is of type {type(member).__name__}; a method is expected: {expected}")
     try:
         inspect.signature(member).bind(*parameters)
     except TypeError as error:
@@ -612,8 +612,7 @@ def _default_title(backend: Backend) -> str:
 # --- values of members --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(msgspec.Struct, frozen=True):
     """A declared member: a method, a value, a value of the class, or what is given to each instance.
 
     `convert` returns a value of its type, or raises TypeError, or ValueError (why not); `expected` is for errors.
@@ -624,11 +623,12 @@ class Member:
     convert: Callable[[Any], Any]
 
 
-def _member(kind: Literal["method", "value", "class", "given"], hint: Any) -> Member:
-    """Return a member by its annotation."""
-    optional = NoneType in get_args(hint)
-    plain = next(part for part in get_args(hint) if part is not NoneType) if optional else hint
-    expected, converter = getattr(plain, "__metadata__", _PLAIN.get(plain, ("", lambda value: value)))
+def _member(kind: Literal["method", "value", "class", "given"], annotation: str) -> Member:
+    """Return a member by its annotation, a text: to evaluate all of them would cost milliseconds at each start."""
+    plain = annotation.removesuffix(" | None")
+    optional = plain != annotation
+    own = getattr(globals().get(plain), "__metadata__", None)
+    expected, converter = own or _PLAIN.get(plain, ("", lambda value: value))
     return Member(kind, expected, lambda value: None if value is None and optional else converter(value))
 
 
@@ -639,7 +639,7 @@ def _converted(where: Callable[[], str], name: str, value: Any) -> Any:
     try:
         return member.convert(value)
     except TypeError:
-        problem = f"{'gave a value' if method else 'is'} of type {_type(value)}"
+        problem = f"{'gave a value' if method else 'is'} of type {type(value).__name__}"
     except ValueError as error:
         problem = _problem(str(error), value, method=method)
     raise UsageError(f"{where()}: {name}{'()' if method else ''} {problem}; {member.expected}")
@@ -656,14 +656,10 @@ def _problem(error: str, value: Any, *, method: bool) -> str:
     if expected in ("int", "float"):
         return f"is {value!r}"
     if got is not None or not isinstance(value, str):
-        return f"{'gave a value' if method else 'is'} of type {_type(value)}"
+        return f"{'gave a value' if method else 'is'} of type {type(value).__name__}"
     if not answers.is_unicode(value):
         return f"{'gave' if method else 'has'} half a surrogate pair, which is no Unicode text"
     return f"is {value!r}" if value else f"{'gave' if method else 'is'} an empty text"
-
-
-def _type(value: object) -> str:
-    return type(value).__name__
 
 
 _OWN = frozenset({"title", "sends_to", "as_judge", "fingerprint", "identified", "generate"})
@@ -684,16 +680,16 @@ class _Default:
 
 def _declared() -> Iterator[tuple[str, Member]]:
     """Yield the members that class Backend declares, and make the values and methods in it defaults."""
-    for name, hint in get_type_hints(Backend, include_extras=True).items():
-        yield name, _member("class", *get_args(hint)) if get_origin(hint) is ClassVar else _member("given", Any)
+    for name, annotation in Backend.__annotations__.items():
+        inside = annotation.removeprefix("ClassVar[").removesuffix("]")
+        yield name, _member("given" if inside == annotation else "class", inside)
     for name, written in list(vars(Backend).items()):
         read = written.fget if isinstance(written, property) else written
         if isinstance(written, cached_property):
-            yield name, _member("given", Any)
+            yield name, _member("given", "Facts")
         elif isinstance(read, FunctionType) and not name.startswith("_"):
             setattr(Backend, name, _Default(name, written))
-            hint = get_type_hints(read, include_extras=True)["return"]
-            yield name, _member("method" if read is written else "value", hint)
+            yield name, _member("method" if read is written else "value", read.__annotations__["return"])
 
 
 MEMBERS: Mapping[str, Member] = {name: member for name, member in _declared() if not name.startswith("_")}

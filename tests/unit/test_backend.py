@@ -179,6 +179,37 @@ def test_what_is_not_known_before_loading() -> None:
     assert refusal(lambda: loaded(never())).startswith("model 'made': capabilities is of type NoneType; a set of texts")
 
 
+def test_what_a_loaded_model_says_is_read_once() -> None:
+    class Counting(Least):
+        _loads = _reads = 0
+        concurrency = 4
+
+        def load(self) -> None:
+            self._loads += 1
+
+        def fingerprint(self) -> str:
+            self._reads += 1
+            return f"weights {self._loads}, key sk-nobody"
+
+        def about(self) -> Any:
+            return {"url": ["https://host?key=sk-nobody"]}
+
+    model = loaded(Counting("x"), concurrency=2)
+    facts = model.facts
+    reads = model._reads
+    assert (facts, model.facts.fingerprint, model._reads) == (model.facts, "weights 1, key sk-nobody", reads)
+    assert (facts.title, facts.capabilities, facts.identified) == ("counting:x", {"generate"}, "its fingerprint")
+    assert (facts.concurrency, facts.batch_size, facts.patience) == (2, None, 0)
+    assert (facts.converses, facts.recorded) == (False, False)
+    bare = facts.without({"sk-nobody"})
+    assert "sk-nobody" not in f"{bare}"
+    assert (bare.title, bare.concurrency) == ("counting:x", 2)
+    assert loaded(model).facts.fingerprint == "weights 2, key sk-nobody", "a model that is loaded again is asked again"
+    assert loaded(Least(), concurrency=2).facts.concurrency is None, "a model without a limit gets none"
+    odd = made(fingerprint=lambda self: 5)
+    assert refusal(lambda: loaded(odd())).startswith("model 'made': fingerprint() gave a value of type int; ")
+
+
 def test_an_exit_while_loading_is_an_error_of_one_line() -> None:
     """A script's `sys.exit("no weights")` must not end a session."""
 
@@ -635,6 +666,22 @@ def test_what_a_wrapper_does_not_say_its_inner_model_says() -> None:
     own = {"title", "sends_to", "fingerprint", "identified", "generate", "memory", "recorded_by", "as_judge"}
     declared = {name for name, member in MEMBERS.items() if member.kind in ("value", "method")}
     assert declared == says.keys() | values.keys() | set(acts) | own
+
+
+def test_a_wrapper_may_add_to_what_its_inner_model_says() -> None:
+    class Careful(Wrapped):
+        def secrets(self) -> set[str]:
+            return {"own", *super().secrets()}
+
+        @property
+        def patience(self) -> float:
+            return 2 * super().patience
+
+    inner = made(secrets=lambda self: ["key"], patience=3, fingerprint=lambda self: "weights")("x")
+    model = loaded(Careful("made:x", inner=Careful("made:x", inner=inner)))
+    assert (model.secrets(), model.patience) == ({"own", "key"}, 12)
+    assert (model.facts.fingerprint, model.facts.patience) == (None, 12)
+    assert inner.facts.fingerprint == "weights"
 
 
 def test_a_wrapper_needs_a_model_and_another_backend_takes_none() -> None:
