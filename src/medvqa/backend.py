@@ -5,7 +5,7 @@ instances, so that a misspelt member is noticed. Helpers begin with an underscor
 
 The annotated class is the one declaration of the members. From it come `MEMBERS`, the checks (by the type that an
 annotation names), and what a wrapper does not say: the inner model says it. `loaded` reads what is known after loading,
-once, as `Facts`.
+once, as `ModelFacts`.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ Bytes = Annotated[int, "a number of bytes or None is expected", _as(int)]
 Resources = Annotated[
     Mapping[str, float], 'a mapping of names to numbers is expected, such as {"gpus": 1}: 0 or more', _resources
 ]
-Settings = Annotated[Mapping[str, Any], "a mapping of texts to JSON values is expected", _settings]
+JSONValues = Annotated[Mapping[str, Any], "a mapping of texts to JSON values is expected", _settings]
 
 _PLAIN: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "bool": ("True or False is expected", _as(bool)),
@@ -176,7 +176,7 @@ _PLAIN: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 """What is expected of Python's own types, and converters."""
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
+class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What a loaded model says about itself, by the members of class Backend of these names."""
 
     title: str
@@ -190,7 +190,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int | None
     patience: float
 
-    def without(self, secrets: Collection[str]) -> Facts:
+    def without(self, secrets: Collection[str]) -> ModelFacts:
         """Return the facts without keys in the texts that are recorded."""
         title, fingerprint, about = answers.redacted_value([self.title, self.fingerprint, self.about], secrets)
         return msgspec.structs.replace(self, title=title, fingerprint=fingerprint, about=about)
@@ -244,13 +244,15 @@ class Backend:
             self.__dict__["inner"] = inner
 
     @cached_property
-    def facts(self) -> Facts:
+    def facts(self) -> ModelFacts:
         """Given: what the loaded model says about itself, read and checked once (UsageError): see `loaded`."""
-        read = {name: getattr(self, name) for name in Facts.__struct_fields__}
+        read = {name: getattr(self, name) for name in ModelFacts.__struct_fields__}
         if read["capabilities"] is None:
             expected = MEMBERS["capabilities"].expected
             raise UsageError(f"model '{self.title}': capabilities is of type NoneType; {expected}")
-        return Facts(**{name: value() if MEMBERS[name].kind == "method" else value for name, value in read.items()})
+        return ModelFacts(
+            **{name: value() if MEMBERS[name].kind == "method" else value for name, value in read.items()}
+        )
 
     # --- values -------------------------------------------------------------------------------------------
 
@@ -419,7 +421,7 @@ class Backend:
             return None
         return self.inner.identified() if self.wraps else "its fingerprint"
 
-    def about(self) -> Settings:
+    def about(self) -> JSONValues:
         """Return settings for run.json, after `load()`, as JSON values."""
         return {}
 
@@ -433,7 +435,7 @@ class Backend:
         """Return an answer to each prompt (at least one), in order, or an AnswerError that says why there is none."""
         raise NotImplementedError
 
-    def status(self) -> Settings:
+    def status(self) -> JSONValues:
         """Return the present state of a model that runs elsewhere, as JSON values, for run.json and the progress line.
 
         The line shows `replicas`, the number of copies; `replicas_asked`, the number that was wanted; `rate`, the items
@@ -686,7 +688,7 @@ def _declared() -> Iterator[tuple[str, Member]]:
     for name, written in list(vars(Backend).items()):
         read = written.fget if isinstance(written, property) else written
         if isinstance(written, cached_property):
-            yield name, _member("given", "Facts")
+            yield name, _member("given", "ModelFacts")
         elif isinstance(read, FunctionType) and not name.startswith("_"):
             setattr(Backend, name, _Default(name, written))
             yield name, _member("method" if read is written else "value", read.__annotations__["return"])

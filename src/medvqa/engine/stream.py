@@ -21,7 +21,7 @@ from math import inf
 from typing import Any, Protocol, cast
 
 from medvqa import answers as answers_room
-from medvqa.backend import BATCH_SIZE, Backend, Clock, Facts, timed
+from medvqa.backend import BATCH_SIZE, Backend, Clock, ModelFacts, timed
 from medvqa.engine.asking import Failure, attempt
 from medvqa.items import Answer, AnswerError, MedVQAError, Prompt, Query, QuestionKey, UsageError
 from medvqa.protocols import prompts as prompts_room
@@ -165,7 +165,7 @@ class Limits:
     @classmethod
     def of(
         cls,
-        model: Backend | Facts,
+        model: Backend | ModelFacts,
         *,
         batch_size: int | None = None,
         concurrency: int | None = None,

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from medvqa import answers, engine, files, printing
-from medvqa.backend import Backend, Facts, said
+from medvqa.backend import Backend, ModelFacts, said
 from medvqa.engine import Judge, Limits, Pending, Reply, Stream, Streamed, Traffic
 from medvqa.items import (
     OPTION_TECHNIQUES,
@@ -74,7 +74,7 @@ class Process:
         heads = [head_at(path) for path in logs(self.folder / ANSWERS)]
         return any(head is not None and head.session != self.session for head in heads)
 
-    def identify(self, model: Backend, role: str, secrets: frozenset[str]) -> Facts:
+    def identify(self, model: Backend, role: str, secrets: frozenset[str]) -> ModelFacts:
         """Return the facts of a loaded model without secrets. UsageError if the run began with another."""
         facts = model.facts.without(secrets)
         if not self.rescores and (self.folder / RUN).is_file():
@@ -90,7 +90,7 @@ class Process:
     def remember(
         self,
         chosen: Chosen,
-        facts: Facts,
+        facts: ModelFacts,
         log: Log,
         *,
         reuse: Reuse,

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from medvqa import decode, judging, scoring
-from medvqa.backend import Facts, destinations
+from medvqa.backend import ModelFacts, destinations
 from medvqa.backends.reaching import routes
 from medvqa.items import Answer, AnswerError, Benchmark, Item, Score, Technique, UsageError
 from medvqa.protocols.techniques import NEEDS
@@ -63,7 +63,7 @@ class Judging:
             signature=self.settings.signature(),
         )
 
-    def loaded(self, facts: Facts) -> dict[str, Any]:
+    def loaded(self, facts: ModelFacts) -> dict[str, Any]:
         """Return the judge's fields in run.json that are known once it is loaded."""
         return {
             "name": facts.title,
@@ -72,7 +72,7 @@ class Judging:
             "about": facts.about,
         }
 
-    def signed(self, facts: Facts) -> str:
+    def signed(self, facts: ModelFacts) -> str:
         """Return the judge's name in signatures: its name, and 8 hex digits of a hash of its fingerprint or config."""
         config = self.chosen.answering
         inner = () if config.inner is None else (config.inner,)
