@@ -1,10 +1,9 @@
 """Ask a model: Prompt -> Answer.
 
-`asking` reads a model's identity and asks one batch; `stream` keeps a model busy with upcoming items; `judges` asks a
-judge about the answers.
+`asking` asks one batch; `stream` keeps a model busy with upcoming items; `judges` asks a judge about the answers.
 """
 
-from medvqa.engine.asking import Failure, Identity, Unavailable, ask, attempt, identify
+from medvqa.engine.asking import Failure, Unavailable, ask, attempt
 from medvqa.engine.judges import Judge, JudgedAnswer, JudgeReplies, Pending
 from medvqa.engine.stream import (
     FAREWELL,
@@ -26,7 +25,6 @@ __all__ = [
     "KILLS",
     "AnswerMemory",
     "Failure",
-    "Identity",
     "Judge",
     "JudgeReplies",
     "JudgedAnswer",
@@ -43,5 +41,4 @@ __all__ = [
     "Unavailable",
     "ask",
     "attempt",
-    "identify",
 ]

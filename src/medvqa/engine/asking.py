@@ -1,37 +1,17 @@
-"""Read the identity of a loaded model; ask it one batch: one answer or error for each prompt."""
+"""Ask one batch: one answer or error for each prompt."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from medvqa import answers, usercode
 from medvqa.backend import Backend
 from medvqa.items import OPTION_TECHNIQUES, Answer, AnswerError, BatchLost, MedVQAError, Model, Prompt, Turn, replace
 from medvqa.protocols.protocol import NEEDS
 from medvqa.scoring import cut_off
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """A model's name, its fingerprint (None without one) and its settings as JSON values."""
-
-    name: str
-    fingerprint: str | None = None
-    about: Mapping[str, Any] = field(default_factory=dict)
-
-
-def identify(model: Backend, secrets: Collection[str] = ()) -> Identity:
-    """Return the identity of a loaded model, without `secrets`; UsageError, with its name, for wrong types."""
-    fingerprint = model.fingerprint()
-    return Identity(
-        answers.redacted(model.title, secrets),
-        None if fingerprint is None else answers.redacted(fingerprint, secrets),
-        answers.redacted_value(model.about(), secrets),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +58,7 @@ def attempt(
 
 def _is_recorded(model: Model | Backend) -> bool:
     """Whether the answers are recorded: then they are those of the last turn."""
-    return isinstance(model, Backend) and model.recorded
+    return isinstance(model, Backend) and model.facts.recorded
 
 
 def _continued(
@@ -159,11 +139,13 @@ def _replies(
 
 
 def _converses(model: Model | Backend) -> bool:
-    return isinstance(model, Unavailable) or (isinstance(model, Backend) and (model.converses or model.recorded))
+    return isinstance(model, Unavailable) or (
+        isinstance(model, Backend) and (model.facts.converses or model.facts.recorded)
+    )
 
 
 def _name(model: Model | Backend) -> str:
-    return model.title if isinstance(model, Backend) else model.name
+    return model.facts.title if isinstance(model, Backend) else model.name
 
 
 def _out_of_memory(error: BaseException) -> bool:

@@ -23,7 +23,7 @@ from math import inf
 from typing import Any, Protocol
 
 from medvqa import answers as answers_room
-from medvqa.backend import BATCH_SIZE, Backend, Clock, timed
+from medvqa.backend import BATCH_SIZE, Backend, Clock, ModelFacts, timed
 from medvqa.engine.asking import Failure, attempt
 from medvqa.items import Answer, AnswerError, MedVQAError, Prompt, Query, QuestionKey, UsageError
 from medvqa.protocols import prompts as prompts_room
@@ -147,7 +147,7 @@ class Limits:
     @classmethod
     def of(
         cls,
-        model: Backend,
+        model: Backend | ModelFacts,
         *,
         batch_size: int | None = None,
         concurrency: int | None = None,
@@ -394,7 +394,7 @@ class Stream:
         `end` is in seconds of `time.monotonic`, by default `FAREWELL` from now. A second Ctrl-C stops the wait.
         """
         with self._lock:
-            self._end(RuntimeError(f"model '{self._model.title}' was closed: its session has ended"))
+            self._end(RuntimeError(f"model '{self._model.facts.title}' was closed: its session has ended"))
         end = time.monotonic() + FAREWELL if end is None else end
         with suppress(KeyboardInterrupt):
             for thread in self._threads:
@@ -459,7 +459,7 @@ class Stream:
         held = [call.deadline + call.allowed for call in self._calls.values()]
         if len(held) == len(self._threads) and now >= max(held):
             # No lane has built the prompt, and none will.
-            _give_up(self._built([waiting]), f"model '{self._model.title}' hangs: a call never came back")
+            _give_up(self._built([waiting]), f"model '{self._model.facts.title}' hangs: a call never came back")
         # A call that starts now or later ends after the last of these.
         ends = [*(call.deadline for call in self._calls.values()), *held, now + self._limits.seconds(1)]
         return min(end for end in ends if end > now) - now
@@ -480,7 +480,7 @@ class Stream:
             except MedVQAError as error:
                 self._end(error)
             except BaseException as error:  # noqa: BLE001 - raised again in the tests that wait
-                lost = RuntimeError(f"model '{self._model.title}' cannot be asked any more")
+                lost = RuntimeError(f"model '{self._model.facts.title}' cannot be asked any more")
                 lost.__cause__ = error
                 self._end(lost)
 
@@ -700,12 +700,12 @@ class Streamed:
     @property
     def name(self) -> str:
         """The model's title."""
-        return self.backend.title
+        return self.backend.facts.title
 
     @property
     def capabilities(self) -> Collection[str]:
         """The supported ways of asking, as in `medvqa.Backend.capabilities`."""
-        return self.backend.capabilities or frozenset()
+        return self.backend.facts.capabilities
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
         """Answer each prompt, in the stream's threads."""

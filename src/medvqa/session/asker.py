@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from medvqa import answers, engine, files
+from medvqa.backend import Backend, said
 from medvqa.engine import Pending, Reply, Stream, Streamed, Traffic
 from medvqa.items import (
     Answer,
@@ -80,6 +81,8 @@ class Asker:
         self._confirming = Confirming()
         self._ranking: RankingAsker | None = None
         self._counted: dict[str, endpoints.Endpoints] = {}
+        self._reporting: dict[str, Backend] = {}
+        """The model and the judge, if they tell the numbers of their endpoints."""
         self._exchange = process.exchange(puts=False)
         self._memories: list[Memory] = []
         self._damaged = -1
@@ -133,13 +136,15 @@ class Asker:
             self.close()
             raise
         self._memories = [loaded.memory, *([] if self._judge is None else [self._judge.memory])]
-        identity = loaded.identity
+        facts = loaded.facts
         self._first["facts"] = {
-            "model": {**identity.about, "name": identity.name, "fingerprint": identity.fingerprint},
+            "model": {**facts.about, "name": facts.title, "fingerprint": facts.fingerprint},
             "engine": loaded.sizes,
             "unread_answers": self._newly_unread(),
             **({"judge": self._judge.facts} if self._judge is not None else {}),
         }
+        models = {"endpoints": loaded.model, **({} if self._judge is None else {"judge_endpoints": self._judge.model})}
+        self._reporting = {name: each for name, each in models.items() if said(each, "status") and not each.pools}
         self._ahead = ahead
         follow: Callable[[Query, Answer, Reply], Any] | None = None if self._judge is None else self._begin
         if plan.ranks:
@@ -400,14 +405,8 @@ class Asker:
 
     def _endpoints(self) -> dict[str, dict[str, Any]]:
         """The numbers of the model's and the judge's endpoints since the last delivery; {} for models without."""
-        models = {
-            "endpoints": None if self._model is None else self._model.backend,
-            "judge_endpoints": None if self._judge is None else self._judge.model,
-        }
         changes = {}
-        for name, model in models.items():
-            if model is None or model.pools:
-                continue
+        for name, model in self._reporting.items():
             if now := answers.redacted_value(model.status().get("endpoints"), self.plan.secrets):
                 changes[name] = endpoints.since(now, self._counted.get(name, {}))
                 self._counted[name] = now

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from medvqa import engine, printing
-from medvqa.backend import Backend
-from medvqa.engine import KILLS, AnswerMemory, Identity, Judge, Limits, Recollection, Traffic
+from medvqa import printing
+from medvqa.backend import Backend, ModelFacts
+from medvqa.engine import KILLS, AnswerMemory, Judge, Limits, Recollection, Traffic
 from medvqa.items import Answer, AnswerError, Prompt, UsageError
 from medvqa.records import run_record
 from medvqa.records.answer_places import PlaceReader
@@ -115,23 +115,23 @@ class Process:
         heads = [head_at(path) for path in logs(self.folder / ANSWERS)]
         return any(head is not None and head.session != self.session for head in heads)
 
-    def identify(self, model: Backend, role: str, secrets: frozenset[str]) -> Identity:
-        """Return the identity of a model. UsageError if the run began with another, or for wrong types."""
-        identity = engine.identify(model, secrets)
+    def identify(self, model: Backend, role: str, secrets: frozenset[str]) -> ModelFacts:
+        """Return the facts of a loaded model without secrets. UsageError if the run began with another."""
+        facts = model.facts.without(secrets)
         if not self.rescores and (self.folder / RUN).is_file():
             run = run_record.read_run(self.folder)
             before = run.model if role == "model" else run.judge
-            if before is not None and before.name and before.fingerprint != identity.fingerprint:
+            if before is not None and before.name and before.fingerprint != facts.fingerprint:
                 raise UsageError(
                     f"run '{self.folder.name}' cannot go on: the {role}'s fingerprint was {before.fingerprint!r} "
-                    f"and is {identity.fingerprint!r}. Name another with --run=NAME"
+                    f"and is {facts.fingerprint!r}. Name another with --run=NAME"
                 )
-        return identity
+        return facts
 
     def remember(
         self,
         chosen: Chosen,
-        identity: Identity,
+        facts: ModelFacts,
         log: Log,
         *,
         reuse: Reuse,
@@ -144,12 +144,12 @@ class Process:
         the later ones of a run that has asked a part of its questions with --fresh. `signed`: the judge's name in
         signatures, which separates judges without a fingerprint by their configs.
         """
-        judges, nameless = chosen.role == "judge", identity.fingerprint is None
+        judges, nameless = chosen.role == "judge", facts.fingerprint is None
         answering = chosen.answering.backend
         head = LogHead(
             backend=f"{answering} {signed}" if judges and nameless else answering,
-            model=identity.name,
-            fingerprint=identity.fingerprint,
+            model=facts.title,
+            fingerprint=facts.fingerprint,
             run=self.folder.name,
             session=self.session,
             role="judge" if judges else "candidate",
@@ -186,7 +186,7 @@ class Process:
 
 
 class LoadedModel:
-    """A model or a judge that is loaded: its `identity`, its `limits` and the `memory` of its answers."""
+    """A model or a judge that is loaded: its `facts` without keys, its `limits` and the `memory` of its answers."""
 
     def __init__(
         self,
@@ -198,7 +198,7 @@ class LoadedModel:
         *,
         reuse: Reuse,
         fresh: bool,
-        signed: Callable[[Identity], str] = lambda identity: "",
+        signed: Callable[[ModelFacts], str] = lambda facts: "",
     ) -> None:
         """Load it (UsageError, Unwritable). `signed` is as in `Process.remember`."""
         # Loading may kill the process: begin the log first, which identifies a dead worker.
@@ -207,10 +207,8 @@ class LoadedModel:
         try:
             self.model = load()
             self.limits = limits(self.model)
-            self.identity = process.identify(self.model, chosen.role, secrets)
-            self.memory = process.remember(
-                chosen, self.identity, log, reuse=reuse, signed=signed(self.identity), fresh=fresh
-            )
+            self.facts = process.identify(self.model, chosen.role, secrets)
+            self.memory = process.remember(chosen, self.facts, log, reuse=reuse, signed=signed(self.facts), fresh=fresh)
         except BaseException:
             log.close()
             self.model.close()
@@ -247,7 +245,7 @@ class LoadedJudge:
         """Load the judge (UsageError, Unwritable). `ends` returns True once the session is about to end."""
 
         def limits(model: Backend) -> Limits:
-            return Limits.of(model, deadline=deadline, budget=inf if max_cost is None else max_cost)
+            return Limits.of(model.facts, deadline=deadline, budget=inf if max_cost is None else max_cost)
 
         chosen, traffic = judging.chosen, traffic or Traffic(judging.chosen.secrets)
         self._loaded = loaded = LoadedModel(
@@ -255,7 +253,7 @@ class LoadedJudge:
         )
         self.model, self.memory = loaded.model, loaded.memory
         self.judge = Judge(loaded.model, judging.settings, loaded.limits, loaded.memory, ends=ends, traffic=traffic)
-        self.facts: dict[str, Any] = {**judging.loaded(loaded.identity), **loaded.sizes}
+        self.facts: dict[str, Any] = {**judging.loaded(loaded.facts), **loaded.sizes}
         """The judge's fields in run.json."""
 
     def close(self, by: float | None = None) -> None:
