@@ -128,6 +128,11 @@ class Reply:
     reused: str = ""
     then: Any = None
 
+    @property
+    def new(self) -> tuple[Answer, ...]:
+        """The answers that this session asked for."""
+        return (self.answer,) if isinstance(self.answer, Answer) and not self.reused else ()
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
