@@ -44,6 +44,7 @@ from medvqa.items import (
 from medvqa.judging import ranking
 from medvqa.protocols import ablation, naming, rotation, shots
 from medvqa.protocols.protocol import Asks, Protocol, assembled, check_able
+from medvqa.protocols.reasoning import Instruction
 from medvqa.records.run_record import RunRecord
 from medvqa.session import judging, pools
 from medvqa.session.chosen import Chosen
@@ -211,6 +212,7 @@ class Plan:
         typed = self.protocol.prompts or configs.prompt_of(self.model.config, benchmark)
         return naming.asked(typed, benchmark)
 
+    @once
     def variants(self, name: str) -> tuple[Variant, ...]:
         """The variants in which the questions of a benchmark are asked.
 
@@ -224,6 +226,8 @@ class Plan:
 
     def variants_of(self, item: Item, technique: Technique) -> tuple[Variant, ...]:
         """The variants in which one question is asked."""
+        if self.protocol.rotations == 0:
+            return self.variants(item.benchmark)
         return self._variants((item.benchmark, self._shifts(item, technique)))
 
     def rotates(self, name: str) -> bool:
@@ -303,13 +307,15 @@ class Plan:
 
     def instructed(self, prompt: Prompt) -> Prompt:
         """The prompt with the instruction to reason or to explain, if the protocol has one."""
-        instruction = self.protocol.instruction
-        return prompt if instruction is None else instruction.added(prompt)
+        return prompt if self._instruction is None else self._instruction.added(prompt)
 
     def read(self, answer: Answer) -> Answer:
         """The answer with the line that holds it as its text, if the protocol asks for such a line."""
-        instruction = self.protocol.instruction
-        return answer if instruction is None else instruction.read(answer)
+        return answer if self._instruction is None else self._instruction.read(answer)
+
+    @cached_property
+    def _instruction(self) -> Instruction | None:
+        return self.protocol.instruction
 
     # Solved examples
 
@@ -382,7 +388,7 @@ class Plan:
         limits = self.token_limits
         if limits is None or prompt.technique in OPTION_TECHNIQUES:
             return None
-        instruction = self.protocol.instruction
+        instruction = self._instruction
         if self.ranks and prompt.template == ranking.TEMPLATE.label:
             return configs.token_budget(self.options.max_tokens, self.model.config, limits, "ranking", prompt)
         if instruction is not None and f"+{instruction.label}" in prompt.template:
