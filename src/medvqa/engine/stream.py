@@ -180,7 +180,7 @@ class Limits:
         return max(PATIENCE + PATIENCE_EACH * prompts, self.patience * prompts)
 
 
-Outcome = Reply | BaseException
+Settled = Reply | BaseException
 """A reply, or an exception to raise again in the test that asks."""
 UNBUILT = Prompt("")
 """The prompt of a query until a lane has built it."""
@@ -211,7 +211,7 @@ class Ticket(Future[Reply]):
         self.alone = False
         self.deaths = self.moves = 0
 
-    def reply(self, answer: Answer | AnswerError, reused: str = "") -> Outcome:
+    def reply(self, answer: Answer | AnswerError, reused: str = "") -> Settled:
         """Return the reply with the value of the callback, or the exception of the callback."""
         reply = Reply(self.prompt, self.digest, answer, reused)
         if self.follow is None or isinstance(answer, AnswerError) or self.done():
@@ -222,7 +222,7 @@ class Ticket(Future[Reply]):
             return error
         return reply
 
-    def end(self, outcome: Outcome) -> None:
+    def end(self, outcome: Settled) -> None:
         """Hand the outcome to the test; without effect after a deadline has ended the ticket."""
         try:
             if isinstance(outcome, Reply):
@@ -563,7 +563,7 @@ class Stream:
 
     def _recalled(self, tickets: Sequence[Ticket]) -> list[Ticket]:
         """Return the tickets without a stored answer, with prompts built; releases the lock while building them."""
-        known: dict[Ticket, Outcome] = {}
+        known: dict[Ticket, Settled] = {}
         self._lock.release()
         try:
             new = self._built([ticket for ticket in tickets if ticket.key is None])
@@ -602,7 +602,7 @@ class Stream:
                 ticket.end(error)
         return built
 
-    def _ask(self, batch: _TicketBatch) -> list[Outcome] | Failure:
+    def _ask(self, batch: _TicketBatch) -> list[Settled] | Failure:
         """Ask the model, store its answers and call back; releases the lock meanwhile."""
         tickets, cost = batch.tickets, 0.0
         self._lock.release()
@@ -629,7 +629,7 @@ class Stream:
         except BaseException as error:  # noqa: BLE001 - raised again in the tests that ask for it
             return error
 
-    def _settle(self, batch: _TicketBatch, outcome: list[Outcome] | Failure) -> None:
+    def _settle(self, batch: _TicketBatch, outcome: list[Settled] | Failure) -> None:
         """Give the tickets of a batch their outcomes; plan a failed batch again in two halves."""
         if isinstance(outcome, list):
             for ticket, ended in zip(batch.tickets, outcome, strict=True):
