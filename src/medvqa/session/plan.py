@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from math import inf
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from medvqa import benchmarks, configs, engine, printing, scoring
 from medvqa.backend import Backend, says
@@ -52,7 +52,7 @@ from medvqa.session.judging import Judging
 from medvqa.session.options import DEFAULT_MODEL, Options, Setting
 from medvqa.session.registry import Registry
 
-K = TypeVar("K")
+P = ParamSpec("P")
 V = TypeVar("V")
 
 
@@ -61,14 +61,14 @@ def beside_phantom(chosen: Iterable[Benchmark]) -> list[str]:
     return [benchmark.name for benchmark in chosen if benchmark.group != benchmarks.DEFAULT_GROUP]
 
 
-def once(method: Callable[[Plan, K], V]) -> Callable[[Plan, K], V]:
-    """Compute a value of a plan once for each argument, such as a benchmark's name."""
+def once(method: Callable[Concatenate[Plan, P], V]) -> Callable[Concatenate[Plan, P], V]:
+    """Compute a value of a plan once for the same arguments, such as a benchmark's name."""
 
     @wraps(method)
-    def known(plan: Plan, argument: K) -> V:
-        key = method.__name__, argument
+    def known(plan: Plan, /, *arguments: P.args, **named: P.kwargs) -> V:
+        key = method.__name__, *arguments, *named.items()
         if key not in plan._known:
-            plan._known[key] = method(plan, argument)
+            plan._known[key] = method(plan, *arguments, **named)
         value: V = plan._known[key]
         return value
 
@@ -95,8 +95,8 @@ class Plan:
     extraction: Extraction
     shard: Shard | None
     uncaptured: Callable[[], AbstractContextManager[None]] = nullcontext
-    _known: dict[tuple[str, object], Any] = field(default_factory=dict, repr=False)
-    """Values that were computed once: method and argument -> value."""
+    _known: dict[tuple[object, ...], Any] = field(default_factory=dict, repr=False)
+    """Values that were computed once: method and arguments -> value."""
 
     # Names and items
 
@@ -219,16 +219,16 @@ class Plan:
         A question is asked in those of its own (`variants_of`).
         """
         if self.protocol.rotations == 0:
-            return self._variants((name, (None,)))
+            return self._variants(name, (None,))
         asked = {self._shifts(item, technique): None for item in self.items(name) for technique in self.techniques}
         shifts = sorted({shift for own in asked for shift in own}, key=lambda shift: -1 if shift is None else shift)
-        return self._variants((name, tuple(shifts)))
+        return self._variants(name, tuple(shifts))
 
     def variants_of(self, item: Item, technique: Technique) -> tuple[Variant, ...]:
         """The variants in which one question is asked."""
         if self.protocol.rotations == 0:
             return self.variants(item.benchmark)
-        return self._variants((item.benchmark, self._shifts(item, technique)))
+        return self._variants(item.benchmark, self._shifts(item, technique))
 
     def rotates(self, name: str) -> bool:
         """Whether any question of a benchmark is asked in several rotations."""
@@ -238,9 +238,8 @@ class Plan:
         return rotation.shifts(item, technique, self.protocol.rotations)
 
     @once
-    def _variants(self, key: tuple[str, tuple[int | None, ...]]) -> tuple[Variant, ...]:
+    def _variants(self, benchmark: str, shifts: tuple[int | None, ...]) -> tuple[Variant, ...]:
         """The variants of a benchmark's prompts in these rotations."""
-        benchmark, shifts = key
         prompts = self.prompts(benchmark)
         names = prompts if len(prompts) > 1 else ("",)
         return tuple(Variant(prompt, shift) for prompt in names for shift in shifts)
@@ -286,21 +285,17 @@ class Plan:
         named = query.variant.prompt or self.prompts(name)[0]
         images = self.shuffled(name).get(query.item.id, ()) if self.ablation == "shuffle" else None
         shown = self.shots(query.item, query.technique, named) if self.protocol.shots else ()
-        asks = self._asks((name, named))
+        asks = self.asks(name, named)
         return self.limited(assembled(query, asks, self.protocol, self.ablation, images=images, shots=shown), name)
 
+    @once
     def asks(self, name: str, prompt: str) -> Asks:
         """Return the function that makes the prompts of a benchmark; `prompt` names them, "" for its own.
 
         A pool of solved examples with prompts of its own replaces the benchmark's.
         """
-        return self._asks((name, prompt))
-
-    @once
-    def _asks(self, key: tuple[str, str]) -> Asks:
         if self.pool is not None and self.pool.forms:
             return self.pool.prompt
-        name, prompt = key
         benchmark = self.benchmarks[name]
         named = benchmark.prompts.get(prompt)
         return own.prompts_of(benchmark) if named is None or isinstance(named, str) else named
