@@ -128,6 +128,11 @@ class Reply:
     reused: str = ""
     then: Any = None
 
+    @property
+    def new(self) -> tuple[Answer, ...]:
+        """The answers that this session asked for."""
+        return (self.answer,) if isinstance(self.answer, Answer) and not self.reused else ()
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -175,7 +180,7 @@ class Limits:
         return max(PATIENCE + PATIENCE_EACH * prompts, self.patience * prompts)
 
 
-Outcome = Reply | BaseException
+Settled = Reply | BaseException
 """A reply, or an exception to raise again in the test that asks."""
 UNBUILT = Prompt("")
 """The prompt of a query until a lane has built it."""
@@ -206,7 +211,7 @@ class Ticket(Future[Reply]):
         self.alone = False
         self.deaths = self.moves = 0
 
-    def reply(self, answer: Answer | AnswerError, reused: str = "") -> Outcome:
+    def reply(self, answer: Answer | AnswerError, reused: str = "") -> Settled:
         """Return the reply with the value of the callback, or the exception of the callback."""
         reply = Reply(self.prompt, self.digest, answer, reused)
         if self.follow is None or isinstance(answer, AnswerError) or self.done():
@@ -217,7 +222,7 @@ class Ticket(Future[Reply]):
             return error
         return reply
 
-    def end(self, outcome: Outcome) -> None:
+    def end(self, outcome: Settled) -> None:
         """Hand the outcome to the test; without effect after a deadline has ended the ticket."""
         try:
             if isinstance(outcome, Reply):
@@ -228,7 +233,7 @@ class Ticket(Future[Reply]):
             return
 
 
-class _Batch(Clock):
+class _TicketBatch(Clock):
     """Tickets that are sent together; `size` is the batch size when they were first planned.
 
     In flight it has a `number`, and a deadline: `allowed` seconds, until `deadline` (monotonic).
@@ -311,8 +316,8 @@ class Stream:
         self._exhausted = False
         self._loose: list[Ticket] = []
         self._planning = False
-        self._plan: deque[_Batch] = deque()
-        self._calls: dict[int, _Batch] = {}
+        self._plan: deque[_TicketBatch] = deque()
+        self._calls: dict[int, _TicketBatch] = {}
         self._awaited: set[Ticket] = set()
         self._ended: BaseException | None = None
 
@@ -328,7 +333,7 @@ class Stream:
             ticket = self._claim(query)
             if ticket is None:
                 ticket = self._ticket(query)
-                self._plan.appendleft(_Batch([ticket], self._size))
+                self._plan.appendleft(_TicketBatch([ticket], self._size))
         return self.wait(ticket)
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
@@ -343,7 +348,7 @@ class Stream:
             tickets.append(Ticket(None, prompt, prompt.sample + EQUAL * counts[identity]))
             counts[identity] += 1
         with self._lock:
-            self._plan.appendleft(_Batch(tickets, self._size))
+            self._plan.appendleft(_TicketBatch(tickets, self._size))
             self._awaited.update(tickets)
         return [self.wait(ticket).answer for ticket in tickets]
 
@@ -491,7 +496,7 @@ class Stream:
             if prompts:
                 self._model.prepare(prompts)
 
-    def _next(self) -> _Batch | None:
+    def _next(self) -> _TicketBatch | None:
         """Wait for the next batch and return it; None if the stream was closed."""
         while self._ended is None:
             stopped = self._upcoming.stopped() or self._traffic.spent >= self._limits.budget
@@ -501,26 +506,26 @@ class Stream:
                 batch = self._plan.popleft()
                 tickets = [ticket for ticket in batch.tickets if not ticket.done()]
                 if len(tickets) > self._size:
-                    self._plan.appendleft(_Batch(tickets[self._size :], batch.size))
+                    self._plan.appendleft(_TicketBatch(tickets[self._size :], batch.size))
                 if self._plan or self._loose:
                     self._work.notify()
                 if any(ticket.key is None for ticket in tickets[: self._size]):
                     unknown = self._recalled(tickets[: self._size])
                     self._plan.extendleft(reversed(self._batches(unknown, batch.size)))
                 elif tickets:
-                    return _Batch(tickets[: self._size], batch.size)
+                    return _TicketBatch(tickets[: self._size], batch.size)
             elif not self._plan and not self._planning and self._is_ready(stopped):
                 self._make_plan(stopped)
             else:
                 self._work.wait()
         return None
 
-    def _may_ask(self, batch: _Batch) -> bool:
+    def _may_ask(self, batch: _TicketBatch) -> bool:
         """Return whether a batch may be sent beside the calls in flight."""
         in_flight = [call.alone for stream in self._traffic.streams for call in stream._calls.values()]
         return not any(in_flight) and not (in_flight and batch.alone)
 
-    def _let_others(self, call: _Batch) -> None:
+    def _let_others(self, call: _TicketBatch) -> None:
         """Wake other streams that may have waited for the end of this call."""
         for stream in self._traffic.streams:
             if stream is not self and stream._plan and (call.alone or stream._plan[0].alone):
@@ -558,7 +563,7 @@ class Stream:
 
     def _recalled(self, tickets: Sequence[Ticket]) -> list[Ticket]:
         """Return the tickets without a stored answer, with prompts built; releases the lock while building them."""
-        known: dict[Ticket, Outcome] = {}
+        known: dict[Ticket, Settled] = {}
         self._lock.release()
         try:
             new = self._built([ticket for ticket in tickets if ticket.key is None])
@@ -576,11 +581,11 @@ class Stream:
             ticket.end(outcome)
         return [ticket for ticket in tickets if ticket.key is not None and ticket not in known]
 
-    def _batches(self, tickets: Sequence[Ticket], size: int) -> list[_Batch]:
+    def _batches(self, tickets: Sequence[Ticket], size: int) -> list[_TicketBatch]:
         """Return batches: tickets to be sent alone first, then the others by similarity."""
         alone = [[ticket] for ticket in tickets if ticket.alone]
         others = [ticket for ticket in tickets if not ticket.alone]
-        return [_Batch(batch, size) for batch in [*alone, *arrange(others, self._size)]]
+        return [_TicketBatch(batch, size) for batch in [*alone, *arrange(others, self._size)]]
 
     def _built(self, tickets: Sequence[Ticket]) -> list[Ticket]:
         """Build prompts and keys; return the tickets without an exception."""
@@ -597,7 +602,7 @@ class Stream:
                 ticket.end(error)
         return built
 
-    def _ask(self, batch: _Batch) -> list[Outcome] | Failure:
+    def _ask(self, batch: _TicketBatch) -> list[Settled] | Failure:
         """Ask the model, store its answers and call back; releases the lock meanwhile."""
         tickets, cost = batch.tickets, 0.0
         self._lock.release()
@@ -624,7 +629,7 @@ class Stream:
         except BaseException as error:  # noqa: BLE001 - raised again in the tests that ask for it
             return error
 
-    def _settle(self, batch: _Batch, outcome: list[Outcome] | Failure) -> None:
+    def _settle(self, batch: _TicketBatch, outcome: list[Settled] | Failure) -> None:
         """Give the tickets of a batch their outcomes; plan a failed batch again in two halves."""
         if isinstance(outcome, list):
             for ticket, ended in zip(batch.tickets, outcome, strict=True):
@@ -635,14 +640,16 @@ class Stream:
             half = len(batch.tickets) // 2
             if outcome.memory:
                 self._size = min(self._size, half)
-            self._plan.extendleft(_Batch(part, batch.size) for part in (batch.tickets[half:], batch.tickets[:half]))
+            self._plan.extendleft(
+                _TicketBatch(part, batch.size) for part in (batch.tickets[half:], batch.tickets[:half])
+            )
         else:
             if outcome.memory:
                 # The prompt does not even fit alone, so the batch size was not the cause: restore it.
                 self._size = max(self._size, batch.size)
             _give_up(batch.tickets, outcome.why)
 
-    def _ask_again(self, batch: _Batch, lost: Failure) -> None:
+    def _ask_again(self, batch: _TicketBatch, lost: Failure) -> None:
         """Plan a lost batch again: suspect questions one by one, and others together.
 
         A question that was suspect and alone when its process was lost again ends in an error.
@@ -657,7 +664,7 @@ class Stream:
                 _give_up([ticket], f"{lost.why}; it was asked {ticket.moves + ticket.deaths} times")
         tickets = [ticket for ticket in batch.tickets if not ticket.done()]
         parts = [[ticket] for ticket in tickets] if lost.suspect else [tickets]
-        self._plan.extendleft(_Batch(part, batch.size) for part in reversed(parts) if part)
+        self._plan.extendleft(_TicketBatch(part, batch.size) for part in reversed(parts) if part)
 
 
 def arrange(tickets: Sequence[Ticket], size: int) -> list[list[Ticket]]:

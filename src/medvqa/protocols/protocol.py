@@ -166,8 +166,8 @@ def assembled(
     if images is not None:
         item = replace(item, images=images)
     prompt = asks(item, query.technique)
-    if protocol.instruction is not None:
-        prompt = protocol.instruction.added(prompt)
+    if (instruction := protocol.instruction) is not None:
+        prompt = instruction.added(prompt)
     if protocol.shots:
         prompt = replace(prompt, shots=shots)
     if query.sample or query.variant.name:

@@ -16,7 +16,6 @@ from medvqa.items import (
     AnswerError,
     MedVQAError,
     Model,
-    Outcome,
     Prompt,
     Query,
     QuestionKey,
@@ -34,7 +33,7 @@ from medvqa.session.confirming import Confirming
 from medvqa.session.delivery import Delivery, LeftOut, used
 from medvqa.session.opening import LoadedJudge, LoadedModel, Memory, Process
 from medvqa.session.plan import Plan
-from medvqa.session.ranking import Candidates, RankingAsker, SelectedAnswer, new_answers
+from medvqa.session.ranking import Candidates, RankingAsker, SelectedAnswer
 
 MAIN = "main"
 """The name of the only process, or of the controller."""
@@ -52,6 +51,21 @@ class _Tally:
     reused: dict[str, int] = field(default_factory=dict)
     replies: list[Answer] = field(default_factory=list)
     replies_reused: int = 0
+
+    def delivery(self, **more: Any) -> Delivery:
+        """Return them in plain values, with the fields that are no sums."""
+        served = {result.answer.served_by for result in self.results if result.answer is not None}
+        return Delivery(
+            lines=[run_folder.encode(result).decode() for result in self.results],
+            outcomes=[(result.key, result.score.outcome) for result in self.results],
+            usage=used(self.new_answers),
+            reused=self.reused,
+            judge_asked=len(self.replies),
+            judge_reused=self.replies_reused,
+            judge_usage=used(self.replies),
+            served_by=sorted(served - {""}),
+            **more,
+        )
 
 
 class Asker:
@@ -148,7 +162,7 @@ class Asker:
         self._ahead = ahead
         follow: Callable[[Query, Answer, Reply], Any] | None = None if self._judge is None else self._begin
         if plan.ranks:
-            self._ranking = RankingAsker(plan.protocol.samples or 1, plan.prompt, plan.limited, plan.read, follow)
+            self._ranking = RankingAsker(plan, follow)
             follow, ahead = self._hear, Candidates(ahead, self._ranking.number)
         if self.process.sources.places:
             for own in self._memories:
@@ -270,7 +284,7 @@ class Asker:
         self._tally.results.append(result)
         if reply.reused:
             self._tally.reused[reply.reused] = self._tally.reused.get(reply.reused, 0) + 1
-        self._tally.new_answers += reply.new if isinstance(reply, SelectedAnswer) else new_answers([reply])
+        self._tally.new_answers += reply.new
         self._confirming.note(query, result, reused=bool(reply.reused))
         if self.plan.options.max_cost is not None and (stop := self.process.folder / STOP).exists():
             self.stop = files.read(stop, 2**20).decode("utf-8", "replace")
@@ -291,15 +305,7 @@ class Asker:
             return None
         identity = self._confirming.confirm(self._loaded.model, self._again, self._unasked())
         tally, self._tally = self._tally, _Tally()
-        return Delivery(
-            lines=[],
-            outcomes=[],
-            usage=used(tally.new_answers),
-            judge_asked=len(tally.replies),
-            judge_reused=tally.replies_reused,
-            judge_usage=used(tally.replies),
-            identity=identity,
-        )
+        return tally.delivery(identity=identity)
 
     def _unasked(self) -> str | None:
         """Return why no question may be asked again; None if some may."""
@@ -329,7 +335,7 @@ class Asker:
         finally:
             stream.close()
         replies = [Reply(prompt, prompts.digest(prompt), got) for prompt, got in zip(asked, answers_again, strict=True)]
-        self._tally.new_answers += new_answers(replies)
+        self._tally.new_answers += [answer for reply in replies for answer in reply.new]
         return [(reply.answer, self._result(query, reply)) for query, reply in zip(queries, replies, strict=True)]
 
     def _store_selection(self) -> None:
@@ -364,17 +370,7 @@ class Asker:
         tally.results = list(map(self._hidden, tally.results))
         self._count_errors(tally.results)
         first, self._first = self._first, {}
-        outcomes: list[tuple[QuestionKey, Outcome]] = [(result.key, result.score.outcome) for result in tally.results]
-        served = {result.answer.served_by for result in tally.results if result.answer is not None}
-        delivery = Delivery(
-            lines=[run_folder.encode(result).decode() for result in tally.results],
-            outcomes=outcomes,
-            usage=used(tally.new_answers),
-            reused=tally.reused,
-            judge_asked=len(tally.replies),
-            judge_reused=tally.replies_reused,
-            judge_usage=used(tally.replies),
-            served_by=sorted(served - {""}),
+        delivery = tally.delivery(
             engine=self._engine(),
             stopped=self.stop or "",
             unread=self._newly_unread(),

@@ -262,11 +262,11 @@ def classify(planned: Classifying, *, say: Callable[[str], None], progress: Call
                 return taxonomy.label_of(result, ruled[0], "rule", ruled[1]), ""
             answer, failed = agreement.answer_id(result), ""
             if pending is not None:
-                found = judge.replies(pending.case, pending.tickets)
+                found = judge.replies(pending)
                 replies.add(found.new_replies, found.reused)
                 used.update(found.judgement.usage or {})
                 failed = found.why or found.unread
-                kind = found.readings[0].kind if found.readings and not failed else ""
+                kind = found.reading.kind if found.reading is not None else ""
                 why = NO_REPLY if found.why else UNREADABLE if found.unread else "" if kind else NO_FIT
                 asked[answer] = kind, why, found.judgement.replies
             kind, why, texts = asked[answer]

@@ -92,7 +92,10 @@ def judged(
     for technique in techniques:
         if technique not in benchmark.techniques or NEEDS[technique] != "generate":
             continue
-        firsts = {item.kind: item for item in reversed(items) if item.answers and benchmark.applies(item, technique)}
+        firsts: dict[str, Item] = {}
+        for item in items:
+            if item.kind not in firsts and item.answers and benchmark.applies(item, technique):
+                firsts[item.kind] = item
         for item in firsts.values():
             try:
                 score = scoring.by_rule(item, technique, UNREADABLE, benchmark=benchmark)

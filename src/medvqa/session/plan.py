@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, wraps
 from math import inf
 from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from medvqa import benchmarks, configs, engine, printing, scoring
 from medvqa.backend import Backend, said
@@ -44,6 +45,7 @@ from medvqa.items import (
 from medvqa.judging import ranking
 from medvqa.protocols import ablation, naming, rotation, shots
 from medvqa.protocols.protocol import Asks, Protocol, assembled, check_able
+from medvqa.protocols.reasoning import Instruction
 from medvqa.records.run_record import RunRecord
 from medvqa.session import judging, pools
 from medvqa.session.chosen import Chosen
@@ -52,10 +54,27 @@ from medvqa.session.options import DEFAULT_MODEL, Options
 from medvqa.session.project import Project
 from medvqa.session.registry import Registry
 
+P = ParamSpec("P")
+V = TypeVar("V")
+
 
 def beside_phantom(chosen: Iterable[Benchmark]) -> list[str]:
     """Return the names of the benchmarks whose questions the default model is not asked."""
     return [benchmark.name for benchmark in chosen if benchmark.group != benchmarks.DEFAULT_GROUP]
+
+
+def once(method: Callable[Concatenate[Plan, P], V]) -> Callable[Concatenate[Plan, P], V]:
+    """Compute a value of a plan once for the same arguments, such as a benchmark's name."""
+
+    @wraps(method)
+    def known(plan: Plan, /, *arguments: P.args, **named: P.kwargs) -> V:
+        key = method.__name__, *arguments, *named.items()
+        if key not in plan._known:
+            plan._known[key] = method(plan, *arguments, **named)
+        value: V = plan._known[key]
+        return value
+
+    return known
 
 
 @dataclass(frozen=True)
@@ -76,20 +95,15 @@ class Plan:
     extraction: Extraction
     shard: Shard | None
     uncaptured: Callable[[], AbstractContextManager[None]] = nullcontext
-    _items: dict[str, tuple[Item, ...]] = field(default_factory=dict, repr=False)
-    _missing: dict[str, tuple[int, Sequence[str]]] = field(default_factory=dict, repr=False)
-    _places: dict[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
-    _shuffled: dict[str, Mapping[str, tuple[Image, ...]]] = field(default_factory=dict, repr=False)
-    _choosers: dict[str, shots.Chooser] = field(default_factory=dict, repr=False)
-    _prompts: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
-    _variants: dict[tuple[str, tuple[int | None, ...]], tuple[Variant, ...]] = field(default_factory=dict, repr=False)
+    _known: dict[tuple[object, ...], Any] = field(default_factory=dict, repr=False)
+    """Values that were computed once: method and arguments -> value."""
 
-    @property
+    @cached_property
     def options(self) -> Options:
         """The options."""
         return self.project.options
 
-    @property
+    @cached_property
     def registry(self) -> Registry:
         """The known names, with the benchmarks of files that options name."""
         return self.project.registry
@@ -128,45 +142,44 @@ class Plan:
         folder = benchmarks.folder_of(self.benchmarks[name], self.options.data)
         return folder or self.options.data or self.project.root
 
+    @once
     def items(self, name: str) -> tuple[Item, ...]:
         """All items of a chosen benchmark, sorted by id."""
-        if name not in self._items:
-            benchmark = self.benchmarks[name]
-            with self.uncaptured():
-                loaded = benchmarks.load(benchmark, self.folder(name))
-            if name in self.recovers and benchmark.recover is not None:
-                loaded = tuple(map(benchmark.recover, loaded))
-            self._items[name] = self.tags.added(loaded)
-        return self._items[name]
+        benchmark = self.benchmarks[name]
+        with self.uncaptured():
+            loaded = benchmarks.load(benchmark, self.folder(name))
+        if name in self.recovers and benchmark.recover is not None:
+            loaded = tuple(map(benchmark.recover, loaded))
+        return self.tags.added(loaded)
 
     @cached_property
     def tags(self) -> OwnTags:
         """The user's own tags (--tags), read once (DataError, UsageError)."""
         return own_tags.read(self.options.tags)
 
+    @once
     def missing_images(self, name: str) -> tuple[int, Sequence[str]]:
-        """Return the number of a benchmark's images, and the names of those without a file; looked up once."""
-        if name not in self._missing:
-            shown = {(image.name, image.path) for item in self.items(name) for image in item.images}
-            existing = {path for path in {path for _, path in shown} if os.path.isfile(path)}
-            self._missing[name] = len(shown), sorted(image for image, path in shown if path not in existing)
-        return self._missing[name]
+        """Return the number of a benchmark's images, and the names of those without a file."""
+        shown = {(image.name, image.path) for item in self.items(name) for image in item.images}
+        existing = {path for path in {path for _, path in shown} if os.path.isfile(path)}
+        return len(shown), sorted(image for image, path in shown if path not in existing)
 
     def missing_path(self, name: str) -> str:
         """The path of the first image of `missing_images`."""
         first = self.missing_images(name)[1][0]
         return next(image.path for item in self.items(name) for image in item.images if image.name == first)
 
+    @once
+    def _places(self, name: str) -> Mapping[str, str]:
+        rows = self.benchmarks[name].rows
+        known = rows() if rows is not None else {}
+        numbered = {one.id: f"question {number}" for number, one in enumerate(self.items(name), 1)}
+        return {**numbered, **{id: row for id, row in known.items() if id in numbered}}
+
     def place(self, item: Item) -> str:
         """Return the row of an item in its table, such as "row 17", else its number among the benchmark's, by id."""
-        name = item.benchmark
-        if name not in self._places:
-            rows = self.benchmarks[name].rows
-            known = rows() if rows is not None else {}
-            numbered = {one.id: f"question {number}" for number, one in enumerate(self.items(name), 1)}
-            self._places[name] = {**numbered, **{id: row for id, row in known.items() if id in numbered}}
         # A test may have made its item itself.
-        return self._places[name].get(item.id, "question")
+        return self._places(item.benchmark).get(item.id, "question")
 
     def missing_places(self, name: str) -> list[str]:
         """Return the places of the items whose images `missing_images` names, in the order of the items."""
@@ -202,28 +215,30 @@ class Plan:
         """Whether the model selects one of its answers to each question, which is asked as one."""
         return self.protocol.combine == "best-self"
 
+    @once
     def prompts(self, name: str) -> tuple[str, ...]:
         """The names of the prompts that a benchmark is asked by; ("",) for its own prompt alone."""
-        if name not in self._prompts:
-            benchmark = self.benchmarks[name]
-            typed = self.protocol.prompts or configs.prompt_of(self.model.config, benchmark)
-            self._prompts[name] = naming.asked(typed, benchmark)
-        return self._prompts[name]
+        benchmark = self.benchmarks[name]
+        typed = self.protocol.prompts or configs.prompt_of(self.model.config, benchmark)
+        return naming.asked(typed, benchmark)
 
+    @once
     def variants(self, name: str) -> tuple[Variant, ...]:
         """The variants in which the questions of a benchmark are asked.
 
         A question is asked in those of its own (`variants_of`).
         """
         if self.protocol.rotations == 0:
-            return self._named(name, [None])
+            return self._variants(name, (None,))
         asked = {self._shifts(item, technique): None for item in self.items(name) for technique in self.techniques}
         shifts = sorted({shift for own in asked for shift in own}, key=lambda shift: -1 if shift is None else shift)
-        return self._named(name, shifts)
+        return self._variants(name, tuple(shifts))
 
     def variants_of(self, item: Item, technique: Technique) -> tuple[Variant, ...]:
         """The variants in which one question is asked."""
-        return self._named(item.benchmark, self._shifts(item, technique))
+        if self.protocol.rotations == 0:
+            return self.variants(item.benchmark)
+        return self._variants(item.benchmark, self._shifts(item, technique))
 
     def rotates(self, name: str) -> bool:
         """Whether any question of a benchmark is asked in several rotations."""
@@ -232,13 +247,12 @@ class Plan:
     def _shifts(self, item: Item, technique: Technique) -> tuple[int | None, ...]:
         return rotation.shifts(item, technique, self.protocol.rotations)
 
-    def _named(self, benchmark: str, shifts: Sequence[int | None]) -> tuple[Variant, ...]:
+    @once
+    def _variants(self, benchmark: str, shifts: tuple[int | None, ...]) -> tuple[Variant, ...]:
         """The variants of a benchmark's prompts in these rotations."""
-        if (key := (benchmark, tuple(shifts))) not in self._variants:
-            prompts = self.prompts(benchmark)
-            names = prompts if len(prompts) > 1 else ("",)
-            self._variants[key] = tuple(Variant(prompt, shift) for prompt in names for shift in shifts)
-        return self._variants[key]
+        prompts = self.prompts(benchmark)
+        names = prompts if len(prompts) > 1 else ("",)
+        return tuple(Variant(prompt, shift) for prompt in names for shift in shifts)
 
     def stages(self, names: Iterable[str] | None = None) -> list[tuple[Technique, Variant, int]]:
         """The techniques, variants and samples of the questions of these benchmarks (default: all), in their order.
@@ -251,8 +265,6 @@ class Plan:
 
     def has(self, query: Query) -> bool:
         """Whether the question is asked in the query's variant."""
-        if self.protocol.rotations == 0:
-            return query.variant in self._named(query.item.benchmark, (None,))
         return query.variant in self.variants_of(query.item, query.technique)
 
     def has_every_answer(self, keys: Iterable[QuestionKey]) -> bool:
@@ -283,9 +295,10 @@ class Plan:
         named = query.variant.prompt or self.prompts(name)[0]
         images = self.shuffled(name).get(query.item.id, ()) if self.ablation == "shuffle" else None
         shown = self.shots(query.item, query.technique, named) if self.protocol.shots else ()
-        prompt = assembled(query, self.asks(name, named), self.protocol, self.ablation, images=images, shots=shown)
-        return self.limited(prompt, name)
+        asks = self.asks(name, named)
+        return self.limited(assembled(query, asks, self.protocol, self.ablation, images=images, shots=shown), name)
 
+    @once
     def asks(self, name: str, prompt: str) -> Asks:
         """Return the function that makes the prompts of a benchmark; `prompt` names them, "" for its own.
 
@@ -299,13 +312,15 @@ class Plan:
 
     def instructed(self, prompt: Prompt) -> Prompt:
         """The prompt with the instruction to reason or to explain, if the protocol has one."""
-        instruction = self.protocol.instruction
-        return prompt if instruction is None else instruction.added(prompt)
+        return prompt if self._instruction is None else self._instruction.added(prompt)
 
     def read(self, answer: Answer) -> Answer:
         """The answer with the line that holds it as its text, if the protocol asks for such a line."""
-        instruction = self.protocol.instruction
-        return answer if instruction is None else instruction.read(answer)
+        return answer if self._instruction is None else self._instruction.read(answer)
+
+    @cached_property
+    def _instruction(self) -> Instruction | None:
+        return self.protocol.instruction
 
     # Solved examples
 
@@ -318,15 +333,13 @@ class Plan:
         with self.uncaptured():
             return pools.load(source, self.options.data, self.project.root)
 
+    @once
     def chooser(self, name: str) -> shots.Chooser:
         """Return the chooser of solved examples for a benchmark."""
-        if name not in self._choosers:
-            benchmark, items, pool = self.benchmarks[name], self.items(name), self.pool
-            if pool is None or pool.name == name:
-                pool = shots.Pool(name, items, public=benchmark.public)
-            dimension = next(iter(benchmark.dimensions), None)
-            self._choosers[name] = shots.Chooser(pool, items, dimension)
-        return self._choosers[name]
+        benchmark, items, pool = self.benchmarks[name], self.items(name), self.pool
+        if pool is None or pool.name == name:
+            pool = shots.Pool(name, items, public=benchmark.public)
+        return shots.Chooser(pool, items, next(iter(benchmark.dimensions), None))
 
     def shots(self, item: Item, technique: Technique, prompt: str) -> tuple[Shot, ...]:
         """Return the solved examples of a question; `prompt` names the benchmark's prompt (DataError)."""
@@ -354,11 +367,10 @@ class Plan:
         how = " in order" if pool.fixed else f" by {dimensions[0]}" if dimensions else ""
         return {"pool": f"{named}{how}"}
 
+    @once
     def shuffled(self, name: str) -> Mapping[str, tuple[Image, ...]]:
         """Return the images of each item of a benchmark with --ablate=shuffle, by item id."""
-        if name not in self._shuffled:
-            self._shuffled[name] = ablation.shuffled(self.items(name))
-        return self._shuffled[name]
+        return ablation.shuffled(self.items(name))
 
     @cached_property
     def token_limits(self) -> TokenLimits | None:
@@ -381,7 +393,7 @@ class Plan:
         limits = self.token_limits
         if limits is None or prompt.technique in OPTION_TECHNIQUES:
             return None
-        instruction = self.protocol.instruction
+        instruction = self._instruction
         if self.ranks and prompt.template == ranking.TEMPLATE.label:
             return configs.token_budget(self.options.max_tokens, self.model.config, limits, "ranking", prompt)
         if instruction is not None and f"+{instruction.label}" in prompt.template:

@@ -12,6 +12,7 @@ from medvqa.engine import Reply, Stream
 from medvqa.items import Answer, AnswerError, Item, Prompt, Query, QuestionKey, Score, SelfRanking
 from medvqa.judging import ranking
 from medvqa.protocols.prompts import digest
+from medvqa.session.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,34 +46,26 @@ class SelectedAnswer(Reply):
     """The reply to a question: the selected candidate, or the selecting reply if it selects none.
 
     `prompt` and `digest` are those of the candidates. `score` is None if the answer is to be scored by rule or judge.
-    `new` holds the answers from this session, the selecting reply included.
+    `replies` are those of the candidates, and the selecting one.
     """
 
+    replies: Sequence[Reply] = ()
     ranking: SelfRanking | None = None
     score: Score | None = None
-    new: tuple[Answer, ...] = ()
+
+    @property
+    def new(self) -> tuple[Answer, ...]:
+        """The answers that this session asked for."""
+        return tuple(answer for reply in self.replies for answer in reply.new)
 
 
 class RankingAsker:
     """Collects the candidates of each question, and submits the prompt that selects one as soon as all are there."""
 
-    def __init__(
-        self,
-        number: int,
-        prompt: Callable[[Query], Prompt],
-        limited: Callable[[Prompt], Prompt],
-        read: Callable[[Answer], Answer],
-        follow: Callable[[Query, Answer, Reply], Any] | None = None,
-    ) -> None:
-        """Ask for `number` candidates.
-
-        `prompt` makes the prompt of a candidate, `limited` sets the limit of tokens of a selection, and `read` takes
-        the answer out of a reply. `follow` gets each selected answer before a test does.
-        """
-        self.number = number
-        self._prompt = prompt
-        self._limited = limited
-        self._read = read
+    def __init__(self, plan: Plan, follow: Callable[[Query, Answer, Reply], Any] | None = None) -> None:
+        """`follow` gets each selected answer before a test does."""
+        self.number = plan.protocol.samples or 1
+        self._plan = plan
         self._follow = follow
         self._lock = threading.Lock()
         self._replies: dict[QuestionKey, dict[int, Reply]] = {}
@@ -99,7 +92,7 @@ class RankingAsker:
         return stream.submit(self._selecting(query, candidates), select)
 
     def _candidates(self, replies: Sequence[Reply]) -> list[Answer]:
-        return [self._read(reply.answer) for reply in replies if isinstance(reply.answer, Answer)]
+        return [self._plan.read(reply.answer) for reply in replies if isinstance(reply.answer, Answer)]
 
     def answer(self, stream: Stream, query: Query) -> SelectedAnswer:
         """Wait for the candidates of a question and for the selection."""
@@ -113,7 +106,7 @@ class RankingAsker:
 
     def ask(self, ask: Callable[[Sequence[Prompt]], Sequence[Answer | AnswerError]], query: Query) -> SelectedAnswer:
         """Ask directly, without a stream: all candidates, then the selection."""
-        prompts = [self._prompt(sample) for sample in samples(query, self.number)]
+        prompts = [self._plan.prompt(sample) for sample in samples(query, self.number)]
         replies = [Reply(prompt, digest(prompt), answer) for prompt, answer in zip(prompts, ask(prompts), strict=True)]
         if (failed := self._failed(query, replies)) is not None:
             return failed
@@ -130,8 +123,8 @@ class RankingAsker:
             self._replies.pop(query.key, None)
 
     def _selecting(self, query: Query, candidates: Sequence[Answer]) -> Prompt:
-        first = self._prompt(replace(query, sample=1))
-        return self._limited(ranking.prompt(first, query.item, [answer.reply for answer in candidates]))
+        first = self._plan.prompt(replace(query, sample=1))
+        return self._plan.limited(ranking.prompt(first, query.item, [answer.reply for answer in candidates]))
 
     def _failed(self, query: Query, replies: Sequence[Reply]) -> SelectedAnswer | None:
         """Return an error if a candidate is missing: a choice among fewer answers is another protocol."""
@@ -140,25 +133,25 @@ class RankingAsker:
                 with self._lock:
                     self._replies.pop(query.key, None)
                 why = AnswerError(f"answer {number} of {self.number}: {reply.answer}")
-                return SelectedAnswer(reply.prompt, reply.digest, why, new=new_answers(replies))
+                return SelectedAnswer(reply.prompt, reply.digest, why, replies=replies)
         return None
 
     def _selection(
         self, item: Item, replies: Sequence[Reply], reply: Reply, chosen: int | None, then: Any
     ) -> SelectedAnswer:
         first, everything = replies[0], (*replies, reply)
-        new, reused = new_answers(everything), _source(everything)
+        reused = _source(everything)
         if isinstance(reply.answer, AnswerError):
             why = AnswerError(f"the selection among {self.number} answers: {reply.answer}")
-            return SelectedAnswer(first.prompt, first.digest, why, new=new, reused=reused)
+            return SelectedAnswer(first.prompt, first.digest, why, reused, replies=everything)
         answers = self._candidates(replies)
         ranked = SelfRanking(
             tuple(answer.reply for answer in answers), chosen, reply.answer.text, reply.prompt.template
         )
         if chosen is not None:
-            return SelectedAnswer(first.prompt, first.digest, answers[chosen - 1], reused, then, ranked, new=new)
+            return SelectedAnswer(first.prompt, first.digest, answers[chosen - 1], reused, then, everything, ranked)
         score = unselected(item, reply.answer, self.number)
-        return SelectedAnswer(first.prompt, first.digest, reply.answer, reused, None, ranked, score, new)
+        return SelectedAnswer(first.prompt, first.digest, reply.answer, reused, None, everything, ranked, score)
 
 
 def unselected(item: Item, reply: Answer, number: int) -> Score:
@@ -173,8 +166,3 @@ def unselected(item: Item, reply: Answer, number: int) -> Score:
 def _source(replies: Sequence[Reply]) -> str:
     """Return where the last of several answers was stored; "" if this session asked for any."""
     return replies[-1].reused if all(reply.reused for reply in replies) else ""
-
-
-def new_answers(replies: Sequence[Reply]) -> tuple[Answer, ...]:
-    """Return the answers that this session asked for."""
-    return tuple(reply.answer for reply in replies if isinstance(reply.answer, Answer) and not reply.reused)

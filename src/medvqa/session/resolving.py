@@ -28,7 +28,6 @@ from medvqa.session.judging import Judging
 from medvqa.session.options import Options
 from medvqa.session.plan import Plan, beside_phantom
 from medvqa.session.project import Project
-from medvqa.session.registry import Registry
 
 MAX_REPLICAS = 100_000
 """Copies of a model in a pool."""
@@ -67,7 +66,7 @@ def resolve(project: Project, uncaptured: Callable[[], AbstractContextManager[No
     plan = Plan(project, model, judge, by_name, techniques, asked, ablated, extraction, shard, uncaptured)
     if plan.lacks_model:
         return plan
-    _check_able(plan, chosen)
+    _check_able(plan)
     if not (options.typed or project.collects_only):
         try:
             model.check()
@@ -76,43 +75,33 @@ def resolve(project: Project, uncaptured: Callable[[], AbstractContextManager[No
     return plan
 
 
-def _check_able(plan: Plan, chosen: Sequence[Benchmark]) -> None:
+def _check_able(plan: Plan) -> None:
     """UsageError if the model cannot be asked in the way that the options say."""
-    options, model, techniques, registry, asked = (
-        plan.options,
-        plan.model,
-        plan.techniques,
-        plan.registry,
-        plan.protocol,
-    )
-    _check_token_limits(options, model, techniques, registry)
-    _check_samples(options, model, techniques)
-    if asked.shots and model.backend.recorded:
+    _check_token_limits(plan)
+    _check_samples(plan)
+    if plan.protocol.shots and plan.model.backend.recorded:
         raise UsageError(
-            f"--shots={asked.shots}: the answers of '{options.model}' were recorded, and do not depend on solved "
-            "examples; use a model that can be asked"
+            f"--shots={plan.protocol.shots}: the answers of '{plan.options.model}' were recorded, and do not depend on "
+            "solved examples; use a model that can be asked"
         )
-    configs.check_prompts(model.config, registry.benchmarks)
-    _check_asked_prompts(asked, model, techniques, chosen, registry)
-    _check_instruction(asked, model, techniques, registry)
-    _check_ranking(asked, model)
+    configs.check_prompts(plan.model.config, plan.registry.benchmarks)
+    for benchmark in plan.benchmarks.values():
+        _check_asked_prompts(plan, benchmark)
+    _check_instruction(plan)
+    _check_ranking(plan)
 
 
-def _check_asked_prompts(
-    asked: Protocol, model: Chosen, techniques: Sequence[Technique], chosen: Iterable[Benchmark], registry: Registry
-) -> None:
+def _check_asked_prompts(plan: Plan, benchmark: Benchmark) -> None:
     """UsageError for a prompt that a benchmark or the model cannot be asked with."""
-    for benchmark in chosen:
-        typed = asked.prompts or configs.prompt_of(model.config, benchmark)
-        names = naming.asked(typed, benchmark)
-        naming.check(names, techniques, benchmark)
-        for name in names:
-            prompt = benchmark.prompts.get(name, benchmark.prompt)
-            if isinstance(prompt, Templates) and prompt.converses:
-                subject = f"--prompt={name}" if name in benchmark.prompts else f"benchmark '{benchmark.name}'"
-                _check_turns(subject, model, registry, naming.of_one_turn(benchmark))
-                if asked.instruction is not None:
-                    raise UsageError(f"{subject}: it has turns of its own; leave --reasoning and --explain out")
+    names = plan.prompts(benchmark.name)
+    naming.check(names, plan.techniques, benchmark)
+    for name in names:
+        prompt = benchmark.prompts.get(name, benchmark.prompt)
+        if isinstance(prompt, Templates) and prompt.converses:
+            subject = f"--prompt={name}" if name in benchmark.prompts else f"benchmark '{benchmark.name}'"
+            _check_turns(subject, plan, naming.of_one_turn(benchmark))
+            if plan.protocol.instruction is not None:
+                raise UsageError(f"{subject}: it has turns of its own; leave --reasoning and --explain out")
 
 
 def _pool(options: Options) -> dict[str, Any]:
@@ -206,9 +195,9 @@ def _check_benchmarks(options: Options, techniques: Sequence[Technique], chosen:
         )
 
 
-def _check_token_limits(options: Options, model: Chosen, techniques: Sequence[Technique], registry: Registry) -> None:
+def _check_token_limits(plan: Plan) -> None:
     """UsageError for limits of tokens that would have no effect, or that the model cannot keep."""
-    limits = model.backend.token_limits()
+    options, model, registry, limits = plan.options, plan.model, plan.registry, plan.token_limits
     configs.check_token_limits(model.config, limits, registry.benchmarks)
     typed = options.max_tokens
     if typed is None:
@@ -218,9 +207,9 @@ def _check_token_limits(options: Options, model: Chosen, techniques: Sequence[Te
         raise UsageError(
             f"--max-tokens={typed}: backend '{model.config.backend}' takes no limit; those that do: {', '.join(able)}"
         )
-    if OPTION_TECHNIQUES.issuperset(techniques):
+    if OPTION_TECHNIQUES.issuperset(plan.techniques):
         raise UsageError(
-            f"--max-tokens={typed}: technique '{', '.join(techniques)}' writes no text that could be limited"
+            f"--max-tokens={typed}: technique '{', '.join(plan.techniques)}' writes no text that could be limited"
         )
     configs.check_token_limit(typed, limits, f"--max-tokens={typed}")
 
@@ -276,26 +265,27 @@ def _prompts(options: Options, chosen: Sequence[Benchmark]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _check_instruction(asked: Protocol, model: Chosen, techniques: Sequence[Technique], registry: Registry) -> None:
+def _check_instruction(plan: Plan) -> None:
     """UsageError for an instruction to reason or to explain that cannot be followed."""
-    instruction = asked.instruction
+    asked, instruction = plan.protocol, plan.protocol.instruction
     if instruction is None:
         return
     typed = "--explain" if asked.explain else f"--reasoning={asked.reasoning}"
-    silent = [name for name in techniques if name in OPTION_TECHNIQUES]
+    silent = [name for name in plan.techniques if name in OPTION_TECHNIQUES]
     if silent:
         raise UsageError(
             f"{typed}: technique '{silent[0]}' compares probabilities of the options, and the model writes nothing; "
             "type --technique=mc"
         )
     if instruction.then:
-        _check_turns(typed, model, registry)
+        _check_turns(typed, plan)
 
 
-def _check_turns(typed: str, model: Chosen, registry: Registry, prompts: Sequence[str] = ()) -> None:
+def _check_turns(typed: str, plan: Plan, prompts: Sequence[str] = ()) -> None:
     """UsageError if the model cannot be sent the earlier turns of a conversation; `prompts` are those of one turn."""
+    model = plan.model
     if not (model.backend.converses or model.backend.recorded):
-        able = sorted(name for name, kind in registry.backends.items() if says(kind, "converses"))
+        able = sorted(name for name, kind in plan.registry.backends.items() if says(kind, "converses"))
         raise UsageError(
             f"{typed}: backend '{model.config.backend}' takes one turn alone, and this needs two; those that take "
             f"several: {', '.join(able)}. A class of your own that sends Prompt.turns before the text declares "
@@ -303,9 +293,10 @@ def _check_turns(typed: str, model: Chosen, registry: Registry, prompts: Sequenc
         )
 
 
-def _check_ranking(asked: Protocol, model: Chosen) -> None:
+def _check_ranking(plan: Plan) -> None:
     """UsageError if the model cannot select one of its answers."""
-    if asked.combine == "best-self" and (model.backend.recorded or not model.backend.reads):
+    model = plan.model
+    if plan.ranks and (model.backend.recorded or not model.backend.reads):
         why = "its answers are recorded" if model.backend.recorded else "it reads no prompt"
         raise UsageError(
             f"--combine=best-self: '{model.config.argument or model.config.backend}' cannot select one of its answers: "
@@ -321,8 +312,9 @@ def _rotations(typed: str) -> int | None:
     return int(typed)
 
 
-def _check_samples(options: Options, model: Chosen, techniques: Sequence[Technique]) -> None:
+def _check_samples(plan: Plan) -> None:
     """UsageError if all samples of an answer would be the same."""
+    options, model, techniques = plan.options, plan.model, plan.techniques
     if options.samples is None:
         return
     scoring = [name for name in techniques if name in OPTION_TECHNIQUES]
