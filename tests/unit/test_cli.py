@@ -324,7 +324,7 @@ def test_tags_of_one_s_own_are_counted(
     rows = [line.split() for line in capsys.readouterr().out.rstrip().splitlines()]
     assert rows[2:] == [["devices", "2"], ["vascular", "1"], ["together", "3"]]
     assert main([*command, "--tags=absent.csv"]) == 4
-    assert "--tags=absent.csv: no such file" in capsys.readouterr().err
+    assert "/absent.csv: no such file" in capsys.readouterr().err
 
 
 def test_a_split_is_written_and_selects_by_tags(
@@ -381,7 +381,7 @@ def test_ctrl_c_ends_a_command_with_one_line(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("medvqa.cli.lexicon.known_from", interrupt)
+    monkeypatch.setattr("medvqa.cli.lexicon.known_and_named", interrupt)
     assert main(["lexicon"]) == 2
     assert capsys.readouterr().err == "medvqa: interrupted\n"
 

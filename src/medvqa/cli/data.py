@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from medvqa.cli.common import Commands, data_of, known_from, say
+from medvqa.cli.arguments import DATA, Arguments, Command, option, positional, written_as
+from medvqa.cli.common import known_and_named, say, write
 from medvqa.items import UsageError
 
 if TYPE_CHECKING:
     from medvqa.fetching.shelf import LmuTables, ShelfEntry
-
 
 SHOWN = 3
 """Tables that are named in a line."""
@@ -22,55 +22,47 @@ WIDEST = 40
 """Characters of a licence in the table."""
 
 
-def add(commands: Commands, common: argparse.ArgumentParser) -> None:
-    """Add the command."""
-    data = commands.add_parser(
-        "data",
-        parents=[common],
-        description="List benchmarks: whether their files are there and complete, licence, size, digests and path, and "
-        "how to get missing files. The exit code is 1 if a benchmark that you name is not complete.",
+@dataclass(frozen=True, kw_only=True)
+class DataArguments(Arguments):
+    """List benchmarks: whether their files are there and complete, licence, size, digests and path.
+
+    Also how to get missing files. The exit code is 1 if a benchmark that you name is not complete.
+    """
+
+    names: list[str] = positional("a benchmark, a group or a file such as klinik.toml (default: all)", "NAME", least=0)
+    check: bool = option(
+        "compute the digest of each file for which the owners publish one, and count the questions of large files"
     )
-    data.add_argument(
-        "names", nargs="*", metavar="NAME", help="a benchmark, a group or a file such as klinik.toml (default: all)"
-    )
-    data.add_argument("--data", metavar="DIR", help="folder of the data sets (default: MEDVQA_DATA)")
-    data.add_argument(
-        "--check",
-        action="store_true",
-        help="compute the digest of each file for which the owners publish one, and count the questions of large files",
-    )
-    data.add_argument("--json", type=Path, metavar="FILE", help="write the list to this file")
-    data.set_defaults(command=run)
+    json: Path | None = written_as("JSON", "the list")
 
 
-def run(options: argparse.Namespace) -> tuple[str, int]:
-    """Return the list, and whether a named benchmark is not complete."""
+def run(typed: DataArguments) -> tuple[str, int]:
+    """Return the list, and 1 if a named benchmark is not complete."""
     from medvqa import benchmarks
     from medvqa.fetching import shelf
-    from medvqa.records import run_folder
 
-    folder, typed = data_of(options)
+    options = typed.options()
+    folder = options.data
     if folder is not None and not folder.is_dir():
-        raise UsageError(f"{typed}: no such folder")
-    # A file, such as klinik.toml, is replaced by the name of its benchmark.
-    options.benchmark = options.names
-    known = known_from(options).benchmarks
-    chosen = {each.name: each for name in options.benchmark for each in benchmarks.members(name, known)} or dict(known)
-    entries = [shelf.look(chosen[name], folder, check=options.check, tell=_tell) for name in sorted(chosen)]
-    if options.json is not None:
-        try:
-            run_folder.write_json(options.json, [_as_json(entry) for entry in entries])
-        except OSError as error:
-            raise UsageError(f"{options.json} cannot be written: {error.strerror}") from error
-    wanting = bool(options.names) and not all(entry.whole for entry in entries)
-    return _text(entries, folder, shelf.lmu_tables(known.values()), options.data), int(wanting)
+        raise UsageError(f"{options.data_typed}: no such folder")
+    registry, names = known_and_named(typed, typed.names)
+    known = registry.benchmarks
+    chosen = {each.name: each for name in names for each in benchmarks.members(name, known)} or dict(known)
+    entries = [shelf.look(chosen[name], folder, check=typed.check, tell=_tell) for name in sorted(chosen)]
+    write("--json", typed.json, lambda: list(map(shelf.as_json, entries)))
+    wanting = bool(names) and not all(entry.whole for entry in entries)
+    # The commands below the table work without the option only if MEDVQA_DATA names the folder.
+    written = typed.raw["data"]
+    where = "" if folder is not None and not written else " " + shlex.quote(f"--data={written or 'DIR'}")
+    return _text(entries, folder, where, shelf.lmu_tables(known.values())), int(wanting)
 
 
 def _tell(line: str) -> None:
     say(f"medvqa: {line}")
 
 
-def _text(entries: Sequence[ShelfEntry], folder: Path | None, lmu: LmuTables | None, typed: str | None) -> str:
+def _text(entries: Sequence[ShelfEntry], folder: Path | None, where: str, lmu: LmuTables | None) -> str:
+    """Return the table, and lines that say how to get what is missing; `where` ends their commands."""
     from medvqa import printing
     from medvqa.fetching import shelf
     from medvqa.figures import Table, numbers, terminal, texts
@@ -81,8 +73,6 @@ def _text(entries: Sequence[ShelfEntry], folder: Path | None, lmu: LmuTables | N
     )
     table = terminal(Table("", columns, tuple(map(_row, entries))))
     about = f"data folder: {folder}" if folder else "no data folder: name it by --data=DIR, or set MEDVQA_DATA"
-    # The commands below work without it only if MEDVQA_DATA names the folder.
-    where = "" if folder is not None and not typed else " " + shlex.quote(f"--data={typed or 'DIR'}")
     # Members of a group often share their advice.
     named: dict[str, list[str]] = {}
     for entry in entries:
@@ -124,7 +114,7 @@ def _row(entry: ShelfEntry) -> tuple[str, ...]:
 
 
 def _short(licence: str) -> str:
-    """The licence in few words; --json has the whole text."""
+    """Return the licence in few words; --json has the whole text."""
     return (licence if len(licence) <= WIDEST else f"{licence[: WIDEST - 2].rstrip()} …") or "–"
 
 
@@ -134,29 +124,4 @@ def _of(there: int | None, wanted: int | None) -> str:
     return f"{there:,}" if wanted in (None, there) else f"{there:,} of {wanted:,}"
 
 
-def _as_json(entry: ShelfEntry) -> dict[str, Any]:
-    from medvqa.fetching import shelf
-
-    origin = entry.benchmark.origin
-    return {
-        "benchmark": entry.benchmark.name,
-        "group": entry.benchmark.group,
-        "state": entry.state,
-        "questions": entry.questions,
-        "release": entry.benchmark.release,
-        "images": entry.images,
-        "images_named": entry.named,
-        "bytes": entry.size,
-        "files": [str(path) for path in entry.paths],
-        "files_released": entry.released.count,
-        "files_absent": list(entry.released.absent),
-        "files_of_another_size": list(entry.released.short),
-        "digests": entry.released.digests,
-        "digests_that_differ": list(entry.released.differing),
-        "licence": origin.licence if origin is not None else "",
-        "home": origin.home if origin is not None else "",
-        "folder": str(entry.folder) if entry.folder is not None else None,
-        "vlmevalkit": entry.lmu,
-        "problem": entry.problem,
-        "remedy": shelf.remedy(entry),
-    }
+COMMAND = Command(DataArguments, run, DATA)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import shlex
 import sys
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 from medvqa import printing
-from medvqa.cli.common import Commands, add_options, known_from, say
+from medvqa.cli.arguments import RUN_OPTIONS, Arguments, Command
+from medvqa.cli.common import known_from, say
 from medvqa.items import UsageError
-from medvqa.session.options import SECTIONS, SELECT
 
 if TYPE_CHECKING:
     from medvqa.session.door import Ended
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _PAUSE = 10.0
 """Seconds between two lines of progress if standard error is no terminal."""
-_EPILOG = """\
+_EXAMPLES = """\
 examples:
   medvqa run                                       the phantom benchmark, with the model that ships
   medvqa run --model=random --limit=50             50 questions of each benchmark, answered at random
@@ -40,46 +40,30 @@ exit codes:
 """
 
 
-def add(commands: Commands, common: argparse.ArgumentParser) -> None:
-    """Add the command."""
-    parser = commands.add_parser(
-        "run",
-        parents=[common],
-        description="Ask a model the questions of benchmarks, score its answers, and write the run folder "
-        "reports/RUN.\n"
-        "This is a run as with pytest, in one process: same numbers, reports and stored answers.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    add_run_options(parser)
-    parser.set_defaults(command=run)
+@dataclass(frozen=True, kw_only=True)
+class RunArguments(Arguments):
+    """Ask a model the questions of benchmarks, score its answers, and write the run folder reports/RUN.
+
+    This is a run as with pytest, in one process: same numbers, reports and stored answers.
+    """
 
 
-def add_run_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of runs, by their sections."""
-    for title, rows in SECTIONS.items():
-        more = [SELECT] if title == SELECT.section else []
-        add_options(parser.add_argument_group(title), [*rows, *more])
-
-
-def run(typed: argparse.Namespace) -> tuple[str, int]:
+def run(typed: RunArguments) -> tuple[str, int]:
     """Run, and return the summary and the exit code."""
     from medvqa.session.door import INTERRUPTED, conduct
     from medvqa.session.options import Options, Setting
     from medvqa.session.root import root_of
 
-    here = Path.cwd()
-    if typed.select is not None and not typed.select.strip():
+    here, select = Path.cwd(), typed.raw["select"]
+    if select is not None and not select.strip():
         raise UsageError("--select: a value is empty; write --select=EXPRESSION, or leave it out")
-    options = Options.of(vars(typed), here)
-    setting = Setting(root_of(here), here)
+    options, setting = Options.of(typed.raw, here), Setting(root_of(here), here)
     try:
         ended = conduct(
             options,
             setting,
             known_from(typed),
-            select=typed.select,
+            select=select,
             say=_say_over,
             on_progress=progress_line().show,
             command=partial(_command, typed),
@@ -107,23 +91,22 @@ def _say_over(line: str) -> None:
     say(line)
 
 
-def lines_of(ended: Ended, typed: argparse.Namespace) -> list[str]:
+def lines_of(ended: Ended, typed: Arguments) -> list[str]:
     """Return the summary of a run, and the command that continues it."""
     from medvqa.records import coverage
     from medvqa.report.terminal import can_draw, summary
 
-    finished, lines = ended.finished, list[str]()
+    finished, lines, select = ended.finished, list[str](), typed.raw["select"]
     if sys.stderr.isatty() and finished.asked:
         say("")
     told = finished.report is not None and coverage.stopped(finished.report.run) == ended.stopped
     if ended.stopped is not None and not told:
         lines.append(f"! stopped: {ended.stopped}")
     if not (ended.questions or finished.asked):
-        chosen = "" if typed.select is None else f": nothing matches --select={shlex.quote(typed.select)}"
+        chosen = "" if select is None else f": nothing matches --select={shlex.quote(select)}"
         lines.append(f"no question was selected{chosen}; `medvqa lexicon` prints the tags of the questions")
     if finished.report is not None:
-        terminal = sys.stdout.isatty()
-        bars = terminal and can_draw(sys.stdout.encoding)
+        bars = sys.stdout.isatty() and can_draw(sys.stdout.encoding)
         lines.append(summary(finished.report, width=get_terminal_size().columns, bars=bars))
     lines += ended.notes
     if finished.problem is not None:
@@ -140,11 +123,14 @@ def lines_of(ended: Ended, typed: argparse.Namespace) -> list[str]:
     return lines
 
 
-def _command(typed: argparse.Namespace, run: str, auto_shard: str) -> str:
+def _command(typed: Arguments, run: str, auto_shard: str) -> str:
     """Return the command that continues a run."""
     words = [word for word in typed.words if word != "--fresh"]
     if auto_shard:
         from medvqa.session.sharding import without_auto
 
         return shlex.join(["medvqa", *without_auto(words, auto_shard, run)])
-    return shlex.join(["medvqa", *words, *([] if typed.run is not None else [f"--run={run}"])])
+    return shlex.join(["medvqa", *words, *([] if typed.raw["run"] is not None else [f"--run={run}"])])
+
+
+COMMAND = Command(RunArguments, run, RUN_OPTIONS, _EXAMPLES)

@@ -13,17 +13,20 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-from medvqa import decode, report
+from medvqa import comparing, decode, report
+from medvqa.commands.redrawing import compared_page
 from medvqa.data.expressions import Expression
 from medvqa.items import MedVQAError, UsageError
-from medvqa.records import configuration, coverage, recall, run_folder, run_record
+from medvqa.records import configuration, coverage, private, recall, run_folder, run_record
 from medvqa.records.run_record import RUN
-from medvqa.report import Report
+from medvqa.report import Report, comparison, grid
+from medvqa.report.grid import GridRow, State
 from medvqa.session import answer_sources, selecting
 from medvqa.session.about import about
 from medvqa.session.delivery import used
@@ -53,8 +56,6 @@ MAX_CELLS = 10_000
 MAX_SUM = 1e12
 _LONGEST = 119
 """Characters of a run's name."""
-
-State = Literal["finished", "unfinished", "failed", "not asked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,26 +95,6 @@ class Sweep:
                     other = by_settings.get(tuple({**cell.settings, name: self.base[name]}.values()))
                     if other is not None:
                         yield cell, other, name
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The end of one cell: its state, its exit code, the reason of a failure or an early end, and its report.
-
-    `cost`: the price of all answers of the run so far.
-    """
-
-    cell: GridCell
-    state: State
-    code: int
-    why: str = ""
-    report: Report | None = None
-    cost: float = 0.0
-
-    @property
-    def questions(self) -> int:
-        """The number of results."""
-        return 0 if self.report is None else sum(len(part.results) for part in self.report.parts)
 
 
 class _SweepTables(msgspec.Struct, rename="kebab"):
@@ -197,20 +178,21 @@ def conduct_all(
     *,
     say: Callable[[str], None] = lambda line: None,
     progress: Callable[[], OnProgress] = lambda: lambda counts, total, state: None,
-    on_done: Callable[[int, Done, float], None] = lambda number, done, cost: None,
-) -> list[Done]:
+    on_done: Callable[[int, GridRow, float], None] = lambda number, done, cost: None,
+) -> list[GridRow]:
     """Ask each run in order, and return how each ended. A run that cannot be done leaves its reason.
 
     `say` gets lines for the user, `progress` makes the callback of one run, and `on_done` gets the number of each
     ended run, and the cost of all so far. Ctrl-C and signals end the run that is asked; later ones stay not asked.
     """
     costs = {cell.run: _cost(setting, cell) for cell in sweep.cells}
-    ended: list[Done] = []
+    ended = list[GridRow]()
     interrupted = False
     for number, cell in enumerate(sweep.cells, 1):
         spent = sum(costs.values())
         if interrupted:
-            done = Done(cell, "not asked", INTERRUPTED, "the sweep was interrupted", cost=costs[cell.run])
+            why = "the sweep was interrupted"
+            done = GridRow(cell.run, cell.settings, "not asked", INTERRUPTED, why, cost=costs[cell.run])
         else:
             say(f"[{number}/{len(sweep.cells)}] {cell.run}")
             done, interrupted = _conduct(sweep, cell, spent, setting, registry, say, progress())
@@ -218,6 +200,37 @@ def conduct_all(
         ended.append(done)
         on_done(number, done, sum(costs.values()))
     return ended
+
+
+def write(sweep: Sweep, rows: Sequence[GridRow], setting: Setting, registry: Registry) -> list[str]:
+    """Write the tables of a sweep and the page that compares the base with its neighbours; return lines about them.
+
+    They lie in the folder of the sweep's name beside the runs (UsageError).
+    """
+    folder, by_name = setting.reports / sweep.name, {row.run: row for row in rows}
+    answered = {row.run for row in rows if row.report is not None}
+    pairs = [(by_name[cell.run], by_name[other.run], name) for cell, other, name in sweep.neighbours()]
+    sides = {name: comparing.load(setting.reports / name) for name in sorted(answered)}
+    registry = registry.with_runs(setting.reports / name for name in sorted(answered))
+    gains = grid.gains(pairs, sides, registry.benchmarks)
+    about = sweep.name, sweep.settings, sweep.base, rows, gains
+    sections = grid.sections(*about)
+    try:
+        private.make_private(folder)
+        run_folder.write_atomic(folder / "sweep.md", comparison.as_markdown(sections).encode())
+        run_folder.write_json(folder / "sweep.json", grid.as_json(*about))
+        run_folder.write_atomic(folder / "sweep.csv", grid.as_csv(sweep.settings, rows).encode())
+        run_folder.write_atomic(folder / "gains.csv", grid.gains_as_csv(gains).encode())
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be written: {error.strerror}") from error
+    lines = [comparison.text(sections)]
+    base = next((cell.run for cell in sweep.cells if cell.settings == sweep.base), None)
+    near = [cell.run for cell, other, _ in sweep.neighbours() if other.run == base and cell.run in answered]
+    if base in answered and near:
+        runs = [setting.reports / name for name in (base, *near)]
+        # The notes name runs that are not comparable already.
+        lines += compared_page(runs, folder / "index.html", registry)[-1:]
+    return [*lines, f"sweep: {folder}"]
 
 
 def check(sweep: Sweep, setting: Setting, registry: Registry) -> dict[str, str]:
@@ -231,7 +244,7 @@ def check(sweep: Sweep, setting: Setting, registry: Registry) -> dict[str, str]:
     return reasons
 
 
-def exit_code(ended: Iterable[Done]) -> int:
+def exit_code(ended: Iterable[GridRow]) -> int:
     """The worst exit code of the runs."""
     return max((done.code for done in ended), key=SEVERITY.index, default=0)
 
@@ -244,19 +257,20 @@ def _conduct(
     registry: Registry,
     say: Callable[[str], None],
     on_progress: OnProgress,
-) -> tuple[Done, bool]:
+) -> tuple[GridRow, bool]:
     """Ask one run; return how it ended, and whether the sweep was interrupted."""
     select, max_cost = cell.options.get("select"), sweep.max_cost
+    row = partial(GridRow, cell.run, cell.settings)
     try:
         options = _parsed(cell, setting)
         plan = resolve(options, setting, registry)
         if (stored := _finished(plan, cell.run, select)) is not None:
             code = 0 if stored.gate is None else stored.gate.verdict.exit_code
-            return Done(cell, "finished", code, "", stored, _cost(setting, cell)), False
+            return row("finished", code, "", stored, _cost(setting, cell)), False
         if max_cost is not None and _costs(plan):
             if spent >= max_cost:
                 why = f"the runs have cost {spent:.4g}: max-cost = {max_cost:g} is reached"
-                return Done(cell, "not asked", INTERRUPTED, why, cost=_cost(setting, cell)), False
+                return row("not asked", INTERRUPTED, why, cost=_cost(setting, cell)), False
             options = replace(options, max_cost=max_cost - spent)
         # Cells often ask one model the same question.
         beside = [str(setting.reports / other.run) for other in sweep.cells if other is not cell]
@@ -265,13 +279,13 @@ def _conduct(
         )
         ended = conduct(options, setting, registry, select=select, say=say, on_progress=on_progress)
     except KeyboardInterrupt:
-        return Done(cell, "not asked", INTERRUPTED, "interrupted before anything was asked"), True
+        return row("not asked", INTERRUPTED, "interrupted before anything was asked"), True
     except MedVQAError as error:
-        return Done(cell, "failed", 4, str(error), cost=_cost(setting, cell)), False
+        return row("failed", 4, str(error), cost=_cost(setting, cell)), False
     finished = ended.finished
     why = ended.stopped or finished.problem or ("" if ended.questions or finished.asked else "no question was selected")
     state: State = "finished" if finished.report is not None and not (finished.incomplete or why) else "unfinished"
-    done = Done(cell, state, ended.exit_code, why, finished.report, _cost(setting, cell))
+    done = row(state, ended.exit_code, why, finished.report, _cost(setting, cell))
     return done, ended.interrupted
 
 
