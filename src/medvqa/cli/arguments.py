@@ -55,6 +55,14 @@ class Argument(Option):
     required: bool = False
     choices: tuple[str, ...] = ()
 
+    @property
+    def usage(self) -> str:
+        """The argument in the usage of its command; "" for an option that may be left out."""
+        if self.least is None:
+            return f"--{self.name}={self.metavar}" if self.required else ""
+        more = f"{self.metavar} ..." if self.several else self.metavar
+        return more if self.least else f"[{more}]"
+
     def add_to(self, parser: argparse._ActionsContainer) -> None:
         """Add the argument to a parser."""
         made = self.arguments()
@@ -187,6 +195,7 @@ class Command(Generic[Typed]):
         """Add the parser of the command."""
         parser = commands.add_parser(
             name,
+            usage=" ".join([f"medvqa {name} [OPTIONS]", *(row.usage for row in self.rows() if row.usage)]),
             description=self.description,
             epilog=self.examples or None,
             formatter_class=argparse.RawDescriptionHelpFormatter,

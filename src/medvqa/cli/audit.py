@@ -91,8 +91,8 @@ def _wanted(typed: AuditArguments) -> Wanted:
             wanted |= auditing.wanted_of_benchmark(benchmark, options.data)
     if not wanted:
         raise UsageError(
-            "nothing to look for: the data name no patient and no file. Name a table with a column of names by "
-            "--table=FILE"
+            "nothing to look for: the data name no patient and no file, or are declared public. Name a benchmark by "
+            "--benchmark=NAME, or a table with a column of names by --table=FILE"
         )
     return wanted
 
