@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from medvqa import printing
+from medvqa import files, printing
 from medvqa.cli.arguments import Arguments
 from medvqa.items import Benchmark, Item, UsageError
 
@@ -74,22 +74,20 @@ def questions_of(
 
 
 def write(option: str, path: Path | None, content: Callable[[], object]) -> None:
-    """Write what `content` returns into the file that an option names, if any: a text, or a value as JSON (UsageError).
+    """Write what `content` returns into the file that an option names, if any (UsageError).
 
-    The file is replaced whole.
+    It is a text, bytes, or a value to write as JSON. The file is replaced whole.
     """
     from medvqa.records import run_folder
 
     if path is None:
         return
     made = content()
-    try:
-        if isinstance(made, str):
-            run_folder.write_atomic(path, made.encode(errors="replace"))
+    with files.writing(f"{option}={path}:"):
+        if isinstance(made, str | bytes):
+            files.replace(path, made.encode(errors="replace") if isinstance(made, str) else made)
         else:
             run_folder.write_json(path, made)
-    except OSError as error:
-        raise UsageError(f"{option}={path}: cannot be written: {error.strerror or error}") from error
 
 
 def count_up(unit: str) -> Callable[[int, int], None]:

@@ -13,7 +13,7 @@ from medvqa.items import UsageError
 from medvqa.session.options import listed
 
 if TYPE_CHECKING:
-    from medvqa.comparing import Paired, Side, Study
+    from medvqa.comparing import Paired, Study
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,10 +65,11 @@ def run(typed: CompareArguments) -> str:
             "one and --baseline=RUN"
         )
     registry, names = known_and_named(typed, typed.options().benchmarks, [*baselines, *news])
-    sides = _load([*baselines, *news], names)
-    runs, known = list(sides.values()), registry.benchmarks
-    # A run may be compared with itself.
-    pairs = _pairs(list(sides), news, baselines) if typed.baseline or len(sides) == 1 else None
+    paths, known = list(dict.fromkeys([*baselines, *news])), registry.benchmarks
+    runs = comparing.load_beside(paths, names)
+    pairs = None
+    if typed.baseline or len(runs) == 1:  # A run may be compared with itself.
+        pairs = [(paths.index(new), paths.index(baseline)) for baseline in baselines for new in news]
     study = comparing.study(runs, known, pairs=pairs, anyway=typed.anyway, bootstrap=typed.bootstrap)
     compared = [versus.paired for versus in study.versus]
     if not any(paired.parts for paired in compared):
@@ -91,11 +92,6 @@ def run(typed: CompareArguments) -> str:
     return comparison.text(sections)
 
 
-def _pairs(paths: Sequence[Path], news: Sequence[Path], baselines: Sequence[Path]) -> list[tuple[int, int]]:
-    """Return each run with each baseline, as places of `paths`."""
-    return [(paths.index(new), paths.index(baseline)) for baseline in baselines for new in news]
-
-
 def _not_comparable(study: Study, *, anyway: bool) -> str:
     """Say why no two runs are compared."""
     lines = list(dict.fromkeys(line for versus in study.versus for line in versus.refusals))
@@ -106,15 +102,6 @@ def _not_comparable(study: Study, *, anyway: bool) -> str:
         + "\n  ".join(lines)
         + "\n--anyway compares them nevertheless, --benchmark=NAME one benchmark alone"
     )
-
-
-def _load(paths: Sequence[Path], benchmarks: Sequence[str]) -> dict[Path, Side]:
-    """Load each run once, by path, under different names. UsageError for a benchmark that no run has."""
-    from medvqa import comparing
-
-    distinct = list(dict.fromkeys(paths))
-    sides = [(str(path), comparing.load(path)) for path in distinct]
-    return dict(zip(distinct, comparing.beside(sides, benchmarks, option="--benchmark="), strict=True))
 
 
 def _check_measures(names: Sequence[str], comparisons: Sequence[Paired]) -> None:

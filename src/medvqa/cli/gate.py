@@ -117,12 +117,7 @@ COMMAND = Command(
     run,
     {
         "baseline": "compare with this run folder or baseline file (repeatable)",
-        "margin": "the loss that must be ruled out (default: 2)",
-        "gate-slices": "guard each slice of this lexicon dimension too (repeatable)",
-        "looks": "how many runs will be compared with this baseline; they share the 5 % of error (default: 1)",
-        "inconclusive": "an inconclusive verdict has exit code 11 (fail, default) or 0",
-        "require": "the questions that a PASS needs: all of the baseline (baseline, the default), the whole data set "
-        "too (all), or only those of both runs (shared)",
+        **dict.fromkeys(("margin", "gate-slices", "looks", "inconclusive", "require"), ""),
         "benchmark": "with --plan: plan for the questions or pairs of this benchmark (repeatable)",
         **DATA,
     },

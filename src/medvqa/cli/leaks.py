@@ -46,8 +46,7 @@ def run(typed: LeaksArguments) -> str:
     _check_output(target, ",".join(leaks.COLUMNS))
     registry, named = known_and_named(typed, options.benchmarks, typed.runs)
     known = registry.benchmarks
-    sides = [(str(path), comparing.load(path)) for path in dict.fromkeys(typed.runs)]
-    runs = comparing.beside(sides, named, option="--benchmark=") if sides else []
+    runs = comparing.load_beside(typed.runs, named) if typed.runs else []
     asked = list(dict.fromkeys(name for side in runs for name in side.asked))
     loaded = {name: items for name, (items, _) in questions_of(options, named or asked, known).items()}
     folder = Path(typed.against).expanduser()

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from medvqa import files
 from medvqa.cli.arguments import DATA, Arguments, Command, option
-from medvqa.cli.common import known_and_named, questions_of
+from medvqa.cli.common import known_and_named, questions_of, write
 from medvqa.items import UsageError
 
 
@@ -45,11 +44,8 @@ def run(typed: LexiconArguments) -> str:
     if typed.html is not None:
         from medvqa.report import html
 
-        content = html.lexicon_page([(known[name], items) for name, items in loaded.items()])
-        try:
-            files.replace(typed.html, content)
-        except OSError as error:
-            raise UsageError(f"--html={typed.html}: cannot be written: {error.strerror}") from error
+        trees = [(known[name], items) for name, items in loaded.items()]
+        write("--html", typed.html, lambda: html.lexicon_page(trees))
         return f"wrote {typed.html}"
     blocks = []
     for name, items in loaded.items():

@@ -47,23 +47,17 @@ JUDGE: dict[str, str] = {
     "answers": "use the judge's replies in another run too: its name or folder; or share them in a place: a folder, "
     "s3://BUCKET/PREFIX, gs:// or az:// (repeatable; default: those of the run alone)",
     "fresh": "ask the judge everything again, without stored replies",
-    "allow-upload": "",
-    "trust-remote-code": "",
-    "max-cost": "stop once judging has cost this sum, by the prices in the judge's config",
-    "deadline": "",
-    "max-errors": "stop after N errors in a row (0: never)",
+    **dict.fromkeys(("allow-upload", "trust-remote-code", "max-cost", "deadline", "max-errors"), ""),
 }
 """Options of commands that ask a judge about stored answers."""
 COMMAND = Command(
     RescoreArguments,
     run,
     {
-        "judge": "the model that judges open answers: a config of models/, or BACKEND:ARGUMENT",
+        "judge": "",
         "ff-gap": "for answers by --technique=ff: the closest option is the answer if it leads by POINTS; without "
         "--judge, the stored replies are read again",
-        "extract-with": "",
-        "rules-first": "",
-        "judge-prompt": "",
+        **dict.fromkeys(("extract-with", "rules-first", "judge-prompt"), ""),
         "extraction": "the rule that reads answers, sound or official (default: the rule of the run)",
         **JUDGE,
         "data": "folder of the data sets, for images of the page (default: MEDVQA_DATA)",

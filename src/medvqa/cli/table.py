@@ -61,9 +61,7 @@ def _notes(folders: Sequence[Path], benchmark: str) -> list[str]:
     """Return lines about runs that differ from the first in more than the model."""
     from medvqa import comparing, printing
 
-    first, *others = comparing.beside(
-        [(str(folder), comparing.load(folder)) for folder in folders], [benchmark], option="--benchmark="
-    )
+    first, *others = comparing.load_beside(folders, [benchmark])
     lines = [] if others else comparing.gaps(first)
     for contrast, other in ((comparing.contrast(other, first), other) for other in others):
         lines += [f"not comparable: {line}" for line in contrast.refusals]

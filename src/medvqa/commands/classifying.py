@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from medvqa import benchmarks, engine
+from medvqa import benchmarks, engine, files
 from medvqa.backend import destinations
 from medvqa.backends.reaching import routes
 from medvqa.commands.judges import check_judge
-from medvqa.items import Benchmark, Item, MedVQAError, Result, Score, UsageError
+from medvqa.items import Benchmark, Item, Result, Score, UsageError
 from medvqa.judging import agreement, taxonomy
 from medvqa.judging.taxonomy import Classified, ErrorJudge, ErrorLabel, ErrorSample, Taxonomy
 from medvqa.records import private, run_folder, run_record
@@ -132,9 +132,7 @@ def _read(folder: Path, registry: Registry) -> tuple[RunRecord, tuple[Result, ..
     """Return the record and the results of a run folder (UsageError if it is none, or half scored)."""
     about, results = run_record.read_run(folder), run_folder.read(folder).results
     run_folder.check_scored(folder, about)
-    for result in results:
-        if result.item.benchmark not in registry.benchmarks:
-            raise benchmarks.not_known(f"{folder} holds", result.item.benchmark, registry.benchmarks)
+    benchmarks.check_known(f"{folder} holds", results, registry.benchmarks)
     return about, results
 
 
@@ -161,33 +159,19 @@ def _plan(folder: Path, options: Options, request: Request, setting: Setting, re
         drawn[name] = chosen
     if not any(sample.wrong for sample in samples.values()):
         raise UsageError(f"{folder}: no wrong answer of {', '.join(names)} can be classified{_counts(samples)}")
+    known = registry.benchmarks
     planned = Classifying(
-        folder,
-        options,
-        request,
-        about,
-        results,
-        registry.benchmarks,
-        trees,
-        samples,
-        drawn,
-        judging,
-        False,
-        setting.root,
+        folder, options, request, about, results, known, trees, samples, drawn, judging, False, setting.root
     )
-    shown = request.images and judging.chosen.backend.looks
     pictured = {name: [result for result in planned.judged(name) if result.item.images] for name in names}
-    if not (shown and any(pictured.values())):
+    if not (request.images and judging.chosen.backend.looks and any(pictured.values())):
         return planned
-    items = {name: _with_images(name, pictured[name], registry.benchmarks, options.data) for name in names}
-    return replace(
-        planned,
-        drawn={
-            name: [taxonomy.with_images(result, items[name].get(result.item.id, result.item)) for result in results]
-            for name, results in drawn.items()
-        },
-        shown=True,
-    )
+    items = {name: _with_images(name, pictured[name], known, options.data) for name in names}
+    seen = {
+        name: [taxonomy.with_images(result, items[name].get(result.item.id, result.item)) for result in own]
+        for name, own in drawn.items()
+    }
+    return replace(planned, drawn=seen, shown=True)
 
 
 def _names(typed: Sequence[str], results: Iterable[Result], folder: Path) -> list[str]:
@@ -352,7 +336,5 @@ def _write(
 ) -> None:
     """Write errors.json with its shares (MedVQAError)."""
     dimensions = {name: known[name].dimensions for name in classified.samples}
-    try:
+    with files.writing(str(folder)):
         taxonomy.write(folder, classified, taxonomy.shares(classified, results, about, dimensions))
-    except OSError as error:
-        raise MedVQAError(f"{folder} cannot be written: {error.strerror}") from error

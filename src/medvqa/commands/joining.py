@@ -71,8 +71,7 @@ def _parts_of(runs: Sequence[Path], registry: Registry) -> list[RunPart]:
     """Return the content of run folders that are joined (UsageError, also for a benchmark that is not known)."""
     parts = [join.load(run) for run in runs]
     for path, part in zip(runs, parts, strict=True):
-        for name in sorted({result.item.benchmark for result in part.results} - registry.benchmarks.keys()):
-            raise benchmarks.not_known(f"{path} holds", name, registry.benchmarks)
+        benchmarks.check_known(f"{path} holds", part.results, registry.benchmarks)
     return parts
 
 

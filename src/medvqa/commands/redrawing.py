@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from medvqa import benchmarks, comparing, printing, report
+from medvqa import benchmarks, comparing, files, printing, report
 from medvqa.comparing import blank
-from medvqa.items import Benchmark, Item, UsageError
-from medvqa.records import run_folder
+from medvqa.items import Benchmark, Item
 from medvqa.records.lock import Lock
 from medvqa.records.run_record import RUN
 from medvqa.report import Report, html
@@ -22,11 +21,9 @@ def locked(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
     """Hold the lock of a run folder, if the folder is one, within the block (UsageError)."""
     lock = Lock(folder)
     try:
-        try:
+        with files.writing(f"run folder {folder}"):
             if (folder / RUN).is_file() and (line := lock.acquire()) is not None:
                 say(line)
-        except OSError as error:
-            raise UsageError(f"run folder {folder} cannot be written: {error.strerror}") from error
         yield
     finally:
         lock.release()
@@ -50,10 +47,8 @@ def pictures_of(built: Report, data: Path | None, images: str | None = None, *, 
 def write_gap(folder: Path, without_images: Path, registry: Registry) -> None:
     """Write blank.json of a run: its gap to the run without the images (UsageError)."""
     found = blank.against(comparing.load(folder), comparing.load(without_images), registry.benchmarks)
-    try:
+    with files.writing(str(folder)):
         blank.write(folder, found)
-    except OSError as error:
-        raise UsageError(f"{folder} cannot be written: {error.strerror or error}") from error
 
 
 def compared_page(
@@ -68,8 +63,6 @@ def compared_page(
         return [*messages, "no comparison was written; medvqa compare --anyway compares them nevertheless"]
     file = output or runs[0].resolve().parent / html.comparison_name(study)
     content = html.comparison_page(study, registry.benchmarks, html.inside(pictures))
-    try:
-        run_folder.write_atomic(file, content)
-    except OSError as error:
-        raise UsageError(f"-o {file} cannot be written: {error.strerror}") from error
+    with files.writing(f"-o {file}"):
+        files.replace(file, content)
     return [*messages, f"comparison: {file}"]

@@ -15,9 +15,9 @@ from typing import Any, cast
 
 from msgspec import structs
 
-from medvqa import benchmarks, engine, judging, metrics, scoring
+from medvqa import benchmarks, engine, files, judging, metrics, scoring
 from medvqa.commands.judges import check_judge
-from medvqa.items import OPTION_TECHNIQUES, Benchmark, Extraction, Item, Kind, MedVQAError, Result, UsageError
+from medvqa.items import OPTION_TECHNIQUES, Benchmark, Extraction, Item, Kind, Result, UsageError
 from medvqa.judging import chose_none, may_ask
 from medvqa.protocols import rotation
 from medvqa.records import run_folder, run_record
@@ -94,9 +94,7 @@ def _plan(folder: Path, options: Options, setting: Setting, registry: Registry, 
     """Read the run folder and resolve the judge (UsageError, DataError)."""
     registered = registry.benchmarks
     about, stored = run_record.read_run(folder), run_folder.read(folder)
-    for result in stored.results:
-        if result.item.benchmark not in registered:
-            raise benchmarks.not_known(f"{folder} holds", result.item.benchmark, registered)
+    benchmarks.check_known(f"{folder} holds", stored.results, registered)
     items: dict[str, list[Item]] = {}
     for result in stored.results:
         items.setdefault(result.item.benchmark, []).append(result.item)
@@ -317,7 +315,7 @@ def _rescored(
 
 def _write(folder: Path, about: RunRecord, before: Iterable[Result], now: Iterable[Result]) -> None:
     """Append the changed results. Until all are written, run.json says `rescoring`."""
-    try:
+    with files.writing(str(folder)):
         run_record.write_run(folder, structs.replace(about, rescoring=True))
         recorder = Recorder(folder)
         try:
@@ -327,5 +325,3 @@ def _write(folder: Path, about: RunRecord, before: Iterable[Result], now: Iterab
         finally:
             recorder.close()
         run_record.write_run(folder, structs.replace(about, rescoring=False))
-    except OSError as error:
-        raise MedVQAError(f"{folder} cannot be written: {error.strerror}") from error

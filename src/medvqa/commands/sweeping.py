@@ -11,15 +11,16 @@ import itertools
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from medvqa import comparing, decode, report
+from medvqa import comparing, decode, files, report
 from medvqa.commands.redrawing import compared_page
 from medvqa.data.expressions import Expression
 from medvqa.items import MedVQAError, UsageError
@@ -32,7 +33,7 @@ from medvqa.session.about import about
 from medvqa.session.delivery import used
 from medvqa.session.door import INTERRUPTED, conduct
 from medvqa.session.loop import OnProgress
-from medvqa.session.options import OLD_NAMES, OPTIONS, SELECT, Options, Setting, WrongValueError
+from medvqa.session.options import OLD_NAMES, OPTIONS, SELECT, Option, Options, Setting, WrongValueError
 from medvqa.session.plan import Plan
 from medvqa.session.registry import Registry
 from medvqa.session.resolving import resolve
@@ -215,14 +216,15 @@ def write(sweep: Sweep, rows: Sequence[GridRow], setting: Setting, registry: Reg
     gains = grid.gains(pairs, sides, registry.benchmarks)
     about = sweep.name, sweep.settings, sweep.base, rows, gains
     sections = grid.sections(*about)
-    try:
+    with files.writing(str(folder)):
         private.make_private(folder)
-        run_folder.write_atomic(folder / "sweep.md", comparison.as_markdown(sections).encode())
         run_folder.write_json(folder / "sweep.json", grid.as_json(*about))
-        run_folder.write_atomic(folder / "sweep.csv", grid.as_csv(sweep.settings, rows).encode())
-        run_folder.write_atomic(folder / "gains.csv", grid.gains_as_csv(gains).encode())
-    except OSError as error:
-        raise UsageError(f"{folder} cannot be written: {error.strerror}") from error
+        for name, text in (
+            ("sweep.md", comparison.as_markdown(sections)),
+            ("sweep.csv", grid.as_csv(sweep.settings, rows)),
+            ("gains.csv", grid.gains_as_csv(gains)),
+        ):
+            files.replace(folder / name, text.encode())
     lines = [comparison.text(sections)]
     base = next((cell.run for cell in sweep.cells if cell.settings == sweep.base), None)
     near = [cell.run for cell, other, _ in sweep.neighbours() if other.run == base and cell.run in answered]
@@ -345,56 +347,51 @@ def _parsed(cell: GridCell, setting: Setting) -> Options:
 
 def _options(file: _GridFile, table: str, values: Mapping[str, Any], number: int = 0) -> dict[str, Any]:
     """The options of a table, each with one value as argparse gives it; None if it means the default."""
-    options = {}
+    options = dict[str, Any]()
     for key, value in values.items():
-        name = _named(file, table, key, number)
-        if name in options:
-            raise file.error(table, key, f"{name} is there twice", number)
-        options[name] = _value(file, table, key, value, number)
+        row = _row(file, table, key, number, options)
+        options[row.name] = _value(file, table, key, row, value, number)
     return options
 
 
 def _grid(file: _GridFile, table: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, list[Any]]:
     grid = dict[str, list[Any]]()
     for key, values in table.items():
-        name = _named(file, "grid", key, 0)
-        if name in grid:
-            raise file.error("grid", key, f"{name} is there twice")
+        row = _row(file, "grid", key, 0, grid)
         if not isinstance(values, list):
             raise file.error("grid", key, "a list is expected; an option of all runs belongs to [options]")
         if not values:
             raise file.error("grid", key, "the list is empty")
-        if name in common:
+        if row.name in common:
             raise file.error("grid", key, "it is in [options] already, for all runs")
-        grid[name] = [_value(file, "grid", key, value, 0) for value in values]
-        if len({repr(value) for value in grid[name]}) < len(values):
+        grid[row.name] = [_value(file, "grid", key, row, value) for value in values]
+        if len({repr(value) for value in grid[row.name]}) < len(values):
             raise file.error("grid", key, "a value is there twice")
-    cells = 1
-    for values in grid.values():
-        cells *= len(values)
-    if cells > MAX_CELLS:
+    if (cells := prod(map(len, grid.values()))) > MAX_CELLS:
         raise file.error("grid", "", f"{cells:,} combinations; at most {MAX_CELLS:,}")
     return grid
 
 
-def _named(file: _GridFile, table: str, key: str, number: int) -> str:
+def _row(file: _GridFile, table: str, key: str, number: int, taken: Container[str]) -> Option:
+    """Return the row of an option that is not `taken` (UsageError)."""
     name = OLD_NAMES.get(key.replace("_", "-"), key.replace("_", "-"))
     if name not in NAMED:
         raise file.error(table, key, f"medvqa run has no such option{decode.did_you_mean(name, NAMED)}", number)
     if name in OWN:
         raise file.error(table, key, OWN[name], number)
-    return name
+    if name in taken:
+        raise file.error(table, key, f"{name} is there twice", number)
+    return NAMED[name]
 
 
-def _value(file: _GridFile, table: str, key: str, value: Any, number: int) -> Any:
+def _value(file: _GridFile, table: str, key: str, row: Option, value: Any, number: int = 0) -> Any:
     """One value of an option, as argparse gives it; None if it means the default."""
-    name = OLD_NAMES.get(key.replace("_", "-"), key.replace("_", "-"))
-    if value == "" or value is False or (name in NEUTRAL and value == NEUTRAL[name] and value is not True):
+    if value == "" or value is False or (row.name in NEUTRAL and value == NEUTRAL[row.name] and value is not True):
         return None
     if value == []:
         raise file.error(table, key, "the list is empty", number)
     try:
-        return NAMED[name].given(value)
+        return row.given(value)
     except WrongValueError as error:
         raise file.error(table, key, f"{error.expected.lower()} is expected, not {error.value!r:.60}", number) from None
 
