@@ -94,7 +94,9 @@ def test_options_explains_those_that_are_named(capsys: pytest.CaptureFixture[str
 
 
 def test_the_tables_of_the_documentation_are_those_of_the_options() -> None:
-    assert options_page.page() == options_page.PAGE.read_text("utf-8"), "type python tools/options.py"
+    """And those of the page of commands."""
+    for path, text in options_page.pages().items():
+        assert path.read_text("utf-8") == text, "type python tools/options.py"
 
 
 def test_inputs_of_the_action_are_options_with_their_defaults() -> None:

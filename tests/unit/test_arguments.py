@@ -94,7 +94,7 @@ def test_each_argument_is_explained(name: str) -> None:
         assert re.match(r"[a-z-]|[A-Z]+\b", row.help), row.name
         assert not row.help.endswith("."), row.name
         assert bool(row.metavar) == (row.kind != "flag"), row.name
-    assert COMMANDS[name].description[0].isupper()
+    assert COMMANDS[name].about[0].isupper()
 
 
 def test_each_argument_is_typed_by_a_test_of_its_command() -> None:

@@ -193,10 +193,11 @@ class Command(Generic[Typed]):
 
     def add_to(self, commands: Commands, name: str) -> None:
         """Add the parser of the command."""
+        width = min(_WIDEST, get_terminal_size().columns)
         parser = commands.add_parser(
             name,
-            usage=" ".join([f"medvqa {name} [OPTIONS]", *(row.usage for row in self.rows() if row.usage)]),
-            description=self.description,
+            usage=self.usage(name),
+            description="\n\n".join(textwrap.fill(each, width) for each in self.about.split("\n\n")),
             epilog=self.examples or None,
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
@@ -219,12 +220,15 @@ class Command(Generic[Typed]):
             row.add_to(group("options of all commands"))
         parser.set_defaults(command=self.call)
 
+    def usage(self, name: str) -> str:
+        """Return the line that is typed."""
+        return " ".join([f"medvqa {name} [OPTIONS]", *(row.usage for row in self.rows() if row.usage)])
+
     @property
-    def description(self) -> str:
-        """The docstring of the arguments, as paragraphs for the terminal."""
-        width = min(_WIDEST, get_terminal_size().columns)
+    def about(self) -> str:
+        """The docstring of the arguments, a line for each paragraph."""
         paragraphs = inspect.cleandoc(self.arguments.__doc__ or "").split("\n\n")
-        return "\n\n".join(textwrap.fill(" ".join(each.split()), width) for each in paragraphs)
+        return "\n\n".join(" ".join(each.split()) for each in paragraphs)
 
     def call(self, parsed: argparse.Namespace) -> Returned:
         """Run the command with what argparse parsed (UsageError also for a number out of range)."""
