@@ -23,10 +23,10 @@ class BaselineArguments(Arguments):
 
 def run(typed: BaselineArguments) -> str:
     """Write the baseline file; return lines about it."""
-    from medvqa.commands import baselines
+    from medvqa.commands import exporting
 
     known = known_from(typed, [typed.run]).benchmarks if typed.no_responses else {}
-    return baselines.write(typed.run, typed.output, known, responses=not typed.no_responses)
+    return exporting.write_baseline(typed.run, typed.output, known, responses=not typed.no_responses)
 
 
 COMMAND = Command(BaselineArguments, run)

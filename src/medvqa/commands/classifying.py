@@ -14,7 +14,7 @@ from pathlib import Path
 from medvqa import benchmarks, engine, files
 from medvqa.backend import destinations
 from medvqa.backends.reaching import routes
-from medvqa.commands.judges import check_judge
+from medvqa.commands.judge_checks import check_judge
 from medvqa.items import Benchmark, Item, Result, Score, UsageError
 from medvqa.judging import agreement, taxonomy
 from medvqa.judging.taxonomy import Classified, ErrorJudge, ErrorLabel, ErrorSample, Taxonomy

@@ -16,7 +16,7 @@ from typing import Any, cast
 from msgspec import structs
 
 from medvqa import benchmarks, engine, files, judging, metrics, scoring
-from medvqa.commands.judges import check_judge
+from medvqa.commands.judge_checks import check_judge
 from medvqa.items import OPTION_TECHNIQUES, Benchmark, Extraction, Item, Kind, Result, UsageError
 from medvqa.judging import chose_none, may_ask
 from medvqa.protocols import rotation

@@ -12,7 +12,7 @@ from medvqa.records.run_folder import Stored
 from medvqa.records.run_record import RunRecord
 
 
-def write(run: Path, output: Path, known: Mapping[str, Benchmark], *, responses: bool) -> str:
+def write_baseline(run: Path, output: Path, known: Mapping[str, Benchmark], *, responses: bool) -> str:
     """Write the results of a complete run as one file; return lines about it (UsageError).
 
     Without `responses`, answers are digests, and data that no benchmark of `known` declares public are hashed by the
