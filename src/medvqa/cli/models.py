@@ -20,7 +20,7 @@ def run(typed: ModelsArguments) -> str:
     """Return a table of configs."""
     from medvqa import configs
     from medvqa.data import folders
-    from medvqa.figures import Table, numbers, terminal, texts
+    from medvqa.figures import Table, data_size, numbers, terminal, texts
 
     backends = known_from(typed).backends
     places = [Path("models"), folders.bundled("models")]
@@ -31,7 +31,7 @@ def run(typed: ModelsArguments) -> str:
     for written, config in zip(as_written, named or configs.available(places, backends), strict=True):
         model = configs.make(config, backends) if config.backend in backends else None
         able = ["unknown: --plugin=FILE"] if model is None else sorted(model.capabilities or ())
-        size = configs.in_units(None if model is None else model.size())
+        size = data_size(None if model is None else model.size())
         rows.append((config.name, config.backend, written.argument, ", ".join(able), size, config.description))
     columns = (*texts("model", "backend", "argument", "capabilities"), *numbers("size"), *texts("description"))
     return terminal(Table("", columns, tuple(rows))).removesuffix("\n")

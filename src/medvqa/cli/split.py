@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import shlex
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +45,7 @@ class SplitArguments(Arguments):
 def run(typed: SplitArguments) -> str:
     """Write the split, and return its numbers."""
     from medvqa.data import selection
+    from medvqa.report import tag_counts
 
     registry, named = known_and_named(typed, listed([typed.benchmark]))
     loaded = questions_of(typed.options(), named, registry.benchmarks)
@@ -69,7 +69,7 @@ def run(typed: SplitArguments) -> str:
         + ("; --whole=groups keeps these together" if shared else ""),
     ]
     if dimension is not None:
-        lines += _by_value(parts, dimension)
+        lines.append(tag_counts.of_parts(dict(zip(NAMES, parts, strict=True)), dimension))
     tags = shlex.quote(f"--tags={path}")
     benchmark_option = shlex.quote(f"--benchmark={name if benchmark.declared is None else typed.benchmark}")
     lines.append(
@@ -111,25 +111,6 @@ def _csv(benchmark: str, parts: Sequence[Sequence[Item]]) -> str:
     }
     writer.writerows((benchmark, id, name) for id, name in sorted(part_of.items()))
     return text.getvalue()
-
-
-def _by_value(parts: Sequence[Sequence[Item]], dimension: str) -> list[str]:
-    """Return the table of questions of each part by the values of the dimension, and values that are in one alone."""
-    from medvqa import printing
-    from medvqa.data import lexicon
-    from medvqa.figures import Column, Table, numbers, terminal
-
-    counts = [Counter(value for item in part for value in item.tags.get(dimension, ())) for part in parts]
-    values = {value: lexicon.display(dimension, value) for value in sorted(set().union(*counts))}
-    rows = [(shown, *(count[value] for count in counts)) for value, shown in values.items()]
-    columns = (Column(dimension), *numbers(*(f"questions to {name}" for name in NAMES)))
-    alone = [
-        f"! {shown} is in {NAMES[0 if counts[0][value] else 1]} alone: too few questions that are independent of each "
-        "other"
-        for value, shown in values.items()
-        if not all(count[value] for count in counts)
-    ]
-    return [printing.lines(terminal(Table("", columns, tuple(rows)))).rstrip(), *alone]
 
 
 COMMAND = Command(SplitArguments, run, DATA)

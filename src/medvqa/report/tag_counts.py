@@ -1,7 +1,8 @@
-"""Questions by the values of a dimension, beside the counts that the papers print."""
+"""Questions by the values of a dimension: beside the counts that the papers print, and in the parts of a split."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from medvqa import printing
@@ -38,3 +39,20 @@ def text(items: Sequence[Item], dimension: str, benchmark: str) -> str:
     notes += [] if paper is None else [f"published: {paper.source}"]
     table = Table("", (Column(dimension), *columns), tuple(cells))
     return printing.lines(terminal(table)) + "".join(f"{note}\n" for note in notes)
+
+
+def of_parts(parts: Mapping[str, Sequence[Item]], dimension: str) -> str:
+    """Return the table of questions of each part by the values of a dimension, and values that are in one part alone."""
+    counts = {
+        part: Counter(value for item in items for value in item.tags.get(dimension, ()))
+        for part, items in parts.items()
+    }
+    values = {value: lexicon.display(dimension, value) for value in sorted(set().union(*counts.values()))}
+    rows = [(shown, *(count[value] for count in counts.values())) for value, shown in values.items()]
+    columns = (Column(dimension), *numbers(*(f"questions to {part}" for part in parts)))
+    lines = [printing.lines(terminal(Table("", columns, tuple(rows)))).rstrip()]
+    for value, shown in values.items():
+        having = [part for part, count in counts.items() if count[value]]
+        if len(having) == 1:
+            lines.append(f"! {shown} is in {having[0]} alone: too few questions that are independent of each other")
+    return "\n".join(lines)
