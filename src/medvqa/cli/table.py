@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,7 +36,7 @@ class TableArguments(Arguments):
 
 def run(typed: TableArguments) -> str:
     """Return the tables as text. UsageError for a benchmark, measure, dimension or run that is not there."""
-    from medvqa import printing, report
+    from medvqa import comparing, printing, report
     from medvqa.figures import terminal
     from medvqa.report import side_by_side
 
@@ -54,21 +53,7 @@ def run(typed: TableArguments) -> str:
         blocks.append(f"{printing.line(f'{benchmark.name}: {text.title}')}\n{terminal(text).rstrip()}")
         few += [f"! {name}: few units, read with care: {printing.some(few_of, SHOWN)}"] if few_of else []
     write("--csv", typed.csv, lambda: side_by_side.as_csv(tables))
-    return "\n".join(["\n\n".join(blocks), *few, *_notes(list(reports), benchmark.name)])
-
-
-def _notes(folders: Sequence[Path], benchmark: str) -> list[str]:
-    """Return lines about runs that differ from the first in more than the model."""
-    from medvqa import comparing, printing
-
-    first, *others = comparing.load_beside(folders, [benchmark])
-    lines = [] if others else comparing.gaps(first)
-    for contrast, other in ((comparing.contrast(other, first), other) for other in others):
-        lines += [f"not comparable: {line}" for line in contrast.refusals]
-        if contrast.difference is not None:
-            lines.append(f"one setting differs: {contrast.difference.line(other.name, first.name)}")
-    lines += [line for other in others for line in comparing.notes(other, first)]
-    return [f"! {printing.line(line)}" for line in dict.fromkeys(lines)]
+    return "\n".join(["\n\n".join(blocks), *few, *side_by_side.notes(comparing.load_beside(reports, [benchmark.name]))])
 
 
 COMMAND = Command(TableArguments, run, {"benchmark": "the benchmark, if the runs have several"})

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from math import fsum, isclose
 from pathlib import Path
 
+from medvqa import comparing, printing
+from medvqa.comparing import Side
 from medvqa.data import lexicon
 from medvqa.figures import Column, Table, between, counted, csv, number, numbers
 from medvqa.items import Benchmark, Measure, UsageError
@@ -320,3 +322,16 @@ def _ends(measure: Measure | None, table: SideBySide) -> tuple[float | None, flo
     if measure.low is None or measure.high is None or chance is None:
         return None, None, measure.n
     return measure.low - chance, measure.high - chance, measure.n
+
+
+def notes(runs: Sequence[Side]) -> list[str]:
+    """Return lines about runs that differ from the first in more than the model, or that lack results."""
+    first, *others = runs
+    lines = [] if others else comparing.gaps(first)
+    for other in others:
+        contrast = comparing.contrast(other, first)
+        lines += [f"not comparable: {line}" for line in contrast.refusals]
+        if contrast.difference is not None:
+            lines.append(f"one setting differs: {contrast.difference.line(other.name, first.name)}")
+    lines += [line for other in others for line in comparing.notes(other, first)]
+    return [f"! {printing.line(line)}" for line in dict.fromkeys(lines)]

@@ -42,10 +42,9 @@ def text(items: Sequence[Item], dimension: str, benchmark: str) -> str:
 
 
 def of_parts(parts: Mapping[str, Sequence[Item]], dimension: str) -> str:
-    """Return the table of questions of each part by the values of a dimension, and values that are in one part alone."""
+    """Return the table of questions of each part by the values of a dimension, and values in one part alone."""
     counts = {
-        part: Counter(value for item in items for value in item.tags.get(dimension, ()))
-        for part, items in parts.items()
+        part: Counter(value for item in own for value in item.tags.get(dimension, ())) for part, own in parts.items()
     }
     values = {value: lexicon.display(dimension, value) for value in sorted(set().union(*counts.values()))}
     rows = [(shown, *(count[value] for count in counts.values())) for value, shown in values.items()]
