@@ -106,6 +106,18 @@ def counted(value: float, unit: str) -> str:
     return f"{count(value)} {unit.removesuffix('s') if value == 1 else unit}"
 
 
+def data_size(size: int | None) -> str:
+    """Return a number of bytes for people, such as 9.3 GB; a dash for None."""
+    if size is None:
+        return DASH
+    value = float(size)
+    for unit in ("bytes", "kB", "MB"):
+        if value < 999.5:
+            return f"{value:,.0f} {unit}" if unit == "bytes" or value >= 99.5 else f"{value:,.1f} {unit}"
+        value /= 1000
+    return f"{value:,.0f} GB" if value >= 99.5 else f"{value:,.1f} GB"
+
+
 def typeset(text: str) -> str:
     """Return numbers with the typographic minus, for sentences and the page."""
     return text.replace("-", "\u2212")

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import medvqa
-from medvqa.cli.run import add_run_options
+from medvqa.commands import sweeping
 from medvqa.items import UsageError
 from medvqa.plugin import options as plugin_options
-from medvqa.session import door, sweeping
+from medvqa.session import door
 from medvqa.session.options import OLD_NAMES, OPTIONS, Option, Options, names_of
 
 VALUES = {"text": "a", "count": 2, "flag": True, "whole number": 3, "number": 1.5, "percentages": 20.0}

@@ -78,8 +78,8 @@ def run(planned: Plan, name: str = "first", session: str = "a1", count: int | No
 
 
 def test_a_run_needs_no_pytest(tmp_path: Path) -> None:
-    """The three rooms above reports, and the command that draws reports, leave pytest alone."""
-    rooms = "medvqa.session.loop, medvqa.session.rescoring, medvqa.session.run, medvqa.cli.report, medvqa.cli"
+    """The rooms above reports, and the command that draws reports, leave pytest alone."""
+    rooms = "medvqa.session.loop, medvqa.commands.rescoring, medvqa.session.run, medvqa.cli.report, medvqa.cli"
     code = f"import sys, {rooms}; print({{'pytest', '_pytest', 'xdist'}} & {{*sys.modules}})"
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "set()\n"
 

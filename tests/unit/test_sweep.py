@@ -16,14 +16,15 @@ from hypothesis import strategies as st
 
 from medvqa import comparing
 from medvqa.cli import main
+from medvqa.commands import sweeping
+from medvqa.commands.sweeping import Sweep
 from medvqa.items import Answer, UsageError
 from medvqa.records import run_folder
-from medvqa.session import sweeping
+from medvqa.report.grid import GridRow
 from medvqa.session.display import Display
 from medvqa.session.options import Options
 from medvqa.session.project import Project
 from medvqa.session.registry import Registry
-from medvqa.session.sweeping import Done, GridCell, Sweep
 from support.laws import examples
 
 BENCHMARK = "phantom-mediconfusion"
@@ -214,10 +215,8 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_the_exit_code_is_that_of_the_worst_run() -> None:
-    cell = GridCell("x", {}, {})
-
     def code(*codes: int) -> int:
-        return sweeping.exit_code(Done(cell, "finished", each) for each in codes)
+        return sweeping.exit_code(GridRow("x", {}, "finished", each) for each in codes)
 
     assert code() == 0
     assert [code(0, 11), code(11, 10), code(10, 1), code(1, 4), code(4, 2), code(0, 5)] == [11, 10, 1, 4, 2, 5]
@@ -540,7 +539,7 @@ def test_cells_are_asked_in_order_with_their_numbers(project: Path) -> None:
         sweep,
         Project(project, project, Registry.of([]), Options.of({}, project)),
         Display(),
-        on_done=lambda number, done, cost: told.append((number, done.cell.run, cost)),
+        on_done=lambda number, done, cost: told.append((number, done.run, cost)),
     )
-    assert told == [(number, done.cell.run, 0.0) for number, done in enumerate(ended, 1)]
+    assert told == [(number, done.run, 0.0) for number, done in enumerate(ended, 1)]
     assert [done.questions for done in ended] == [24] * 4

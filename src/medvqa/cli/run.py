@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 import shlex
 import sys
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
-from medvqa.cli.common import Commands, add_options, known_from
+from medvqa.cli.arguments import RUN_OPTIONS, Arguments, Command
+from medvqa.cli.common import known_from
 from medvqa.items import UsageError
-from medvqa.session.options import SECTIONS, SELECT
 
 if TYPE_CHECKING:
     from medvqa.session.options import Options
     from medvqa.session.run import End
 
-_EPILOG = """\
+_EXAMPLES = """\
 examples:
   medvqa run                                       the phantom benchmark, with the model that ships
   medvqa run --model=random --limit=50             50 questions of each benchmark, answered at random
@@ -37,30 +37,15 @@ exit codes:
 """
 
 
-def add(commands: Commands, common: argparse.ArgumentParser) -> None:
-    """Add the command."""
-    parser = commands.add_parser(
-        "run",
-        parents=[common],
-        description="Ask a model the questions of benchmarks, score its answers, and write the run folder "
-        "reports/RUN.\n"
-        "This is a run as with pytest, in one process: same numbers, reports and stored answers.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    add_run_options(parser)
-    parser.set_defaults(command=run)
+@dataclass(frozen=True, kw_only=True)
+class RunArguments(Arguments):
+    """Ask a model the questions of benchmarks, score its answers, and write the run folder reports/RUN.
+
+    This is a run as with pytest, in one process: same numbers, reports and stored answers.
+    """
 
 
-def add_run_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of runs, by their sections."""
-    for title, rows in SECTIONS.items():
-        more = [SELECT] if title == SELECT.section else []
-        add_options(parser.add_argument_group(title), [*rows, *more])
-
-
-def run(typed: argparse.Namespace) -> tuple[str, int]:
+def run(typed: RunArguments) -> tuple[str, int]:
     """Run, and return the summary and the exit code."""
     from medvqa.session.display import StderrDisplay
     from medvqa.session.door import conduct
@@ -69,34 +54,33 @@ def run(typed: argparse.Namespace) -> tuple[str, int]:
     from medvqa.session.root import root_of
     from medvqa.session.run import INTERRUPTED
 
-    here = Path.cwd()
-    if typed.select is not None and not typed.select.strip():
+    here, select = Path.cwd(), typed.raw["select"]
+    if select is not None and not select.strip():
         raise UsageError("--select: a value is empty; write --select=EXPRESSION, or leave it out")
-    options = Options.of(vars(typed), here)
+    options = Options.of(typed.raw, here)
     command = partial(_command, typed, options)
     try:
         project = Project(root_of(here), here, known_from(typed), options)
-        end = conduct(project, StderrDisplay(), select=typed.select, command=command)
+        end = conduct(project, StderrDisplay(), select=select, command=command)
     except KeyboardInterrupt:
         return "interrupted before anything was asked", INTERRUPTED
     return "\n".join(lines_of(end, typed, options)), end.exit_code
 
 
-def lines_of(end: End, typed: argparse.Namespace, options: Options) -> list[str]:
+def lines_of(end: End, typed: Arguments, options: Options) -> list[str]:
     """Return the summary of a run, and the command that continues it."""
     from medvqa.records import coverage
     from medvqa.report.terminal import can_draw, summary
 
-    lines = list[str]()
+    lines, select = list[str](), typed.raw["select"]
     told = end.report is not None and coverage.stopped(end.report.run) == end.stopped
     if end.stopped is not None and not told:
         lines.append(f"! stopped: {end.stopped}")
     if not (end.questions or end.asked):
-        chosen = "" if typed.select is None else f": nothing matches --select={shlex.quote(typed.select)}"
+        chosen = "" if select is None else f": nothing matches --select={shlex.quote(select)}"
         lines.append(f"no question was selected{chosen}; `medvqa lexicon` prints the tags of the questions")
     if end.report is not None:
-        terminal = sys.stdout.isatty()
-        bars = terminal and can_draw(sys.stdout.encoding)
+        bars = sys.stdout.isatty() and can_draw(sys.stdout.encoding)
         lines.append(summary(end.report, width=get_terminal_size().columns, bars=bars))
     lines += end.notes
     if end.problem is not None:
@@ -113,11 +97,14 @@ def lines_of(end: End, typed: argparse.Namespace, options: Options) -> list[str]
     return lines
 
 
-def _command(typed: argparse.Namespace, options: Options, run: str) -> str:
+def _command(typed: Arguments, options: Options, run: str) -> str:
     """Return the command that continues a run."""
     words = [word for word in typed.words if word != "--fresh"]
     if options.shard is not None and options.shard_source:
         from medvqa.session.sharding import without_auto
 
         return shlex.join(["medvqa", *without_auto(words, options.shard, run)])
-    return shlex.join(["medvqa", *words, *([] if typed.run is not None else [f"--run={run}"])])
+    return shlex.join(["medvqa", *words, *([] if typed.raw["run"] is not None else [f"--run={run}"])])
+
+
+COMMAND = Command(RunArguments, run, RUN_OPTIONS, _EXAMPLES)

@@ -20,8 +20,8 @@ DEFAULT_MAX_ERRORS = 50
 MAX_NUMBER = 10**12
 """run.json holds no number above 2**53."""
 
-Kind = Literal["text", "count", "flag", "whole number", "number", "percentages"]
-"""What a value is. count: a whole number, or a word such as all. percentages: P,P."""
+Kind = Literal["text", "path", "count", "flag", "whole number", "number", "percentages"]
+"""What a value is. count: a whole number, or a word such as all. percentages: P,P. path: of commands."""
 
 
 class WrongValueError(ValueError):
@@ -39,6 +39,12 @@ def percents(text: str) -> tuple[float, ...]:
         return tuple(map(float, text.split(",")))
     except ValueError:
         raise ArgumentTypeError(f"numbers in percent are expected, such as 20,60, not '{text}'") from None
+
+
+def home_path(text: str) -> Path:
+    """Return a path with ~ expanded: shells leave it alone in `--rules=~/rules.toml`."""
+    # Unlike Path.expanduser, it leaves an unknown user alone.
+    return Path(os.path.expanduser(text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +80,7 @@ class Option:
         described = {"help": (help or self.help).replace("%", "%%")}
         if self.kind == "flag":
             return {"action": "store_true", "default": None, **described}
-        types = {"whole number": int, "number": float, "percentages": percents}
+        types = {"whole number": int, "number": float, "percentages": percents, "path": home_path}
         typed = {"type": types[self.kind]} if self.kind in types else {}
         return {"metavar": self.metavar, **typed, **({"action": "append"} if self.several else {}), **described}
 

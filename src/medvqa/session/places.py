@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from medvqa import configs
+from medvqa.figures import data_size
 from medvqa.items import UsageError
 from medvqa.session.chosen import Chosen, choose
 from medvqa.session.options import VISIBLE
@@ -58,8 +58,8 @@ def places(models: Sequence[Chosen]) -> tuple[str, ...] | None:
         names = "' and '".join(model.config.name for model, _ in taking)
         have = "has" if len(taking) == 1 else "have together"
         raise UsageError(
-            f"'{names}' {have} {configs.in_units(size)} of weights, and the largest place on the GPUs here "
-            f"{configs.in_units(largest)}: spread a copy over several, or choose a smaller model or one on the CPU"
+            f"'{names}' {have} {data_size(size)} of weights, and the largest place on the GPUs here "
+            f"{data_size(largest)}: spread a copy over several, or choose a smaller model or one on the CPU"
         )
     return tuple(place for place in devices if place in fitting)
 
