@@ -1,7 +1,7 @@
 """Write what other files take from the rows of options and arguments: `python tools/options.py`.
 
-That is the tables in docs/running.md, the page of commands, and in action.yml the inputs that are options, and the names
-of the gate's. With --compare, write nothing and fail if a file differs.
+That is the tables in docs/running.md, the page of commands, and in action.yml the inputs that are options, and the
+names of the gate's. With --compare, write nothing and fail if a file differs.
 """
 
 from __future__ import annotations

@@ -202,7 +202,7 @@ def resumes(folder: Path) -> None:
     now = record(ABOUT)
     configuration.why_not_continued(before, now)
     assert before.judged_by_rule in (True, False)
-    registry = SimpleNamespace(benchmarks=KNOWN, metrics=())
+    registry = SimpleNamespace(benchmarks=KNOWN, metrics=(), finished=())
     registry.with_runs = lambda folders: registry
     plan: Any = SimpleNamespace(
         registry=registry,

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 import medvqa
+from medvqa.cli.arguments import RUN_OPTIONS
+from medvqa.cli.run import COMMAND
 from medvqa.commands import sweeping
 from medvqa.items import UsageError
 from medvqa.plugin import options as plugin_options
@@ -33,8 +35,9 @@ def by_pytest(name: str, row: Option, pytester: pytest.Pytester) -> Options:
 
 def by_command(name: str, row: Option, folder: Path) -> Options:
     parser = argparse.ArgumentParser()
-    add_run_options(parser)
-    return Options.of(vars(parser.parse_args([word(name, row)])), folder)
+    COMMAND.add_to(parser.add_subparsers(), "run")
+    typed = vars(parser.parse_args(["run", word(name, row)]))
+    return Options.of({option: typed[option] for option in RUN_OPTIONS}, folder)
 
 
 def by_sweep(name: str, row: Option, folder: Path) -> Options:
