@@ -472,7 +472,6 @@ def test_a_strange_model_is_one_line(changes: dict[str, Any], why: str) -> None:
     def make() -> None:
         made = type("Made", (Gives,), changes)
         model = backend.loaded(configs.make(ModelConfig("odd", "odd"), {"odd": made}))
-        engine.identify(model)
         engine.Limits.of(model)
 
     with pytest.raises(UsageError) as refused:

@@ -8,10 +8,10 @@ from medvqa.backend import MEMBERS, Backend
 def backend(stub: Any) -> Backend:
     """The object as a backend: its class's `name` is the title, its declared members those of the backend."""
     members: dict[str, Any] = {"sends_to": None, "title": stub.name}
-    for member, kind in MEMBERS.items():
-        if member != "name" and hasattr(stub, member):
-            found = getattr(stub, member)
-            members[member] = _calling(found, member) if kind == "method" else found
+    for name, member in MEMBERS.items():
+        if name != "name" and hasattr(stub, name):
+            found = getattr(stub, name)
+            members[name] = _calling(found, name) if member.kind == "method" else found
     return type("Stub", (Backend,), members)()
 
 

@@ -101,7 +101,7 @@ ASKED: dict[str, tuple[Any, Any]] = {
 
 
 def test_every_member_has_its_default() -> None:
-    assert MEMBERS.keys() == DEFAULTS.keys() | GIVES.keys() | ASKED.keys() | {"sends_to", "generate", "inner"}
+    assert MEMBERS.keys() == DEFAULTS.keys() | GIVES.keys() | ASKED.keys() | {"sends_to", "generate", "inner", "facts"}
     model = Least()
     assert {name: getattr(model, name) for name in DEFAULTS} == DEFAULTS
     assert {name: getattr(model, name)() for name in GIVES} == GIVES
@@ -177,6 +177,37 @@ def test_what_is_not_known_before_loading() -> None:
     assert loaded(model).capabilities == {"generate", "option_logprobs"}
     never = made(capabilities=None)
     assert refusal(lambda: loaded(never())).startswith("model 'made': capabilities is of type NoneType; a set of texts")
+
+
+def test_what_a_loaded_model_says_is_read_once() -> None:
+    class Counting(Least):
+        _loads = _reads = 0
+        concurrency = 4
+
+        def load(self) -> None:
+            self._loads += 1
+
+        def fingerprint(self) -> str:
+            self._reads += 1
+            return f"weights {self._loads}, key sk-nobody"
+
+        def about(self) -> Any:
+            return {"url": ["https://host?key=sk-nobody"]}
+
+    model = loaded(Counting("x"), concurrency=2)
+    facts = model.facts
+    reads = model._reads
+    assert (facts, model.facts.fingerprint, model._reads) == (model.facts, "weights 1, key sk-nobody", reads)
+    assert (facts.title, facts.capabilities, facts.identified) == ("counting:x", {"generate"}, "its fingerprint")
+    assert (facts.concurrency, facts.batch_size, facts.patience) == (2, None, 0)
+    assert (facts.converses, facts.recorded) == (False, False)
+    bare = facts.without({"sk-nobody"})
+    assert "sk-nobody" not in f"{bare}"
+    assert (bare.title, bare.concurrency) == ("counting:x", 2)
+    assert loaded(model).facts.fingerprint == "weights 2, key sk-nobody", "a model that is loaded again is asked again"
+    assert loaded(Least(), concurrency=2).facts.concurrency is None, "a model without a limit gets none"
+    odd = made(fingerprint=lambda self: 5)
+    assert refusal(lambda: loaded(odd())).startswith("model 'made': fingerprint() gave a value of type int; ")
 
 
 def test_an_exit_while_loading_is_an_error_of_one_line() -> None:
@@ -294,7 +325,7 @@ def test_making_one_is_not_ones_own() -> None:
     late = made()
     late.__init__ = init  # type: ignore[method-assign]
     assert "__init__ is not overridden" in refusal(lambda: usable(late))
-    assert refusal(lambda: Least("", 3)) == "backend 'least' has no options"
+    assert refusal(lambda: Least("", 3)) == "backend 'least' has no options; type int is given"
 
 
 MISPLACED: dict[str, tuple[dict[str, Any], str]] = {
@@ -310,11 +341,11 @@ MISPLACED: dict[str, tuple[dict[str, Any], str]] = {
     "a property for a method": ({"draws": property(lambda self: True)}, "draws is of type property; a method is exp"),
     "a static method": (
         {"check": staticmethod(lambda argument: None)},
-        "check is a staticmethod; a plain method is exp",
+        "check is of type staticmethod; a method is exp",
     ),
     "a class method": (
         {"size": classmethod(lambda cls: 3)},
-        "size is a classmethod; a plain method is expected: def s",
+        "size is of type classmethod; a method is expected: def s",
     ),
     "other parameters": (
         {"check": lambda self, argument: None},
@@ -337,7 +368,7 @@ def test_a_member_of_the_wrong_kind_is_refused(members: dict[str, Any], why: str
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("generate", "generate cannot be assigned to an instance: it is a method of the class"),
+        ("generate", "generate cannot be assigned to an instance: it belongs to the class"),
         ("name", "name cannot be assigned to an instance: it belongs to the class"),
         ("argument", "argument cannot be assigned to an instance: it is given"),
         ("looks", "looks is of type str; True or False is expected"),
@@ -359,7 +390,7 @@ WRONG_VALUES: dict[str, list[tuple[Any, str]]] = {
     "name": [
         (7, "is of type int; a text is"),
         ("", "is an empty text"),
-        ("a:b", "is 'a:b'; --model=NAME:ARGUMENT needs"),
+        ("a:b", "is 'a:b'; a text is expected; --model=NAME:ARGUMENT needs"),
     ],
     "title": [(7, "is of type int; a text is"), ("", "is an empty text"), ("\ud800", "has half a surrogate pair")],
     "Options": [({}, "is of type dict; a frozen dataclass is"), (Bare, "has fields without a default: word")],
@@ -370,8 +401,8 @@ WRONG_VALUES: dict[str, list[tuple[Any, str]]] = {
         ("https://host/v1", "is not like https://host:443"),
         ("https://user:geheim@host", "is not like https://host:443"),
         ("https://host\n", "is not like https://host:443"),
-        ((), "is an empty list of origins"),
-        (("https://host", None), "is of type tuple; an origin such as"),
+        ((), "is not like https://host:443"),
+        (("https://host", None), "has a value of type null; an origin such as"),
         (("https://host", "https://user:geheim@host"), "is not like https://host:443"),
     ],
     **{
@@ -390,11 +421,11 @@ WRONG_VALUES: dict[str, list[tuple[Any, str]]] = {
     ],
     "resources": [
         (1, "is of type int; a mapping of names to numbers is expected"),
-        ({"gpus": "1"}, "has another form than"),
-        ({"gpus": True}, "has another form than"),
-        ({1: 1}, "has another form than"),
-        ({"memory": -1}, "has memory = -1; a number of 0 or more"),
-        ({"cpus": nan}, "has cpus = nan; a number"),
+        ({"gpus": "1"}, "has a value of type str; a mapping of names"),
+        ({"gpus": True}, "has a value of type bool; a mapping of names"),
+        ({1: 1}, "has a value of type int; a mapping of names"),
+        ({"memory": -1}, "is {'memory': -1}; a mapping of names to numbers"),
+        ({"cpus": nan}, "is {'cpus': nan}; a mapping of names"),
         ({"gpus": 1.5}, "has gpus = 1.5; a copy takes a part of one GPU (below 1), or whole GPUs"),
     ],
 }
@@ -407,7 +438,7 @@ def test_a_value_of_a_wrong_type_is_refused_wherever_it_stands(name: str, value:
     in_class = refusal(lambda: made(**{name: value}))
     assert f": class Made: {name} {why}" in in_class
     assert "geheim" not in in_class, "what may be a password is not shown"
-    if MEMBERS[name] == "value":
+    if MEMBERS[name].kind == "value":
         owner = "made:x"
         assert refusal(lambda: setattr(made()("x"), name, value)).startswith(f"model '{owner}': {name} {why}")
         read = made(**{name: property(lambda self: value)})("x")
@@ -416,26 +447,30 @@ def test_a_value_of_a_wrong_type_is_refused_wherever_it_stands(name: str, value:
 
 WRONG_RESULTS: dict[str, list[tuple[Any, str]]] = {
     "consent": [(True, f"gave a value of type bool; {A_TEXT}")],
-    "secrets": [("key", "gave no sequence of texts"), (None, "gave no sequence of texts"), ([1], "gave no sequence")],
+    "secrets": [
+        ("key", "gave a value of type str; a collection of texts"),
+        (None, "gave a value of type NoneType; a collection of texts"),
+        ([1], "has a value of type int; a collection of texts"),
+    ],
     "draws": [(None, "gave a value of type NoneType; True or False")],
     "judged": [(1, "gave a value of type int; True or False")],
-    "samples": [(None, "gave a value of type NoneType; a whole number")],
+    "samples": [(None, "is None; a whole number")],
     "unsampled": [("mc", "gave a value of type str; a collection of names")],
     "recorded_by": [
         ("mc", "gave a value of type str; a collection of names"),
-        ([1], "gave a value of type list; a coll"),
+        ([1], "has a value of type int; a coll"),
     ],
     "token_limits": [(32, "gave a value of type int; medvqa.items.TokenLimits or None")],
     "as_judge": [(None, "gave a value of type NoneType; a mapping")],
-    "size": [("2", "gave a value of type str; a number of bytes or None")],
-    "memory": [(2.5, "gave a value of type float; a number of bytes or None")],
+    "size": [("2", "is '2'; a number of bytes or None")],
+    "memory": [(2.5, "is 2.5; a number of bytes or None")],
     "places": [
         ("0", "gave a value of type str; a sequence of texts or None"),
-        ([0], "gave a value of type list; a seq"),
+        ([0], "has a value of type int; a seq"),
     ],
     "fingerprint": [
         (5, f"gave a value of type int; {A_TEXT}"),
-        ("", "gave an empty text; None says that answers are not reused"),
+        ("", f"gave an empty text; {A_TEXT}; None says that answers are not reused"),
         ("\ud800", "gave half a surrogate pair"),
     ],
     "identified": [(5, f"gave a value of type int; {A_TEXT}")],
@@ -460,7 +495,7 @@ def test_a_result_of_a_wrong_type_is_refused_when_it_is_read(name: str, value: A
 def test_everything_that_can_be_of_a_wrong_type_is_looked_at() -> None:
     nothing = {"check", "preflight", "load", "fit", "prepare", "close"}
     # What is given is the house's own; the engine looks at each answer of `generate`.
-    left = nothing | {"argument", "options", "inner", "generate", "wraps"}
+    left = nothing | {"argument", "options", "inner", "facts", "generate", "wraps"}
     assert MEMBERS.keys() == WRONG_VALUES.keys() | WRONG_RESULTS.keys() | left
 
 
@@ -529,7 +564,7 @@ def test_openai_with_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
         model.close()  # before load() there is nothing to end
         try:
             (answer,) = engine.ask(loaded(model), [Prompt("?")])
-            assert (engine.identify(model).name, model.fingerprint()) == ("openai:m", None)
+            assert (model.facts.title, model.facts.fingerprint) == ("openai:m", None)
         finally:
             model.close()
     assert isinstance(answer, Answer)
@@ -629,8 +664,24 @@ def test_what_a_wrapper_does_not_say_its_inner_model_says() -> None:
     assert model.recorded_by("b") == ("b",)
     # No member was forgotten: what is left is the wrapper's own, or asked of the inner config.
     own = {"title", "sends_to", "fingerprint", "identified", "generate", "memory", "recorded_by", "as_judge"}
-    declared = {name for name, kind in MEMBERS.items() if kind in ("value", "method")}
+    declared = {name for name, member in MEMBERS.items() if member.kind in ("value", "method")}
     assert declared == says.keys() | values.keys() | set(acts) | own
+
+
+def test_a_wrapper_may_add_to_what_its_inner_model_says() -> None:
+    class Careful(Wrapped):
+        def secrets(self) -> set[str]:
+            return {"own", *super().secrets()}
+
+        @property
+        def patience(self) -> float:
+            return 2 * super().patience
+
+    inner = made(secrets=lambda self: ["key"], patience=3, fingerprint=lambda self: "weights")("x")
+    model = loaded(Careful("made:x", inner=Careful("made:x", inner=inner)))
+    assert (model.secrets(), model.patience) == ({"own", "key"}, 12)
+    assert (model.facts.fingerprint, model.facts.patience) == (None, 12)
+    assert inner.facts.fingerprint == "weights"
 
 
 def test_a_wrapper_needs_a_model_and_another_backend_takes_none() -> None:
@@ -698,7 +749,7 @@ def test_a_file_of_human_answers(tmp_path: Path) -> None:
     model.check()
     answers = engine.ask(loaded(model), [Prompt("?", item=item) for item in "123"])
     assert [each.text if isinstance(each, Answer) else str(each) for each in answers] == ["B", "", "not answered"]
-    assert engine.identify(model).fingerprint == "[('1', 'B'), ('2', '')]"
+    assert model.facts.fingerprint == "[('1', 'B'), ('2', '')]"
     wrong = configs.make(configs.resolve("reader", folders=[tmp_path], backends=backends), backends)
     assert refusal(wrong.check) == "--model=human:answers.csv: no such file"
 

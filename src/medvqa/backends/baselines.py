@@ -15,10 +15,23 @@ Stratum = tuple[str, Kind]
 """Benchmark and kind; questions of one stratum share a vocabulary."""
 
 
-DETERMINISTIC = "its rule, which always gives the same answers"
+class _Baseline(Backend):
+    """A rule that looks at no image."""
+
+    sends_to = None
+    looks = False
+    converses = True
+
+    def draws(self) -> bool:
+        """Return whether another sample may get another answer."""
+        return False
+
+    def identified(self) -> str:
+        """Return that it is deterministic."""
+        return "its rule, which always gives the same answers"
 
 
-class Random(Backend):
+class Random(_Baseline):
     """`random` or `random:SEED`: a uniform draw, the same for an item in every run, order and process.
 
     With options: one letter; for multiple_response each non-empty set of letters with equal probability,
@@ -28,9 +41,6 @@ class Random(Backend):
     """
 
     capabilities = frozenset({"generate", "option_logprobs", "option_likelihood"})
-    sends_to = None
-    looks = False
-    converses = True
     reads = False
     _vocabulary: Mapping[Stratum, Sequence[str]] = {}
 
@@ -47,13 +57,13 @@ class Random(Backend):
         """Raise UsageError for a seed that is no whole number."""
         _ = self._seed
 
+    def draws(self) -> bool:
+        """Return whether another sample may get another answer."""
+        return True
+
     def fit(self, items: Iterable[Item]) -> None:
         """Collect the vocabulary of the questions without options from their answer key."""
         self._vocabulary = {stratum: sorted(counts) for stratum, counts in _references(items).items()}
-
-    def identified(self) -> str:
-        """Return that it is deterministic."""
-        return DETERMINISTIC
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
         """Answer each prompt by a draw that depends on the seed and the question's key alone."""
@@ -88,16 +98,13 @@ class Random(Backend):
         return Answer(words[number % len(words)])
 
 
-class Majority(Backend):
+class Majority(_Baseline):
     """`majority`: the most frequent key of the benchmark's questions of that kind, ties alphabetically.
 
     All items of the benchmark count, even if not selected. For multiple_response the key is the whole set of letters;
     for an open question with several references, the first counts.
     """
 
-    sends_to = None
-    looks = False
-    converses = True
     reads = False
     _keys: Mapping[Stratum, str] = {}
 
@@ -108,14 +115,6 @@ class Majority(Backend):
                 f"--model=majority:{self.argument}: majority takes no argument; a constant answer is "
                 f"--model=echo:{self.argument}"
             )
-
-    def draws(self) -> bool:
-        """Return False."""
-        return False
-
-    def identified(self) -> str:
-        """Return that it is deterministic."""
-        return DETERMINISTIC
 
     def fit(self, items: Iterable[Item]) -> None:
         """Count the answer key."""
@@ -136,25 +135,13 @@ class Majority(Backend):
         return Answer(key)
 
 
-class Echo(Backend):
+class Echo(_Baseline):
     """`echo:TEXT`: always TEXT. With a letter, a reference line without image or question."""
-
-    sends_to = None
-    looks = False
-    converses = True
 
     def check(self) -> None:
         """Raise UsageError for an empty text."""
         if not self.argument:
             raise UsageError("--model=echo: echo needs the text that it shall answer, such as --model=echo:A")
-
-    def draws(self) -> bool:
-        """Return False."""
-        return False
-
-    def identified(self) -> str:
-        """Return that it is deterministic."""
-        return DETERMINISTIC
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
         """Answer each prompt with the text."""

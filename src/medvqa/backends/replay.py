@@ -174,10 +174,6 @@ class Replay(Backend):
         """Raise UsageError or DataError for a file that cannot be used."""
         _ = self._recording
 
-    def load(self) -> None:
-        """Read the file if not read yet."""
-        self.check()
-
     def draws(self) -> bool:
         """Whether the file holds numbered samples of a repeated run."""
         return self._recording.repeat > 0

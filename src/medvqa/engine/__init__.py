@@ -1,11 +1,9 @@
 """Ask a model: Prompt -> Answer.
 
-`asking` asks one batch; `stream` keeps a model busy with upcoming items; `judges` asks a judge about the answers;
-`identity` reads a model's name, fingerprint and settings.
+`asking` asks one batch; `stream` keeps a model busy with upcoming items; `judges` asks a judge about the answers.
 """
 
 from medvqa.engine.asking import Failure, Unavailable, ask, attempt
-from medvqa.engine.identity import Identity, identify
 from medvqa.engine.judges import Judge, JudgedAnswer, JudgeReplies, Pending
 from medvqa.engine.stream import (
     FAREWELL,
@@ -27,7 +25,6 @@ __all__ = [
     "KILLS",
     "AnswerMemory",
     "Failure",
-    "Identity",
     "Judge",
     "JudgeReplies",
     "JudgedAnswer",
@@ -44,5 +41,4 @@ __all__ = [
     "Unavailable",
     "ask",
     "attempt",
-    "identify",
 ]

@@ -58,7 +58,7 @@ def attempt(
 
 def _is_recorded(model: Model | Backend) -> bool:
     """Whether the answers are recorded: then they are those of the last turn."""
-    return isinstance(model, Backend) and model.recorded
+    return isinstance(model, Backend) and model.facts.recorded
 
 
 def _continued(
@@ -139,11 +139,13 @@ def _replies(
 
 
 def _converses(model: Model | Backend) -> bool:
-    return isinstance(model, Unavailable) or (isinstance(model, Backend) and (model.converses or model.recorded))
+    return isinstance(model, Unavailable) or (
+        isinstance(model, Backend) and (model.facts.converses or model.facts.recorded)
+    )
 
 
 def _name(model: Model | Backend) -> str:
-    return model.title if isinstance(model, Backend) else model.name
+    return model.facts.title if isinstance(model, Backend) else model.name
 
 
 def _out_of_memory(error: BaseException) -> bool:

@@ -85,7 +85,7 @@ class Judge:
         After `ends()` returns True, send only prompts that a test waits for.
         """
         self.settings = settings
-        self._name = model.title
+        self._name = model.facts.title
         self.ahead = limits.window * limits.batch_size * limits.concurrency
         """The number of answers that keep the judge busy."""
         # The stream gets prompts by `submit`, never queries.

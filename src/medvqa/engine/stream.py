@@ -21,7 +21,7 @@ from math import inf
 from typing import Any, Protocol, cast
 
 from medvqa import answers as answers_room
-from medvqa.backend import BATCH_SIZE, Backend, Clock, timed
+from medvqa.backend import BATCH_SIZE, Backend, Clock, ModelFacts, timed
 from medvqa.engine.asking import Failure, attempt
 from medvqa.items import Answer, AnswerError, MedVQAError, Prompt, Query, QuestionKey, UsageError
 from medvqa.protocols import prompts as prompts_room
@@ -165,7 +165,7 @@ class Limits:
     @classmethod
     def of(
         cls,
-        model: Backend,
+        model: Backend | ModelFacts,
         *,
         batch_size: int | None = None,
         concurrency: int | None = None,
@@ -452,9 +452,9 @@ class Stream:
                 if isinstance(self._fault, MedVQAError):
                     raise self._fault
                 if self._fault is not None:
-                    raise RuntimeError(f"model '{self._model.title}' cannot be asked any more") from self._fault
+                    raise RuntimeError(f"model '{self._model.facts.title}' cannot be asked any more") from self._fault
                 if self._closed:
-                    raise RuntimeError(f"model '{self._model.title}' was closed: its session has ended")
+                    raise RuntimeError(f"model '{self._model.facts.title}' was closed: its session has ended")
                 self._start()
                 self._work.notify()
                 self._news.wait(self._expire(pending))
@@ -487,7 +487,7 @@ class Stream:
                 _end(call.tickets, f"no answer within {call.allowed:.10g} s")
         held = [call.end + call.allowed for call in self._calls.values()]
         if len(held) == len(self._threads) and now >= max(held):
-            _end(pending, f"model '{self._model.title}' hangs: a call never came back")
+            _end(pending, f"model '{self._model.facts.title}' hangs: a call never came back")
         if any(ticket.done for ticket in pending):
             return 0
         # A call that starts now or later ends after the last of these.
@@ -751,12 +751,12 @@ class Streamed:
     @property
     def name(self) -> str:
         """The model's title."""
-        return self.backend.title
+        return self.backend.facts.title
 
     @property
     def capabilities(self) -> Collection[str]:
         """The supported ways of asking, as in `medvqa.Backend.capabilities`."""
-        return self.backend.capabilities or frozenset()
+        return self.backend.facts.capabilities
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
         """Answer each prompt, in the stream's threads."""

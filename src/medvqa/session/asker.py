@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from medvqa import answers, engine, files, printing
-from medvqa.backend import Backend
-from medvqa.engine import Identity, Judge, Limits, Pending, Reply, Stream, Streamed, Traffic
+from medvqa.backend import Backend, ModelFacts, said
+from medvqa.engine import Judge, Limits, Pending, Reply, Stream, Streamed, Traffic
 from medvqa.items import (
     OPTION_TECHNIQUES,
     Answer,
@@ -74,23 +74,23 @@ class Process:
         heads = [head_at(path) for path in logs(self.folder / ANSWERS)]
         return any(head is not None and head.session != self.session for head in heads)
 
-    def identify(self, model: Backend, role: str, secrets: frozenset[str]) -> Identity:
-        """Return the identity of a model. UsageError if the run began with another, or for wrong types."""
-        identity = engine.identify(model, secrets)
+    def identify(self, model: Backend, role: str, secrets: frozenset[str]) -> ModelFacts:
+        """Return the facts of a loaded model without secrets. UsageError if the run began with another."""
+        facts = model.facts.without(secrets)
         if not self.rescores and (self.folder / RUN).is_file():
             run = run_record.read_run(self.folder)
             before = run.model if role == "model" else run.judge
-            if before is not None and before.name and before.fingerprint != identity.fingerprint:
+            if before is not None and before.name and before.fingerprint != facts.fingerprint:
                 raise UsageError(
                     f"run '{self.folder.name}' cannot go on: the {role}'s fingerprint was {before.fingerprint!r} "
-                    f"and is {identity.fingerprint!r}. Name another with --run=NAME"
+                    f"and is {facts.fingerprint!r}. Name another with --run=NAME"
                 )
-        return identity
+        return facts
 
     def remember(
         self,
         chosen: Chosen,
-        identity: Identity,
+        facts: ModelFacts,
         log: Log,
         *,
         reuse: Reuse,
@@ -103,12 +103,12 @@ class Process:
         the later ones of a run that has asked a part of its questions with --fresh. `signed`: the judge's name in
         signatures, which separates judges without a fingerprint by their configs.
         """
-        judges, nameless = chosen.role == "judge", identity.fingerprint is None
+        judges, nameless = chosen.role == "judge", facts.fingerprint is None
         answering = chosen.answering.backend
         head = LogHead(
             backend=f"{answering} {signed}" if judges and nameless else answering,
-            model=identity.name,
-            fingerprint=identity.fingerprint,
+            model=facts.title,
+            fingerprint=facts.fingerprint,
             run=self.folder.name,
             session=self.session,
             role="judge" if judges else "candidate",
@@ -164,10 +164,10 @@ class LoadedJudge:
         log = Log(process.folder, process.name)
         try:
             judging.chosen.load()
-            identity = process.identify(self.model, "judge", judging.chosen.secrets)
-            signed = judging.signed(identity)
-            self.memory = process.remember(judging.chosen, identity, log, reuse=reuse, signed=signed, fresh=fresh)
-            limits = Limits.of(self.model, deadline=deadline, budget=inf if max_cost is None else max_cost)
+            facts = process.identify(self.model, "judge", judging.chosen.secrets)
+            signed = judging.signed(facts)
+            self.memory = process.remember(judging.chosen, facts, log, reuse=reuse, signed=signed, fresh=fresh)
+            limits = Limits.of(self.model.facts, deadline=deadline, budget=inf if max_cost is None else max_cost)
         except BaseException:
             log.close()
             self.model.close()
@@ -181,7 +181,7 @@ class LoadedJudge:
             traffic=traffic or Traffic(judging.chosen.secrets),
         )
         self.facts: dict[str, Any] = {
-            **judging.loaded(identity),
+            **judging.loaded(facts),
             "batch_size": limits.batch_size,
             "concurrency": limits.concurrency,
         }
@@ -241,6 +241,8 @@ class Asker:
         self._confirming = Confirming()
         self._ranking: RankingAsker | None = None
         self._counted: dict[str, endpoints.Endpoints] = {}
+        self._reporting: dict[str, Backend] = {}
+        """The model and the judge, if they tell the numbers of their endpoints."""
         self._exchange = process.exchange(puts=False)
         self._memories: list[Memory] = []
         self._damaged = -1
@@ -267,10 +269,10 @@ class Asker:
             self._close = lambda: end(self.plan.model.backend, log)
             model = self.plan.make_model()
             limits = self.plan.limits(model)
-            identity = self.process.identify(model, "model", self.plan.secrets)
+            model_facts = self.process.identify(model, "model", self.plan.secrets)
             reuse: Reuse = "none" if self._asks_a_part_again() else self._reuse
             fresh = self.plan.options.fresh
-            memory = self.process.remember(self.plan.model, identity, log, reuse=reuse, fresh=fresh)
+            memory = self.process.remember(self.plan.model, model_facts, log, reuse=reuse, fresh=fresh)
             self._close = lambda: end(model, memory)
             making = f"judge '{self.plan.options.judge}'"
             if self.plan.judge is not None:
@@ -283,14 +285,16 @@ class Asker:
             self.close()
             raise
         self._memories = [memory, *([] if self._judge is None else [self._judge.memory])]
-        named = {"name": identity.name, "fingerprint": identity.fingerprint}
+        named = {"name": model_facts.title, "fingerprint": model_facts.fingerprint}
         facts: dict[str, Any] = {
-            "model": {**named, **{name: value for name, value in identity.about.items() if name not in named}},
+            "model": {**named, **{name: value for name, value in model_facts.about.items() if name not in named}},
             "engine": {"batch_size": limits.batch_size, "concurrency": limits.concurrency},
             "unread_answers": self._newly_unread(),
             **({"judge": self._judge.facts} if self._judge is not None else {}),
         }
         self._first["facts"] = facts
+        models = {"endpoints": model, **({"judge_endpoints": self._judge.model} if self._judge is not None else {})}
+        self._reporting = {name: each for name, each in models.items() if said(each, "status") and not each.pools}
         self._limits, self._ahead = limits, ahead
         follow: Callable[[Query, Answer], Any] | None = self._begin_judging if self._judge is not None else None
         if self.plan.ranks:
@@ -597,14 +601,8 @@ class Asker:
 
     def _endpoints(self) -> dict[str, dict[str, Any]]:
         """The numbers of the model's and the judge's endpoints since the last delivery; {} for models without."""
-        models = {
-            "endpoints": None if self._model is None else self._model.backend,
-            "judge_endpoints": None if self._judge is None else self._judge.model,
-        }
         changes = {}
-        for name, model in models.items():
-            if model is None or model.pools:
-                continue
+        for name, model in self._reporting.items():
             if now := answers.redacted_value(model.status().get("endpoints"), self.plan.secrets):
                 changes[name] = endpoints.since(now, self._counted.get(name, {}))
                 self._counted[name] = now

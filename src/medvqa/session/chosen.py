@@ -46,10 +46,10 @@ class Chosen:
         with _named(self.role):
             self.backend.preflight()
 
-    def load(self) -> Backend:
-        """Return the loaded backend."""
+    def load(self, concurrency: int | None = None) -> Backend:
+        """Return the loaded backend; `concurrency` is the user's limit."""
         with _named(self.role):
-            return loaded(self.backend)
+            return loaded(self.backend, concurrency)
 
     @cached_property
     def secrets(self) -> frozenset[str]:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from medvqa.backend import Backend, says
+from medvqa.backend import Backend, said
 from medvqa.items import Answer, AnswerError, Query, QuestionKey, Result
 
 ASKED_AGAIN = 20
@@ -59,11 +59,12 @@ class Confirming:
         scored the `same`.
         """
         checked: dict[str, Any] = {"reused": self.reused}
-        if (identification := model.identified()) is not None:
+        if (identification := model.facts.identified) is not None:
             return {**checked, "how": identification}
         if refused is not None:
             return {**checked, "problem": refused}
-        if _draws(model):
+        # A model that says nothing about it is taken to repeat its answers.
+        if said(model, "draws") and model.draws():
             return {
                 **checked,
                 "problem": "its answers are drawn (its temperature is not 0), so that asking shows nothing",
@@ -99,10 +100,3 @@ def _place(key: QuestionKey) -> bytes:
 
 def _score(result: Result) -> tuple[object, ...]:
     return result.score.outcome, result.score.value
-
-
-def _draws(model: Backend) -> bool:
-    """Whether a model says that it samples its answers; False if it says nothing."""
-    while type(model).wraps and not says(type(model), "draws"):
-        model = model.inner
-    return says(type(model), "draws") and model.draws()

@@ -11,9 +11,8 @@ from typing import Any
 import msgspec
 
 from medvqa import decode, judging, scoring
-from medvqa.backend import destinations
+from medvqa.backend import ModelFacts, destinations
 from medvqa.backends.reaching import routes
-from medvqa.engine import Identity
 from medvqa.items import Answer, AnswerError, Benchmark, Item, Score, Technique, UsageError
 from medvqa.protocols.techniques import NEEDS
 from medvqa.records.run_record import RecordedConfig, RecordedJudge, RecordedSettings
@@ -64,22 +63,22 @@ class Judging:
             signature=self.settings.signature(),
         )
 
-    def loaded(self, identity: Identity) -> dict[str, Any]:
+    def loaded(self, facts: ModelFacts) -> dict[str, Any]:
         """Return the judge's fields in run.json that are known once it is loaded."""
         return {
-            "name": identity.name,
-            "fingerprint": identity.fingerprint,
-            "identity": self.signed(identity),
-            "about": identity.about,
+            "name": facts.title,
+            "fingerprint": facts.fingerprint,
+            "identity": self.signed(facts),
+            "about": facts.about,
         }
 
-    def signed(self, identity: Identity) -> str:
+    def signed(self, facts: ModelFacts) -> str:
         """Return the judge's name in signatures: its name, and 8 hex digits of a hash of its fingerprint or config."""
         config = self.chosen.answering
         inner = () if config.inner is None else (config.inner,)
         config_json = msgspec.json.encode([config.backend, config.argument, config.options, *inner], order="sorted")
-        identifying = identity.fingerprint.encode() if identity.fingerprint else config_json
-        return f"{identity.name}@{hashlib.sha256(identifying).hexdigest()[:8]}"
+        identifying = facts.fingerprint.encode() if facts.fingerprint else config_json
+        return f"{facts.title}@{hashlib.sha256(identifying).hexdigest()[:8]}"
 
 
 def judged(

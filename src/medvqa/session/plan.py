@@ -13,7 +13,7 @@ from math import inf
 from pathlib import Path
 
 from medvqa import benchmarks, configs, engine, printing, scoring
-from medvqa.backend import Backend, says
+from medvqa.backend import Backend, said
 from medvqa.benchmarks import own
 from medvqa.data import own_tags
 from medvqa.data.folders import natural
@@ -390,10 +390,10 @@ class Plan:
     def make_model(self) -> Backend:
         """The model, loaded, with baselines fitted on the answer key."""
         unknown = self.model.backend.capabilities is None
-        model = self.model.load()
+        model = self.model.load(self.options.concurrency)
         if unknown:
-            techniques.check(self.techniques, model.capabilities or (), self.options.model)
-        if model.wraps or says(type(model), "fit"):
+            techniques.check(self.techniques, model.facts.capabilities, self.options.model)
+        if said(model, "fit"):
             items = [item for name in self.benchmarks for item in self.items(name)]
             # A model that must not see images gets none here either.
             model.fit([replace(item, images=()) for item in items] if self.ablation else items)
@@ -402,12 +402,10 @@ class Plan:
     def limits(self, model: Backend) -> engine.Limits:
         """Return the limits for asking the model (UsageError if it cannot keep the options)."""
         options = self.options
-        if options.concurrency is not None and model.concurrency is not None:
-            model.concurrency = options.concurrency  # type: ignore[misc]  # a model may keep a limit of its own
         # If a test may end the session, answers asked ahead may be wasted.
         window = {"window": 1} if self.setting.stops_early else {}
         return engine.Limits.of(
-            model,
+            model.facts,
             batch_size=options.batch_size,
             concurrency=options.concurrency,
             deadline=options.deadline,

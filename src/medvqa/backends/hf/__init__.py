@@ -97,7 +97,8 @@ class HF(Backend):
     options: HFOptions
     argument_is_path = True
     converses = True
-    _batch_size: int | None = None
+    batch_size: int | None = None
+    """The configured number, else one that suits the device, known after `load()`."""
     _resources: Mapping[str, float] | None = None
     _started = False
 
@@ -106,11 +107,6 @@ class HF(Backend):
         """The folder's name, or the repository's."""
         local = checkpoint.local(self.argument) if self.argument else None
         return (self.argument or self.name) if local is None else local.folder.name
-
-    @property
-    def batch_size(self) -> int | None:
-        """The configured number, else one that suits the device, known after `load()`."""
-        return self._batch_size
 
     @property
     def resources(self) -> Mapping[str, float]:
@@ -144,7 +140,7 @@ class HF(Backend):
             self.close()
             raise
         self._asker = asking.CheckpointAsker(self._loaded)
-        self._batch_size = options.batch_size or BATCH_SIZES[self._loaded.device]
+        self.batch_size = options.batch_size or BATCH_SIZES[self._loaded.device]
 
     def check(self) -> None:
         """Raise UsageError for problems visible without loading: packages, folder, pickles, remote code."""
