@@ -4,6 +4,7 @@ import importlib.util
 import os
 import pickle
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from medvqa.backends.ray import Ray, RayOptions, cluster, parcels
 from medvqa.backends.ray.actor import BEGUN, UNLOADED, CopyProblem, ModelActor, difference
 from medvqa.configs import ModelConfig
 from medvqa.items import Answer, AnswerError, DataError, Image, Item, Prompt, Shot, UsageError
+from support import clusters
 from support.scans import dicom
 
 SHIPPED = {kind.name: kind for kind in pytest_medvqa_backends()}
@@ -200,6 +202,21 @@ class AskedHere(Backend):
         return [Answer("A"), AnswerError("no\nanswer"), 7, Answer(3)]  # type: ignore[arg-type]
 
 
+CALLS: list[tuple[str, str, int]] = []
+"""The calls of `NotesCalls`: method, text of the prompt, thread."""
+
+
+class NotesCalls(Backend):
+    sends_to = None
+
+    def prepare(self, prompts: Any) -> None:
+        CALLS.append(("prepare", prompts[0].text, threading.get_ident()))
+
+    def generate(self, prompts: Any) -> list[Any]:
+        CALLS.append(("generate", prompts[0].text, threading.get_ident()))
+        return [Answer("A") for _ in prompts]
+
+
 def actor(model: Backend) -> ModelActor:
     content = pickle.dumps(parcels.Blueprint.of(model))
     return ModelActor(content)
@@ -244,6 +261,24 @@ def test_a_baseline_is_fitted_once_the_items_are_known() -> None:
     assert isinstance(made.load([Item("1", "b", "judgment", "?", answers=("yes",))]), ModelFacts)
     _, told = made.answer([Prompt("?", benchmark="b", item="1", kind="judgment")])
     assert [answer.text for answer in told] == ["yes"]  # type: ignore[union-attr]
+
+
+def test_a_model_is_asked_in_one_thread_and_prepares_the_batch_that_waits() -> None:
+    made = actor(NotesCalls())
+    made.load(None)
+    computed = made.answer([Prompt("1")])
+    assert next(computed) == BEGUN
+    waiting = [threading.Thread(target=list, args=(made.answer([Prompt(text)]),)) for text in ("2", "3")]
+    for number, thread in enumerate(waiting, start=1):
+        thread.start()
+        clusters.wait_until(lambda number=number: len(made._waiting) == number, "it waits")
+    assert isinstance(next(computed), list)
+    for thread in waiting:
+        thread.join()
+    assert [(call, text) for call, text, _ in CALLS] == [
+        *(("prepare", "2"), ("generate", "1"), ("prepare", "3"), ("generate", "2"), ("generate", "3")),
+    ]
+    assert len({thread for _, _, thread in CALLS}) == 1
 
 
 def test_a_dropped_batch_does_not_hold_the_next_one() -> None:
