@@ -263,19 +263,17 @@ class RayPool:
 
     def _verdict(self, replica: _Replica, flight: _Flight) -> BatchLost:
         """Return what a lost actor means for the batch: it is suspect if the actor computed it, and its node lives."""
-        self._lost(replica, flight.place)
-        node = f"node {printing.line(flight.place.address)}"
+        place = flight.place
+        self._lost(replica, place)
+        node = f"node {printing.line(place.address)}"
         if self._closed:
             return BatchLost("ray: the pool was closed")
         if not flight.begun:
             return BatchLost(f"ray: the process of a copy on {node} was lost before it began this batch")
-        if self._node_died(flight.place.node):
+        # A node that is about to end may answer for a moment.
+        if self._cluster.died(place.node) or self._sleep(VERDICT) or self._cluster.died(place.node):
             return BatchLost(f"ray: {node} was lost")
         return BatchLost(f"ray: the process of a copy on {node} died while it computed this batch", suspect=True)
-
-    def _node_died(self, node: str) -> bool:
-        """Return whether a node died. A node that is about to end may answer for a moment."""
-        return self._cluster.died(node) or self._sleep(VERDICT) or self._cluster.died(node)
 
     def _lost(self, replica: _Replica, place: ActorPlace) -> None:
         """Note that an actor's process died, once; Ray starts it again, and it loads its model."""
