@@ -4,24 +4,26 @@ import importlib.util
 import os
 import pickle
 import sys
-from dataclasses import replace
+import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import PIL.Image
 import pytest
+from msgspec import structs
 
 from medvqa import configs
-from medvqa.backend import Backend
+from medvqa.backend import Backend, ModelFacts, loaded
 from medvqa.backends import pytest_medvqa_backends
 from medvqa.backends.baselines import Echo, Majority, Random
 from medvqa.backends.hf import HF
 from medvqa.backends.openai import OpenAI
 from medvqa.backends.ray import Ray, RayOptions, cluster, parcels
-from medvqa.backends.ray.actor import BEGUN, UNLOADED, CopyProblem, LoadedCopy, ModelActor
+from medvqa.backends.ray.actor import BEGUN, UNLOADED, CopyProblem, ModelActor, difference
 from medvqa.configs import ModelConfig
 from medvqa.items import Answer, AnswerError, DataError, Image, Item, Prompt, Shot, UsageError
+from support import clusters
 from support.scans import dicom
 
 SHIPPED = {kind.name: kind for kind in pytest_medvqa_backends()}
@@ -200,6 +202,21 @@ class AskedHere(Backend):
         return [Answer("A"), AnswerError("no\nanswer"), 7, Answer(3)]  # type: ignore[arg-type]
 
 
+CALLS: list[tuple[str, str, int]] = []
+"""The calls of `NotesCalls`: method, text of the prompt, thread."""
+
+
+class NotesCalls(Backend):
+    sends_to = None
+
+    def prepare(self, prompts: Any) -> None:
+        CALLS.append(("prepare", prompts[0].text, threading.get_ident()))
+
+    def generate(self, prompts: Any) -> list[Any]:
+        CALLS.append(("generate", prompts[0].text, threading.get_ident()))
+        return [Answer("A") for _ in prompts]
+
+
 def actor(model: Backend) -> ModelActor:
     content = pickle.dumps(parcels.Blueprint.of(model))
     return ModelActor(content)
@@ -208,9 +225,9 @@ def actor(model: Backend) -> ModelActor:
 def test_an_actor_notes_that_it_begins_and_returns_plain_answers() -> None:
     made = actor(AskedHere())
     assert list(made.answer([])) == [UNLOADED]
-    loaded = made.load(None)
-    assert isinstance(loaded, LoadedCopy)
-    assert (loaded.capabilities, loaded.fingerprint) == ({"generate"}, None)
+    facts = made.load(None)
+    assert isinstance(facts, ModelFacts)
+    assert (facts.capabilities, facts.fingerprint) == ({"generate"}, None)
     begun, told = made.answer([Prompt("?")] * 4)
     assert begun == BEGUN
     assert isinstance(told, list)
@@ -241,9 +258,27 @@ def test_a_model_that_cannot_be_loaded_is_told_in_its_own_words() -> None:
 def test_a_baseline_is_fitted_once_the_items_are_known() -> None:
     made = actor(Majority())
     made.load(None)
-    assert isinstance(made.load([Item("1", "b", "judgment", "?", answers=("yes",))]), LoadedCopy)
+    assert isinstance(made.load([Item("1", "b", "judgment", "?", answers=("yes",))]), ModelFacts)
     _, told = made.answer([Prompt("?", benchmark="b", item="1", kind="judgment")])
     assert [answer.text for answer in told] == ["yes"]  # type: ignore[union-attr]
+
+
+def test_a_model_is_asked_in_one_thread_and_prepares_the_batch_that_waits() -> None:
+    made = actor(NotesCalls())
+    made.load(None)
+    computed = made.answer([Prompt("1")])
+    assert next(computed) == BEGUN
+    waiting = [threading.Thread(target=list, args=(made.answer([Prompt(text)]),)) for text in ("2", "3")]
+    for number, thread in enumerate(waiting, start=1):
+        thread.start()
+        clusters.wait_until(lambda number=number: len(made._waiting) == number, "it waits")
+    assert isinstance(next(computed), list)
+    for thread in waiting:
+        thread.join()
+    assert [(call, text) for call, text, _ in CALLS] == [
+        *(("prepare", "2"), ("generate", "1"), ("prepare", "3"), ("generate", "2"), ("generate", "3")),
+    ]
+    assert len({thread for _, _, thread in CALLS}) == 1
 
 
 def test_a_dropped_batch_does_not_hold_the_next_one() -> None:
@@ -256,13 +291,13 @@ def test_a_dropped_batch_does_not_hold_the_next_one() -> None:
 
 
 def test_a_copy_that_differs_is_named() -> None:
-    first = LoadedCopy(frozenset({"generate"}), "a", None, {}, None, None, 0)
-    assert first.difference(first) == ""
-    told = replace(first, fingerprint="b\n").difference(first)
+    first = loaded(Echo("A")).facts
+    assert difference(first, first) == ""
+    told = difference(first, structs.replace(first, fingerprint="b\n"))
     assert "its fingerprint is b" in told
     assert "\n" not in told
-    abler = replace(first, capabilities=frozenset({"generate", "option_logprobs"}))
-    assert abler.difference(first) == "it can generate, option_logprobs, and the first copy generate"
+    abler = structs.replace(first, capabilities=frozenset({"generate", "option_logprobs"}))
+    assert difference(first, abler) == "it can generate, option_logprobs, and the first copy generate"
 
 
 # --- resources ----------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
-from medvqa.backend import BATCH_SIZE, Backend
+from medvqa.backend import BATCH_SIZE, Backend, chain, said
 from medvqa.items import Answer, AnswerError, Item, Prompt, UsageError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Ray(Backend):
     @property
     def batch_size(self) -> int | None:
         """The model's own number; else 1 for a model that takes several calls at once, and the engine's default."""
-        own = self.inner.batch_size if self._pool is None else self._pool.loaded.batch_size
+        own = self.inner.batch_size if self._pool is None else self._pool.facts.batch_size
         return own or (BATCH_SIZE if self.inner.concurrency is None else 1)
 
     @property
@@ -76,10 +76,10 @@ class Ray(Backend):
 
         A model of another machine is checked there.
         """
-        from medvqa.backends.ray import cluster, parcels
+        from medvqa.backends.ray import cluster
 
         cluster.check(self.options.address)
-        if any(model.pools for model in parcels.chain(self.inner)):
+        if any(model.pools for model in chain(self.inner)):
             raise UsageError(f"--model=ray:{self.argument}: a pool of pools; type --model={self.argument}")
         if not self.options.address:
             self.inner.check()
@@ -109,8 +109,8 @@ class Ray(Backend):
             pool = stack.enter_context(closing(RayPool(cluster, self.inner, self._needs(cluster.nodes()), wanted)))
             pool.open()
             self._pool, self._opened = pool, stack.pop_all()
-        self.capabilities = pool.loaded.capabilities  # type: ignore[misc]  # mypy takes it for a property
-        self.patience = pool.loaded.patience  # type: ignore[misc]
+        self.capabilities = pool.facts.capabilities  # type: ignore[misc]  # mypy takes it for a property
+        self.patience = pool.facts.patience  # type: ignore[misc]
 
     def _needs(self, nodes: Sequence[Mapping[str, Any]] = ()) -> dict[str, float]:
         """The resources of a copy, by Ray's names.
@@ -131,21 +131,19 @@ class Ray(Backend):
 
     def fingerprint(self) -> str | None:
         """The copies' fingerprint: a pool changes no answer."""
-        return None if self._pool is None else self._pool.loaded.fingerprint
+        return None if self._pool is None else self._pool.facts.fingerprint
 
     def identified(self) -> str | None:
         """The copies' proof."""
-        return None if self._pool is None else self._pool.loaded.identified
+        return None if self._pool is None else self._pool.facts.identified
 
     def about(self) -> Mapping[str, Any]:
         """The copies' settings."""
-        return {} if self._pool is None else self._pool.loaded.about
+        return {} if self._pool is None else self._pool.facts.about
 
     def fit(self, items: Sequence[Item]) -> None:
         """Fit each copy to the items, if the model takes them."""
-        from medvqa.backends.ray import parcels
-
-        if self._pool is not None and parcels.said(self.inner, "fit"):
+        if self._pool is not None and said(self.inner, "fit"):
             self._pool.fit(items)
 
     def prepare(self, prompts: Sequence[Prompt]) -> None:

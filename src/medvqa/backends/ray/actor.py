@@ -7,15 +7,14 @@ import pickle
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 import medvqa
 from medvqa import answers, printing, usercode
-from medvqa.backend import Backend, loaded
+from medvqa.backend import Backend, ModelFacts, loaded
 from medvqa.backends.ray.parcels import Blueprint
 from medvqa.items import Answer, AnswerError, Item, MedVQAError, Prompt
 
@@ -32,31 +31,6 @@ class ActorPlace:
     node: str
     address: str
     version: str
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedCopy:
-    """What a loaded copy says about itself: the members of `medvqa.Backend` of these names."""
-
-    capabilities: frozenset[str]
-    fingerprint: str | None
-    identified: str | None
-    about: Mapping[str, Any]
-    batch_size: int | None
-    concurrency: int | None
-    patience: float
-
-    def difference(self, first: LoadedCopy) -> str:
-        """Return how it differs from the first copy, "" if it is the same model."""
-        if self.fingerprint != first.fingerprint:
-            return (
-                f"its fingerprint is {printing.line(str(self.fingerprint))}, and that of the first copy "
-                f"{printing.line(str(first.fingerprint))}: its weights, settings, versions or devices are others"
-            )
-        if self.capabilities != first.capabilities:
-            able, first_able = (", ".join(sorted(copy.capabilities)) for copy in (self, first))
-            return f"it can {able}, and the first copy {first_able}"
-        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +53,7 @@ class ModelActor:
         self._model: Backend | None = None
         self._waiting: list[Sequence[Prompt]] = []
 
-    def start(self, items: Sequence[Item] | None) -> Iterator[ActorPlace | LoadedCopy | CopyProblem]:
+    def start(self, items: Sequence[Item] | None) -> Iterator[ActorPlace | ModelFacts | CopyProblem]:
         """Yield where this process runs, and then the outcome of `load`."""
         import ray
 
@@ -87,7 +61,7 @@ class ModelActor:
         yield ActorPlace(node, ray.util.get_node_ip_address(), medvqa.__version__)
         yield self.load(items)
 
-    def load(self, items: Sequence[Item] | None) -> LoadedCopy | CopyProblem:
+    def load(self, items: Sequence[Item] | None) -> ModelFacts | CopyProblem:
         """Load the model, once, and fit it to the items of the run if they are known."""
         model = self._model
         try:
@@ -95,22 +69,14 @@ class ModelActor:
                 model = self._made()
             if items is not None:
                 model.fit(items)
-            copy = LoadedCopy(
-                frozenset(model.capabilities or ()),
-                model.fingerprint(),
-                model.identified(),
-                model.about(),
-                model.batch_size,
-                model.concurrency,
-                model.patience,
-            )
+            facts = model.facts
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the driver shows it
             return _problem(error, model)
         if self._model is None:
-            places = model.concurrency or 1
+            places = facts.concurrency or 1
             self._turns, self._threads = threading.Semaphore(places), ThreadPoolExecutor(places)
         self._model = model
-        return copy
+        return facts
 
     def _made(self) -> Backend:
         blueprint: Blueprint = pickle.loads(self._content)  # noqa: S301 - the driver's own
@@ -138,7 +104,7 @@ class ModelActor:
 
     def _asked(self, model: Backend, prompts: Sequence[Prompt]) -> list[Answer | AnswerError] | CopyProblem:
         """Ask the model; each answer has its seconds. Return plain answers alone: other objects may not travel."""
-        if model.concurrency is None and self._waiting:
+        if model.facts.concurrency is None and self._waiting:
             with suppress(Exception):
                 # What is wrong with a batch is raised where it is asked.
                 model.prepare(self._waiting[0])
@@ -162,6 +128,19 @@ def _plain(reply: object, share: float, model: Backend) -> Answer | AnswerError:
     except Exception as error:  # noqa: BLE001 - attributes of a user's class may raise anything
         why = answers.line_of(error) if isinstance(error, AnswerError) else f"{type(error).__name__}: {error}"
         return AnswerError(f"model '{model.title}' gave an answer that cannot be kept: {why}")
+
+
+def difference(first: ModelFacts, other: ModelFacts) -> str:
+    """Return how a copy differs from the first one, "" if it is the same model."""
+    if first.fingerprint != other.fingerprint:
+        return (
+            f"its fingerprint is {printing.line(str(other.fingerprint))}, and that of the first copy "
+            f"{printing.line(str(first.fingerprint))}: its weights, settings, versions or devices are others"
+        )
+    if first.capabilities != other.capabilities:
+        able, first_able = (", ".join(sorted(copy.capabilities)) for copy in (other, first))
+        return f"it can {able}, and the first copy {first_able}"
+    return ""
 
 
 def _problem(error: BaseException, model: Backend | None) -> CopyProblem:

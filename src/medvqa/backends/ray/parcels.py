@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from medvqa.backend import Backend, says
+from medvqa.backend import Backend, chain
 from medvqa.items import DataError, Image, Prompt
 
 PASSED = ("OPENAI_BASE_URL", "HF_TOKEN")
@@ -78,19 +78,6 @@ def packed(prompts: Sequence[Prompt], *, looks: bool) -> list[Prompt]:
         )
         for prompt in prompts
     ]
-
-
-def chain(model: Backend) -> list[Backend]:
-    """Return a model and the models that it wraps, the outermost first."""
-    models = [model]
-    while models[-1].wraps:
-        models.append(models[-1].inner)
-    return models
-
-
-def said(model: Backend, name: str) -> bool:
-    """Return whether the class of a model, or of one that it wraps, defines a member."""
-    return any(says(type(part), name) for part in chain(model))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ import ray
 
 import medvqa
 from medvqa import printing
-from medvqa.backend import Backend, Clock, clock
+from medvqa.backend import Backend, Clock, ModelFacts, clock, said
 from medvqa.backends.ray import parcels
-from medvqa.backends.ray.actor import BEGUN, ActorPlace, CopyProblem, LoadedCopy, ModelActor
+from medvqa.backends.ray.actor import BEGUN, ActorPlace, CopyProblem, ModelActor, difference
 from medvqa.backends.ray.cluster import Amounts, Cluster, actor_options, none_fits, room, shown
 from medvqa.items import Answer, AnswerError, BatchLost, Item, MedVQAError, Prompt, UsageError
 
@@ -80,7 +80,7 @@ class _Replica:
 class RayPool:
     """Copies of one model. Lanes call `ask`; each copy has a thread that starts it, also again after its death."""
 
-    loaded: LoadedCopy
+    facts: ModelFacts
     """What the first copy said about itself; all others agree."""
 
     def __init__(self, cluster: Cluster, model: Backend, needs: Amounts, replicas: int | None) -> None:
@@ -89,7 +89,7 @@ class RayPool:
         self._model = model
         self._needs = needs
         self._wanted = replicas
-        self._depth = PREPARED if parcels.said(model, "prepare") else IN_FLIGHT
+        self._depth = PREPARED if said(model, "prepare") else IN_FLIGHT
         self._content = parcels.pickled(parcels.Blueprint.of(model))
         self._items: Any = None
         self._lock = threading.Lock()
@@ -169,7 +169,7 @@ class RayPool:
 
     @property
     def _most_flights(self) -> int:
-        return self.loaded.concurrency or self._depth
+        return self.facts.concurrency or self._depth
 
     def ask(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
         """Return the answers of a copy.
@@ -263,19 +263,17 @@ class RayPool:
 
     def _verdict(self, replica: _Replica, flight: _Flight) -> BatchLost:
         """Return what a lost actor means for the batch: it is suspect if the actor computed it, and its node lives."""
-        self._lost(replica, flight.place)
-        node = f"node {printing.line(flight.place.address)}"
+        place = flight.place
+        self._lost(replica, place)
+        node = f"node {printing.line(place.address)}"
         if self._closed:
             return BatchLost("ray: the pool was closed")
         if not flight.begun:
             return BatchLost(f"ray: the process of a copy on {node} was lost before it began this batch")
-        if self._node_died(flight.place.node):
+        # A node that is about to end may answer for a moment.
+        if self._cluster.died(place.node) or self._sleep(VERDICT) or self._cluster.died(place.node):
             return BatchLost(f"ray: {node} was lost")
         return BatchLost(f"ray: the process of a copy on {node} died while it computed this batch", suspect=True)
-
-    def _node_died(self, node: str) -> bool:
-        """Return whether a node died. A node that is about to end may answer for a moment."""
-        return self._cluster.died(node) or self._sleep(VERDICT) or self._cluster.died(node)
 
     def _lost(self, replica: _Replica, place: ActorPlace) -> None:
         """Note that an actor's process died, once; Ray starts it again, and it loads its model."""
@@ -328,26 +326,25 @@ class RayPool:
         """Start a copy, and again after each death of its process; return why it cannot be used."""
         deaths = 0
         while deaths < DEATHS and not self._closed:
-            items = self._items
+            replica.place, items = None, self._items
             try:
                 replies = _called(replica.handle.start, items)
                 replica.place = place = ray.get(next(replies))
                 if place.version != medvqa.__version__:
                     there, here = printing.line(place.version), medvqa.__version__
                     return f"node {printing.line(place.address)} has pytest-medvqa {there}, and this process {here}"
-                news: LoadedCopy | CopyProblem = ray.get(next(replies))
+                news: ModelFacts | CopyProblem = ray.get(next(replies))
             except ray.exceptions.ActorUnavailableError:
                 deaths += replica.place is not None
-                replica.place = None
                 self._sleep(TICK)
                 continue
             if isinstance(news, CopyProblem):
                 return news.line
             with self._lock:
-                if not hasattr(self, "loaded"):
-                    self.loaded = news
-                if difference := news.difference(self.loaded):
-                    return difference
+                if not hasattr(self, "facts"):
+                    self.facts = news
+                if why := difference(self.facts, news):
+                    return why
                 if self._items is items:
                     deaths, replica.ready, replica.loaded = 0, True, True
                     self._news.notify_all()
