@@ -212,9 +212,7 @@ class Servers:
             except RequestFailure as failure:
                 failure.origin = server.address.origin
                 spent.update(failure.usage or {})
-                wait = failure.seconds(backoff)
-                self._failed(server, failure, started, wait)
-                elsewhere = failure.again and (failure.down or failure.busy or wait > self._options.max_wait)
+                elsewhere = self._failed(server, failure, started, failure.seconds(backoff))
                 if not (elsewhere and any(other not in tried for other in self._in_use())):
                     raise
             finally:
@@ -265,23 +263,21 @@ class Servers:
                 raise RequestFailure(f"another model: {why}", lost=True, usage=answer.usage)
         server.answered()
 
-    def _failed(self, server: Server, failure: RequestFailure, started: float, wait: float) -> None:
-        """Count a failure of a request sent at `started` (monotonic); leave the server out if it seems to be down.
+    def _failed(self, server: Server, failure: RequestFailure, started: float, wait: float) -> bool:
+        """Count a failure of a request sent at `started`; leave the server out if it seems to be down.
 
-        `wait`: seconds before another request.
+        `wait`: seconds before another request. Return whether another server may be asked at once.
         """
         server.failures += 1
-        long = wait > self._options.max_wait
-        if failure.busy and not long:
+        too_long = wait > self._options.max_wait
+        if failure.busy and not too_long:
             server.busy(started, wait)
         # A request of before its last change says nothing.
-        if not self._several or server.state != "in use" or started < server.since:
-            return
-        server.in_a_row = server.in_a_row + 1 if failure.down else 0
-        if long and failure.again:
-            self._leave_out(server, str(failure), wait=wait)
-        elif failure.gone or server.in_a_row >= IN_A_ROW:
-            self._leave_out(server, str(failure))
+        if self._several and server.state == "in use" and started >= server.since:
+            server.in_a_row = server.in_a_row + 1 if failure.down else 0
+            if failure.gone or server.in_a_row >= IN_A_ROW or (too_long and failure.again):
+                self._leave_out(server, str(failure), wait=failure.wait or 0.0)
+        return failure.again and (failure.down or failure.busy or too_long)
 
     # --- which model they serve -------------------------------------------------------------------------------
 
