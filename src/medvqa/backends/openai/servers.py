@@ -46,8 +46,9 @@ class Server:
     If it is busy, its limit halves, once for all requests in flight. The limit grows by one after each `limit` answers,
     up to the ceiling. Times are monotonic.
 
-    `resume`: when it gets requests again, if it asked to wait. `state`: "refused" if it is left out for good; `since`:
-    when that changed; `why`: the last reason; `pause`: seconds before it is asked again. `in_a_row`: its last requests
+    `resume`: when it gets requests again, if it asked to wait. `halved`: when its limit last halved, and
+    `answers_at_limit`: answers since the limit changed. `state`: "refused" if it is left out for good; `since`: when
+    that changed; `why`: the last reason; `pause`: seconds before it is asked again. `in_a_row`: its last failures
     without any answer. `facts`: what it first said about its model; `note`: why it could not be asked.
     """
 
@@ -58,7 +59,7 @@ class Server:
     in_flight: int = 0
     resume: float = 0.0
     halved: float = 0.0
-    answers_of_limit: int = 0
+    answers_at_limit: int = 0
     state: Literal["in use", "left out", "refused"] = "in use"
     since: float = 0.0
     why: str = ""
@@ -81,16 +82,16 @@ class Server:
         """Count an answer."""
         self.answers += 1
         self.in_a_row, self.pause = 0, FIRST_WAIT
-        self.answers_of_limit += 1
-        if self.answers_of_limit >= self.limit:
-            self.answers_of_limit, self.limit = 0, min(self.limit + 1, self.ceiling)
+        self.answers_at_limit += 1
+        if self.answers_at_limit >= self.limit:
+            self.answers_at_limit, self.limit = 0, min(self.limit + 1, self.ceiling)
 
     def busy(self, started: float, wait: float) -> None:
         """Note that it refused a request sent at `started`; `wait` (seconds) before the next."""
         now = time.monotonic()
         self.resume = max(self.resume, now + wait)
         if started >= self.halved:
-            self.halved, self.answers_of_limit, self.limit = now, 0, max(self.limit // 2, 1)
+            self.halved, self.answers_at_limit, self.limit = now, 0, max(self.limit // 2, 1)
 
     def counters(self) -> dict[str, Any]:
         """Return its numbers for run.json."""
