@@ -266,27 +266,21 @@ class OpenAI(Backend):
 
     async def _answer(self, servers: Servers, prompt: Prompt) -> Answer | AnswerError:
         try:
-            body = self.options.parameters(prompt.technique, prompt.max_tokens)
-            body["messages"] = await asyncio.to_thread(self._messages, prompt)
+            body = await asyncio.to_thread(self._body, prompt)
             return await servers.ask(partial(self._send, prompt, body))
         except (DataError, UsageError, AnswerError) as error:
             return AnswerError(str(error))
 
     async def _send(self, prompt: Prompt, body: Mapping[str, Any], server: Server) -> Answer:
-        """Return a server's answer to one request with the fields `body`. RequestFailure if there is none."""
+        """Return a server's answer to one request. RequestFailure if there is none."""
         if prompt.technique == "gd" and self._scores is False:
             raise AnswerError(f"{server.address.origin}: {UNSCORED}")
-        extra = self.options.extra
-        if prompt.sample:
-            # Overrides a parameter of the same name.
-            first = extra.get("seed", 0)
-            extra = {**extra, "seed": (first if isinstance(first, int) else 0) + prompt.sample}
         create: Any = server.client.chat.completions.with_raw_response.create
         server.requests += 1
         start = time.perf_counter()
         try:
             async with within(self.options.timeout):
-                response = await create(model=self.argument, extra_body=extra, **body)
+                response = await create(**body)
         except RequestFailure as failure:
             if failure.code in _FILTERED:
                 return Answer("", seconds=time.perf_counter() - start, finish="refusal")
@@ -341,6 +335,16 @@ class OpenAI(Backend):
             return counted
         return {**counted, "cost": (counted["input"] * prices[0] + counted["output"] * prices[1]) / 1e6}
 
+    def _body(self, prompt: Prompt) -> dict[str, Any]:
+        """The arguments of a request. DataError for an image, UsageError for a technique that cannot be asked."""
+        parameters = self.options.parameters(prompt.technique, prompt.max_tokens)
+        extra = self.options.extra
+        if prompt.sample:
+            # Overrides a parameter of the same name.
+            first = extra.get("seed", 0)
+            extra = {**extra, "seed": (first if isinstance(first, int) else 0) + prompt.sample}
+        return {"model": self.argument, "messages": self._messages(prompt), "extra_body": extra, **parameters}
+
     def _messages(self, prompt: Prompt) -> list[dict[str, Any]]:
         system = prompt.system if self.options.system is None else self.options.system
         messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
@@ -356,12 +360,10 @@ class OpenAI(Backend):
         return messages
 
     def _content(self, shown: Sequence[Image], text: str, order: Order) -> list[dict[str, Any]]:
+        def url(image: Image) -> dict[str, str]:
+            return {"url": data_url(image, self.options.max_pixels, self.options.max_bytes)}
+
         return [
-            {"type": "text", "text": part}
-            if isinstance(part, str)
-            else {"type": "image_url", "image_url": {"url": self._url(part)}}
+            {"type": "text", "text": part} if isinstance(part, str) else {"type": "image_url", "image_url": url(part)}
             for part in placed(text, shown, order)
         ]
-
-    def _url(self, image: Image) -> str:
-        return data_url(image, self.options.max_pixels, self.options.max_bytes)

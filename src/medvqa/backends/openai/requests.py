@@ -106,9 +106,7 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
     `now` is the time in seconds since the epoch.
     """
     for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
-        value = headers.get(name)
-        if value is None:
-            continue
+        value = headers.get(name, "")
         try:
             seconds = float(value) / unit
         except ValueError:

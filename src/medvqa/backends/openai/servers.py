@@ -46,8 +46,9 @@ class Server:
     If it is busy, its limit halves, once for all requests in flight. The limit grows by one after each `limit` answers,
     up to the ceiling. Times are monotonic.
 
-    `resume`: when it gets requests again, if it asked to wait. `state`: "refused" if it is left out for good; `since`:
-    when that changed; `why`: the last reason; `pause`: seconds before it is asked again. `in_a_row`: its last requests
+    `resume`: when it gets requests again, if it asked to wait. `halved`: when its limit last halved, and
+    `answers_at_limit`: answers since the limit changed. `state`: "refused" if it is left out for good; `since`: when
+    that changed; `why`: the last reason; `pause`: seconds before it is asked again. `in_a_row`: its last failures
     without any answer. `facts`: what it first said about its model; `note`: why it could not be asked.
     """
 
@@ -58,7 +59,7 @@ class Server:
     in_flight: int = 0
     resume: float = 0.0
     halved: float = 0.0
-    answers_of_limit: int = 0
+    answers_at_limit: int = 0
     state: Literal["in use", "left out", "refused"] = "in use"
     since: float = 0.0
     why: str = ""
@@ -81,16 +82,16 @@ class Server:
         """Count an answer."""
         self.answers += 1
         self.in_a_row, self.pause = 0, FIRST_WAIT
-        self.answers_of_limit += 1
-        if self.answers_of_limit >= self.limit:
-            self.answers_of_limit, self.limit = 0, min(self.limit + 1, self.ceiling)
+        self.answers_at_limit += 1
+        if self.answers_at_limit >= self.limit:
+            self.answers_at_limit, self.limit = 0, min(self.limit + 1, self.ceiling)
 
     def busy(self, started: float, wait: float) -> None:
         """Note that it refused a request sent at `started`; `wait` (seconds) before the next."""
         now = time.monotonic()
         self.resume = max(self.resume, now + wait)
         if started >= self.halved:
-            self.halved, self.answers_of_limit, self.limit = now, 0, max(self.limit // 2, 1)
+            self.halved, self.answers_at_limit, self.limit = now, 0, max(self.limit // 2, 1)
 
     def counters(self) -> dict[str, Any]:
         """Return its numbers for run.json."""
@@ -212,9 +213,7 @@ class Servers:
             except RequestFailure as failure:
                 failure.origin = server.address.origin
                 spent.update(failure.usage or {})
-                wait = failure.seconds(backoff)
-                self._failed(server, failure, started, wait)
-                elsewhere = failure.again and (failure.down or failure.busy or wait > self._options.max_wait)
+                elsewhere = self._failed(server, failure, started, failure.seconds(backoff))
                 if not (elsewhere and any(other not in tried for other in self._in_use())):
                     raise
             finally:
@@ -265,23 +264,21 @@ class Servers:
                 raise RequestFailure(f"another model: {why}", lost=True, usage=answer.usage)
         server.answered()
 
-    def _failed(self, server: Server, failure: RequestFailure, started: float, wait: float) -> None:
-        """Count a failure of a request sent at `started` (monotonic); leave the server out if it seems to be down.
+    def _failed(self, server: Server, failure: RequestFailure, started: float, wait: float) -> bool:
+        """Count a failure of a request sent at `started`; leave the server out if it seems to be down.
 
-        `wait`: seconds before another request.
+        `wait`: seconds before another request. Return whether another server may be asked at once.
         """
         server.failures += 1
-        long = wait > self._options.max_wait
-        if failure.busy and not long:
+        too_long = wait > self._options.max_wait
+        if failure.busy and not too_long:
             server.busy(started, wait)
         # A request of before its last change says nothing.
-        if not self._several or server.state != "in use" or started < server.since:
-            return
-        server.in_a_row = server.in_a_row + 1 if failure.down else 0
-        if long and failure.again:
-            self._leave_out(server, str(failure), wait=wait)
-        elif failure.gone or server.in_a_row >= IN_A_ROW:
-            self._leave_out(server, str(failure))
+        if self._several and server.state == "in use" and started >= server.since:
+            server.in_a_row = server.in_a_row + 1 if failure.down else 0
+            if failure.gone or server.in_a_row >= IN_A_ROW or (too_long and failure.again):
+                self._leave_out(server, str(failure), wait=failure.wait or 0.0)
+        return failure.again and (failure.down or failure.busy or too_long)
 
     # --- which model they serve -------------------------------------------------------------------------------
 
