@@ -986,14 +986,16 @@ import pytest
 
 @pytest.fixture
 def evaluate(evaluate):
-    return lambda item: evaluate(item)
+    def wrapped(item):
+        return evaluate(item)
+    return wrapped
 """
 
 
 def test_a_folder_may_wrap_evaluate_for_its_tests_alone(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(CONFTEST)
     for name in ("before", "wrapped", "yonder"):
-        asked = f"    assert (evaluate.__name__ == '<lambda>') is {name == 'wrapped'}\n    evaluate(item)"
+        asked = f"    assert (evaluate.__name__ == 'wrapped') is {name == 'wrapped'}\n    evaluate(item)"
         path = pytester.mkdir(name) / f"test_{name}.py"
         path.write_text(TEST.replace("    evaluate(item)", asked))
     (pytester.path / "wrapped" / "conftest.py").write_text(OVERRIDDEN)
