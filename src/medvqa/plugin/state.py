@@ -50,6 +50,7 @@ class State:
         self._ahead: Ahead | None = None
         self._node: pytest.Item | None = None
         self._query: Query | None = None
+        self._located: dict[int, tuple[str, int | None, str]] = {}
         self.values: dict[str, Any] = {}
         """The values of the plugin's fixtures while they are set up."""
 
@@ -108,18 +109,28 @@ class State:
     # A test
 
     def begin(self, node: pytest.Item, following: pytest.Item | None) -> None:
-        """Note the test that begins, and the one that will follow.
-
-        Give it the values that the first test got of the plugin's fixtures: pytest would look up each of them for each
-        test. It does so if a test sets up one of its own, or is run again.
-        """
+        """Note the test that begins, and the one that will follow."""
         self._node, self._query = node, self.query(node)
         ahead = self._look_ahead(node.session)
         ahead.at(node, following)
-        if self.values and self._query is not None and ahead.takes_own(node):
-            test: Any = node
-            if test.funcargs == {} and self.values.keys().isdisjoint(test.callspec.params):
-                test.funcargs.update(self.values)
+        if self._query is not None and type(node) is pytest.Function:
+            self._fill(node, own=ahead.takes_own(node))
+
+    def _fill(self, test: Any, *, own: bool) -> None:
+        """Give a test what pytest found for the first case of its function, and would find anew for each case.
+
+        That is its place in the source and, if it takes the plugin's `own` fixtures, their values. A test that sets up
+        one of them itself, or is run again, gets them from pytest.
+        """
+        if own and test.funcargs == {} and self.values.keys().isdisjoint(test.callspec.params):
+            test.funcargs.update(self.values)
+        function = id(test._fixtureinfo)  # shared by all cases
+        if function in self._located:
+            file, line, parents = self._located[function]
+            test.__dict__.setdefault("location", (file, line, parents + test.name))
+        elif test.location[2].endswith(test.name):
+            file, line, name = test.location
+            self._located[function] = file, line, name.removesuffix(test.name)
 
     def evaluate(self, item: Item, model: Model) -> Result:
         """Ask and score one item by the technique of the test that runs.
