@@ -455,10 +455,11 @@ class Backend:
         if "name" not in vars(cls):
             cls.name = cls.__name__.lower()
         _refuse(cls)
+        # Members of other subclasses of Backend were checked when these were defined.
+        owners = [base for base in cls.__mro__ if base is cls or not issubclass(base, Backend)]
+        written = set[str]().union(*map(vars, owners))
         for name in MEMBERS:
-            owner = next(base for base in cls.__mro__ if name in vars(base) or base is Backend)
-            # Members of other subclasses of Backend were checked when these were defined.
-            if owner is cls or not issubclass(owner, Backend):
+            if name in written and (owner := next(base for base in cls.__mro__ if name in vars(base))) in owners:
                 setattr(cls, name, _checked(cls, name, vars(owner)[name]))
 
     def __setattr__(self, name: str, value: object) -> None:
