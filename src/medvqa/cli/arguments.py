@@ -145,17 +145,17 @@ class Arguments:
     words: Sequence[str]
     raw: Mapping[str, Any]
 
-    def options(self, **raw: Any) -> Options:
-        """Return the options of runs, `raw` in place of those that were typed (UsageError)."""
-        options = Options.of({**self.raw, **raw}, Path.cwd())
+    def options(self) -> Options:
+        """Return the options of runs (UsageError)."""
+        options = Options.of(self.raw, Path.cwd())
         options.check()
         return options
 
     def first_given(self, *names: str) -> str | None:
         """Return the first of these fields or options of runs that was typed, as an option; None without one."""
         values = {**vars(self), **self.raw}
-        given = (name for name in names if values[name] not in (None, [], False))
-        return next((f"--{name.replace('_', '-')}" for name in given), None)
+        left_out = {name for name, value in values.items() if value is None or value is False or value == []}
+        return next((f"--{name.replace('_', '-')}" for name in names if name not in left_out), None)
 
 
 def rows_of(arguments: type[Arguments]) -> Iterator[Argument]:
