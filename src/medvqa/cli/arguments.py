@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar, dataclass_transform
 
 from medvqa.session.options import SECTIONS, SELECT, Kind, Option, Options, names_of
 
@@ -128,14 +128,19 @@ def seed(what: str) -> Any:
     return option(f"draw another {what} (default: 0)", "N")
 
 
+@dataclass_transform(kw_only_default=True, frozen_default=True)
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """The arguments of all commands.
+    """The arguments of all commands. Each subclass becomes a dataclass, too.
 
     `words`: the command line. `raw`: the options of runs that the command takes, as argparse gives them.
     """
 
-    plugin: list[Path] = option(
+    def __init_subclass__(cls) -> None:
+        """Make a dataclass of the arguments of a command."""
+        dataclass(frozen=True, kw_only=True)(cls)
+
+    plugin: list[Path] = option(  # noqa: RUF009 - a field, not a default
         "a Python file with benchmarks, backends, metrics or hooks, beside the conftest.py files of the project "
         "(repeatable)",
         "FILE",
