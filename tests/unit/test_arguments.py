@@ -127,6 +127,13 @@ def test_a_number_out_of_range_is_one_line(capsys: pytest.CaptureFixture[str]) -
         parsed(COMMANDS["leaks"], "--against=x", "--near=-1")
 
 
+def test_a_zero_was_typed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["paper", "mediconfusion", "reports/none", "--max-errors=0"]) == 4
+    assert "--max-errors: runs are recorded and nothing is asked" in capsys.readouterr().err
+    assert cli.main(["gate", "--plan", "--inconclusive=fail"]) == 4
+    assert "--inconclusive belongs to a verdict, and --plan gives none" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

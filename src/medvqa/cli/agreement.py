@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     from medvqa.judging.agreement import Judged
 
 
-@dataclass(frozen=True, kw_only=True)
 class AgreementArguments(Arguments):
     """Compare a judge's scores with those of people, or of another judge over the same answers.
 

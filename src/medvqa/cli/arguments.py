@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar, dataclass_transform
 
 from medvqa.session.options import SECTIONS, SELECT, Kind, Option, Options, names_of
 
@@ -128,14 +128,19 @@ def seed(what: str) -> Any:
     return option(f"draw another {what} (default: 0)", "N")
 
 
+@dataclass_transform(kw_only_default=True, frozen_default=True)
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """The arguments of all commands.
+    """The arguments of all commands. Each subclass becomes a dataclass, too.
 
     `words`: the command line. `raw`: the options of runs that the command takes, as argparse gives them.
     """
 
-    plugin: list[Path] = option(
+    def __init_subclass__(cls) -> None:
+        """Make a dataclass of the arguments of a command."""
+        dataclass(frozen=True, kw_only=True)(cls)
+
+    plugin: list[Path] = option(  # noqa: RUF009 - a field, not a default
         "a Python file with benchmarks, backends, metrics or hooks, beside the conftest.py files of the project "
         "(repeatable)",
         "FILE",
@@ -145,17 +150,17 @@ class Arguments:
     words: Sequence[str]
     raw: Mapping[str, Any]
 
-    def options(self, **raw: Any) -> Options:
-        """Return the options of runs, `raw` in place of those that were typed (UsageError)."""
-        options = Options.of({**self.raw, **raw}, Path.cwd())
+    def options(self) -> Options:
+        """Return the options of runs (UsageError)."""
+        options = Options.of(self.raw, Path.cwd())
         options.check()
         return options
 
     def first_given(self, *names: str) -> str | None:
         """Return the first of these fields or options of runs that was typed, as an option; None without one."""
         values = {**vars(self), **self.raw}
-        given = (name for name in names if values[name] not in (None, [], False))
-        return next((f"--{name.replace('_', '-')}" for name in given), None)
+        left_out = {name for name, value in values.items() if value is None or value is False or value == []}
+        return next((f"--{name.replace('_', '-')}" for name in names if name not in left_out), None)
 
 
 def rows_of(arguments: type[Arguments]) -> Iterator[Argument]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from medvqa.records.run_record import RecordedBenchmark
 
 
-@dataclass(frozen=True, kw_only=True)
 class AuditArguments(Arguments):
     """Read the names of people, the patients and the paths of images from the data of a run, and look for them.
 

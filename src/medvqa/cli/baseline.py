@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from medvqa.cli.arguments import Arguments, Command, option, output, run_folder
 from medvqa.cli.common import known_from
 
 
-@dataclass(frozen=True, kw_only=True)
 class BaselineArguments(Arguments):
     """Write the results of a run as one small file without images, which --baseline=FILE takes."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from medvqa.cli.arguments import Arguments, Command, option, run_folder, seed
@@ -13,7 +13,6 @@ from medvqa.items import UsageError
 _NEED_JUDGE = ("taxonomy", "seed", "by", "partial", "no_images", "limit", "benchmark", "fresh")
 
 
-@dataclass(frozen=True, kw_only=True)
 class ClassifyArguments(Arguments):
     """Sort the wrong answers of a run by kinds of errors: by rule where one is certain, else by a judge.
 

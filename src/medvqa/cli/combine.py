@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from medvqa.cli.arguments import Arguments, Command, option, output, run_folders
@@ -10,7 +9,6 @@ from medvqa.cli.common import known_from
 from medvqa.items import UsageError
 
 
-@dataclass(frozen=True, kw_only=True)
 class CombineArguments(Arguments):
     """Combine the answers of recorded runs: the answers of each run become samples of one run.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from medvqa.comparing import Paired, Study
 
 
-@dataclass(frozen=True, kw_only=True)
 class CompareArguments(Arguments):
     """Compare runs on the same questions.
 

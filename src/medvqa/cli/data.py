@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 
 from medvqa.cli.arguments import DATA, Arguments, Command, option, positional, written_as
@@ -11,7 +10,6 @@ from medvqa.cli.common import known_and_named, say, write
 from medvqa.items import UsageError
 
 
-@dataclass(frozen=True, kw_only=True)
 class DataArguments(Arguments):
     """List benchmarks: whether their files are there and complete, licence, size, digests and path.
 

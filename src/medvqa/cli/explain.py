@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass
 from shutil import get_terminal_size
 
 from medvqa.cli.arguments import Arguments, Command, positional
@@ -12,7 +11,6 @@ from medvqa.items import UsageError
 from medvqa.session.options import OLD_NAMES, SECTIONS, SELECT, Option
 
 
-@dataclass(frozen=True, kw_only=True)
 class ExplainArguments(Arguments):
     """Explain the options of `medvqa run` and of pytest by sections, or those that you name.
 

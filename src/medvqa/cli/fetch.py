@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from medvqa.cli.arguments import Arguments, Command, option, positional
@@ -10,7 +9,6 @@ from medvqa.cli.common import known_from, say
 from medvqa.items import UsageError
 
 
-@dataclass(frozen=True, kw_only=True)
 class FetchArguments(Arguments):
     """Bring the files of benchmarks to the data folder, where their owners allow it.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from medvqa.cli.arguments import DATA, Arguments, Command, option, positional
@@ -13,7 +12,6 @@ DECIDING = ("baseline", "margin", "gate-slices", "looks", "inconclusive", "requi
 """Options of a verdict that is decided now."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class GateArguments(Arguments):
     """Decide by the rules of the gate whether a run is worse than its baseline.
 

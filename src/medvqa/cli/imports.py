@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from medvqa import printing
@@ -12,7 +11,6 @@ from medvqa.cli.common import count_up, write
 from medvqa.items import UsageError, withholding
 
 
-@dataclass(frozen=True, kw_only=True)
 class ImportArguments(Arguments):
     """Print a validation report of a table (CSV, TSV, XLSX, JSON, JSON lines, Parquet) and its images.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from medvqa import files
@@ -14,7 +13,6 @@ DEFAULT = Path("leaks.csv")
 """The file that is written, unless --output names another."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class LeaksArguments(Arguments):
     """Compare images and questions of benchmarks with the files of a training set.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from medvqa.cli.arguments import DATA, Arguments, Command, option
@@ -11,7 +10,6 @@ from medvqa.cli.common import known_and_named, questions_of, write
 from medvqa.items import UsageError
 
 
-@dataclass(frozen=True, kw_only=True)
 class LexiconArguments(Arguments):
     """Print the tags of the questions as a tree.
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from medvqa.cli.arguments import Arguments, Command, output, run_folders
 from medvqa.cli.common import known_from
 
 
-@dataclass(frozen=True, kw_only=True)
 class MergeArguments(Arguments):
     """Join shards of a run, or partial runs of one configuration, into one run folder.
 

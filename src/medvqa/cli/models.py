@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from medvqa.cli.arguments import Arguments, Command, positional
 from medvqa.cli.common import known_from
 
 
-@dataclass(frozen=True, kw_only=True)
 class ModelsArguments(Arguments):
     """List models with their capabilities: the configs of models/ here and those that ship, or those that you name."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,6 @@ Options of `medvqa run` are valid here, too. The exit codes are those of `medvqa
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class PaperArguments(Arguments):
     """Ask a model what a row of a paper's main table needs, and print the row beside the published ones.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from medvqa.cli.arguments import Arguments, Command, option, output, run_folders
@@ -11,7 +10,6 @@ from medvqa.items import UsageError
 from medvqa.session.options import listed
 
 
-@dataclass(frozen=True, kw_only=True)
 class ReportArguments(Arguments):
     """Write metrics.json, measures.csv, summary.md, junit.xml, gate.xml and index.html of run folders again.
 

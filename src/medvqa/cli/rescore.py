@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from medvqa.cli.arguments import Arguments, Command, run_folder
 from medvqa.cli.common import count_up, known_from, say
 
 
-@dataclass(frozen=True, kw_only=True)
 class RescoreArguments(Arguments):
     """Score the stored answers of a run again, by a judge or by another rule of extraction.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from shutil import get_terminal_size
@@ -37,7 +36,6 @@ exit codes:
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class RunArguments(Arguments):
     """Ask a model the questions of benchmarks, score its answers, and write the run folder reports/RUN.
 

@@ -6,7 +6,6 @@ import csv
 import io
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from medvqa.cli.arguments import DATA, Arguments, Command, option, output, seed
@@ -17,7 +16,6 @@ from medvqa.session.options import listed
 NAMES = ("train", "test")
 
 
-@dataclass(frozen=True, kw_only=True)
 class SplitArguments(Arguments):
     """Divide the questions of a benchmark into two parts, train and test, with whole pairs and alike in their tags.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +25,6 @@ exit codes: the worst of the runs', from medvqa run --help; 4 also if the file c
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class SweepArguments(Arguments):
     """Run every combination of the settings in a file, one run folder each, in this process.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from medvqa.cli.arguments import Arguments, Command, option, run_folders, written_as
@@ -13,7 +12,6 @@ SHOWN = 12
 """Headings that a note lists."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class TableArguments(Arguments):
     """Print one measure of several runs as a table.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass
 from pathlib import Path
 
 from medvqa.cli.arguments import Arguments, Command, option, positional
@@ -11,7 +10,6 @@ from medvqa.cli.common import known_and_named
 from medvqa.items import UsageError
 
 
-@dataclass(frozen=True, kw_only=True)
 class ViewArguments(Arguments):
     """Serve a folder of runs to a browser on this machine.
 

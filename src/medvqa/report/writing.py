@@ -9,7 +9,7 @@ from typing import Any
 
 from medvqa import files, metrics
 from medvqa.figures import csv
-from medvqa.items import Measure, Result, UsageError, Variant
+from medvqa.items import Measure, Result, Variant
 from medvqa.records import run_folder
 from medvqa.report import errors, html, junit, markdown, sample_tables
 from medvqa.report.build import Part, Report
@@ -33,10 +33,8 @@ def write(report: Report, pictures: Pictures | None = None) -> Report:
     them. `pictures`: the images of the page (`html.draw`), None for none. Returns the report with the paths of the
     sheets. UsageError if the folder cannot be written.
     """
-    try:
+    with files.writing(str(report.folder)):
         return _written(report, pictures)
-    except OSError as error:
-        raise UsageError(f"{report.folder} cannot be written: {error.strerror or error}") from error
 
 
 def remove(folder: Path) -> None:
