@@ -53,6 +53,9 @@ def test_an_image_travels_with_its_bytes(tmp_path: Path) -> None:
     image = Image("a.png", str(path)).pinned()
     content = path.read_bytes()
     sent = travelled(image)
+    outside: list[pickle.PickleBuffer] = []
+    pickle.dumps(parcels.packed([Prompt("?", images=(image,))], looks=True), protocol=5, buffer_callback=outside.append)
+    assert list(map(bytes, outside)) == [content], "they are copied once, into the object store"
     path.unlink()
     assert (sent.read(), sent.key, sent.name, sent.path) == (content, image.key, "a.png", "")
     assert sent.pil().getpixel((0, 0)) == (9, 8, 7)

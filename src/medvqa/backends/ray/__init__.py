@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
-from medvqa.backend import BATCH_SIZE, Backend, chain, said
+from medvqa.backend import BATCH_SIZE, Backend, ModelFacts, chain, said
 from medvqa.items import Answer, AnswerError, Item, Prompt, UsageError
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ class Ray(Backend):
     wraps = True
     pools = True
     _pool: RayPool | None = None
+    _facts: ModelFacts | None = None
+    """What the copies say about themselves."""
     _opened: ExitStack | None = None
     """What `close()` closes: the pool and the connection to its cluster."""
     _most: int | None = None
@@ -58,7 +60,7 @@ class Ray(Backend):
     @property
     def batch_size(self) -> int | None:
         """The model's own number; else 1 for a model that takes several calls at once, and the engine's default."""
-        own = self.inner.batch_size if self._pool is None else self._pool.facts.batch_size
+        own = (self._facts or self.inner).batch_size
         return own or (BATCH_SIZE if self.inner.concurrency is None else 1)
 
     @property
@@ -107,10 +109,10 @@ class Ray(Backend):
 
             wanted = None if self.options.replicas == "auto" else self.options.replicas
             pool = stack.enter_context(closing(RayPool(cluster, self.inner, self._needs(cluster.nodes()), wanted)))
-            pool.open()
-            self._pool, self._opened = pool, stack.pop_all()
-        self.capabilities = pool.facts.capabilities  # type: ignore[misc]  # mypy takes it for a property
-        self.patience = pool.facts.patience  # type: ignore[misc]
+            facts = pool.open()
+            self._pool, self._facts, self._opened = pool, facts, stack.pop_all()
+        self.capabilities = facts.capabilities  # type: ignore[misc]  # mypy takes it for a property
+        self.patience = facts.patience  # type: ignore[misc]
 
     def _needs(self, nodes: Sequence[Mapping[str, Any]] = ()) -> dict[str, float]:
         """The resources of a copy, by Ray's names.
@@ -131,15 +133,15 @@ class Ray(Backend):
 
     def fingerprint(self) -> str | None:
         """The copies' fingerprint: a pool changes no answer."""
-        return None if self._pool is None else self._pool.facts.fingerprint
+        return None if self._facts is None else self._facts.fingerprint
 
     def identified(self) -> str | None:
         """The copies' proof."""
-        return None if self._pool is None else self._pool.facts.identified
+        return None if self._facts is None else self._facts.identified
 
     def about(self) -> Mapping[str, Any]:
         """The copies' settings."""
-        return {} if self._pool is None else self._pool.facts.about
+        return {} if self._facts is None else self._facts.about
 
     def fit(self, items: Sequence[Item]) -> None:
         """Fit each copy to the items, if the model takes them."""

@@ -80,15 +80,14 @@ class _Replica:
 class RayPool:
     """Copies of one model. Lanes call `ask`; each copy has a thread that starts it, also again after its death."""
 
-    facts: ModelFacts
-    """What the first copy said about itself; all others agree."""
-
     def __init__(self, cluster: Cluster, model: Backend, needs: Amounts, replicas: int | None) -> None:
         """`needs`: the resources of a copy. `replicas`: None for as many as fit."""
         self._cluster = cluster
         self._model = model
         self._needs = needs
         self._wanted = replicas
+        self._first: ModelFacts | None = None
+        """What the first copy says about itself; all others agree."""
         self._depth = PREPARED if said(model, "prepare") else IN_FLIGHT
         self._content = parcels.pickled(parcels.Blueprint.of(model))
         self._items: Any = None
@@ -107,17 +106,18 @@ class RayPool:
 
     # --- called by the thread that loads the model ------------------------------------------------------------
 
-    def open(self) -> None:
-        """Start the copies and wait until they are loaded (UsageError)."""
+    def open(self) -> ModelFacts:
+        """Start the copies, wait until they are loaded, and return what they say about themselves (UsageError)."""
         nodes = self._cluster.nodes()
         most = sum(room(node["Resources"], self._needs) for node in nodes)
         if not most:
             raise none_fits(self._model.title, self._needs, nodes)
         with self._lock:
             self._add(self._wanted or most)
-        self._await_ready()
+        facts = self._await_ready()
         if self._wanted is None:
             self._in_thread(self._grow)
+        return facts
 
     def fit(self, items: Sequence[Item]) -> None:
         """Fit all copies to the items of the run (UsageError)."""
@@ -128,7 +128,7 @@ class RayPool:
                     replica.start_again()
         self._await_ready()
 
-    def _await_ready(self) -> None:
+    def _await_ready(self) -> ModelFacts:
         """Wait until the first copy is loaded, and then for the others, not much longer (UsageError)."""
         began = time.monotonic()
         with self._lock:
@@ -140,8 +140,9 @@ class RayPool:
                     )
             patience = max(STARTING, time.monotonic() - began)
             self._news.wait_for(lambda: self._count_ready() == len(self._replicas), patience)
-            if not self._replicas:
+            if self._first is None or not self._replicas:
                 raise UsageError(self._problems[-1])
+            return self._first
 
     def close(self) -> None:
         """End the actors. Calls in flight end with BatchLost."""
@@ -165,11 +166,7 @@ class RayPool:
     @property
     def concurrency(self) -> int:
         """The batches that all copies together take now, those that are being started again included."""
-        return max(sum(replica.loaded for replica in tuple(self._replicas)), 1) * self._most_flights
-
-    @property
-    def _most_flights(self) -> int:
-        return self.facts.concurrency or self._depth
+        return max(sum(replica.loaded for replica in tuple(self._replicas)), 1) * self._depth
 
     def ask(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
         """Return the answers of a copy.
@@ -206,13 +203,12 @@ class RayPool:
         with self._lock:
             alone = any(_identity(prompt) in self._suspects for prompt in prompts)
             while not self._closed:
-                most = self._most_flights
                 places = {
                     replica: replica.place
                     for replica in self._replicas
                     if replica.ready
                     and replica.place is not None
-                    and (alone or len(replica.flights) < most)
+                    and (alone or len(replica.flights) < self._depth)
                     and not any(flight.alone for flight in replica.flights)
                 }
                 if not places:
@@ -341,9 +337,9 @@ class RayPool:
             if isinstance(news, CopyProblem):
                 return news.line
             with self._lock:
-                if not hasattr(self, "facts"):
-                    self.facts = news
-                if why := difference(self.facts, news):
+                if self._first is None:
+                    self._first, self._depth = news, news.concurrency or self._depth
+                if why := difference(self._first, news):
                     return why
                 if self._items is items:
                     deaths, replica.ready, replica.loaded = 0, True, True
