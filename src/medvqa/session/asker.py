@@ -199,14 +199,12 @@ class Asker:
         self._exchange.give_up()
         if self._stream is not None:
             self._stream.close(by)
-        judge, loaded = self._judge, self._loaded
-        self._judge = self._loaded = None
-        for close in (None if judge is None else partial(judge.close, by), None if loaded is None else loaded.close):
-            if close is not None:
-                try:
-                    close()
-                except MedVQAError as error:
-                    self.stop = self._line(error)
+        loaded, self._judge, self._loaded = (self._judge, self._loaded), None, None
+        for model in filter(None, loaded):
+            try:
+                model.close(by)
+            except MedVQAError as error:
+                self.stop = self._line(error)
 
     # One question: ask it, read its answer, score it, wait for the judge, undo its rotation, keep its result
 
@@ -389,22 +387,18 @@ class Asker:
 
     def _engine(self) -> dict[str, Any]:
         """The present state of a pool of models, and the batches that were asked again; {} for other models."""
-        if self._stream is None or self._model is None or not self._model.backend.pools:
+        if self._stream is None or self._loaded is None or not self._loaded.model.pools:
             return {}
-        status = answers.redacted_value(self._model.backend.status(), self.plan.secrets)
+        status = answers.redacted_value(self._loaded.model.status(), self.plan.secrets)
         return {**status, "asked_again": self._stream.asked_again}
 
     def _endpoints(self) -> dict[str, dict[str, Any]]:
         """The numbers of the model's and the judge's endpoints since the last delivery; {} for models without."""
-        models = {
-            "endpoints": None if self._model is None else self._model.backend,
-            "judge_endpoints": None if self._judge is None else self._judge.model,
-        }
         changes = {}
-        for name, model in models.items():
-            if model is None or model.pools:
+        for name, loaded in (("endpoints", self._loaded), ("judge_endpoints", self._judge)):
+            if loaded is None or loaded.model.pools:
                 continue
-            if now := answers.redacted_value(model.status().get("endpoints"), self.plan.secrets):
+            if now := answers.redacted_value(loaded.model.status().get("endpoints"), self.plan.secrets):
                 changes[name] = endpoints.since(now, self._counted.get(name, {}))
                 self._counted[name] = now
         return changes

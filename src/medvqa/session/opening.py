@@ -221,16 +221,16 @@ class LoadedModel:
         """The limits in run.json."""
         return {"batch_size": self.limits.batch_size, "concurrency": self.limits.concurrency}
 
-    def close(self) -> None:
-        """Close the memory and the model (Unwritable, once both are closed)."""
+    def close(self, by: float | None = None) -> None:
+        """Close the memory and the model (Unwritable, once both are closed); calls may finish until `by`."""
         try:
             self.memory.close()
         finally:
             self.model.close()
 
 
-class LoadedJudge:
-    """The judge of a process: its model, its stream, its memory."""
+class LoadedJudge(LoadedModel):
+    """The judge of a process, with a stream of its own."""
 
     def __init__(
         self,
@@ -249,16 +249,16 @@ class LoadedJudge:
         def limits(model: Backend) -> Limits:
             return Limits.of(model, deadline=deadline, budget=inf if max_cost is None else max_cost)
 
-        chosen, traffic = judging.chosen, traffic or Traffic(judging.chosen.secrets)
-        self._loaded = loaded = LoadedModel(
+        chosen = judging.chosen
+        super().__init__(
             chosen, process, chosen.load, limits, chosen.secrets, reuse=reuse, fresh=fresh, signed=judging.signed
         )
-        self.model, self.memory = loaded.model, loaded.memory
-        self.judge = Judge(loaded.model, judging.settings, loaded.limits, loaded.memory, ends=ends, traffic=traffic)
-        self.facts: dict[str, Any] = {**judging.loaded(loaded.identity), **loaded.sizes}
+        traffic = traffic or Traffic(chosen.secrets)
+        self.judge = Judge(self.model, judging.settings, self.limits, self.memory, ends=ends, traffic=traffic)
+        self.facts: dict[str, Any] = {**judging.loaded(self.identity), **self.sizes}
         """The judge's fields in run.json."""
 
     def close(self, by: float | None = None) -> None:
         """Close the stream (`Stream.close`), the memory (Unwritable) and the model."""
         self.judge.close(by)
-        self._loaded.close()
+        super().close()
