@@ -12,8 +12,8 @@ import msgspec
 
 from medvqa import engine, printing
 from medvqa.backend import Backend
-from medvqa.engine import KILLS, AnswerMemory, Identity, Judge, Limits, Recollection, Traffic
-from medvqa.items import Answer, AnswerError, Prompt, UsageError
+from medvqa.engine import KILLS, AnswerMemory, Identity, Judge, Limits, Recollection, Ticket, Traffic
+from medvqa.items import Answer, AnswerError, UsageError
 from medvqa.records import run_record
 from medvqa.records.answer_places import PlaceReader
 from medvqa.records.exchange import Exchange, left_beside
@@ -42,10 +42,6 @@ class Memory(AnswerMemory):
         self._readers = readers
         self._suspects = suspects
 
-    def key(self, prompt: Prompt, digest: str, sample: int) -> str:
-        """Return the key of an answer in logs."""
-        return self._stored.key(prompt, digest, sample)
-
     def begin(self, call: int, keys: Sequence[str]) -> None:
         """Write the start of a call into the log."""
         self._log.begin(call, keys)
@@ -54,21 +50,22 @@ class Memory(AnswerMemory):
         """Write the answers of a call into the log."""
         self._log.end(call, keys, answers)
 
-    def recall(self, keys: Sequence[str]) -> list[Recollection]:
+    def recall(self, tickets: Sequence[Ticket]) -> list[Recollection]:
         """Look up stored answers. A question that kills workers ends in an error; a suspected one is asked alone.
 
         A worker's death is noted before its tests go to another worker, which therefore sees its stored answers.
         """
+        keys = [self._stored.key(ticket.prompt, ticket.digest, ticket.sample) for ticket in tickets]
         died = self._suspects.refresh()
         stored = self._stored.recall(keys, look=died)
         return [self._recollection(key, recalled) for key, recalled in zip(keys, stored, strict=True)]
 
     def _recollection(self, key: str, recalled: Recalled | None) -> Recollection:
         if recalled is not None:
-            return Recollection(recalled.answer, recalled.source)
+            return Recollection(key, recalled.answer, recalled.source)
         if self._suspects.kills(key):
-            return Recollection(AnswerError(KILLS))
-        return Recollection(alone=self._suspects.suspects(key))
+            return Recollection(key, AnswerError(KILLS))
+        return Recollection(key, alone=self._suspects.suspects(key))
 
     @property
     def damaged(self) -> int:
