@@ -8,7 +8,7 @@ import pytest
 
 from medvqa import judging
 from medvqa.benchmarks import medlesionvqa
-from medvqa.engine import AnswerMemory, Judge, Limits, Recollection, Reply, Stream, Traffic
+from medvqa.engine import AnswerMemory, Judge, Limits, Recollection, Reply, Stream, Ticket, Traffic
 from medvqa.items import Answer, AnswerError, Item, Prompt, Query, Score
 from support.streams import Ahead, item, prompt
 from support.stubs import backend
@@ -46,13 +46,12 @@ class Stored(AnswerMemory):
         self.alone = alone
         self.calls: list[int] = []
 
-    def key(self, prompt: Prompt, digest: str, sample: int) -> str:
-        return f"{sample} {prompt.text}"
-
-    def recall(self, keys: Sequence[str]) -> list[Recollection]:
+    def recall(self, tickets: Sequence[Ticket]) -> list[Recollection]:
         return [
-            Recollection(Answer(self.known[key]), "first") if key in self.known else Recollection(alone=self.alone(key))
-            for key in keys
+            Recollection(key, Answer(self.known[key]), "first")
+            if key in self.known
+            else Recollection(key, alone=self.alone(key))
+            for key in (f"{ticket.sample} {ticket.prompt.text}" for ticket in tickets)
         ]
 
     def begin(self, call: int, keys: Sequence[str]) -> None:

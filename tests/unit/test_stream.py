@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa.backend import clock
-from medvqa.engine import KILLS, AnswerMemory, Limits, Recollection, Stream, Streamed
+from medvqa.engine import KILLS, AnswerMemory, Limits, Recollection, Stream, Streamed, Ticket
 from medvqa.engine import stream as stream_module
 from medvqa.items import Answer, AnswerError, BatchLost, Image, Item, MedVQAError, Model, Prompt, Query, UsageError
 from support.laws import examples
@@ -305,13 +305,12 @@ class Kept(AnswerMemory):
         self.calls: dict[int, Sequence[str]] = {}
         self.flying: list[set[str]] = []
 
-    def key(self, prompt: Prompt, digest: str, sample: int) -> str:
-        return f"{prompt.text}#{sample}" if sample else prompt.text
-
-    def recall(self, keys: Sequence[str]) -> list[Recollection]:
+    def recall(self, tickets: Sequence[Ticket]) -> list[Recollection]:
+        keys = [f"{each.prompt.text}#{each.sample}" if each.sample else each.prompt.text for each in tickets]
         self.looked_up.extend(keys)
         return [
-            Recollection(self.answers.get(key), "first" if key in self.answers else "", key in self.bad) for key in keys
+            Recollection(key, self.answers.get(key), "first" if key in self.answers else "", key in self.bad)
+            for key in keys
         ]
 
     def begin(self, call: int, keys: Sequence[str]) -> None:

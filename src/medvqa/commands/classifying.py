@@ -269,7 +269,7 @@ def _label(planned: Classifying, say: Callable[[str], None], progress: Callable[
     asked_about = [planned.known[name] for name in planned.drawn]
     session = secrets.token_hex(4)
     with judge_of(planned.folder, planned.options, planned.judging, session, asked_about, say) as loaded:
-        judge, facts = loaded.judge, loaded.facts
+        judge, facts = loaded.judge, loaded.entry
         asked: dict[str, tuple[str, str, tuple[str, ...]]] = {}
         # Samples with one response share its kind: it is asked for once.
         begun: set[str] = set()

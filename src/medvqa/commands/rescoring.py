@@ -140,7 +140,7 @@ def _rescore(rescoring: Rescoring, say: Callable[[str], None], progress: Callabl
     else:
         asked = [rescoring.known[name] for name in rescoring.by_benchmark]
         with judge_of(folder, options, rescoring.judging, session, asked, say) as loaded:
-            facts = loaded.facts
+            facts = loaded.entry
             scored = list(_judged(rescoring, loaded.judge, replies, say, progress))
     if len(scored) < len(results):
         without = " without --fresh" if options.fresh else ""

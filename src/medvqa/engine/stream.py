@@ -64,12 +64,13 @@ class Lookahead(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Recollection:
-    """The memory's record of a prompt: an answer, or None.
+    """The memory's record of a prompt: its key, and an answer, or None.
 
     `reused`: where the answer was stored, "" if this session asked for it. `alone`: send this prompt with no other call
     in flight.
     """
 
+    key: str
     answer: Answer | AnswerError | None = None
     reused: str = ""
     alone: bool = False
@@ -78,16 +79,12 @@ class Recollection:
 class AnswerMemory:
     """Answers that outlast the process; this one keeps none. Lanes call it at once; an exception ends the stream."""
 
-    def key(self, prompt: Prompt, digest: str, sample: int) -> str:
-        """Return the key of an answer; `digest` is the prompt's.
+    def recall(self, tickets: Sequence[Ticket]) -> Sequence[Recollection]:
+        """Look up built prompts before they enter a batch; return one recollection for each.
 
-        `sample` is the prompt's; each further one of equal prompts in one call adds `EQUAL`.
+        `sample` of a ticket is the prompt's; each further one of equal prompts in one call adds `EQUAL`.
         """
-        return ""
-
-    def recall(self, keys: Sequence[str]) -> Sequence[Recollection]:
-        """Look prompts up before they enter a batch; return one recollection per key."""
-        return [Recollection()] * len(keys)
+        return [Recollection("")] * len(tickets)
 
     def begin(self, call: int, keys: Sequence[str]) -> None:
         """Note the start of a call, with a number that is unique in the process."""
@@ -189,8 +186,8 @@ UNBUILT = Prompt("")
 class Ticket(Future[Reply]):
     """One question in the stream, and the future of its reply.
 
-    `key` is None until the prompt is built. `follow` is the callback for an answer. `deaths` counts the processes that
-    were lost while they computed it, `moves` those that had not begun to.
+    `digest` is "" until the prompt is built, `key` is None until the memory's lookup. `follow` is the callback for an
+    answer. `deaths` counts the processes that were lost while they computed it, `moves` those that had not begun to.
     """
 
     def __init__(
@@ -567,8 +564,8 @@ class Stream:
         self._lock.release()
         try:
             new = self._built([ticket for ticket in tickets if ticket.key is None])
-            for ticket, found in zip(new, self._memory.recall([ticket.key or "" for ticket in new]), strict=True):
-                ticket.alone = found.alone
+            for ticket, found in zip(new, self._memory.recall(new), strict=True):
+                ticket.key, ticket.alone = found.key, found.alone
                 answer = found.answer
                 # A stored answer that today's checks would refuse is asked for again.
                 if answer is not None and (
@@ -588,15 +585,14 @@ class Stream:
         return [_TicketBatch(batch, size) for batch in [*alone, *arrange(others, self._size)]]
 
     def _built(self, tickets: Sequence[Ticket]) -> list[Ticket]:
-        """Build prompts and keys; return the tickets without an exception."""
+        """Build prompts; return the tickets without an exception."""
         built = []
         for ticket in tickets:
             try:
-                if ticket.key is None:
+                if not ticket.digest:
                     prompt = ticket.prompt if ticket.query is None else self._prompt(ticket.query)
                     ticket.prompt = prompts_room.pinned(prompt)
                     ticket.digest = prompts_room.digest(ticket.prompt)
-                    ticket.key = self._memory.key(ticket.prompt, ticket.digest, ticket.sample)
                 built.append(ticket)
             except BaseException as error:  # noqa: BLE001 - raised again in the test that asks for it
                 ticket.end(error)

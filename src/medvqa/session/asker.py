@@ -155,7 +155,7 @@ class Asker:
             "model": {**facts.about, "name": facts.title, "fingerprint": facts.fingerprint},
             "engine": loaded.sizes,
             "unread_answers": self._newly_unread(),
-            **({"judge": self._judge.facts} if self._judge is not None else {}),
+            **({"judge": self._judge.entry} if self._judge is not None else {}),
         }
         models = {"endpoints": loaded.model, **({} if self._judge is None else {"judge_endpoints": self._judge.model})}
         self._reporting = {name: each for name, each in models.items() if said(each, "status") and not each.pools}
@@ -204,14 +204,12 @@ class Asker:
         self._exchange.give_up()
         if self._stream is not None:
             self._stream.close(by)
-        judge, loaded = self._judge, self._loaded
-        self._judge = self._loaded = None
-        for close in (None if judge is None else partial(judge.close, by), None if loaded is None else loaded.close):
-            if close is not None:
-                try:
-                    close()
-                except MedVQAError as error:
-                    self.stop = self._line(error)
+        loaded, self._judge, self._loaded = (self._judge, self._loaded), None, None
+        for model in filter(None, loaded):
+            try:
+                model.close(by)
+            except MedVQAError as error:
+                self.stop = self._line(error)
 
     # One question: ask it, read its answer, score it, wait for the judge, undo its rotation, keep its result
 
@@ -394,9 +392,9 @@ class Asker:
 
     def _engine(self) -> dict[str, Any]:
         """The present state of a pool of models, and the batches that were asked again; {} for other models."""
-        if self._stream is None or self._model is None or not self._model.backend.pools:
+        if self._stream is None or self._loaded is None or not self._loaded.model.pools:
             return {}
-        status = answers.redacted_value(self._model.backend.status(), self.plan.secrets)
+        status = answers.redacted_value(self._loaded.model.status(), self.plan.secrets)
         return {**status, "asked_again": self._stream.asked_again}
 
     def _endpoints(self) -> dict[str, dict[str, Any]]:

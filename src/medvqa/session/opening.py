@@ -12,8 +12,8 @@ import msgspec
 
 from medvqa import printing
 from medvqa.backend import Backend, ModelFacts
-from medvqa.engine import KILLS, AnswerMemory, Judge, Limits, Recollection, Traffic
-from medvqa.items import Answer, AnswerError, Prompt, UsageError
+from medvqa.engine import KILLS, AnswerMemory, Judge, Limits, Recollection, Ticket, Traffic
+from medvqa.items import Answer, AnswerError, UsageError
 from medvqa.records import run_record
 from medvqa.records.answer_places import PlaceReader
 from medvqa.records.exchange import Exchange, left_beside
@@ -42,10 +42,6 @@ class Memory(AnswerMemory):
         self._readers = readers
         self._suspects = suspects
 
-    def key(self, prompt: Prompt, digest: str, sample: int) -> str:
-        """Return the key of an answer in logs."""
-        return self._stored.key(prompt, digest, sample)
-
     def begin(self, call: int, keys: Sequence[str]) -> None:
         """Write the start of a call into the log."""
         self._log.begin(call, keys)
@@ -54,21 +50,22 @@ class Memory(AnswerMemory):
         """Write the answers of a call into the log."""
         self._log.end(call, keys, answers)
 
-    def recall(self, keys: Sequence[str]) -> list[Recollection]:
+    def recall(self, tickets: Sequence[Ticket]) -> list[Recollection]:
         """Look up stored answers. A question that kills workers ends in an error; a suspected one is asked alone.
 
         A worker's death is noted before its tests go to another worker, which therefore sees its stored answers.
         """
+        keys = [self._stored.key(ticket.prompt, ticket.digest, ticket.sample) for ticket in tickets]
         died = self._suspects.refresh()
         stored = self._stored.recall(keys, look=died)
         return [self._recollection(key, recalled) for key, recalled in zip(keys, stored, strict=True)]
 
     def _recollection(self, key: str, recalled: Recalled | None) -> Recollection:
         if recalled is not None:
-            return Recollection(recalled.answer, recalled.source)
+            return Recollection(key, recalled.answer, recalled.source)
         if self._suspects.kills(key):
-            return Recollection(AnswerError(KILLS))
-        return Recollection(alone=self._suspects.suspects(key))
+            return Recollection(key, AnswerError(KILLS))
+        return Recollection(key, alone=self._suspects.suspects(key))
 
     @property
     def damaged(self) -> int:
@@ -219,16 +216,16 @@ class LoadedModel:
         """The limits in run.json."""
         return {"batch_size": self.limits.batch_size, "concurrency": self.limits.concurrency}
 
-    def close(self) -> None:
-        """Close the memory and the model (Unwritable, once both are closed)."""
+    def close(self, by: float | None = None) -> None:
+        """Close the memory and the model (Unwritable, once both are closed); calls may finish until `by`."""
         try:
             self.memory.close()
         finally:
             self.model.close()
 
 
-class LoadedJudge:
-    """The judge of a process: its model, its stream, its memory."""
+class LoadedJudge(LoadedModel):
+    """The judge of a process, with a stream of its own."""
 
     def __init__(
         self,
@@ -247,16 +244,16 @@ class LoadedJudge:
         def limits(model: Backend) -> Limits:
             return Limits.of(model.facts, deadline=deadline, budget=inf if max_cost is None else max_cost)
 
-        chosen, traffic = judging.chosen, traffic or Traffic(judging.chosen.secrets)
-        self._loaded = loaded = LoadedModel(
+        chosen = judging.chosen
+        super().__init__(
             chosen, process, chosen.load, limits, chosen.secrets, reuse=reuse, fresh=fresh, signed=judging.signed
         )
-        self.model, self.memory = loaded.model, loaded.memory
-        self.judge = Judge(loaded.model, judging.settings, loaded.limits, loaded.memory, ends=ends, traffic=traffic)
-        self.facts: dict[str, Any] = {**judging.loaded(loaded.facts), **loaded.sizes}
+        traffic = traffic or Traffic(chosen.secrets)
+        self.judge = Judge(self.model, judging.settings, self.limits, self.memory, ends=ends, traffic=traffic)
+        self.entry: dict[str, Any] = {**judging.loaded(self.facts), **self.sizes}
         """The judge's fields in run.json."""
 
     def close(self, by: float | None = None) -> None:
         """Close the stream (`Stream.close`), the memory (Unwritable) and the model."""
         self.judge.close(by)
-        self._loaded.close()
+        super().close()
