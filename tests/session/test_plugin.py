@@ -925,6 +925,23 @@ def test_beside_other_plugins(
     assert measures["accuracy"]["n"] == 24
 
 
+@pytest.mark.cold
+def test_pytest_rewrites_no_module_of_the_package(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no assertions, and pytest would parse every module for them where no bytecode is written."""
+    pytester.makepyfile("""
+        import sys
+
+        def test_loaders():
+            loaders = {name: type(module.__spec__.loader).__name__ for name, module in sys.modules.items()
+                       if name.startswith("medvqa.") and module.__spec__ is not None}
+            first = ("medvqa.plugin", "medvqa.plugin.finding")
+            assert {loaders.pop(name) for name in first} == {"AssertionRewritingHook"}
+            assert loaders and set(loaders.values()) == {"SourceFileLoader"}
+    """)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.runpytest_subprocess("-p", "medvqa.plugin").assert_outcomes(passed=1)
+
+
 WATCHER = """
 import json, os, pathlib, pytest
 
