@@ -10,7 +10,7 @@ import base64
 import html
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import lru_cache
 from math import inf, isfinite
 from numbers import Real
@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from medvqa.items import OPTION_TECHNIQUES, Answer, AnswerError, Prompt
+from medvqa.items import OPTION_TECHNIQUES, Answer, AnswerError, Prompt, replace
 
 ROUNDING = 0.01
 """Tolerance of log-probabilities above 0: low precision and rounding servers exceed 0 slightly."""

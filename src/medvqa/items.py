@@ -187,7 +187,7 @@ ONE_WAY = Variant()
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One test case: an item and the technique that asks about it; `sample` is as in `QuestionKey`."""
+    """One question of a run: an item, and how it is asked; `sample` is as in `QuestionKey`."""
 
     item: Item
     technique: Technique = "mc"
@@ -490,8 +490,8 @@ class Kit:
 
 
 def usual(*_: object) -> NoReturn:
-    """Stand for a default of `Benchmark`; `medvqa.benchmarks.completed` replaces it (TypeError)."""
-    raise TypeError("a benchmark's default: medvqa.benchmarks.completed(benchmark) fills it in")
+    """Stand for a default of `Benchmark`; `medvqa.benchmarks.own.completed` replaces it (TypeError)."""
+    raise TypeError("a benchmark's default: medvqa.benchmarks.own.completed(benchmark) fills it in")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -418,7 +418,7 @@ def test_an_answer_of_this_session_is_not_an_earlier_one(tmp_path: Path) -> None
     first, second = Remembering(tmp_path, session(2)), Remembering(tmp_path, session(2))
     first.remember([name(2)], [Answer("B")])
     found = second.recall([name(1), name(2)], look=True)
-    assert [recalled.earlier for recalled in found if recalled is not None] == [True, False]
+    assert [bool(recalled.source) for recalled in found if recalled is not None] == [True, False]
 
 
 def test_fresh_knows_what_its_own_session_stored(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def _replies(
         return Failure(_line(error, secrets), lost=True, suspect=error.suspect)
     except MedVQAError as error:
         return Failure(_line(error, secrets))
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - see the docstring
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a model may raise anything
         line = f"{type(error).__name__}: {answers.line_of(error)}"
         if not type(model).__module__.startswith("medvqa."):
             line = usercode.described(error, f"model '{_name(model)}'", function=type(model).generate)

@@ -33,7 +33,7 @@ WINDOW = 4
 PATIENCE, PATIENCE_EACH = 600.0, 60.0
 """Default deadline of a batch in seconds: a constant, and an addition per prompt."""
 EQUAL = 2**32
-"""More than any sample's number: the second of two equal prompts is no numbered sample."""
+"""Added to the sample of a prompt that equals an earlier one of the same call; more than any sample's number."""
 FAREWELL = 4.0
 """Seconds for a batch in flight to finish when the session ends: the reports are then written before SIGKILL comes."""
 KILLS = "the worker died twice on this question, the second time when it was asked alone"
@@ -77,7 +77,8 @@ class Recollection:
 
 
 class AnswerMemory:
-    """Answers that outlast the process; this one keeps none. Lanes call it at once; an exception ends the stream."""
+    """Answers that outlast the process; this one keeps none. Several lanes may call it at the same time; an exception ends the
+    stream."""
 
     def recall(self, tickets: Sequence[Ticket]) -> Sequence[Recollection]:
         """Look up built prompts before they enter a batch; return one recollection for each.

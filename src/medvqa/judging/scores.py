@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from medvqa.items import Answer, Item, Outcome, Score
+from medvqa.items import Answer, Item, Outcome, Score, replace
 from medvqa.judging.cases import Case
 from medvqa.judging.replies import JudgeReading
 from medvqa.judging.settings import Settings

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from medvqa.items import (
     CHOICE_KINDS,
@@ -23,6 +23,7 @@ from medvqa.items import (
     Shot,
     Technique,
     UsageError,
+    replace,
 )
 
 SHOWING: tuple[Technique, ...] = ("mc", "gd")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-from medvqa.items import Ablation, Image, Item, Prompt, Query, Shot, Technique, UsageError
+from medvqa.items import Ablation, Image, Item, Prompt, Query, Shot, Technique, UsageError, replace
 from medvqa.protocols import ablation, rotation
 from medvqa.protocols.reasoning import INSTRUCTIONS, Instruction
 

@@ -7,7 +7,7 @@ their order. A model that prefers a letter or a place gives other options in oth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 
 from medvqa.items import (
@@ -22,6 +22,7 @@ from medvqa.items import (
     Technique,
     UsageError,
     Variant,
+    replace,
 )
 from medvqa.protocols.prompts import SHOWING
 

@@ -41,7 +41,7 @@ ANSWERS = "answers"
 """Folder in a run folder for the logs of its processes."""
 SUFFIX = ".log"
 FORMAT = 2
-"""Format 1 are the files of earlier versions (`recall.earlier_files`)."""
+"""Format 1 are the files of earlier versions (`recall.EarlierAnswers`)."""
 BLOCK = 2**26
 """Bytes that are read at once, and of the longest line: a file in a stranger's folder may be of any size."""
 TORN = "the line is torn: its process was stopped while writing"

@@ -7,10 +7,9 @@ https://github.com/AIF4S/MediConfusion/blob/2eb1686ba79f38d80435d70cc4fbd92f6714
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from math import exp, fsum, inf, isnan
 
-from medvqa.items import CHOICE_KINDS, Answer, AnswerError, Item, Score, Technique
+from medvqa.items import CHOICE_KINDS, Answer, AnswerError, Item, Score, Technique, replace
 from medvqa.scoring.choices import clipped
 
 

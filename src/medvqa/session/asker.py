@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from medvqa.items import (
     Result,
     Score,
     UsageError,
+    replace,
 )
 from medvqa.protocols import prompts, rotation
 from medvqa.records import run_folder
@@ -31,20 +32,20 @@ from medvqa.records.selected import select as select_keys
 from medvqa.session import checks, endpoints, uploads
 from medvqa.session.confirming import Confirming
 from medvqa.session.delivery import Delivery, LeftOut, used
-from medvqa.session.opening import LoadedJudge, LoadedModel, Memory, Process
+from medvqa.session.opening import MAIN, LoadedJudge, LoadedModel, Memory, Process
 from medvqa.session.plan import Plan
 from medvqa.session.ranking import Candidates, RankingAsker, SelectedAnswer
 
-MAIN = "main"
-"""The name of the only process, or of the controller."""
 STOP = "stop"
 """File in the run folder that makes workers stop after their current question. Its text is the reason."""
 
 
 @dataclass(slots=True)
 class _Tally:
-    """Results, answers and replies since the last delivery. `new_answers`: without stored ones, `reused`: their number
-    by source."""
+    """Results, answers and replies since the last delivery.
+
+    `new_answers`: those that were asked for. `reused`: the number of stored ones by their source.
+    """
 
     results: list[Result] = field(default_factory=list)
     new_answers: list[Answer] = field(default_factory=list)

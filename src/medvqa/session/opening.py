@@ -91,6 +91,10 @@ class Memory(AnswerMemory):
         self._log.close()
 
 
+MAIN = "main"
+"""The name of the only process, or of the controller."""
+
+
 @dataclass(frozen=True, slots=True)
 class Process:
     """A process of a run: the run's folder, the session of the run, and its name in it.

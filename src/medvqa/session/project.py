@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """The folders, the known names, the options, and the process of a run.
+    """The folders, the known names, and the options of a run; how many processes ask, and how tests are selected.
 
     `root` holds models/ and reports/. `cwd`: the folder that relative paths start from. `workers`: number of asking
     processes, 0 for this one alone. `stops_early`: any wrong answer may end the session, so little is asked ahead.

@@ -1,4 +1,4 @@
-"""A run in the controller, which alone writes the run folder: its questions, its results, its gate, and its end."""
+"""A run in the controller, which alone writes results, run.json and reports: its questions, its gate, and its end."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from medvqa.session.about import about, begun, now, with_killed
 from medvqa.session.asker import STOP
 from medvqa.session.delivery import Delivery, LeftOut
 from medvqa.session.display import Display
-from medvqa.session.opening import Process
+from medvqa.session.opening import MAIN, Process
 from medvqa.session.options import Options
 from medvqa.session.plan import Plan
 from medvqa.session.project import reports_of
@@ -627,7 +627,7 @@ def name_of(options: Options, root: Path) -> str:
     return run_folder.run_name(options.model, when, reports_of(root), end)
 
 
-def process_of(plan: Plan, run: str, session: str, name: str = "main") -> Process:
+def process_of(plan: Plan, run: str, session: str, name: str = MAIN) -> Process:
     """Return the process of that name in a run. UsageError if the run's name cannot be a folder's."""
     run_folder.check_name(run, "--run")
     folder = plan.project.reports / run
