@@ -77,8 +77,10 @@ class Recollection:
 
 
 class AnswerMemory:
-    """Answers that outlast the process; this one keeps none. Several lanes may call it at the same time; an exception ends the
-    stream."""
+    """Answers that outlast the process; this one keeps none.
+
+    Several lanes may call it at the same time. An exception ends the stream.
+    """
 
     def recall(self, tickets: Sequence[Ticket]) -> Sequence[Recollection]:
         """Look up built prompts before they enter a batch; return one recollection for each.
