@@ -132,7 +132,7 @@ def _options(value: Any) -> Any:
     return value
 
 
-def _settings(value: Any) -> Mapping[str, Any]:
+def _json_values(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping | None):
         raise TypeError
     try:
@@ -162,7 +162,7 @@ Bytes = Annotated[int, "a number of bytes or None is expected", _as(int)]
 Resources = Annotated[
     Mapping[str, float], 'a mapping of names to numbers is expected, such as {"gpus": 1}: 0 or more', _resources
 ]
-JSONValues = Annotated[Mapping[str, Any], "a mapping of texts to JSON values is expected", _settings]
+JSONValues = Annotated[Mapping[str, Any], "a mapping of texts to JSON values is expected", _json_values]
 
 _PLAIN: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "bool": ("True or False is expected", _as(bool)),
@@ -455,10 +455,11 @@ class Backend:
         if "name" not in vars(cls):
             cls.name = cls.__name__.lower()
         _refuse(cls)
+        # Members of other subclasses of Backend were checked when these were defined.
+        owners = [base for base in cls.__mro__ if base is cls or not issubclass(base, Backend)]
+        written = set[str]().union(*map(vars, owners))
         for name in MEMBERS:
-            owner = next(base for base in cls.__mro__ if name in vars(base) or base is Backend)
-            # Members of other subclasses of Backend were checked when these were defined.
-            if owner is cls or not issubclass(owner, Backend):
+            if name in written and (owner := next(base for base in cls.__mro__ if name in vars(base))) in owners:
                 setattr(cls, name, _checked(cls, name, vars(owner)[name]))
 
     def __setattr__(self, name: str, value: object) -> None:

@@ -133,6 +133,13 @@ def test_every_member_has_its_sentence() -> None:
 def test_the_page_about_models_tells_every_member() -> None:
     table = PAGE.read_text().partition("### All members")[2].partition("Do not override `__init__`")[0]
     assert {name for name in MEMBERS if not re.search(rf"`{name}(\([a-z]*\))?`", table)} == set()
+    told = re.findall(
+        r"^\| `(\w+)(?:\([a-z]*\))?` \| `?(nothing|None|True|False|0|\(\)|\{.*?\})`? \|", table, re.MULTILINE
+    )
+    defaults = {name: "None" if value == "nothing" else value for name, value in told}
+    assert len(defaults) > 25
+    declared = DEFAULTS | GIVES | {name: value for name, (_, value) in ASKED.items()}
+    assert {name: declared[name] for name in defaults} == {n: ast.literal_eval(v) for n, v in defaults.items()}
 
 
 def test_a_class_is_called_by_its_name_and_a_model_by_its_argument() -> None:
