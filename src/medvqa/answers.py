@@ -51,7 +51,8 @@ def checked(answer: Answer) -> Answer:
     NumPy numbers, other classes of text and mapping, and subclasses of Answer without further fields are converted
     without loss. Raises AnswerError with the field, its value, and the expected type or range.
     """
-    if unknown := [field.name for field in fields(answer) if field.name not in _NAMES]:
+    own = () if type(answer) is Answer else fields(answer)
+    if unknown := [field.name for field in own if field.name not in _NAMES]:
         raise AnswerError(f"{_type(answer)} has fields that Answer lacks, so they would be lost: {', '.join(unknown)}")
     logprobs = answer.option_logprobs
     plain = Answer(

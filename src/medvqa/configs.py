@@ -22,7 +22,6 @@ from medvqa.protocols.reasoning import INSTRUCTIONS
 Backends = Mapping[str, type[Backend]]
 """The known backends, by name."""
 
-UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 DEFAULT_TOKENS = 512
 """The limit of new tokens if user, config and benchmark set none: room for a short explanation."""
 
@@ -261,14 +260,6 @@ def token_limit(
 
 def _for_technique(limit: int | Mapping[str, int] | None, technique: str) -> int | None:
     return limit.get(technique) if isinstance(limit, Mapping) else limit
-
-
-def in_units(count: int | None) -> str:
-    """Return a number of bytes in decimal units, a dash for None."""
-    if count is None:
-        return "–"
-    unit, factor = next(((unit, factor) for unit, factor in UNITS if count >= factor), UNITS[-1])
-    return f"{count / factor:.1f} {unit}"
 
 
 PROJECT_KEYS = ("allowed_hosts", "gate")

@@ -106,6 +106,18 @@ def counted(value: float, unit: str) -> str:
     return f"{count(value)} {unit.removesuffix('s') if value == 1 else unit}"
 
 
+def data_size(size: int | None) -> str:
+    """Return a number of bytes for people, such as 9.3 GB; a dash for None."""
+    if size is None:
+        return DASH
+    value = float(size)
+    for unit in ("bytes", "kB", "MB"):
+        if value < 999.5:
+            return f"{value:,.0f} {unit}" if unit == "bytes" or value >= 99.5 else f"{value:,.1f} {unit}"
+        value /= 1000
+    return f"{value:,.0f} GB" if value >= 99.5 else f"{value:,.1f} GB"
+
+
 def typeset(text: str) -> str:
     """Return numbers with the typographic minus, for sentences and the page."""
     return text.replace("-", "\u2212")
@@ -288,6 +300,14 @@ def markdown(table: Table) -> str:
     )
 
 
+class _Inert(dict[str, str]):
+    """Texts of cells, most of which come again in each row, as `printing.inert` makes them."""
+
+    def __missing__(self, text: str) -> str:
+        self[text] = printing.inert(text)
+        return self[text]
+
+
 def csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return values as a CSV file (RFC 4180, but for its line ends): numbers in full, no cell a formula."""
     import csv as format_
@@ -296,14 +316,6 @@ def csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     file = io.StringIO()
     writer = format_.writer(file, lineterminator="\n")
     writer.writerow(columns)
-    known: dict[str, str] = {}  # Most texts come again in each row.
-
-    def cell(value: object) -> object:
-        if not isinstance(value, str):
-            return value
-        if value not in known:
-            known[value] = printing.inert(value)
-        return known[value]
-
-    writer.writerows(list(map(cell, row)) for row in rows)
+    known = _Inert()
+    writer.writerows([known[value] if isinstance(value, str) else value for value in row] for row in rows)
     return file.getvalue()

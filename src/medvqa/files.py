@@ -17,10 +17,21 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from medvqa.image import UsageError
+
 MODE = 0o666
 """Permissions of a new file, less the umask."""
 PRIVATE = 0o700
 """Permissions of a folder that only its owner may enter."""
+
+
+@contextmanager
+def writing(what: str) -> Iterator[None]:
+    """Convert an OSError to a UsageError, whose message begins with `what`, such as "reports/RUN"."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{what} cannot be written: {error.strerror or error}") from error
 
 
 def replace(path: Path, content: bytes | Iterable[bytes], *, mode: int | None = None, sync: bool = True) -> None:

@@ -9,10 +9,13 @@ The one path of the data: file -> `Benchmark.items` -> `Item` -> `Prompt` -> `Ba
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NoReturn, Protocol, get_args, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, get_args, runtime_checkable
 
 from medvqa.figures import Figure
 from medvqa.image import CELL as CELL
@@ -54,6 +57,21 @@ SCORED_OUTCOMES: frozenset[Outcome] = frozenset({"correct", "partial", "wrong", 
 UNDECLARED: Any = ""
 """The kind of an item that names none, until its benchmark is read."""
 
+if TYPE_CHECKING:
+    from dataclasses import replace as replace
+else:
+    _GETTERS: dict[type, tuple[tuple[str, ...], attrgetter]] = {}
+
+    def replace(record, /, **changes):
+        """As `dataclasses.replace`, in two calls in place of twenty: nine records are replaced for each question."""
+        kind = type(record)
+        if kind not in _GETTERS:
+            names = tuple(own.name for own in fields(kind))
+            # Of one name alone, a getter returns no tuple.
+            _GETTERS[kind] = names, attrgetter(*names, "__class__")
+        names, getter = _GETTERS[kind]
+        return kind(**{**dict(zip(names, getter(record), strict=False)), **changes})
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
@@ -90,7 +108,7 @@ def check_system() -> None:
 class QuestionKey(NamedTuple):
     """The key of a question in a run; results are sorted by it.
 
-    `item` is the item's id. `variant` names the prompt and the rotation (`protocols.variants`) if a run asks the
+    `item` is the item's id. `variant` names the prompt and the rotation (`Variant`) if a run asks the
     question in several ways, else "". `sample` counts from 1 if a question is asked several times (`--samples`);
     0: asked once.
     """
@@ -125,21 +143,61 @@ class QuestionKey(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
-    """One test case: an item and the technique that asks about it.
+class Variant:
+    """One way to ask a question within a run that asks it in several ways; a plan makes each once.
 
-    `sample` and `variant` are as in `QuestionKey`.
+    `prompt`: the prompt's name, "" if the run has one prompt. `rotation`: options are shifted by this number of places;
+    None if the run rotates none. `name` is its name in keys and records: "short", "r1" (rotation 0), "short+r1"; "" for
+    neither.
     """
+
+    prompt: str = ""
+    rotation: int | None = None
+    name: str = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Write the name once: each question is asked for its key several times."""
+        rotation = "" if self.rotation is None else f"r{self.rotation + 1}"
+        object.__setattr__(self, "name", "+".join(filter(None, (self.prompt, rotation))))
+
+    @staticmethod
+    def parse(name: str) -> Variant:
+        """Return the variant of a recorded name (DataError)."""
+        return _variant(name)
+
+
+_ROTATION = re.compile(r"r([1-9][0-9]{0,3})")
+
+
+# Every result is asked for its variant several times, and a run has few.
+@lru_cache(maxsize=1024)
+def _variant(name: str) -> Variant:
+    # No prompt's name holds a plus.
+    head, joined, last = name.rpartition("+")
+    if (match := _ROTATION.fullmatch(last)) is not None:
+        return Variant(head, int(match[1]) - 1)
+    if joined:
+        raise DataError(f"variant {name[:60]!r}: its last part is no rotation, such as r1")
+    return Variant(name)
+
+
+ONE_WAY = Variant()
+"""The variant of questions that a run asks in one way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One test case: an item and the technique that asks about it; `sample` is as in `QuestionKey`."""
 
     item: Item
     technique: Technique = "mc"
     sample: int = 0
-    variant: str = ""
+    variant: Variant = ONE_WAY
 
     @property
     def key(self) -> QuestionKey:
         """The key within a run."""
-        return QuestionKey(self.item.benchmark, self.item.id, self.technique, self.variant, self.sample)
+        return QuestionKey(self.item.benchmark, self.item.id, self.technique, self.variant.name, self.sample)
 
 
 @dataclass(frozen=True, slots=True)

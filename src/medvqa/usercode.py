@@ -21,6 +21,9 @@ MAX_MESSAGE = 300
 MAX_TRACEBACKS = 10
 """Most tracebacks that are kept, one for each line of code that failed."""
 
+PASSING = (MedVQAError, Warning, KeyboardInterrupt, GeneratorExit)
+"""Exceptions of users' code that stay as they are: messages for users, warnings raised by `-W error`, Ctrl-C."""
+
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _PACKAGES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
@@ -38,13 +41,12 @@ def guarded(
 ) -> Iterator[None]:
     """Convert exceptions of the code within to `raises`, with a message of one line (`described`).
 
-    MedVQAError passes unchanged, as it is written for users. So do KeyboardInterrupt and warnings that are errors
-    (`-W error`). SystemExit passes only with `exits`: after `sys.exit(0)`, a run would look successful. So it would
-    after `pytest.skip()`, which is converted too. `function` is the user's function that is called.
+    PASSING exceptions stay. SystemExit does only with `exits`: after `sys.exit(0)`, a run would look successful. So it
+    would after `pytest.skip()`, which is converted too. `function` is the user's function that is called.
     """
     try:
         yield
-    except (MedVQAError, Warning, KeyboardInterrupt, GeneratorExit):
+    except PASSING:
         raise
     except BaseException as error:
         if exits and isinstance(error, SystemExit):

@@ -97,7 +97,9 @@ def stubbed(folder: Path, step: str, arguments: str = "", tests: str = "x") -> l
 
 def test_the_baseline_gets_the_arguments_that_are_not_the_gate_s(tmp_path: Path) -> None:
     """The two runs must ask the same questions of the same data; options of the gate need a baseline."""
-    given = "--data=data --gate-slices=kind -n 2\n--looks 3 --limit=5 --gate-slices kind --gate=required * "
+    given = (
+        "--data=data --gate-slices=kind -n 2\n--looks 3 --limit=5 --gate-slices kind --gate=required --require=all * "
+    )
     told = stubbed(tmp_path, "Baseline", given)
     assert told[told.index("--run=x-baseline") + 1 :] == ["--data=data", "-n", "2", "--limit=5", "*"]
 

@@ -411,7 +411,7 @@ def test_errors_say_what_to_type(answered: Repository, capsys: pytest.CaptureFix
         "--judge=echo:x --taxonomy=gmai": "--taxonomy=gmai: no such tree; there are: gmai-mmbench, medlesionvqa",
         "--judge=echo:x --by=colour": "--by=colour: no wrong answer of phantom-gmai-mmbench has this dimension",
         "--judge=echo:x --benchmark=other": "--benchmark=other: reports/first has answers to phantom-gmai",
-        "--judge=echo:x --limit=0": "--limit=0: at least 1 answer is needed",
+        "--judge=echo:x --limit=0": "--limit=0: a whole number from 1 on is expected",
         "--judge=echo:x --max-cost=1": "does not tell what its answers cost; give price_input",
         "--human=none.csv": "reports/first has no errors.json",
     }.items():

@@ -93,8 +93,11 @@ def test_options_explains_those_that_are_named(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().err.endswith("no option 'limt'. Did you mean 'limit'?\n")
 
 
-def test_the_tables_of_the_documentation_are_those_of_the_options() -> None:
-    assert options_page.page() == options_page.PAGE.read_text("utf-8"), "type python tools/options.py"
+def test_the_documentation_and_the_action_have_the_options_of_the_table() -> None:
+    for path, text in options_page.written().items():
+        assert text == path.read_text("utf-8"), "type python tools/options.py"
+    assert [name for _, name, _ in options_page.PARTS] == ["the tables", "the inputs", "the gate's options"]
+    assert all(f"end of {name}" in path.read_text("utf-8") for path, name, _ in options_page.PARTS)
 
 
 def test_inputs_of_the_action_are_options_with_their_defaults() -> None:

@@ -307,7 +307,9 @@ def test_an_unreadable_reply_leaves_the_answer_unparsed() -> None:
         answer = Answer("I like this picture.")
         try:
             score = gmai_mmbench.VAL.score(ITEM, answer)
-            judged = judge.finish(judge.begin(gmai_mmbench.VAL, ITEM, "mc", answer, score))
+            pending = judge.begin(gmai_mmbench.VAL, ITEM, "mc", answer, score)
+            assert pending is not None
+            judged = judge.finish(pending)
         finally:
             judge.close()
         assert judged.judgement is not None

@@ -925,6 +925,85 @@ def test_beside_other_plugins(
     assert measures["accuracy"]["n"] == 24
 
 
+WATCHER = """
+import json, os, pathlib, pytest
+
+SEEN = {"tests": [], "set up": [], "finished": []}
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    assert item.location == (os.path.basename(item.path), *item.reportinfo()[1:])
+    SEEN["tests"].append([item.name, sorted(item.funcargs), item._request.fixturenames])
+    return (yield)
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup(fixturedef):
+    SEEN["set up"].append(fixturedef.argname)
+
+def pytest_fixture_post_finalizer(fixturedef):
+    if fixturedef.cached_result is not None:
+        SEEN["finished"].append(fixturedef.argname)
+
+def pytest_unconfigure():
+    pathlib.Path("seen.json").write_text(json.dumps(SEEN))
+"""
+
+
+WATCHED = """
+@pytest.fixture
+def mine(evaluate, medvqa_model, request):
+    assert request.getfixturevalue("evaluate") is evaluate
+    return evaluate
+
+class TestInside:
+    @pytest.mark.vqa("slake")
+    def test_own(self, medvqa_item, mine):
+        mine(medvqa_item)
+"""
+
+
+def test_other_plugins_see_of_each_case_what_they_see_of_the_first(pytester: pytest.Pytester) -> None:
+    """The plugin gives cases the values of its fixtures, and the place of their function in the source."""
+    pytester.makeconftest(CONFTEST + WATCHER)
+    pytester.makepyfile(test_slake=TEST + WATCHED)
+    result = run(pytester, "--model=stubborn:A", "-k", "q00 or q01 or q02")
+    assert result.ret == 0, text(result)
+    seen = json.loads((pytester.path / "seen.json").read_text())
+    names = [f"{test}[q0{n}]" for test in ("test_slake", "test_own") for n in range(3)]
+    assert [name for name, *_ in seen["tests"]] == names
+    first, _, _, last, *_ = by_function = [rest for _, *rest in seen["tests"]]
+    assert by_function == [first] * 3 + [last] * 3
+    assert first[0] == ["_medvqa_asked", "evaluate", "item", "medvqa_model"]
+    assert last[0] == ["_medvqa_asked", "evaluate", "medvqa_item", "medvqa_model", "mine", "request"]
+    assert seen["set up"].count("mine") == 3
+    for name in ("evaluate", "medvqa_model"):
+        assert seen["set up"].count(name) == seen["finished"].count(name) == 1
+    assert len(keys(folder(pytester))) == 3
+
+
+OVERRIDDEN = """
+import pytest
+
+@pytest.fixture
+def evaluate(evaluate):
+    def wrapped(item):
+        return evaluate(item)
+    return wrapped
+"""
+
+
+def test_a_folder_may_wrap_evaluate_for_its_tests_alone(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(CONFTEST)
+    for name in ("before", "wrapped", "yonder"):
+        asked = f"    assert (evaluate.__name__ == 'wrapped') is {name == 'wrapped'}\n    evaluate(item)"
+        path = pytester.mkdir(name) / f"test_{name}.py"
+        path.write_text(TEST.replace("    evaluate(item)", asked))
+    (pytester.path / "wrapped" / "conftest.py").write_text(OVERRIDDEN)
+    result = run(pytester, "--model=stubborn:A", "-k", "q00 or q03")
+    assert result.ret == 0, text(result)
+    result.stdout.fnmatch_lines(["*6 correct*"])
+
+
 @pytest.mark.parametrize(
     "drawn", ['OPTIONS, ("ABC"[os.urandom(1)[0] % 3],)', '{"A": os.urandom(8).hex()}, ("A",)'], ids=["keys", "options"]
 )

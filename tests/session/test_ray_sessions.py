@@ -13,7 +13,8 @@ import pytest
 
 from medvqa.cli import main
 from medvqa.items import UsageError
-from medvqa.session.options import Options, Setting
+from medvqa.session.options import Options
+from medvqa.session.project import Project
 from medvqa.session.registry import Registry
 from medvqa.session.resolving import resolve
 
@@ -133,7 +134,7 @@ def test_options_of_a_pool_that_contradict_each_other(
 def test_a_pool_with_workers_is_refused(tmp_path: Path) -> None:
     options = Options.of({"model": "ray:echo:A", "benchmark": ["phantom"]}, tmp_path)
     with pytest.raises(UsageError) as raised:
-        resolve(options, Setting(tmp_path, tmp_path, workers=2), Registry.of([], []))
+        resolve(Project(tmp_path, tmp_path, Registry.of([], []), options, workers=2))
     assert str(raised.value) == (
         "--model=ray:echo:A with -n 2: one process feeds the whole pool, and each worker would start a pool of its "
         "own. Leave -n out, and type --replicas=2 for 2 copies"

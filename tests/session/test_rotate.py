@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from medvqa.cli import main
-from medvqa.items import Result
+from medvqa.items import Result, Variant
 from medvqa.protocols import rotation
-from medvqa.protocols.variants import Variant
 from medvqa.records import run_folder
 from support.pages import Page
 from support.repositories import Repository, await_results, kill_group

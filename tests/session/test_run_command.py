@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -22,12 +23,14 @@ from medvqa.backend import Backend
 from medvqa.cli import main
 from medvqa.data.expressions import Expression
 from medvqa.data.lexicon import mark_values
-from medvqa.items import Answer, Prompt, QuestionKey, UsageError
+from medvqa.items import Answer, Outcome, Prompt, QuestionKey, UsageError
 from medvqa.plugin.ahead import query_of
 from medvqa.plugin.state import state_of
 from medvqa.records import run_folder, run_record
+from medvqa.session.display import Display
 from medvqa.session.door import conduct
-from medvqa.session.options import Options, Setting
+from medvqa.session.options import Options
+from medvqa.session.project import Project
 from medvqa.session.registry import Registry, spec_of
 from medvqa.session.resolving import resolve
 from medvqa.session.root import root_of
@@ -296,7 +299,7 @@ def test_a_word_is_a_whole_word(word: str, names: str, matches: bool) -> None:
 def test_a_word_selects_what_its_tag_selects(tmp_path: Path) -> None:
     def selected(expression: str) -> list[QuestionKey]:
         options = Options.of({"model": "random", "benchmark": ["phantom"]}, tmp_path)
-        plan = resolve(options, Setting(tmp_path, tmp_path), Registry.of([]))
+        plan = resolve(Project(tmp_path, tmp_path, Registry.of([]), options))
         return [query.key for query in select(plan, Expression.parse(expression)).queries]
 
     assert selected("ct") == selected("lexicon(modality='ct')")
@@ -480,7 +483,7 @@ def test_a_reader_that_has_gone_does_not_end_the_run(
     """As of `medvqa run 2>&1 | head -1`: progress and messages are lost, and no question is."""
     with open("/dev/full", "w") as gone:
         monkeypatch.setattr(sys, "stderr", gone)
-        monkeypatch.setattr("medvqa.cli.run._PAUSE", 0.0)
+        monkeypatch.setattr("medvqa.session.display.PAUSE", 0.0)
         code = run("--benchmark=slake", "--model=echo:A", "--run=first")
         monkeypatch.undo()
         with suppress(OSError):
@@ -578,12 +581,12 @@ def test_a_run_takes_objects(tmp_path: Path) -> None:
     registry = shipped.with_objects(models=[model], benchmarks=[own])
     options = Options.of({"model": spec_of(model), "benchmark": ["own"], "limit": 9, "run": "first"}, tmp_path)
     seen: list[tuple[int, int]] = []
-    ended = conduct(
-        options,
-        Setting(tmp_path, tmp_path),
-        registry,
-        on_progress=lambda counts, total, state: seen.append((counts.total(), total)),
-    )
+
+    class Seen(Display):
+        def show(self, counts: Counter[Outcome], total: int, state: str = "") -> None:
+            seen.append((counts.total(), total))
+
+    ended = conduct(Project(tmp_path, tmp_path, registry, options), Seen())
     assert (ended.exit_code, ended.questions, ended.stopped) == (0, 9, None)
     assert seen == [(number, 9) for number in range(1, 10)]
     results = run_folder.read(tmp_path / "reports/first").results

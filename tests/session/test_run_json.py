@@ -24,8 +24,11 @@ from medvqa.items import Answer, Benchmark, DataError, Item, Judgement, Result, 
 from medvqa.records import baseline_file, configuration, run_folder, run_record
 from medvqa.records.run_folder import Recorder
 from medvqa.records.run_record import RecordError
+from medvqa.session import gates
+from medvqa.session.delivery import Delivery
+from medvqa.session.opening import Process
 from medvqa.session.plan import Plan
-from medvqa.session.run import Recording
+from medvqa.session.run import Run
 from support.runs import record
 
 OPEN, PAIRS = "phantom-medlesionvqa", "phantom-mediconfusion"
@@ -199,19 +202,25 @@ def resumes(folder: Path) -> None:
     now = record(ABOUT)
     configuration.why_not_continued(before, now)
     assert before.judged_by_rule in (True, False)
-    registry = SimpleNamespace(benchmarks=KNOWN, metrics=())
+    registry = SimpleNamespace(benchmarks=KNOWN, metrics=(), finished=())
     registry.with_runs = lambda folders: registry
     plan: Any = SimpleNamespace(
         registry=registry,
         extraction="sound",
         judge=None,
         name_of=lambda key: key.item,
-        options=SimpleNamespace(answers=None, data=None, shard_source=""),
+        options=SimpleNamespace(answers=None, data=None, shard_source="", max_cost=None, gate=gates.OFF),
+        project=SimpleNamespace(collects_only=False, selects=(), by_outcome=False),
+        shard=None,
         benchmarks={},
+        has_every_answer=lambda selected: False,
     )
     plan.reads_anew = partial(Plan.reads_anew, plan)
-    with patch("medvqa.session.recording.about", lambda _: now):
-        Recording(plan, folder, "c3", 0).finish([], {})
+    with patch("medvqa.session.about.about", lambda _: now):
+        run = Run(plan, Process(folder, "c3", "main"))
+        run.take(Delivery([], []))
+        if (problem := run.finish().problem) is not None:
+            raise UsageError(problem)
 
 
 @pytest.fixture(autouse=True)

@@ -947,8 +947,11 @@ def test_a_sheet_of_other_responses_is_told(run: Path, tmp_path: Path) -> None:
         (["RUN", "RUN"], "reports/run and reports/run are the same run; name two, or --human=FILE"),
         (["RUN", "--human=ok.csv", "--json=no/x.json"], "--json=no/x.json: cannot be written: No such file"),
         (["RUN", "--human=x.csv", "--measure=kappa"], "--measure says what --min-agreement=X is about"),
-        (["RUN", "--human=x.csv", "--min-agreement=90"], "--min-agreement=90: from above 0 to 1, as 0.9"),
-        (["RUN", "--human=x.csv", "--min-agreement=nan"], "--min-agreement=nan: from above 0 to 1"),
+        (
+            ["RUN", "--human=x.csv", "--min-agreement=90"],
+            "--min-agreement=90: a number of at most 1 is expected, as 0.9",
+        ),
+        (["RUN", "--human=x.csv", "--min-agreement=nan"], "--min-agreement=nan: a number above 0 is expected, as 0.9"),
         (["RUN", "--sample=5", "--by=nosuch"], "--by=nosuch: no judged answer has this dimension; there are: ability"),
         (["reports/nosuch", "--sample=5"], "reports/nosuch is no run folder"),
     ],

@@ -41,7 +41,7 @@ from medvqa.items import (
     Technique,
     UsageError,
 )
-from medvqa.protocols.techniques import NEEDS
+from medvqa.protocols.protocol import NEEDS
 from medvqa.records import run_folder
 from medvqa.scoring import likeliest
 from support.laws import examples

@@ -18,8 +18,9 @@ from medvqa.report import html
 from medvqa.report.bundle import of_run
 from medvqa.report.bundle import prompts as sent
 from medvqa.session.about import about
-from medvqa.session.options import Options, Setting
+from medvqa.session.options import Options
 from medvqa.session.plan import Plan
+from medvqa.session.project import Project
 from medvqa.session.registry import Registry
 from medvqa.session.resolving import resolve
 from support import pages
@@ -44,7 +45,7 @@ def test_the_parts_of_a_text_make_it_again(whole: str, question: str, options: l
 def planned(root: Path, *names: str, **typed: object) -> Plan:
     registry = Registry.of([])
     given = {"model": "random", "benchmark": list(names), **typed}
-    return resolve(Options.of(given, root), Setting(root, root), registry)
+    return resolve(Project(root, root, registry, Options.of(given, root)))
 
 
 def asked(plan: Plan, root: Path, number: int = 3) -> report.Report:
@@ -65,7 +66,9 @@ def asked(plan: Plan, root: Path, number: int = 3) -> report.Report:
 def recorded(query: Query, prompt: Prompt) -> Result:
     digest = protocol_prompts.digest(prompt)
     score = Score(1.0, "correct", ("A",))
-    return Result("first", query.item, digest, Answer("A"), score, query.technique, None, query.sample, query.variant)
+    return Result(
+        "first", query.item, digest, Answer("A"), score, query.technique, None, query.sample, query.variant.name
+    )
 
 
 def load(benchmark: Benchmark) -> Sequence[Item] | None:

@@ -1,6 +1,7 @@
 """The command line: a report from a folder, the lexical tree, and one line for what is wrong."""
 
 import json
+import re
 import shlex
 import shutil
 import subprocess
@@ -276,6 +277,32 @@ def test_a_table_names_columns_of_few_questions_and_shows_a_measure_without_slic
     assert f"! first is unfinished: {len(lines) - 1} of {len(lines)} questions have a result" in capsys.readouterr().out
 
 
+def test_a_run_of_open_questions_is_judged_sorted_and_audited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Options that no other test types."""
+    monkeypatch.chdir(tmp_path)
+    asked = ["--model=echo:A", "--benchmark=phantom-medlesionvqa", "--run=first", "--judge=echo:<result>0.5</result>"]
+    assert main(["run", *asked]) == 0
+    judge = ["--allow-upload", "--trust-remote-code", "--deadline=60"]
+    assert main(["rescore", "reports/first", "--judge=echo:<result>0</result>", *judge]) == 0
+    stored = run_folder.read(tmp_path / "reports/first").results
+    assert {result.score.value for result in stored if result.judgement is not None} == {0}
+    kinds = ["--judge=echo:<kind>none</kind>", *judge, "--partial", "--no-images", "--answers=reports/first"]
+    assert main(["classify", "reports/first", *kinds]) == 0
+    errors = json.loads((tmp_path / "reports/first/errors.json").read_text())
+    assert errors["partial"] is True
+    capsys.readouterr()
+    assert main(["classify", "reports/first", "--deadline=0"]) == 4
+    assert "--deadline=0: a number above 0 is expected" in capsys.readouterr().err
+    assert main(["table", "reports/first", "--by=ability", "--measure=exact_match", "--intervals"]) == 0
+    assert re.search(r"^first +\d+\.\d\d \(\d+\.\d\d–\d+\.\d\d\)", capsys.readouterr().out, re.MULTILINE)
+    assert main(["audit", "reports/first", "--public"]) == 0
+    assert capsys.readouterr().out == "all benchmarks are declared public\n"
+    assert main(["audit", "reports/first", "--data=nowhere"]) == 4
+    assert "or are declared public. Name a benchmark by --benchmark=NAME" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -324,7 +351,7 @@ def test_tags_of_one_s_own_are_counted(
     rows = [line.split() for line in capsys.readouterr().out.rstrip().splitlines()]
     assert rows[2:] == [["devices", "2"], ["vascular", "1"], ["together", "3"]]
     assert main([*command, "--tags=absent.csv"]) == 4
-    assert "--tags=absent.csv: no such file" in capsys.readouterr().err
+    assert "/absent.csv: no such file" in capsys.readouterr().err
 
 
 def test_a_split_is_written_and_selects_by_tags(
@@ -381,7 +408,7 @@ def test_ctrl_c_ends_a_command_with_one_line(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("medvqa.cli.lexicon.known_from", interrupt)
+    monkeypatch.setattr("medvqa.cli.lexicon.known_and_named", interrupt)
     assert main(["lexicon"]) == 2
     assert capsys.readouterr().err == "medvqa: interrupted\n"
 

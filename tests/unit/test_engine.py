@@ -24,7 +24,7 @@ from medvqa.items import (
     UsageError,
 )
 from medvqa.protocols import prompts
-from medvqa.protocols.techniques import NEEDS
+from medvqa.protocols.protocol import NEEDS
 from support.runs import record
 
 ITEM = Item("1", "slake", "single_choice", "Which organ?", {"A": "liver", "B": "spleen"}, ("A",))

@@ -8,7 +8,7 @@ import pytest
 
 from medvqa import judging
 from medvqa.benchmarks import medlesionvqa
-from medvqa.engine import Judge, Limits, Recollection, Stream, Traffic
+from medvqa.engine import AnswerMemory, Judge, Limits, Recollection, Reply, Stream, Ticket, Traffic
 from medvqa.items import Answer, AnswerError, Item, Prompt, Query, Score
 from support.streams import Ahead, item, prompt
 from support.stubs import backend
@@ -38,7 +38,7 @@ class Speaker:
         return [each if isinstance(each, AnswerError) else Answer(each) for each in said]
 
 
-class Stored:
+class Stored(AnswerMemory):
     """A memory in which some answers are of an earlier session, and some questions must be asked alone."""
 
     def __init__(self, known: dict[str, str] | None = None, alone: Callable[[str], bool] = lambda key: False) -> None:
@@ -46,13 +46,12 @@ class Stored:
         self.alone = alone
         self.calls: list[int] = []
 
-    def key(self, prompt: Prompt, digest: str, sample: int) -> str:
-        return f"{sample} {prompt.text}"
-
-    def recall(self, keys: Sequence[str]) -> list[Recollection]:
+    def recall(self, tickets: Sequence[Ticket]) -> list[Recollection]:
         return [
-            Recollection(Answer(self.known[key]), "first") if key in self.known else Recollection(alone=self.alone(key))
-            for key in keys
+            Recollection(key, Answer(self.known[key]), "first")
+            if key in self.known
+            else Recollection(key, alone=self.alone(key))
+            for key in (f"{ticket.sample} {ticket.prompt.text}" for ticket in tickets)
         ]
 
     def begin(self, call: int, keys: Sequence[str]) -> None:
@@ -66,7 +65,9 @@ def judged(model: Speaker, memory: Stored | None = None, answer: str = "scarlet"
     made = backend(model)
     judge = Judge(made, SETTINGS, Limits.of(made, deadline=60), memory)
     try:
-        return judge.finish(judge.begin(BENCHMARK, ASKED, "mc", Answer(answer), UNSCORED))
+        pending = judge.begin(BENCHMARK, ASKED, "mc", Answer(answer), UNSCORED)
+        assert pending is not None
+        return judge.finish(pending)
     finally:
         judge.close()
 
@@ -85,7 +86,7 @@ def test_what_stands_by_rule_is_not_asked_about() -> None:
     judge = Judge(made, SETTINGS, Limits.of(made))
     choice = Item("8", BENCHMARK.name, "single_choice", "Which?", {"A": "a", "B": "b"}, ("A",))
     score = Score(1.0, "correct", ("A",))
-    assert judge.finish(judge.begin(BENCHMARK, choice, "mc", Answer("A"), score)).score is score
+    assert judge.begin(BENCHMARK, choice, "mc", Answer("A"), score) is None
     judge.close()
     assert model.asked == []
 
@@ -130,7 +131,7 @@ def test_what_is_made_of_an_answer_comes_with_it_also_where_it_was_stored() -> N
     model, memory = Speaker(str.upper, 2), Stored({"0 q1": "known"})
     seen: list[tuple[str, str]] = []
 
-    def follow(query: Query, answer: Answer) -> str:
+    def follow(query: Query, answer: Answer, reply: Reply) -> str:
         seen.append((query.item.id, answer.text))
         return f"{query.item.id}!"
 
@@ -143,7 +144,7 @@ def test_what_is_made_of_an_answer_comes_with_it_also_where_it_was_stored() -> N
 
 
 def test_what_goes_wrong_there_is_raised_in_its_test_alone() -> None:
-    def follow(query: Query, answer: Answer) -> str:
+    def follow(query: Query, answer: Answer, reply: Reply) -> str:
         if query.item.id == "1":
             raise ValueError("unlucky")
         return "fine"
@@ -182,8 +183,8 @@ def test_what_must_be_asked_alone_is_alone_among_all_streams() -> None:
         backend(judge), prompt, Ahead([]), Limits(1, 3, 60), Stored(alone=alone), traffic=traffic
     )
 
-    def follow(query: Query, answer: Answer) -> Any:
-        return judging_stream.submit(Prompt(f"j{query.item.id}"), lambda answer, reused: answer.text)
+    def follow(query: Query, answer: Answer, reply: Reply) -> Any:
+        return judging_stream.submit(Prompt(f"j{query.item.id}"), lambda answer, reply: answer.text)
 
     stream = Stream(
         backend(model), prompt, Ahead(queries), Limits(1, 2, 60), Stored(alone=alone), follow=follow, traffic=traffic
@@ -223,7 +224,7 @@ def test_one_budget_is_that_of_all_streams() -> None:
     second = Stream(backend(other), prompt, Ahead([]), Limits(1, 1, 60, budget=3), traffic=traffic)
     queries = [item(n) for n in range(20)]
     first = Stream(backend(model), prompt, Ahead(queries), Limits(1, 1, 60, budget=3), traffic=traffic)
-    ticket = second.submit(Prompt("a"), lambda answer, reused: None)
+    ticket = second.submit(Prompt("a"), lambda answer, reply: None)
     second.wait(ticket)
     for query in queries[:4]:
         first.answer(query)

@@ -27,6 +27,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from medvqa import figures
 from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa, phantom
 from medvqa.fetching import archives, fetch, hub, manifest, parts, pmc, progress, summary, web
 from medvqa.fetching.web import Manners, NotFetched
@@ -1351,7 +1352,7 @@ def test_a_known_pair_of_image_and_article() -> None:
 @pytest.mark.parametrize(
     ("size", "text"),
     [
-        (None, "unknown size"),
+        (None, "–"),
         (0, "0 bytes"),
         (999, "999 bytes"),
         (1000, "1.0 kB"),
@@ -1360,7 +1361,7 @@ def test_a_known_pair_of_image_and_article() -> None:
     ],
 )
 def test_sizes_for_people(size: int | None, text: str) -> None:
-    assert progress.size_text(size) == text
+    assert figures.data_size(size) == text
 
 
 def test_lines_come_now_and_then_without_a_terminal(

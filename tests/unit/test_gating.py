@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from medvqa import metrics, scoring, statistics
 from medvqa.cli import main
-from medvqa.cli.gate import _losses
 from medvqa.comparing import Side, gating
 from medvqa.comparing.gating import Rules, deciding, planning
 from medvqa.comparing.gating.designs import designs
@@ -25,6 +24,7 @@ from medvqa.records.coverage import Coverage
 from medvqa.records.run_folder import Recorder
 from medvqa.records.run_record import RUN, RunRecord
 from medvqa.report.gate import headline
+from medvqa.report.gate_plans import _losses
 from support.laws import examples
 from support.runs import record
 

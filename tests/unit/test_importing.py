@@ -19,7 +19,8 @@ from scipy.stats import t as student
 from medvqa import benchmarks, importing, medical
 from medvqa.benchmarks import table_files
 from medvqa.cli import main
-from medvqa.importing import asking, drawn, people, power, settings, textonly, writing
+from medvqa.data import people
+from medvqa.importing import asking, drawn, power, settings, textonly, writing
 from medvqa.importing.cases import TableCase
 from medvqa.importing.mistakes import Mistake, grouped, row_list
 from medvqa.importing.roles import Guess

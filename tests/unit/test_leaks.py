@@ -594,7 +594,8 @@ def test_the_command_shows_scores_with_and_without_overlap(training: Path, capsy
     [
         (["--against=nowhere"], "--against=nowhere: no such folder"),
         (["--against=file"], "--against=file: a file; name the folder around it"),
-        (["--against=.", "--near=65"], "--near=65: a number of bits from 0 to 64"),
+        (["--against=.", "--near=65"], "--near=65: a whole number of at most 64 is expected"),
+        (["--against=.", "--turned", "--data=nowhere"], "--data=nowhere: no such folder"),
         (["--against=.", "--output=file"], "file exists already, and is no list of leaks; name another file"),
         (["--against=.", "--benchmark=phantm"], "no benchmark 'phantm'"),
         (["--against=.", "nowhere"], "nowhere is no run folder"),

@@ -25,8 +25,10 @@ from hypothesis import strategies as st
 from medvqa import configs
 from medvqa.backend import is_remote, loaded
 from medvqa.backends import openai as backend
-from medvqa.backends.openai import OpenAI, OpenAIOptions, data_url, retry_after
-from medvqa.backends.openai.gates import RequestGate
+from medvqa.backends.openai import OpenAI, OpenAIOptions, data_url, servers
+from medvqa.backends.openai.addresses import ServerAddress
+from medvqa.backends.openai.replies import letters
+from medvqa.backends.openai.requests import MAX_RESPONSE, retry_after
 from medvqa.engine import Limits
 from medvqa.items import Answer, AnswerError, DataError, Image, Prompt, Shot, Turn, UsageError
 from support.servers import Reply, Request, Server, completion, error, scored
@@ -42,7 +44,7 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_BASE_URL", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setattr(backend, "BACKOFF", 0.01)
+    monkeypatch.setattr(servers, "BACKOFF", 0.01)
 
 
 @contextmanager
@@ -347,7 +349,7 @@ def test_what_may_pass_is_asked_again(reply: Reply) -> None:
             1,
         ),
         (Reply(b'{"choices": ['), "the response is no chat completion (Input data was truncated): ", 3),
-        (Reply(b" " * (backend.MAX_RESPONSE + 1)), "a response of more than 16777216 bytes", 1),
+        (Reply(b" " * (MAX_RESPONSE + 1)), "a response of more than 16777216 bytes", 1),
         (Reply(gzip.compress(b" " * 2**25), 500, {"Content-Encoding": "gzip"}), "a response of more", 1),
         (Reply(completion(), cut=20), "RemoteProtocolError: peer closed connection", 3),
         (error(429, "slow", Retry_After="999"), "HTTP 429: slow; waiting 999 s would be longer than max_wait", 1),
@@ -435,12 +437,12 @@ def test_a_server_may_allow_fewer_log_probabilities_than_twenty() -> None:
     ],
 )
 def test_what_spells_a_letter(token: str, letter: str | None) -> None:
-    assert backend.letters([(token, -1.0)], OPTIONS) == ({} if letter is None else {letter: -1.0})
+    assert letters([(token, -1.0)], OPTIONS) == ({} if letter is None else {letter: -1.0})
 
 
 @given(st.lists(st.tuples(st.sampled_from(["A", " A", "B", "(B)", "C.", "x", ""]), st.floats(-1e4, 0))))
 def test_the_probabilities_of_tokens_add_up(candidates: list[tuple[str, float]]) -> None:
-    found = backend.letters(candidates, OPTIONS)
+    found = letters(candidates, OPTIONS)
     for letter in OPTIONS:
         told = [logprob for token, logprob in candidates if token.strip(" ().") == letter]
         assert (letter in found) == bool(told)
@@ -624,9 +626,32 @@ def test_fewer_are_in_flight_after_refusals_and_more_again_later() -> None:
     assert max(after) > 8
 
 
+def test_requests_that_failed_have_their_price() -> None:
+    """A server may give an answer up after it wrote some of it."""
+    broken = Reply(completion("B", "abort"))
+    with asked(first(broken, error(500, "out of order"), broken), price_input=2, price_output=10) as (model, _):
+        answer, plain = one(model), one(model)
+    assert isinstance(answer, Answer)
+    assert answer.usage == {"input": 3000, "output": 30, "cost": pytest.approx(3 * (2000 + 100) / 1e6)}
+    assert isinstance(plain, Answer)
+    assert plain.usage == {"input": 1000, "output": 10, "cost": pytest.approx((2000 + 100) / 1e6)}
+
+
+def test_growing_waits_stop_at_max_wait() -> None:
+    with asked(first(*[error(500, "out of order")] * 9), retries=9, max_wait=0.02) as (model, server):
+        answer = one(model)
+    assert isinstance(answer, Answer), str(answer)
+    assert len(server.requests) == 10
+
+
+def limited(ceiling: int) -> servers.Server:
+    address = ServerAddress("http://localhost:1/v1", "http://localhost:1", remote=False)
+    return servers.Server(address, client=None, ceiling=ceiling, limit=ceiling)  # type: ignore[arg-type]  # none is asked
+
+
 @given(st.integers(1, 64), st.lists(st.booleans()))
 def test_the_limit_stays_between_one_and_the_ceiling(ceiling: int, events: list[bool]) -> None:
-    gate = RequestGate(ceiling)
+    gate = limited(ceiling)
     for answered in events:
         before = gate.limit
         if answered:
@@ -642,7 +667,7 @@ def test_the_limit_stays_between_one_and_the_ceiling(ceiling: int, events: list[
 
 
 def test_refusals_of_one_moment_halve_the_limit_once() -> None:
-    gate = RequestGate(16)
+    gate = limited(16)
     started = time.monotonic()
     for _ in range(10):
         gate.busy(started, wait=0)

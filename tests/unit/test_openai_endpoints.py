@@ -15,8 +15,7 @@ import pytest
 
 from medvqa import configs
 from medvqa.backend import destinations, loaded
-from medvqa.backends import openai as backend
-from medvqa.backends.openai import OpenAI, OpenAIOptions, endpoints
+from medvqa.backends.openai import OpenAI, OpenAIOptions, servers
 from medvqa.backends.openai.serving import LONGEST, MOST, served_model
 from medvqa.items import Answer, AnswerError, Benchmark, Prompt, UsageError
 from medvqa.session import uploads
@@ -34,8 +33,8 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_BASE_URL", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setattr(backend, "BACKOFF", 0.01)
-    monkeypatch.setattr(endpoints, "FIRST_WAIT", 0.05)
+    monkeypatch.setattr(servers, "BACKOFF", 0.01)
+    monkeypatch.setattr(servers, "FIRST_WAIT", 0.05)
 
 
 def text_of(request: Request) -> str:
@@ -345,6 +344,41 @@ def test_an_answer_of_another_model_is_dropped_and_its_server_left_out() -> None
     assert len(other.requests) == 1
     assert told["why"] == f"it answers as tiny-2026 fp_2, and {one.url} answered as tiny-2026 fp_1"
     assert (told["answers"], told["failures"], told["state"]) == (0, 1, "left out")
+
+
+def test_a_server_of_another_model_stays_out_though_it_was_about_to_be_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While it is left out for its failures, a slow answer of before names another model."""
+    monkeypatch.setattr(servers, "FIRST_WAIT", 0.5)
+
+    def script(number: int, request: Request) -> Reply:
+        if number:
+            return error(502, "no upstream")
+        return Reply({**completion("wrong"), "system_fingerprint": "fp_2"}, delay=0.3)
+
+    with serving(slowly(0.01), script) as (one, other), asking([one, other], concurrency=4, retries=0) as model:
+        assert texts(model.generate(prompts(20))) == [prompt.text for prompt in prompts(20)]
+        waiting_for(lambda: other.asked_models == 2)
+        time.sleep(0.1)
+        asked = len(other.requests)
+        texts(model.generate(prompts(20)))
+        told = counters(model, other)
+    assert len(other.requests) == asked
+    assert told["why"] == f"it answers as tiny-2026 fp_2, and {one.url} answered as tiny-2026 fp_1"
+    assert (told["state"], told["left_out"]) == ("left out", 1)
+
+
+def test_a_dropped_answer_has_its_price() -> None:
+    def other_model(number: int, request: Request) -> Reply:
+        return Reply({**completion("wrong"), "system_fingerprint": "fp_2"}, delay=0.1)
+
+    prices = {"price_input": 1, "price_output": 1}
+    with serving(echo, other_model) as asked, asking(asked, concurrency=1, retries=0, **prices) as model:
+        answers = model.generate(prompts(10))
+    used = [answer.usage for answer in answers if isinstance(answer, Answer) and answer.usage]
+    assert sum(each["input"] for each in used) == 11_000
+    assert sum(each["cost"] for each in used) == pytest.approx(11 * 1010 / 1e6)
 
 
 def test_dead_at_the_start() -> None:

@@ -11,10 +11,11 @@ import pytest
 
 from medvqa.backends.hf.options import HFOptions
 from medvqa.backends.hf.prompting import PromptWriter
-from medvqa.items import Benchmark, Image, Item, MedVQAError, Prompt, Query, Technique, UsageError
+from medvqa.items import Benchmark, Image, Item, MedVQAError, Prompt, Query, Technique, UsageError, Variant
 from medvqa.session import checks, shot_checks, uploads
-from medvqa.session.options import Options, Setting
+from medvqa.session.options import Options
 from medvqa.session.plan import Plan
+from medvqa.session.project import Project
 from medvqa.session.registry import Registry
 from medvqa.session.resolving import resolve
 
@@ -30,7 +31,7 @@ HEAD = (
 def resolved(root: Path, *modules: ModuleType, selects: tuple[str, ...] = (), **typed: object) -> Plan:
     given = {"model": "random", "benchmark": [PHANTOM], "shots": 3, **typed}
     options = {name.replace("_", "-"): value for name, value in given.items()}
-    return resolve(Options.of(options, root), Setting(root, root, selects=selects), Registry.of(modules))
+    return resolve(Project(root, root, Registry.of(modules), Options.of(options, root), selects=selects))
 
 
 def refusal(root: Path, **typed: object) -> str:
@@ -297,16 +298,16 @@ def test_examples_are_asked_by_the_named_prompt_and_follow_its_order(tmp_path: P
     item = plan.items(PHANTOM)[0]
     for variant in plan.variants(PHANTOM):
         prompt = plan.prompt(Query(item, "mc", 0, variant))
-        template = plan.asks(PHANTOM, variant)
+        template = plan.asks(PHANTOM, variant.prompt)
         chosen = plan.chooser(PHANTOM).choose(item, 3)
         assert [shot.text for shot in prompt.shots] == [template(example, "mc").text for example in chosen]
-        assert ("expert radiologist" in prompt.shots[0].text) == (variant == "4-expert")
+        assert ("expert radiologist" in prompt.shots[0].text) == (variant.prompt == "4-expert")
 
 
 def test_examples_are_not_rotated(tmp_path: Path) -> None:
     plan = resolved(tmp_path, rotate="all")
     item = plan.items(PHANTOM)[0]
-    first, second = (plan.prompt(Query(item, "mc", 0, variant)) for variant in ("r1", "r2"))
+    first, second = (plan.prompt(Query(item, "mc", 0, Variant(rotation=shift))) for shift in (0, 1))
     assert first.text != second.text
     assert first.shots == second.shots
 

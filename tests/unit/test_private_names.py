@@ -11,11 +11,11 @@ from urllib.parse import quote
 
 import pytest
 
+from medvqa.commands import classifying
 from medvqa.comparing.matching import partners
 from medvqa.items import DataError, Image, Item, QuestionKey, Result, Score
 from medvqa.records import run_folder
 from medvqa.records.private import Pseudonyms, is_pseudonym
-from medvqa.session import classifying
 
 
 def result(*images: Image, id: str = "q1", why: str = "", **fields: Any) -> Result:

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvqa.items import DataError, UsageError
+from medvqa.items import DataError, UsageError, Variant
 from medvqa.protocols.protocol import Protocol, check
-from medvqa.protocols.variants import Variant
 from support.runs import record
 
 PROTOCOLS = st.builds(

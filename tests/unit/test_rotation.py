@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa import metrics, scoring
-from medvqa.items import Answer, Benchmark, Item, Measure, Result, Score, UsageError
+from medvqa.items import Answer, Benchmark, Item, Measure, Result, Score, UsageError, Variant
 from medvqa.metrics import individual_accuracy, set_accuracy
 from medvqa.protocols import combining, position, rotation
 from medvqa.protocols.protocol import Protocol
-from medvqa.protocols.variants import Variant
 from support.laws import examples
 
 TEXTS = ("a cyst", "an abscess", "a tumour", "a stent", "a fracture", "a haematoma")

@@ -29,14 +29,15 @@ from medvqa.items import (
 from medvqa.records import coverage, run_folder, run_record, selected
 from medvqa.records.selected import SELECTED
 from medvqa.session.asker import Asker
+from medvqa.session.conftests import found, load
 from medvqa.session.delivery import Delivery
 from medvqa.session.loop import ask_all
-from medvqa.session.options import OPTIONS, Options, Setting
+from medvqa.session.options import OPTIONS, Options
 from medvqa.session.plan import Plan
-from medvqa.session.project import conftests, load
+from medvqa.session.project import Project
 from medvqa.session.registry import Registry
 from medvqa.session.resolving import resolve
-from medvqa.session.run import Finished, Run, process_of
+from medvqa.session.run import End, Run, process_of
 from medvqa.session.selecting import BLOCK, in_own_order
 from support.strangers import CONFTEST, TEST
 
@@ -51,7 +52,7 @@ def module(text: str, name: str = "conftest") -> ModuleType:
 def plan(root: Path, *modules: ModuleType, **typed: object) -> Plan:
     registry = Registry.of(modules or [module(CONFTEST)])
     given = {"model": "stubborn:A", "benchmark": ["slake"], **typed}
-    return resolve(Options.of(given, root), Setting(root, root), registry)
+    return resolve(Project(root, root, registry, Options.of(given, root)))
 
 
 def queries(planned: Plan) -> list[Query]:
@@ -64,7 +65,7 @@ def queries(planned: Plan) -> list[Query]:
     ]
 
 
-def run(planned: Plan, name: str = "first", session: str = "a1", count: int | None = None) -> Finished:
+def run(planned: Plan, name: str = "first", session: str = "a1", count: int | None = None) -> End:
     process = process_of(planned, name, session)
     made, asker = Run(planned, process), Asker(planned, process)
     made.check()
@@ -77,8 +78,8 @@ def run(planned: Plan, name: str = "first", session: str = "a1", count: int | No
 
 
 def test_a_run_needs_no_pytest(tmp_path: Path) -> None:
-    """The three rooms above reports, and the command that draws reports, leave pytest alone."""
-    rooms = "medvqa.session.loop, medvqa.session.rescoring, medvqa.session.run, medvqa.cli.report, medvqa.cli"
+    """The rooms above reports, and the command that draws reports, leave pytest alone."""
+    rooms = "medvqa.session.loop, medvqa.commands.rescoring, medvqa.session.run, medvqa.cli.report, medvqa.cli"
     code = f"import sys, {rooms}; print({{'pytest', '_pytest', 'xdist'}} & {{*sys.modules}})"
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "set()\n"
 
@@ -183,7 +184,7 @@ def test_nothing_asked_leaves_no_folder(tmp_path: Path) -> None:
     planned = plan(tmp_path)
     made = Run(planned, process_of(planned, "first", "a1"))
     made.check()
-    assert made.finish() == Finished()
+    assert made.finish() == End(made.folder)
     assert not (tmp_path / "reports/first").exists()
 
 
@@ -363,7 +364,7 @@ def pytest_medvqa_finished(run, verdict):
 
 
 def test_a_hook_gets_the_finished_run(tmp_path: Path) -> None:
-    assert run(plan(tmp_path, module(CONFTEST + FINISHED))).failed_hooks == ()
+    assert run(plan(tmp_path, module(CONFTEST + FINISHED))).notes == ()
     assert (tmp_path / "reports/first/ended.txt").read_text() == "first 0.33 True None"
 
 
@@ -371,7 +372,7 @@ def test_a_hook_that_raises_is_one_line(tmp_path: Path) -> None:
     hook = "def pytest_medvqa_finished(run):\n    raise OSError('no network')\n"
     finished = run(plan(tmp_path, module(CONFTEST), module(hook, "hooks"), module(FINISHED, "other")))
     assert (finished.exit_code, finished.problem) == (0, None)
-    assert finished.failed_hooks == ("pytest_medvqa_finished: <string>:2: OSError: no network",)
+    assert finished.notes == ("! pytest_medvqa_finished: <string>:2: OSError: no network",)
     assert (tmp_path / "reports/first/ended.txt").is_file(), "other hooks are called"
 
 
@@ -390,7 +391,7 @@ def project(root: Path) -> Path:
 def test_conftests_lie_from_the_root_to_the_current_folder_and_in_testpaths(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text("raise RuntimeError('outside of the project')")
     root = project(tmp_path / "mine")
-    files, skipped = conftests(root / "sub")
+    files, skipped = found(root / "sub")
     assert [str(file.relative_to(root)) for file in files] == ["conftest.py", "sub/conftest.py", "tests/conftest.py"]
     assert skipped == []
 
@@ -408,7 +409,7 @@ def test_testpaths_are_read_where_pytest_reads_them(tmp_path: Path, file: str, t
     project(tmp_path)
     (tmp_path / "pyproject.toml").unlink()
     (tmp_path / file).write_text(text)
-    names = [str(path.relative_to(tmp_path)) for path in conftests(tmp_path)[0]]
+    names = [str(path.relative_to(tmp_path)) for path in found(tmp_path)[0]]
     assert names == ["conftest.py", "tests/conftest.py", "sub/conftest.py"]
 
 
@@ -417,7 +418,7 @@ def test_a_conftest_beside_a_run_folder_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "theirs/run/run.json").write_text("{}")
     for folder in ("theirs", "theirs/run"):
         (tmp_path / folder / "conftest.py").write_text("")
-        files, skipped = conftests(tmp_path / folder)
+        files, skipped = found(tmp_path / folder)
         assert files == []
         assert [file for file, _ in skipped] == [tmp_path / folder / "conftest.py"]
 

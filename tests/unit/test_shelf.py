@@ -264,7 +264,7 @@ def test_commands_to_fetch_name_the_data_folder_unless_the_variable_does(
     [
         (["--data=nowhere"], "--data=nowhere: no such folder"),
         (["phantm"], "no benchmark 'phantm'"),
-        (["phantom", "--json=nowhere/list.json"], "nowhere/list.json cannot be written"),
+        (["phantom", "--json=nowhere/list.json"], "--json=nowhere/list.json: cannot be written"),
     ],
 )
 def test_a_wrong_option_of_data_is_an_error(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

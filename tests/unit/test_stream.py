@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa.backend import clock
-from medvqa.engine import KILLS, AnswerMemory, Limits, Recollection, Stream, Streamed
+from medvqa.engine import KILLS, AnswerMemory, Limits, Recollection, Stream, Streamed, Ticket
 from medvqa.engine import stream as stream_module
 from medvqa.items import Answer, AnswerError, BatchLost, Image, Item, MedVQAError, Model, Prompt, Query, UsageError
 from support.laws import examples
@@ -295,7 +295,7 @@ def test_the_model_that_tests_get_asks_through_the_stream() -> None:
 # --- memory -------------------------------------------------------------------------------------------------
 
 
-class Kept:
+class Kept(AnswerMemory):
     """A memory in a dictionary, keyed by texts, that notes what is in flight; `bad` texts are to be asked alone."""
 
     def __init__(self, texts: Iterable[str] = (), bad: Iterable[str] = ()) -> None:
@@ -305,13 +305,12 @@ class Kept:
         self.calls: dict[int, Sequence[str]] = {}
         self.flying: list[set[str]] = []
 
-    def key(self, prompt: Prompt, digest: str, sample: int) -> str:
-        return f"{prompt.text}#{sample}" if sample else prompt.text
-
-    def recall(self, keys: Sequence[str]) -> list[Recollection]:
+    def recall(self, tickets: Sequence[Ticket]) -> list[Recollection]:
+        keys = [f"{each.prompt.text}#{each.sample}" if each.sample else each.prompt.text for each in tickets]
         self.looked_up.extend(keys)
         return [
-            Recollection(self.answers.get(key), "first" if key in self.answers else "", key in self.bad) for key in keys
+            Recollection(key, self.answers.get(key), "first" if key in self.answers else "", key in self.bad)
+            for key in keys
         ]
 
     def begin(self, call: int, keys: Sequence[str]) -> None:
@@ -595,7 +594,9 @@ def test_no_item_has_two_results_although_its_batch_is_asked_twice() -> None:
     heard: Counter[str] = Counter()
     made = backend(Recorded(moves))
     limits = Limits.of(made, batch_size=8, deadline=60)
-    stream = Stream(made, prompt, Ahead(ITEMS), limits, follow=lambda query, answer: heard.update([query.item.id]))
+    stream = Stream(
+        made, prompt, Ahead(ITEMS), limits, follow=lambda query, answer, reply: heard.update([query.item.id])
+    )
     try:
         assert len([stream.answer(each) for each in ITEMS]) == 50
     finally:

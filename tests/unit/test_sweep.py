@@ -16,12 +16,15 @@ from hypothesis import strategies as st
 
 from medvqa import comparing
 from medvqa.cli import main
+from medvqa.commands import sweeping
+from medvqa.commands.sweeping import Sweep
 from medvqa.items import Answer, UsageError
 from medvqa.records import run_folder
-from medvqa.session import sweeping
-from medvqa.session.options import Setting
+from medvqa.report.grid import GridRow
+from medvqa.session.display import Display
+from medvqa.session.options import Options
+from medvqa.session.project import Project
 from medvqa.session.registry import Registry
-from medvqa.session.sweeping import Done, GridCell, Sweep
 from support.laws import examples
 
 BENCHMARK = "phantom-mediconfusion"
@@ -212,10 +215,8 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_the_exit_code_is_that_of_the_worst_run() -> None:
-    cell = GridCell("x", {}, {})
-
     def code(*codes: int) -> int:
-        return sweeping.exit_code(Done(cell, "finished", each) for each in codes)
+        return sweeping.exit_code(GridRow("x", {}, "finished", each) for each in codes)
 
     assert code() == 0
     assert [code(0, 11), code(11, 10), code(10, 1), code(1, 4), code(4, 2), code(0, 5)] == [11, 10, 1, 4, 2, 5]
@@ -523,7 +524,9 @@ def test_a_shard_of_the_environment_is_refused(project: Path, monkeypatch: pytes
     monkeypatch.setenv("MEDVQA_SHARD", "1/2")
     text = (project / "grid.toml").read_text().replace("[options]", '[options]\nshard = "auto"')
     (project / "auto.toml").write_text(text)
-    reasons = sweeping.check(sweeping.read(project / "auto.toml"), Setting(project, project), Registry.of([]))
+    reasons = sweeping.check(
+        sweeping.read(project / "auto.toml"), Project(project, project, Registry.of([]), Options.of({}, project))
+    )
     assert set(reasons.values()) == {
         'shard = "auto": runs of a sweep are named after their settings; write shard = "I/N"'
     }
@@ -534,9 +537,9 @@ def test_cells_are_asked_in_order_with_their_numbers(project: Path) -> None:
     sweep = sweeping.read(project / "grid.toml")
     ended = sweeping.conduct_all(
         sweep,
-        Setting(project, project),
-        Registry.of([]),
-        on_done=lambda number, done, cost: told.append((number, done.cell.run, cost)),
+        Project(project, project, Registry.of([]), Options.of({}, project)),
+        Display(),
+        on_done=lambda number, done, cost: told.append((number, done.run, cost)),
     )
-    assert told == [(number, done.cell.run, 0.0) for number, done in enumerate(ended, 1)]
+    assert told == [(number, done.run, 0.0) for number, done in enumerate(ended, 1)]
     assert [done.questions for done in ended] == [24] * 4

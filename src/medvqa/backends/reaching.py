@@ -35,13 +35,11 @@ def refusal(url: str, *, seconds: float = SECONDS) -> OSError | None:
     return failed[0] if failed else TimeoutError("timed out")
 
 
-def proxied(url: str) -> bool:
-    """Whether requests for a URL go through a proxy of the environment; a direct connection then proves nothing."""
-    return proxy(url) is not None
-
-
 def proxy(url: str) -> str | None:
-    """Return the origin of the environment's proxy for a URL, without user and password; None if there is none."""
+    """Return the origin of the environment's proxy for a URL, without user and password; None if there is none.
+
+    Behind a proxy, a direct connection proves nothing.
+    """
     parts = urlsplit(url)
     proxies = urllib.request.getproxies()
     named = proxies.get(parts.scheme) or proxies.get("all")

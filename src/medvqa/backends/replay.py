@@ -35,11 +35,21 @@ from medvqa import answers as answers_room
 from medvqa import decode
 from medvqa.backend import Backend
 from medvqa.data import json_text, limits, tables
-from medvqa.items import TECHNIQUES, Answer, AnswerError, DataError, DataWarning, Item, MedVQAError, Prompt, UsageError
+from medvqa.items import (
+    TECHNIQUES,
+    Answer,
+    AnswerError,
+    DataError,
+    DataWarning,
+    Item,
+    MedVQAError,
+    Prompt,
+    UsageError,
+    Variant,
+)
 from medvqa.judging import RECORDED, TASKS, as_shown
 from medvqa.protocols import rotation
 from medvqa.protocols.prompts import digest
-from medvqa.protocols.variants import Variant
 
 Key = tuple[str, str, str, str, int]
 """Benchmark, technique, item id, variant and sample number; "" and 0 if the file does not say."""

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from medvqa import printing, usercode
@@ -24,9 +23,11 @@ from medvqa.items import (
     Item,
     Kind,
     MedVQAError,
+    Result,
     UsageError,
     are_withheld,
     of_data,
+    replace,
     withholding,
 )
 from medvqa.scoring import clipped
@@ -81,6 +82,12 @@ def not_known(holder: str, name: str, known: Mapping[str, Benchmark]) -> UsageEr
         f"{holder} results of benchmark '{name}', which is not known here; known: {', '.join(sorted(known))}. "
         "Name the file that provides it: --plugin=conftest.py"
     )
+
+
+def check_known(holder: str, results: Iterable[Result], known: Mapping[str, Benchmark]) -> None:
+    """Raise UsageError (`not_known`) if one of the results is of an unknown benchmark."""
+    for name in sorted({result.item.benchmark for result in results} - known.keys()):
+        raise not_known(holder, name, known)
 
 
 def members(name: str, known: Mapping[str, Benchmark]) -> list[Benchmark]:

@@ -137,10 +137,8 @@ def write(declaration: TableFile, path: Path, *, note: str = "") -> None:
     content = _content(declaration, note)
     shown = printing.line(str(path))
     _benchmark(declared(content, shown), Path(os.path.abspath(path)), content, shown)
-    try:
+    with files.writing(f"{shown}:"):
         files.replace(path, content)
-    except OSError as error:
-        raise UsageError(f"{shown}: cannot be written: {error.strerror}") from error
 
 
 def benchmark_of(declaration: TableFile, path: Path) -> Benchmark:

@@ -1,9 +1,11 @@
 """`medvqa`: commands that run benchmarks and work with data and run folders; a file for each command.
 
-A command is a module with `add(commands, common)`, which calls `commands.add_parser(NAME, parents=[common])` and
-`set_defaults(command=function)`; it is imported when its name is typed. The function takes the parsed arguments and
-returns a text to print, or the text and an exit code. Installed packages add commands by entry points of the group
-`medvqa.commands`, named as the command; these give `help=...` to `add_parser`.
+A command that ships is a module with a `COMMAND` (`arguments.Command`); it is imported when its name is typed. Its
+function takes the typed arguments and returns a text to print, or the text and an exit code.
+
+Installed packages add commands by entry points of the group `medvqa.commands`, named as the command: a function
+`add(commands, common)`, or its module. It calls `commands.add_parser(NAME, parents=[common], help=...)` and
+`set_defaults(command=function)`; that function gets what argparse parsed.
 """
 
 from __future__ import annotations

@@ -8,12 +8,12 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from medvqa import __version__, printing, usercode
-from medvqa.cli.common import Commands, say
+from medvqa.cli.arguments import COMMON, Commands, Returned
+from medvqa.cli.common import say
 from medvqa.decode import did_you_mean, nearest, shown
 from medvqa.items import MedVQAError, UsageError, check_system
 
@@ -34,7 +34,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     usercode.take_tracebacks()
     options = _parser(words).parse_args(words)
     options.words = words
-    _expand(options)
     try:
         with printing.printable_warnings():
             check_system()
@@ -61,20 +60,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(code)
 
 
-def _expand(options: argparse.Namespace) -> None:
-    """Expand a leading `~` in all paths: shells leave it alone in `--rules=~/rules.toml`."""
-    for name, value in vars(options).items():
-        if isinstance(value, Path):
-            setattr(options, name, _expanded(value))
-        elif isinstance(value, list):
-            setattr(options, name, [_expanded(part) if isinstance(part, Path) else part for part in value])
-
-
-def _expanded(path: Path) -> Path:
-    # Unlike Path.expanduser, it leaves an unknown user alone.
-    return Path(os.path.expanduser(path))
-
-
 def _replace_closed_streams() -> None:
     """Open streams that the shell closed (`>&-`): they are None in Python, and files would take their numbers."""
     for name in ("stdin", "stdout", "stderr"):
@@ -82,10 +67,10 @@ def _replace_closed_streams() -> None:
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115
 
 
-def _call(options: argparse.Namespace) -> str | tuple[str, int]:
+def _call(options: argparse.Namespace) -> Returned:
     """Run the typed command (MedVQAError)."""
     if options.medvqa_package is None:
-        returned: str | tuple[str, int] = options.command(options)
+        returned: Returned = options.command(options)
         return returned
     with usercode.guarded(options.medvqa_package, _RETURNS, exits=True):
         returned = options.command(options)
@@ -138,7 +123,7 @@ MODULES = {name: name for group in COMMANDS.values() for name in group} | {"impo
 """The modules of the commands."""
 
 
-def _add_installed(commands: Commands, common: argparse.ArgumentParser) -> None:
+def _add_installed(commands: Commands) -> None:
     """Add the commands of installed packages; print one line for each that cannot be added."""
     from importlib.metadata import entry_points
 
@@ -147,6 +132,9 @@ def _add_installed(commands: Commands, common: argparse.ArgumentParser) -> None:
         return
     from medvqa.session.registry import load_entry_point, named
 
+    common = argparse.ArgumentParser(add_help=False)
+    for row in COMMON:
+        row.add_to(common)
     for entry in entries:
         try:
             if entry.name in MODULES:
@@ -211,27 +199,14 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"pytest-medvqa {__version__}")
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument(
-        "--plugin",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="a Python file with benchmarks, backends, metrics or hooks, beside the conftest.py files of the project "
-        "(repeatable)",
-    )
-    common.add_argument("--noconftest", action="store_true", help="do not read conftest.py files")
-    common.add_argument(
-        "--traceback", action="store_true", help="show the traceback of errors in code that is not pytest-medvqa's own"
-    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND", prog="medvqa", help=argparse.SUPPRESS)
     parser.set_defaults(medvqa_package=None, traceback=False)
     typed = next(iter(words), "")
     if typed in MODULES:
         # A command must not wait for the imports of others, nor of packages.
-        import_module(f"medvqa.cli.{MODULES[typed]}").add(commands, common)
+        import_module(f"medvqa.cli.{MODULES[typed]}").COMMAND.add_to(commands, typed)
         return parser
-    _add_installed(commands, common)
+    _add_installed(commands)
     if typed and not typed.startswith("-") and typed not in commands.choices:
         parser.error(f"no command {shown(typed)}{did_you_mean(typed, [*MODULES, *commands.choices])}")
     return parser

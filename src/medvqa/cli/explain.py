@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import argparse
 import textwrap
 from shutil import get_terminal_size
 
-from medvqa.cli.common import Commands
+from medvqa.cli.arguments import Arguments, Command, positional
 from medvqa.decode import did_you_mean, shown
 from medvqa.items import UsageError
 from medvqa.session.options import OLD_NAMES, SECTIONS, SELECT, Option
 
 
-def add(commands: Commands, common: argparse.ArgumentParser) -> None:
-    """Add the command."""
-    options = commands.add_parser(
-        "options",
-        parents=[common],
-        description="Explain the options of `medvqa run` and of pytest by sections, or those that you name. "
-        "`medvqa.evaluate` has them with _ for -, and the file of a sweep with either.",
-    )
-    options.add_argument("names", nargs="*", metavar="NAME", help="options, such as limit or max-cost (default: all)")
-    options.set_defaults(command=run)
+class ExplainArguments(Arguments):
+    """Explain the options of `medvqa run` and of pytest by sections, or those that you name.
+
+    `medvqa.evaluate` has them with _ for -, and the file of a sweep with either.
+    """
+
+    names: list[str] = positional("options, such as limit or max-cost (default: all)", "NAME", least=0)
 
 
-def run(typed: argparse.Namespace) -> str:
+def run(typed: ExplainArguments) -> str:
     """Return the options with their help, by sections."""
     rows = {row.name: row for section in SECTIONS.values() for row in section} | {SELECT.name: SELECT}
     names = [OLD_NAMES.get(name, name) for name in typed.names]
@@ -46,3 +42,6 @@ def run(typed: argparse.Namespace) -> str:
 def _usage(row: Option) -> str:
     pytest = " (pytest: -k and -m)" if row is SELECT else ""
     return f"--{row.name}{f'={row.metavar}' if row.metavar else ''}{pytest}"
+
+
+COMMAND = Command(ExplainArguments, run)

@@ -2,99 +2,81 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
-from medvqa import files, printing
-from medvqa.cli.common import Commands, count_up
+from medvqa import printing
+from medvqa.cli.arguments import Arguments, Command, option, positional, written_as
+from medvqa.cli.common import count_up, write
 from medvqa.items import UsageError, withholding
 
 
-def add(commands: Commands, common: argparse.ArgumentParser) -> None:
-    """Add the command."""
-    command = commands.add_parser(
-        "import",
-        parents=[common],
-        description="Print a validation report of a table (CSV, TSV, XLSX, JSON, JSON lines, Parquet) and its images: "
-        "mistakes, balance, duplicates, accuracy without images, groups, power. If nothing must be corrected, write "
-        "the TOML file for --benchmark=FILE.toml. On a terminal, the command asks for roles that it cannot tell.",
+class ImportArguments(Arguments):
+    """Print a validation report of a table (CSV, TSV, XLSX, JSON, JSON lines, Parquet) and its images.
+
+    It tells mistakes, balance, duplicates, accuracy without images, groups, power. If nothing must be corrected, the
+    TOML file for --benchmark=FILE.toml is written. On a terminal, the command asks for roles that it cannot tell.
+    """
+
+    file: Path = positional("the table", "FILE")
+    images: Path | None = option("the folder of the images (default: the folder of the table)", "DIR")
+    to: Path | None = option(
+        "the file to write (default: the table's name with .toml, in the working folder)", "FILE.toml"
     )
-    command.add_argument("file", type=Path, metavar="FILE", help="the table")
-    command.add_argument(
-        "--images", type=Path, metavar="DIR", help="the folder of the images (default: the folder of the table)"
-    )
-    command.add_argument(
-        "--to",
-        type=Path,
-        metavar="FILE.toml",
-        help="the file to write (default: the table's name with .toml, in the working folder)",
-    )
-    command.add_argument(
-        "--yes", action="store_true", help="ask nothing: if a role is unclear, stop and print the option to type"
-    )
-    command.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="ROLE=COLUMN",
-        help="the column of a role: question, answer, image, id, options, A, B, kind, pair, patient, case, cluster, "
+    yes: bool = option("ask nothing: if a role is unclear, stop and print the option to type")
+    set: list[str] = option(
+        "the column of a role: question, answer, image, id, options, A, B, kind, pair, patient, case, cluster, "
         "tag, slice, private; or a key of the file, such as language=de, window=0,4095 or numbers_from=1 (repeatable)",
+        "ROLE=COLUMN",
     )
-    command.add_argument(
-        "--show-cells",
-        action="store_true",
-        help="quote cells, ids and paths in the report; without it, they are withheld and rows and columns named",
+    show_cells: bool = option(
+        "quote cells, ids and paths in the report; without it, they are withheld and rows and columns named"
     )
-    command.add_argument("--report", type=Path, metavar="FILE", help="also write the report with every mistake as text")
-    command.add_argument("--json", type=Path, metavar="FILE", help="also write the report as JSON")
-    command.set_defaults(command=run)
+    report: Path | None = written_as("text", "the report with every mistake")
+    json: Path | None = written_as("JSON", "the report")
 
 
-def run(options: argparse.Namespace) -> tuple[str, int]:
+def run(typed: ImportArguments) -> tuple[str, int]:
     """Return the report and the commands to type next; exit code 1 if something must be corrected."""
-    with withholding(not options.show_cells):
-        return _checked(options)
+    with withholding(not typed.show_cells):
+        return _checked(typed)
 
 
-def _checked(options: argparse.Namespace) -> tuple[str, int]:
+def _checked(typed: ImportArguments) -> tuple[str, int]:
     from medvqa import benchmarks, importing
     from medvqa.benchmarks import table_files
     from medvqa.importing import asking, drawn, settings, writing
 
-    to = options.to or Path(f"{options.file.stem}.toml")
+    to = typed.to or Path(f"{typed.file.stem}.toml")
     if to.suffix.lower() != ".toml":
         raise UsageError(f"--to={to}: the name of a benchmark file ends in .toml")
-    if options.images is not None and not options.images.is_dir():
-        raise UsageError(f"--images={options.images}: no such folder")
-    roles, typed = settings.split(options.set)
+    if typed.images is not None and not typed.images.is_dir():
+        raise UsageError(f"--images={typed.images}: no such folder")
+    roles, given = settings.split(typed.set)
     sheet = importing.read(
-        options.file,
-        printing.line(options.file.name),
-        encoding=typed.encoding,
-        delimiter=typed.delimiter,
-        sheet=typed.sheet,
+        typed.file,
+        printing.line(typed.file.name),
+        encoding=given.encoding,
+        delimiter=given.delimiter,
+        sheet=given.sheet,
     )
-    with_images = options.images is not None
-    asks = not options.yes and sys.stdin.isatty() and sys.stderr.isatty()
+    with_images = typed.images is not None
+    asks = not typed.yes and sys.stdin.isatty() and sys.stderr.isatty()
     guess = asking.told(sheet, roles, with_images=with_images, ask=_ask if asks else None)
-    chosen = settings.guessed(sheet, guess.columns, typed)
-    declaration = writing.declared(sheet, guess.columns, chosen, file=options.file, images=options.images, to=to)
+    chosen = settings.guessed(sheet, guess.columns, given)
+    declaration = writing.declared(sheet, guess.columns, chosen, file=typed.file, images=typed.images, to=to)
     benchmark = table_files.benchmark_of(declaration, to)
     validation = importing.validate(
         sheet,
         guess,
-        options.images or options.file.parent,
+        typed.images or typed.file.parent,
         settings=chosen,
         progress=count_up("images"),
         load=lambda: benchmarks.load(benchmark, Path()),
     )
-    for path, content in (
-        (options.report, drawn.text(validation, every=True)),
-        (options.json, drawn.as_json(drawn.values(validation))),
-    ):
-        if path is not None:
-            _write(path, content)
+    write("--report", typed.report, lambda: f"{printing.lines(drawn.text(validation, every=True))}\n")
+    # Unlike other JSON, it holds no sign that a CI log interprets as a command.
+    write("--json", typed.json, lambda: f"{printing.lines(drawn.as_json(drawn.values(validation)))}\n")
     report = drawn.text(validation)
     if validation.refused:
         return f"{report}\n\nnothing was written: correct these mistakes, and type the command again", 1
@@ -114,8 +96,4 @@ def _ask(text: str) -> str:
     return reply
 
 
-def _write(path: Path, content: str) -> None:
-    try:
-        files.replace(path, f"{printing.lines(content)}\n".encode(errors="replace"))
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
+COMMAND = Command(ImportArguments, run)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import shlex
 import sys
 from functools import partial
@@ -10,18 +9,15 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
-from medvqa import printing
-from medvqa.cli.common import Commands, add_options, known_from, say
+from medvqa.cli.arguments import RUN_OPTIONS, Arguments, Command
+from medvqa.cli.common import known_from
 from medvqa.items import UsageError
-from medvqa.session.options import SECTIONS, SELECT
 
 if TYPE_CHECKING:
-    from medvqa.session.door import Ended
-    from medvqa.session.progress import Progress
+    from medvqa.session.options import Options
+    from medvqa.session.run import End
 
-_PAUSE = 10.0
-"""Seconds between two lines of progress if standard error is no terminal."""
-_EPILOG = """\
+_EXAMPLES = """\
 examples:
   medvqa run                                       the phantom benchmark, with the model that ships
   medvqa run --model=random --limit=50             50 questions of each benchmark, answered at random
@@ -40,111 +36,73 @@ exit codes:
 """
 
 
-def add(commands: Commands, common: argparse.ArgumentParser) -> None:
-    """Add the command."""
-    parser = commands.add_parser(
-        "run",
-        parents=[common],
-        description="Ask a model the questions of benchmarks, score its answers, and write the run folder "
-        "reports/RUN.\n"
-        "This is a run as with pytest, in one process: same numbers, reports and stored answers.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    add_run_options(parser)
-    parser.set_defaults(command=run)
+class RunArguments(Arguments):
+    """Ask a model the questions of benchmarks, score its answers, and write the run folder reports/RUN.
+
+    This is a run as with pytest, in one process: same numbers, reports and stored answers.
+    """
 
 
-def add_run_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of runs, by their sections."""
-    for title, rows in SECTIONS.items():
-        more = [SELECT] if title == SELECT.section else []
-        add_options(parser.add_argument_group(title), [*rows, *more])
-
-
-def run(typed: argparse.Namespace) -> tuple[str, int]:
+def run(typed: RunArguments) -> tuple[str, int]:
     """Run, and return the summary and the exit code."""
-    from medvqa.session.door import INTERRUPTED, conduct
-    from medvqa.session.options import Options, Setting
+    from medvqa.session.display import StderrDisplay
+    from medvqa.session.door import conduct
+    from medvqa.session.options import Options
+    from medvqa.session.project import Project
     from medvqa.session.root import root_of
+    from medvqa.session.run import INTERRUPTED
 
-    here = Path.cwd()
-    if typed.select is not None and not typed.select.strip():
+    here, select = Path.cwd(), typed.raw["select"]
+    if select is not None and not select.strip():
         raise UsageError("--select: a value is empty; write --select=EXPRESSION, or leave it out")
-    options = Options.of(vars(typed), here)
-    setting = Setting(root_of(here), here)
+    options = Options.of(typed.raw, here)
+    command = partial(_command, typed, options)
     try:
-        ended = conduct(
-            options,
-            setting,
-            known_from(typed),
-            select=typed.select,
-            say=_say_over,
-            on_progress=progress_line().show,
-            command=partial(_command, typed),
-        )
+        project = Project(root_of(here), here, known_from(typed), options)
+        end = conduct(project, StderrDisplay(), select=select, command=command)
     except KeyboardInterrupt:
         return "interrupted before anything was asked", INTERRUPTED
-    return "\n".join(lines_of(ended, typed)), ended.exit_code
+    return "\n".join(lines_of(end, typed, options)), end.exit_code
 
 
-def progress_line() -> Progress:
-    """Return the progress of one run: a line that is rewritten on a terminal, and written now and then elsewhere."""
-    from medvqa.session.progress import Progress
-
-    def rewrite(line: str) -> None:
-        width = get_terminal_size().columns - 1
-        printing.to_stderr(f"\r{line[:width]:{width}}")
-
-    return Progress(say, rewrite if sys.stderr.isatty() else None, pause=_PAUSE)
-
-
-def _say_over(line: str) -> None:
-    """Say a line, in place of the progress line on a terminal."""
-    if sys.stderr.isatty():
-        printing.to_stderr(f"\r{'':{get_terminal_size().columns - 1}}\r")
-    say(line)
-
-
-def lines_of(ended: Ended, typed: argparse.Namespace) -> list[str]:
+def lines_of(end: End, typed: Arguments, options: Options) -> list[str]:
     """Return the summary of a run, and the command that continues it."""
     from medvqa.records import coverage
     from medvqa.report.terminal import can_draw, summary
 
-    finished, lines = ended.finished, list[str]()
-    if sys.stderr.isatty() and finished.asked:
-        say("")
-    told = finished.report is not None and coverage.stopped(finished.report.run) == ended.stopped
-    if ended.stopped is not None and not told:
-        lines.append(f"! stopped: {ended.stopped}")
-    if not (ended.questions or finished.asked):
-        chosen = "" if typed.select is None else f": nothing matches --select={shlex.quote(typed.select)}"
+    lines, select = list[str](), typed.raw["select"]
+    told = end.report is not None and coverage.stopped(end.report.run) == end.stopped
+    if end.stopped is not None and not told:
+        lines.append(f"! stopped: {end.stopped}")
+    if not (end.questions or end.asked):
+        chosen = "" if select is None else f": nothing matches --select={shlex.quote(select)}"
         lines.append(f"no question was selected{chosen}; `medvqa lexicon` prints the tags of the questions")
-    if finished.report is not None:
-        terminal = sys.stdout.isatty()
-        bars = terminal and can_draw(sys.stdout.encoding)
-        lines.append(summary(finished.report, width=get_terminal_size().columns, bars=bars))
-    lines += ended.notes
-    if finished.problem is not None:
-        lines.append(f"! {finished.problem}")
-        if ended.folder.is_dir():
-            lines.append(f"run folder: {ended.folder}")
-    if finished.incomplete or (ended.stopped is not None and not finished.asked):
-        lines.append(f"to go on: {_command(typed, ended.folder.name, ended.auto_shard)}")
-    if finished.unselected:
+    if end.report is not None:
+        bars = sys.stdout.isatty() and can_draw(sys.stdout.encoding)
+        lines.append(summary(end.report, width=get_terminal_size().columns, bars=bars))
+    lines += end.notes
+    if end.problem is not None:
+        lines.append(f"! {end.problem}")
+        if end.folder.is_dir():
+            lines.append(f"run folder: {end.folder}")
+    if end.incomplete or (end.stopped is not None and not end.asked):
+        lines.append(f"to go on: {_command(typed, options, end.folder.name)}")
+    if end.unselected:
         lines.append(
-            f"{finished.unselected:,} of the missing questions were selected by an earlier command: leave out "
+            f"{end.unselected:,} of the missing questions were selected by an earlier command: leave out "
             "--select, --limit and --shard to ask them too"
         )
     return lines
 
 
-def _command(typed: argparse.Namespace, run: str, auto_shard: str) -> str:
+def _command(typed: Arguments, options: Options, run: str) -> str:
     """Return the command that continues a run."""
     words = [word for word in typed.words if word != "--fresh"]
-    if auto_shard:
+    if options.shard is not None and options.shard_source:
         from medvqa.session.sharding import without_auto
 
-        return shlex.join(["medvqa", *without_auto(words, auto_shard, run)])
-    return shlex.join(["medvqa", *words, *([] if typed.run is not None else [f"--run={run}"])])
+        return shlex.join(["medvqa", *without_auto(words, options.shard, run)])
+    return shlex.join(["medvqa", *words, *([] if typed.raw["run"] is not None else [f"--run={run}"])])
+
+
+COMMAND = Command(RunArguments, run, RUN_OPTIONS, _EXAMPLES)

@@ -2,91 +2,78 @@
 
 from __future__ import annotations
 
-import argparse
+import csv
+import io
 import shlex
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from medvqa import files
-from medvqa.cli.common import Commands, data_of, known_from
+from medvqa.cli.arguments import DATA, Arguments, Command, option, output, seed
+from medvqa.cli.common import known_and_named, questions_of, write
 from medvqa.items import Benchmark, Item, UsageError
 from medvqa.session.options import listed
 
+NAMES = ("train", "test")
 
-def add(commands: Commands, common: argparse.ArgumentParser) -> None:
-    """Add the command."""
-    split = commands.add_parser(
-        "split",
-        parents=[common],
-        description="Divide the questions of a benchmark into two parts, train and test, with whole pairs and alike in "
-        "their tags. The file that is written is read by --tags=FILE, and selected by lexicon(split='test').",
-    )
-    split.add_argument("--benchmark", required=True, metavar="NAME", help="the benchmark to divide")
-    split.add_argument("--data", metavar="DIR", help="folder of the data sets (default: MEDVQA_DATA)")
-    split.add_argument(
-        "--train",
+
+class SplitArguments(Arguments):
+    """Divide the questions of a benchmark into two parts, train and test, with whole pairs and alike in their tags.
+
+    The file that is written is read by --tags=FILE, and selected by lexicon(split='test').
+    """
+
+    benchmark: str = option("the benchmark to divide", "NAME", required=True)
+    train: str = option(
+        "pairs (questions, if there are no pairs) to train on, or a share such as 50% (default: 50%)",
+        "N",
         default="50%",
-        metavar="N",
-        help="pairs (questions, if there are no pairs) to train on, or a share such as 50%% (default: 50%%)",
     )
-    split.add_argument(
-        "--by", metavar="DIMENSION", help="draw in proportion to its values (default: the benchmark's first dimension)"
-    )
-    split.add_argument(
-        "--whole",
+    by: str | None = option("draw in proportion to its values (default: the benchmark's first dimension)", "DIMENSION")
+    whole: str = option(
+        "groups: questions that share an image, a patient or an article stay in one part (default); pairs: pairs "
+        "alone stay whole, as in the paper of MediConfusion",
+        "{pairs,groups}",
         choices=("pairs", "groups"),
         default="groups",
-        help="groups: questions that share an image, a patient or an article stay in one part (default); pairs: pairs "
-        "alone stay whole, as in the paper of MediConfusion",
     )
-    split.add_argument("--seed", type=int, default=0, metavar="N", help="draw another split (default: 0)")
-    split.add_argument("-o", "--output", type=Path, metavar="FILE", help="the file to write (default: split.csv)")
-    split.set_defaults(command=run)
+    seed: int | None = seed("split")
+    output: Path | None = output("the file to write (default: split.csv)")
 
 
-def run(options: argparse.Namespace) -> str:
+def run(typed: SplitArguments) -> str:
     """Write the split, and return its numbers."""
-    from medvqa import benchmarks
-    from medvqa.data import lexicon, selection
+    from medvqa.data import selection
+    from medvqa.report import tag_counts
 
-    data, typed = data_of(options)
-    asked_for = options.benchmark
-    known = known_from(options).benchmarks
-    chosen = benchmarks.choose(listed([options.benchmark]), known, data, typed)
-    if len(chosen) > 1:
-        raise UsageError(
-            f"--benchmark={options.benchmark}: these are several; name one of "
-            + ", ".join(each.name for each in chosen)
-        )
-    (benchmark,) = chosen
-    items = benchmarks.load(benchmark, benchmarks.folder_of(benchmark, data) or data or Path())
-    dimension = _dimension(options.by, benchmark, items)
+    registry, named = known_and_named(typed, listed([typed.benchmark]))
+    loaded = questions_of(typed.options(), named, registry.benchmarks)
+    if len(loaded) > 1:
+        raise UsageError(f"--benchmark={typed.benchmark}: these are several; name one of {', '.join(loaded)}")
+    ((name, (items, _)),) = loaded.items()
+    benchmark, seed = registry.benchmarks[name], typed.seed or 0
+    dimension = _dimension(typed.by, benchmark, items)
     unit, per_unit = ("pairs", 2) if all(item.pair_id is not None for item in items) else ("questions", 1)
-    size = _size(options.train, len(items) // per_unit, unit) * per_unit
-    groups = options.whole == "groups"
-    parts = selection.halves(items, size, dimension=dimension, seed=options.seed, groups=groups)
-    path = options.output or Path("split.csv")
-    _write(path, benchmark.name, parts)
-    shared = selection.straddling(*parts)
-    sizes = " and ".join(f"{len(part) // per_unit:,} {unit} to {name}" for name, part in zip(NAMES, parts, strict=True))
+    size = _size(typed.train, len(items) // per_unit, unit) * per_unit
+    parts = selection.halves(items, size, dimension=dimension, seed=seed, groups=typed.whole == "groups")
+    path = typed.output or Path("split.csv")
+    if path.exists():
+        raise UsageError(f"{path} exists already; remove it, or name another file with --output=FILE")
+    write("--output", path, lambda: _csv(name, parts))
+    shared = len(selection.straddling(*parts)) // per_unit
+    sizes = " and ".join(f"{len(own) // per_unit:,} {unit} to {part}" for part, own in zip(NAMES, parts, strict=True))
     lines = [
-        f"wrote {path}: {sizes}, by {dimension or 'no dimension'}, seed {options.seed}",
-        f"{len(shared) // per_unit:,} {unit} of test are connected to train by shared images, patients or articles"
+        f"wrote {path}: {sizes}, by {dimension or 'no dimension'}, seed {seed}",
+        f"{shared:,} {unit} of test are connected to train by shared images, patients or articles"
         + ("; --whole=groups keeps these together" if shared else ""),
     ]
     if dimension is not None:
-        lines.append(_table(parts, dimension, lexicon.display))
-        lines += _undivided(parts, dimension, lexicon.display)
+        lines.append(tag_counts.of_parts(dict(zip(NAMES, parts, strict=True)), dimension))
     tags = shlex.quote(f"--tags={path}")
-    benchmark_option = shlex.quote(f"--benchmark={benchmark.name if benchmark.declared is None else asked_for}")
+    benchmark_option = shlex.quote(f"--benchmark={name if benchmark.declared is None else typed.benchmark}")
     lines.append(
         f"medvqa run {benchmark_option} {tags} --model=MODEL --select=\"lexicon(split='{NAMES[1]}')\" asks test"
     )
     return "\n".join(lines)
-
-
-NAMES = ("train", "test")
 
 
 def _dimension(typed: str | None, benchmark: Benchmark, items: Sequence[Item]) -> str | None:
@@ -110,44 +97,18 @@ def _size(typed: str, total: int, unit: str) -> int:
     return int(number)
 
 
-def _write(path: Path, benchmark: str, parts: Sequence[Sequence[Item]]) -> None:
-    """Write benchmark, id (of a pair, if there is one) and part. UsageError for a file that exists already."""
-    import csv
-    import io
-
-    if path.exists():
-        raise UsageError(f"{path} exists already; remove it, or name another file with --output=FILE")
+def _csv(benchmark: str, parts: Sequence[Sequence[Item]]) -> str:
+    """Return benchmark, id (of a pair, if there is one) and part, as they are: --tags=FILE reads them."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("benchmark", "id", "split"))
     part_of = {
-        (item.id if item.pair_id is None else item.pair_id): name
+        item.id if item.pair_id is None else item.pair_id: name
         for name, part in zip(NAMES, parts, strict=True)
         for item in part
     }
-    writer.writerows((benchmark, name, part) for name, part in sorted(part_of.items()))
-    try:
-        files.replace(path, text.getvalue().encode())
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
+    writer.writerows((benchmark, id, name) for id, name in sorted(part_of.items()))
+    return text.getvalue()
 
 
-def _table(parts: Sequence[Sequence[Item]], dimension: str, display: Callable[[str, str], str]) -> str:
-    """Draw the number of questions of each part by the values of the dimension."""
-    from medvqa import printing
-    from medvqa.figures import Column, Table, numbers, terminal
-
-    counts = [Counter(value for item in part for value in item.tags.get(dimension, ())) for part in parts]
-    rows = [(display(dimension, value), *(count[value] for count in counts)) for value in sorted(set().union(*counts))]
-    columns = (Column(dimension), *numbers(*(f"questions to {name}" for name in NAMES)))
-    return printing.lines(terminal(Table("", columns, tuple(rows)))).rstrip()
-
-
-def _undivided(parts: Sequence[Sequence[Item]], dimension: str, display: Callable[[str, str], str]) -> list[str]:
-    """Return a line for each value that is in one part alone."""
-    present = [{value for item in part for value in item.tags.get(dimension, ())} for part in parts]
-    return [
-        f"! {display(dimension, value)} is in {NAMES[0 if value in present[0] else 1]} alone: too few questions that "
-        "are independent of each other"
-        for value in sorted(present[0] ^ present[1])
-    ]
+COMMAND = Command(SplitArguments, run, DATA)

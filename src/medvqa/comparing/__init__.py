@@ -10,7 +10,7 @@ from medvqa.comparing.differing import Contrast, Difference, contrast, notes
 from medvqa.comparing.paired import LEVEL, Compared, Flip, Paired, PairedPart, compare
 from medvqa.comparing.ranking import Costliest, Ranked, RankedPair, Ranking
 from medvqa.comparing.scales import Scale, SlicedRuns, SliceValue
-from medvqa.comparing.sides import Side, beside, gaps, load, refusals
+from medvqa.comparing.sides import Side, beside, gaps, load, load_beside, refusals
 from medvqa.comparing.study import Study, Versus, named_apart, study
 from medvqa.comparing.trend import Trend, TrendRow, trends
 
@@ -39,6 +39,7 @@ __all__ = [
     "contrast",
     "gaps",
     "load",
+    "load_beside",
     "named_apart",
     "notes",
     "refusals",

@@ -187,6 +187,11 @@ def beside(sides: Sequence[tuple[str, Side]], benchmarks: Collection[str] = (), 
     return [side.only(benchmarks) for side in plain] if benchmarks else plain
 
 
+def load_beside(paths: Iterable[Path], benchmarks: Collection[str] = ()) -> list[Side]:
+    """Load runs or baseline files, each path once, for a comparison with each other (`beside`, UsageError)."""
+    return beside([(str(path), load(path)) for path in dict.fromkeys(paths)], benchmarks, option="--benchmark=")
+
+
 TECHNIQUE, PROMPT = "technique", "prompt"
 """Parts of `Refused` that no signature holds."""
 

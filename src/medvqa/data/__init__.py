@@ -1,1 +1,1 @@
-"""Where data come from: tables, images, lexical trees, selection, marks on images, and folders that a user edits."""
+"""Where data come from: tables, images, lexical trees, selection, marks on images, names of people, and folders that a user edits."""

@@ -8,18 +8,21 @@ from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import blake2b
 from heapq import heappop, heappush
+from typing import TypeVar
 
 from medvqa.items import Item, UsageError
 
+Node = TypeVar("Node", str, int)
 
-def components(groups: Iterable[Sequence[str]]) -> dict[str, str]:
+
+def components(groups: Iterable[Sequence[Node]]) -> dict[Node, Node]:
     """Join the members of each group; map every member to the smallest one that it is connected to.
 
     Independent of the order of groups and members, so that a cluster has the same name in every run.
     """
-    parent: dict[str, str] = {}
+    parent: dict[Node, Node] = {}
 
-    def root(node: str) -> str:
+    def root(node: Node) -> Node:
         parent.setdefault(node, node)
         while parent[node] != node:
             parent[node] = node = parent[parent[node]]

@@ -3,42 +3,21 @@
 `asking` asks one batch; `stream` keeps a model busy with upcoming items; `judges` asks a judge about the answers.
 """
 
-from medvqa.engine.asking import Failure, Unavailable, ask, attempt
-from medvqa.engine.judges import Judge, JudgedAnswer, JudgeReplies, Pending
-from medvqa.engine.stream import (
-    FAREWELL,
-    KILLS,
-    AnswerMemory,
-    Limits,
-    Lookahead,
-    Recollection,
-    Reply,
-    Stream,
-    Streamed,
-    Submitted,
-    Ticket,
-    Traffic,
-)
-
-__all__ = [
-    "FAREWELL",
-    "KILLS",
-    "AnswerMemory",
-    "Failure",
-    "Judge",
-    "JudgeReplies",
-    "JudgedAnswer",
-    "Limits",
-    "Lookahead",
-    "Pending",
-    "Recollection",
-    "Reply",
-    "Stream",
-    "Streamed",
-    "Submitted",
-    "Ticket",
-    "Traffic",
-    "Unavailable",
-    "ask",
-    "attempt",
-]
+from medvqa.engine.asking import Failure as Failure
+from medvqa.engine.asking import Unavailable as Unavailable
+from medvqa.engine.asking import ask as ask
+from medvqa.engine.asking import attempt as attempt
+from medvqa.engine.judges import Judge as Judge
+from medvqa.engine.judges import Pending as Pending
+from medvqa.engine.stream import FAREWELL as FAREWELL
+from medvqa.engine.stream import KILLS as KILLS
+from medvqa.engine.stream import AnswerMemory as AnswerMemory
+from medvqa.engine.stream import Limits as Limits
+from medvqa.engine.stream import Lookahead as Lookahead
+from medvqa.engine.stream import Recollection as Recollection
+from medvqa.engine.stream import Reply as Reply
+from medvqa.engine.stream import Stream as Stream
+from medvqa.engine.stream import Streamed as Streamed
+from medvqa.engine.stream import Submitted as Submitted
+from medvqa.engine.stream import Ticket as Ticket
+from medvqa.engine.stream import Traffic as Traffic

@@ -1,16 +1,16 @@
-"""Ask a model one batch: one answer or error for each prompt."""
+"""Ask one batch: one answer or error for each prompt."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from medvqa import answers, usercode
 from medvqa.backend import Backend
-from medvqa.items import OPTION_TECHNIQUES, Answer, AnswerError, BatchLost, MedVQAError, Model, Prompt, Turn
-from medvqa.protocols.techniques import NEEDS
+from medvqa.items import OPTION_TECHNIQUES, Answer, AnswerError, BatchLost, MedVQAError, Model, Prompt, Turn, replace
+from medvqa.protocols.protocol import NEEDS
 from medvqa.scoring import cut_off
 
 

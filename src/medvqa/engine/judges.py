@@ -13,7 +13,7 @@ from functools import partial
 
 from medvqa import judging, scoring
 from medvqa.backend import Backend
-from medvqa.engine.stream import AnswerMemory, Limits, Stream, Submitted, Ticket, Traffic
+from medvqa.engine.stream import AnswerMemory, Limits, Reply, Stream, Submitted, Ticket, Traffic
 from medvqa.items import Answer, AnswerError, Benchmark, Item, Judgement, Prompt, Query, Score, Technique
 
 TRIES = 3
@@ -22,17 +22,16 @@ TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """An answer with its score by rule, and the judge's prompts in flight; `case` is None if the rule stands."""
+    """A judge's case about an answer, and its prompt in flight; without a prompt its score is known."""
 
     item: Item
-    score: Score
-    case: judging.Case | None = None
-    tickets: tuple[Ticket, ...] = ()
+    case: judging.Case
+    ticket: Ticket | None
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedAnswer:
-    """The score of one answer after judging; `judgement` is None if the rule stands.
+    """The score of one answer after judging; `judgement` is None if no prompt was sent.
 
     `new_replies` holds the replies from this session; `reused` counts replies from earlier sessions.
     """
@@ -45,13 +44,13 @@ class JudgedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class JudgeReplies:
-    """The replies about one answer: `readings`, one for each prompt of the case, unless there is a problem.
+    """The replies about one answer, and the `reading` of the last one, None if there is a problem.
 
     `why`: the judge did not answer. `unread`: its last reply is unreadable. `new_replies` and `reused` are as in
     `JudgedAnswer`.
     """
 
-    readings: tuple[judging.JudgeReading, ...]
+    reading: judging.JudgeReading | None
     judgement: Judgement
     why: str
     unread: str
@@ -91,103 +90,86 @@ class Judge:
         # The stream gets prompts by `submit`, never queries.
         self._stream = Stream(model, _no_prompt, Submitted(ends), limits, memory, traffic=traffic)
 
-    def begin(self, benchmark: Benchmark, item: Item, technique: Technique, answer: Answer, score: Score) -> Pending:
-        """Submit the judge's prompts about an answer with its score by rule, if it needs a judge."""
+    def begin(
+        self, benchmark: Benchmark, item: Item, technique: Technique, answer: Answer, score: Score
+    ) -> Pending | None:
+        """Submit the judge's prompts about an answer; None if its `score` by rule stands."""
         case = judging.case_of(benchmark, item, technique, answer, score, self.settings)
-        return Pending(item, score) if case is None else self.submit(item, case, score)
+        return None if case is None else self.submit(item, case)
 
-    def submit(self, item: Item, case: judging.Case, score: Score) -> Pending:
-        """Submit the prompts of a case."""
-        return Pending(item, score, case, tuple(self._send(case, index) for index in range(len(case.prompts))))
+    def submit(self, item: Item, case: judging.Case) -> Pending:
+        """Submit the prompt of a case."""
+        return Pending(item, case, self._send(case) if case.prompts else None)
 
     def finish(self, pending: Pending) -> JudgedAnswer:
         """Wait for the judge and return the score; outcome `error` without a readable reply.
 
         Raises the exception of a memory that cannot store replies.
         """
-        case = pending.case
-        if case is None:
-            return JudgedAnswer(pending.score)
-        if not pending.tickets:
-            return JudgedAnswer(judging.score(case, pending.item, (), self.settings))
-        replies = self.replies(case, pending.tickets)
-        why, unread = replies.why, replies.unread
-        if unread and not why and case.extractor is not None:
-            score = replace(case.otherwise, why=f"{unread}; by rule: {case.otherwise.why}")
-        elif why or unread:
-            score = Score(None, "error", why=why or unread)
+        case, item = pending.case, pending.item
+        if pending.ticket is None:
+            return JudgedAnswer(judging.score(case, item, (), self.settings))
+        replies = self.replies(pending)
+        if replies.reading is not None:
+            score = judging.score(case, item, (replies.reading,), self.settings)
+        elif case.extractor is not None and not replies.why:
+            score = replace(case.otherwise, why=f"{replies.unread}; by rule: {case.otherwise.why}")
         else:
-            score = judging.score(case, pending.item, replies.readings, self.settings)
+            score = Score(None, "error", why=replies.why or replies.unread)
         return JudgedAnswer(score, replies.judgement, replies.new_replies, replies.reused)
 
-    def replies(self, case: judging.Case, tickets: Sequence[Ticket]) -> JudgeReplies:
-        """Wait for the judge's replies to the submitted prompts of a case, and read them; raises as `finish`."""
-        readings: list[judging.JudgeReading] = []
-        replies: list[Answer] = []
-        digests: list[str] = []
-        new_replies: list[Answer] = []
-        why = unread = ""
-        for ticket in tickets:
-            following: Ticket | None = ticket
-            tries = 0
-            while following is not None:
-                tries += 1
-                reply = self._stream.wait(following)
-                if isinstance(reply.answer, AnswerError):
-                    why = why or f"judge '{self._name}' did not answer: {reply.answer}"
-                    break
-                replies.append(reply.answer)
-                digests.append(reply.digest)
-                if not reply.reused:
-                    new_replies.append(reply.answer)
-                step: _Step = reply.then
-                following = step.following
-                if isinstance(step.read, judging.Complaint):
-                    if following is None:
-                        unread = unread or self._unreadable(step.read, reply.answer, tries)
-                else:
-                    readings.append(step.read)
-        judgement = self._judgement(case, replies, digests)
-        return JudgeReplies(
-            tuple(readings), judgement, why, unread, tuple(new_replies), len(replies) - len(new_replies)
-        )
+    def replies(self, pending: Pending) -> JudgeReplies:
+        """Wait for the judge's replies about a case, the last of which is read; raises as `finish`."""
+        replies: list[Reply] = []
+        reading, why, unread, following = None, "", "", pending.ticket
+        while following is not None:
+            reply = self._stream.wait(following)
+            if isinstance(reply.answer, AnswerError):
+                why = f"judge '{self._name}' did not answer: {reply.answer}"
+                break
+            replies.append(reply)
+            step: _Step = reply.then
+            following = step.following
+            if not isinstance(step.read, judging.Complaint):
+                reading = step.read
+            elif following is None:
+                unread = self._unreadable(step.read, reply.answer, len(replies))
+        new = tuple(answer for reply in replies for answer in reply.new)
+        return JudgeReplies(reading, self._judgement(pending.case, replies), why, unread, new, len(replies) - len(new))
 
     def _unreadable(self, complaint: judging.Complaint, answer: Answer, tries: int) -> str:
         cut = "; its reply was cut off: let it write more tokens" if scoring.cut_off(answer) else ""
         return f"judge '{self._name}' gave no reply that can be read, in {tries} tries: {complaint.why}{cut}"
 
-    def _judgement(self, case: judging.Case, replies: Sequence[Answer], digests: Sequence[str]) -> Judgement:
+    def _judgement(self, case: judging.Case, replies: Sequence[Reply]) -> Judgement:
+        given = [reply.answer for reply in replies if isinstance(reply.answer, Answer)]
         used: Counter[str] = Counter()
-        for reply in replies:
-            used.update(reply.usage or {})
-        has_usage = any(reply.usage is not None for reply in replies)
-        seconds = [reply.seconds for reply in replies if reply.seconds is not None]
+        for answer in given:
+            used.update(answer.usage or {})
+        seconds = [answer.seconds for answer in given if answer.seconds is not None]
         return Judgement(
             self._name,
             case.template,
             case.task,
-            tuple(reply.text for reply in replies),
+            tuple(answer.text for answer in given),
             sum(seconds) if seconds else None,
-            dict(used) if has_usage else None,
-            tuple(digests),
+            dict(used) if any(answer.usage is not None for answer in given) else None,
+            tuple(reply.digest for reply in replies),
         )
 
-    def _send(self, case: judging.Case, index: int, sample: int = 0) -> Ticket:
-        return self._stream.submit(case.prompts[index], partial(self._first, case, index, sample), sample)
+    def _send(self, case: judging.Case, sample: int = 0) -> Ticket:
+        return self._stream.submit(case.prompts[0], partial(self._read, case, sample), sample)
 
-    def _first(self, case: judging.Case, index: int, sample: int, reply: Answer, reused: bool) -> _Step:
-        read = judging.read(case, index, reply.text, finished=not scoring.cut_off(reply))
+    def _read(self, case: judging.Case, sample: int, answer: Answer, reply: Reply, *, second: bool = False) -> _Step:
+        """Read a reply in a lane's thread; ask again if it is unreadable, once in a session."""
+        read = judging.read(case, 0, answer.text, finished=not scoring.cut_off(answer))
         if not isinstance(read, judging.Complaint):
             return _Step(read)
-        second = judging.again(case, index, reply.text, read)
-        return _Step(read, self._stream.submit(second, partial(self._second, case, index, sample), sample))
-
-    def _second(self, case: judging.Case, index: int, sample: int, reply: Answer, reused: bool) -> _Step:
-        read = judging.read(case, index, reply.text, finished=not scoring.cut_off(reply))
+        if not second:
+            again = judging.again(case, 0, answer.text, read)
+            return _Step(read, self._stream.submit(again, partial(self._read, case, sample, second=True), sample))
         # Unreadable replies are stored, because they were paid for. A resumed run asks again, up to TRIES times.
-        if isinstance(read, judging.Complaint) and reused and sample + 1 < TRIES:
-            return _Step(read, self._send(case, index, sample + 1))
-        return _Step(read)
+        return _Step(read, self._send(case, sample + 1) if reply.reused and sample + 1 < TRIES else None)
 
     def close(self, end: float | None = None) -> None:
         """Close the stream, as `Stream.close`."""

@@ -1,8 +1,8 @@
 """Keep a model busy ahead of the tests that wait for its answers (docs/decisions/0004-a-stream.md).
 
-The tests' thread takes upcoming items and enqueues them as tickets. A thread of the stream (a lane) builds their
-prompts, arranges them into batches and asks the model. A model has one lane, since it may keep state between calls, or
-as many as its attribute `concurrency` allows.
+The tests' thread takes upcoming items and enqueues them as tickets: futures of their replies. A thread of the stream (a
+lane) builds their prompts, arranges them into batches and asks the model. A model has one lane, since it may keep state
+between calls, or as many as its attribute `concurrency` allows.
 
 A callback (`follow`) gets every answer before a test does. It may submit prompts to another stream, such as a judge's,
 which works while the model continues. `Traffic` is shared by all streams of a process.
@@ -14,11 +14,13 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from math import inf
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from medvqa import answers as answers_room
 from medvqa.backend import BATCH_SIZE, Backend, Clock, ModelFacts, timed
@@ -62,38 +64,33 @@ class Lookahead(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Recollection:
-    """The memory's record of a prompt: an answer, or None.
+    """The memory's record of a prompt: its key, and an answer, or None.
 
     `reused`: where the answer was stored, "" if this session asked for it. `alone`: send this prompt with no other call
     in flight.
     """
 
+    key: str
     answer: Answer | AnswerError | None = None
     reused: str = ""
     alone: bool = False
 
 
-class AnswerMemory(Protocol):
-    """Answers that outlast the process. Several lanes may call it; an exception ends the stream."""
+class AnswerMemory:
+    """Answers that outlast the process; this one keeps none. Lanes call it at once; an exception ends the stream."""
 
-    def key(self, prompt: Prompt, digest: str, sample: int) -> str:
-        """Return the key of an answer; `digest` is the prompt's.
+    def recall(self, tickets: Sequence[Ticket]) -> Sequence[Recollection]:
+        """Look up built prompts before they enter a batch; return one recollection for each.
 
-        `sample` is the prompt's; each further one of equal prompts in one call adds `EQUAL`.
+        `sample` of a ticket is the prompt's; each further one of equal prompts in one call adds `EQUAL`.
         """
-        ...
-
-    def recall(self, keys: Sequence[str]) -> Sequence[Recollection]:
-        """Look prompts up before they enter a batch; return one recollection per key."""
-        ...
+        return [Recollection("")] * len(tickets)
 
     def begin(self, call: int, keys: Sequence[str]) -> None:
         """Note the start of a call, with a number that is unique in the process."""
-        ...
 
     def end(self, call: int, keys: Sequence[str], answers: Sequence[Answer]) -> None:
         """Note the end of a call and store its answers, which may be none, before any test sees them."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,29 +112,11 @@ class Submitted:
         return self.ends()
 
 
-class Forgetful:
-    """A memory that stores nothing."""
-
-    def key(self, prompt: Prompt, digest: str, sample: int) -> str:
-        """Return an empty key."""
-        return ""
-
-    def recall(self, keys: Sequence[str]) -> Sequence[Recollection]:
-        """Return empty recollections."""
-        return [Recollection()] * len(keys)
-
-    def begin(self, call: int, keys: Sequence[str]) -> None:
-        """Do nothing."""
-
-    def end(self, call: int, keys: Sequence[str], answers: Sequence[Answer]) -> None:
-        """Do nothing."""
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Reply:
     """A prompt with its digest and its answer; `reused`: where it was stored, "" if this session asked for it.
 
-    `then` is the return value of the callback (`follow`), None without one.
+    `then` is the return value of the callback (`follow`), None without one and for errors.
     """
 
     prompt: Prompt
@@ -145,6 +124,11 @@ class Reply:
     answer: Answer | AnswerError
     reused: str = ""
     then: Any = None
+
+    @property
+    def new(self) -> tuple[Answer, ...]:
+        """The answers that this session asked for."""
+        return (self.answer,) if isinstance(self.answer, Answer) and not self.reused else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,93 +177,86 @@ class Limits:
         return max(PATIENCE + PATIENCE_EACH * prompts, self.patience * prompts)
 
 
-class Ticket:
-    """One question in the stream: a lane adds the prompt, then an answer or an exception (`raised`).
+Settled = Reply | BaseException
+"""A reply, or an exception to raise again in the test that asks."""
+UNBUILT = Prompt("")
+"""The prompt of a query until a lane has built it."""
 
-    `key` is None until the memory's lookup. `follow` is the callback for the answer, `then` its return value.
-    `deaths` counts the processes that were lost while they computed it, `moves` those that had not begun to.
+
+class Ticket(Future[Reply]):
+    """One question in the stream, and the future of its reply.
+
+    `digest` is "" until the prompt is built, `key` is None until the memory's lookup. `follow` is the callback for an
+    answer. `deaths` counts the processes that were lost while they computed it, `moves` those that had not begun to.
     """
-
-    __slots__ = (
-        *("alone", "answer", "deaths", "digest", "follow", "key", "moves", "prompt", "query", "raised", "reused"),
-        *("sample", "then"),
-    )
 
     def __init__(
         self,
         query: Query | None,
-        prompt: Prompt | None = None,
+        prompt: Prompt = UNBUILT,
         sample: int = 0,
-        follow: Callable[[Answer, bool], Any] | None = None,
+        follow: Callable[[Answer, Reply], Any] | None = None,
     ) -> None:
         """Create a ticket for a test's query, or for a prompt."""
+        super().__init__()
         self.query = query
         self.prompt = prompt
         self.sample = query.sample if query is not None else sample
         self.follow = follow
-        self.then: Any = None
         self.digest = ""
         self.key: str | None = None
         self.alone = False
-        self.reused = ""
         self.deaths = self.moves = 0
-        self.answer: Answer | AnswerError | None = None
-        self.raised: BaseException | None = None
 
-    @property
-    def done(self) -> bool:
-        """Whether it has an answer or an exception."""
-        return self.answer is not None or self.raised is not None
-
-    def run_follow(self, answer: Answer, reused: bool) -> None:
-        """Run the callback; an exception is stored and re-raised in the waiting test."""
-        if self.follow is None or self.done:
-            return
+    def reply(self, answer: Answer | AnswerError, reused: str = "") -> Settled:
+        """Return the reply with the value of the callback, or the exception of the callback."""
+        reply = Reply(self.prompt, self.digest, answer, reused)
+        if self.follow is None or isinstance(answer, AnswerError) or self.done():
+            return reply
         try:
-            self.then = self.follow(answer, reused)
+            reply.then = self.follow(answer, reply)
         except BaseException as error:  # noqa: BLE001 - see the docstring
-            self.raised = error
+            return error
+        return reply
 
-    def reply(self) -> Reply:
-        """Return the finished reply; re-raises a stored exception."""
-        if self.raised is not None:
-            raise self.raised
-        prompt, answer = cast("Prompt", self.prompt), cast("Answer | AnswerError", self.answer)
-        return Reply(prompt, self.digest, answer, self.reused, self.then)
-
-
-@dataclass(slots=True)
-class _TicketBatch:
-    """Tickets of one batch; `size` is the batch size when they were first planned."""
-
-    tickets: list[Ticket]
-    size: int
-
-    @property
-    def alone(self) -> bool:
-        """Whether the batch must be sent with no other call in flight."""
-        return any(ticket.alone for ticket in self.tickets)
+    def end(self, outcome: Settled) -> None:
+        """Hand the outcome to the test; without effect after a deadline has ended the ticket."""
+        try:
+            if isinstance(outcome, Reply):
+                self.set_result(outcome)
+            else:
+                self.set_exception(outcome)
+        except InvalidStateError:
+            return
 
 
-class _Call(Clock):
-    """A batch in flight, with its deadline: `allowed` seconds, until `end` (monotonic)."""
+class _TicketBatch(Clock):
+    """Tickets that are sent together; `size` is the batch size when they were first planned.
 
-    def __init__(self, number: int, tickets: list[Ticket], allowed: float) -> None:
-        self.number = number
+    In flight it has a `number`, and a deadline: `allowed` seconds, until `deadline` (monotonic).
+    """
+
+    def __init__(self, tickets: list[Ticket], size: int) -> None:
         self.tickets = tickets
-        self.allowed = allowed
-        self.end = time.monotonic() + allowed
+        self.size = size
+        self.number = 0
+        self.allowed = self.deadline = inf
+
+    def send(self, limits: Limits) -> None:
+        self.number = next(_NUMBERS)
+        self.allowed = limits.seconds(sum(1 + len(ticket.prompt.then) for ticket in self.tickets))
+        self.begun()
 
     def queued(self) -> None:
-        self.end = inf
+        self.deadline = inf
 
     def begun(self) -> float:
-        self.end = time.monotonic() + self.allowed
+        self.deadline = time.monotonic() + self.allowed
         return self.allowed
 
     @property
     def alone(self) -> bool:
-        """Whether no other call may be in flight."""
+        """Whether the batch must be sent with no other call in flight."""
         return any(ticket.alone for ticket in self.tickets)
 
 
@@ -308,7 +285,7 @@ class Stream:
         limits: Limits,
         memory: AnswerMemory | None = None,
         *,
-        follow: Callable[[Query, Answer], Any] | None = None,
+        follow: Callable[[Query, Answer, Reply], Any] | None = None,
         traffic: Traffic | None = None,
     ) -> None:
         """Create a stream; it starts threads and calls the model only after the first `answer` or `submit`.
@@ -317,7 +294,7 @@ class Stream:
         `Reply.then`. It may submit to another stream. Streams of one process share `traffic`.
         """
         self._model = model
-        self._memory = memory if memory is not None else Forgetful()
+        self._memory = memory or AnswerMemory()
         self._prompt = prompt
         self._upcoming = upcoming
         self._limits = limits
@@ -327,10 +304,9 @@ class Stream:
         self.asked_again = 0
         """Batches asked again, because the process that computed them was lost."""
         self._threads: list[threading.Thread] = []
-        # The lock guards all following attributes; lanes wait for work, tests for news.
+        # The lock guards all following attributes; lanes wait for work, tests for tickets.
         self._lock = self._traffic.lock
         self._work = threading.Condition(self._lock)
-        self._news = threading.Condition(self._lock)
         self._size = limits.batch_size
         self._unclaimed: dict[QuestionKey, deque[Ticket]] = {}
         self._claimable = 0
@@ -338,10 +314,9 @@ class Stream:
         self._loose: list[Ticket] = []
         self._planning = False
         self._plan: deque[_TicketBatch] = deque()
-        self._calls: dict[int, _Call] = {}
+        self._calls: dict[int, _TicketBatch] = {}
         self._awaited: set[Ticket] = set()
-        self._fault: BaseException | None = None
-        self._closed = False
+        self._ended: BaseException | None = None
 
     # --- called by the thread that runs tests -------------------------------------------------------------
 
@@ -356,10 +331,7 @@ class Stream:
             if ticket is None:
                 ticket = self._ticket(query)
                 self._plan.appendleft(_TicketBatch([ticket], self._size))
-            self._wait([ticket])
-        # If the model hangs, no lane has built the prompt yet.
-        self._built([ticket])
-        return ticket.reply()
+        return self.wait(ticket)
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
         """Wait for answers to a test's own prompts.
@@ -374,14 +346,14 @@ class Stream:
             counts[identity] += 1
         with self._lock:
             self._plan.appendleft(_TicketBatch(tickets, self._size))
-            self._wait(tickets)
-        return [ticket.reply().answer for ticket in tickets]
+            self._awaited.update(tickets)
+        return [self.wait(ticket).answer for ticket in tickets]
 
-    def submit(self, prompt: Prompt, follow: Callable[[Answer, bool], Any], sample: int = 0) -> Ticket:
+    def submit(self, prompt: Prompt, follow: Callable[[Answer, Reply], Any], sample: int = 0) -> Ticket:
         """Enqueue a prompt without waiting; any thread may call this.
 
-        `follow` gets the answer as the constructor's does, and whether it is from an earlier session. `sample`
-        distinguishes answers to the same prompt.
+        `follow` gets the answer and its reply, as the constructor's does. `sample` distinguishes answers to the same
+        prompt.
         """
         ticket = Ticket(None, prompt, sample, follow)
         with self._lock:
@@ -391,15 +363,27 @@ class Stream:
         return ticket
 
     def wait(self, ticket: Ticket) -> Reply:
-        """Wait for the reply to a submitted prompt; raises as `answer`."""
-        with self._lock:
-            self._wait([ticket])
-        self._built([ticket])
-        return ticket.reply()
+        """Wait for the reply to a submitted prompt; raises as `answer`.
+
+        The waiting thread keeps the deadlines, as a lane may hang in its call.
+        """
+        try:
+            while not ticket.done():
+                with self._lock:
+                    if self._ended is not None:
+                        raise self._ended
+                    self._awaited.add(ticket)
+                    self._start()
+                    self._work.notify()
+                    seconds = self._expire(ticket)
+                with suppress(TimeoutError):
+                    ticket.exception(seconds)
+        finally:
+            self._awaited.discard(ticket)
+        return ticket.result()
 
     def _ticket(self, query: Query) -> Ticket:
-        follow = self._follow
-        return Ticket(query, follow=None if follow is None else lambda answer, _: follow(query, answer))
+        return Ticket(query, follow=None if self._follow is None else partial(self._follow, query))
 
     def forget(self, query: Query) -> None:
         """Drop a query's answer that its test, now ended, did not request."""
@@ -412,8 +396,7 @@ class Stream:
         `end` is in seconds of `time.monotonic`, by default `FAREWELL` from now. A second Ctrl-C stops the wait.
         """
         with self._lock:
-            self._closed = True
-            self._work.notify_all()
+            self._end(RuntimeError(f"model '{self._model.facts.title}' was closed: its session has ended"))
         end = time.monotonic() + FAREWELL if end is None else end
         with suppress(KeyboardInterrupt):
             for thread in self._threads:
@@ -444,22 +427,12 @@ class Stream:
             del self._unclaimed[query.key]
         return ticket
 
-    def _wait(self, tickets: Sequence[Ticket]) -> None:
-        self._start()
-        self._awaited.update(tickets)
-        try:
-            while pending := [ticket for ticket in tickets if not ticket.done]:
-                if isinstance(self._fault, MedVQAError):
-                    raise self._fault
-                if self._fault is not None:
-                    raise RuntimeError(f"model '{self._model.facts.title}' cannot be asked any more") from self._fault
-                if self._closed:
-                    raise RuntimeError(f"model '{self._model.facts.title}' was closed: its session has ended")
-                self._start()
-                self._work.notify()
-                self._news.wait(self._expire(pending))
-        finally:
-            self._awaited.difference_update(tickets)
+    def _end(self, reason: BaseException) -> None:
+        """Start no more calls; `reason` is raised in the tests that wait, or will."""
+        self._ended = self._ended or reason
+        for ticket in tuple(self._awaited):
+            ticket.end(self._ended)
+        self._work.notify_all()
 
     @property
     def _lanes(self) -> int:
@@ -475,60 +448,60 @@ class Stream:
             self._threads.append(threading.Thread(target=self._drive, args=(lane,), name=f"medvqa-{lane}", daemon=True))
             self._threads[-1].start()
 
-    def _expire(self, pending: Sequence[Ticket]) -> float:
+    def _expire(self, waiting: Ticket) -> float:
         """End calls past their deadline in errors; return the seconds until the next check.
 
         A lane cannot be taken back from a hanging model, and a further thread in a model made for one could mix up
-        answers. So once every lane has been held for twice its deadline, all pending tickets get an error.
+        answers. So once every lane has been held for twice its deadline, what a test waits for gets an error.
         """
         now = time.monotonic()
         for call in self._calls.values():
-            if now >= call.end:
-                _end(call.tickets, f"no answer within {call.allowed:.10g} s")
-        held = [call.end + call.allowed for call in self._calls.values()]
+            if now >= call.deadline:
+                _give_up(call.tickets, f"no answer within {call.allowed:.10g} s")
+        held = [call.deadline + call.allowed for call in self._calls.values()]
         if len(held) == len(self._threads) and now >= max(held):
-            _end(pending, f"model '{self._model.facts.title}' hangs: a call never came back")
-        if any(ticket.done for ticket in pending):
-            return 0
+            # No lane has built the prompt, and none will.
+            _give_up(self._built([waiting]), f"model '{self._model.facts.title}' hangs: a call never came back")
         # A call that starts now or later ends after the last of these.
-        ends = [*(call.end for call in self._calls.values()), *held, now + self._limits.seconds(1)]
+        ends = [*(call.deadline for call in self._calls.values()), *held, now + self._limits.seconds(1)]
         return min(end for end in ends if end > now) - now
 
     # --- called by lanes ----------------------------------------------------------------------------------
 
     def _drive(self, lane: int) -> None:
-        try:
-            with self._lock:
+        with self._lock:
+            try:
                 while (batch := self._next()) is not None:
-                    call = _Call(next(_NUMBERS), batch.tickets, self._limits.seconds(_turns(batch.tickets)))
-                    self._calls[lane] = call
+                    batch.send(self._limits)
+                    self._calls[lane] = batch
                     self._announce()
-                    outcome = self._ask(call)
+                    outcome = self._ask(batch)
                     del self._calls[lane]
-                    self._let_others(call)
+                    self._let_others(batch)
                     self._settle(batch, outcome)
-                    self._news.notify_all()
-        except BaseException as error:  # noqa: BLE001 - raised again in the tests that wait
-            with self._lock:
-                self._fault = error
-                self._news.notify_all()
+            except MedVQAError as error:
+                self._end(error)
+            except BaseException as error:  # noqa: BLE001 - raised again in the tests that wait
+                lost = RuntimeError(f"model '{self._model.facts.title}' cannot be asked any more")
+                lost.__cause__ = error
+                self._end(lost)
 
     def _announce(self) -> None:
         """Let the model prepare the prompts of the probable next batch."""
         if self._plan:
-            prompts = [ticket.prompt for ticket in self._plan[0].tickets[: self._size] if ticket.prompt is not None]
+            prompts = [ticket.prompt for ticket in self._plan[0].tickets[: self._size] if ticket.key is not None]
             if prompts:
                 self._model.prepare(prompts)
 
     def _next(self) -> _TicketBatch | None:
         """Wait for the next batch and return it; None if the stream was closed."""
-        while not self._closed:
+        while self._ended is None:
             stopped = self._upcoming.stopped() or self._traffic.spent >= self._limits.budget
             if stopped:
                 self._shelve()
             if self._plan and self._may_ask(self._plan[0]):
                 batch = self._plan.popleft()
-                tickets = [ticket for ticket in batch.tickets if not ticket.done]
+                tickets = [ticket for ticket in batch.tickets if not ticket.done()]
                 if len(tickets) > self._size:
                     self._plan.appendleft(_TicketBatch(tickets[self._size :], batch.size))
                 if self._plan or self._loose:
@@ -549,7 +522,7 @@ class Stream:
         in_flight = [call.alone for stream in self._traffic.streams for call in stream._calls.values()]
         return not any(in_flight) and not (in_flight and batch.alone)
 
-    def _let_others(self, call: _Call) -> None:
+    def _let_others(self, call: _TicketBatch) -> None:
         """Wake other streams that may have waited for the end of this call."""
         for stream in self._traffic.streams:
             if stream is not self and stream._plan and (call.alone or stream._plan[0].alone):
@@ -587,25 +560,23 @@ class Stream:
 
     def _recalled(self, tickets: Sequence[Ticket]) -> list[Ticket]:
         """Return the tickets without a stored answer, with prompts built; releases the lock while building them."""
+        known: dict[Ticket, Settled] = {}
         self._lock.release()
         try:
             new = self._built([ticket for ticket in tickets if ticket.key is None])
-            recollections = [
-                _fitting(recollection, ticket)
-                for ticket, recollection in zip(new, self._memory.recall([t.key or "" for t in new]), strict=True)
-            ]
-            for ticket, recollection in zip(new, recollections, strict=True):
-                if isinstance(recollection.answer, Answer):
-                    ticket.run_follow(recollection.answer, bool(recollection.reused))
+            for ticket, found in zip(new, self._memory.recall(new), strict=True):
+                ticket.key, ticket.alone = found.key, found.alone
+                answer = found.answer
+                # A stored answer that today's checks would refuse is asked for again.
+                if answer is not None and (
+                    isinstance(answer, AnswerError) or answers_room.misfit(answer, ticket.prompt) is None
+                ):
+                    known[ticket] = ticket.reply(answer, found.reused)
         finally:
             self._lock.acquire()
-        for ticket, recollection in zip(new, recollections, strict=True):
-            ticket.alone = recollection.alone
-            if recollection.answer is not None and not ticket.done:
-                ticket.answer, ticket.reused = recollection.answer, recollection.reused
-        # A test may wait for a ticket with a stored answer, or with a prompt that could not be built.
-        self._news.notify_all()
-        return [ticket for ticket in tickets if not ticket.done]
+        for ticket, outcome in known.items():
+            ticket.end(outcome)
+        return [ticket for ticket in tickets if ticket.key is not None and ticket not in known]
 
     def _batches(self, tickets: Sequence[Ticket], size: int) -> list[_TicketBatch]:
         """Return batches: tickets to be sent alone first, then the others by similarity."""
@@ -614,36 +585,39 @@ class Stream:
         return [_TicketBatch(batch, size) for batch in [*alone, *arrange(others, self._size)]]
 
     def _built(self, tickets: Sequence[Ticket]) -> list[Ticket]:
-        """Build prompts and keys; return the tickets without an exception."""
+        """Build prompts; return the tickets without an exception."""
+        built = []
         for ticket in tickets:
             try:
-                if ticket.prompt is None and ticket.query is not None:
-                    ticket.prompt = self._prompt(ticket.query)
-                if ticket.prompt is not None and ticket.key is None:
-                    ticket.prompt = prompts_room.pinned(ticket.prompt)
+                if not ticket.digest:
+                    prompt = ticket.prompt if ticket.query is None else self._prompt(ticket.query)
+                    ticket.prompt = prompts_room.pinned(prompt)
                     ticket.digest = prompts_room.digest(ticket.prompt)
-                    ticket.key = self._memory.key(ticket.prompt, ticket.digest, ticket.sample)
+                built.append(ticket)
             except BaseException as error:  # noqa: BLE001 - raised again in the test that asks for it
-                ticket.raised = error
-        return [ticket for ticket in tickets if ticket.key is not None]
+                ticket.end(error)
+        return built
 
-    def _ask(self, call: _Call) -> list[Answer | AnswerError] | Failure | BaseException:
-        """Ask the model and store its answers; releases the lock meanwhile."""
-        keys = [ticket.key or "" for ticket in call.tickets]
+    def _ask(self, batch: _TicketBatch) -> list[Settled] | Failure:
+        """Ask the model, store its answers and call back; releases the lock meanwhile."""
+        tickets, cost = batch.tickets, 0.0
         self._lock.release()
         try:
-            self._memory.begin(call.number, keys)
-            with timed(call):
-                outcome = self._attempted([ticket.prompt for ticket in call.tickets if ticket.prompt is not None])
-            answers = outcome if isinstance(outcome, list) else []
-            stored = [(key, answer) for key, answer in zip(keys, answers, strict=False) if isinstance(answer, Answer)]
-            self._memory.end(call.number, [key for key, _ in stored], [answer for _, answer in stored])
-            for ticket, answer in zip(call.tickets, answers, strict=False):
-                if isinstance(answer, Answer):
-                    ticket.run_follow(answer, False)
-            return outcome
+            self._memory.begin(batch.number, [ticket.key or "" for ticket in tickets])
+            with timed(batch):
+                outcome = self._attempted([ticket.prompt for ticket in tickets])
+            replies = outcome if isinstance(outcome, list) else []
+            stored = [(t.key or "", a) for t, a in zip(tickets, replies, strict=False) if isinstance(a, Answer)]
+            cost = sum(answer.usage.get("cost", 0.0) for _, answer in stored if answer.usage is not None)
+            self._memory.end(batch.number, [key for key, _ in stored], [answer for _, answer in stored])
+            if isinstance(outcome, Failure):
+                return outcome
+            if isinstance(outcome, BaseException):
+                return [outcome] * len(tickets)
+            return [ticket.reply(answer) for ticket, answer in zip(tickets, outcome, strict=True)]
         finally:
             self._lock.acquire()
+            self._traffic.spent += cost
 
     def _attempted(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError] | Failure | BaseException:
         try:
@@ -651,18 +625,11 @@ class Stream:
         except BaseException as error:  # noqa: BLE001 - raised again in the tests that ask for it
             return error
 
-    def _settle(self, batch: _TicketBatch, outcome: list[Answer | AnswerError] | Failure | BaseException) -> None:
-        """Give the tickets of a batch their answers; plan a failed batch again in two halves."""
+    def _settle(self, batch: _TicketBatch, outcome: list[Settled] | Failure) -> None:
+        """Give the tickets of a batch their outcomes; plan a failed batch again in two halves."""
         if isinstance(outcome, list):
-            for ticket, answer in zip(batch.tickets, outcome, strict=True):
-                if isinstance(answer, Answer) and answer.usage is not None:
-                    self._traffic.spent += answer.usage.get("cost", 0.0)
-                if not ticket.done:
-                    ticket.answer = answer
-        elif isinstance(outcome, BaseException):
-            for ticket in batch.tickets:
-                if not ticket.done:
-                    ticket.raised = outcome
+            for ticket, ended in zip(batch.tickets, outcome, strict=True):
+                ticket.end(ended)
         elif outcome.lost:
             self._ask_again(batch, outcome)
         elif len(batch.tickets) > 1:
@@ -676,7 +643,7 @@ class Stream:
             if outcome.memory:
                 # The prompt does not even fit alone, so the batch size was not the cause: restore it.
                 self._size = max(self._size, batch.size)
-            _end(batch.tickets, outcome.why)
+            _give_up(batch.tickets, outcome.why)
 
     def _ask_again(self, batch: _TicketBatch, lost: Failure) -> None:
         """Plan a lost batch again: suspect questions one by one, and others together.
@@ -688,20 +655,12 @@ class Stream:
             ticket.deaths += lost.suspect
             ticket.moves += not lost.suspect
             if lost.suspect and alone and ticket.deaths > 1:
-                _end([ticket], KILLS)
+                _give_up([ticket], KILLS)
             elif ticket.moves > MOVES:
-                _end([ticket], f"{lost.why}; it was asked {ticket.moves + ticket.deaths} times")
-        tickets = [ticket for ticket in batch.tickets if not ticket.done]
+                _give_up([ticket], f"{lost.why}; it was asked {ticket.moves + ticket.deaths} times")
+        tickets = [ticket for ticket in batch.tickets if not ticket.done()]
         parts = [[ticket] for ticket in tickets] if lost.suspect else [tickets]
         self._plan.extendleft(_TicketBatch(part, batch.size) for part in reversed(parts) if part)
-
-
-def _fitting(recollection: Recollection, ticket: Ticket) -> Recollection:
-    """Drop a stored answer that today's checks would refuse, so that the prompt is sent again."""
-    answer, prompt = recollection.answer, ticket.prompt
-    if isinstance(answer, Answer) and prompt is not None and answers_room.misfit(answer, prompt) is not None:
-        return replace(recollection, answer=None)
-    return recollection
 
 
 def arrange(tickets: Sequence[Ticket], size: int) -> list[list[Ticket]]:
@@ -712,29 +671,22 @@ def arrange(tickets: Sequence[Ticket], size: int) -> list[list[Ticket]]:
     place = {ticket: number for number, ticket in enumerate(tickets)}
     groups: dict[object, list[Ticket]] = {}
     for ticket in tickets:
-        images = ticket.prompt.images if ticket.prompt is not None else ()
+        images = ticket.prompt.images
         groups.setdefault(images[0] if images else ticket, []).append(ticket)
     ordered = [ticket for group in sorted(groups.values(), key=_load) for ticket in group]
     batches = [ordered[start : start + size] for start in range(0, len(ordered), size)]
     return sorted(batches, key=lambda batch: min(place[ticket] for ticket in batch))
 
 
-def _turns(tickets: Sequence[Ticket]) -> int:
-    """Return the number of replies that the prompts ask for: one for each turn."""
-    return sum(1 if ticket.prompt is None else 1 + len(ticket.prompt.then) for ticket in tickets)
-
-
 def _load(group: Sequence[Ticket]) -> tuple[int, int]:
     """Return the numbers of images and characters in the largest prompt of a group."""
-    prompts = [ticket.prompt for ticket in group if ticket.prompt is not None]
-    return max((len(prompt.images), len(prompt.text)) for prompt in prompts)
+    return max((len(ticket.prompt.images), len(ticket.prompt.text)) for ticket in group)
 
 
-def _end(tickets: Iterable[Ticket], why: str) -> None:
-    """End all open tickets in errors."""
+def _give_up(tickets: Iterable[Ticket], why: str) -> None:
+    """End tickets in errors; those that have ended stay as they are."""
     for ticket in tickets:
-        if not ticket.done:
-            ticket.answer = AnswerError(why)
+        ticket.end(Reply(ticket.prompt, ticket.digest, AnswerError(why)))
 
 
 class Streamed:

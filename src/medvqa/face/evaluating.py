@@ -17,9 +17,11 @@ from medvqa.face.known import Extras, known_with
 from medvqa.face.loaded import LoadedRun
 from medvqa.items import Benchmark, MedVQAError, Metric, UsageError
 from medvqa.session import door
-from medvqa.session.options import OLD_NAMES, OPTIONS, Options, Setting, WrongValueError, names_of
+from medvqa.session.options import OLD_NAMES, OPTIONS, Options, WrongValueError, names_of
+from medvqa.session.project import Project
 from medvqa.session.registry import Registry, spec_of
 from medvqa.session.root import root_of
+from medvqa.session.run import End
 
 GivenModel: TypeAlias = "str | Backend | type[Backend]"
 """A spec as for --model, a backend, or its class."""
@@ -72,22 +74,15 @@ def evaluate(
         known_with(metrics=metrics, plugins=plugins), _raw_options(options), model, judge, benchmark, cwd
     )
     root = root_of(cwd) if folder is None else Path(os.path.abspath(os.path.expanduser(folder)))
-    display = showing.chosen(progress)
-    try:
-        with printing.printable_warnings():
-            ended = door.conduct(
-                Options.of(raw_options, cwd),
-                Setting(root, cwd),
-                registry,
-                select=None if select is None else _text("select", select),
-                say=display.say,
-                on_progress=display.update,
-            )
-    finally:
-        display.close()
-    if ended.interrupted:
-        raise KeyboardInterrupt(ended.stopped)
-    return _run(ended, registry, cwd)
+    with printing.printable_warnings():
+        end = door.conduct(
+            Project(root, cwd, registry, Options.of(raw_options, cwd)),
+            showing.chosen(progress),
+            select=None if select is None else _text("select", select),
+        )
+    if end.interrupted:
+        raise KeyboardInterrupt(end.stopped)
+    return _run(end, registry, cwd)
 
 
 def _signature() -> inspect.Signature:
@@ -126,20 +121,19 @@ def _given(
     return registry, raw_options
 
 
-def _run(ended: door.Ended, registry: Registry, cwd: Path) -> LoadedRun:
+def _run(end: End, registry: Registry, cwd: Path) -> LoadedRun:
     """Return the run that has ended; MedVQAError if there is no report."""
-    if not (ended.questions or ended.finished.asked):
+    if not (end.questions or end.asked):
         raise UsageError("nothing was asked: no question was selected")
-    report = ended.finished.report
-    if report is None:
-        raise MedVQAError(ended.finished.problem or ended.stopped or "nothing was asked")
+    if end.report is None:
+        raise MedVQAError(end.problem or end.stopped or "nothing was asked")
     # Notes repeat the path: a stored notebook should name no folder of this machine.
-    near = cwd.is_relative_to(ended.folder.parents[1]) or ended.folder.is_relative_to(cwd)
-    folder = Path(os.path.relpath(ended.folder, cwd)) if near else ended.folder
-    stopped = [] if ended.stopped is None else [f"stopped early: {ended.stopped}"]
+    near = cwd.is_relative_to(end.folder.parents[1]) or end.folder.is_relative_to(cwd)
+    folder = Path(os.path.relpath(end.folder, cwd)) if near else end.folder
+    stopped = [] if end.stopped is None else [f"stopped early: {end.stopped}"]
     # Warnings are shown with a mark of their own.
-    notes = (note.removeprefix("! ") for note in ended.notes)
-    return LoadedRun(replace(report, folder=folder), registry, (*stopped, *notes))
+    notes = (note.removeprefix("! ") for note in end.notes)
+    return LoadedRun(replace(end.report, folder=folder), registry, (*stopped, *notes))
 
 
 def _model(model: GivenModel, option: str) -> str | Backend:

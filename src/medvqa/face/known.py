@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import TypeAlias
 
 from medvqa.items import Benchmark, Metric, UsageError
-from medvqa.session import project
+from medvqa.session import conftests
 from medvqa.session.registry import Registry
 
 Extra: TypeAlias = "str | os.PathLike[str] | ModuleType"
@@ -49,4 +49,4 @@ def _module(extra: Extra) -> ModuleType:
         return extra
     if not Path(extra).is_file():
         raise UsageError(f"plugins={[os.fspath(extra)]!r}: no such Python file")
-    return project.load(Path(extra))
+    return conftests.load(Path(extra))

@@ -3,39 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from medvqa import printing
 from medvqa.face import drawn
-from medvqa.items import Outcome
-from medvqa.session.progress import Progress, line
-
-
-class Display(Protocol):
-    """A place that shows progress and messages."""
-
-    def say(self, message: str) -> None:
-        """Show a message that stays."""
-
-    def update(self, counts: Counter[Outcome], total: int, state: str = "") -> None:
-        """Show the outcomes so far, of `total` questions."""
-
-    def close(self) -> None:
-        """Show the last state."""
+from medvqa.session.display import Display, LineDisplay, StderrDisplay
 
 
 def chosen(progress: bool | None) -> Display:
     """Return the display for progress: in a notebook a bar, in a terminal a line.
 
-    Elsewhere, True shows a line and None nothing. False always shows nothing.
+    Elsewhere, True shows lines and None nothing. False always shows nothing.
     """
     if progress is False:
-        return Silent()
+        return Display()
     if (display := _notebook()) is not None:
-        return InNotebook(display)
-    return InTerminal() if progress or sys.stderr.isatty() else Silent()
+        return NotebookDisplay(display)
+    return StderrDisplay(pause=0.0) if progress or sys.stderr.isatty() else Display()
 
 
 def _notebook() -> Callable[..., Any] | None:
@@ -51,74 +36,27 @@ def _notebook() -> Callable[..., Any] | None:
     return show
 
 
-class Silent:
-    """Shows nothing."""
-
-    def say(self, message: str) -> None:
-        """Do nothing."""
-
-    def update(self, counts: Counter[Outcome], total: int, state: str = "") -> None:
-        """Do nothing."""
-
-    def close(self) -> None:
-        """Do nothing."""
-
-
-class _Drawn:
-    """A line that is redrawn from time to time."""
-
-    def __init__(self) -> None:
-        self._progress = Progress(self._pass, lambda text: self._draw(text, ended=False))
-        self._state: tuple[Counter[Outcome], int] = Counter(), 0
-
-    def update(self, counts: Counter[Outcome], total: int, state: str = "") -> None:
-        """Show the outcomes so far, of `total` questions, and the state of a pool of models."""
-        self._state = counts, total
-        self._progress.show(counts, total, state)
-
-    def close(self) -> None:
-        """Show the last state."""
-        if self._state[1]:
-            self._draw(line(*self._state, None), ended=True)
-
-    def _pass(self, text: str) -> None:
-        pass
-
-    def _draw(self, text: str, *, ended: bool) -> None:
-        raise NotImplementedError
-
-
-class InTerminal(_Drawn):
-    """Rewrites a line on standard error; without a terminal, prints only the last state."""
-
-    def say(self, message: str) -> None:
-        """Print a message."""
-        over = "\r\x1b[K" if sys.stderr.isatty() else ""
-        printing.to_stderr(f"{over}{printing.lines(message)}\n")
-
-    def _draw(self, text: str, *, ended: bool) -> None:
-        if sys.stderr.isatty():
-            printing.to_stderr(f"\r{text}\x1b[K" + ("\n" if ended else ""))
-        elif ended:
-            printing.to_stderr(text + "\n")
-
-
-class InNotebook(_Drawn):
+class NotebookDisplay(LineDisplay):
     """Updates a bar in the cell's output."""
 
     def __init__(self, display: Callable[..., Any]) -> None:
         """Take IPython's `display`; nothing is shown yet."""
-        super().__init__()
+        super().__init__(self._paragraph, self._bar)
         self._display = display
         self._handle: Any = None
+        self._ended = False
 
-    def say(self, message: str) -> None:
-        """Show a message in the cell's output."""
+    def close(self) -> None:
+        """Show the last state, without a bar."""
+        self._ended = True
+        super().close()
+
+    def _paragraph(self, message: str) -> None:
         self._display(_Html(drawn.paragraph(message), printing.lines(message)))
 
-    def _draw(self, text: str, *, ended: bool) -> None:
-        counts, total = self._state
-        bar = "" if ended else f'<progress value="{counts.total()}" max="{total}"></progress> '
+    def _bar(self, text: str) -> None:
+        counts, total = self.last
+        bar = "" if self._ended else f'<progress value="{counts.total()}" max="{total}"></progress> '
         content = _Html(f"<div>{bar}{drawn.text(text)}</div>", text.strip())
         if self._handle is None:
             self._handle = self._display(content, display_id=True)

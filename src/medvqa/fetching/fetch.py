@@ -14,6 +14,7 @@ from medvqa import files
 from medvqa.fetching import archives, hub, manifest, parts, pmc, progress
 from medvqa.fetching.manifest import FileNote
 from medvqa.fetching.web import Manners, NotFetched, Stopped, Web, shown
+from medvqa.figures import data_size
 from medvqa.image import MAX_BYTES
 from medvqa.items import Benchmark, DataError, Origin, OriginFile, UsageError
 
@@ -320,7 +321,7 @@ class _Fetcher:
 
     def _digests(self, path: Path, size: int, names: set[str]) -> dict[str, str]:
         if size > SMALL:
-            self._bars.tell(f"reads {path}, {progress.size_text(size)}, to compare its digest")
+            self._bars.tell(f"reads {path}, {data_size(size)}, to compare its digest")
         return manifest.digests_of(path, names)
 
     # --- files that are not -----------------------------------------------------------------------------------

@@ -10,24 +10,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from medvqa import printing
+from medvqa.figures import data_size
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 EVERY = 10.0
 """Seconds between two lines if standard error is no terminal."""
-
-
-def size_text(size: int | None) -> str:
-    """Return a number of bytes for people, such as 9.3 GB."""
-    if size is None:
-        return "unknown size"
-    value = float(size)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if value < 999.5 or unit == "GB":
-            return f"{value:,.0f} {unit}" if unit == "bytes" or value >= 99.5 else f"{value:,.1f} {unit}"
-        value /= 1000
-    raise AssertionError("GB ends the loop")
 
 
 class FetchProgress:
@@ -57,10 +46,10 @@ class FetchProgress:
             if self._bars is not None:
                 if name not in self._tasks:
                     self._tasks[name] = self._bars.add_task(printing.line(name), total=size, amount="")
-                amount = size_text(done) if size is None else f"{size_text(done)} of {size_text(size)}"
+                amount = data_size(done) if size is None else f"{data_size(done)} of {data_size(size)}"
                 self._bars.update(self._tasks[name], completed=done, total=size, amount=amount)
             elif time.monotonic() - self._shown >= EVERY:
-                self._line(f"; {name}: {size_text(done)}" + (f" of {size_text(size)}" if size else ""))
+                self._line(f"; {name}: {data_size(done)}" + (f" of {data_size(size)}" if size else ""))
 
     def ended(self, name: str) -> None:
         """Count a file that is done or given up."""
@@ -85,7 +74,7 @@ class FetchProgress:
 
     def _line(self, more: str) -> None:
         self._shown = time.monotonic()
-        text = f"  {self._files:,} of {self._total:,} files, {size_text(sum(self._bytes.values()))}{more}"
+        text = f"  {self._files:,} of {self._total:,} files, {data_size(sum(self._bytes.values()))}{more}"
         printing.to_stderr(printing.lines(text) + "\n")
 
 

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from medvqa import benchmarks
 from medvqa.data import folders
@@ -269,3 +269,30 @@ def lmu_tables(known: Iterable[Benchmark]) -> LmuTables | None:
     except OSError:
         return None
     return LmuTables(folder, tuple(sorted(read)), tuple(name for name in names if name not in read))
+
+
+def as_json(entry: ShelfEntry) -> dict[str, Any]:
+    """Return an entry as a JSON object."""
+    origin = entry.benchmark.origin
+    return {
+        "benchmark": entry.benchmark.name,
+        "group": entry.benchmark.group,
+        "state": entry.state,
+        "questions": entry.questions,
+        "release": entry.benchmark.release,
+        "images": entry.images,
+        "images_named": entry.named,
+        "bytes": entry.size,
+        "files": [str(path) for path in entry.paths],
+        "files_released": entry.released.count,
+        "files_absent": list(entry.released.absent),
+        "files_of_another_size": list(entry.released.short),
+        "digests": entry.released.digests,
+        "digests_that_differ": list(entry.released.differing),
+        "licence": origin.licence if origin is not None else "",
+        "home": origin.home if origin is not None else "",
+        "folder": str(entry.folder) if entry.folder is not None else None,
+        "vlmevalkit": entry.lmu,
+        "problem": entry.problem,
+        "remedy": remedy(entry),
+    }

@@ -8,7 +8,7 @@ from pathlib import Path
 from medvqa import printing
 from medvqa.fetching import manifest
 from medvqa.fetching.fetch import Fetched
-from medvqa.fetching.progress import size_text
+from medvqa.figures import data_size
 from medvqa.items import Benchmark
 
 NAMED = 3
@@ -49,7 +49,7 @@ def _line(benchmark: Benchmark, data: Path, done: Fetched) -> str:
         return f"{benchmark.name}: not there"
     notes = [done.notes[wish.file.to] for wish in wishes if wish.file.to in done.notes]
     received = sum(wish.file.to in done.received for wish in wishes)
-    size = size_text(sum(note.size for note in notes))
+    size = data_size(sum(note.size for note in notes))
     files = f"{len(wishes):,} file{'s' * (len(wishes) != 1)}"
     lacking = {one.name for one in done.lacking}
     named = benchmark.origin.files if benchmark.origin is not None else ()

@@ -15,8 +15,8 @@ from typing import Any
 from medvqa import scoring
 from medvqa.benchmarks import languages, own, table
 from medvqa.benchmarks.table import LETTERS, MAX_IMAGES, SEPARATOR
-from medvqa.data import lexicon, tables
-from medvqa.importing import cells, people
+from medvqa.data import lexicon, people, tables
+from medvqa.importing import cells
 from medvqa.importing.mistakes import Mistake, RowNumber, quoted
 from medvqa.importing.roles import IMAGE_FILE, RoleColumns
 from medvqa.importing.settings import FileSettings

@@ -14,11 +14,10 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from medvqa.data import likeness
+from medvqa.data import likeness, people
 from medvqa.data.image_files import image_file
 from medvqa.data.progress import Progress
 from medvqa.image import inside
-from medvqa.importing import people
 from medvqa.importing.cases import TableCase, shown_file
 from medvqa.importing.mistakes import Mistake
 from medvqa.importing.settings import FileSettings

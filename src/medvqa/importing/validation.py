@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from medvqa.data import people
 from medvqa.data.progress import Progress
-from medvqa.importing import across, alike, balance, cases, people, pictures, power, textonly
+from medvqa.importing import across, alike, balance, cases, pictures, power, textonly
 from medvqa.importing.alike import Alike
 from medvqa.importing.balance import Balance
 from medvqa.importing.cases import TableCase

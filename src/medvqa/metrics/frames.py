@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from medvqa.data import lexicon
+from medvqa.data import lexicon, selection
 from medvqa.items import QuestionKey, Result
 from medvqa.metrics import references
 from medvqa.metrics.references import Unit
@@ -227,24 +227,23 @@ def _together(first: Sequence[Result], second: Sequence[Result]) -> list[Unit]:
 def _observations(rows: Sequence[Result]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the numbers of each row's observation and of its group, (rows,) each."""
     import numpy as np
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
 
     observations: dict[object, int] = {}
     clusters: dict[object, int] = {}
     codes = [observations.setdefault(_observation(result), len(observations)) for result in rows]
-    # Both questions of a pair are one observation, so one group even if their clusters differ.
-    edges = [
-        (code, clusters.setdefault((result.item.benchmark, result.item.cluster_id), len(clusters)))
-        for code, result in zip(codes, rows, strict=True)
-        if result.item.cluster_id is not None
-    ]
-    size = len(observations) + len(clusters)
-    one, other = np.array(edges, dtype=np.intp).reshape(-1, 2).T
-    joined = coo_array((np.ones(len(edges)), (one, other + len(observations))), shape=(size, size))
-    _, group = connected_components(joined, directed=False)
-    code = np.array(codes, dtype=np.intp)
-    return code, group.astype(np.intp)[code]
+    cluster_of: dict[int, int] = {}
+    met: list[tuple[int, int]] = []
+    for code, result in zip(codes, rows, strict=True):
+        if result.item.cluster_id is not None:
+            cluster = clusters.setdefault((result.item.benchmark, result.item.cluster_id), len(clusters))
+            if cluster_of.setdefault(code, cluster) != cluster:
+                # Both questions of a pair are one observation, so one group even if their clusters differ.
+                met.append((cluster_of[code], cluster))
+    joined, groups = selection.components(met), dict[int, int]()
+    # An observation without a cluster is a group of its own.
+    own = (cluster_of.get(code, -1 - code) for code in codes)
+    numbers = [groups.setdefault(joined.get(cluster, cluster), len(groups)) for cluster in own]
+    return np.array(codes, dtype=np.intp), np.array(numbers, dtype=np.intp)
 
 
 def _observation(result: Result) -> object:

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from medvqa.plugin import finding as finding  # before all other modules of the package
+
+# isort: split
 from medvqa import printing
 from medvqa.items import Item, MedVQAError, check_system
 from medvqa.plugin import hookspecs, options
@@ -27,7 +30,7 @@ from medvqa.plugin.process import (
     has_state,
     is_worker,
     occupy,
-    setting_of,
+    project_of,
     short_of,
     usage_error,
     wants_tracebacks,
@@ -126,11 +129,10 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
         return None  # `pytest_configure` reports it
     if not typed_options.typed or os.environ.get(AUTO):
         return None
-    from medvqa.plugin.state import registry_of
     from medvqa.session.places import auto
 
     try:
-        return auto(typed_options, setting_of(config), registry_of(config))
+        return auto(project_of(config))
     except MedVQAError:
         return None  # `Controller.check` reports it
 
@@ -277,10 +279,16 @@ def _fixtures(manager: pytest.PytestPluginManager) -> ModuleType:
         """Hold the technique, variant and sample as its parameter, if there are several."""
 
     @pytest.fixture(scope="session")
-    def evaluate(medvqa_model: Model, _medvqa_asked: None) -> Callable[[Item], Result]:
+    def evaluate(medvqa_model: Model, _medvqa_asked: None) -> Iterator[Callable[[Item], Result]]:
         """A function: ask the model about an item, score and record the answer, return the Result."""
         process_state = state()
-        return lambda item: process_state.evaluate(item, medvqa_model)
+
+        def ask(item: Item) -> Result:
+            return process_state.evaluate(item, medvqa_model)
+
+        process_state.values = {"medvqa_model": medvqa_model, "_medvqa_asked": None, "evaluate": ask}
+        yield ask
+        process_state.values = {}
 
     # pytest finds fixtures in a module itself, but of other objects in their class.
     module = ModuleType("medvqa.plugin.fixtures")
@@ -304,7 +312,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     state = item.config.stash[STATE]
     state.begin(item, nextitem)
     result = yield
-    state.end(item)
+    state.end()
     return result
 
 
@@ -316,7 +324,7 @@ def pytest_runtest_makereport(
     report = yield
     if call.when == "call" and has_state(item.config):
         item.config.stash[STATE].label(item, report)
-    if report.skipped and has_state(item.config):
+    if report.outcome == "skipped" and has_state(item.config):
         from medvqa.plugin.ahead import item_of
 
         if item_of(item) is not None:
@@ -327,8 +335,10 @@ def pytest_runtest_makereport(
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Drop unused data: the terminal reporter keeps all reports of a session, three for each test."""
-    report.__dict__.pop("medvqa", None)
-    if hasattr(report, "medvqa_outcome") or (report.passed and "lexicon" in report.keywords):
+    own = report.__dict__
+    if "medvqa" in own:
+        del report.medvqa
+    if "medvqa_outcome" in own or (report.outcome == "passed" and "lexicon" in report.keywords):
         report.keywords = {}
 
 
@@ -336,11 +346,11 @@ def pytest_report_teststatus(
     report: pytest.CollectReport | pytest.TestReport, config: pytest.Config
 ) -> tuple[str, str, str | tuple[str, dict[str, bool]]] | None:
     """Count items by outcome, apart from pytest's own passed and failed."""
-    if getattr(report, "medvqa_requeued", False):
+    own = report.__dict__
+    if "medvqa_requeued" in own:
         return "", "", ""
-    outcome = getattr(report, "medvqa_outcome", None)
-    if outcome is None or report.outcome not in ("passed", "failed"):  # pytest-rerunfailures has "rerun"
+    if "medvqa_outcome" not in own or report.outcome not in ("passed", "failed"):  # pytest-rerunfailures has "rerun"
         return None
     from medvqa.plugin.terminal import status
 
-    return status(outcome, config.get_verbosity())
+    return status(own["medvqa_outcome"], config.get_verbosity())

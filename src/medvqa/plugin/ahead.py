@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from medvqa.items import Item, Query, Technique
+from medvqa.items import ONE_WAY, Item, Query, Technique
 from medvqa.plugin.process import ENDING, is_worker
 
 ASKED = "_medvqa_asked"
@@ -31,13 +31,18 @@ def item_of(node: pytest.Item) -> Item | None:
     return None
 
 
-def query_of(node: pytest.Item, default: Technique) -> Query | None:
-    """Return the query of a collected test; `default` is the technique of tests without one of their own."""
-    item = item_of(node)
-    if item is None:
-        return None
-    technique, variant, sample = node.callspec.params.get(ASKED, (default, "", 0))  # type: ignore[attr-defined]
-    return Query(item, technique, sample, variant)
+def query_of(node: Any, default: Technique) -> Query | None:
+    """Return the query of a collected test, which is kept with it; None for a test of another kind.
+
+    `default` is the technique of tests without one of their own.
+    """
+    if "medvqa_query" not in node.__dict__:
+        node.medvqa_query = None
+        if (item := item_of(node)) is not None:
+            technique, variant, sample = node.callspec.params.get(ASKED, (default, ONE_WAY, 0))
+            node.medvqa_query = Query(item, technique, sample, variant)
+    query: Query | None = node.medvqa_query
+    return query
 
 
 def asks(node: pytest.Function | pytest.Metafunc) -> bool:
@@ -78,6 +83,7 @@ class Ahead:
         self._position = 0
         self._taken: set[int] = set()
         self._asking: dict[int, bool] = {}
+        self._may_end: dict[int, bool] = {}
 
     def at(self, node: pytest.Item, following: pytest.Item | None) -> None:
         """Note the test that begins, and the one that will follow."""
@@ -118,8 +124,15 @@ class Ahead:
 
     def _asks(self, node: pytest.Item) -> bool:
         """Return whether a test asks with the plugin's own fixtures and has no mark that may end it before."""
-        if any(mark.name in _MAY_NOT_RUN for mark in node.iter_markers()):
-            return False
+        parent = node.parent
+        if id(parent) not in self._may_end:
+            inherited = () if parent is None else parent.iter_markers()
+            self._may_end[id(parent)] = any(mark.name in _MAY_NOT_RUN for mark in inherited)
+        own = {mark.name for mark in node.own_markers}
+        return not self._may_end[id(parent)] and own.isdisjoint(_MAY_NOT_RUN) and self.takes_own(node)
+
+    def takes_own(self, node: pytest.Item) -> bool:
+        """Return whether a test gets the plugin's own `evaluate` and `medvqa_model`."""
         # Shared by all cases of a test function.
         fixtures = node._fixtureinfo  # type: ignore[attr-defined]
         if id(fixtures) not in self._asking:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import compress
 
 import pytest
 
 from medvqa import benchmarks
 from medvqa.data import lexicon
-from medvqa.items import Item, MedVQAError
+from medvqa.items import ONE_WAY, Item, MedVQAError
 from medvqa.plugin.ahead import ASKED, ITEM, ask, asks, item_of, query_of
 from medvqa.plugin.state import state_of
 from medvqa.session import selecting
@@ -50,7 +51,7 @@ def parametrize(plan: Plan, metafunc: pytest.Metafunc, names: Sequence[str]) -> 
     prints and keeps ids: those of data that are not declared public are rows of the table (`[row-17]`).
     """
     items = items_for(plan, names)
-    if asks(metafunc) and not plan.options.typed and not plan.setting.collects_only:
+    if asks(metafunc) and not plan.options.typed and not plan.project.collects_only:
         _check_images(plan, {item.benchmark for item in items})
     of_several = len({item.benchmark for item in items}) > 1
     ids = [f"{item.benchmark}/{_named(plan, item)}" if of_several else _named(plan, item) for item in items]
@@ -58,7 +59,7 @@ def parametrize(plan: Plan, metafunc: pytest.Metafunc, names: Sequence[str]) -> 
     values = items if len(arguments) == 1 else [(item,) * len(arguments) for item in items]
     metafunc.parametrize(",".join(arguments), values, ids=ids)
     cases = plan.stages({item.benchmark for item in items})
-    if cases != [(plan.techniques[0], "", 0)] and asks(metafunc):
+    if cases != [(plan.techniques[0], ONE_WAY, 0)] and asks(metafunc):
         if ASKED not in metafunc.fixturenames:
             metafunc.fixturenames.append(ASKED)
         case_ids = list(selecting.names_of(cases, several=len(plan.techniques) > 1).values())
@@ -99,9 +100,10 @@ def add_tags(plan: Plan, nodes: Sequence[pytest.Item], *, keywords: bool) -> Non
     lexicon_mark = pytest.mark.lexicon
     marks: dict[object, pytest.MarkDecorator] = {}
     for node in nodes:
-        item = item_of(node)
-        if item is None:
+        query = query_of(node, plan.techniques[0])
+        if query is None:
             continue
+        item = query.item
         tags = selecting.tags_with_kind(item)
         # Items with equal tags share one mapping (`benchmarks.load`), so its id is a cheap key.
         key = id(item.tags), item.benchmark, item.kind
@@ -135,8 +137,9 @@ def check_marks(expression: str, nodes: Sequence[pytest.Item]) -> None:
 def leave_out(plan: Plan, config: pytest.Config, nodes: list[pytest.Item]) -> LeftOut:
     """Deselect tests whose technique is not defined for their item; return their numbers."""
     queries = [query_of(node, plan.techniques[0]) for node in nodes]
-    _deselect(config, nodes, [query is None or plan.has(query) for query in queries])
-    queries = [query for query in queries if query is None or plan.has(query)]
+    known = [query is None or plan.has(query) for query in queries]
+    _deselect(config, nodes, known)
+    queries = list(compress(queries, known))
     stays = [
         query is None or not asks(node) or plan.applies(query)  # type: ignore[arg-type]
         for node, query in zip(nodes, queries, strict=True)
@@ -163,15 +166,15 @@ def reduce(plan: Plan, config: pytest.Config, nodes: list[pytest.Item]) -> bool:
     """
     asking = ask(nodes)
     for kept_by in (selecting.limited, selecting.shared):
-        items = [item_of(node) for node in nodes]
-        kept = kept_by(plan, (item for item in items if item is not None))
+        kept = kept_by(plan, (item for node in nodes if (item := item_of(node)) is not None))
         if kept is not None:
+            items = [item_of(node) for node in nodes]
             _deselect(config, nodes, [item is None or (item.benchmark, item.id) in kept for item in items])
     return plan.shard is not None and asking and all(item_of(node) is None for node in nodes)
 
 
 def _deselect(config: pytest.Config, nodes: list[pytest.Item], stays: Sequence[bool]) -> None:
     deselected = [node for node, stay in zip(nodes, stays, strict=True) if not stay]
-    nodes[:] = [node for node, stay in zip(nodes, stays, strict=True) if stay]
+    nodes[:] = compress(nodes, stays)
     if deselected:
         config.hook.pytest_deselected(items=deselected)

@@ -12,7 +12,6 @@ import signal
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
@@ -25,9 +24,9 @@ if TYPE_CHECKING:
     from medvqa.plugin.crashes import Crashes
     from medvqa.plugin.spread import BatchScheduling
     from medvqa.session.delivery import Delivery, LeftOut
+    from medvqa.session.display import Display
     from medvqa.session.places import Leases
-    from medvqa.session.progress import Progress
-    from medvqa.session.run import Finished, Run
+    from medvqa.session.run import End, Run
 
 SHIPPED_TESTS = "medvqa.suite.benchmark_tests"
 """The module of the shipped tests, one per shipped benchmark, for pytest's --pyargs."""
@@ -44,7 +43,7 @@ class Controller:
         self._running: set[str] = set()
         self._scheduler: BatchScheduling | None = None
         self._leases: Leases | None = None
-        self._finished: Finished | None = None
+        self._end: End | None = None
         self._workers: dict[str, int] = {}
         self._tracebacks: list[str] = []
         self._interrupted = False
@@ -61,7 +60,7 @@ class Controller:
             state = state_of(self._config)
         except MedVQAError as error:
             raise process.usage_error(error, self._config) from error
-        run = Run(state.plan, state.process)
+        run = Run(state.plan, state.process, self._display())
         self._config.add_cleanup(run.release)
         return run
 
@@ -69,19 +68,15 @@ class Controller:
     def _crashed(self) -> Crashes:
         from medvqa.plugin.crashes import Crashes
 
-        return Crashes(self._folder, process.names_of(self._config)[1])
+        return Crashes(process.run_folder_of(self._config), process.names_of(self._config)[1])
 
-    @property
-    def _folder(self) -> Path:
-        """The run folder, defined even in a session without vqa items."""
-        return process.setting_of(self._config).reports / process.names_of(self._config)[0]
-
-    @cached_property
-    def _progress(self) -> Progress | None:
-        from medvqa.plugin.terminal import progress
+    def _display(self) -> Display:
+        from medvqa.plugin.terminal import TerminalDisplay
+        from medvqa.session.display import Display
 
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
-        return progress(reporter) if reporter is not None else None
+        progress = self._config.get_verbosity() == 0
+        return Display() if reporter is None else TerminalDisplay(reporter, progress=progress)
 
     @property
     def _asks(self) -> bool:
@@ -97,7 +92,7 @@ class Controller:
             from medvqa.session.places import Leases
 
             self._leases = Leases(places, self._run.plan.options.model)
-            if not self._run.plan.setting.workers:
+            if not self._run.plan.project.workers:
                 process.occupy(self._config, places[0])
 
     @pytest.hookimpl(tryfirst=True)
@@ -107,17 +102,14 @@ class Controller:
         if process.has_state(self._config):
             process.print_safely(self._config)
         if self._asks:
+            # The reporter is not there while options are checked.
+            self._run.display = self._display()
+            for line in options.notice(process.short_of(self._config)):
+                self._run.display.say(line)
             try:
-                lines = self._write(self._run.open)
+                self._write(self._run.open)
             except MedVQAError as error:
                 raise process.usage_error(error, self._config) from error
-            self._print([*options.notice(process.short_of(self._config)), *lines])
-
-    def _print(self, lines: Sequence[str]) -> None:
-        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
-        for line in lines:
-            if reporter is not None:
-                reporter.write_line(line)
 
     def select(
         self, keys: Sequence[QuestionKey], left_out: LeftOut, *, evaluates: bool, empty_shard: bool = False
@@ -125,9 +117,7 @@ class Controller:
         """Note the questions that must end with a result, after collection in this process (pytest.UsageError)."""
         if evaluates and (refusal := self._config.stash[process.STATE].refusal(self._config)) is not None:
             raise process.usage_error(UsageError(refusal), self._config)
-        self._run.select(keys, left_out, evaluates=evaluates)
-        if empty_shard:
-            self._run.select_empty_shard()
+        self._run.select(keys, left_out, evaluates=evaluates, empty_shard=empty_shard)
         self.promise()
 
     def _select_stored(self, left_out: LeftOut) -> None:
@@ -141,7 +131,7 @@ class Controller:
     def promise(self) -> None:
         """Store the rules of the gate, after collection and before the first question."""
         try:
-            self._print(self._write(self._run.promise))
+            self._write(self._run.promise)
         except MedVQAError as error:
             raise process.usage_error(error, self._config) from error
 
@@ -212,10 +202,8 @@ class Controller:
         if (selection := getattr(node, "workeroutput", {}).get("medvqa_selected")) is not None:
             # Workers on other machines have another run folder; workers that asked nothing stored no selection.
             keys, left_out, evaluates, empty_shard = selection
-            if empty_shard:
-                self._run.select_empty_shard()
-            if not self._run.has_selection:
-                self._run.select([QuestionKey(*key) for key in keys], left_out, evaluates=evaluates)
+            selected = [QuestionKey(*key) for key in keys]
+            self._run.select(selected, left_out, evaluates=evaluates, empty_shard=empty_shard)
         self._tracebacks.append(getattr(node, "workeroutput", {}).get("medvqa_tracebacks", ""))
         if (last_delivery := getattr(node, "workeroutput", {}).get("medvqa_last")) is not None:
             from medvqa.session.delivery import Delivery
@@ -249,14 +237,14 @@ class Controller:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Write the results of a report, before another plugin can fail on it."""
-        self._skipped += hasattr(report, "medvqa_skipped")
-        if not hasattr(report, "medvqa"):
+        self._skipped += "medvqa_skipped" in report.__dict__
+        if "medvqa" not in report.__dict__:
             return
         from medvqa.session.delivery import Delivery
 
-        delivery = Delivery.of(report.medvqa)
         # The terminal keeps all reports of a session: drop results that are stored or counted.
-        del report.medvqa
+        sent = report.__dict__.pop("medvqa")
+        delivery = sent if isinstance(sent, Delivery) else Delivery.of(sent)
         if delivery.left_out is not None:
             # If no option was typed, this is the first sign that workers have questions.
             self._select_stored(delivery.left_out)
@@ -264,24 +252,15 @@ class Controller:
             stop = self._run.take(delivery, len(self._scheduler.nodes) if self._scheduler is not None else 0)
         except (MedVQAError, OSError) as error:
             self._give_up(error)
-        self._print(self._run.shared_lines())
         if self._scheduler is not None and (engine := delivery.facts.get("engine")):
             self._scheduler.batch = engine["batch_size"] * engine["concurrency"]
         # pytest's testsfailed leaves out xfail tests.
-        if report.failed and hasattr(report, "medvqa_outcome") and not hasattr(report, "wasxfail"):
+        if report.outcome == "failed" and "medvqa_outcome" in report.__dict__ and not hasattr(report, "wasxfail"):
             self._failures += 1
-        if self._session is None:
-            return
-        self._print(self._run.news())
-        if stop is not None and not self._session.shouldstop:
+        if self._session is not None and stop is not None and not self._session.shouldstop:
             self._session.shouldstop = stop
             if self._config.pluginmanager.has_plugin("dsession"):
                 self._write(lambda: self._run.stop(stop))
-        # With -v each test has a line of its own.
-        if self._progress is not None and self._config.get_verbosity() == 0:
-            from medvqa.session.replicas import pool_state
-
-            self._progress.show(self._run.counts, self._session.testscollected, pool_state(self._run.state))
 
     # At the end
 
@@ -289,7 +268,7 @@ class Controller:
         """Return the lines for a session that a signal ends before its reports are drawn."""
         from medvqa.session.run import cut_short
 
-        return cut_short(self._folder, self._command())
+        return cut_short(process.run_folder_of(self._config), self._command())
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self) -> None:
@@ -319,35 +298,33 @@ class Controller:
 
     def _finish(self, session: pytest.Session) -> None:
         """Finish the run and set the exit code: wrong answers alone do not make it 1."""
-        if "_progress" in self.__dict__ and self._progress is not None:
-            # End the progress line.
-            reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
-            reporter.write("\n")
         if self._refusal is not None:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
         died = "_crashed" in self.__dict__ and self._crashed.requeued
         if process.has_state(self._config):
+            self._run.display.close()
             ended = session.exitstatus == pytest.ExitCode.OK and self._refusal is None
             puts_by = self._config.stash[process.ENDING].puts_by()
-            finished = self._run.finish(skipped=self._skipped > 0, died=died, ended=ended, shared_by=puts_by)
+            end = self._run.finish(skipped=self._skipped > 0, died=died, ended=ended, shared_by=puts_by)
         elif died:
-            from medvqa.session.run import DIED
+            from medvqa.session.run import died_of
 
-            finished = DIED
+            end = died_of(process.run_folder_of(self._config))
         else:
             return
-        self._finished = finished
+        self._end = end
         if process.ENDING in self._config.stash:
             # Other plugins may take long for their summaries.
             self._config.stash[process.ENDING].last_words = f"to go on: {printing.line(self._command())}"
-        if not finished.asked:
-            if session.exitstatus == pytest.ExitCode.OK and options.read(self._config).typed:
-                session.exitstatus = finished.exit_code
+        if not end.asked:
+            failed = end.problem is not None and options.read(self._config).typed
+            if session.exitstatus == pytest.ExitCode.OK and failed:
+                session.exitstatus = end.exit_code
         elif session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
             # An empty shard is recorded, and no mistake.
-            session.exitstatus = finished.exit_code
+            session.exitstatus = end.exit_code
         elif session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
-            session.exitstatus = 1 if session.testsfailed > self._failures else finished.exit_code
+            session.exitstatus = 1 if session.testsfailed > self._failures else end.exit_code
         elif session.exitstatus == pytest.ExitCode.INTERRUPTED and self._has_no_model(session):
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
@@ -363,27 +340,25 @@ class Controller:
         self._print_untested(terminalreporter, exitstatus)
         if process.collects_only(self._config) and options.read(self._config).gate == "required":
             terminalreporter.write_line("gate: no verdict: tests were collected, and nothing was asked")
-        finished = self._finished
-        if finished is None:
+        end = self._end
+        if end is None:
             return
-        if finished.report is not None:
+        if end.report is not None:
             from medvqa.plugin.terminal import summarise
 
-            summarise(terminalreporter, finished.report)
-            for line in self._run.notes(finished):
+            summarise(terminalreporter, end.report)
+            for line in end.notes:
                 terminalreporter.write_line(line)
-        else:
-            self._print(self._run.shared_lines())
-        if finished.problem is not None:
+        if end.problem is not None:
             terminalreporter.section("medvqa")
-            terminalreporter.write_line(f"! {finished.problem}")
-            if self._folder.is_dir():
-                terminalreporter.write_line(f"run folder: {self._folder}")
-        if finished.incomplete or (self._interrupted and not finished.asked):
+            terminalreporter.write_line(f"! {end.problem}")
+            if process.run_folder_of(self._config).is_dir():
+                terminalreporter.write_line(f"run folder: {process.run_folder_of(self._config)}")
+        if end.incomplete or (self._interrupted and not end.asked):
             terminalreporter.write_line(f"to go on: {self._command()}")
-        if finished.unselected:
+        if end.unselected:
             terminalreporter.write_line(
-                f"{finished.unselected:,} of the missing questions were selected by an earlier command: leave out "
+                f"{end.unselected:,} of the missing questions were selected by an earlier command: leave out "
                 "what chooses among the questions (-k, -m, --limit, --lf, paths) to ask them too"
             )
 
@@ -444,10 +419,8 @@ class Controller:
 
 def _test_to_write(name: str, config: pytest.Config) -> list[str]:
     """Return the test that asks about a benchmark, for the user to write into a file."""
-    from medvqa.plugin.state import registry_of
-
     # The name of a file that --benchmark names is unknown in a session without it: a mark with it stops collection.
-    mark = f'vqa("{name}")' if name in registry_of(config).benchmarks else "vqa"
+    mark = f'vqa("{name}")' if name in process.registry_of(config).benchmarks else "vqa"
     word = re.sub(r"\W", "_", name)
     return [
         f"to ask about {name}, write this into test_{word}.py, and type the command again (docs/running.md):",

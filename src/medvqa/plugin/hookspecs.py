@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from medvqa.backend import Backend
     from medvqa.comparing.gating import Verdict
     from medvqa.items import Benchmark, Metric
-    from medvqa.session.run import FinishedRun
+    from medvqa.session.run import End
 
 
 @pytest.hookspec
@@ -30,5 +30,5 @@ def pytest_medvqa_metrics() -> Sequence[Metric]:  # type: ignore[empty-body]
 
 
 @pytest.hookspec
-def pytest_medvqa_finished(run: FinishedRun, verdict: Verdict | None) -> None:
+def pytest_medvqa_finished(run: End, verdict: Verdict | None) -> None:
     """Act at the end of a run, once its reports are written, in the process that the user started."""

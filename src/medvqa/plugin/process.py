@@ -12,12 +12,14 @@ import pytest
 from medvqa import printing
 from medvqa.items import MedVQAError, UsageError
 from medvqa.plugin import options
-from medvqa.session.options import Setting, occupied
+from medvqa.session.options import occupied
+from medvqa.session.project import Project, reports_of
 
 if TYPE_CHECKING:
     from medvqa.plugin.controller import Controller
     from medvqa.plugin.state import State
     from medvqa.session.ending import Ending
+    from medvqa.session.registry import Registry
 
 STATE: pytest.StashKey[State] = pytest.StashKey()
 CONTROLLER: pytest.StashKey[Controller] = pytest.StashKey()
@@ -67,7 +69,7 @@ def _run_name(config: pytest.Config) -> str:
         return typed_options.run
     from medvqa.session.run import name_of
 
-    return name_of(typed_options, setting_of(config))
+    return name_of(typed_options, config.rootpath)
 
 
 def collects_only(config: pytest.Config) -> bool:
@@ -76,11 +78,28 @@ def collects_only(config: pytest.Config) -> bool:
     return any(bool(_option(config, name)) for name in names)
 
 
-def setting_of(config: pytest.Config) -> Setting:
-    """Return the setting of the session: folders, workers and selection."""
-    return Setting(
+def registry_of(config: pytest.Config) -> Registry:
+    """Collect the registry of the shipped rooms, conftest.py files and plugins (UsageError)."""
+    # Imported here: pytest loads this file in every repository.
+    from medvqa.session.registry import Registry
+
+    # Later plugins come first, as in pytest's hook calls.
+    plugins = [plugin for _, plugin in reversed(config.pluginmanager.list_name_plugin()) if plugin is not None]
+    return Registry.of(plugins)
+
+
+def run_folder_of(config: pytest.Config) -> Path:
+    """Return the run folder, defined even in a session without vqa items."""
+    return reports_of(config.rootpath) / names_of(config)[0]
+
+
+def project_of(config: pytest.Config) -> Project:
+    """Return the project of the session: folders, names, options, workers and selection (UsageError)."""
+    return Project(
         root=config.rootpath,
         cwd=Path(config.invocation_params.dir),
+        registry=registry_of(config),
+        options=options.read(config),
         workers=_workers(config),
         stops_early=bool(config.getoption("maxfail")),
         collects_only=collects_only(config),

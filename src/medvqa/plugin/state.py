@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from medvqa.items import Item, Model, Outcome, Query, QuestionKey, Result, UsageError
-from medvqa.plugin import options
+from medvqa.items import Item, Model, Outcome, Query, QuestionKey, Result, UsageError, replace
 from medvqa.plugin.ahead import Ahead, ask, query_of
 from medvqa.plugin.ending import SignalHooks
-from medvqa.plugin.process import ENDING, STATE, check_spread, names_of, print_safely, refusal, setting_of, short_of
+from medvqa.plugin.process import (
+    ENDING,
+    STATE,
+    check_spread,
+    is_worker,
+    names_of,
+    print_safely,
+    project_of,
+    refusal,
+    short_of,
+)
 from medvqa.records import run_folder
 from medvqa.session.asker import Asker
 from medvqa.session.delivery import Delivery, LeftOut
-from medvqa.session.registry import Registry
 from medvqa.session.resolving import resolve
 from medvqa.session.run import process_of
 
@@ -31,7 +39,7 @@ class State:
         # pytest would capture the progress line of indexing a large file.
         capture = config.pluginmanager.get_plugin("capturemanager")
         uncaptured = capture.global_and_fixture_disabled if capture is not None else nullcontext
-        self.plan = resolve(options.read(config), setting_of(config), registry_of(config), uncaptured)
+        self.plan = resolve(project_of(config), uncaptured)
         self.process = process_of(self.plan, *names_of(config))
         self.asker = Asker(self.plan, self.process)
         self.left_out: LeftOut = {}
@@ -41,6 +49,10 @@ class State:
         """Whether all selected questions are in other shards."""
         self._ahead: Ahead | None = None
         self._node: pytest.Item | None = None
+        self._query: Query | None = None
+        self._located: dict[int, tuple[str, int | None, str]] = {}
+        self.values: dict[str, Any] = {}
+        """The values of the plugin's fixtures while they are set up."""
 
     # Collection
 
@@ -98,27 +110,45 @@ class State:
 
     def begin(self, node: pytest.Item, following: pytest.Item | None) -> None:
         """Note the test that begins, and the one that will follow."""
-        self._node = node
-        self._look_ahead(node.session).at(node, following)
+        self._node, self._query = node, self.query(node)
+        ahead = self._look_ahead(node.session)
+        ahead.at(node, following)
+        if self._query is not None and type(node) is pytest.Function:
+            self._fill(node, own=ahead.takes_own(node))
+
+    def _fill(self, test: Any, *, own: bool) -> None:
+        """Give a test what pytest found for the first case of its function, and would find anew for each case.
+
+        That is its place in the source and, if it takes the plugin's `own` fixtures, their values. A test that sets up
+        one of them itself, or is run again, gets them from pytest.
+        """
+        if own and test.funcargs == {} and self.values.keys().isdisjoint(test.callspec.params):
+            test.funcargs.update(self.values)
+        function = id(test._fixtureinfo)  # shared by all cases
+        if function in self._located:
+            file, line, parents = self._located[function]
+            test.__dict__.setdefault("location", (file, line, parents + test.name))
+        elif test.location[2].endswith(test.name):
+            file, line, name = test.location
+            self._located[function] = file, line, name.removesuffix(test.name)
 
     def evaluate(self, item: Item, model: Model) -> Result:
         """Ask and score one item by the technique of the test that runs.
 
         A model that is not the plugin's own (a test suite may have a fixture `model`) is asked at once.
         """
-        running_query = self.query(self._node) if self._node is not None else None
-        query = Query(item, self.plan.techniques[0])
-        if running_query is not None:
-            query = replace(running_query, item=item)
+        query = self._query or Query(item, self.plan.techniques[0])
+        if item is not query.item:
+            query = replace(query, item=item)
         result = self.asker.evaluate(query, model)
         if self._node is not None:
             self._stop(self._node.session)
         return result
 
-    def end(self, node: pytest.Item) -> None:
-        """Forget the question of a test that has ended, with all its phases."""
-        if (query := self.query(node)) is not None:
-            self.asker.forget(query)
+    def end(self) -> None:
+        """Forget the question of the test, which has ended with all its phases."""
+        if self._query is not None:
+            self.asker.forget(self._query)
 
     def label(self, node: pytest.Item, report: pytest.TestReport) -> None:
         """Put the results of a test, and the outcome of its item, into its report.
@@ -131,7 +161,7 @@ class State:
             return
         self._stop(node.session)
         delivery, results = delivered
-        report.medvqa = delivery.plain()  # type: ignore[attr-defined]
+        report.medvqa = delivery.plain() if is_worker(node.config) else delivery  # type: ignore[attr-defined]
         shown = next((result for result in results if result.score.outcome in FAILING), results[0])
         # JUnit reads the properties of the teardown's report, which come from the node.
         node.user_properties.extend(run_folder.properties(shown))
@@ -153,10 +183,3 @@ def state_of(config: pytest.Config) -> State:
             config.pluginmanager.register(SignalHooks(config), "medvqa-signals")
         config.stash[STATE] = State(config)
     return config.stash[STATE]
-
-
-def registry_of(config: pytest.Config) -> Registry:
-    """Collect the registry of the shipped rooms, conftest.py files and plugins (UsageError)."""
-    # Later plugins come first, as in pytest's hook calls.
-    plugins = [plugin for _, plugin in reversed(config.pluginmanager.list_name_plugin()) if plugin is not None]
-    return Registry.of(plugins)

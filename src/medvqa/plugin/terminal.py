@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from medvqa.items import Outcome
 from medvqa.report import Report
 from medvqa.report.terminal import can_draw, summary
-from medvqa.session.progress import CATEGORY, Progress
+from medvqa.session.display import CATEGORY, LineDisplay
 
 _GREEN: frozenset[Outcome] = frozenset({"correct", "partial"})
 
@@ -20,14 +22,34 @@ def status(outcome: Outcome, verbosity: int) -> tuple[str, str, str | tuple[str,
     return CATEGORY[outcome], outcome[0], (outcome.upper(), {colour: True})
 
 
-def progress(reporter: pytest.TerminalReporter) -> Progress:
-    """Return the progress line of the run, written by pytest's reporter."""
+class TerminalDisplay(LineDisplay):
+    """Messages and the progress line of a run, written by pytest's reporter."""
 
-    def rewrite(line: str) -> None:
-        reporter.rewrite(line, erase=True)
+    def __init__(self, reporter: pytest.TerminalReporter, *, progress: bool) -> None:
+        """`progress`: False with -v, as each test has a line of its own."""
 
-    # Not `write_line`: after it, pytest would print the file's name again.
-    return Progress(lambda line: reporter.write("\n" + line), rewrite if reporter.isatty else None)
+        def rewrite(line: str) -> None:
+            reporter.rewrite(line, erase=True)
+
+        # Not `write_line`: after it, pytest would print the file's name again.
+        super().__init__(lambda line: reporter.write("\n" + line), rewrite if reporter.isatty else None)
+        self._reporter = reporter
+        self._progress = progress
+
+    def say(self, message: str) -> None:
+        """Write a line."""
+        self._reporter.write_line(message)
+
+    def show(self, counts: Counter[Outcome], total: int, state: str = "") -> None:
+        """Show the outcomes so far if it is time to."""
+        if self._progress:
+            super().show(counts, total, state)
+
+    def close(self) -> None:
+        """End the line."""
+        if self.last[1]:
+            self._reporter.write("\n")
+        self._begin()
 
 
 def summarise(reporter: pytest.TerminalReporter, report: Report) -> None:

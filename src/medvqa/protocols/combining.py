@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from medvqa.items import Benchmark, Measure, QuestionKey, Result
+from medvqa.items import Benchmark, Measure, QuestionKey, Result, Variant
 from medvqa.protocols import rotation, voting
 from medvqa.protocols.protocol import Protocol
-from medvqa.protocols.variants import Variant
 
 THRESHOLD = 1.0
 """The default of --threshold, in percent: the first row of MediConfusion's Table 8."""

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from medvqa import metrics
-from medvqa.items import CHOICE_KINDS, INVALID_OUTCOMES, SCORED_OUTCOMES, Benchmark, Measure, Metric, Result
+from medvqa.items import CHOICE_KINDS, INVALID_OUTCOMES, SCORED_OUTCOMES, Benchmark, Measure, Metric, Result, Variant
 from medvqa.protocols import rotation
-from medvqa.protocols.variants import Variant
 
 MEAN = "rotation_mean_"
 """Before the name of a metric: its mean over the rotations, in place of the fold."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from medvqa.items import (
@@ -51,17 +51,18 @@ class Template:
     max_tokens: int | None = None
     order: Order = ORDERS[0]
     then: tuple[str, ...] = ()
+    label: str = field(init=False, repr=False, compare=False)
+    """`name@digest`; the digest changes with every byte of the template."""
 
-    @property
-    def label(self) -> str:
-        """`name@digest`; the digest changes with every byte of the template."""
+    def __post_init__(self) -> None:
+        """Compute the label once, as every prompt has it."""
         order = [] if self.order == ORDERS[0] else [self.order]
         content = "\0".join((self.text, self.option, self.system, *order, *self.then))
-        return f"{self.name}@{hashlib.sha256(content.encode()).hexdigest()[:8]}"
+        object.__setattr__(self, "label", f"{self.name}@{hashlib.sha256(content.encode()).hexdigest()[:8]}")
 
     def prompt(self, item: Item, technique: Technique = "mc") -> Prompt:
         """Fill the template with one item; images stay references."""
-        options = "".join(self.option.format(letter=letter, text=text) for letter, text in item.options.items())
+        options = "".join([self.option.format(letter=letter, text=text) for letter, text in item.options.items()])
         return Prompt(
             text=self.text.format(question=item.question, options=options),
             images=item.images,
@@ -144,8 +145,10 @@ def wrong_field(text: str, known: Collection[str] = FIELDS, needed: str | None =
     return None if needed is None or needed in names else (len(text), f"has no field {{{needed}}}")
 
 
-def turns(texts: Iterable[str], options: Mapping[str, str]) -> tuple[str, ...]:
+def turns(texts: Collection[str], options: Mapping[str, str]) -> tuple[str, ...]:
     """Fill the fields {first} and {last} of further turns with the letters of the options; "" without options."""
+    if not texts:
+        return ()
     letters = list(options) or [""]
     return tuple(text.format(first=letters[0], last=letters[-1]) for text in texts)
 
@@ -165,7 +168,7 @@ def digest(prompt: Prompt) -> str:
         parts += [part for option in prompt.options.items() for part in option]
     if prompt.turns or prompt.then:
         parts += ["turns", *(part for turn in prompt.turns for part in (turn.text, turn.reply)), "then", *prompt.then]
-    return hashlib.sha256("\0".join(f"{len(part)}:{part}" for part in parts).encode()).hexdigest()
+    return hashlib.sha256("\0".join([f"{len(part)}:{part}" for part in parts]).encode()).hexdigest()
 
 
 def pinned(prompt: Prompt) -> Prompt:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
-from medvqa.items import UsageError
+from medvqa.items import Ablation, Image, Item, Prompt, Query, Shot, Technique, UsageError
+from medvqa.protocols import ablation, rotation
 from medvqa.protocols.reasoning import INSTRUCTIONS, Instruction
 
 Combine = Literal["mean", "vote", "best-oracle", "best-self"]
@@ -20,7 +21,15 @@ COMBINES: tuple[Combine, ...] = get_args(Combine)
 REASONINGS: tuple[str, ...] = tuple(name for name in get_args(Reasoning) if name)
 ALL = "all"
 """The value of --prompt and --rotate that names all of them."""
-
+NEEDS: Mapping[Technique, str] = {
+    "mc": "generate",
+    "gd": "option_logprobs",
+    "ps": "option_likelihood",
+    "ff": "generate",
+}
+"""Technique -> the capability that a model must have for it."""
+Asks = Callable[[Item, Technique], Prompt]
+"""A benchmark's prompt function."""
 
 OPTION_OF: Mapping[str, str] = {
     "prompts": "--prompt",
@@ -126,3 +135,43 @@ def check(protocol: Protocol) -> None:
             )
     if protocol.explain and protocol.reasoning:
         raise UsageError(f"--explain and --reasoning={protocol.reasoning}: both say how to answer; leave one out")
+
+
+def check_able(techniques: Iterable[Technique], able: Iterable[str], spec: str) -> None:
+    """UsageError for a technique that needs a capability which the model does not have."""
+    able = frozenset(able)
+    for technique in techniques:
+        if NEEDS[technique] not in able:
+            raise UsageError(
+                f"technique '{technique}' needs a model that can {NEEDS[technique]}; "
+                f"'{spec}' has: {', '.join(sorted(able)) or 'nothing'}"
+            )
+
+
+def assembled(
+    query: Query,
+    asks: Asks,
+    protocol: Protocol,
+    ablated: Ablation | None = None,
+    *,
+    images: tuple[Image, ...] | None = None,
+    shots: tuple[Shot, ...] = (),
+) -> Prompt:
+    """Return the prompt of a question as a run sends it, but for the limit of tokens.
+
+    `images` replace those of the item, for --ablate=shuffle. `shots` are its solved examples, before their images are
+    ablated.
+    """
+    item = rotation.rotated(query.item, query.variant.rotation)
+    if images is not None:
+        item = replace(item, images=images)
+    prompt = asks(item, query.technique)
+    if (instruction := protocol.instruction) is not None:
+        prompt = instruction.added(prompt)
+    if protocol.shots:
+        prompt = replace(prompt, shots=shots)
+    if query.sample or query.variant.name:
+        prompt = replace(prompt, sample=query.sample, variant=query.variant.name)
+    if ablated == "text-only":
+        return ablation.withhold(prompt)
+    return ablation.blank(prompt) if ablated == "blank" else prompt

@@ -21,9 +21,9 @@ from medvqa.items import (
     Score,
     Technique,
     UsageError,
+    Variant,
 )
 from medvqa.protocols.prompts import SHOWING
-from medvqa.protocols.variants import Variant
 
 
 def check(techniques: Iterable[Technique]) -> None:
@@ -89,11 +89,10 @@ def answer_shown(answer: Answer, options: Iterable[str], shift: int | None) -> A
     return _relettered(answer, shown(options, shift)) if shift else answer
 
 
-def result_back(result: Result, item: Item) -> Result:
+def result_back(result: Result, item: Item, shift: int | None) -> Result:
     """Return the result of a question as shown in the terms of the data set's `item`."""
-    shift = Variant.parse(result.variant).rotation
     if not shift:
-        return result if result.item is item else replace(result, item=item)
+        return result
     answer = None if result.answer is None else answer_back(result.answer, item, shift)
     return replace(result, item=item, answer=answer, score=mapped_back(result.score, item, shift))
 
@@ -110,12 +109,12 @@ def result_shown(result: Result) -> Result:
 
 
 def score_back(score: Score, item: Item, variant: str) -> Score:
-    """Return the score of an answer to `item` as a variant shows it, in the letters of the data set."""
+    """Return the score of an answer to `item` as a recorded variant shows it, in the letters of the data set."""
     return mapped_back(score, item, Variant.parse(variant).rotation)
 
 
 def as_shown(item: Item, variant: str) -> Item:
-    """Return the item as a variant shows it."""
+    """Return the item as a recorded variant shows it."""
     return rotated(item, Variant.parse(variant).rotation)
 
 

@@ -15,15 +15,19 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote
 
-from medvqa.importing import people
-from medvqa.importing.people import Names
-from medvqa.items import Item, UsageError
+from medvqa import benchmarks, importing
+from medvqa.benchmarks import table
+from medvqa.data import people
+from medvqa.data.people import Names
+from medvqa.importing.mistakes import row_list
+from medvqa.items import Benchmark, DataError, Item, UsageError
 from medvqa.records.private import source_texts
 
 MAX_UNPACKED = 2**30
 """Bytes of a packed file that are looked through."""
 LEAST = 4
 """Characters of a patient's number or of a file's name that is looked for: shorter ones occur by chance."""
+_ADVICE = "They have the names: name them by --benchmark=FILE.toml, --data=DIR or --table=FILE"
 _PACKED = re.compile(rb">([A-Za-z0-9+/=\s]{64,})<")
 """Data of a page: zlib in base64, in an element of its own."""
 MAX_ESCAPED = 3
@@ -50,6 +54,15 @@ class Wanted:
         """Whether there is anything to look for."""
         return bool(self.names or self.patients or self.paths)
 
+    @property
+    def counted(self) -> str:
+        """How much is looked for, for people."""
+        words = len(self.names.parts) + len(self.names.signs)
+        return (
+            f"{words:,} words of names, {len(self.patients):,} numbers of patients or cases and {len(self.paths):,} "
+            "parts of paths"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -59,6 +72,40 @@ class Found:
     kind: str
     lines: tuple[int, ...]
     count: int
+
+    @property
+    def text(self) -> str:
+        """The place and the kind, without what was found."""
+        rows = [line for line in self.lines if line]
+        where = f", line{'s' * (len(self.lines) > 1)} {row_list(rows)}" if rows else ""
+        return f"{self.file}: {self.kind}, {self.count:,} time{'s' * (self.count != 1)}{where}"
+
+
+def wanted_of_benchmark(benchmark: Benchmark, data: Path | None) -> Wanted:
+    """Return the texts that no file should have of the data of a benchmark (UsageError if these are not here)."""
+    try:
+        items = benchmarks.load_found(benchmark, data)
+    except DataError as error:
+        raise UsageError(f"{error}. {_ADVICE}") from None
+    if items is None:
+        raise UsageError(f"benchmark '{benchmark.name}': its data are not here. {_ADVICE}")
+    source = table.source_of(benchmark)
+    if source is None:
+        return wanted_of(items)
+    return wanted_of(items, _private_cells(source.file, source.encoding, source.delimiter, source.sheet))
+
+
+def wanted_of_table(file: Path) -> Wanted:
+    """Return the texts that no file should have of a table: of its private columns, and of that of its patients."""
+    return wanted_of((), _private_cells(file))
+
+
+def _private_cells(file: Path, encoding: str = "", delimiter: str = "", sheet: str = "") -> list[object]:
+    """Return the cells of a table's private columns and of that of its patients (DataError)."""
+    found = importing.read(file, file.name, encoding=encoding, delimiter=delimiter, sheet=sheet)
+    columns = importing.guess(found).columns
+    places = {*columns.private, *([columns.one["patient"]] if "patient" in columns.one else [])}
+    return [cell for place in sorted(places) for cell in found.values(place)]
 
 
 def wanted_of(items: Iterable[Item], private: Iterable[object] = ()) -> Wanted:

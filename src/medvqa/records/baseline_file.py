@@ -101,10 +101,8 @@ def write_baseline(
                     f"baseline file {path} cannot be written: {name}: {why}. Name the run folder itself by --baseline"
                 )
             file.write(line)
-    try:
+    with files.writing(f"baseline file {path}"):
         write_atomic(path, packed.getvalue())
-    except OSError as error:
-        raise UsageError(f"baseline file {path} cannot be written: {error.strerror}") from error
 
 
 def without_response(result: Result) -> Result:

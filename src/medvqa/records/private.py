@@ -8,14 +8,14 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import quote
 
 from medvqa import files
-from medvqa.importing import people
-from medvqa.items import Image, Item, Result
+from medvqa.data import people
+from medvqa.items import Image, Item, Result, replace
 from medvqa.medical import views
 from medvqa.protocols.shots import SOURCES
 

@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path, PurePath
 from typing import Any, BinaryIO
@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from medvqa import answers, files, memory
-from medvqa.items import SCORED_OUTCOMES, UNDECLARED, DataError, Image, Item, QuestionKey, Result, UsageError
+from medvqa.items import SCORED_OUTCOMES, UNDECLARED, DataError, Image, Item, QuestionKey, Result, UsageError, replace
 from medvqa.records.private import make_private
 from medvqa.records.run_record import RunRecord
 
@@ -278,13 +278,15 @@ def replies_digest(replies: Iterable[tuple[QuestionKey, str | None]]) -> str:
 def versions() -> Mapping[str, str]:
     """Versions of Python, this package and its installed requirements."""
     import platform
-    from importlib.metadata import PackageNotFoundError, requires, version
+    from importlib.metadata import PackageNotFoundError, distribution, requires, version
 
     versions = {"python": platform.python_version()}
     required = (re.split(r"[^A-Za-z0-9._-]", line)[0] for line in requires(DISTRIBUTION) or ())
     for name in (DISTRIBUTION, *sorted(set(required))):
         try:
-            versions[name] = version(name)
+            # `version` parses all of the text, which may be long.
+            _, _, found = (distribution(name).read_text("METADATA") or "").partition("\nVersion: ")
+            versions[name] = found.partition("\n")[0].strip() or version(name)
         except PackageNotFoundError:
             # A requirement of an extra that is not installed.
             continue

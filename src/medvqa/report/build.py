@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
@@ -27,13 +27,14 @@ from medvqa.items import (
     Outcome,
     Result,
     Technique,
+    Variant,
+    replace,
     withholding,
 )
 from medvqa.judging import taxonomy
 from medvqa.protocols import combining, position, rotation
 from medvqa.protocols.ablation import LABELS
 from medvqa.protocols.protocol import Protocol
-from medvqa.protocols.variants import Variant
 from medvqa.protocols.voting import Votes
 from medvqa.records import coverage, run_folder, run_record
 from medvqa.records.coverage import Basis, Coverage

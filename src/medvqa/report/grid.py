@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from medvqa import comparing, printing, statistics
 from medvqa.comparing import Compared, Side
@@ -17,18 +17,29 @@ from medvqa.report.notes import noted
 SCHEMA = 1
 
 
+State = Literal["finished", "unfinished", "failed", "not asked"]
+
+
 @dataclass(frozen=True, slots=True)
 class GridRow:
-    """One cell of a sweep: its run, its settings in words ("" for a default), how it ended, and its report."""
+    """One cell of a sweep: its run, its settings in words ("" for a default), how it ended, and its report.
+
+    `code`: its exit code. `why`: the reason of a failure or an early end. `cost`: the price of all answers of the run
+    so far.
+    """
 
     run: str
     settings: Mapping[str, str]
-    state: str
-    why: str
+    state: State
     code: int
-    questions: int
-    cost: float
-    report: Report | None
+    why: str = ""
+    report: Report | None = None
+    cost: float = 0.0
+
+    @property
+    def questions(self) -> int:
+        """The number of results."""
+        return 0 if self.report is None else sum(len(part.results) for part in self.report.parts)
 
 
 @dataclass(frozen=True, slots=True)

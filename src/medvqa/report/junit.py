@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from xml.sax.saxutils import quoteattr
+from html import escape
 
 from junitparser import Error, Failure, Skipped, TestCase
 
@@ -74,7 +74,8 @@ def _start(tag: str, name: str, kinds: Counter[type], tests: int, seconds: float
     if tag == "testsuite":
         counts["skipped"] = kinds[Skipped]
     attributes = {"name": text(name), **counts, "time": f"{seconds:.3f}"}
-    return f"<{tag} {' '.join(f'{key}={quoteattr(str(value))}' for key, value in attributes.items())}>".encode()
+    written = (f'{key}="{escape(str(value))}"' for key, value in attributes.items())
+    return f"<{tag} {' '.join(written)}>".encode()
 
 
 def _kind(outcome: Outcome) -> type[Error | Failure | Skipped] | None:

@@ -11,9 +11,8 @@ from pathlib import PurePath
 from medvqa import metrics, printing, scoring, statistics
 from medvqa.data import lexicon
 from medvqa.figures import counted, number
-from medvqa.items import Measure, Metric, QuestionKey, Result
+from medvqa.items import Measure, Metric, QuestionKey, Result, Variant
 from medvqa.protocols import position, rotation
-from medvqa.protocols.variants import Variant
 from medvqa.records.run_folder import RESULTS
 from medvqa.records.run_record import RecordedSession, RunRecord
 from medvqa.records.selected import SELECTED

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import fsum, isclose
+from pathlib import Path
 
+from medvqa import comparing, printing
+from medvqa.comparing import Side
 from medvqa.data import lexicon
 from medvqa.figures import Column, Table, between, counted, csv, number, numbers
-from medvqa.items import Measure
+from medvqa.items import Benchmark, Measure, UsageError
+from medvqa.report.build import Report
 
 OVERALL, CHANCE = "overall", "chance"
 LONGEST = 60
@@ -70,6 +74,103 @@ def side_by_side(measures_of: Mapping[str, Sequence[Measure]], name: str, dimens
     percent = all(measure.percent for own in chosen.values() for measure in own.values())
     random = SideRow(CHANCE, shared) if shared[0] is not None else None
     return SideBySide(name, dimension, columns, rows, random, percent=percent)
+
+
+def of_reports(
+    reports: Mapping[Path, Report],
+    benchmark: Benchmark,
+    measure: str,
+    *,
+    by: str | None = None,
+    groups: Sequence[str] = (),
+    gap: bool = False,
+) -> tuple[SideBySide, list[str]]:
+    """Tabulate one measure of runs, with the headings of columns of few units.
+
+    `by`: the dimension, None for the benchmark's first. `groups`: texts NAME=RUN,RUN. `gap`: as differences to chance.
+    UsageError for anything that is not there.
+    """
+    measures_of, named = _measures(reports, benchmark.name, measure)
+    dimensions = list(dict.fromkeys(name for own in measures_of.values() for each in own for name in each.slice))
+    dimension = by or next((name for name in benchmark.dimensions if name in dimensions), "kind")
+    if dimension not in dimensions:
+        raise UsageError(f"--by={dimension}: {_absent(dimension, dimensions)}; there are: {', '.join(dimensions)}")
+    table = side_by_side(measures_of, measure, dimension)
+    if gap:
+        if not any("random" in each.references for own in measures_of.values() for each in own if each.name == measure):
+            raise UsageError(f"--gap: {measure} has no level of chance")
+        table = above_chance(table, measures_of)
+    few = of_few(measures_of, table)
+    return with_means(table, _groups(groups, named)), few
+
+
+def _absent(dimension: str, dimensions: Sequence[str]) -> str:
+    """Tell a crossing that the benchmark does not declare from a name that is no dimension."""
+    parts = dimension.split(lexicon.CROSSED)
+    if len(parts) > 1 and all(part in dimensions for part in parts):
+        return "the benchmark does not declare this crossing among its dimensions"
+    return "no such dimension"
+
+
+def shared_benchmark(named: Sequence[str], reports: Sequence[Report]) -> str:
+    """Return the benchmark of a table: the one that --benchmark names, else the only one that all runs have.
+
+    UsageError if it names several, or one that a run lacks.
+    """
+    names = [dict.fromkeys(part.benchmark.name for part in report.parts) for report in reports]
+    shared = [name for name in names[0] if all(name in others for others in names)]
+    if len(named) > 1:
+        raise UsageError(
+            f"--benchmark={','.join(named)}: a table is about one benchmark, and these are {len(named)}; type a "
+            f"command for each, such as --benchmark={named[0]}"
+        )
+    if named and named[0] not in shared:
+        raise UsageError(f"--benchmark={named[0]}: not in all of these runs; in all are: {', '.join(shared) or 'none'}")
+    if not named and len(shared) != 1:
+        raise UsageError(
+            f"name one benchmark by --benchmark=NAME; in all runs are: {', '.join(shared)}"
+            if shared
+            else "these runs have no benchmark in common"
+        )
+    return [*named, *shared][0]
+
+
+def _measures(
+    reports: Mapping[Path, Report], benchmark: str, measure: str
+) -> tuple[dict[str, Sequence[Measure]], dict[str, list[str]]]:
+    """Return measures by row, and the rows of each run by its path and name.
+
+    A run has a row for each technique by which it has the measure. UsageError if a run has none.
+    """
+    names = [folder.resolve().name for folder in reports]
+    measures_of: dict[str, Sequence[Measure]] = {}
+    named: dict[str, list[str]] = {}
+    for folder, name in zip(reports, names, strict=True):
+        shown = name if names.count(name) == 1 else str(folder)
+        parts = [part for part in reports[folder].parts if part.benchmark.name == benchmark]
+        having = [part for part in parts if any(each.name == measure for each in part.measures)]
+        if not having:
+            found = dict.fromkeys(each.name for part in parts for each in part.measures)
+            raise UsageError(f"--measure={measure}: {folder} has no such measure; there are: {', '.join(found)}")
+        rows = {f"{shown} {part.technique}" if len(having) > 1 else shown: part.measures for part in having}
+        measures_of.update(rows)
+        for key in (str(folder), shown, *rows):
+            named[key] = [key] if key in rows else list(rows)
+    return measures_of, named
+
+
+def _groups(typed: Sequence[str], named: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = {}
+    for text in typed:
+        name, sign, members = text.partition("=")
+        runs = [member.strip().rstrip("/") for member in members.split(",") if member.strip()]
+        if not (sign and name.strip() and runs):
+            raise UsageError(f"--group={text}: write a name and runs, as --group=open=reports/a,reports/b")
+        for member in runs:
+            if member not in named:
+                raise UsageError(f"--group={text}: '{member}' is none of the runs; there are: {', '.join(named)}")
+        groups[name.strip()] = list(dict.fromkeys(row for member in runs for row in named[member]))
+    return groups
 
 
 def _chance(measure: Measure | None) -> float | None:
@@ -221,3 +322,16 @@ def _ends(measure: Measure | None, table: SideBySide) -> tuple[float | None, flo
     if measure.low is None or measure.high is None or chance is None:
         return None, None, measure.n
     return measure.low - chance, measure.high - chance, measure.n
+
+
+def notes(runs: Sequence[Side]) -> list[str]:
+    """Return lines about runs that differ from the first in more than the model, or that lack results."""
+    first, *others = runs
+    lines = [] if others else comparing.gaps(first)
+    for other in others:
+        contrast = comparing.contrast(other, first)
+        lines += [f"not comparable: {line}" for line in contrast.refusals]
+        if contrast.difference is not None:
+            lines.append(f"one setting differs: {contrast.difference.line(other.name, first.name)}")
+    lines += [line for other in others for line in comparing.notes(other, first)]
+    return [f"! {printing.line(line)}" for line in dict.fromkeys(lines)]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from medvqa import files, metrics
 from medvqa.figures import csv
-from medvqa.items import Measure, Result, UsageError
-from medvqa.protocols.variants import Variant
+from medvqa.items import Measure, Result, Variant
 from medvqa.records import run_folder
 from medvqa.report import errors, html, junit, markdown, sample_tables
 from medvqa.report.build import Part, Report
@@ -33,10 +33,8 @@ def write(report: Report, pictures: Pictures | None = None) -> Report:
     them. `pictures`: the images of the page (`html.draw`), None for none. Returns the report with the paths of the
     sheets. UsageError if the folder cannot be written.
     """
-    try:
+    with files.writing(str(report.folder)):
         return _written(report, pictures)
-    except OSError as error:
-        raise UsageError(f"{report.folder} cannot be written: {error.strerror or error}") from error
 
 
 def remove(folder: Path) -> None:
@@ -90,14 +88,14 @@ def as_csv(report: Report) -> str:
     """
     numbers = ("value", "low", "high", "n", "unit", "count", "units", "groups")
     columns = ("benchmark", "technique", "measure", "dimension", "of", *numbers, *REFERENCES, "signature", "failed")
+    values_of = attrgetter(*numbers)
     rows: list[tuple[object, ...]] = []
     for part in report.parts:
         about = (part.benchmark.name, part.technique)
         for measure in part.measures:
             place = next(iter(measure.slice.items()), ("", ""))
-            lines = (measure.references.get(name) for name in REFERENCES)
-            values = (getattr(measure, name) for name in numbers)
-            rows.append((*about, measure.name, *place, *values, *lines, measure.signature, ""))
+            lines = [measure.references.get(name) for name in REFERENCES]
+            rows.append((*about, measure.name, *place, *values_of(measure), *lines, measure.signature, ""))
         for failed in part.failed:
             blank = [""] * (len(columns) - 4)
             rows.append((*about, failed.name, *blank, failed.why))
@@ -147,7 +145,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "schema": SCHEMA,
         "run": report.run.as_json(),
         "results": report.basis,
-        "measures": [_measure(report, part, measure) for part in report.parts for measure in part.measures],
+        "measures": [measure for part in report.parts for measure in _measures(report, part)],
         **({"spread": spreads} if spreads else {}),
         "gate": None if report.gate is None else report.gate.verdict,
         **({"blank": report.blank} if report.blank is not None else {}),
@@ -162,12 +160,16 @@ def as_json(report: Report) -> dict[str, Any]:
     }
 
 
-def _measure(report: Report, part: Part, measure: Measure) -> dict[str, Any]:
-    """A measure by its fields, and the selection if it is over a part of its benchmark."""
-    written = {field.name: getattr(measure, field.name) for field in fields(measure)}
-    if measure.percent:
-        del written["percent"]  # As in the files of earlier versions.
-    portion = report.selection.portion(part.benchmark.name, part.technique)
-    if portion is None or not report.selected(part):
-        return written
-    return {**written, "selection": {"chosen": portion.chosen, "of": portion.of, "how": report.selection.how}}
+def _measures(report: Report, part: Part) -> list[dict[str, Any]]:
+    """The measures of a part by their fields, and the selection if it is a part of its benchmark."""
+    names = [field.name for field in fields(Measure)]
+    values_of, rows = attrgetter(*names), list[dict[str, Any]]()
+    portion = report.selection.portion(part.benchmark.name, part.technique) if report.selected(part) else None
+    for measure in part.measures:
+        row = dict(zip(names, values_of(measure), strict=True))
+        if measure.percent:
+            del row["percent"]  # As in the files of earlier versions.
+        if portion is not None:
+            row["selection"] = {"chosen": portion.chosen, "of": portion.of, "how": report.selection.how}
+        rows.append(row)
+    return rows

@@ -76,26 +76,26 @@ from medvqa.scoring.frames import (
     state_weight,
 )
 from medvqa.scoring.mentions import FIRM, NEGATIVE, NOR, TEXT, WEAK, Mention, Phrases, find_mentions, mark_up
-from medvqa.scoring.text import CJK, SEAL, occurrences, tokens, visible
+from medvqa.scoring.text import CJK, SEAL, compiled, occurrences, tokens, visible
 
 _COMMON_WORDS = frozenset({"all", "both", "false", "no", "none", "not", "other", "true", "yes"})
 _JUDGMENTS = frozenset({"correct", "false", "incorrect", "no", "not", "right", "true", "wrong", "yes"})
-_SENTENCE_END = re.compile(r"[.!?;。！？；\n]")
-_FULL_STOP = re.compile(r"[.!?。！？\n]")
-_CLAUSE_END = re.compile(r"\s*(?:[.,;!()\]}\n。，；！번]|$|\s(?:because|since|as|due|based|given)\b)", re.I)
-_ALSO = re.compile(r"\balso\b", re.I)
-_MARKS = re.compile(f"[{FIRM}{WEAK}{TEXT}{SEAL}]")
-_ABBREVIATION = re.compile(r"\b(?:vit|figs?|vs|e\.g|i\.e|dr|no|ca|cf|approx|st|resp|gr|v\.a|z\.n|z\.b|d\.h)\.$", re.I)
-_ALONG = re.compile(
+_SENTENCE_END = compiled(r"[.!?;。！？；\n]")
+_FULL_STOP = compiled(r"[.!?。！？\n]")
+_CLAUSE_END = compiled(r"\s*(?:[.,;!()\]}\n。，；！번]|$|\s(?:because|since|as|due|based|given)\b)", re.I)
+_ALSO = compiled(r"\balso\b", re.I)
+_MARKS = compiled(f"[{FIRM}{WEAK}{TEXT}{SEAL}]")
+_ABBREVIATION = compiled(r"\b(?:vit|figs?|vs|e\.g|i\.e|dr|no|ca|cf|approx|st|resp|gr|v\.a|z\.n|z\.b|d\.h)\.$", re.I)
+_ALONG = compiled(
     r"[\s,]*(?:(?:and|or|nor|plus|&|as well as|with|und|oder|et|ou|y|e|o|и)\s)?(?:(?:an?|the|any)\s)?"
     r"(?:(?!is|are|in|of)[\w-]+\s){0,2}\s*",
     re.I,
 )
-_CLOSED_FORM = re.compile(r"(?:</\w{1,20}>|\[/\w{1,20}\]|[}\])])[\s`$]{0,20}\Z")
-_BECAUSE = re.compile(r"\s?[,;]?\s(?:because|since|as|due|based|given)\b", re.I)
+_CLOSED_FORM = compiled(r"(?:</\w{1,20}>|\[/\w{1,20}\]|[}\])])[\s`$]{0,20}\Z")
+_BECAUSE = compiled(r"\s?[,;]?\s(?:because|since|as|due|based|given)\b", re.I)
 _CONTEXT = 120
-_COMMENTED = re.compile(rf"\s?\([^()\n]{{1,30}}\)\s?[,;]\s?[{FIRM}{WEAK}]\s?\(")
-_NAMED_AS = re.compile(rf"(?P<letter>[{FIRM}{WEAK}])\s(?:is|=)\s(?:an?\s)?(?P<text>{TEXT})\s?[?.,;]")
+_COMMENTED = compiled(rf"\s?\([^()\n]{{1,30}}\)\s?[,;]\s?[{FIRM}{WEAK}]\s?\(")
+_NAMED_AS = compiled(rf"(?P<letter>[{FIRM}{WEAK}])\s(?:is|=)\s(?:an?\s)?(?P<text>{TEXT})\s?[?.,;]")
 _Heading = Literal["denies", "elsewhere", ""]
 
 
@@ -209,6 +209,8 @@ def _weighed(
     marked: str, places: Mapping[int, Mention], phrases: Phrases, common: AbstractSet[str], multiple: bool
 ) -> list[_Evidence]:
     """Return every mention with the weight of the heaviest rule that applies to it."""
+    if not places:
+        return []
     announcements = [match.end() for match in ANNOUNCEMENT.finditer(marked)]
     framed: dict[int, tuple[Weight, str, bool]] = {}
     for frame in FRAMES:

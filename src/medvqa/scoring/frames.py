@@ -13,7 +13,7 @@ from enum import IntEnum
 
 from medvqa.scoring import words
 from medvqa.scoring.mentions import FIRM, TEXT, WEAK
-from medvqa.scoring.text import CJK, SEAL
+from medvqa.scoring.text import CJK, SEAL, compiled
 from medvqa.scoring.words import any_of
 
 
@@ -48,8 +48,8 @@ class PhrasePattern:
 def _frame(
     name: str, pattern: str, weight: Weight, text_weight: Weight | None = None, *, explicit: bool = False
 ) -> PhrasePattern:
-    compiled = re.compile(pattern, re.I | re.M)
-    return PhrasePattern(name, compiled, weight, weight if text_weight is None else text_weight, explicit)
+    text_weight = weight if text_weight is None else text_weight
+    return PhrasePattern(name, compiled(pattern, re.I | re.M), weight, text_weight, explicit)
 
 
 _MENTION = f"(?P<m>[{FIRM}{WEAK}{TEXT}])"
@@ -147,22 +147,22 @@ FRAMES = (
 """Frames of answers. A verdict concerns one option, any other frame the whole answer."""
 
 REJECTIONS = (
-    re.compile(
+    compiled(
         rf"{_SUBJECT}(?:\s(?:{words.AUXILIARY}|{words.MODAL})(?:n't\b|"
         rf"\s(?:(?:{words.ADVERB}|be|been|quite|easily|highly|likely)\s){{0,5}}{words.BAD})|"
         rf"\scannot\b|\scan't\b|\sit (?:is not|isn't)\b|{words.IS_BAD_ABROAD})",
         re.I | re.M,
     ),
-    re.compile(_ticked("[✗✘❌✖×]", "incorrect|false|no|wrong|absent|not (?:present|seen|visible)"), re.I | re.M),
+    compiled(_ticked("[✗✘❌✖×]", "incorrect|false|no|wrong|absent|not (?:present|seen|visible)"), re.I | re.M),
 )
 """Frames that deny an option by the words after it; `negated` reads the words before it."""
 
-_NEGATION = re.compile(rf"{words.NEGATION}|n't\b", re.I)
-_RELATION = re.compile(rf"{words.RELATION}(?:\s\w+){{0,3}}\s*$", re.I)
-_NO_NEGATION = re.compile(words.NO_NEGATION, re.I)
+_NEGATION = compiled(rf"{words.NEGATION}|n't\b", re.I)
+_RELATION = compiled(rf"{words.RELATION}(?:\s\w+){{0,3}}\s*$", re.I)
+_NO_NEGATION = compiled(words.NO_NEGATION, re.I)
 _TURN = rf"[.;!?。；！？\n]|{words.TURN}"
-_LETTER_TURN = re.compile(f"[,，]|{_TURN}", re.I)
-_TEXT_TURN = re.compile(f"{_TURN}|[,，](?=[^,]*{words.CLAUSE})", re.I)
+_LETTER_TURN = compiled(f"[,，]|{_TURN}", re.I)
+_TEXT_TURN = compiled(f"{_TURN}|[,，](?=[^,]*{words.CLAUSE})", re.I)
 
 
 def negated(before: str, *, text: bool) -> bool:
@@ -175,34 +175,34 @@ def negated(before: str, *, text: bool) -> bool:
     return _RELATION.search(clause) is not None or _NEGATION.search(_NO_NEGATION.sub("", clause)) is not None
 
 
-_SENTENCE = re.compile(r"(?<!\bvs)(?<!\bdr)(?<!\be\.g)(?<!\bi\.e)(?<!\bv\.a)(?<!\bz\.n)\.|[!?;。！？；\n]", re.I)
-_HEADING = re.compile(r"^[^:]{1,40}:")
-_NO_FINDING = re.compile(words.NO_FINDING, re.I)
-_LATER = re.compile(
+_SENTENCE = compiled(r"(?<!\bvs)(?<!\bdr)(?<!\be\.g)(?<!\bi\.e)(?<!\bv\.a)(?<!\bz\.n)\.|[!?;。！？；\n]", re.I)
+_HEADING = compiled(r"^[^:]{1,40}:")
+_NO_FINDING = compiled(words.NO_FINDING, re.I)
+_LATER = compiled(
     rf"(?:, now)?[^.!?;,。，\n]{{0,16}}?{words.LATER}",
     re.I,
 )
-_RESTART = re.compile(r"[,，]\s?(?=(?:this|it|there|here|the image|we|i)\b)", re.I)
-ALTERNATIVE = re.compile(r"\s+(?:or|oder|ou|или)\b", re.I)
-_SHOWS = re.compile(words.SHOWS, re.I)
-_SEEN = re.compile(
+_RESTART = compiled(r"[,，]\s?(?=(?:this|it|there|here|the image|we|i)\b)", re.I)
+ALTERNATIVE = compiled(r"\s+(?:or|oder|ou|или)\b", re.I)
+_SHOWS = compiled(words.SHOWS, re.I)
+_SEEN = compiled(
     rf"[^.!?;。\n]{{0,24}}?{words.SEEN}(?!\s+(?:not|around|near|next|beside|below|above|beneath|behind|under|between|adjacent|outside)\b)",
     re.I,
 )
-_PLACE = re.compile(rf"{words.PLACE}|\w+ing (?:the|an?|its)\b", re.I)
-_CLAUSE = re.compile(words.TURN, re.I)
-_MODIFIERS = re.compile(rf"[\s:,\-(\[\"]*(?:[\w/'\-]+[\s,(]+){{0,6}}[^\W_{CJK}]*[{CJK}]{{0,12}}[\s(]*")
-_NOUN_PHRASE = re.compile(
+_PLACE = compiled(rf"{words.PLACE}|\w+ing (?:the|an?|its)\b", re.I)
+_CLAUSE = compiled(words.TURN, re.I)
+_MODIFIERS = compiled(rf"[\s:,\-(\[\"]*(?:[\w/'\-]+[\s,(]+){{0,6}}[^\W_{CJK}]*[{CJK}]{{0,12}}[\s(]*")
+_NOUN_PHRASE = compiled(
     r"\s*(?:(?:the|an?|this|these|some|likely|probable|findings?:)\s+)?"
     r"(?:(?!(?:of|in|the|an?|is|are|was|were|has|have|this|that|and)\b)[\w/\-]+\s+){0,4}"
 )
-_SHOWN = re.compile(
+_SHOWN = compiled(
     rf"\s*(?:$|[^\w\s]|[{CJK}])|(?:\s+[\w\-]*[^\Ws])?(?:\s+[\w\-]+)?(?:\s*(?:$|[^\w\s])|\s+{words.AFTER_NOUN})|"
     r"\s+(?:is|are|was|present|seen|noted|visible|mit|da|weil)\b",
     re.I,
 )
-_GOES_ON = re.compile(rf"\s+{words.VERB}|(?:\s+[\w\-]+){{1,2}}\s+{words.SUPPOSING}", re.I)
-_ENDS_PHRASE = re.compile(
+_GOES_ON = compiled(rf"\s+{words.VERB}|(?:\s+[\w\-]+){{1,2}}\s+{words.SUPPOSING}", re.I)
+_ENDS_PHRASE = compiled(
     r"\s*(?:$|[^\w\s])|(?:です|である|だ|입니다|이다|的?(?:影像|图像|表现|特征|征象)|の(?:所見|像|画像)|\s?소견)|"
     rf"\s+[\w\-]+\s*(?:$|[.,;!)\n])|\s+{words.AFTER_NOUN}|"
     r"\s+(?:view|scan|image|section|plane|slice|involving|affecting|seen|present|noted|visible)\b",
@@ -256,9 +256,9 @@ def asserted(before: str, after: str) -> bool:
     return bool(_NOUN_PHRASE.fullmatch(phrase) and not _PLACE.search(phrase) and _ENDS_PHRASE.match(after))
 
 
-_NOT_MINE = re.compile(words.NOT_MINE, re.I)
-_SAID_BY = re.compile(rf"{words.SAID_BY}", re.I)
-_MINE = re.compile(r"[,，]\s?(?=(?:i|we|my)\b)", re.I)
+_NOT_MINE = compiled(words.NOT_MINE, re.I)
+_SAID_BY = compiled(rf"{words.SAID_BY}", re.I)
+_MINE = compiled(r"[,，]\s?(?=(?:i|we|my)\b)", re.I)
 
 
 def of_somebody_else(before: str, after: str) -> bool:
@@ -275,12 +275,12 @@ _OF_THE_IMAGE = any_of(
     anatomy(?<!variant anatomy) | diagnosis | answer | option | chest | lungs? | fundus | patient
     """
 )
-_STATE_OF = re.compile(
+_STATE_OF = compiled(
     r"(?:^|[.,;:!?\n]|\b(?:and|but|while)\b)(?P<subject>[^.,;:!?\n]{1,60})"
     r"\s(?:is|are|was|were|appears?|looks?|remains?|seems?)(?: to be)?(?: \w+ly| also| otherwise)?\s*$",
     re.I,
 )
-_STATE_WITHIN = re.compile(
+_STATE_WITHIN = compiled(
     r"\s+in (?:size|shape|position|calib(?:er|re)|contour|appearance|width)\b"
     r"|(?P<noun>(?:\s+(?!(?:and|but|with|without|for|as|in|on|so|or|because|since|which|that|then|no)\b)[^\W\d]+){1,3})",
     re.I,
@@ -306,37 +306,37 @@ def state_weight(texts: Sequence[str], before: str, after: str) -> Weight:
     return Weight.TEXT if alone else Weight.NAMED
 
 
-CUE = re.compile(words.CUE, re.I)
-RETRACTION = re.compile(words.RETRACTION, re.I)
-HYPOTHESIS = re.compile(words.HYPOTHESIS, re.I)
-ABSTENTION = re.compile(words.ABSTENTION, re.I)
-REFUSAL = re.compile(words.REFUSAL, re.I)
-DISCUSSION = re.compile(
+CUE = compiled(words.CUE, re.I)
+RETRACTION = compiled(words.RETRACTION, re.I)
+HYPOTHESIS = compiled(words.HYPOTHESIS, re.I)
+ABSTENTION = compiled(words.ABSTENTION, re.I)
+REFUSAL = compiled(words.REFUSAL, re.I)
+DISCUSSION = compiled(
     rf"\s+{words.DISCUSSION}|[ \t]*[-:.)\]]{{1,2}}[ \t]+(?:[\w'\-]+[ \t]+){{0,6}}?{words.SUPPOSING}", re.I
 )
-CONDITION = re.compile(r",?\s+(?:if|unless|provided)\b", re.I)
-WOULD_IF = re.compile(rf"\s+would\b[^.;!?\n]{{0,80}}?{words.HYPOTHESIS}", re.I)
-WOULD = re.compile(r"\s+would\b[^.;!?\n]*\Z", re.I)
-LIST_NUMBER = re.compile(r"[.)]\s+\w")
-RANKING = re.compile(r"\bleast likely\s?:", re.I)
-PREDICATE = re.compile(rf"\s+{words.VERB}", re.I)
-RUN_ON = re.compile(r"\n\s{0,9}(?:question|q|human|user|assistant|instruction)\s?\d{0,3}\s?:", re.I)
+CONDITION = compiled(r",?\s+(?:if|unless|provided)\b", re.I)
+WOULD_IF = compiled(rf"\s+would\b[^.;!?\n]{{0,80}}?{words.HYPOTHESIS}", re.I)
+WOULD = compiled(r"\s+would\b[^.;!?\n]*\Z", re.I)
+LIST_NUMBER = compiled(r"[.)]\s+\w")
+RANKING = compiled(r"\bleast likely\s?:", re.I)
+PREDICATE = compiled(rf"\s+{words.VERB}", re.I)
+RUN_ON = compiled(r"\n\s{0,9}(?:question|q|human|user|assistant|instruction)\s?\d{0,3}\s?:", re.I)
 """The start of a further dialogue that a base model invents."""
 _WITHIN = rf"[^.:!?\n{FIRM}{WEAK}{TEXT}{SEAL}]"
-ANNOUNCEMENT = re.compile(
+ANNOUNCEMENT = compiled(
     rf"(?:{words.EXAMINE}{_WITHIN}{{0,60}}?{words.OPTIONS}(?! (?:is|are|was)\b)|{words.ANNOUNCEMENT_ABROAD})"
     rf"(?:(?!,){_WITHIN}){{0,40}}?(?:[.:\n。]|$)",
     re.I,
 )
 """Announces a walk through the options: "Let's analyze each option:"."""
-EXPLANATION = re.compile(
+EXPLANATION = compiled(
     r"\s*[.)]?\s*\n\s*(?:#+\s)?(?:explanation|reason(?:ing)?|rationale|justification|because|why|here's why|"
     r"begründung|erklärung|explication|explicaci[oó]n|解释|解析|理由)\b",
     re.I,
 )
 """Follows a complete answer."""
-UNDECIDED = re.compile(rf"\s*(?:[,/&+-]\s*)*(?:{words.UNDECIDED}|[/&+、和与與及或と]|$)", re.I)
+UNDECIDED = compiled(rf"\s*(?:[,/&+-]\s*)*(?:{words.UNDECIDED}|[/&+、和与與及或と]|$)", re.I)
 """Continues an answer in a way that may change it."""
-HEADING = re.compile(r"^(?P<heading>[^\n]{1,160}):[ \t]*$", re.M)
-DENIES = re.compile(rf"{words.NEGATION}|{words.BAD}|\bother\b", re.I)
-NO_FINDING = re.compile(words.NO_FINDING, re.I)
+HEADING = compiled(r"^(?P<heading>[^\n]{1,160}):[ \t]*$", re.M)
+DENIES = compiled(rf"{words.NEGATION}|{words.BAD}|\bother\b", re.I)
+NO_FINDING = compiled(words.NO_FINDING, re.I)

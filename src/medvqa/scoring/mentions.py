@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from medvqa.scoring.text import CJK, SEAL, Occurrence, occurrences, tokens
+from medvqa.scoring.text import CJK, SEAL, Occurrence, compiled, occurrences, tokens
 from medvqa.scoring.words import LATIN
 
 FIRM, WEAK, TEXT = "\ue000", "\ue001", "\ue002"
@@ -16,7 +16,7 @@ Phrases = Mapping[str, Sequence[str]]
 """Letter of an option -> its text, then other phrases for it."""
 
 _WORD = rf"[^\W{CJK}]"
-_LETTER = re.compile(
+_LETTER = compiled(
     rf"""(?:(?:\b(?:options?|choices?|letters?|alternatives?|opci[oó]n|opç[aã]o|opzione|optie
             |вариант|letra|lettera|lettre|buchstabe|statement)\ {{1,3}}
             |选项|選項|選択肢|보기|الخيار)\s{{0,3}}(?P<named>))?
@@ -25,8 +25,8 @@ _LETTER = re.compile(
         (?P<close>\s{{0,3}}[)\]}}>】」』]{{1,2}})?""",
     re.X | re.I,
 )
-_ONLY_LETTERS = re.compile(r"(?:[\W_]{0,5}(?:and |or )?[A-Za-z](?![^\W_])){1,8}[\W_]{0,5}")
-_LETTERS_IN_A_WORD = re.compile(
+_ONLY_LETTERS = compiled(r"(?:[\W_]{0,5}(?:and |or )?[A-Za-z](?![^\W_])){1,8}[\W_]{0,5}")
+_LETTERS_IN_A_WORD = compiled(
     rf"(?:^|\n|{SEAL}|(?i:\b(?:answers?|options?|choices?|correct|select)(?: is| are)?:?)|"
     r"(?:答案|选项|選項)[是为為]?:?|[选選])"
     rf"\s{{0,3}}(?P<letters>[A-Z]{{2,26}})(?=\s{{0,3}}(?:[.,;!)\]]|$|\n|[{CJK}]))"
@@ -40,34 +40,34 @@ _FUNCTION_WORD = (
     r"weil|da|denn|wählen|nehmen|sagen|ist|sind|oder|und|nicht|car|parce|puisque|est|sont|ou|et|pas|porque|ya|es|son|o|y|no|"
     r"perch[eé]|poich[eé]|è|sono|e|non|é|são|está|estão|están|não|потому|так|и|или|не)\b"
 )
-_FOLLOWS = re.compile(rf"\s*(?:$|\n|[^\w\s'<{CJK}]|[{CJK}]|(?<=\s){_FUNCTION_WORD})", re.I)
-_HEADS_LINE = re.compile(
+_FOLLOWS = compiled(rf"\s*(?:$|\n|[^\w\s'<{CJK}]|[{CJK}]|(?<=\s){_FUNCTION_WORD})", re.I)
+_HEADS_LINE = compiled(
     r"\s{0,3}(?:[.,:;!)\-번]|$|\n)|\s+(?:because|since|as|due|based|given|rather|not|weil|da|car|parce|porque|perch[eé])\b",
     re.I,
 )
-_ENDS_CLAUSE = re.compile(r"\s{0,3}(?:[.,;!)\]]|$|\n)")
-_NOUN_GOES_ON = re.compile(r" (?!because\b|since\b|as\b|due\b|based\b|given\b)[a-z]{2}")
-_NEXT_WORD = re.compile(r"[ \t]+(?P<word>[^\W_]+)")
-_SPECIES = re.compile(rf"\.[ ](?!{_FUNCTION_WORD})(?P<word>[a-z][\w-]*)")
-_LABEL_AND_WORD = re.compile(rf"[\s*{SEAL}]*[A-Za-z]\.[ ][a-z][\w-]*[.!\s*{SEAL}]*")
-_COPULA = re.compile(r"(?:[:=]|(?P<verb>\b(?:is|be|answer|choose|pick|select)))\s*$", re.I)
-NEGATIVE = re.compile(
+_ENDS_CLAUSE = compiled(r"\s{0,3}(?:[.,;!)\]]|$|\n)")
+_NOUN_GOES_ON = compiled(r" (?!because\b|since\b|as\b|due\b|based\b|given\b)[a-z]{2}")
+_NEXT_WORD = compiled(r"[ \t]+(?P<word>[^\W_]+)")
+_SPECIES = compiled(rf"\.[ ](?!{_FUNCTION_WORD})(?P<word>[a-z][\w-]*)")
+_LABEL_AND_WORD = compiled(rf"[\s*{SEAL}]*[A-Za-z]\.[ ][a-z][\w-]*[.!\s*{SEAL}]*")
+_COPULA = compiled(r"(?:[:=]|(?P<verb>\b(?:is|be|answer|choose|pick|select)))\s*$", re.I)
+NEGATIVE = compiled(
     r"\s*\b(?:no|not|without|kein\w*|ohne|sin|sans|sem|senza|нет|без|无|没有)(?:\b|(?=[^\x00-\x7f]))", re.I
 )
-NOR = re.compile(r"\b(?:or|nor|oder|noch|ni|ou|или)\b", re.I)
-_FIGURE = re.compile(r"\b(?:fig(?:ure)?s?\.?|panels?|images?|pictures?|views?|rows?|columns?|tables?|parts?)\s*$", re.I)
-_BEFORE_TEXT = re.compile(r"[ \t]*[.):,\-]{0,2}\s{0,3}[(\[]?(?:(?:the|an?)\s)?", re.I)
-_LISTED = re.compile(
+NOR = compiled(r"\b(?:or|nor|oder|noch|ni|ou|или)\b", re.I)
+_FIGURE = compiled(r"\b(?:fig(?:ure)?s?\.?|panels?|images?|pictures?|views?|rows?|columns?|tables?|parts?)\s*$", re.I)
+_BEFORE_TEXT = compiled(r"[ \t]*[.):,\-]{0,2}\s{0,3}[(\[]?(?:(?:the|an?)\s)?", re.I)
+_LISTED = compiled(
     r"\s*(?:[,;/|&+、:-]\s*)?"
     r"(?:\b(?:and also|also|and|or|both|as well as|und|oder|et|ou|y|o|u|e|и|или)\b\s*|[和与與及或と]\s*)?"
     r"(?:(?:la|el|le|les|die|der|the|options?|opción)\s)?",
     re.I,
 )
-_WORDS = re.compile(r"[^\W\d_]")
-_SINGULAR = re.compile(r"\s+(?:is|was|isn't|wasn't|has|does|doesn't|seems|appears|looks|fits|matches)\b", re.I)
-_OR = re.compile(r"\b(?:or|oder|ou|o|u|или)\b|或|[-:]", re.I)
+_WORDS = compiled(r"[^\W\d_]")
+_SINGULAR = compiled(r"\s+(?:is|was|isn't|wasn't|has|does|doesn't|seems|appears|looks|fits|matches)\b", re.I)
+_OR = compiled(r"\b(?:or|oder|ou|o|u|или)\b|或|[-:]", re.I)
 
-_AFTER_FULL_STOP = re.compile(r"\.\s+(?:and|or|und|oder|et|ou|y|o|e|и|или)\s+(?:maybe |perhaps |possibly )?", re.I)
+_AFTER_FULL_STOP = compiled(r"\.\s+(?:and|or|und|oder|et|ou|y|o|e|и|или)\s+(?:maybe |perhaps |possibly )?", re.I)
 """Joins letters that are written with a full stop each: "A. or B."."""
 
 

@@ -82,4 +82,4 @@ def result(
         scored_answer = answer
     except AnswerError as error:
         scored = Score(None, "error", why=str(error))
-    return Result(run, item, digest, scored_answer, scored, technique, sample=query.sample, variant=query.variant)
+    return Result(run, item, digest, scored_answer, scored, technique, sample=query.sample, variant=query.variant.name)

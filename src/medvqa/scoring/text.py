@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any, cast
 
 HEAD, TAIL = 8_000, 24_000
 """Characters read at the two ends of a longer response, where answers stand."""
@@ -19,7 +20,28 @@ CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3"
 SEAL = "\ue003"
 """Marks an answer in machine-readable form: <answer>, boxed, JSON."""
 
-_REASONING = re.compile(r"<(/?)(?:think|thinking|thought|reasoning|reflection|analysis|scratchpad)\s*>", re.I)
+
+class _Pattern:
+    """A pattern that is compiled when it is first used: those of this room take a tenth of a second at each start."""
+
+    def __init__(self, pattern: str, flags: int) -> None:
+        """As `re.compile`."""
+        self._pattern = pattern
+        self._flags = flags
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a method of the compiled pattern, and keep it."""
+        method = getattr(re.compile(self._pattern, self._flags), name)
+        setattr(self, name, method)
+        return method
+
+
+def compiled(pattern: str, flags: int = 0) -> re.Pattern[str]:
+    """Return a pattern for the methods of `re.compile`'s."""
+    return cast("re.Pattern[str]", _Pattern(pattern, flags))
+
+
+_REASONING = compiled(r"<(/?)(?:think|thinking|thought|reasoning|reflection|analysis|scratchpad)\s*>", re.I)
 # Soft hyphens, zero-width and direction marks; and private-use characters, which mark mentions later on.
 _DELETED = dict.fromkeys([0xAD, *range(0x200B, 0x2010), *range(0x202A, 0x202F), 0x2060, 0xFEFF, *range(0xE000, 0xF900)])
 _UNIFIED = str.maketrans(
@@ -30,8 +52,8 @@ _UNIFIED = str.maketrans(
         "\r": "\n",
     }
 )
-_LATEX = re.compile(r"\\(?:text|textbf|textrm|mathrm|mathbf|mathsf|bf|rm)\b\s?|\\[()\[\]]|\$")
-_SEALED = re.compile(
+_LATEX = compiled(r"\\(?:text|textbf|textrm|mathrm|mathbf|mathsf|bf|rm)\b\s?|\\[()\[\]]|\$")
+_SEALED = compiled(
     r"""\\f?box(?:ed)?\s*[{\s]{0,4}(?P<boxed>[^{}\n]{1,300})
     |   (?P<tag></?(?:final_?)?(?:ans(?:wer)?|conclusion|choice|option|solution|prediction)>|\[/?answer\])
     |   ["'](?:[\w ]{0,20}[\s_])?
@@ -41,30 +63,30 @@ _SEALED = re.compile(
     re.I | re.X,
 )
 _MARKUP = (
-    (re.compile(r"^[ \t]*\d{1,2}[.)][ \t]+(?=[\[(]?[A-Z](?![^\W_]))", re.M), ""),  # "1. A", "2. C"
-    (re.compile(r"<\|[^<>|\n]{1,30}\|>|</?s>|\[/?INST\]"), "\n"),  # control tokens of chat templates
-    (re.compile(r"^[ \t]*(?:[-+*\u2022][ \t]+)?(?:\[[xX\u2713\u2714]\]|[\u2611\u2612\u25a0])[ \t]+", re.M), "\u2713 "),
-    (re.compile(r"^[ \t]*(?:[-+*\u2022][ \t]+)?(?:\[[ \t]?\]|[\u2610\u25a1])[ \t]+", re.M), "\u2717 "),
-    (re.compile(r"(?<=\w)[ \t]+[\u2610\u25a1](?=\s|$)"), " \u2717"),
-    (re.compile(r"</?(?:br|p|div|li)\b[^<>\n]{0,80}>", re.I), "\n"),
-    (re.compile(r"</?(?:b|i|u|em|strong|mark|code|span|center|h[1-6])\b[^<>\n]{0,80}>"), ""),  # "<B>" is an answer
-    (re.compile(r"^[ \t]*```\w*[ \t]*$", re.M), ""),
-    (re.compile(r'[*`~"]+'), ""),
-    (re.compile(rf"(?<![^\W_{CJK}])_+|_+(?![^\W_{CJK}])"), ""),
-    (re.compile(r"(?<!\w)'|'(?!\w)"), ""),
-    (re.compile(r"^[ \t#\u2022\u00b7\u2023]*(?:>(?![ \t]*\d)[ \t>#]*)*(?:[-+] )?[ \t]*", re.M), ""),  # not in "> 5 mm"
+    (compiled(r"^[ \t]*\d{1,2}[.)][ \t]+(?=[\[(]?[A-Z](?![^\W_]))", re.M), ""),  # "1. A", "2. C"
+    (compiled(r"<\|[^<>|\n]{1,30}\|>|</?s>|\[/?INST\]"), "\n"),  # control tokens of chat templates
+    (compiled(r"^[ \t]*(?:[-+*\u2022][ \t]+)?(?:\[[xX\u2713\u2714]\]|[\u2611\u2612\u25a0])[ \t]+", re.M), "\u2713 "),
+    (compiled(r"^[ \t]*(?:[-+*\u2022][ \t]+)?(?:\[[ \t]?\]|[\u2610\u25a1])[ \t]+", re.M), "\u2717 "),
+    (compiled(r"(?<=\w)[ \t]+[\u2610\u25a1](?=\s|$)"), " \u2717"),
+    (compiled(r"</?(?:br|p|div|li)\b[^<>\n]{0,80}>", re.I), "\n"),
+    (compiled(r"</?(?:b|i|u|em|strong|mark|code|span|center|h[1-6])\b[^<>\n]{0,80}>"), ""),  # "<B>" is an answer
+    (compiled(r"^[ \t]*```\w*[ \t]*$", re.M), ""),
+    (compiled(r'[*`~"]+'), ""),
+    (compiled(rf"(?<![^\W_{CJK}])_+|_+(?![^\W_{CJK}])"), ""),
+    (compiled(r"(?<!\w)'|'(?!\w)"), ""),
+    (compiled(r"^[ \t#\u2022\u00b7\u2023]*(?:>(?![ \t]*\d)[ \t>#]*)*(?:[-+] )?[ \t]*", re.M), ""),  # not in "> 5 mm"
 )
-_ROW = re.compile(r"^[ \t]*\|[^\n]*$", re.M)
-_RULE = re.compile(r"[\s|:\-]*")
+_ROW = compiled(r"^[ \t]*\|[^\n]*$", re.M)
+_RULE = compiled(r"[\s|:\-]*")
 _FIRST_NUMBERS = ("1", "2")
-_NUMBERED = re.compile(r"^[ \t]*\d{1,2}[.)][ \t]+(?=\S)", re.M)
-_NUMBERED_INLINE = re.compile(r"\([1-9]\)[ \t]*(?=[^\W\d_])")
-_JUDGED = re.compile(
+_NUMBERED = compiled(r"^[ \t]*\d{1,2}[.)][ \t]+(?=\S)", re.M)
+_NUMBERED_INLINE = compiled(r"\([1-9]\)[ \t]*(?=[^\W\d_])")
+_JUDGED = compiled(
     r"[*_ ]*(?:yes|no|true|false|present|absent|correct|incorrect|wrong|right|not (?:present|seen|visible)|"
     r"[\u2713\u2714\u2705\u2611\u2717\u2718\u274c\u2716\u00d7]\ufe0f?)[*_ .]*",
     re.I,
 )
-_TOKEN = re.compile(rf"[{CJK}]|(?:(?<!\w)-(?=\d))?[^\W_{CJK}]+|[<>\u2264\u2265=+%\u00b1]")
+_TOKEN = compiled(rf"[{CJK}]|(?:(?<!\w)-(?=\d))?[^\W_{CJK}]+|[<>\u2264\u2265=+%\u00b1]")
 ARTICLES = frozenset({"a", "an", "the"})
 _NO_NOUNS = frozenset({"alone", "and", "both", "only", "or"})
 

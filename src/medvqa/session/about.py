@@ -1,28 +1,36 @@
-"""The part of a run's record that is known before the model is made."""
+"""The record of a run before its model is made: what is planned, and what earlier sessions left."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
+
+from msgspec import structs
 
 from medvqa import answers, metrics, scoring
 from medvqa.configs import ModelConfig
 from medvqa.items import Benchmark, DataError, Item, Kind, Prompt, Query, Technique
 from medvqa.judging import ranking
 from medvqa.protocols.prompts import Templates
-from medvqa.records import run_folder
+from medvqa.records import recall, run_folder
 from medvqa.records.run_record import (
     SCHEMA,
     AnsweringConfig,
     RecordedBenchmark,
     RecordedOptions,
     RecordedProtocol,
+    RecordedSession,
     RecordedTags,
     RunRecord,
+    carrying,
     part_of,
 )
+from medvqa.session.delivery import used
 from medvqa.session.options import OPTIONS
 from medvqa.session.plan import Plan
 
@@ -54,6 +62,72 @@ def about(plan: Plan) -> RunRecord:
     )
     # A config may hold a key that the environment has too.
     return part_of(RunRecord, answers.redacted_value(record.as_json(), plan.secrets))
+
+
+def now() -> str:
+    """Return the time as run.json has it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def begun(plan: Plan, before: RunRecord | None, name: str, session: str, workers: int) -> RunRecord:
+    """Return the record of a run whose session begins, behind those of `before`."""
+    started, planned = now(), about(plan)
+    begins = RecordedSession(
+        session=session,
+        started=started,
+        workers=workers,
+        options=planned.options,
+        shard_source=plan.options.shard_source,
+    )
+    if before is None:
+        return structs.replace(planned, name=name, started=started, sessions=(begins,))
+    # The results have the earlier names of a renamed run.
+    names = {*before.names, *([before.name] if before.name else [])} - {name}
+    anew = plan.reads_anew(before)
+    planned = carrying(planned, before)
+    return structs.replace(
+        planned,
+        name=name,
+        names=tuple(sorted(names)),
+        started=before.started or started,
+        model=before.model,
+        # A session without open questions needs no judge.
+        judge=planned.judge or before.judge,
+        benchmarks={**before.benchmarks, **planned.benchmarks},
+        sessions=(*before.sessions, begins),
+        # Results of earlier sessions keep their edition of the rules, and the run is called after the oldest.
+        reading_rules=planned.reading_rules if anew else before.reading_rules,
+        usage=before.usage,
+        judge_usage=before.judge_usage,
+        left_out=before.left_out,
+        # Rules stored before the first answer, and the parts of a merged run.
+        gate=before.gate,
+        merged=before.merged,
+        kind=before.kind,
+    )
+
+
+def with_killed(before: RunRecord, folder: Path) -> RunRecord:
+    """Return the record of a run with the stored answers of killed sessions counted: they were paid for."""
+    sessions = [_made_up(session, folder) if session.killed else session for session in before.sessions]
+    usage, judge_usage = Counter(before.usage), Counter(before.judge_usage)
+    for session, was in zip(sessions, before.sessions, strict=True):
+        if session is not was:
+            usage.update(session.usage)
+            judge_usage.update(session.judge_usage)
+    return structs.replace(before, sessions=tuple(sessions), usage=dict(usage), judge_usage=dict(judge_usage))
+
+
+def _made_up(killed: RecordedSession, folder: Path) -> RecordedSession:
+    numbers, usage = Counter[str](), {"candidate": Counter[str](), "judge": Counter[str]()}
+    for role, stored in recall.asked(folder, {killed.session}):
+        numbers[role] += len(stored)
+        usage[role].update(used(stored))
+    made_up = {"asked": numbers["candidate"], "usage": dict(usage["candidate"])}
+    if numbers["judge"]:
+        made_up |= {"judge_asked": numbers["judge"], "judge_usage": dict(usage["judge"])}
+    # Keep an empty usage: it says that the session was counted.
+    return part_of(RecordedSession, killed.as_json() | made_up)
 
 
 def _config(plan: Plan) -> AnsweringConfig:
@@ -100,7 +174,7 @@ def _of_benchmark(plan: Plan, benchmark: Benchmark) -> RecordedBenchmark:
     key = "category" if benchmark.name in plan.recovers else "given"
     digest = run_folder.data_digest(items)
     judged = plan.judged(benchmark.name)
-    declared = None if benchmark.declared is None else benchmark.declared.about(items, plan.setting.root)
+    declared = None if benchmark.declared is None else benchmark.declared.about(items, plan.project.root)
     read_by = scoring.rules.read_by(benchmark, plan.extraction, kinds)
     signature = {
         "data": digest[:12],

@@ -5,22 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf
-from pathlib import Path
+from functools import partial
 from typing import Any
 
-import msgspec
-
-from medvqa import answers, engine, files, printing
-from medvqa.backend import Backend, ModelFacts, said
-from medvqa.engine import Judge, Limits, Pending, Reply, Stream, Streamed, Traffic
+from medvqa import answers, engine, files
+from medvqa.backend import Backend, said
+from medvqa.engine import Pending, Reply, Stream, Streamed, Traffic
 from medvqa.items import (
-    OPTION_TECHNIQUES,
     Answer,
     AnswerError,
     MedVQAError,
     Model,
-    Outcome,
     Prompt,
     Query,
     QuestionKey,
@@ -28,22 +23,15 @@ from medvqa.items import (
     Score,
     UsageError,
 )
-from medvqa.protocols import rotation
-from medvqa.records import run_folder, run_record
-from medvqa.records.answer_places import PlaceReader
-from medvqa.records.exchange import Exchange, left_beside
-from medvqa.records.log import ANSWERS, Log, LogHead, Reuse, Unwritable, head_at, is_kept_apart, logs, unwritable
+from medvqa.protocols import prompts, rotation
+from medvqa.records import run_folder
+from medvqa.records.log import Reuse, Unwritable, unwritable
 from medvqa.records.private import Pseudonyms
-from medvqa.records.recall import OWN, EarlierAnswers, Finder, LogFolder, ResultAnswers, StoredAnswers
-from medvqa.records.run_record import RUN
 from medvqa.records.selected import select as select_keys
-from medvqa.records.suspects import Suspects
-from medvqa.session import answer_sources, checks, endpoints, uploads
-from medvqa.session.chosen import Chosen
+from medvqa.session import checks, endpoints, uploads
 from medvqa.session.confirming import Confirming
 from medvqa.session.delivery import Delivery, LeftOut, used
-from medvqa.session.judging import Judging
-from medvqa.session.memory import Memory
+from medvqa.session.opening import LoadedJudge, LoadedModel, Memory, Process
 from medvqa.session.plan import Plan
 from medvqa.session.ranking import Candidates, RankingAsker, SelectedAnswer
 
@@ -51,154 +39,6 @@ MAIN = "main"
 """The name of the only process, or of the controller."""
 STOP = "stop"
 """File in the run folder that makes workers stop after their current question. Its text is the reason."""
-
-
-@dataclass(frozen=True, slots=True)
-class Process:
-    """A process of a run: the run's folder, the session of the run, and its name in it.
-
-    `session`: the id of this session. `name`: a worker's id, or "main". `rescores`: the run may have begun with
-    another judge. `sources`: what --answers names. `say` gets lines while places are read.
-    """
-
-    folder: Path
-    session: str
-    name: str
-    rescores: bool = False
-    sources: answer_sources.AnswerSources = answer_sources.NONE
-    say: Callable[[str], None] = lambda line: printing.to_stderr(f"{printing.line(line)}\n")
-
-    @property
-    def continues(self) -> bool:
-        """Whether an earlier session of the run has begun to ask (OSError)."""
-        heads = [head_at(path) for path in logs(self.folder / ANSWERS)]
-        return any(head is not None and head.session != self.session for head in heads)
-
-    def identify(self, model: Backend, role: str, secrets: frozenset[str]) -> ModelFacts:
-        """Return the facts of a loaded model without secrets. UsageError if the run began with another."""
-        facts = model.facts.without(secrets)
-        if not self.rescores and (self.folder / RUN).is_file():
-            run = run_record.read_run(self.folder)
-            before = run.model if role == "model" else run.judge
-            if before is not None and before.name and before.fingerprint != facts.fingerprint:
-                raise UsageError(
-                    f"run '{self.folder.name}' cannot go on: the {role}'s fingerprint was {before.fingerprint!r} "
-                    f"and is {facts.fingerprint!r}. Name another with --run=NAME"
-                )
-        return facts
-
-    def remember(
-        self,
-        chosen: Chosen,
-        facts: ModelFacts,
-        log: Log,
-        *,
-        reuse: Reuse,
-        signed: str = "",
-        fresh: bool = False,
-    ) -> Memory:
-        """Open the stored answers of a model, or the replies of a judge, and begin their log (Unwritable).
-
-        `reuse`: who may use the answers besides this run. No other run uses those of a model without a fingerprint, nor
-        the later ones of a run that has asked a part of its questions with --fresh. `signed`: the judge's name in
-        signatures, which separates judges without a fingerprint by their configs.
-        """
-        judges, nameless = chosen.role == "judge", facts.fingerprint is None
-        answering = chosen.answering.backend
-        head = LogHead(
-            backend=f"{answering} {signed}" if judges and nameless else answering,
-            model=facts.title,
-            fingerprint=facts.fingerprint,
-            run=self.folder.name,
-            session=self.session,
-            role="judge" if judges else "candidate",
-            reuse="none" if nameless else reuse,
-        )
-        with unwritable(f"answers in {self.folder} cannot be read"):
-            if is_kept_apart(self.folder / ANSWERS, head.identity):
-                head = msgspec.structs.replace(head, reuse="none")
-            finders = [] if fresh else [*self._own_answers(head, signed), *self.sources.finders(head, signed)]
-            folders = [] if nameless else self.sources.folders
-            places = () if nameless or fresh else self.sources.places
-            for place in places:
-                left = left_beside(self.folder, place)
-                folders += [LogFolder(place.name, folder, frozenset({"all"}), typed=False) for folder in left]
-        log.begin_as(head)
-        readers = [PlaceReader(place, head.identity, self.session, self.folder) for place in places]
-        for reader in readers:
-            reader.read(self.say)
-        stored = StoredAnswers(self.folder, head, folders, [*finders, *readers], log=log, fresh=fresh)
-        return Memory(stored, log, Suspects(self.folder, self.session), readers)
-
-    def exchange(self, *, puts: bool) -> Exchange:
-        """Return what gives the run's logs to the places that --answers names; nothing is done before `start`."""
-        return Exchange(self.folder, self.session, self.sources.places, puts=puts)
-
-    def _own_answers(self, head: LogHead, signed: str) -> list[Finder]:
-        """Return the answers of this run that are in no log: those in its results, and in files of earlier versions."""
-        found: list[Finder] = [EarlierAnswers(self.folder, head)]
-        if (self.folder / RUN).is_file():
-            about = run_record.read_run(self.folder)
-            if answer_sources.is_of(about, head, signed):
-                found.append(ResultAnswers(self.folder, OWN, head.role, about))
-        return found
-
-
-class LoadedJudge:
-    """The judge of a process: its model, its stream, its memory."""
-
-    def __init__(
-        self,
-        judging: Judging,
-        process: Process,
-        *,
-        reuse: Reuse,
-        fresh: bool = False,
-        deadline: float | None = None,
-        max_cost: float | None = None,
-        ends: Callable[[], bool] = lambda: False,
-        traffic: Traffic | None = None,
-    ) -> None:
-        """Load the judge (UsageError, Unwritable). `ends` returns True once the session is about to end."""
-        self.model = judging.chosen.backend
-        log = Log(process.folder, process.name)
-        try:
-            judging.chosen.load()
-            facts = process.identify(self.model, "judge", judging.chosen.secrets)
-            signed = judging.signed(facts)
-            self.memory = process.remember(judging.chosen, facts, log, reuse=reuse, signed=signed, fresh=fresh)
-            limits = Limits.of(self.model.facts, deadline=deadline, budget=inf if max_cost is None else max_cost)
-        except BaseException:
-            log.close()
-            self.model.close()
-            raise
-        self.judge = Judge(
-            self.model,
-            judging.settings,
-            limits,
-            self.memory,
-            ends=ends,
-            traffic=traffic or Traffic(judging.chosen.secrets),
-        )
-        self.facts: dict[str, Any] = {
-            **judging.loaded(facts),
-            "batch_size": limits.batch_size,
-            "concurrency": limits.concurrency,
-        }
-        """The judge's fields in run.json."""
-
-    def close(self, by: float | None = None) -> None:
-        """Close the stream (`Stream.close`), the memory (Unwritable) and the model."""
-        self.judge.close(by)
-        end(self.model, self.memory)
-
-
-def end(model: Backend, memory: Memory | Log) -> None:
-    """Close a memory, or the log of a model that was not loaded, and a model (Unwritable, once both are closed)."""
-    try:
-        memory.close()
-    finally:
-        model.close()
 
 
 @dataclass(slots=True)
@@ -211,6 +51,21 @@ class _Tally:
     reused: dict[str, int] = field(default_factory=dict)
     replies: list[Answer] = field(default_factory=list)
     replies_reused: int = 0
+
+    def delivery(self, **more: Any) -> Delivery:
+        """Return them in plain values, with the fields that are no sums."""
+        served = {result.answer.served_by for result in self.results if result.answer is not None}
+        return Delivery(
+            lines=[run_folder.encode(result).decode() for result in self.results],
+            outcomes=[(result.key, result.score.outcome) for result in self.results],
+            usage=used(self.new_answers),
+            reused=self.reused,
+            judge_asked=len(self.replies),
+            judge_reused=self.replies_reused,
+            judge_usage=used(self.replies),
+            served_by=sorted(served - {""}),
+            **more,
+        )
 
 
 class Asker:
@@ -231,12 +86,11 @@ class Asker:
         self._first: dict[str, Any] = {}
         self._selection: tuple[tuple[QuestionKey, ...], LeftOut] | None = None
         self._traffic = Traffic(plan.secrets)
+        self._loaded: LoadedModel | None = None
+        self._judge: LoadedJudge | None = None
         self._model: Streamed | None = None
         self._stream: Stream | None = None
-        self._judge: LoadedJudge | None = None
-        self._close: Callable[[], None] | None = None
         self._streaks = {"model": 0, "judge": 0}
-        self._limits: Limits | None = None
         self._ahead: engine.Lookahead | None = None
         self._confirming = Confirming()
         self._ranking: RankingAsker | None = None
@@ -261,52 +115,63 @@ class Asker:
         After a MedVQAError, `stop` has its message, and the returned model answers with errors. Other exceptions are
         raised.
         """
-        making = f"model '{self.plan.options.model}'"
+        plan, options = self.plan, self.plan.options
+        making = f"model '{options.model}'"
         try:
-            checks.check_selected_votes(self.plan, self._selection[0] if self._selection else ())
-            # Loading may kill the process: begin the log first, which identifies a dead worker.
-            log = Log(self.process.folder, self.process.name)
-            self._close = lambda: end(self.plan.model.backend, log)
-            model = self.plan.make_model()
-            limits = self.plan.limits(model)
-            model_facts = self.process.identify(model, "model", self.plan.secrets)
-            reuse: Reuse = "none" if self._asks_a_part_again() else self._reuse
-            fresh = self.plan.options.fresh
-            memory = self.process.remember(self.plan.model, model_facts, log, reuse=reuse, fresh=fresh)
-            self._close = lambda: end(model, memory)
-            making = f"judge '{self.plan.options.judge}'"
-            if self.plan.judge is not None:
-                self._judge = self._load_judge(self.plan.judge, ahead)
+            checks.check_selected_votes(plan, self._selection[0] if self._selection else ())
+            reuse: Reuse = uploads.reuse(self.process.sources, plan.benchmarks.values())
+            own_reuse: Reuse = "none" if self._asks_a_part_again() else reuse
+            self._loaded = loaded = LoadedModel(
+                plan.model,
+                self.process,
+                plan.make_model,
+                plan.limits,
+                plan.secrets,
+                reuse=own_reuse,
+                fresh=options.fresh,
+            )
+            making = f"judge '{options.judge}'"
+            if plan.judge is not None:
+                self._judge = LoadedJudge(
+                    plan.judge,
+                    self.process,
+                    reuse=reuse,
+                    fresh=options.fresh,
+                    deadline=options.deadline,
+                    max_cost=options.max_cost,
+                    ends=ahead.stopped,
+                    traffic=self._traffic,
+                )
         except MedVQAError as error:
             self.stop, self.problem = self._line(error), error
-            return engine.Unavailable(self.plan.options.model, self.stop)
+            return engine.Unavailable(options.model, self.stop)
         except Exception as error:
             self.stop = f"{making} could not be made: {type(error).__name__}: {self._line(error)}"
             self.close()
             raise
-        self._memories = [memory, *([] if self._judge is None else [self._judge.memory])]
-        named = {"name": model_facts.title, "fingerprint": model_facts.fingerprint}
-        facts: dict[str, Any] = {
-            "model": {**named, **{name: value for name, value in model_facts.about.items() if name not in named}},
-            "engine": {"batch_size": limits.batch_size, "concurrency": limits.concurrency},
+        self._memories = [loaded.memory, *([] if self._judge is None else [self._judge.memory])]
+        facts = loaded.facts
+        self._first["facts"] = {
+            "model": {**facts.about, "name": facts.title, "fingerprint": facts.fingerprint},
+            "engine": loaded.sizes,
             "unread_answers": self._newly_unread(),
-            **({"judge": self._judge.facts} if self._judge is not None else {}),
+            **({"judge": self._judge.entry} if self._judge is not None else {}),
         }
-        self._first["facts"] = facts
-        models = {"endpoints": model, **({"judge_endpoints": self._judge.model} if self._judge is not None else {})}
+        models = {"endpoints": loaded.model, **({} if self._judge is None else {"judge_endpoints": self._judge.model})}
         self._reporting = {name: each for name, each in models.items() if said(each, "status") and not each.pools}
-        self._limits, self._ahead = limits, ahead
-        follow: Callable[[Query, Answer], Any] | None = self._begin_judging if self._judge is not None else None
-        if self.plan.ranks:
-            number = self.plan.protocol.samples or 1
-            self._ranking = RankingAsker(number, self.plan.prompt, self.plan.limited, self.plan.read, follow)
-            follow, ahead = self._hear, Candidates(ahead, number)
+        self._ahead = ahead
+        follow: Callable[[Query, Answer, Reply], Any] | None = None if self._judge is None else self._begin
+        if plan.ranks:
+            self._ranking = RankingAsker(plan, follow)
+            follow, ahead = self._hear, Candidates(ahead, self._ranking.number)
         if self.process.sources.places:
             for own in self._memories:
                 own.exchange_by(self._exchange)
             self._exchange.start()
-        self._stream = Stream(model, self.plan.prompt, ahead, limits, memory, follow=follow, traffic=self._traffic)
-        self._model = Streamed(model, self._stream, self.plan.limited)
+        self._stream = Stream(
+            loaded.model, plan.prompt, ahead, loaded.limits, loaded.memory, follow=follow, traffic=self._traffic
+        )
+        self._model = Streamed(loaded.model, self._stream, plan.limited)
         return self._model
 
     def _asks_a_part_again(self) -> bool:
@@ -314,40 +179,16 @@ class Asker:
 
         That is so with --fresh, and in a new run for questions chosen by their outcomes (--lf) if it names no run.
         """
-        by_outcome = self.plan.setting.by_outcome and not self.process.sources and not self.process.continues
+        by_outcome = self.plan.project.by_outcome and not self.process.sources and not self.process.continues
         if not (self.plan.options.fresh or by_outcome):
             return False
         keys, _ = self._selection or ((), {})
-        selected = {(key.benchmark, key.item, key.technique) for key in keys}
-        plan = self.plan
-        queries = (
-            Query(item, technique)
+        selected, plan = {(key.benchmark, key.item, key.technique) for key in keys}, self.plan
+        return any(
+            (name, item.id, technique) not in selected and plan.applies(Query(item, technique))
             for name in {key.benchmark for key in keys} & plan.benchmarks.keys()
             for item in plan.items(name)
             for technique in plan.techniques
-        )
-        return any(
-            (query.item.benchmark, query.item.id, query.technique) not in selected
-            for query in queries
-            if plan.applies(query)
-        )
-
-    @property
-    def _reuse(self) -> Reuse:
-        """Who may use the answers of this session besides its run."""
-        return uploads.reuse(self.process.sources, self.plan.benchmarks.values())
-
-    def _load_judge(self, judging: Judging, ahead: engine.Lookahead) -> LoadedJudge:
-        options = self.plan.options
-        return LoadedJudge(
-            judging,
-            self.process,
-            reuse=self._reuse,
-            fresh=options.fresh,
-            deadline=options.deadline,
-            max_cost=options.max_cost,
-            ends=ahead.stopped,
-            traffic=self._traffic,
         )
 
     def _line(self, error: Exception) -> str:
@@ -363,85 +204,94 @@ class Asker:
         self._exchange.give_up()
         if self._stream is not None:
             self._stream.close(by)
-        judge, close_model = self._judge, self._close
-        self._judge = self._close = None
-        for close in (None if judge is None else lambda: judge.close(by), close_model):
-            if close is not None:
-                try:
-                    close()
-                except MedVQAError as error:
-                    self.stop = self._line(error)
+        loaded, self._judge, self._loaded = (self._judge, self._loaded), None, None
+        for model in filter(None, loaded):
+            try:
+                model.close(by)
+            except MedVQAError as error:
+                self.stop = self._line(error)
+
+    # One question: ask it, read its answer, score it, wait for the judge, undo its rotation, keep its result
 
     def evaluate(self, query: Query, model: Model | None = None) -> Result:
         """Ask and score one question; the result waits for `deliver`.
 
         A model other than the one that `open` returned is called directly, outside of the stream.
         """
-        if self._ranking is not None:
-            return self._evaluate_ranked(self._ranking, query, model)
         try:
             self._store_selection()
             reply = self._reply(query, model)
         except MedVQAError as error:
             # The prompt needs data that cannot be read: this question alone ends in an error.
-            prompt = Prompt("", technique=query.technique, sample=query.sample, variant=query.variant)
-            reply = Reply(prompt, "", AnswerError(self._line(error)))
-            if isinstance(error, Unwritable):
-                self.stop = str(error)
-        result = self._result(query, reply, reply.then)
-        new = [reply.answer] if isinstance(reply.answer, Answer) and not reply.reused else []
-        self._keep(query, result, new, reused=reply.reused)
-        return result
-
-    def _result(self, query: Query, reply: Reply, pending: Pending | None) -> Result:
-        """Score the answer of a reply; `pending`: the judging that its answer's arrival began."""
-        answer = self.plan.read(reply.answer) if isinstance(reply.answer, Answer) else reply.answer
-        score = pending.score if pending is not None else None
-        result = self.plan.result(query, reply.prompt, answer, self.process.folder.name, reply.digest, score)
-        if isinstance(answer, Answer) and result.answer is not None:
-            result = self._judged(result, pending or self._begin_judging(query, answer))
-        return result
-
-    def _evaluate_ranked(self, ranking: RankingAsker, query: Query, model: Model | None) -> Result:
-        """Ask for the candidates of a question and for the selection, and score the selected one."""
-        try:
-            self._store_selection()
-            selection = self._selected(ranking, query, model)
-        except MedVQAError as error:
             prompt = Prompt("", technique=query.technique)
-            selection = SelectedAnswer(prompt, "", AnswerError(self._line(error)))
+            reply = Reply(prompt, prompts.digest(prompt), AnswerError(self._line(error)))
             if isinstance(error, Unwritable):
                 self.stop = str(error)
-        answer, run = selection.answer, self.process.folder.name
-        if selection.score is None:
-            result = self._result(query, Reply(selection.prompt, selection.digest, answer), selection.then)
-        else:
-            result = self.plan.result(query, selection.prompt, answer, run, selection.digest, selection.score)
-        result = replace(result, ranking=selection.ranking)
-        self._keep(query, result, selection.new, reused=selection.reused)
+        result = self._result(query, reply)
+        self._keep(query, result, reply)
         return result
 
-    def _selected(self, ranking: RankingAsker, query: Query, model: Model | None) -> SelectedAnswer:
+    def _reply(self, query: Query, model: Model | None) -> Reply:
+        """Ask: wait for the stream, which works ahead; another model is asked at once."""
         if self._stream is not None and (model is None or model is self._model):
-            return ranking.answer(self._stream, query)
+            return self._stream.answer(query) if self._ranking is None else self._ranking.answer(self._stream, query)
         if model is None:
             raise UsageError(self.stop or "the model was not made")
-        return ranking.ask(lambda prompts: engine.ask(model, prompts, self.plan.secrets), query)
+        ask = partial(engine.ask, model, secrets=self.plan.secrets)
+        if self._ranking is not None:
+            return self._ranking.ask(ask, query)
+        prompt = self.plan.prompt(query)
+        (answer,) = ask([prompt])
+        return Reply(prompt, prompts.digest(prompt), answer)
 
-    def _hear(self, query: Query, answer: Answer) -> engine.Ticket | None:
-        if self._ranking is None or self._stream is None:
-            return None
-        return self._ranking.hear(self._stream, query, answer)
+    def _result(self, query: Query, reply: Reply) -> Result:
+        """Return the result of a reply. With a judge, a lane has begun it when the answer arrived."""
+        result, pending = reply.then or self._begin(query, reply.answer, reply)
+        if pending is not None:
+            result = self._judged(result, pending)
+        if isinstance(reply, SelectedAnswer):
+            result = replace(result, ranking=reply.ranking)
+        return rotation.result_back(result, query.item, query.variant.rotation)
 
-    def _keep(self, query: Query, result: Result, new: Sequence[Answer], *, reused: str) -> None:
+    def _begin(self, query: Query, answer: Answer | AnswerError, reply: Reply) -> tuple[Result, Pending | None]:
+        """Read an answer, score it by rule as its question was shown, and submit it to the judge if it needs one."""
+        score = reply.score if isinstance(reply, SelectedAnswer) else None
+        result = self.plan.result(query, reply.prompt, reply.digest, answer, self.process.folder.name, score)
+        if self._judge is None or result.answer is None or score is not None:
+            return result, None
+        benchmark = self.plan.benchmarks[query.item.benchmark]
+        begin = self._judge.judge.begin
+        return result, begin(benchmark, result.item, query.technique, result.answer, result.score)
+
+    def _judged(self, result: Result, pending: Pending) -> Result:
+        """Wait for the judge's score."""
+        if self._judge is None:
+            return result
+        try:
+            judged = self._judge.judge.finish(pending)
+        except MedVQAError as error:
+            if isinstance(error, Unwritable):
+                self.stop = str(error)
+            return replace(result, score=Score(None, "error", why=str(error)))
+        self._tally.replies.extend(judged.new_replies)
+        self._tally.replies_reused += judged.reused
+        return replace(result, score=judged.score, judgement=judged.judgement)
+
+    def _keep(self, query: Query, result: Result, reply: Reply) -> None:
         """Keep a result for the next delivery, with the answers that this session asked for."""
         self._tally.results.append(result)
-        if reused:
-            self._tally.reused[reused] = self._tally.reused.get(reused, 0) + 1
-        self._tally.new_answers.extend(new)
-        self._confirming.note(query, result, reused=bool(reused))
+        if reply.reused:
+            self._tally.reused[reply.reused] = self._tally.reused.get(reply.reused, 0) + 1
+        self._tally.new_answers += reply.new
+        self._confirming.note(query, result, reused=bool(reply.reused))
         if self.plan.options.max_cost is not None and (stop := self.process.folder / STOP).exists():
             self.stop = files.read(stop, 2**20).decode("utf-8", "replace")
+
+    def _hear(self, query: Query, answer: Answer, reply: Reply) -> engine.Ticket | None:
+        """Note a candidate of `--combine=best-self`, in a lane's thread."""
+        if self._ranking is None or self._stream is None:
+            return None
+        return self._ranking.hear(self._stream, query, answer, reply)
 
     def confirm(self) -> Delivery | None:
         """Check that reused answers come from the model that answers now; call it after the last question.
@@ -449,19 +299,11 @@ class Asker:
         None if no answer was reused. If the model has no fingerprint and the run is gated, some questions are asked
         again; these answers are not stored.
         """
-        if not self._confirming.reused or self._stream is None or self._model is None:
+        if not self._confirming.reused or self._stream is None or self._loaded is None:
             return None
-        identity = self._confirming.confirm(self._model.backend, self._again, self._unasked())
+        identity = self._confirming.confirm(self._loaded.model, self._again, self._unasked())
         tally, self._tally = self._tally, _Tally()
-        return Delivery(
-            lines=[],
-            outcomes=[],
-            usage=used(tally.new_answers),
-            judge_asked=len(tally.replies),
-            judge_reused=tally.replies_reused,
-            judge_usage=used(tally.replies),
-            identity=identity,
-        )
+        return tally.delivery(identity=identity)
 
     def _unasked(self) -> str | None:
         """Return why no question may be asked again; None if some may."""
@@ -480,21 +322,19 @@ class Asker:
 
     def _again(self, queries: Sequence[Query]) -> list[tuple[Answer | AnswerError, Result]]:
         """Ask questions again, past the store, and score the answers."""
-        if self._stream is None or self._model is None or self._limits is None:
+        if self._stream is None or self._loaded is None:
             raise UsageError("the model was not made")
         self._stream.close()
-        stream = Stream(self._model.backend, self.plan.prompt, engine.Submitted(), self._limits, traffic=self._traffic)
-        prompts = [self.plan.prompt(query) for query in queries]
+        model, limits = self._loaded.model, self._loaded.limits
+        stream = Stream(model, self.plan.prompt, engine.Submitted(), limits, traffic=self._traffic)
+        asked = [self.plan.prompt(query) for query in queries]
         try:
-            answers_again = stream.generate(prompts)
+            answers_again = stream.generate(asked)
         finally:
             stream.close()
-        scored = []
-        for query, prompt, answer in zip(queries, prompts, answers_again, strict=True):
-            if isinstance(answer, Answer):
-                self._tally.new_answers.append(answer)
-            scored.append((answer, self._result(query, Reply(prompt, "", answer), None)))
-        return scored
+        replies = [Reply(prompt, prompts.digest(prompt), got) for prompt, got in zip(asked, answers_again, strict=True)]
+        self._tally.new_answers += [answer for reply in replies for answer in reply.new]
+        return [(reply.answer, self._result(query, reply)) for query, reply in zip(queries, replies, strict=True)]
 
     def _store_selection(self) -> None:
         """Store the keys of the selected questions, once (Unwritable)."""
@@ -507,38 +347,6 @@ class Asker:
                 # A benchmark may draw its items in each process: the controller compares the digests.
                 names = sorted({key.benchmark for key in keys} & self.plan.benchmarks.keys())
                 self._first["data"] = {name: run_folder.data_digest(self.plan.items(name)) for name in names}
-
-    def _reply(self, query: Query, model: Model | None) -> Reply:
-        if self._stream is not None and (model is None or model is self._model):
-            return self._stream.answer(query)
-        prompt = self.plan.prompt(query)
-        if model is None:
-            raise UsageError(self.stop or "the model was not made")
-        (answer,) = engine.ask(model, [prompt], self.plan.secrets)
-        return Reply(prompt, "", answer)
-
-    def _begin_judging(self, query: Query, answer: Answer) -> Pending | None:
-        """Submit an answer to the judge, before a test waits for its score."""
-        if self._judge is None or query.technique in OPTION_TECHNIQUES:
-            return None
-        answer = self.plan.read(answer)
-        benchmark, item = self.plan.benchmarks[query.item.benchmark], rotation.as_shown(query.item, query.variant)
-        return self._judge.judge.begin(benchmark, item, query.technique, answer, self.plan.by_rule(query, answer))
-
-    def _judged(self, result: Result, pending: Pending | None) -> Result:
-        """The result with the judge's score; unchanged if the judge is not asked about it."""
-        if self._judge is None or pending is None:
-            return result
-        try:
-            judged = self._judge.judge.finish(pending)
-        except MedVQAError as error:
-            if isinstance(error, Unwritable):
-                self.stop = str(error)
-            return replace(result, score=Score(None, "error", why=str(error)))
-        self._tally.replies.extend(judged.new_replies)
-        self._tally.replies_reused += judged.reused
-        score = rotation.score_back(judged.score, result.item, result.variant)
-        return replace(result, score=score, judgement=judged.judgement)
 
     def forget(self, query: Query) -> None:
         """Drop the answer to a question that will not be asked for again."""
@@ -560,17 +368,7 @@ class Asker:
         tally.results = list(map(self._hidden, tally.results))
         self._count_errors(tally.results)
         first, self._first = self._first, {}
-        outcomes: list[tuple[QuestionKey, Outcome]] = [(result.key, result.score.outcome) for result in tally.results]
-        served = {result.answer.served_by for result in tally.results if result.answer is not None}
-        delivery = Delivery(
-            lines=[run_folder.encode(result).decode() for result in tally.results],
-            outcomes=outcomes,
-            usage=used(tally.new_answers),
-            reused=tally.reused,
-            judge_asked=len(tally.replies),
-            judge_reused=tally.replies_reused,
-            judge_usage=used(tally.replies),
-            served_by=sorted(served - {""}),
+        delivery = tally.delivery(
             engine=self._engine(),
             stopped=self.stop or "",
             unread=self._newly_unread(),
@@ -594,9 +392,9 @@ class Asker:
 
     def _engine(self) -> dict[str, Any]:
         """The present state of a pool of models, and the batches that were asked again; {} for other models."""
-        if self._stream is None or self._model is None or not self._model.backend.pools:
+        if self._stream is None or self._loaded is None or not self._loaded.model.pools:
             return {}
-        status = answers.redacted_value(self._model.backend.status(), self.plan.secrets)
+        status = answers.redacted_value(self._loaded.model.status(), self.plan.secrets)
         return {**status, "asked_again": self._stream.asked_again}
 
     def _endpoints(self) -> dict[str, dict[str, Any]]:

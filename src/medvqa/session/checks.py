@@ -32,7 +32,7 @@ def check(plan: Plan, *, answered: Callable[[ModelConfig], bool]) -> tuple[str, 
     will be asked. `answered` returns True if answers of a model may be stored, so that its server is not needed.
     """
     # A model that must still be named is not asked: the session ends before.
-    held = None if plan.setting.collects_only or plan.lacks_model else _check_models(plan, answered)
+    held = None if plan.project.collects_only or plan.lacks_model else _check_models(plan, answered)
     if plan.options.answers_from_category and not plan.recovers:
         raise UsageError(
             f"--answers-from-category: only gmai-mmbench-test has a key to recover, and this run asks "
@@ -108,8 +108,8 @@ def _check_models(plan: Plan, answered: Callable[[ModelConfig], bool]) -> tuple[
     # After consent to upload, and before places: some backends import much for these.
     _preflight(plan, answered)
     held = places.places([model] if judge is None else [model, judge])
-    if held is not None and plan.setting.workers > len(held):
-        raise places.too_many(plan.setting.workers, held, options.model)
+    if held is not None and plan.project.workers > len(held):
+        raise places.too_many(plan.project.workers, held, options.model)
     return held
 
 

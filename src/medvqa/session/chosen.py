@@ -13,8 +13,7 @@ from medvqa.backend import Backend, loaded
 from medvqa.configs import ModelConfig
 from medvqa.data import folders
 from medvqa.items import UsageError
-from medvqa.session.options import Setting
-from medvqa.session.registry import Registry
+from medvqa.session.project import Project
 
 POOL = "ray"
 """The backend that --ray-address and --replicas belong to."""
@@ -80,21 +79,21 @@ class Chosen:
 def choose(
     spec: str,
     role: Literal["model", "judge"],
-    setting: Setting,
-    registry: Registry,
+    project: Project,
     pool: Mapping[str, Any] | None = None,
 ) -> Chosen:
     """Find the config that SPEC names, in the project's models/ or among the shipped ones (UsageError).
 
     A model passed as an object is used unchanged, also as a judge. `pool`: the typed options of a pool (`ray:`).
     """
+    registry = project.registry
     backends = registry.backends
     if spec in registry.models:
         model = registry.models[spec]
         if pool and type(model).name == POOL:
             raise UsageError(f"'{spec}' was made with options of its own: give it {', '.join(pool)} there")
         return Chosen(spec, role, configs.config_of(model, spec), model)
-    places = [setting.root / "models", folders.bundled("models")]
+    places = [project.root / "models", folders.bundled("models")]
     with _named(role):
         config = configs.resolve(spec, folders=places, backends=backends)
         if pool:

@@ -28,24 +28,23 @@ class Confirming:
         """Start without stored answers or a selection."""
         self.reused = 0
         self._served_by: set[str] = set()
-        self._wanted: set[bytes] = set()
+        self._wanted: set[QuestionKey] = set()
         self._share = 0
         self._sample: list[tuple[bytes, Query, Result]] = []
 
     def choose(self, keys: Iterable[QuestionKey]) -> None:
         """Choose the sample from the keys of the selected questions."""
-        self._wanted = set(sorted({_place(key) for key in keys})[:ASKED_AGAIN])
+        self._wanted = set(sorted(set(keys), key=_place)[:ASKED_AGAIN])
 
     def note(self, query: Query, result: Result, *, reused: bool) -> None:
         """Count a question with its answer; `reused`: the answer was stored."""
-        place = _place(query.key)
-        self._share += place in self._wanted
+        self._share += query.key in self._wanted
         if not reused:
             return
         self.reused += 1
         if result.answer is not None:
             self._served_by.add(result.answer.served_by)
-        self._sample.append((place, query, result))
+        self._sample.append((_place(query.key), query, result))
         if len(self._sample) > 4 * ASKED_AGAIN:
             self._shorten(ASKED_AGAIN)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -46,9 +45,10 @@ class Delivery:
     unread: list[str] = field(default_factory=list)
 
     def plain(self) -> dict[str, Any]:
-        """Return the delivery as values that xdist can send."""
+        """Return the delivery as values that xdist can send, without empty ones; an empty `left_out` says something."""
         plain = {name: getattr(self, name) for name in self.__slots__}
-        return plain | {"outcomes": [(tuple(key), outcome) for key, outcome in self.outcomes]}
+        said = {name: value for name, value in plain.items() if value or (name == "left_out" and value is not None)}
+        return said | {"lines": self.lines, "outcomes": [(tuple(key), outcome) for key, outcome in self.outcomes]}
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> Delivery:
@@ -59,8 +59,8 @@ class Delivery:
 
 def used(answers: Iterable[Answer]) -> dict[str, float]:
     """Return the sums of the tokens and costs in answers."""
-    total: Counter[str] = Counter()
+    total: dict[str, float] = {}
     for answer in answers:
-        if answer.usage is not None:
-            total.update(answer.usage)
-    return dict(total)
+        for name, value in (answer.usage or {}).items():
+            total[name] = total.get(name, 0) + value
+    return total

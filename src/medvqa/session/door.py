@@ -5,78 +5,45 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from medvqa import engine, report
 from medvqa.data.expressions import Expression
 from medvqa.items import Query, UsageError
 from medvqa.session import selecting
-from medvqa.session.asker import Asker, Process
+from medvqa.session.asker import Asker
+from medvqa.session.display import Display
 from medvqa.session.ending import Ending
-from medvqa.session.loop import OnProgress, ask_all
-from medvqa.session.options import Options, Setting, occupied
-from medvqa.session.plan import Plan
-from medvqa.session.registry import Registry
+from medvqa.session.loop import ask_all
+from medvqa.session.options import occupied
+from medvqa.session.project import Project
 from medvqa.session.resolving import resolve
-from medvqa.session.run import Finished, Run, cut_short, name_of, process_of
-
-NOTHING_SELECTED, INTERRUPTED = 5, 2
-"""Exit codes, as pytest's."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """The end of a run in this process.
-
-    `questions`: number of selected questions. `stopped`: the reason of an early end, else None. `interrupted`: Ctrl-C
-    or a signal ended the run, or came while its reports were drawn. `notes`: lines about the gate and about missing
-    questions. `auto_shard`: the shard that --shard=auto read, such as "3/8"; "" without it.
-    """
-
-    folder: Path
-    finished: Finished
-    questions: int
-    stopped: str | None = None
-    notes: tuple[str, ...] = ()
-    interrupted: bool = False
-    auto_shard: str = ""
-
-    @property
-    def exit_code(self) -> int:
-        """5 if nothing was selected (in any shard), 2 if the run stopped early; else the code of the reports."""
-        if self.stopped is not None:
-            return INTERRUPTED
-        # An empty shard is recorded, and no mistake.
-        return self.finished.exit_code if self.questions or self.finished.asked else NOTHING_SELECTED
+from medvqa.session.run import End, Run, cut_short, name_of, process_of
 
 
 def conduct(
-    options: Options,
-    setting: Setting,
-    registry: Registry,
+    project: Project,
+    display: Display,
     *,
     select: str | None = None,
-    say: Callable[[str], None] = lambda line: None,
-    on_progress: OnProgress = lambda counts, total, state: None,
-    command: Callable[[str, str], str] | None = None,
-) -> Ended:
+    command: Callable[[str], str] | None = None,
+) -> End:
     """Resolve, check, select, ask and report, with the same run folder, store and numbers as pytest.
 
-    `select`: an expression, as for --select. `registry.with_objects` takes objects instead of names. `say` gets lines
-    for the user before the first question, `on_progress` the outcomes after each. `command` returns the command that
-    continues a run, from its name and its automatic shard ("" if it has none); only callers whose process ends after
-    the run have one, and SIGTERM then ends it in time. UsageError and DataError come before the first question. If a
-    model cannot be made, its exception is the cause of the UsageError.
+    `select`: an expression, as for --select. `Registry.with_objects` takes objects instead of names. `command` returns
+    the command that continues a run of a name; only callers whose process ends after the run have one, and SIGTERM then
+    ends it in time. UsageError and DataError come before the
+    first question. If a model cannot be made, its exception is the cause of the UsageError.
     """
     expression = None if select is None else Expression.parse(select)
-    setting = replace(setting, selects=selecting.as_typed(options, select))
-    plan = resolve(options, setting, registry)
+    plan = resolve(replace(project, selects=selecting.as_typed(project.options, select)))
     plan.check_model_named()
-    process = replace(process_of(plan, name_of(options, setting), secrets.token_hex(4)), say=say)
-    run, ending = Run(plan, process), Ending()
+    process = replace(process_of(plan, name_of(project.options, project.root), secrets.token_hex(4)), say=display.say)
+    run, ending = Run(plan, process, display), Ending()
     with ExitStack() as stack:
         stack.callback(run.release)
+        stack.callback(display.close)
         ending.listen()
         stack.callback(ending.restore, ends_process=command is not None)
         held = run.check()
@@ -84,26 +51,23 @@ def conduct(
             stack.enter_context(occupied(held[0]))
         selected = selecting.select(plan, expression)
         stack.enter_context(_writes(run.folder))
-        lines = run.open()
-        auto_shard = str(plan.shard) if options.shard_source else ""
+        run.open()
         if command is not None:
-            ending.last_words = cut_short(run.folder, command(run.folder.name, auto_shard))
-        for line in [*lines, *report.left_out(selected.left_out)]:
-            say(line)
-        stopped, finished = _ask(plan, process, run, selected, ending, say, on_progress)
-        notes = tuple(run.notes(finished))
-        interrupted = ending.interrupted or ending.heard
-        return Ended(run.folder, finished, len(selected.queries), stopped, notes, interrupted, auto_shard)
+            ending.last_words = cut_short(run.folder, command(run.folder.name))
+        for line in report.left_out(selected.left_out):
+            display.say(line)
+        end = _asked(run, Asker(plan, process), selected, ending)
+        return replace(end, interrupted=ending.interrupted or ending.heard)
 
 
-def tells_logprobs(options: Options, setting: Setting, registry: Registry, *, select: str | None = None) -> bool:
+def tells_logprobs(project: Project, *, select: str | None = None) -> bool:
     """Ask a server the first question by GD and store nothing; return False if it told no log-probabilities.
 
     Its options say what is asked for, and only an answer tells what comes. Checks are those of `conduct`, and raise the
     same errors; any other failure of the question is left to the run.
     """
-    plan = resolve(replace(options, techniques=("gd",)), setting, registry)
-    Run(plan, process_of(plan, name_of(options, setting), secrets.token_hex(4))).check()
+    plan = resolve(replace(project, options=replace(project.options, techniques=("gd",))))
+    Run(plan, process_of(plan, name_of(project.options, project.root), secrets.token_hex(4))).check()
     selected = selecting.select(plan, None if select is None else Expression.parse(select))
     if not selected.queries:
         return True
@@ -115,40 +79,23 @@ def tells_logprobs(options: Options, setting: Setting, registry: Registry, *, se
         model.close()
 
 
-def _ask(
-    plan: Plan,
-    process: Process,
-    run: Run,
-    selected: selecting.Selected,
-    ending: Ending,
-    say: Callable[[str], None],
-    on_progress: OnProgress,
-) -> tuple[str | None, Finished]:
-    """Ask the selected questions and write the reports, also if asking fails; return why it stopped early, or None."""
+def _asked(run: Run, asker: Asker, selected: selecting.Selected, ending: Ending) -> End:
+    """Ask the selected questions and write the reports, also if asking fails."""
     stopped, ended = None, False
     queries: Sequence[Query] = selected.queries
-    if process.sources.places:
-        queries = selecting.in_own_order(queries, process.session)
+    if asker.process.sources.places:
+        queries = selecting.in_own_order(queries, asker.process.session)
     try:
         if queries:
-            stopped = ask_all(
-                run,
-                Asker(plan, process),
-                queries,
-                selected.left_out,
-                ending=ending,
-                say=say,
-                on_progress=on_progress,
-            )
+            stopped = ask_all(run, asker, queries, selected.left_out, ending)
             ended = stopped is None
         elif selected.empty_shard:
-            for line in run.promise():
-                say(line)
-            run.select_empty_shard()
+            run.select((), selected.left_out, empty_shard=True)
+            run.promise()
     finally:
         ending.begin()
-        finished = run.finish(ended=ended, shared_by=ending.puts_by())
-    return stopped, finished
+        end = run.finish(ended=ended, shared_by=ending.puts_by())
+    return replace(end, stopped=stopped)
 
 
 @contextmanager

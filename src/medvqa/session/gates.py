@@ -1,23 +1,17 @@
-"""The gate of a run: prepared before collection, stored before the first question, decided at the end."""
+"""The gate that options and pyproject.toml name for a run; `Run` stores its rules and lets it decide."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import suppress
-from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from msgspec import structs
 
-from medvqa.comparing import Side, gating
-from medvqa.comparing.gating import Gate, Rules, Verdict
+from medvqa.comparing import gating
+from medvqa.comparing.gating import Gate, Rules
 from medvqa.comparing.gating.rules import FILE, TABLE
-from medvqa.items import QuestionKey, UsageError
-from medvqa.records import private, run_record
-from medvqa.records.coverage import Coverage
-from medvqa.records.run_folder import RESULTS, Stored
-from medvqa.records.run_record import RUN, RunRecord
+from medvqa.items import UsageError
+from medvqa.records import run_record
+from medvqa.records.run_record import RUN
 from medvqa.session.about import about
 from medvqa.session.plan import Plan
 
@@ -50,7 +44,7 @@ def prepare(plan: Plan, folder: Path) -> Gate | None:
             f"--gate=required: a shard alone (--shard={plan.shard}) gets no verdict. Leave out --gate=required here; "
             "then medvqa merge all shards, and medvqa gate the merged run: exit code 0 is PASS"
         )
-    baselines = gating.load(rules, plan.setting.cwd, folder)
+    baselines = gating.load(rules, plan.project.cwd, folder)
     run = about(plan)
     if (folder / RUN).is_file():
         # The verdict is about the whole run, even if this session asks a part of it.
@@ -85,7 +79,7 @@ def rules_of(plan: Plan) -> Rules:
     """Return the rules of the project's pyproject.toml, overridden by options (UsageError)."""
     options = plan.options
     return gating.typed_over(
-        gating.read_rules(plan.setting.root / FILE),
+        gating.read_rules(plan.project.root / FILE),
         baseline=options.baselines,
         margin=options.margin,
         slices=options.gate_slices,
@@ -97,7 +91,7 @@ def rules_of(plan: Plan) -> Rules:
 
 def _looked(plan: Plan) -> str:
     """Say where rules were searched, and how to add some."""
-    path = plan.setting.root / FILE
+    path = plan.project.root / FILE
     problem = f"has no baseline and no floor in [{TABLE}]" if path.is_file() else "is not there"
     line = f"{path} {problem}, and no --baseline was typed."
     if other := unread(plan):
@@ -113,61 +107,14 @@ def unread(plan: Plan) -> str | None:
 
     They have no baseline and no floor, are about benchmarks that --benchmark left out, or lie above the root folder.
     """
-    path = plan.setting.root / FILE
+    path = plan.project.root / FILE
     rules = gating.read_rules(path)
     if rules.active:
         names = ", ".join(dict.fromkeys(rule.benchmark for rule in rules.floor))
         return f"the floors of {path} are about {names}, and --benchmark names others"
     if rules.file:
         return f"[{TABLE}] of {path} names no baseline and no floor, and no --baseline was typed"
-    other = gating.rules_above(plan.setting.root)
+    other = gating.rules_above(plan.project.root)
     if other is None:
         return None
-    return f"the rules of {other} are not read, since pytest's root folder is {plan.setting.root}"
-
-
-def check(gate: Gate, plan: Plan, keys: Iterable[QuestionKey]) -> None:
-    """Raise UsageError if a baseline lacks a selected question. Questions made by tests do not count."""
-    items = {(name, item.id) for name in plan.benchmarks for item in plan.items(name)}
-    if lack := gate.lacking({key.question for key in keys if (key.benchmark, key.item) in items}):
-        raise UsageError(lack)
-
-
-def promise(gate: Gate, plan: Plan, folder: Path) -> None:
-    """Store the rules in run.json, unless the run has results: rules are fixed before the first answer."""
-    results = folder / RESULTS
-    if results.is_file() and results.stat().st_size:
-        return
-    before = run_record.read_run(folder) if (folder / RUN).is_file() else None
-    if before is None or before.gate is None:
-        private.make_private(folder)
-        started = datetime.now(UTC).isoformat(timespec="seconds")
-        run = before or structs.replace(about(plan), name=folder.name, started=started)
-        run_record.write_run(folder, structs.replace(run, gate=gate.stored()))
-
-
-def withdraw(folder: Path) -> None:
-    """Remove the run.json of `promise` if no session has begun. Files of workers stay."""
-    with suppress(OSError):
-        if (folder / RUN).is_file() and not run_record.read_run(folder).sessions:
-            (folder / RUN).unlink()
-            folder.rmdir()
-
-
-def settle(gate: Gate | None, folder: Path, run: RunRecord, covered: Coverage, stored: Stored) -> Verdict | None:
-    """Decide the gate and write gate.json; None without a gate.
-
-    A FAIL in gate.json stands if the results are the same: this session may have typed easier rules.
-    """
-    if gate is None:
-        return None
-    decided = gating.decided(gate, folder, Side.of(folder.name, run, stored.results, covered))
-    if (fail := gating.standing_fail(folder, decided)) is not None:
-        stands = (
-            f"decided again on the same results: {decided.named}. A FAIL stands until the results change, or "
-            f"medvqa gate {folder} --replace is typed"
-        )
-        notes = tuple(dict.fromkeys((*fail.verdict.notes, stands)))
-        decided = replace(fail, verdict=replace(fail.verdict, notes=notes), session=decided.session, began="")
-    gating.write(folder, gating.with_history(folder, decided))
-    return decided.verdict
+    return f"the rules of {other} are not read, since pytest's root folder is {plan.project.root}"

@@ -14,11 +14,11 @@ from medvqa import decode, judging, scoring
 from medvqa.backend import ModelFacts, destinations
 from medvqa.backends.reaching import routes
 from medvqa.items import Answer, AnswerError, Benchmark, Item, Score, Technique, UsageError
-from medvqa.protocols.techniques import NEEDS
+from medvqa.protocols.protocol import NEEDS
 from medvqa.records.run_record import RecordedConfig, RecordedJudge, RecordedSettings
 from medvqa.session.chosen import Chosen, choose
-from medvqa.session.options import Options, Setting
-from medvqa.session.registry import Registry
+from medvqa.session.options import Options
+from medvqa.session.project import Project
 
 MAX_PROMPT = 2**20
 """Bytes of a prompt's file."""
@@ -92,7 +92,10 @@ def judged(
     for technique in techniques:
         if technique not in benchmark.techniques or NEEDS[technique] != "generate":
             continue
-        firsts = {item.kind: item for item in reversed(items) if item.answers and benchmark.applies(item, technique)}
+        firsts: dict[str, Item] = {}
+        for item in items:
+            if item.kind not in firsts and item.answers and benchmark.applies(item, technique):
+                firsts[item.kind] = item
         for item in firsts.values():
             try:
                 score = scoring.by_rule(item, technique, UNREADABLE, benchmark=benchmark)
@@ -105,13 +108,12 @@ def judged(
     return dict(sorted(templates.items()))
 
 
-def resolve(
-    options: Options, setting: Setting, registry: Registry, pool: Mapping[str, Any] | None = None
-) -> Judging | None:
+def resolve(project: Project, pool: Mapping[str, Any] | None = None) -> Judging | None:
     """Return the judge that --judge names; None without --judge. UsageError if it does not exist.
 
     `pool`: the typed options of a pool (`ray:`).
     """
+    options = project.options
     if options.judge is None:
         for option, typed in (
             ("--ff-gap", options.ff_gap is not None),
@@ -122,7 +124,7 @@ def resolve(
             if typed:
                 raise UsageError(f"{option} says how a judge judges, and there is none: add --judge=MODEL")
         return None
-    chosen = choose(options.judge, "judge", setting, registry, pool)
+    chosen = choose(options.judge, "judge", project, pool)
     if not chosen.backend.reads:
         raise UsageError(
             f"--judge={options.judge}: '{chosen.config.backend}' does not read what it is asked, and a score is never "
@@ -134,7 +136,7 @@ def resolve(
             f"--judge={options.judge}: a judge has to generate text; this one has: "
             f"{', '.join(sorted(able)) or 'nothing'}"
         )
-    return Judging(chosen, replace(settings_of(options, setting.cwd), recorded=chosen.backend.judged()))
+    return Judging(chosen, replace(settings_of(options, project.cwd), recorded=chosen.backend.judged()))
 
 
 def settings_of(options: Options, beside: Path) -> judging.Settings:

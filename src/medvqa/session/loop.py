@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 
-from medvqa.items import MedVQAError, Outcome, Query, UsageError
+from medvqa.items import MedVQAError, Query, UsageError
 from medvqa.session.asker import Asker
 from medvqa.session.delivery import LeftOut
 from medvqa.session.ending import Ending
-from medvqa.session.replicas import pool_state
 from medvqa.session.run import Run
-
-OnProgress = Callable[[Counter[Outcome], int, str], None]
-"""Called after each question with the outcomes so far, the number of all questions, and the state of a pool of models
-("" for other models)."""
 
 
 class Queue:
@@ -48,21 +42,17 @@ def ask_all(
     asker: Asker,
     queries: Sequence[Query],
     left_out: LeftOut | None = None,
-    *,
     ending: Ending | None = None,
-    say: Callable[[str], None] = lambda line: None,
-    on_progress: OnProgress = lambda counts, total, state: None,
 ) -> str | None:
     """Ask every query in this process, and hand each result to the run as soon as it is known.
 
     Return the reason of an early stop (the asker, the run, a signal or a full disk); None if every query was asked.
-    `ending` handles signals, `say` gets lines for the user. MedVQAError and OSError if nothing could be asked. If a
-    model cannot be made, its exception is the cause of the UsageError.
+    `ending` handles signals. MedVQAError and OSError if nothing could be asked. If a model cannot be made, its
+    exception is the cause of the UsageError.
     """
     keys = [query.key for query in queries]
     run.select(keys, left_out or {})
-    for line in run.promise():
-        say(line)
+    run.promise()
     asker.select(keys, left_out or {})
     ending = ending or Ending()
     try:
@@ -74,7 +64,7 @@ def ask_all(
                 raise UsageError(asker.stop or str(error)) from error
             if asker.problem is not None:
                 raise UsageError(asker.stop or str(asker.problem)) from asker.problem
-            stopped = _ask(run, asker, queries, ending, say, on_progress)
+            stopped = _ask(run, asker, queries, ending)
         except KeyboardInterrupt:
             ending.interrupted = asker.interrupted = True
             raise
@@ -92,27 +82,15 @@ def ask_all(
         ending.waits = False
 
 
-def _ask(
-    run: Run,
-    asker: Asker,
-    queries: Sequence[Query],
-    ending: Ending,
-    say: Callable[[str], None],
-    on_progress: OnProgress,
-) -> str | None:
-    total = len(queries)
+def _ask(run: Run, asker: Asker, queries: Sequence[Query], ending: Ending) -> str | None:
     for query in queries:
         ending.check()
         asker.evaluate(query)
-        asker.forget(query)
         delivered = asker.deliver()
         try:
             stop = run.take(delivered[0]) if delivered is not None else None
         except (MedVQAError, OSError) as error:
             return f"the run folder cannot be written: {error}" if isinstance(error, OSError) else str(error)
-        for line in (*run.shared_lines(), *run.news()):
-            say(line)
-        on_progress(run.counts, total, pool_state(run.state))
         if asker.stop is not None or stop is not None:
             return asker.stop or stop
     return None

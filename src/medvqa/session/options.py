@@ -20,8 +20,8 @@ DEFAULT_MAX_ERRORS = 50
 MAX_NUMBER = 10**12
 """run.json holds no number above 2**53."""
 
-Kind = Literal["text", "count", "flag", "whole number", "number", "percentages"]
-"""What a value is. count: a whole number, or a word such as all. percentages: P,P."""
+Kind = Literal["text", "path", "count", "flag", "whole number", "number", "percentages"]
+"""What a value is. count: a whole number, or a word such as all. percentages: P,P. path: of commands."""
 
 
 class WrongValueError(ValueError):
@@ -39,6 +39,12 @@ def percents(text: str) -> tuple[float, ...]:
         return tuple(map(float, text.split(",")))
     except ValueError:
         raise ArgumentTypeError(f"numbers in percent are expected, such as 20,60, not '{text}'") from None
+
+
+def home_path(text: str) -> Path:
+    """Return a path with ~ expanded: shells leave it alone in `--rules=~/rules.toml`."""
+    # Unlike Path.expanduser, it leaves an unknown user alone.
+    return Path(os.path.expanduser(text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +80,7 @@ class Option:
         described = {"help": (help or self.help).replace("%", "%%")}
         if self.kind == "flag":
             return {"action": "store_true", "default": None, **described}
-        types = {"whole number": int, "number": float, "percentages": percents}
+        types = {"whole number": int, "number": float, "percentages": percents, "path": home_path}
         typed = {"type": types[self.kind]} if self.kind in types else {}
         return {"metavar": self.metavar, **typed, **({"action": "append"} if self.several else {}), **described}
 
@@ -649,27 +655,3 @@ def _is_empty(row: Option, value: object) -> bool:
     if isinstance(value, list):
         return "" in (listed(value) if row.lists else value)
     return value == ""
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """The folders and the process of a run.
-
-    `root` holds models/ and reports/. `cwd`: the folder that relative paths start from. `workers`: number of asking
-    processes, 0 for this one alone. `stops_early`: any wrong answer may end the session, so little is asked ahead.
-    `collects_only`: nothing will be asked. `selects`: the options that select questions, as typed. `by_outcome`: they
-    select by earlier outcomes.
-    """
-
-    root: Path
-    cwd: Path
-    workers: int = 0
-    stops_early: bool = False
-    collects_only: bool = False
-    selects: tuple[str, ...] = ()
-    by_outcome: bool = False
-
-    @property
-    def reports(self) -> Path:
-        """The folder of run folders."""
-        return self.root / "reports"

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from medvqa import configs
+from medvqa.figures import data_size
 from medvqa.items import UsageError
 from medvqa.session.chosen import Chosen, choose
-from medvqa.session.options import VISIBLE, Options, Setting
-from medvqa.session.registry import Registry
+from medvqa.session.options import VISIBLE
+from medvqa.session.project import Project
 
 
 class Leases:
@@ -58,8 +58,8 @@ def places(models: Sequence[Chosen]) -> tuple[str, ...] | None:
         names = "' and '".join(model.config.name for model, _ in taking)
         have = "has" if len(taking) == 1 else "have together"
         raise UsageError(
-            f"'{names}' {have} {configs.in_units(size)} of weights, and the largest place on the GPUs here "
-            f"{configs.in_units(largest)}: spread a copy over several, or choose a smaller model or one on the CPU"
+            f"'{names}' {have} {data_size(size)} of weights, and the largest place on the GPUs here "
+            f"{data_size(largest)}: spread a copy over several, or choose a smaller model or one on the CPU"
         )
     return tuple(place for place in devices if place in fitting)
 
@@ -73,16 +73,16 @@ def too_many(workers: int, places: Sequence[str], model: str) -> UsageError:
     )
 
 
-def auto(options: Options, setting: Setting, registry: Registry) -> int | None:
+def auto(project: Project) -> int | None:
     """Return the number of copies of the model that fit on GPUs, for `-n auto`; None without GPUs or with an error.
 
     xdist calls this before plugins are configured; `checks.check` reports the error later.
     """
     try:
-        named: list[tuple[str, Literal["model", "judge"]]] = [(options.model, "model")]
-        if options.judge is not None:
-            named.append((options.judge, "judge"))
-        models = [choose(spec, role, setting, registry) for spec, role in named]
+        named: list[tuple[str, Literal["model", "judge"]]] = [(project.options.model, "model")]
+        if project.options.judge is not None:
+            named.append((project.options.judge, "judge"))
+        models = [choose(spec, role, project) for spec, role in named]
         for model in models:
             model.check()  # first: a backend that lacks a package may not know its places
         held = places(models)

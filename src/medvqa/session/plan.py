@@ -7,10 +7,11 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, wraps
 from math import inf
 from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from medvqa import benchmarks, configs, engine, printing, scoring
 from medvqa.backend import Backend, said
@@ -38,23 +39,42 @@ from medvqa.items import (
     Technique,
     TokenLimits,
     UsageError,
+    Variant,
+    replace,
 )
 from medvqa.judging import ranking
-from medvqa.protocols import ablation, naming, prompts, rotation, shots, techniques
-from medvqa.protocols.assembling import assembled
-from medvqa.protocols.protocol import Protocol
-from medvqa.protocols.variants import Variant
+from medvqa.protocols import ablation, naming, rotation, shots
+from medvqa.protocols.protocol import Asks, Protocol, assembled, check_able
+from medvqa.protocols.reasoning import Instruction
 from medvqa.records.run_record import RunRecord
 from medvqa.session import judging, pools
 from medvqa.session.chosen import Chosen
 from medvqa.session.judging import Judging
-from medvqa.session.options import DEFAULT_MODEL, Options, Setting
+from medvqa.session.options import DEFAULT_MODEL, Options
+from medvqa.session.project import Project
 from medvqa.session.registry import Registry
+
+P = ParamSpec("P")
+V = TypeVar("V")
 
 
 def beside_phantom(chosen: Iterable[Benchmark]) -> list[str]:
     """Return the names of the benchmarks whose questions the default model is not asked."""
     return [benchmark.name for benchmark in chosen if benchmark.group != benchmarks.DEFAULT_GROUP]
+
+
+def once(method: Callable[Concatenate[Plan, P], V]) -> Callable[Concatenate[Plan, P], V]:
+    """Compute a value of a plan once for the same arguments, such as a benchmark's name."""
+
+    @wraps(method)
+    def known(plan: Plan, /, *arguments: P.args, **named: P.kwargs) -> V:
+        key = method.__name__, *arguments, *named.items()
+        if key not in plan._known:
+            plan._known[key] = method(plan, *arguments, **named)
+        value: V = plan._known[key]
+        return value
+
+    return known
 
 
 @dataclass(frozen=True)
@@ -65,9 +85,7 @@ class Plan:
     reaches the terminal.
     """
 
-    options: Options
-    setting: Setting
-    registry: Registry
+    project: Project
     model: Chosen
     judge: Judging | None
     benchmarks: Mapping[str, Benchmark]
@@ -77,13 +95,18 @@ class Plan:
     extraction: Extraction
     shard: Shard | None
     uncaptured: Callable[[], AbstractContextManager[None]] = nullcontext
-    _items: dict[str, tuple[Item, ...]] = field(default_factory=dict, repr=False)
-    _missing: dict[str, tuple[int, Sequence[str]]] = field(default_factory=dict, repr=False)
-    _places: dict[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
-    _shuffled: dict[str, Mapping[str, tuple[Image, ...]]] = field(default_factory=dict, repr=False)
-    _choosers: dict[str, shots.Chooser] = field(default_factory=dict, repr=False)
-    _prompts: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
-    _variants: dict[tuple[str, tuple[int | None, ...]], tuple[str, ...]] = field(default_factory=dict, repr=False)
+    _known: dict[tuple[object, ...], Any] = field(default_factory=dict, repr=False)
+    """Values that were computed once: method and arguments -> value."""
+
+    @cached_property
+    def options(self) -> Options:
+        """The options."""
+        return self.project.options
+
+    @cached_property
+    def registry(self) -> Registry:
+        """The known names, with the benchmarks of files that options name."""
+        return self.project.registry
 
     # Names and items
 
@@ -111,53 +134,52 @@ class Plan:
     @property
     def selects(self) -> bool:
         """Whether options select a part of the questions. --shard does not count: all shares together are the whole."""
-        typed = [option for option in self.setting.selects if not option.startswith("--shard")]
+        typed = [option for option in self.project.selects if not option.startswith("--shard")]
         return any(option.startswith("-") or "::" in option for option in typed)
 
     def folder(self, name: str) -> Path:
         """Return the data folder of a chosen benchmark; the root if there is none."""
         folder = benchmarks.folder_of(self.benchmarks[name], self.options.data)
-        return folder or self.options.data or self.setting.root
+        return folder or self.options.data or self.project.root
 
+    @once
     def items(self, name: str) -> tuple[Item, ...]:
         """All items of a chosen benchmark, sorted by id."""
-        if name not in self._items:
-            benchmark = self.benchmarks[name]
-            with self.uncaptured():
-                loaded = benchmarks.load(benchmark, self.folder(name))
-            if name in self.recovers and benchmark.recover is not None:
-                loaded = tuple(map(benchmark.recover, loaded))
-            self._items[name] = self.tags.added(loaded)
-        return self._items[name]
+        benchmark = self.benchmarks[name]
+        with self.uncaptured():
+            loaded = benchmarks.load(benchmark, self.folder(name))
+        if name in self.recovers and benchmark.recover is not None:
+            loaded = tuple(map(benchmark.recover, loaded))
+        return self.tags.added(loaded)
 
     @cached_property
     def tags(self) -> OwnTags:
         """The user's own tags (--tags), read once (DataError, UsageError)."""
         return own_tags.read(self.options.tags)
 
+    @once
     def missing_images(self, name: str) -> tuple[int, Sequence[str]]:
-        """Return the number of a benchmark's images, and the names of those without a file; looked up once."""
-        if name not in self._missing:
-            shown = {(image.name, image.path) for item in self.items(name) for image in item.images}
-            existing = {path for path in {path for _, path in shown} if os.path.isfile(path)}
-            self._missing[name] = len(shown), sorted(image for image, path in shown if path not in existing)
-        return self._missing[name]
+        """Return the number of a benchmark's images, and the names of those without a file."""
+        shown = {(image.name, image.path) for item in self.items(name) for image in item.images}
+        existing = {path for path in {path for _, path in shown} if os.path.isfile(path)}
+        return len(shown), sorted(image for image, path in shown if path not in existing)
 
     def missing_path(self, name: str) -> str:
         """The path of the first image of `missing_images`."""
         first = self.missing_images(name)[1][0]
         return next(image.path for item in self.items(name) for image in item.images if image.name == first)
 
+    @once
+    def _places(self, name: str) -> Mapping[str, str]:
+        rows = self.benchmarks[name].rows
+        known = rows() if rows is not None else {}
+        numbered = {one.id: f"question {number}" for number, one in enumerate(self.items(name), 1)}
+        return {**numbered, **{id: row for id, row in known.items() if id in numbered}}
+
     def place(self, item: Item) -> str:
         """Return the row of an item in its table, such as "row 17", else its number among the benchmark's, by id."""
-        name = item.benchmark
-        if name not in self._places:
-            rows = self.benchmarks[name].rows
-            known = rows() if rows is not None else {}
-            numbered = {one.id: f"question {number}" for number, one in enumerate(self.items(name), 1)}
-            self._places[name] = {**numbered, **{id: row for id, row in known.items() if id in numbered}}
         # A test may have made its item itself.
-        return self._places[name].get(item.id, "question")
+        return self._places(item.benchmark).get(item.id, "question")
 
     def missing_places(self, name: str) -> list[str]:
         """Return the places of the items whose images `missing_images` names, in the order of the items."""
@@ -193,28 +215,30 @@ class Plan:
         """Whether the model selects one of its answers to each question, which is asked as one."""
         return self.protocol.combine == "best-self"
 
+    @once
     def prompts(self, name: str) -> tuple[str, ...]:
         """The names of the prompts that a benchmark is asked by; ("",) for its own prompt alone."""
-        if name not in self._prompts:
-            benchmark = self.benchmarks[name]
-            typed = self.protocol.prompts or configs.prompt_of(self.model.config, benchmark)
-            self._prompts[name] = naming.asked(typed, benchmark)
-        return self._prompts[name]
+        benchmark = self.benchmarks[name]
+        typed = self.protocol.prompts or configs.prompt_of(self.model.config, benchmark)
+        return naming.asked(typed, benchmark)
 
-    def variants(self, name: str) -> tuple[str, ...]:
-        """The variants in which the questions of a benchmark are asked; ("",) if there is one.
+    @once
+    def variants(self, name: str) -> tuple[Variant, ...]:
+        """The variants in which the questions of a benchmark are asked.
 
         A question is asked in those of its own (`variants_of`).
         """
         if self.protocol.rotations == 0:
-            return self._named(name, [None])
+            return self._variants(name, (None,))
         asked = {self._shifts(item, technique): None for item in self.items(name) for technique in self.techniques}
         shifts = sorted({shift for own in asked for shift in own}, key=lambda shift: -1 if shift is None else shift)
-        return self._named(name, shifts)
+        return self._variants(name, tuple(shifts))
 
-    def variants_of(self, item: Item, technique: Technique) -> tuple[str, ...]:
+    def variants_of(self, item: Item, technique: Technique) -> tuple[Variant, ...]:
         """The variants in which one question is asked."""
-        return self._named(item.benchmark, self._shifts(item, technique))
+        if self.protocol.rotations == 0:
+            return self.variants(item.benchmark)
+        return self._variants(item.benchmark, self._shifts(item, technique))
 
     def rotates(self, name: str) -> bool:
         """Whether any question of a benchmark is asked in several rotations."""
@@ -223,15 +247,14 @@ class Plan:
     def _shifts(self, item: Item, technique: Technique) -> tuple[int | None, ...]:
         return rotation.shifts(item, technique, self.protocol.rotations)
 
-    def _named(self, benchmark: str, shifts: Sequence[int | None]) -> tuple[str, ...]:
+    @once
+    def _variants(self, benchmark: str, shifts: tuple[int | None, ...]) -> tuple[Variant, ...]:
         """The variants of a benchmark's prompts in these rotations."""
-        if (key := (benchmark, tuple(shifts))) not in self._variants:
-            prompts = self.prompts(benchmark)
-            names = prompts if len(prompts) > 1 else ("",)
-            self._variants[key] = tuple(Variant(prompt, shift).name for prompt in names for shift in shifts)
-        return self._variants[key]
+        prompts = self.prompts(benchmark)
+        names = prompts if len(prompts) > 1 else ("",)
+        return tuple(Variant(prompt, shift) for prompt in names for shift in shifts)
 
-    def stages(self, names: Iterable[str] | None = None) -> list[tuple[Technique, str, int]]:
+    def stages(self, names: Iterable[str] | None = None) -> list[tuple[Technique, Variant, int]]:
         """The techniques, variants and samples of the questions of these benchmarks (default: all), in their order.
 
         A question is asked in those of them that it `has`.
@@ -242,8 +265,6 @@ class Plan:
 
     def has(self, query: Query) -> bool:
         """Whether the question is asked in the query's variant."""
-        if self.protocol.rotations == 0:
-            return query.variant in self._named(query.item.benchmark, (None,))
         return query.variant in self.variants_of(query.item, query.technique)
 
     def has_every_answer(self, keys: Iterable[QuestionKey]) -> bool:
@@ -271,13 +292,14 @@ class Plan:
     def prompt(self, query: Query) -> Prompt:
         """The prompt of a question: its options rotated, its images ablated, its answer limited."""
         name = query.item.benchmark
-        named = Variant.parse(query.variant).prompt or self.prompts(name)[0]
+        named = query.variant.prompt or self.prompts(name)[0]
         images = self.shuffled(name).get(query.item.id, ()) if self.ablation == "shuffle" else None
         shown = self.shots(query.item, query.technique, named) if self.protocol.shots else ()
-        prompt = assembled(query, self.asks(name, named), self.protocol, self.ablation, images=images, shots=shown)
-        return self.limited(prompt, name)
+        asks = self.asks(name, named)
+        return self.limited(assembled(query, asks, self.protocol, self.ablation, images=images, shots=shown), name)
 
-    def asks(self, name: str, prompt: str) -> Callable[[Item, Technique], Prompt]:
+    @once
+    def asks(self, name: str, prompt: str) -> Asks:
         """Return the function that makes the prompts of a benchmark; `prompt` names them, "" for its own.
 
         A pool of solved examples with prompts of its own replaces the benchmark's.
@@ -290,13 +312,15 @@ class Plan:
 
     def instructed(self, prompt: Prompt) -> Prompt:
         """The prompt with the instruction to reason or to explain, if the protocol has one."""
-        instruction = self.protocol.instruction
-        return prompt if instruction is None else instruction.added(prompt)
+        return prompt if self._instruction is None else self._instruction.added(prompt)
 
     def read(self, answer: Answer) -> Answer:
         """The answer with the line that holds it as its text, if the protocol asks for such a line."""
-        instruction = self.protocol.instruction
-        return answer if instruction is None else instruction.read(answer)
+        return answer if self._instruction is None else self._instruction.read(answer)
+
+    @cached_property
+    def _instruction(self) -> Instruction | None:
+        return self.protocol.instruction
 
     # Solved examples
 
@@ -305,19 +329,17 @@ class Plan:
         """The pool that --shot-pool names; None without one: solved examples are then of the benchmark itself."""
         if self.options.shot_pool is None:
             return None
-        source = pools.find(self.options.shot_pool, self.registry.benchmarks, self.setting.cwd)
+        source = pools.find(self.options.shot_pool, self.registry.benchmarks, self.project.cwd)
         with self.uncaptured():
-            return pools.load(source, self.options.data, self.setting.root)
+            return pools.load(source, self.options.data, self.project.root)
 
+    @once
     def chooser(self, name: str) -> shots.Chooser:
         """Return the chooser of solved examples for a benchmark."""
-        if name not in self._choosers:
-            benchmark, items, pool = self.benchmarks[name], self.items(name), self.pool
-            if pool is None or pool.name == name:
-                pool = shots.Pool(name, items, public=benchmark.public)
-            dimension = next(iter(benchmark.dimensions), None)
-            self._choosers[name] = shots.Chooser(pool, items, dimension)
-        return self._choosers[name]
+        benchmark, items, pool = self.benchmarks[name], self.items(name), self.pool
+        if pool is None or pool.name == name:
+            pool = shots.Pool(name, items, public=benchmark.public)
+        return shots.Chooser(pool, items, next(iter(benchmark.dimensions), None))
 
     def shots(self, item: Item, technique: Technique, prompt: str) -> tuple[Shot, ...]:
         """Return the solved examples of a question; `prompt` names the benchmark's prompt (DataError)."""
@@ -345,11 +367,10 @@ class Plan:
         how = " in order" if pool.fixed else f" by {dimensions[0]}" if dimensions else ""
         return {"pool": f"{named}{how}"}
 
+    @once
     def shuffled(self, name: str) -> Mapping[str, tuple[Image, ...]]:
         """Return the images of each item of a benchmark with --ablate=shuffle, by item id."""
-        if name not in self._shuffled:
-            self._shuffled[name] = ablation.shuffled(self.items(name))
-        return self._shuffled[name]
+        return ablation.shuffled(self.items(name))
 
     @cached_property
     def token_limits(self) -> TokenLimits | None:
@@ -363,15 +384,16 @@ class Plan:
         fingerprint, so that stored answers keep their keys.
         """
         limit = self.limit(prompt, benchmark or prompt.benchmark)
-        own = self.token_limits is not None and limit == self.token_limits.own
-        return replace(prompt, max_tokens=None if own else limit)
+        if self.token_limits is not None and limit == self.token_limits.own:
+            limit = None
+        return prompt if prompt.max_tokens == limit else replace(prompt, max_tokens=limit)
 
     def limit(self, prompt: Prompt, benchmark: str) -> int | None:
         """The limit of new tokens for an answer in words, 0 for none; None if the model takes no limit."""
         limits = self.token_limits
         if limits is None or prompt.technique in OPTION_TECHNIQUES:
             return None
-        instruction = self.protocol.instruction
+        instruction = self._instruction
         if self.ranks and prompt.template == ranking.TEMPLATE.label:
             return configs.token_budget(self.options.max_tokens, self.model.config, limits, "ranking", prompt)
         if instruction is not None and f"+{instruction.label}" in prompt.template:
@@ -392,7 +414,7 @@ class Plan:
         unknown = self.model.backend.capabilities is None
         model = self.model.load(self.options.concurrency)
         if unknown:
-            techniques.check(self.techniques, model.facts.capabilities, self.options.model)
+            check_able(self.techniques, model.facts.capabilities, self.options.model)
         if said(model, "fit"):
             items = [item for name in self.benchmarks for item in self.items(name)]
             # A model that must not see images gets none here either.
@@ -403,7 +425,7 @@ class Plan:
         """Return the limits for asking the model (UsageError if it cannot keep the options)."""
         options = self.options
         # If a test may end the session, answers asked ahead may be wasted.
-        window = {"window": 1} if self.setting.stops_early else {}
+        window = {"window": 1} if self.project.stops_early else {}
         return engine.Limits.of(
             model.facts,
             batch_size=options.batch_size,
@@ -421,33 +443,30 @@ class Plan:
         of_run = [benchmark for name, benchmark in self.registry.benchmarks.items() if name in names]
         return scoring.rules.recorded(before.extraction, of_run) != self.extraction
 
-    def by_rule(self, query: Query, answer: Answer) -> Score:
-        """The score of an answer in words without a judge, in the letters that were shown."""
-        benchmark, item = self.benchmarks[query.item.benchmark], rotation.as_shown(query.item, query.variant)
-        return scoring.by_rule(item, query.technique, answer, benchmark=benchmark, extraction=self.extraction)
-
     def result(
         self,
         query: Query,
         prompt: Prompt,
+        digest: str,
         answer: Answer | AnswerError,
         run: str,
-        digest: str = "",
         score: Score | None = None,
     ) -> Result:
-        """Score one answer; `digest` is the prompt's and `score` that of `by_rule`, if they are known."""
-        item = rotation.as_shown(query.item, query.variant)
-        shown = scoring.result(
+        """Read an answer and score it by rule: the result of the question as its variant shows it.
+
+        `digest` is the prompt's. An answer that has a `score` already is not read.
+        """
+        item = rotation.rotated(query.item, query.variant.rotation)
+        return scoring.result(
             query if item is query.item else replace(query, item=item),
             prompt,
-            answer,
-            benchmark=self.benchmarks[query.item.benchmark],
+            self.read(answer) if isinstance(answer, Answer) and score is None else answer,
+            benchmark=self.benchmarks[item.benchmark],
             run=run,
             extraction=self.extraction,
-            digest=digest or prompts.digest(prompt),
+            digest=digest,
             score=score,
         )
-        return shown if item is query.item else rotation.result_back(shown, query.item)
 
     def judged(self, name: str, *techniques: Technique) -> dict[str, str]:
         """Return the prompts of the judge about answers to a benchmark, as task -> template."""

@@ -11,6 +11,8 @@ from medvqa import engine
 from medvqa.engine import Reply, Stream
 from medvqa.items import Answer, AnswerError, Item, Prompt, Query, QuestionKey, Score, SelfRanking
 from medvqa.judging import ranking
+from medvqa.protocols.prompts import digest
+from medvqa.session.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,65 +41,58 @@ def samples(query: Query, number: int) -> list[Query]:
     return [replace(query, sample=sample) for sample in range(1, number + 1)]
 
 
-@dataclass(frozen=True, slots=True)
-class SelectedAnswer:
-    """The answer to a question: the selected candidate, or the selecting reply if it selects none.
+@dataclass(slots=True)
+class SelectedAnswer(Reply):
+    """The reply to a question: the selected candidate, or the selecting reply if it selects none.
 
     `prompt` and `digest` are those of the candidates. `score` is None if the answer is to be scored by rule or judge.
-    `new` holds the answers from this session, the selecting reply included. `then` is the callback's return value.
+    `replies` are those of the candidates, and the selecting one.
     """
 
-    prompt: Prompt
-    digest: str
-    answer: Answer | AnswerError
+    replies: Sequence[Reply] = ()
     ranking: SelfRanking | None = None
     score: Score | None = None
-    new: tuple[Answer, ...] = ()
-    reused: str = ""
-    then: Any = None
+
+    @property
+    def new(self) -> tuple[Answer, ...]:
+        """The answers that this session asked for."""
+        return tuple(answer for reply in self.replies for answer in reply.new)
 
 
 class RankingAsker:
     """Collects the candidates of each question, and submits the prompt that selects one as soon as all are there."""
 
-    def __init__(
-        self,
-        number: int,
-        prompt: Callable[[Query], Prompt],
-        limited: Callable[[Prompt], Prompt],
-        read: Callable[[Answer], Answer],
-        follow: Callable[[Query, Answer], Any] | None = None,
-    ) -> None:
-        """Ask for `number` candidates.
-
-        `prompt` makes the prompt of a candidate, `limited` sets the limit of tokens of a selection, and `read` takes
-        the answer out of a reply. `follow` gets each selected answer before a test does.
-        """
-        self.number = number
-        self._prompt = prompt
-        self._limited = limited
-        self._read = read
+    def __init__(self, plan: Plan, follow: Callable[[Query, Answer, Reply], Any] | None = None) -> None:
+        """`follow` gets each selected answer before a test does."""
+        self.number = plan.protocol.samples or 1
+        self._plan = plan
         self._follow = follow
         self._lock = threading.Lock()
-        self._answers: dict[QuestionKey, dict[int, Answer]] = {}
+        self._replies: dict[QuestionKey, dict[int, Reply]] = {}
 
-    def hear(self, stream: Stream, query: Query, answer: Answer) -> engine.Ticket | None:
+    def hear(self, stream: Stream, query: Query, answer: Answer, reply: Reply) -> engine.Ticket | None:
         """Note a candidate, in a lane's thread; return the ticket of the selection after the last one."""
+        key = query.key._replace(sample=0)
         with self._lock:
-            answers = self._answers.setdefault(query.key._replace(sample=0), {})
-            answers[query.sample] = answer
-            if len(answers) < self.number:
+            replies = self._replies.setdefault(key, {})
+            replies[query.sample] = reply
+            if len(replies) < self.number:
                 return None
-            del self._answers[query.key._replace(sample=0)]
-        candidates = [self._read(answers[sample]) for sample in sorted(answers)]
+            del self._replies[key]
+        first = replies[1]
+        candidates = self._candidates([replies[sample] for sample in sorted(replies)])
 
-        def select(reply: Answer, reused: bool) -> tuple[int | None, Any]:
-            chosen = ranking.selected(reply, self.number)
+        def select(selection: Answer, _: Reply) -> tuple[int | None, Any]:
+            chosen = ranking.selected(selection, self.number)
             if chosen is None or self._follow is None:
                 return chosen, None
-            return chosen, self._follow(replace(query, sample=0), candidates[chosen - 1])
+            of_candidates = Reply(first.prompt, first.digest, candidates[chosen - 1])
+            return chosen, self._follow(replace(query, sample=0), candidates[chosen - 1], of_candidates)
 
         return stream.submit(self._selecting(query, candidates), select)
+
+    def _candidates(self, replies: Sequence[Reply]) -> list[Answer]:
+        return [self._plan.read(reply.answer) for reply in replies if isinstance(reply.answer, Answer)]
 
     def answer(self, stream: Stream, query: Query) -> SelectedAnswer:
         """Wait for the candidates of a question and for the selection."""
@@ -111,12 +106,11 @@ class RankingAsker:
 
     def ask(self, ask: Callable[[Sequence[Prompt]], Sequence[Answer | AnswerError]], query: Query) -> SelectedAnswer:
         """Ask directly, without a stream: all candidates, then the selection."""
-        prompts = [self._prompt(sample) for sample in samples(query, self.number)]
-        replies = [Reply(prompt, "", answer) for prompt, answer in zip(prompts, ask(prompts), strict=True)]
+        prompts = [self._plan.prompt(sample) for sample in samples(query, self.number)]
+        replies = [Reply(prompt, digest(prompt), answer) for prompt, answer in zip(prompts, ask(prompts), strict=True)]
         if (failed := self._failed(query, replies)) is not None:
             return failed
-        answers = [self._read(reply.answer) for reply in replies if isinstance(reply.answer, Answer)]
-        prompt = self._selecting(query, answers)
+        prompt = self._selecting(query, self._candidates(replies))
         (answer,) = ask([prompt])
         chosen = ranking.selected(answer, self.number) if isinstance(answer, Answer) else None
         return self._selection(query.item, replies, Reply(prompt, "", answer), chosen, None)
@@ -126,40 +120,38 @@ class RankingAsker:
         for sample in samples(query, self.number):
             stream.forget(sample)
         with self._lock:
-            self._answers.pop(query.key, None)
+            self._replies.pop(query.key, None)
 
     def _selecting(self, query: Query, candidates: Sequence[Answer]) -> Prompt:
-        first = self._prompt(replace(query, sample=1))
-        return self._limited(ranking.prompt(first, query.item, [answer.reply for answer in candidates]))
+        first = self._plan.prompt(replace(query, sample=1))
+        return self._plan.limited(ranking.prompt(first, query.item, [answer.reply for answer in candidates]))
 
     def _failed(self, query: Query, replies: Sequence[Reply]) -> SelectedAnswer | None:
         """Return an error if a candidate is missing: a choice among fewer answers is another protocol."""
         for number, reply in enumerate(replies, 1):
             if isinstance(reply.answer, AnswerError):
                 with self._lock:
-                    self._answers.pop(query.key, None)
+                    self._replies.pop(query.key, None)
                 why = AnswerError(f"answer {number} of {self.number}: {reply.answer}")
-                return SelectedAnswer(reply.prompt, reply.digest, why, new=_new(replies))
+                return SelectedAnswer(reply.prompt, reply.digest, why, replies=replies)
         return None
 
     def _selection(
         self, item: Item, replies: Sequence[Reply], reply: Reply, chosen: int | None, then: Any
     ) -> SelectedAnswer:
         first, everything = replies[0], (*replies, reply)
-        new, reused = _new(everything), _source(everything)
+        reused = _source(everything)
         if isinstance(reply.answer, AnswerError):
             why = AnswerError(f"the selection among {self.number} answers: {reply.answer}")
-            return SelectedAnswer(first.prompt, first.digest, why, new=new, reused=reused)
-        answers = [self._read(each.answer) for each in replies if isinstance(each.answer, Answer)]
+            return SelectedAnswer(first.prompt, first.digest, why, reused, replies=everything)
+        answers = self._candidates(replies)
         ranked = SelfRanking(
             tuple(answer.reply for answer in answers), chosen, reply.answer.text, reply.prompt.template
         )
         if chosen is not None:
-            return SelectedAnswer(
-                first.prompt, first.digest, answers[chosen - 1], ranked, new=new, reused=reused, then=then
-            )
+            return SelectedAnswer(first.prompt, first.digest, answers[chosen - 1], reused, then, everything, ranked)
         score = unselected(item, reply.answer, self.number)
-        return SelectedAnswer(first.prompt, first.digest, reply.answer, ranked, score, new, reused)
+        return SelectedAnswer(first.prompt, first.digest, reply.answer, reused, None, everything, ranked, score)
 
 
 def unselected(item: Item, reply: Answer, number: int) -> Score:
@@ -174,7 +166,3 @@ def unselected(item: Item, reply: Answer, number: int) -> Score:
 def _source(replies: Sequence[Reply]) -> str:
     """Return where the last of several answers was stored; "" if this session asked for any."""
     return replies[-1].reused if all(reply.reused for reply in replies) else ""
-
-
-def _new(replies: Sequence[Reply]) -> tuple[Answer, ...]:
-    return tuple(reply.answer for reply in replies if isinstance(reply.answer, Answer) and not reply.reused)

@@ -14,8 +14,8 @@ from medvqa import engine
 from medvqa.items import Answer, Benchmark, UsageError
 from medvqa.records import suspects
 from medvqa.session import answer_sources, uploads
-from medvqa.session.asker import LoadedJudge, Process
 from medvqa.session.judging import Judging
+from medvqa.session.opening import LoadedJudge, Process
 from medvqa.session.options import Options
 
 Asked = TypeVar("Asked")
@@ -102,7 +102,7 @@ def in_order(
                 return
             entry, pending = waiting.popleft()
             found, failed = finish(entry, pending)
-            if pending is not None and pending.tickets:
+            if pending is not None and pending.ticket is not None:
                 errors = errors + 1 if failed else 0
             if 0 < options.max_errors <= errors:
                 say(f"medvqa: {errors} errors in a row, the last: {failed}")

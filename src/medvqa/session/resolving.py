@@ -20,15 +20,14 @@ from medvqa.items import (
     UsageError,
 )
 from medvqa.protocols import naming, prompt_files, protocol, rotation
-from medvqa.protocols import techniques as needs
 from medvqa.protocols.prompts import Templates
 from medvqa.protocols.protocol import ALL, COMBINES, REASONINGS, Protocol
 from medvqa.session import judging, pools
 from medvqa.session.chosen import POOL, Chosen, choose
 from medvqa.session.judging import Judging
-from medvqa.session.options import Options, Setting
+from medvqa.session.options import Options
 from medvqa.session.plan import Plan, beside_phantom
-from medvqa.session.registry import Registry
+from medvqa.session.project import Project
 
 MAX_REPLICAS = 100_000
 """Copies of a model in a pool."""
@@ -36,22 +35,18 @@ MAX_ROTATIONS = 26
 """Options have the letters A to Z."""
 
 
-def resolve(
-    options: Options,
-    setting: Setting,
-    registry: Registry,
-    uncaptured: Callable[[], AbstractContextManager[None]] = nullcontext,
-) -> Plan:
+def resolve(project: Project, uncaptured: Callable[[], AbstractContextManager[None]] = nullcontext) -> Plan:
     """Resolve names, without reading data. UsageError if a name does not exist or options contradict each other."""
-    options.check()
-    registry, names_typed = registry.with_files(options.benchmarks, setting.cwd)
-    options = replace(options, benchmarks=tuple(names_typed))
+    project.options.check()
+    registry, names_typed = project.registry.with_files(project.options.benchmarks, project.cwd)
+    options = replace(project.options, benchmarks=tuple(names_typed))
+    project = replace(project, registry=registry, options=options)
     shard = Shard.parse(options.shard) if options.shard is not None else None
     typed_pool = _pool(options)
-    model = choose(options.model, "model", setting, registry, typed_pool)
+    model = choose(options.model, "model", project, typed_pool)
     judged_by = replace(options, judge=options.judge or _recorded_judge(options, model))
-    judge = judging.resolve(judged_by, setting, registry, typed_pool)
-    _check_pool(options, setting, [model] if judge is None else [model, judge.chosen])
+    judge = judging.resolve(replace(project, options=judged_by), typed_pool)
+    _check_pool(project, [model] if judge is None else [model, judge.chosen])
     ablated = None if options.ablate is None else _one_of("ablation", options.ablate, ABLATIONS)
     if ablated and model.backend.recorded:
         raise UsageError(
@@ -59,22 +54,20 @@ def resolve(
             "ablate with a model that can be asked"
         )
     chosen = benchmarks.choose(options.benchmarks, registry.benchmarks, options.data, options.data_typed)
-    of_files = _prompt_files(options, setting)
+    of_files = _prompt_files(project)
     chosen = [_with_prompts(benchmark, of_files) for benchmark in chosen]
     by_name = {benchmark.name: benchmark for benchmark in chosen}
     extraction = scoring.rules.resolve(options.extraction, chosen)
     benchmarks.check_kits(options.metric_like, chosen, registry.benchmarks)
     techniques = _techniques(options, model, judge, chosen, registry.benchmarks.values())
     _check_benchmarks(options, techniques, chosen)
-    pool = "" if options.shot_pool is None else pools.find(options.shot_pool, registry.benchmarks, setting.cwd).name
+    pool = "" if options.shot_pool is None else pools.find(options.shot_pool, registry.benchmarks, project.cwd).name
     asked = _protocol(options, chosen, techniques, pool)
-    plan = Plan(
-        options, setting, registry, model, judge, by_name, techniques, asked, ablated, extraction, shard, uncaptured
-    )
+    plan = Plan(project, model, judge, by_name, techniques, asked, ablated, extraction, shard, uncaptured)
     if plan.lacks_model:
         return plan
-    _check_able(plan, chosen)
-    if not (options.typed or setting.collects_only):
+    _check_able(plan)
+    if not (options.typed or project.collects_only):
         try:
             model.check()
         except UsageError as error:
@@ -82,43 +75,33 @@ def resolve(
     return plan
 
 
-def _check_able(plan: Plan, chosen: Sequence[Benchmark]) -> None:
+def _check_able(plan: Plan) -> None:
     """UsageError if the model cannot be asked in the way that the options say."""
-    options, model, techniques, registry, asked = (
-        plan.options,
-        plan.model,
-        plan.techniques,
-        plan.registry,
-        plan.protocol,
-    )
-    _check_token_limits(options, model, techniques, registry)
-    _check_samples(options, model, techniques)
-    if asked.shots and model.backend.recorded:
+    _check_token_limits(plan)
+    _check_samples(plan)
+    if plan.protocol.shots and plan.model.backend.recorded:
         raise UsageError(
-            f"--shots={asked.shots}: the answers of '{options.model}' were recorded, and do not depend on solved "
-            "examples; use a model that can be asked"
+            f"--shots={plan.protocol.shots}: the answers of '{plan.options.model}' were recorded, and do not depend on "
+            "solved examples; use a model that can be asked"
         )
-    configs.check_prompts(model.config, registry.benchmarks)
-    _check_asked_prompts(asked, model, techniques, chosen, registry)
-    _check_instruction(asked, model, techniques, registry)
-    _check_ranking(asked, model)
+    configs.check_prompts(plan.model.config, plan.registry.benchmarks)
+    for benchmark in plan.benchmarks.values():
+        _check_asked_prompts(plan, benchmark)
+    _check_instruction(plan)
+    _check_ranking(plan)
 
 
-def _check_asked_prompts(
-    asked: Protocol, model: Chosen, techniques: Sequence[Technique], chosen: Iterable[Benchmark], registry: Registry
-) -> None:
+def _check_asked_prompts(plan: Plan, benchmark: Benchmark) -> None:
     """UsageError for a prompt that a benchmark or the model cannot be asked with."""
-    for benchmark in chosen:
-        typed = asked.prompts or configs.prompt_of(model.config, benchmark)
-        names = naming.asked(typed, benchmark)
-        naming.check(names, techniques, benchmark)
-        for name in names:
-            prompt = benchmark.prompts.get(name, benchmark.prompt)
-            if isinstance(prompt, Templates) and prompt.converses:
-                subject = f"--prompt={name}" if name in benchmark.prompts else f"benchmark '{benchmark.name}'"
-                _check_turns(subject, model, registry, naming.of_one_turn(benchmark))
-                if asked.instruction is not None:
-                    raise UsageError(f"{subject}: it has turns of its own; leave --reasoning and --explain out")
+    names = plan.prompts(benchmark.name)
+    naming.check(names, plan.techniques, benchmark)
+    for name in names:
+        prompt = benchmark.prompts.get(name, benchmark.prompt)
+        if isinstance(prompt, Templates) and prompt.converses:
+            subject = f"--prompt={name}" if name in benchmark.prompts else f"benchmark '{benchmark.name}'"
+            _check_turns(subject, plan, naming.of_one_turn(benchmark))
+            if plan.protocol.instruction is not None:
+                raise UsageError(f"{subject}: it has turns of its own; leave --reasoning and --explain out")
 
 
 def _pool(options: Options) -> dict[str, Any]:
@@ -137,20 +120,21 @@ def _pool(options: Options) -> dict[str, Any]:
     return pool
 
 
-def _check_pool(options: Options, setting: Setting, models: Sequence[Chosen]) -> None:
+def _check_pool(project: Project, models: Sequence[Chosen]) -> None:
     """UsageError for options of a pool without one, and for a pool with workers."""
+    options = project.options
     pools = [chosen for chosen in models if POOL in configs.names(chosen.config)]
     for name, value in (("ray-address", options.ray_address), ("replicas", options.replicas)):
         if value is not None and not pools:
             raise UsageError(
                 f"--{name}={printing.line(value)}: '{options.model}' is no pool; type --model={POOL}:{options.model}"
             )
-    if pools and setting.workers:
+    if pools and project.workers:
         spec = pools[0].spec
         raise UsageError(
-            f"--{pools[0].role}={spec} with -n {setting.workers}: one process feeds the whole pool, and each worker "
-            f"would start a pool of its own. Leave -n out, and type --replicas={setting.workers} for "
-            f"{setting.workers} copies"
+            f"--{pools[0].role}={spec} with -n {project.workers}: one process feeds the whole pool, and each worker "
+            f"would start a pool of its own. Leave -n out, and type --replicas={project.workers} for "
+            f"{project.workers} copies"
         )
 
 
@@ -194,7 +178,7 @@ def _techniques(
         _one_of("technique", name, names, where) for name in dict.fromkeys(wanted)
     )
     if model.backend.capabilities is not None and not lacks_model:
-        needs.check(techniques, model.backend.capabilities, options.model)
+        protocol.check_able(techniques, model.backend.capabilities, options.model)
     return techniques
 
 
@@ -211,9 +195,9 @@ def _check_benchmarks(options: Options, techniques: Sequence[Technique], chosen:
         )
 
 
-def _check_token_limits(options: Options, model: Chosen, techniques: Sequence[Technique], registry: Registry) -> None:
+def _check_token_limits(plan: Plan) -> None:
     """UsageError for limits of tokens that would have no effect, or that the model cannot keep."""
-    limits = model.backend.token_limits()
+    options, model, registry, limits = plan.options, plan.model, plan.registry, plan.token_limits
     configs.check_token_limits(model.config, limits, registry.benchmarks)
     typed = options.max_tokens
     if typed is None:
@@ -223,9 +207,9 @@ def _check_token_limits(options: Options, model: Chosen, techniques: Sequence[Te
         raise UsageError(
             f"--max-tokens={typed}: backend '{model.config.backend}' takes no limit; those that do: {', '.join(able)}"
         )
-    if OPTION_TECHNIQUES.issuperset(techniques):
+    if OPTION_TECHNIQUES.issuperset(plan.techniques):
         raise UsageError(
-            f"--max-tokens={typed}: technique '{', '.join(techniques)}' writes no text that could be limited"
+            f"--max-tokens={typed}: technique '{', '.join(plan.techniques)}' writes no text that could be limited"
         )
     configs.check_token_limit(typed, limits, f"--max-tokens={typed}")
 
@@ -249,11 +233,11 @@ def _protocol(options: Options, chosen: Sequence[Benchmark], techniques: Sequenc
     return asked
 
 
-def _prompt_files(options: Options, setting: Setting) -> Mapping[str, Templates]:
+def _prompt_files(project: Project) -> Mapping[str, Templates]:
     """Return the prompts of the files that --prompt names, by name (UsageError)."""
     read: dict[str, Templates] = {}
-    for typed in dict.fromkeys(filter(prompt_files.is_file, options.prompts)):
-        prompt = prompt_files.read(Path(setting.cwd, typed), typed)
+    for typed in dict.fromkeys(filter(prompt_files.is_file, project.options.prompts)):
+        prompt = prompt_files.read(Path(project.cwd, typed), typed)
         if prompt.name in read:
             raise UsageError(f"--prompt={typed}: two files are called '{prompt.name}'; rename one of them")
         read[prompt.name] = prompt
@@ -281,26 +265,27 @@ def _prompts(options: Options, chosen: Sequence[Benchmark]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _check_instruction(asked: Protocol, model: Chosen, techniques: Sequence[Technique], registry: Registry) -> None:
+def _check_instruction(plan: Plan) -> None:
     """UsageError for an instruction to reason or to explain that cannot be followed."""
-    instruction = asked.instruction
+    asked, instruction = plan.protocol, plan.protocol.instruction
     if instruction is None:
         return
     typed = "--explain" if asked.explain else f"--reasoning={asked.reasoning}"
-    silent = [name for name in techniques if name in OPTION_TECHNIQUES]
+    silent = [name for name in plan.techniques if name in OPTION_TECHNIQUES]
     if silent:
         raise UsageError(
             f"{typed}: technique '{silent[0]}' compares probabilities of the options, and the model writes nothing; "
             "type --technique=mc"
         )
     if instruction.then:
-        _check_turns(typed, model, registry)
+        _check_turns(typed, plan)
 
 
-def _check_turns(typed: str, model: Chosen, registry: Registry, prompts: Sequence[str] = ()) -> None:
+def _check_turns(typed: str, plan: Plan, prompts: Sequence[str] = ()) -> None:
     """UsageError if the model cannot be sent the earlier turns of a conversation; `prompts` are those of one turn."""
+    model = plan.model
     if not (model.backend.converses or model.backend.recorded):
-        able = sorted(name for name, kind in registry.backends.items() if says(kind, "converses"))
+        able = sorted(name for name, kind in plan.registry.backends.items() if says(kind, "converses"))
         raise UsageError(
             f"{typed}: backend '{model.config.backend}' takes one turn alone, and this needs two; those that take "
             f"several: {', '.join(able)}. A class of your own that sends Prompt.turns before the text declares "
@@ -308,9 +293,10 @@ def _check_turns(typed: str, model: Chosen, registry: Registry, prompts: Sequenc
         )
 
 
-def _check_ranking(asked: Protocol, model: Chosen) -> None:
+def _check_ranking(plan: Plan) -> None:
     """UsageError if the model cannot select one of its answers."""
-    if asked.combine == "best-self" and (model.backend.recorded or not model.backend.reads):
+    model = plan.model
+    if plan.ranks and (model.backend.recorded or not model.backend.reads):
         why = "its answers are recorded" if model.backend.recorded else "it reads no prompt"
         raise UsageError(
             f"--combine=best-self: '{model.config.argument or model.config.backend}' cannot select one of its answers: "
@@ -326,8 +312,9 @@ def _rotations(typed: str) -> int | None:
     return int(typed)
 
 
-def _check_samples(options: Options, model: Chosen, techniques: Sequence[Technique]) -> None:
+def _check_samples(plan: Plan) -> None:
     """UsageError if all samples of an answer would be the same."""
+    options, model, techniques = plan.options, plan.model, plan.techniques
     if options.samples is None:
         return
     scoring = [name for name in techniques if name in OPTION_TECHNIQUES]

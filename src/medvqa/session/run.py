@@ -1,109 +1,138 @@
-"""A run in the controller: its folder, its gate, its selected questions, and its end."""
+"""A run in the controller, which alone writes the run folder: its questions, its results, its gate, and its end."""
 
 from __future__ import annotations
 
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import datetime
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from medvqa import printing, usercode
-from medvqa.comparing import gating
+from msgspec import structs
+
+from medvqa import judging, printing, usercode
+from medvqa import report as reports
+from medvqa.comparing import Side, gating
 from medvqa.comparing.gating import Gate, Verdict
 from medvqa.configs import ModelConfig
 from medvqa.data.selection import Shard
-from medvqa.items import Measure, MedVQAError, Outcome, QuestionKey, UsageError
-from medvqa.records import configuration, log, run_folder, run_record, suspects
+from medvqa.items import Benchmark, DataError, Item, Measure, MedVQAError, Outcome, QuestionKey, UsageError
+from medvqa.records import configuration, coverage, log, private, run_folder, run_record, suspects
 from medvqa.records.exchange import Exchange
 from medvqa.records.lock import Lock
-from medvqa.records.run_folder import RESULTS
-from medvqa.records.run_record import RUN
+from medvqa.records.run_folder import RESULTS, Recorder, Stored
+from medvqa.records.run_record import RUN, RecordedEngine, RecordedJudge, RecordedModel, RunRecord, part_of
 from medvqa.records.selected import add_selected, remove_selected, selected_by
 from medvqa.records.selected import select as select_keys
-from medvqa.report import Report
+from medvqa.report import Report, html
 from medvqa.session import answer_sources, checks, endpoints, gates, registry, shot_checks, uploads
-from medvqa.session.about import about
-from medvqa.session.asker import STOP, Process
+from medvqa.session.about import about, begun, now, with_killed
+from medvqa.session.asker import STOP
 from medvqa.session.delivery import Delivery, LeftOut
-from medvqa.session.options import Options, Setting
+from medvqa.session.display import Display
+from medvqa.session.opening import Process
+from medvqa.session.options import Options
 from medvqa.session.plan import Plan
-from medvqa.session.recording import Recording
-from medvqa.session.replicas import pool_lines
+from medvqa.session.project import reports_of
+from medvqa.session.replicas import pool_facts, pool_lines, pool_state
+from medvqa.session.totals import Totals
+
+NOTHING_SELECTED, INTERRUPTED = 5, 2
+"""Exit codes, as pytest's."""
 
 
 @dataclass(frozen=True, slots=True)
-class FinishedRun:
-    """A run whose reports are written; hooks `pytest_medvqa_finished(run, verdict)` get it.
+class End:
+    """The end of a session of a run; hooks `pytest_medvqa_finished(run, verdict)` get it as `run`.
 
-    `info` is the content of run.json. `complete`: all selected questions have a result, and none ended in error.
+    `asked`: questions were asked, or workers died before. `questions`: the number of selected questions. `problem`: why
+    there is no report, in one line. `incomplete`: questions are missing or ended in error, so the run can be continued.
+    `unselected`: the number of missing questions that only an earlier session selected. `notes`: lines that follow the
+    summary. `stopped`: the reason of an early end; `interrupted`: Ctrl-C or a signal was it, or came while reports were
+    drawn. pytest itself knows these two.
     """
 
     folder: Path
-    info: Mapping[str, Any]
-    measures: tuple[Measure, ...]
-    complete: bool
+    asked: bool = False
+    questions: int = 0
+    report: Report | None = None
+    verdict: Verdict | None = None
+    problem: str | None = None
+    incomplete: bool = False
+    unselected: int = 0
+    notes: tuple[str, ...] = ()
+    stopped: str | None = None
+    interrupted: bool = False
+
+    @property
+    def exit_code(self) -> int:
+        """2 if the run stopped early, 5 if nothing was selected (in any shard), else that of the results.
+
+        That is 1 if questions are missing or ended in error, or without a report; else the verdict's, or 0 without one.
+        """
+        if self.stopped is not None:
+            return INTERRUPTED
+        if self.incomplete or self.problem is not None:
+            return 1
+        # An empty shard is recorded, and no mistake.
+        if not (self.questions or self.asked):
+            return NOTHING_SELECTED
+        return self.verdict.exit_code if self.verdict is not None else 0
 
     @property
     def name(self) -> str:
         """The run's name, as in `--run=NAME`."""
         return self.folder.name
 
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """The end of a run.
-
-    `asked`: questions were asked, or workers died before. `problem`: why there is no report, in one line. `incomplete`:
-    questions are missing or ended in error, so the run can be continued. `unselected`: the number of missing questions
-    that only an earlier session selected. `failed_hooks`: a line for each hook `pytest_medvqa_finished` that raised an
-    exception; the exit code does not depend on it.
-    """
-
-    asked: bool = False
-    report: Report | None = None
-    verdict: Verdict | None = None
-    problem: str | None = None
-    incomplete: bool = False
-    unselected: int = 0
-    failed_hooks: tuple[str, ...] = ()
+    @property
+    def info(self) -> Mapping[str, Any]:
+        """The content of run.json; {} without a report."""
+        return {} if self.report is None else self.report.run.as_json()
 
     @property
-    def exit_code(self) -> int:
-        """1 if questions are missing or ended in error, or without a report; else the verdict's, or 0 without one."""
-        if self.incomplete or self.problem is not None:
-            return 1
-        return self.verdict.exit_code if self.verdict is not None else 0
+    def measures(self) -> tuple[Measure, ...]:
+        """The measures of all parts."""
+        return () if self.report is None else tuple(one for part in self.report.parts for one in part.measures)
 
-
-DIED = Finished(asked=True, problem="the workers died before anything was answered", incomplete=True)
-"""The end of a run whose workers died before the first answer."""
+    @property
+    def complete(self) -> bool:
+        """Whether all selected questions have a result, and none ended in error."""
+        return self.report is not None and not self.incomplete
 
 
 class Run:
     """One session of a run, in the controller alone. Processes that ask have an Asker."""
 
-    def __init__(self, plan: Plan, process: Process) -> None:
-        """`process` is the controller's. Nothing is written before `open`."""
+    def __init__(self, plan: Plan, process: Process, display: Display | None = None) -> None:
+        """`process` is the controller's; `display` shows messages and progress. Nothing is written before `open`."""
         self.plan = plan
         self.folder = process.folder
         self._process = process
+        self.display = Display() if display is None else display
         self._selected: tuple[QuestionKey, ...] = ()
+        self._left_out: LeftOut = {}
         self._evaluates = False
         self._empty_shard = False
-        self._left_out: LeftOut = {}
         self._gate: Gate | None = None
         self._prepared = False
         self._lock = Lock(self.folder)
         self._holds = False
-        self._recording: Recording | None = None
-        self._endpoints: endpoints.Endpoints = {}
         self._exchange: Exchange | None = None
-        self._unshared: int | None = None
+        self._told: endpoints.Endpoints = {}
         self.model_made = False
         """Whether a process of this session has made its model and its judge, and delivered a result."""
+        # From the first delivery on:
+        self._recorder: Recorder | None = None
+        self._before = self._record = RunRecord()
+        self._totals = Totals()
+        self._counts: Counter[Outcome] = Counter()
+        self._outcomes: dict[QuestionKey, Outcome] = {}
+        self._stored: dict[QuestionKey, bytes] = {}
+        """Digests of stored results. These are not appended again, so that going on with a run grows no file."""
 
     # Before the first question
 
@@ -113,44 +142,52 @@ class Run:
         Return the devices that can each hold a copy of the models, None if they take none.
         """
         log.check_folder(self.folder)
-        self._check_places()
+        self._check_sources()
         places = checks.check(self.plan, answered=self._answered)
-        if (self.folder / RUN).is_file():
+        if self._has_record:
             self._check_first_attempts()
             self._check_continues()
         self._prepare_gate()
         return places
 
-    def _check_places(self) -> None:
+    @property
+    def _has_record(self) -> bool:
+        return (self.folder / RUN).is_file()
+
+    def _check_sources(self) -> None:
         """Check that places can be read, so that a wrong name or key is known before a model is loaded."""
-        if not self.plan.setting.collects_only:
-            known = self.plan.registry.with_runs([self.folder] if (self.folder / RUN).is_file() else [])
-            uploads.check_held(self.plan.options, self.folder, known.benchmarks, self.plan.setting.root)
+        if not self.plan.project.collects_only:
+            known = self.plan.registry.with_runs([self.folder] if self._has_record else [])
+            uploads.check_held(self.plan.options, self.folder, known.benchmarks, self.plan.project.root)
             for place in self._process.sources.places:
                 place.check(self._process.say)
                 self._exchange = self._process.exchange(puts=True)
 
     def _answered(self, config: ModelConfig) -> bool:
         """Whether answers of a model may be stored: this run is continued, or --answers names others."""
-        return (self.folder / RUN).is_file() or bool(self._process.sources)
+        return self._has_record or bool(self._process.sources)
 
     def _check_first_attempts(self) -> None:
         """UsageError for --fresh in a run with results: asking chosen questions again could lift its score."""
-        results, name = self.folder / RESULTS, self.folder.name
-        if self.plan.options.fresh and results.is_file() and results.stat().st_size:
+        if self.plan.options.fresh and self._has_results:
             raise UsageError(
-                f"--fresh: run '{name}' has results, and the first answer to a question counts. Type the command "
-                "without --fresh to go on with it, or name another run with --run=NAME"
+                f"--fresh: run '{self.folder.name}' has results, and the first answer to a question counts. Type the "
+                "command without --fresh to go on with it, or name another run with --run=NAME"
             )
+
+    @property
+    def _has_results(self) -> bool:
+        results = self.folder / RESULTS
+        return results.is_file() and results.stat().st_size > 0
 
     def _check_continues(self) -> None:
         """UsageError if the run cannot be continued as planned."""
         plan, name = self.plan, self.folder.name
-        before, now = run_record.read_run(self.folder), about(plan)
-        if differences := configuration.why_not_continued(before, now):
+        before, planned = run_record.read_run(self.folder), about(plan)
+        if differences := configuration.why_not_continued(before, planned):
             raise UsageError(f"run '{name}' cannot go on: {'; '.join(differences)}. Name another with --run=NAME")
         anew = plan.reads_anew(before)
-        if anew and (before.judged_by_rule or now.judged_by_rule):
+        if anew and (before.judged_by_rule or planned.judged_by_rule):
             raise UsageError(
                 f"run '{name}' cannot go on with --extraction={plan.extraction}: by it other answers "
                 f"would be left to the judge. Type medvqa rescore {self.folder} --judge=... --extract-with=judge "
@@ -166,17 +203,18 @@ class Run:
 
     def _prepare_gate(self) -> None:
         """Prepare the gate, once (UsageError, DataError)."""
-        if not (self._prepared or self.plan.setting.collects_only):
+        if not (self._prepared or self.plan.project.collects_only):
             self._prepared = True
             self._gate = gates.prepare(self.plan, self.folder)
 
-    def open(self) -> list[str]:
-        """Begin the session; return a line for each server that data will be sent to.
+    def open(self) -> None:
+        """Begin the session; show a line for each server that data will be sent to.
 
         UsageError if another session writes the run; OSError, DataError.
         """
         # A new run is locked with its first write.
-        lines = self._hold() if self.folder.exists() else []
+        if self.folder.exists():
+            self._hold()
         try:
             # A killed session may have left its stop file.
             (self.folder / STOP).unlink(missing_ok=True)
@@ -187,21 +225,21 @@ class Run:
         except BaseException:
             self.release()
             raise
-        return [*lines, *self._shard_line(), *checks.notices(self.plan)]
-
-    def _shard_line(self) -> list[str]:
-        """Return the line that says which shard --shard=auto read, and from which variables."""
         shard, source = self.plan.shard, self.plan.options.shard_source
-        return [] if shard is None or not source else [f"medvqa: shard {shard.number:,} of {shard.of:,} ({source})"]
+        if shard is not None and source:
+            self.display.say(f"medvqa: shard {shard.number:,} of {shard.of:,} ({source})")
+        for line in checks.notices(self.plan):
+            self.display.say(line)
 
-    def _hold(self) -> list[str]:
-        """Lock the run for this session until `release`. Returns a line if the file system has no locks."""
+    def _hold(self) -> None:
+        """Lock the run for this session until `release`; show a line if the file system has no locks."""
         try:
             line = self._lock.acquire()
         except UsageError as error:
             raise UsageError(f"{error}, or name another run with --run=NAME") from None
         self._holds = True
-        return [] if line is None else [line]
+        if line is not None:
+            self.display.say(line)
 
     def release(self) -> None:
         """Unlock the run, as `finish` does."""
@@ -209,118 +247,188 @@ class Run:
             self._exchange.give_up()
         self._lock.release()
 
-    def select(self, keys: Sequence[QuestionKey], left_out: LeftOut, *, evaluates: bool = True) -> None:
+    def select(
+        self, keys: Sequence[QuestionKey], left_out: LeftOut, *, evaluates: bool = True, empty_shard: bool = False
+    ) -> None:
         """Note the questions that must get a result, and how many were left out.
 
-        `evaluates`: a test asks them. False for tests of the data alone.
+        `evaluates`: a test asks them. False for tests of the data alone. `empty_shard`: all selected questions are in
+        other shards; `finish` then writes a run without results, so that `medvqa merge` does not miss the shard.
         """
-        self._selected, self._left_out, self._evaluates = tuple(keys), left_out, evaluates
-
-    def select_empty_shard(self) -> None:
-        """Note that all selected questions are in other shards: `finish` writes a run without results.
-
-        So `medvqa merge` can tell an empty shard from a missing one.
-        """
-        self._empty_shard = True
-
-    @property
-    def has_selection(self) -> bool:
-        """Whether this session has selected questions."""
-        return bool(self._selected)
+        self._empty_shard = self._empty_shard or empty_shard
+        if not self._selected:
+            self._selected, self._left_out, self._evaluates = tuple(keys), left_out, evaluates
 
     def select_stored(self, left_out: LeftOut) -> None:
         """Read the selection that a worker stored, if this session has none yet (DataError, OSError)."""
         if not self._selected:
             self.select(selected_by(self.folder, self._process.session) or (), left_out)
 
-    @property
-    def gated(self) -> bool:
-        """Whether the run has a gate."""
-        return self._gate is not None
+    def promise(self) -> None:
+        """Store the gate's rules before the first question: they are fixed before the first answer.
 
-    @property
-    def rules_unread(self) -> str | None:
-        """Why existing rules do not gate the run, as a sentence; None if it is gated or without rules."""
-        if self.plan.options.gate == gates.OFF:
-            return f"--gate={gates.OFF} was typed: no rule was applied, and the run counts as no attempt"
-        return None if self.gated else gates.unread(self.plan)
-
-    @property
-    def gated_later(self) -> bool:
-        """Whether the run is one share of --shard, so that the gate is decided after merging."""
-        return self.gated and self.plan.shard is not None
-
-    def promise(self) -> list[str]:
-        """Store the gate's rules before the first question; return lines for the user.
-
-        UsageError also if another session writes the run; DataError, OSError.
+        UsageError also if another session writes the run, or a baseline lacks a selected question; DataError, OSError.
         """
         checks.check_selected_votes(self.plan, self._selected)
         shot_checks.check_selected(self.plan, self._selected)
-        lines = self._hold()
+        self._hold()
         if self._exchange is not None:
             self._exchange.start()
         self._prepare_gate()
         if self._gate is None:
-            return lines
-        if self._selected:
-            # Workers deliver their selection with their first results.
-            try:
-                gates.check(self._gate, self.plan, self._selected)
-            except UsageError:
-                gates.withdraw(self.folder)
-                raise
-        gates.promise(self._gate, self.plan, self.folder)
-        return lines
+            return
+        # Workers deliver their selection with their first results. Questions made by tests do not count.
+        known = {(name, item.id) for name in self.plan.benchmarks for item in self.plan.items(name)}
+        planned = {key.question for key in self._selected if (key.benchmark, key.item) in known}
+        if planned and (lacking := self._gate.lacking(planned)):
+            self._withdraw()
+            raise UsageError(lacking)
+        before = run_record.read_run(self.folder) if self._has_record else None
+        if not self._has_results and (before is None or before.gate is None):
+            private.make_private(self.folder)
+            run = before or structs.replace(about(self.plan), name=self.folder.name, started=now())
+            run_record.write_run(self.folder, structs.replace(run, gate=self._gate.stored()))
+
+    def _withdraw(self) -> None:
+        """Remove the run.json of `promise` if no session has begun. Files of workers stay."""
+        with suppress(OSError):
+            if self._has_record and not run_record.read_run(self.folder).sessions:
+                (self.folder / RUN).unlink()
+                self.folder.rmdir()
 
     # While questions are asked
 
     def take(self, delivery: Delivery, workers: int = 0) -> str | None:
-        """Write results at once; return the reason to stop the session, or None (MedVQAError, OSError).
+        """Write results at once, and show progress; return the reason to stop the session, or None.
 
-        `workers` counts the asking processes, 0 for this one alone.
+        `workers` counts the asking processes, 0 for this one alone. OSError if results cannot be written, DataError if
+        a worker read other data than run.json describes.
         """
-        self.model_made = self.model_made or "model" in delivery.facts
-        if self._recording is None:
-            self._hold()
-            selected = {*add_selected(self.folder), *self._selected}
-            self._recording = Recording(self.plan, self.folder, self._process.session, workers, selected)
-            self._recording.take(delivery)
-        else:
-            self._recording.take(delivery)
-        if (stop := self._over_budget(self._recording)) is not None:
-            self._recording.note_stop(stop)
+        loaded = bool(delivery.facts) and not self.model_made
+        self.model_made = self.model_made or loaded
+        recorder = self._recorder or self._begin(workers, {*add_selected(self.folder), *self._selected})
+        self._check_data(delivery.data)
+        for text, (key, outcome) in zip(delivery.lines, delivery.outcomes, strict=True):
+            line = text.encode()
+            stored = self._stored.pop(key, None) if self._stored else None
+            # An error does not replace a score.
+            if stored is None or (outcome != "error" and stored != _digest(line)):
+                recorder.append(line)
+            if (before := self._outcomes.get(key)) is not None:
+                self._counts[before] -= 1
+            self._outcomes[key] = outcome
+            self._counts[outcome] += 1
+        self._totals.add(delivery)
+        if loaded:
+            self._note_loaded(delivery.facts)
+            self._write()
+        if delivery.unread:
+            self._note_unread(delivery.unread)
+        if (stop := self._over_budget()) is not None:
+            self._totals.stopped = self._totals.stopped or stop
+        self._show(delivery)
         return stop
 
-    def shared_lines(self) -> list[str]:
-        """Return lines about places since the last call, such as that answers cannot be put there."""
-        return [] if self._exchange is None else self._exchange.take_lines()
+    def _begin(self, workers: int, selected: set[QuestionKey]) -> Recorder:
+        """Begin to write: make the folder (UsageError), take over what earlier sessions left, and write run.json."""
+        self._hold()
+        before = run_record.read_run(self.folder) if self._has_record else None
+        recorder = self._recorder = Recorder(self.folder)
+        if before is not None:
+            self._take_over(recorder, anew=self.plan.reads_anew(before))
+            self._before = with_killed(before, self.folder)
+            reports.remove(self.folder)
+        earlier = None if before is None else self._before
+        self._record = begun(self.plan, earlier, self.folder.name, self._process.session, workers)
+        self._note_selection(selected)
+        self._write()
+        return recorder
 
-    @property
-    def counts(self) -> Counter[Outcome]:
-        """The number of questions with each outcome so far."""
-        return self._recording.counts if self._recording is not None else Counter()
+    def _take_over(self, recorder: Recorder, *, anew: bool) -> None:
+        """Note the results of earlier sessions; score them again if they were read by other rules."""
+        benchmarks = self.plan.registry.benchmarks
+        for result in run_folder.read(self.folder).results:
+            if anew and result.item.benchmark in benchmarks:
+                judge = self.plan.judge
+                result = judging.rescored(
+                    result,
+                    benchmark=benchmarks[result.item.benchmark],
+                    extraction=self.plan.extraction,
+                    settings=judge.settings if judge is not None else None,
+                )
+                recorder.append(run_folder.encode(result))
+            if result.score.outcome != "error":
+                self._stored[result.key] = _digest(run_folder.encode(result))
 
-    @property
-    def state(self) -> Mapping[str, Any]:
-        """The present state of a pool of models, as `medvqa.Backend.status`; {} for other models."""
-        return self._recording.engine if self._recording is not None else {}
+    def _note_selection(self, selected: set[QuestionKey]) -> None:
+        """Note the selection of all sessions, this one included, for run.json."""
+        if not (selected or self._empty_shard):
+            return
+        before = self._before.selected
+        how, chosen = (*before.how, *self.plan.project.selects), self.plan.project.by_outcome
+        every = self.plan.has_every_answer(selected)
+        if self._before.benchmarks.keys() - self.plan.benchmarks.keys():
+            # This session's plan does not know the questions of these benchmarks.
+            every = every and before.every
+        by_outcome = before.by_outcome or chosen
+        selection = coverage.select_from(selected, self._record, how, by_outcome=by_outcome, every=every)
+        # Lost keys stay counted until as many questions are selected again.
+        self._change(selection=structs.replace(selection, questions=max(before.questions, selection.questions)))
 
-    def news(self) -> list[str]:
-        """Return lines about endpoints that were left out, or are in use again, since the last call."""
-        if self._recording is None:
-            return []
-        now = {**self._recording.endpoints, **self._recording.judge_endpoints}
-        lines, self._endpoints = endpoints.news(now, self._endpoints), now
-        return lines
+    def _check_data(self, digests: Mapping[str, str]) -> None:
+        for name, digest in digests.items():
+            if digest != (own := self._record.benchmarks[name].data_sha256):
+                raise DataError(
+                    f"benchmark {name}: its items differ between processes: their digest is {own[:12]} where the run "
+                    f"began, and {digest[:12]} in a worker. Draw nothing in them, or draw with a fixed seed"
+                )
 
-    def _over_budget(self, recording: Recording) -> str | None:
-        cost = recording.usage["cost"] + recording.judge_usage["cost"]
+    def _note_unread(self, lines: Sequence[str]) -> None:
+        """Note stored answers that cannot be read; their questions are asked again."""
+        self._change(unread_answers=tuple(dict.fromkeys([*self._record.unread_answers, *lines])))
+
+    def _note_loaded(self, facts: Mapping[str, Any]) -> None:
+        """Note what is known of loaded models; the judge's identity enters the signatures of judged benchmarks."""
+        self._change(model=part_of(RecordedModel, facts["model"]), engine=part_of(RecordedEngine, facts["engine"]))
+        self._note_unread(facts["unread_answers"])
+        if "judge" in facts:
+            before = {} if self._record.judge is None else self._record.judge.as_json()
+            judge = part_of(RecordedJudge, before | facts["judge"])
+            benchmarks = {
+                name: structs.replace(fields, signature={**fields.signature, "judge": judge.identity})
+                if fields.judged
+                else fields
+                for name, fields in self._record.benchmarks.items()
+            }
+            self._change(judge=judge, benchmarks=benchmarks)
+
+    def _change(self, **fields: Any) -> None:
+        self._record = structs.replace(self._record, **fields)
+
+    def _write(self) -> None:
+        run_record.write_run(self.folder, self._record)
+
+    def _over_budget(self) -> str | None:
         limit = self.plan.options.max_cost
-        if limit is None or cost < limit:
+        if limit is None or self._totals.cost < limit:
             return None
-        subject = "the answers and their judging have" if recording.judge_usage["cost"] else "the answers have"
-        return f"{subject} cost {cost:.4g}: --max-cost={limit:g} is reached"
+        subject = "the answers and their judging have" if self._totals.judge_usage["cost"] else "the answers have"
+        return f"{subject} cost {self._totals.cost:.4g}: --max-cost={limit:g} is reached"
+
+    def _show(self, delivery: Delivery) -> None:
+        """Show progress, and news of places and endpoints."""
+        self._show_shared()
+        if delivery.endpoints or delivery.judge_endpoints:
+            asked = {**self._totals.endpoints, **self._totals.judge_endpoints}
+            for line in endpoints.news(asked, self._told):
+                self.display.say(line)
+            self._told = asked
+        self.display.show(self._counts, len(self._selected), pool_state(self._totals.pool))
+
+    def _show_shared(self) -> None:
+        """Show lines about places, such as that answers cannot be put there."""
+        for line in [] if self._exchange is None else self._exchange.take_lines():
+            self.display.say(line)
 
     def stop(self, why: str) -> None:
         """Make workers stop after their current question (OSError)."""
@@ -328,73 +436,49 @@ class Run:
 
     # At the end
 
-    def notes(self, finished: Finished) -> list[str]:
-        """Lines that follow the summary: why there is no gate's verdict, and missing questions of earlier sessions."""
-        lines = self.shared_lines()
-        if self._empty_shard and finished.asked and self.plan.shard is not None:
-            lines.append(
-                f"shard {self.plan.shard} is empty: there are fewer groups of related questions than shards; "
-                "medvqa merge needs its run folder all the same"
-            )
-        if finished.report is not None:
-            if self.gated_later:
-                lines.append("gate: no verdict on one shard; run medvqa merge on all shards, then medvqa gate")
-            elif unread := self.rules_unread:
-                shown = "the verdict above is of an earlier session" if finished.report.gate is not None else "none"
-                lines.append(f"gate: {shown}; {unread}")
-        if (recording := self._recording) is not None:
-            loaded = None if finished.report is None else finished.report.run.model
-            nameless = loaded is not None and bool(loaded.name) and loaded.fingerprint is None
-            total = recording.counts.total()
-            used = answer_sources.line(recording.reused, total, self._process.sources, nameless=nameless)
-            lines += [] if used is None else [used]
-            lines += [*endpoints.lines(recording.endpoints), *endpoints.lines(recording.judge_endpoints)]
-        return [*lines, *pool_lines(self.state), *(f"! {line}" for line in finished.failed_hooks)]
-
     def finish(
         self, *, skipped: bool = False, died: bool = False, ended: bool = True, shared_by: float | None = None
-    ) -> Finished:
+    ) -> End:
         """Put the last answers into places until `shared_by` (monotonic); write the reports, decide the gate.
 
         `skipped`: tests were skipped; `died`: workers died; `ended`: all tests have run. If no report can be made, the
         answers are on disk and can be reported later.
         """
         try:
-            if self._exchange is not None:
-                self._unshared = self._exchange.close(shared_by)
-            return self._finished(skipped=skipped, died=died, ended=ended)
+            unshared = None if self._exchange is None else self._exchange.close(shared_by)
+            if self._recorder is None and self._empty_shard and not (died or self._selected):
+                self._begin(0, set())
+            if self._recorder is not None:
+                return self._reported(self._recorder, unshared)
+            return died_of(self.folder) if died else self._unasked(skipped=skipped, ended=ended)
         finally:
+            self._show_shared()
             self.release()
 
-    def _finished(self, *, skipped: bool, died: bool, ended: bool) -> Finished:
-        if self._recording is None and self._empty_shard and not (died or self._selected):
-            self._hold()
-            self._recording = Recording(self.plan, self.folder, self._process.session, 0, empty_shard=True)
-        if self._recording is not None:
-            return self._report(self._recording)
-        if died:
-            return DIED
+    def _unasked(self, *, skipped: bool, ended: bool) -> End:
+        """Leave the folder as it was; say why nothing was asked if something should have been."""
         if self._holds:
             if not self._selected:
                 gating.take_back(self.folder, self._process.session)
             suspects.end_session(self.folder, complete=False)
-            if self.gated:
-                gates.withdraw(self.folder)
-        number = len(set(self._selected))
+            if self._gate is not None:
+                self._withdraw()
+        number, problem = len(set(self._selected)), None
         if number and skipped:
-            return Finished(problem=f"nothing was asked: {number:,} questions were selected, and skipped")
-        if not ended or self.plan.setting.collects_only:
-            return Finished()
-        if number and (self.gated or (self.plan.options.model_typed and self._evaluates)):
-            return Finished(
-                problem=f"nothing was asked: {number:,} questions were selected, and no test called evaluate(item)"
-            )
-        if self.gated:
-            return Finished(problem="gate: no verdict: no test asks a question of the benchmarks")
-        return Finished()
+            problem = f"nothing was asked: {number:,} questions were selected, and skipped"
+        elif not ended or self.plan.project.collects_only:
+            pass
+        elif number and (self._gate is not None or (self.plan.options.model_typed and self._evaluates)):
+            problem = f"nothing was asked: {number:,} questions were selected, and no test called evaluate(item)"
+        elif self._gate is not None:
+            problem = "gate: no verdict: no test asks a question of the benchmarks"
+        return End(self.folder, questions=number, problem=problem)
 
-    def _report(self, recording: Recording) -> Finished:
-        problem, report, keys = None, None, set(self._selected)
+    def _reported(self, recorder: Recorder, unshared: int | None) -> End:
+        """Write run.json and the reports, decide the gate, and call the hooks of the project."""
+        problem = None
+        recorder.close()
+        keys = set(self._selected)
         try:
             (self.folder / STOP).unlink(missing_ok=True)
             if selected_by(self.folder, self._process.session) is None:
@@ -404,30 +488,124 @@ class Run:
             remove_selected(self.folder, self._process.session)
         except (MedVQAError, OSError) as error:
             problem = f"the keys of the selected questions could not be stored: {error}"
+        end = End(self.folder, asked=True, questions=len(self._selected), incomplete=True)
         try:
-            # Shards are gated together, after merging.
-            recording.note_unshared(self._unshared)
-            report = recording.finish(keys, self._left_out, None if self.gated_later else self._gate)
+            end, stored = self._settled(end, keys, unshared)
+            end = replace(end, report=self._drawn(stored))
         except (MedVQAError, OSError) as error:
             # A user's metric failed, or the disk is full.
             problem = f"the reports could not be made: {error}"
-        selected = {self.plan.name_of(key) for key in self._selected}
-        unselected = len(set(recording.missing) - selected)
-        failed = () if report is None else self._call_hooks(report, recording)
-        return Finished(True, report, recording.verdict, problem, not recording.complete, unselected, failed)
+        end = replace(end, problem=problem)
+        return replace(end, notes=(*self._notes(end), *self._call_hooks(end)))
 
-    def _call_hooks(self, report: Report, recording: Recording) -> tuple[str, ...]:
+    def _settled(self, end: End, keys: set[QuestionKey], unshared: int | None) -> tuple[End, Stored]:
+        """Find missing results, write run.json, and decide the gate. `keys`: what all sessions selected."""
+        self._note_selection(keys)
+        stored = run_folder.read(self.folder)
+        covered = coverage.coverage(self.folder, self._record, stored, keys)
+        suspects.end_session(self.folder, complete=not covered.missing)
+        self._note_end(covered.missing, unshared)
+        self._write()
+        verdict = None
+        if self._gate is not None and not self._gated_later:
+            side = Side.of(self.folder.name, self._record, stored.results, covered)
+            verdict = gating.settle(self._gate, self.folder, side)
+        incomplete = not covered.finished or "error" in self._outcomes.values()
+        unselected = set(covered.missing) - {self.plan.name_of(key) for key in self._selected}
+        return replace(end, verdict=verdict, incomplete=incomplete, unselected=len(unselected)), stored
+
+    def _drawn(self, stored: Stored) -> Report:
+        """Write the reports."""
+        # An earlier session may have asked a benchmark whose file this one does not name.
+        known = self.plan.registry.with_runs([self.folder]).benchmarks
+        report = reports.build(self.folder, known, stored, data=self.plan.options.data)
+        # Thousands of images would take minutes: `medvqa report --images` draws them.
+        return reports.write(report, html.draw(report, self._items, many="none"))
+
+    def _note_end(self, missing: Sequence[str], unshared: int | None) -> None:
+        """Note the end of the session in its entry, and the sums of all sessions; `unshared`: None without a place."""
+        before, totals, finished = self._before, self._totals, now()
+        own = structs.replace(totals.recorded(self._record.sessions[-1]), finished=finished)
+        if unshared is not None:
+            own = structs.replace(own, unshared_answers=unshared)
+            self._change(unshared_answers=unshared)
+        engine = self._record.engine.as_json() | pool_facts(totals.pool)
+        if asked := endpoints.added(before.engine.endpoints, totals.endpoints):
+            engine |= {"endpoints": asked}
+        judge = self._record.judge
+        if judge is not None:
+            judged = endpoints.added({} if before.judge is None else before.judge.endpoints, totals.judge_endpoints)
+            judge = structs.replace(judge, endpoints=judged) if judged else judge
+        self._change(
+            sessions=(*self._record.sessions[:-1], own),
+            finished=finished,
+            missing=missing,
+            usage=dict(Counter(before.usage) + totals.usage),
+            judge_usage=dict(Counter(before.judge_usage) + totals.judge_usage),
+            left_out={**before.left_out, **self._left_out},
+            served_by=tuple(sorted(totals.served_by)),
+            engine=part_of(RecordedEngine, engine),
+            judge=judge,
+        )
+
+    def _items(self, benchmark: Benchmark) -> Sequence[Item] | None:
+        return self.plan.items(benchmark.name) if benchmark.name in self.plan.benchmarks else None
+
+    @property
+    def _gated_later(self) -> bool:
+        """Whether the run is one share of --shard, so that the gate is decided after merging."""
+        return self._gate is not None and self.plan.shard is not None
+
+    def _notes(self, end: End) -> list[str]:
+        """Return the lines that follow the summary, such as why there is no verdict, and where answers came from."""
+        lines = []
+        if self._empty_shard and self.plan.shard is not None:
+            lines.append(
+                f"shard {self.plan.shard} is empty: there are fewer groups of related questions than shards; "
+                "medvqa merge needs its run folder all the same"
+            )
+        if end.report is not None:
+            if self._gated_later:
+                lines.append("gate: no verdict on one shard; run medvqa merge on all shards, then medvqa gate")
+            elif unread := self._rules_unread():
+                shown = "the verdict above is of an earlier session" if end.report.gate is not None else "none"
+                lines.append(f"gate: {shown}; {unread}")
+        totals, model = self._totals, self._record.model
+        nameless = bool(model.name) and model.fingerprint is None
+        used = answer_sources.line(totals.reused, self._counts.total(), self._process.sources, nameless=nameless)
+        return [
+            *lines,
+            *([] if used is None else [used]),
+            *endpoints.lines(totals.endpoints),
+            *endpoints.lines(totals.judge_endpoints),
+            *pool_lines(totals.pool),
+        ]
+
+    def _rules_unread(self) -> str | None:
+        """Why existing rules do not gate the run, as a sentence; None if it is gated or without rules."""
+        if self.plan.options.gate == gates.OFF:
+            return f"--gate={gates.OFF} was typed: no rule was applied, and the run counts as no attempt"
+        return None if self._gate is not None else gates.unread(self.plan)
+
+    def _call_hooks(self, end: End) -> list[str]:
         """Call `pytest_medvqa_finished` of the project; return a line for each that raised an exception."""
-        measures = tuple(measure for part in report.parts for measure in part.measures)
-        run = FinishedRun(self.folder, report.run.as_json(), measures, recording.complete)
         failed = []
-        for hook in self.plan.registry.finished:
+        for hook in self.plan.registry.finished if end.report is not None else ():
             try:
                 with usercode.guarded("pytest_medvqa_finished", function=hook):
-                    registry.call_finished(hook, run=run, verdict=recording.verdict)
+                    registry.call_finished(hook, run=end, verdict=end.verdict)
             except MedVQAError as error:
-                failed.append(str(error))
-        return tuple(failed)
+                failed.append(f"! {error}")
+        return failed
+
+
+def _digest(line: bytes) -> bytes:
+    return blake2b(line, digest_size=8).digest()
+
+
+def died_of(folder: Path) -> End:
+    """Return the end of a run whose workers died before the first answer."""
+    return End(folder, asked=True, problem="the workers died before anything was answered", incomplete=True)
 
 
 def cut_short(folder: Path, command: str) -> str:
@@ -439,18 +617,18 @@ def cut_short(folder: Path, command: str) -> str:
     )
 
 
-def name_of(options: Options, setting: Setting) -> str:
+def name_of(options: Options, root: Path) -> str:
     """Return the name of --run, else a free one made of the time and the model."""
     if options.run is not None:
         return options.run
     when = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
     # Tasks of an array start in the same second: without the shard, they would all choose one name.
     end = "" if options.shard is None else Shard.parse(options.shard).suffix
-    return run_folder.run_name(options.model, when, setting.reports, end)
+    return run_folder.run_name(options.model, when, reports_of(root), end)
 
 
 def process_of(plan: Plan, run: str, session: str, name: str = "main") -> Process:
     """Return the process of that name in a run. UsageError if the run's name cannot be a folder's."""
     run_folder.check_name(run, "--run")
-    folder = plan.setting.reports / run
+    folder = plan.project.reports / run
     return Process(folder, session, name, sources=answer_sources.of(plan.options.answers, folder))

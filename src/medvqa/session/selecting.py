@@ -11,7 +11,7 @@ from typing import TypeVar
 from medvqa.data import lexicon, selection
 from medvqa.data.expressions import Expression
 from medvqa.decode import did_you_mean
-from medvqa.items import Item, Query, Technique, UsageError
+from medvqa.items import Item, Query, Technique, UsageError, Variant
 from medvqa.session.delivery import LeftOut
 from medvqa.session.options import Options
 from medvqa.session.plan import Plan
@@ -19,7 +19,7 @@ from medvqa.session.plan import Plan
 _T = TypeVar("_T")
 BLOCK = 64
 """Questions that are asked in their order: some batches, whose prompts are alike."""
-Stage = tuple[Technique, str, int]
+Stage = tuple[Technique, Variant, int]
 """Technique, variant and sample."""
 
 
@@ -99,9 +99,9 @@ def _matching(items: Sequence[Item], expression: Expression | None, call: str) -
     return matching
 
 
-def called(technique: Technique, variant: str, sample: int, *, several: bool) -> str:
+def called(technique: Technique, variant: Variant, sample: int, *, several: bool) -> str:
     """Return the end of a question's name, after the item's id; `several`: the run has several techniques."""
-    names = [technique if several else "", variant, f"sample{sample}" if sample else ""]
+    names = [technique if several else "", variant.name, f"sample{sample}" if sample else ""]
     return "-".join(name for name in names if name)
 
 

@@ -50,11 +50,11 @@ def check(plan: Plan) -> None:
         if (pool := other_pool(plan)) is not None:
             asked[pool.name] = _counted(plan, pool.items)
             known[pool.name] = Benchmark(name=pool.name, items=lambda _: pool.items, public=pool.public)
-        check_sent(plan.model, asked, known, plan.setting.root)
-    check_kept(plan.options, private, plan.benchmarks, plan.setting.root)
+        check_sent(plan.model, asked, known, plan.project.root)
+    check_kept(plan.options, private, plan.benchmarks, plan.project.root)
     if plan.judge is not None and destinations(plan.judge.chosen.backend):
         counts = {name: count for name in private if (count := _judged(plan, plan.judge, name))}
-        check_sent(plan.judge.chosen, in_words(counts), plan.benchmarks, plan.setting.root)
+        check_sent(plan.judge.chosen, in_words(counts), plan.benchmarks, plan.project.root)
 
 
 def check_sent(chosen: Chosen, counts: Mapping[str, str], known: Mapping[str, Benchmark], root: Path) -> None:

@@ -237,7 +237,7 @@ def preflight(argument: str, options: HFOptions) -> None:
     if constants.HF_HUB_OFFLINE:
         raise UsageError(f"{lacking} HF_HUB_OFFLINE forbids to download them. {remedy}")
     hub = constants.ENDPOINT
-    if not reaching.proxied(hub) and (error := reaching.refusal(hub)) is not None:
+    if reaching.proxy(hub) is None and (error := reaching.refusal(hub)) is not None:
         raise UsageError(f"{lacking} {hub} cannot be reached ({reaching.reason(error)}). {remedy}")
     try:
         url = huggingface_hub.hf_hub_url(argument, "config.json", revision=options.revision or None)

@@ -82,6 +82,11 @@ class OpenAIOptions:
         return self.base_url
 
     @property
+    def key_name(self) -> str:
+        """The name of the variable that holds the key, "" for no key."""
+        return self.key_env or ("" if self.urls else "OPENAI_API_KEY")
+
+    @property
     def own_tokens(self) -> int:
         """The default limit of new tokens, 0 for no limit."""
         if self.max_tokens is not None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import email.utils
 import math
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from medvqa.backends.openai.addresses import ServerAddress
+
 if TYPE_CHECKING:
-    from openai import APIConnectionError, APIStatusError
+    from openai import APIConnectionError, APIStatusError, AsyncOpenAI
 
 MAX_RESPONSE = 16 * 2**20
 """Largest response, in unpacked bytes."""
@@ -20,46 +24,57 @@ _DOWN = frozenset({502, 503, 504})
 """What a proxy answers for a server that is down, and a server that is starting."""
 
 
+@dataclass(eq=False)
 class RequestFailure(Exception):
-    """A failed request.
+    """A request without an answer.
 
-    `again`: a retry may succeed. `busy`: the server is overloaded. `down`: the server may be down, as after a lost
-    connection; `gone`: it refused the connection. `wait`: seconds, if the server names them. `status`, `code`: of the
-    HTTP response.
+    `again`: a retry may succeed. `lost`: no answer came; `gone`: the connection was refused. `wait`: seconds, if the
+    server names them. `status`, `code`: of the HTTP response. `usage`: of an answer that does not count. `origin`: of
+    the server.
     """
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        again: bool,
-        busy: bool = False,
-        down: bool = False,
-        gone: bool = False,
-        wait: float | None = None,
-        status: int | None = None,
-        code: str | None = None,
-    ) -> None:
-        """See the class."""
-        super().__init__(message)
-        self.again = again
-        self.busy = busy
-        self.down = down or gone
-        self.gone = gone
-        self.wait = wait
-        self.status = status
-        self.code = code
+    message: str
+    again: bool = True
+    lost: bool = False
+    gone: bool = False
+    wait: float | None = None
+    status: int = 0
+    code: str | None = None
+    usage: Mapping[str, float] | None = None
+    origin: str = ""
+
+    def __str__(self) -> str:
+        """The message alone."""
+        return self.message
+
+    @property
+    def busy(self) -> bool:
+        """Whether the server is overloaded."""
+        return self.status in _BUSY
+
+    @property
+    def down(self) -> bool:
+        """Whether the server may be down, as after a lost connection."""
+        return self.lost or self.gone or self.status in _DOWN
+
+    def seconds(self, otherwise: float) -> float:
+        """Return the seconds to wait: as the server says, or `otherwise`."""
+        return otherwise if self.wait is None else self.wait
 
 
-@contextmanager
-def failures(timeout: float) -> Iterator[None]:
-    """Convert errors of the package `openai` to RequestFailure; `timeout` is the limit of the request, in seconds."""
+@asynccontextmanager
+async def within(seconds: float) -> AsyncIterator[None]:
+    """Limit a request to so many seconds, and convert errors of the package `openai` to RequestFailure.
+
+    The client's own timeout restarts with each byte.
+    """
     import openai
 
     try:
-        yield
+        async with asyncio.timeout(seconds):
+            yield
     except (TimeoutError, openai.APITimeoutError):
-        raise RequestFailure(f"no answer within {timeout:g} s", again=True, down=True) from None
+        raise RequestFailure(f"no answer within {seconds:g} s", lost=True) from None
     except openai.APIStatusError as error:
         raise _of_status(error) from None
     except openai.APIConnectionError as error:
@@ -72,7 +87,7 @@ def _of_connection(error: APIConnectionError) -> RequestFailure:
         return cause
     # By name: versions of the package bring httpx or httpx2.
     gone = type(cause).__name__ in ("ConnectError", "ProxyError")
-    return RequestFailure(f"{type(cause).__name__}: {cause}", again=True, down=True, gone=gone)
+    return RequestFailure(f"{type(cause).__name__}: {cause}", lost=True, gone=gone)
 
 
 def _of_status(error: APIStatusError) -> RequestFailure:
@@ -82,8 +97,7 @@ def _of_status(error: APIStatusError) -> RequestFailure:
     # Waiting does not restore a used-up quota.
     again = (status in (408, 409, 429) or status >= 500) and error.code != "insufficient_quota"
     wait = retry_after(error.response.headers, time.time())
-    busy, down = status in _BUSY, status in _DOWN
-    return RequestFailure(message, again=again, busy=busy, down=down, wait=wait, status=status, code=error.code)
+    return RequestFailure(message, again, wait=wait, status=status, code=error.code)
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
@@ -92,9 +106,7 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
     `now` is the time in seconds since the epoch.
     """
     for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
-        value = headers.get(name)
-        if value is None:
-            continue
+        value = headers.get(name, "")
         try:
             seconds = float(value) / unit
         except ValueError:
@@ -107,10 +119,10 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
     return None
 
 
-def http_client(*, local: bool) -> Any:
-    """The package's HTTP client, which reads at most MAX_RESPONSE bytes of a response.
+def client_of(address: ServerAddress, key: str, timeout: float) -> AsyncOpenAI:
+    """Return the client of a server, without connecting. It reads at most MAX_RESPONSE bytes of a response.
 
-    Redirections are not followed, and a `local` server bypasses proxies, so images go nowhere else.
+    It follows no redirections, and bypasses proxies for a server on this machine, so images go nowhere else.
     """
     import openai
 
@@ -129,4 +141,10 @@ def http_client(*, local: bool) -> Any:
             headers = [(name, value) for name, value in response.headers.multi_items() if name not in unpacked]
             return type(response)(response.status_code, headers=headers, content=bytes(content), request=request)
 
-    return Bounded(follow_redirects=False, trust_env=not local)
+    return openai.AsyncOpenAI(
+        api_key=key or "none",
+        base_url=address.url,
+        max_retries=0,  # retries are ours: they slow all requests to a server down, and go to other servers
+        timeout=timeout,
+        http_client=Bounded(follow_redirects=False, trust_env=address.remote),
+    )

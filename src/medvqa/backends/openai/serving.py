@@ -6,7 +6,6 @@ Sources: vLLM's `ModelCard` (id, root, parent, max_model_len; `created` is the t
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from medvqa import printing
-from medvqa.backends.openai.requests import RequestFailure, failures
+from medvqa.backends.openai.requests import RequestFailure, within
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -64,11 +63,12 @@ async def served_model(client: AsyncOpenAI, name: str, redact: Callable[[str], s
     `redact` removes keys from a text: a server may echo its request.
     """
     try:
-        content = await _list(client)
+        async with within(ASKING):
+            content = (await client.models.with_raw_response.list()).content
     except RequestFailure as failure:
         if failure.down or failure.busy or failure.status == 401:
             raise
-        return ServedModel(unasked=_shown(redact(str(failure))))
+        return ServedModel(unasked=shown(redact(str(failure))))
     try:
         cards = _cards.decode(content).data
     except (ValueError, RecursionError):
@@ -77,41 +77,26 @@ async def served_model(client: AsyncOpenAI, name: str, redact: Callable[[str], s
     if card is None:
         ids = sorted({card.id for card in cards})
         # Only the shown names are redacted: a list of 200,000 would take seconds. The others are counted.
-        names = [*(_shown(redact(name)) for name in ids[:MOST]), *ids[MOST:]]
+        names = [*(shown(redact(name)) for name in ids[:MOST]), *ids[MOST:]]
         return ServedModel({"models": printing.some(names, MOST) or "none"})
     facts = {"id": card.id, "root": card.root, "parent": card.parent, "max_model_len": card.max_model_len}
     if isinstance(card.meta, dict):
         facts |= {key: card.meta.get(key) for key in _WEIGHTS}
     if card.owned_by == "sglang":
         facts |= await _sglang(client)
-    return ServedModel(
-        {key: _shown(redact(str(value))) for key, value in facts.items() if isinstance(value, str | int)}
-    )
+    return ServedModel({key: shown(redact(str(value))) for key, value in facts.items() if isinstance(value, str | int)})
 
 
 async def _sglang(client: AsyncOpenAI) -> dict[str, Any]:
     root = str(client.base_url).rstrip("/").removesuffix("/v1")
     for path in _PATHS:
         try:
-            info = _info.decode(await _get(client, f"{root}/{path}"))
+            async with within(ASKING):
+                info = _info.decode(await client.get(f"{root}/{path}", cast_to=str))
         except (RequestFailure, ValueError, RecursionError):
             continue  # an older version, or a router without it: the list of models was read
         return {"model_path": info.get("model_path"), "weight_version": info.get("weight_version")}
     return {}
-
-
-async def _list(client: AsyncOpenAI) -> bytes:
-    with failures(ASKING):
-        async with asyncio.timeout(ASKING):
-            response = await client.models.with_raw_response.list()
-    content: bytes = response.content
-    return content
-
-
-async def _get(client: AsyncOpenAI, url: str) -> str:
-    with failures(ASKING):
-        async with asyncio.timeout(ASKING):
-            return await client.get(url, cast_to=str)
 
 
 def difference(one: Mapping[str, str], other: Mapping[str, str]) -> tuple[str, str] | None:
@@ -131,6 +116,7 @@ def _described(facts: Mapping[str, str]) -> str:
     return f"the models {facts['models']}" if "models" in facts else f"the model {facts.get('id', '')}"
 
 
-def _shown(text: str) -> str:
-    text = printing.line(" ".join(text[: 10 * LONGEST].split()))
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+def shown(text: str, longest: int = LONGEST) -> str:
+    """Return a text of a server as one printable line of at most `longest` characters and "..."."""
+    text = printing.line(" ".join(text[: 10 * longest].split()))
+    return text if len(text) <= longest else f"{text[:longest]}..."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from medvqa.comparing.gating import rules
-from medvqa.comparing.gating.deciding import attempts, changed, decide, decided
+from medvqa.comparing.gating.deciding import attempts, changed, decide, decided, settle
 from medvqa.comparing.gating.preparing import Gate, Target, load, prepare
 from medvqa.comparing.gating.rules import DEFAULT_MARGIN, Rule, Rules, from_json, typed_over
 from medvqa.comparing.gating.rules import above as rules_above
@@ -64,6 +64,7 @@ __all__ = [
     "rules",
     "rules_above",
     "selftest",
+    "settle",
     "standing_fail",
     "take_back",
     "typed_over",

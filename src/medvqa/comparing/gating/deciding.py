@@ -15,7 +15,19 @@ from medvqa.comparing.gating import units
 from medvqa.comparing.gating.designs import Place, designs
 from medvqa.comparing.gating.preparing import Gate, Target, is_of, unmeasurable
 from medvqa.comparing.gating.rules import Rule
-from medvqa.comparing.gating.verdict import Against, Decided, Flipped, Moved, Ruling, Verdict, digest, last_session
+from medvqa.comparing.gating.verdict import (
+    Against,
+    Decided,
+    Flipped,
+    Moved,
+    Ruling,
+    Verdict,
+    digest,
+    last_session,
+    standing_fail,
+    with_history,
+    write,
+)
 from medvqa.figures import number
 from medvqa.items import Metric, QuestionKey, Result, UsageError, withholding
 from medvqa.metrics.measuring import tables
@@ -233,6 +245,23 @@ def decided(gate: Gate, folder: Path, new: Side) -> Decided:
         number=number,
         session=last_session(new.run),
     )
+
+
+def settle(gate: Gate, folder: Path, new: Side) -> Verdict:
+    """Decide the gate at the end of a run, and write gate.json.
+
+    A FAIL in gate.json stands if the results are the same: this session may have typed easier rules.
+    """
+    now = decided(gate, folder, new)
+    if (fail := standing_fail(folder, now)) is not None:
+        stands = (
+            f"decided again on the same results: {now.named}. A FAIL stands until the results change, or "
+            f"medvqa gate {folder} --replace is typed"
+        )
+        notes = tuple(dict.fromkeys((*fail.verdict.notes, stands)))
+        now = replace(fail, verdict=replace(fail.verdict, notes=notes), session=now.session, began="")
+    write(folder, with_history(folder, now))
+    return now.verdict
 
 
 def changed(stored: RecordedGate | None, gate: Gate) -> str | None:

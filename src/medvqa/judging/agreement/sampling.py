@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from medvqa import files
 from medvqa.data import sheets
 from medvqa.items import Result, UsageError
 from medvqa.judging.agreement.ratings import Judged, answer_id, names_of
@@ -66,7 +67,5 @@ def write_sheet(path: Path, results: Sequence[Result]) -> None:
         )
         for result in results
     )
-    try:
+    with files.writing(f"--output={path}:"):
         sheets.write(path, COLUMNS, rows)
-    except OSError as error:
-        raise UsageError(f"--output={path}: cannot be written: {error.strerror}") from error

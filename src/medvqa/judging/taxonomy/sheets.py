@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from medvqa import files
 from medvqa.data import sheets, tables
 from medvqa.items import DataError, Result, UsageError
 from medvqa.judging import reviews
@@ -63,10 +64,8 @@ def write_sheet(path: Path, classified: Classified, results: Iterable[Result]) -
                 "",
             ),
         )
-    try:
+    with files.writing(f"--sheet={path}:"):
         sheets.write(path, COLUMNS, rows.values())
-    except OSError as error:
-        raise UsageError(f"--sheet={path}: cannot be written: {error.strerror}") from error
     return len(rows)
 
 

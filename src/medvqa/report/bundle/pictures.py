@@ -217,10 +217,8 @@ def _asked_with(image: Image) -> str:
 
 def _beside(images: Sequence[Image], private: Container[Image], folder: Path) -> _DrawnPictures:
     """Write the images as files into a folder beside the page."""
-    try:
+    with files.writing(f"--images=folder: {folder / FOLDER}"):
         files.subfolder(folder, FOLDER)
-    except OSError as error:
-        raise UsageError(f"--images=folder: {folder / FOLDER} cannot be written: {error.strerror}") from error
     drawn = {}
     for image in images:
         found = _read(image)

@@ -15,11 +15,23 @@ import msgspec
 
 from medvqa import printing
 from medvqa.benchmarks import own
-from medvqa.items import ORDERS, Ablation, Benchmark, Image, Item, MedVQAError, Prompt, Query, Result, Shot, Technique
+from medvqa.items import (
+    ORDERS,
+    Ablation,
+    Benchmark,
+    Image,
+    Item,
+    MedVQAError,
+    Prompt,
+    Query,
+    Result,
+    Shot,
+    Technique,
+    Variant,
+)
 from medvqa.protocols import ablation, prompts, rotation, shots
-from medvqa.protocols.assembling import Asks, assembled
 from medvqa.protocols.prompts import FIELDS, Template, wrong_field
-from medvqa.protocols.variants import Variant
+from medvqa.protocols.protocol import Asks, assembled
 from medvqa.records.private import DIGITS
 from medvqa.report.build import Report
 from medvqa.report.bundle.shape import Shape
@@ -257,7 +269,7 @@ class _OfBenchmark:
         item = result.item if images is result.item.images else replace(result.item, images=images)
         exchanged = self._shuffled.get(item.id, ()) if self._ablation == "shuffle" else None
         examples, solved = self._solved(item, result.technique, ask) if self._protocol.shots else ((), ())
-        query = Query(item, result.technique, result.sample, result.variant)
+        query = Query(item, result.technique, result.sample, Variant.parse(result.variant))
         made = assembled(query, ask, self._protocol, self._ablation, images=exchanged, shots=solved)
         return prompts.pinned(made), examples
 

@@ -17,9 +17,20 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from medvqa.data import lexicon
-from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Judgement, Measure, Metric, QuestionKey, Result, UsageError
+from medvqa.items import (
+    KINDS,
+    OUTCOMES,
+    Benchmark,
+    Item,
+    Judgement,
+    Measure,
+    Metric,
+    QuestionKey,
+    Result,
+    UsageError,
+    Variant,
+)
 from medvqa.protocols import rotation
-from medvqa.protocols.variants import Variant
 from medvqa.report.build import PROMPT, prompt_of
 from medvqa.report.bundle.columns import TypedArrays
 from medvqa.report.bundle.explorer import confidence, marks, verdicts

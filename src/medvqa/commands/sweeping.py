@@ -11,28 +11,33 @@ import itertools
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from math import prod
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-from medvqa import decode, report
+from medvqa import comparing, decode, files, report
+from medvqa.commands.redrawing import compared_page
 from medvqa.data.expressions import Expression
 from medvqa.items import MedVQAError, UsageError
-from medvqa.records import configuration, coverage, recall, run_folder, run_record
+from medvqa.records import configuration, coverage, private, recall, run_folder, run_record
 from medvqa.records.run_record import RUN
-from medvqa.report import Report
+from medvqa.report import Report, comparison, grid
+from medvqa.report.grid import GridRow, State
 from medvqa.session import answer_sources, selecting
 from medvqa.session.about import about
 from medvqa.session.delivery import used
-from medvqa.session.door import INTERRUPTED, conduct
-from medvqa.session.loop import OnProgress
-from medvqa.session.options import OLD_NAMES, OPTIONS, SELECT, Options, Setting, WrongValueError
+from medvqa.session.display import Display
+from medvqa.session.door import conduct
+from medvqa.session.options import OLD_NAMES, OPTIONS, SELECT, Option, Options, WrongValueError
 from medvqa.session.plan import Plan
-from medvqa.session.registry import Registry
+from medvqa.session.project import Project
 from medvqa.session.resolving import resolve
+from medvqa.session.run import INTERRUPTED
 from medvqa.session.sharding import AUTO
 
 NAMED = {**OPTIONS, SELECT.name: SELECT}
@@ -53,8 +58,6 @@ MAX_CELLS = 10_000
 MAX_SUM = 1e12
 _LONGEST = 119
 """Characters of a run's name."""
-
-State = Literal["finished", "unfinished", "failed", "not asked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,26 +97,6 @@ class Sweep:
                     other = by_settings.get(tuple({**cell.settings, name: self.base[name]}.values()))
                     if other is not None:
                         yield cell, other, name
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The end of one cell: its state, its exit code, the reason of a failure or an early end, and its report.
-
-    `cost`: the price of all answers of the run so far.
-    """
-
-    cell: GridCell
-    state: State
-    code: int
-    why: str = ""
-    report: Report | None = None
-    cost: float = 0.0
-
-    @property
-    def questions(self) -> int:
-        """The number of results."""
-        return 0 if self.report is None else sum(len(part.results) for part in self.report.parts)
 
 
 class _SweepTables(msgspec.Struct, rename="kebab"):
@@ -192,46 +175,77 @@ def read(path: Path) -> Sweep:
 
 def conduct_all(
     sweep: Sweep,
-    setting: Setting,
-    registry: Registry,
+    project: Project,
+    display: Display,
     *,
-    say: Callable[[str], None] = lambda line: None,
-    progress: Callable[[], OnProgress] = lambda: lambda counts, total, state: None,
-    on_done: Callable[[int, Done, float], None] = lambda number, done, cost: None,
-) -> list[Done]:
+    on_done: Callable[[int, GridRow, float], None] = lambda number, done, cost: None,
+) -> list[GridRow]:
     """Ask each run in order, and return how each ended. A run that cannot be done leaves its reason.
 
-    `say` gets lines for the user, `progress` makes the callback of one run, and `on_done` gets the number of each
+    `on_done` gets the number of each
     ended run, and the cost of all so far. Ctrl-C and signals end the run that is asked; later ones stay not asked.
     """
-    costs = {cell.run: _cost(setting, cell) for cell in sweep.cells}
-    ended: list[Done] = []
+    costs = {cell.run: _cost(project.reports, cell) for cell in sweep.cells}
+    ended = list[GridRow]()
     interrupted = False
     for number, cell in enumerate(sweep.cells, 1):
         spent = sum(costs.values())
         if interrupted:
-            done = Done(cell, "not asked", INTERRUPTED, "the sweep was interrupted", cost=costs[cell.run])
+            why = "the sweep was interrupted"
+            done = GridRow(cell.run, cell.settings, "not asked", INTERRUPTED, why, cost=costs[cell.run])
         else:
-            say(f"[{number}/{len(sweep.cells)}] {cell.run}")
-            done, interrupted = _conduct(sweep, cell, spent, setting, registry, say, progress())
+            display.say(f"[{number}/{len(sweep.cells)}] {cell.run}")
+            done, interrupted = _conduct(sweep, cell, spent, project, display)
         costs[cell.run] = max(done.cost, costs[cell.run])
         ended.append(done)
         on_done(number, done, sum(costs.values()))
     return ended
 
 
-def check(sweep: Sweep, setting: Setting, registry: Registry) -> dict[str, str]:
+def write(sweep: Sweep, rows: Sequence[GridRow], project: Project) -> list[str]:
+    """Write the tables of a sweep and the page that compares the base with its neighbours; return lines about them.
+
+    They lie in the folder of the sweep's name beside the runs (UsageError).
+    """
+    folder, by_name = project.reports / sweep.name, {row.run: row for row in rows}
+    answered = {row.run for row in rows if row.report is not None}
+    pairs = [(by_name[cell.run], by_name[other.run], name) for cell, other, name in sweep.neighbours()]
+    sides = {name: comparing.load(project.reports / name) for name in sorted(answered)}
+    registry = project.registry.with_runs(project.reports / name for name in sorted(answered))
+    gains = grid.gains(pairs, sides, registry.benchmarks)
+    about = sweep.name, sweep.settings, sweep.base, rows, gains
+    sections = grid.sections(*about)
+    with files.writing(str(folder)):
+        private.make_private(folder)
+        run_folder.write_json(folder / "sweep.json", grid.as_json(*about))
+        for name, text in (
+            ("sweep.md", comparison.as_markdown(sections)),
+            ("sweep.csv", grid.as_csv(sweep.settings, rows)),
+            ("gains.csv", grid.gains_as_csv(gains)),
+        ):
+            files.replace(folder / name, text.encode())
+    lines = [comparison.text(sections)]
+    base = next((cell.run for cell in sweep.cells if cell.settings == sweep.base), None)
+    near = [cell.run for cell, other, _ in sweep.neighbours() if other.run == base and cell.run in answered]
+    if base in answered and near:
+        runs = [project.reports / name for name in (base, *near)]
+        # The notes name runs that are not comparable already.
+        lines += compared_page(runs, folder / "index.html", registry)[-1:]
+    return [*lines, f"sweep: {folder}"]
+
+
+def check(sweep: Sweep, project: Project) -> dict[str, str]:
     """Return the reasons, by run, of cells whose options cannot be used; reads no data."""
     reasons = {}
     for cell in sweep.cells:
         try:
-            resolve(_parsed(cell, setting), setting, registry).check_model_named()
+            resolve(_of_cell(project, cell)).check_model_named()
         except MedVQAError as error:
             reasons[cell.run] = str(error)
     return reasons
 
 
-def exit_code(ended: Iterable[Done]) -> int:
+def exit_code(ended: Iterable[GridRow]) -> int:
     """The worst exit code of the runs."""
     return max((done.code for done in ended), key=SEVERITY.index, default=0)
 
@@ -240,39 +254,36 @@ def _conduct(
     sweep: Sweep,
     cell: GridCell,
     spent: float,
-    setting: Setting,
-    registry: Registry,
-    say: Callable[[str], None],
-    on_progress: OnProgress,
-) -> tuple[Done, bool]:
+    project: Project,
+    display: Display,
+) -> tuple[GridRow, bool]:
     """Ask one run; return how it ended, and whether the sweep was interrupted."""
     select, max_cost = cell.options.get("select"), sweep.max_cost
+    row = partial(GridRow, cell.run, cell.settings)
     try:
-        options = _parsed(cell, setting)
-        plan = resolve(options, setting, registry)
+        project = _of_cell(project, cell)
+        options, plan = project.options, resolve(project)
         if (stored := _finished(plan, cell.run, select)) is not None:
             code = 0 if stored.gate is None else stored.gate.verdict.exit_code
-            return Done(cell, "finished", code, "", stored, _cost(setting, cell)), False
+            return row("finished", code, "", stored, _cost(project.reports, cell)), False
         if max_cost is not None and _costs(plan):
             if spent >= max_cost:
                 why = f"the runs have cost {spent:.4g}: max-cost = {max_cost:g} is reached"
-                return Done(cell, "not asked", INTERRUPTED, why, cost=_cost(setting, cell)), False
+                return row("not asked", INTERRUPTED, why, cost=_cost(project.reports, cell)), False
             options = replace(options, max_cost=max_cost - spent)
         # Cells often ask one model the same question.
-        beside = [str(setting.reports / other.run) for other in sweep.cells if other is not cell]
+        beside = [str(project.reports / other.run) for other in sweep.cells if other is not cell]
         options = replace(
             options, answers=(*options.answers, *filter(lambda run: answer_sources.is_run(Path(run)), beside))
         )
-        ended = conduct(options, setting, registry, select=select, say=say, on_progress=on_progress)
+        end = conduct(replace(project, options=options), display, select=select)
     except KeyboardInterrupt:
-        return Done(cell, "not asked", INTERRUPTED, "interrupted before anything was asked"), True
+        return row("not asked", INTERRUPTED, "interrupted before anything was asked"), True
     except MedVQAError as error:
-        return Done(cell, "failed", 4, str(error), cost=_cost(setting, cell)), False
-    finished = ended.finished
-    why = ended.stopped or finished.problem or ("" if ended.questions or finished.asked else "no question was selected")
-    state: State = "finished" if finished.report is not None and not (finished.incomplete or why) else "unfinished"
-    done = Done(cell, state, ended.exit_code, why, finished.report, _cost(setting, cell))
-    return done, ended.interrupted
+        return row("failed", 4, str(error), cost=_cost(project.reports, cell)), False
+    why = end.stopped or end.problem or ("" if end.questions or end.asked else "no question was selected")
+    state: State = "finished" if end.report is not None and not (end.incomplete or why) else "unfinished"
+    return row(state, end.exit_code, why, end.report, _cost(project.reports, cell)), end.interrupted
 
 
 def _costs(plan: Plan) -> bool:
@@ -286,7 +297,7 @@ def _finished(plan: Plan, run: str, select: str | None) -> Report | None:
 
     MedVQAError for data that cannot be used.
     """
-    folder = plan.setting.reports / run
+    folder = plan.project.reports / run
     if not (folder / RUN).is_file():
         return None
     before = run_record.read_run(folder)
@@ -301,9 +312,9 @@ def _finished(plan: Plan, run: str, select: str | None) -> Report | None:
     return report.build(folder, plan.registry.benchmarks, stored)
 
 
-def _cost(setting: Setting, cell: GridCell) -> float:
+def _cost(reports: Path, cell: GridCell) -> float:
     """The price of all answers of a run, those of killed sessions included; 0 without prices."""
-    folder = setting.reports / cell.run
+    folder = reports / cell.run
     if not (folder / RUN).is_file():
         return 0.0
     try:
@@ -320,10 +331,11 @@ def _cost(setting: Setting, cell: GridCell) -> float:
     return cost + float(usage["cost"])
 
 
-def _parsed(cell: GridCell, setting: Setting) -> Options:
+def _of_cell(project: Project, cell: GridCell) -> Project:
+    """Return the project with the options of a cell (UsageError)."""
     if cell.options.get("shard") == AUTO:
         raise UsageError('shard = "auto": runs of a sweep are named after their settings; write shard = "I/N"')
-    return Options.of({**cell.options, "run": cell.run}, setting.cwd)
+    return replace(project, options=Options.of({**cell.options, "run": cell.run}, project.cwd))
 
 
 # The file
@@ -331,56 +343,51 @@ def _parsed(cell: GridCell, setting: Setting) -> Options:
 
 def _options(file: _GridFile, table: str, values: Mapping[str, Any], number: int = 0) -> dict[str, Any]:
     """The options of a table, each with one value as argparse gives it; None if it means the default."""
-    options = {}
+    options = dict[str, Any]()
     for key, value in values.items():
-        name = _named(file, table, key, number)
-        if name in options:
-            raise file.error(table, key, f"{name} is there twice", number)
-        options[name] = _value(file, table, key, value, number)
+        row = _row(file, table, key, number, options)
+        options[row.name] = _value(file, table, key, row, value, number)
     return options
 
 
 def _grid(file: _GridFile, table: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, list[Any]]:
     grid = dict[str, list[Any]]()
     for key, values in table.items():
-        name = _named(file, "grid", key, 0)
-        if name in grid:
-            raise file.error("grid", key, f"{name} is there twice")
+        row = _row(file, "grid", key, 0, grid)
         if not isinstance(values, list):
             raise file.error("grid", key, "a list is expected; an option of all runs belongs to [options]")
         if not values:
             raise file.error("grid", key, "the list is empty")
-        if name in common:
+        if row.name in common:
             raise file.error("grid", key, "it is in [options] already, for all runs")
-        grid[name] = [_value(file, "grid", key, value, 0) for value in values]
-        if len({repr(value) for value in grid[name]}) < len(values):
+        grid[row.name] = [_value(file, "grid", key, row, value) for value in values]
+        if len({repr(value) for value in grid[row.name]}) < len(values):
             raise file.error("grid", key, "a value is there twice")
-    cells = 1
-    for values in grid.values():
-        cells *= len(values)
-    if cells > MAX_CELLS:
+    if (cells := prod(map(len, grid.values()))) > MAX_CELLS:
         raise file.error("grid", "", f"{cells:,} combinations; at most {MAX_CELLS:,}")
     return grid
 
 
-def _named(file: _GridFile, table: str, key: str, number: int) -> str:
+def _row(file: _GridFile, table: str, key: str, number: int, taken: Container[str]) -> Option:
+    """Return the row of an option that is not `taken` (UsageError)."""
     name = OLD_NAMES.get(key.replace("_", "-"), key.replace("_", "-"))
     if name not in NAMED:
         raise file.error(table, key, f"medvqa run has no such option{decode.did_you_mean(name, NAMED)}", number)
     if name in OWN:
         raise file.error(table, key, OWN[name], number)
-    return name
+    if name in taken:
+        raise file.error(table, key, f"{name} is there twice", number)
+    return NAMED[name]
 
 
-def _value(file: _GridFile, table: str, key: str, value: Any, number: int) -> Any:
+def _value(file: _GridFile, table: str, key: str, row: Option, value: Any, number: int = 0) -> Any:
     """One value of an option, as argparse gives it; None if it means the default."""
-    name = OLD_NAMES.get(key.replace("_", "-"), key.replace("_", "-"))
-    if value == "" or value is False or (name in NEUTRAL and value == NEUTRAL[name] and value is not True):
+    if value == "" or value is False or (row.name in NEUTRAL and value == NEUTRAL[row.name] and value is not True):
         return None
     if value == []:
         raise file.error(table, key, "the list is empty", number)
     try:
-        return NAMED[name].given(value)
+        return row.given(value)
     except WrongValueError as error:
         raise file.error(table, key, f"{error.expected.lower()} is expected, not {error.value!r:.60}", number) from None
 

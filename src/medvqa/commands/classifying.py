@@ -11,17 +11,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from medvqa import benchmarks, engine
+from medvqa import benchmarks, engine, files
 from medvqa.backend import destinations
 from medvqa.backends.reaching import routes
-from medvqa.items import Benchmark, Item, MedVQAError, Result, Score, UsageError
+from medvqa.commands.judge_checks import check_judge
+from medvqa.items import Benchmark, Item, Result, UsageError
 from medvqa.judging import agreement, taxonomy
 from medvqa.judging.taxonomy import Classified, ErrorJudge, ErrorLabel, ErrorSample, Taxonomy
 from medvqa.records import private, run_folder, run_record
 from medvqa.records.run_record import RunRecord
-from medvqa.session import checks, uploads
+from medvqa.session.ending import interruptible
 from medvqa.session.judging import Judging, resolve
-from medvqa.session.options import Options, Setting
+from medvqa.session.options import Options
+from medvqa.session.project import Project
 from medvqa.session.registry import Registry
 from medvqa.session.replies import Replies, in_order, judge_of
 
@@ -44,7 +46,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Classifying:
-    """The wrong answers of a run folder, drawn and with their images, and the way to sort them; made by `plan`.
+    """The wrong answers of a run folder, drawn and with their images, and the way to sort them; made by `_plan`.
 
     `about` is its record, `results` are all of it, `drawn` those to classify, by benchmark. `shown`: the judge gets
     the images.
@@ -74,27 +76,77 @@ class Classifying:
         return [result for result in distinct.values() if taxonomy.by_rule(result, self.trees[name]) is None]
 
 
-def read(folder: Path, registry: Registry) -> tuple[RunRecord, tuple[Result, ...]]:
+def classify(
+    folder: Path,
+    request: Request,
+    project: Project,
+    *,
+    say: Callable[[str], None],
+    progress: Callable[[int, int], None],
+) -> str | None:
+    """Label drawn wrong answers of a run, and write errors.json. Return None, or the reason why nothing was written.
+
+    `say` gets messages, `progress` the numbers of labelled and of all drawn answers. UsageError, DataError.
+    """
+    planned = _plan(folder, request, project)
+    for line in _check(planned):
+        say(line)
+    with interruptible():
+        return _label(planned, say, progress)
+
+
+def reviewed(
+    folder: Path, registry: Registry, human: Sequence[Path], sheet: Path | None, *, say: Callable[[str], None]
+) -> tuple[list[str], bool]:
+    """Put people's kinds in place of the judge's, and write a sheet for people; return lines that say how it is used.
+
+    `human`: filled-in sheets or reviews, whose corrections replace those of earlier files. The second value is whether
+    the judge gave no readable reply about an answer, and people said nothing. `say` gets a line about each file of
+    reviews. UsageError if there is no classification of the run's answers.
+    """
+    about, results = _read(folder, registry)
+    classified = taxonomy.read(folder)
+    if classified is None or not classified.is_of(results):
+        lack = "has no" if classified is None else "has other wrong answers than its"
+        raise UsageError(f"{folder} {lack} {taxonomy.FILE}: classify its answers with --judge=MODEL")
+    if human:
+        corrections = taxonomy.corrections(human, classified, results, say=say)
+        classified = taxonomy.corrected(classified, corrections, results)
+        _write(folder, classified, results, about, registry.benchmarks)
+    lines = list[str]()
+    if sheet is not None:
+        rows = taxonomy.write_sheet(sheet, classified, results)
+        kinds = dict.fromkeys(kind for tree in classified.trees.values() for kind in tree.kinds)
+        lines = [
+            f"wrote {sheet}: {rows:,} responses",
+            "In the column correction, write ok (the label is right), none (no kind fits) or one of:",
+            *(f"  {kind}" for kind in kinds),
+            f"Rows without a correction count as not reviewed. Then: medvqa classify {folder} --human={sheet}",
+        ]
+    unread = any(label.by == "judge" and label.why in (NO_REPLY, UNREADABLE) for label in classified.labels)
+    return lines, unread
+
+
+def _read(folder: Path, registry: Registry) -> tuple[RunRecord, tuple[Result, ...]]:
     """Return the record and the results of a run folder (UsageError if it is none, or half scored)."""
     about, results = run_record.read_run(folder), run_folder.read(folder).results
     run_folder.check_scored(folder, about)
-    for result in results:
-        if result.item.benchmark not in registry.benchmarks:
-            raise benchmarks.not_known(f"{folder} holds", result.item.benchmark, registry.benchmarks)
+    benchmarks.check_known(f"{folder} holds", results, registry.benchmarks)
     return about, results
 
 
-def plan(folder: Path, options: Options, request: Request, setting: Setting, registry: Registry) -> Classifying:
+def _plan(folder: Path, request: Request, project: Project) -> Classifying:
     """Read the run folder, draw wrong answers, and resolve trees and judge (UsageError, DataError)."""
-    about, results = read(folder, registry)
+    options, registry = project.options, project.registry
+    about, results = _read(folder, registry)
     if ablation := about.ablation:
         raise UsageError(
             f"{folder}: its model was asked with --ablate={ablation}; kinds of errors suppose that it saw the image "
             "of the question"
         )
     names = _names(options.benchmarks, results, folder)
-    trees = {name: _tree(name, request, registry.benchmarks, setting.cwd) for name in names}
-    judging = resolve(options, setting, registry)
+    trees = {name: _tree(name, request, registry.benchmarks, project.cwd) for name in names}
+    judging = resolve(project)
     if judging is None:
         raise UsageError(f"{folder} has no {taxonomy.FILE} of these answers yet: add --judge=MODEL")
     samples, drawn = {}, {}
@@ -107,33 +159,19 @@ def plan(folder: Path, options: Options, request: Request, setting: Setting, reg
         drawn[name] = chosen
     if not any(sample.wrong for sample in samples.values()):
         raise UsageError(f"{folder}: no wrong answer of {', '.join(names)} can be classified{_counts(samples)}")
+    known = registry.benchmarks
     planned = Classifying(
-        folder,
-        options,
-        request,
-        about,
-        results,
-        registry.benchmarks,
-        trees,
-        samples,
-        drawn,
-        judging,
-        False,
-        setting.root,
+        folder, options, request, about, results, known, trees, samples, drawn, judging, False, project.root
     )
-    shown = request.images and judging.chosen.backend.looks
     pictured = {name: [result for result in planned.judged(name) if result.item.images] for name in names}
-    if not (shown and any(pictured.values())):
+    if not (request.images and judging.chosen.backend.looks and any(pictured.values())):
         return planned
-    items = {name: _with_images(name, pictured[name], registry.benchmarks, options.data) for name in names}
-    return replace(
-        planned,
-        drawn={
-            name: [taxonomy.with_images(result, items[name].get(result.item.id, result.item)) for result in results]
-            for name, results in drawn.items()
-        },
-        shown=True,
-    )
+    items = {name: _with_images(name, pictured[name], known, options.data) for name in names}
+    seen = {
+        name: [taxonomy.with_images(result, items[name].get(result.item.id, result.item)) for result in own]
+        for name, own in drawn.items()
+    }
+    return replace(planned, drawn=seen, shown=True)
 
 
 def _names(typed: Sequence[str], results: Iterable[Result], folder: Path) -> list[str]:
@@ -203,19 +241,13 @@ def _same(was: Item, now: Item) -> bool:
     return all(one.digest == other.digest for one, other in pairs if one.digest and other.digest)
 
 
-def check(planned: Classifying) -> list[str]:
+def _check(planned: Classifying) -> list[str]:
     """Raise UsageError if the judge may not be asked; return lines about data sent and images not shown."""
     options, chosen = planned.options, planned.judging.chosen
-    chosen.check_consent(trust_remote_code=options.trust_remote_code)
-    chosen.check()
-    checks.check_cost(options.max_cost, [chosen])
     judged = {name: planned.judged(name) for name in planned.drawn}
     counts = {name: _sent(results, shown=planned.shown) for name, results in judged.items() if results}
-    if not options.allow_upload:
-        uploads.check_sent(chosen, counts, planned.known, planned.root)
-    uploads.check_kept(options, list(counts), planned.known, planned.root)
-    uploads.check_held(options, planned.folder, planned.known, planned.root)
-    lines = [line for line in [uploads.kept_notice(options, list(counts), [chosen])] if line is not None]
+    kept = check_judge(chosen, options, planned.folder, counts, planned.known, planned.root)
+    lines = [kept] if kept is not None else []
     if counts and (origins := destinations(chosen.backend)):
         sent = "; ".join(f"{count} of {name}" for name, count in counts.items())
         lines.append(f"medvqa: {sent} will be sent to {routes(origins)}, where the judge is")
@@ -231,17 +263,13 @@ def _sent(results: Sequence[Result], *, shown: bool) -> str:
     return f"{texts}, and {len(images):,} images" if images else f"{texts}, no images"
 
 
-def classify(planned: Classifying, *, say: Callable[[str], None], progress: Callable[[int, int], None]) -> str | None:
-    """Label the drawn answers and write errors.json. Return None, or the reason why nothing was written.
-
-    `say` gets messages, `progress` the numbers of labelled and of all drawn answers. UsageError, DataError.
-    """
+def _label(planned: Classifying, say: Callable[[str], None], progress: Callable[[int, int], None]) -> str | None:
     entries, replies = planned.entries, Replies()
     used: Counter[str] = Counter()
     asked_about = [planned.known[name] for name in planned.drawn]
     session = secrets.token_hex(4)
     with judge_of(planned.folder, planned.options, planned.judging, session, asked_about, say) as loaded:
-        judge, facts = loaded.judge, loaded.facts
+        judge, facts = loaded.judge, loaded.entry
         asked: dict[str, tuple[str, str, tuple[str, ...]]] = {}
         # Samples with one response share its kind: it is asked for once.
         begun: set[str] = set()
@@ -252,19 +280,19 @@ def classify(planned: Classifying, *, say: Callable[[str], None], progress: Call
                 return result, None
             begun.add(answer)
             case = taxonomy.case_of(result, tree, sees=planned.shown)
-            return result, judge.submit(result.item, case, Score(None, "unscored"))
+            return result, judge.submit(result.item, case)
 
         def finish(result: Result, pending: engine.Pending | None) -> tuple[ErrorLabel, str]:
             ruled = taxonomy.by_rule(result, planned.trees[result.item.benchmark])
             if ruled is not None:
                 return taxonomy.label_of(result, ruled[0], "rule", ruled[1]), ""
             answer, failed = agreement.answer_id(result), ""
-            if pending is not None and pending.case is not None:
-                found = judge.replies(pending.case, pending.tickets)
+            if pending is not None:
+                found = judge.replies(pending)
                 replies.add(found.new_replies, found.reused)
                 used.update(found.judgement.usage or {})
                 failed = found.why or found.unread
-                kind = found.readings[0].kind if found.readings and not failed else ""
+                kind = found.reading.kind if found.reading is not None else ""
                 why = NO_REPLY if found.why else UNREADABLE if found.unread else "" if kind else NO_FIT
                 asked[answer] = kind, why, found.judgement.replies
             kind, why, texts = asked[answer]
@@ -290,7 +318,7 @@ def classify(planned: Classifying, *, say: Callable[[str], None], progress: Call
         planned.request.partial,
         usage=dict(used) or None,
     )
-    write(planned.folder, classified, planned.results, planned.about, planned.known)
+    _write(planned.folder, classified, planned.results, planned.about, planned.known)
     return None
 
 
@@ -299,7 +327,7 @@ def _digest(planned: Classifying) -> str:
     return taxonomy.digest(taxonomy.wrong_answers(own, partial=planned.request.partial)[0])
 
 
-def write(
+def _write(
     folder: Path,
     classified: Classified,
     results: Sequence[Result],
@@ -308,52 +336,5 @@ def write(
 ) -> None:
     """Write errors.json with its shares (MedVQAError)."""
     dimensions = {name: known[name].dimensions for name in classified.samples}
-    try:
+    with files.writing(str(folder)):
         taxonomy.write(folder, classified, taxonomy.shares(classified, results, about, dimensions))
-    except OSError as error:
-        raise MedVQAError(f"{folder} cannot be written: {error.strerror}") from error
-
-
-def present(folder: Path, results: Sequence[Result]) -> Classified:
-    """Return the classification of a run's wrong answers; UsageError if there is none, or of other answers."""
-    classified = taxonomy.read(folder)
-    if classified is None or not classified.is_of(results):
-        lack = "has no" if classified is None else "has other wrong answers than its"
-        raise UsageError(f"{folder} {lack} {taxonomy.FILE}: classify its answers with --judge=MODEL")
-    return classified
-
-
-def correct(
-    folder: Path,
-    classified: Classified,
-    files: Sequence[Path],
-    about: RunRecord,
-    results: Sequence[Result],
-    known: Mapping[str, Benchmark],
-    *,
-    say: Callable[[str], None],
-) -> Classified:
-    """Put people's kinds in place of others, and write errors.json. Corrections of earlier files are replaced.
-
-    `say` gets a line about each file of reviews.
-    """
-    corrected = taxonomy.corrected(classified, taxonomy.corrections(files, classified, results, say=say), results)
-    write(folder, corrected, results, about, known)
-    return corrected
-
-
-def sheet(folder: Path, path: Path, classified: Classified, results: Sequence[Result]) -> list[str]:
-    """Write a sheet for people to correct; return lines that say how."""
-    rows = taxonomy.write_sheet(path, classified, results)
-    kinds = dict.fromkeys(kind for tree in classified.trees.values() for kind in tree.kinds)
-    return [
-        f"wrote {path}: {rows:,} responses",
-        "In the column correction, write ok (the label is right), none (no kind fits) or one of:",
-        *(f"  {kind}" for kind in kinds),
-        f"Rows without a correction count as not reviewed. Then: medvqa classify {folder} --human={path}",
-    ]
-
-
-def unread(classified: Classified) -> int:
-    """Return the number of answers about which the judge gave no readable reply, and people said nothing."""
-    return sum(label.by == "judge" and label.why in (NO_REPLY, UNREADABLE) for label in classified.labels)

@@ -15,8 +15,9 @@ from typing import Any, cast
 
 from msgspec import structs
 
-from medvqa import benchmarks, engine, judging, metrics, scoring
-from medvqa.items import OPTION_TECHNIQUES, Benchmark, Extraction, Item, Kind, MedVQAError, Result, UsageError
+from medvqa import benchmarks, engine, files, judging, metrics, scoring
+from medvqa.commands.judge_checks import check_judge
+from medvqa.items import OPTION_TECHNIQUES, Benchmark, Extraction, Item, Kind, Result, UsageError
 from medvqa.judging import chose_none, may_ask
 from medvqa.protocols import rotation
 from medvqa.records import run_folder, run_record
@@ -24,16 +25,17 @@ from medvqa.records.private import Pseudonyms
 from medvqa.records.run_folder import Recorder
 from medvqa.records.run_record import RecordedBenchmark, RecordedJudge, RecordedSession, RunRecord, part_of
 from medvqa.scoring import rules
-from medvqa.session import checks, uploads
+from medvqa.session import uploads
+from medvqa.session.ending import interruptible
 from medvqa.session.judging import Judging, judged, resolve
-from medvqa.session.options import Options, Setting
-from medvqa.session.registry import Registry
+from medvqa.session.options import Options
+from medvqa.session.project import Project
 from medvqa.session.replies import Replies, in_order, judge_of
 
 
 @dataclass(frozen=True)
 class Rescoring:
-    """The results of a run folder, and the rules to score them by; made by `plan`.
+    """The results of a run folder, and the rules to score them by; made by `_plan`.
 
     `about`: its record. `known`: the benchmarks by name.
     """
@@ -66,16 +68,31 @@ class Rescoring:
         return [t for t in techniques if self.judged(name, (r for r in results if r.technique == t))]
 
 
-def plan(folder: Path, options: Options, setting: Setting, registry: Registry, *, as_before: bool) -> Rescoring:
-    """Read the run folder and resolve the judge (UsageError, DataError).
+def rescore(
+    folder: Path,
+    project: Project,
+    *,
+    as_before: bool,
+    say: Callable[[str], None],
+    progress: Callable[[int, int], None],
+) -> str | None:
+    """Score the answers of a run again, and write them. Return None, or the reason why the run is unchanged.
 
-    `as_before`: read answers by the rule of the run, not of the options.
+    `as_before`: read answers by the rule of the run, not of the options. `say` gets messages, `progress` the numbers of
+    scored and of all results. UsageError, DataError.
     """
-    registered = registry.benchmarks
+    planned = _plan(folder, project, as_before)
+    for line in _check(planned):
+        say(line)
+    with interruptible():
+        return _rescore(planned, say, progress)
+
+
+def _plan(folder: Path, project: Project, as_before: bool) -> Rescoring:
+    """Read the run folder and resolve the judge (UsageError, DataError)."""
+    options, registered = project.options, project.registry.benchmarks
     about, stored = run_record.read_run(folder), run_folder.read(folder)
-    for result in stored.results:
-        if result.item.benchmark not in registered:
-            raise benchmarks.not_known(f"{folder} holds", result.item.benchmark, registered)
+    benchmarks.check_known(f"{folder} holds", stored.results, registered)
     items: dict[str, list[Item]] = {}
     for result in stored.results:
         items.setdefault(result.item.benchmark, []).append(result.item)
@@ -84,11 +101,11 @@ def plan(folder: Path, options: Options, setting: Setting, registry: Registry, *
     if not as_before:
         rules.check(extraction, items, registered)
     # Without --judge, --ff-gap applies to the recorded replies.
-    judging = resolve(options if options.judge is not None else replace(options, ff_gap=None), setting, registry)
-    return Rescoring(folder, options, about, stored.results, registered, extraction, judging, setting.root)
+    judging = resolve(project if options.judge is not None else replace(project, options=replace(options, ff_gap=None)))
+    return Rescoring(folder, options, about, stored.results, registered, extraction, judging, project.root)
 
 
-def check(rescoring: Rescoring) -> list[str]:
+def _check(rescoring: Rescoring) -> list[str]:
     """Raise UsageError if the answers cannot be scored so; return a line if data will be sent to another machine."""
     options, judging, about = rescoring.options, rescoring.judging, rescoring.about
     held = rescoring.by_benchmark
@@ -100,27 +117,18 @@ def check(rescoring: Rescoring) -> list[str]:
                 f"judge; add --judge={about.judge.typed} --extract-with=judge"
             )
         return []
-    judging.chosen.check_consent(trust_remote_code=options.trust_remote_code)
-    judging.chosen.check()
-    checks.check_cost(options.max_cost, [judging.chosen])
     counts = {
         name: sum(may_ask(rescoring.known[name], result.item, result.technique, judging.settings) for result in results)
         for name, results in held.items()
     }
     sent = {name: count for name, count in counts.items() if count}
-    if not options.allow_upload:
-        uploads.check_sent(judging.chosen, uploads.in_words(sent), rescoring.known, rescoring.root)
-    uploads.check_kept(options, list(sent), rescoring.known, rescoring.root)
-    uploads.check_held(options, rescoring.folder, rescoring.known, rescoring.root)
-    lines = [judging.notice(list(sent)), uploads.kept_notice(options, list(sent), [judging.chosen])]
-    return [line for line in lines if line is not None]
+    kept = check_judge(
+        judging.chosen, options, rescoring.folder, uploads.in_words(sent), rescoring.known, rescoring.root
+    )
+    return [line for line in (judging.notice(list(sent)), kept) if line is not None]
 
 
-def rescore(rescoring: Rescoring, *, say: Callable[[str], None], progress: Callable[[int, int], None]) -> str | None:
-    """Score all results and write them. Return None, or the reason why the run is unchanged.
-
-    `say` gets messages, `progress` the numbers of scored and of all results. UsageError, DataError.
-    """
+def _rescore(rescoring: Rescoring, say: Callable[[str], None], progress: Callable[[int, int], None]) -> str | None:
     options, results, folder = rescoring.options, rescoring.results, rescoring.folder
     started, session, replies = _now(), secrets.token_hex(4), Replies()
     facts: Mapping[str, Any] = {}
@@ -132,7 +140,7 @@ def rescore(rescoring: Rescoring, *, say: Callable[[str], None], progress: Calla
     else:
         asked = [rescoring.known[name] for name in rescoring.by_benchmark]
         with judge_of(folder, options, rescoring.judging, session, asked, say) as loaded:
-            facts = loaded.facts
+            facts = loaded.entry
             scored = list(_judged(rescoring, loaded.judge, replies, say, progress))
     if len(scored) < len(results):
         without = " without --fresh" if options.fresh else ""
@@ -305,7 +313,7 @@ def _rescored(
 
 def _write(folder: Path, about: RunRecord, before: Iterable[Result], now: Iterable[Result]) -> None:
     """Append the changed results. Until all are written, run.json says `rescoring`."""
-    try:
+    with files.writing(str(folder)):
         run_record.write_run(folder, structs.replace(about, rescoring=True))
         recorder = Recorder(folder)
         try:
@@ -315,5 +323,3 @@ def _write(folder: Path, about: RunRecord, before: Iterable[Result], now: Iterab
         finally:
             recorder.close()
         run_record.write_run(folder, structs.replace(about, rescoring=False))
-    except OSError as error:
-        raise MedVQAError(f"{folder} cannot be written: {error.strerror}") from error

@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 
 from medvqa.items import Outcome
-from medvqa.session import progress, replicas
-from medvqa.session.progress import Progress
+from medvqa.session import display, replicas
+from medvqa.session.display import LineDisplay
 
 
 class Clock:
@@ -16,7 +16,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(progress.time, "monotonic", lambda: clock.now)
+    monkeypatch.setattr(display.time, "monotonic", lambda: clock.now)
     return clock
 
 
@@ -29,7 +29,7 @@ def shown(
     def write(line: str) -> None:
         lines.append(line.strip())
 
-    start, progress = clock.now, Progress(write, write if isatty else None, pause=pause)
+    start, progress = clock.now, LineDisplay(write, write if isatty else None, pause=pause)
     for seconds, count in moments:
         clock.now = start + seconds
         counts: Counter[Outcome] = Counter({"correct": count})

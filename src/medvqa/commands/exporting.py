@@ -1,0 +1,55 @@
+"""Write a run as a baseline file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from medvqa import printing
+from medvqa.items import Benchmark, UsageError
+from medvqa.records import baseline_file, coverage, keyed, run_folder, run_record
+from medvqa.records.run_folder import Stored
+from medvqa.records.run_record import RunRecord
+
+
+def write_baseline(run: Path, output: Path, known: Mapping[str, Benchmark], *, responses: bool) -> str:
+    """Write the results of a complete run as one file; return lines about it (UsageError).
+
+    Without `responses`, answers are digests, and data that no benchmark of `known` declares public are hashed by the
+    project's own key.
+    """
+    about, stored = run_record.read_run(run), run_folder.read(run)
+    run_folder.check_scored(run, about)
+    _check(run, about, stored)
+    if output.is_dir():
+        raise UsageError(f"-o {output}: a folder; name a file")
+    hidden, key, left = frozenset[str](), None, ""
+    if not responses:
+        held = {result.item.benchmark for result in stored.results} | about.benchmarks.keys()
+        hidden = frozenset(name for name in held if name not in known or not known[name].public)
+        left = ", without responses"
+    if hidden:
+        key = keyed.own_key()
+        left += f", ids and texts of {', '.join(sorted(hidden))} as hashes by the key of {key.source}"
+    baseline_file.write_baseline(output, about, stored.results, responses=responses, hidden=hidden, key=key)
+    size = f"{output.stat().st_size / 1024:,.0f} KiB"
+    written = f"{output}: {len(stored.results):,} results of run {run.name}{left}, {size}"
+    if not stored.unread:
+        return written
+    number = len(stored.unread)
+    unread = "1 line was not read" if number == 1 else f"{number:,} lines were not read, the first"
+    return f"{written}\n! {unread}: {printing.line(stored.unread[0])}"
+
+
+def _check(run: Path, about: RunRecord, stored: Stored) -> None:
+    """Raise UsageError for a run that is not complete, or whose questions were chosen by their outcomes."""
+    covered = coverage.coverage(run, about, stored)
+    if not covered.complete:
+        first = f" ({stored.unread[0]})" if stored.unread else ""
+        remedy = "join the shares by medvqa merge" if covered.finished else f"finish it by pytest --run={run.name}"
+        raise UsageError(f"{run} cannot be a baseline: {'; '.join(covered.lines)}{first}: {remedy}")
+    if about.selected.ranked_by_outcome:
+        raise UsageError(
+            f"{run} cannot be a baseline: its questions were chosen by how they ended before (--lf). "
+            "Type the command of the run without --lf"
+        )
