@@ -155,7 +155,7 @@ class Rotations:
         images are confused only if they get the same choices.
         """
         worst = min(self.results, key=_rank)
-        name = replace(Variant.parse(worst.variant), rotation=None).name
+        name = Variant(Variant.parse(worst.variant).prompt).name
         score = worst.score
         choices = ", ".join(
             f"{_shift_name(result)}: {','.join(result.score.extracted) or result.score.outcome}"
@@ -198,7 +198,7 @@ def grouped(results: Iterable[Result], rotations: int | None) -> tuple[list[Rota
 
     def place(result: Result) -> tuple[QuestionKey, int]:
         variant = Variant.parse(result.variant)
-        name = replace(variant, rotation=None).name
+        name = Variant(variant.prompt).name
         return result.key._replace(variant=name), -1 if variant.rotation is None else variant.rotation
 
     placed = sorted(((*place(result), result) for result in last.values()), key=lambda entry: entry[:2])

@@ -10,7 +10,7 @@ from typing import Any
 
 from medvqa import answers, engine, files
 from medvqa.backend import Backend, said
-from medvqa.engine import Pending, Reply, Stream, Streamed, Traffic
+from medvqa.engine import Judge, Pending, Reply, Stream, Streamed, Traffic
 from medvqa.items import (
     Answer,
     AnswerError,
@@ -248,8 +248,8 @@ class Asker:
     def _result(self, query: Query, reply: Reply) -> Result:
         """Return the result of a reply. With a judge, a lane has begun it when the answer arrived."""
         result, pending = reply.then or self._begin(query, reply.answer, reply)
-        if pending is not None:
-            result = self._judged(result, pending)
+        if pending is not None and self._judge is not None:
+            result = self._judged(self._judge.judge, result, pending)
         if isinstance(reply, SelectedAnswer):
             result = replace(result, ranking=reply.ranking)
         return rotation.result_back(result, query.item, query.variant.rotation)
@@ -260,16 +260,13 @@ class Asker:
         result = self.plan.result(query, reply.prompt, reply.digest, answer, self.process.folder.name, score)
         if self._judge is None or result.answer is None or score is not None:
             return result, None
-        benchmark = self.plan.benchmarks[query.item.benchmark]
-        begin = self._judge.judge.begin
-        return result, begin(benchmark, result.item, query.technique, result.answer, result.score)
+        judge, benchmark = self._judge.judge, self.plan.benchmarks[query.item.benchmark]
+        return result, judge.begin(benchmark, result.item, query.technique, result.answer, result.score)
 
-    def _judged(self, result: Result, pending: Pending) -> Result:
+    def _judged(self, judge: Judge, result: Result, pending: Pending) -> Result:
         """Wait for the judge's score."""
-        if self._judge is None:
-            return result
         try:
-            judged = self._judge.judge.finish(pending)
+            judged = judge.finish(pending)
         except MedVQAError as error:
             if isinstance(error, Unwritable):
                 self.stop = str(error)
