@@ -339,7 +339,10 @@ def test_what_cannot_be_served_says_what_to_type(tmp_path: Path, client: Client,
         ((), "reports is no folder: start a run by `medvqa run --model=...` or pytest, or type `medvqa view FOLDER`"),
         (("empty",), "empty has no runs: start one by `medvqa run --model=...` or pytest, or name the folder"),
         ((str(reports), f"--port={client.port}"), f"--port={client.port}: another program uses it; name another one"),
-        ((str(reports), "--port=70000"), "--port=70000: ports go from 1 to 65535"),
+        (
+            (str(reports), "--port=70000"),
+            "--port=70000: a whole number of at most 65,535 is expected; leave --port out for a free one",
+        ),
         ((str(reports), "--plugin=none.py"), "--plugin=none.py: no such Python file"),
     ):
         done = command(tmp_path, *arguments)
