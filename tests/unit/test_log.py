@@ -29,7 +29,7 @@ from medvqa.records.recall import OWN, LogFolder, Recalled
 from medvqa.records.run_folder import RESULTS, encode
 from medvqa.records.run_record import RunRecord
 from medvqa.records.suspects import Suspects, bury, end_session
-from medvqa.session.opening import Memory
+from medvqa.session.memory import Memory
 from support.laws import examples
 from support.logs import WRITER, Remembering, logs, session
 from support.streams import Ahead
@@ -418,7 +418,7 @@ def test_an_answer_of_this_session_is_not_an_earlier_one(tmp_path: Path) -> None
     first, second = Remembering(tmp_path, session(2)), Remembering(tmp_path, session(2))
     first.remember([name(2)], [Answer("B")])
     found = second.recall([name(1), name(2)], look=True)
-    assert [bool(recalled.source) for recalled in found if recalled is not None] == [True, False]
+    assert [recalled.earlier for recalled in found if recalled is not None] == [True, False]
 
 
 def test_fresh_knows_what_its_own_session_stored(tmp_path: Path) -> None:

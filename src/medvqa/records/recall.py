@@ -58,6 +58,11 @@ class Recalled:
     answer: Answer
     source: str = ""
 
+    @property
+    def earlier(self) -> bool:
+        """Whether it is from an earlier session, or from elsewhere."""
+        return bool(self.source)
+
 
 @dataclass(frozen=True, slots=True)
 class LogFolder:
