@@ -29,7 +29,7 @@ from medvqa.records.recall import OWN, LogFolder, Recalled
 from medvqa.records.run_folder import RESULTS, encode
 from medvqa.records.run_record import RunRecord
 from medvqa.records.suspects import Suspects, bury, end_session
-from medvqa.session.memory import Memory
+from medvqa.session.opening import Memory
 from support.laws import examples
 from support.logs import WRITER, Remembering, logs, session
 from support.streams import Ahead
