@@ -15,6 +15,7 @@ from medvqa.items import UsageError
 from medvqa.plugin import options as plugin_options
 from medvqa.session import door
 from medvqa.session.options import OLD_NAMES, OPTIONS, Option, Options, names_of
+from medvqa.session.project import Project
 
 VALUES = {"text": "a", "count": 2, "flag": True, "whole number": 3, "number": 1.5, "percentages": 20.0}
 OWN_VALUES = {"judge-prompt": "score:judge.txt", "shard": "1/2"}
@@ -51,8 +52,8 @@ def by_sweep(name: str, row: Option, folder: Path) -> Options:
 def by_python(name: str, row: Option, monkeypatch: pytest.MonkeyPatch) -> Options:
     seen: list[Options] = []
 
-    def conduct(options: Options, *rest: object, **named: object) -> None:
-        seen.append(options)
+    def conduct(project: Project, *rest: object, **named: object) -> None:
+        seen.append(project.options)
         raise UsageError("seen")
 
     monkeypatch.setattr(door, "conduct", conduct)
