@@ -66,7 +66,7 @@ else:
         """As `dataclasses.replace`, in two calls in place of twenty: nine records are replaced for each question."""
         kind = type(record)
         if kind not in _GETTERS:
-            names = tuple(own.name for own in fields(kind))
+            names = tuple(own.name for own in fields(kind) if own.init)
             # Of one name alone, a getter returns no tuple.
             _GETTERS[kind] = names, attrgetter(*names, "__class__")
         names, getter = _GETTERS[kind]
