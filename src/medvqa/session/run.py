@@ -333,7 +333,7 @@ class Run:
         """Begin to write: make the folder (UsageError), take over what earlier sessions left, and write run.json."""
         self._hold()
         before = run_record.read_run(self.folder) if self._has_record else None
-        recorder = self._recorder = Recorder(self.folder)
+        recorder = Recorder(self.folder)
         if before is not None:
             self._take_over(recorder, anew=self.plan.reads_anew(before))
             self._before = with_killed(before, self.folder)
@@ -342,6 +342,8 @@ class Run:
         self._record = begun(self.plan, earlier, self.folder.name, self._process.session, workers)
         self._note_selection(selected)
         self._write()
+        # A signal that comes before this leaves a session that has not begun.
+        self._recorder = recorder
         return recorder
 
     def _take_over(self, recorder: Recorder, *, anew: bool) -> None:

@@ -66,11 +66,10 @@ def serve(folder: Path, sources: Sources, registry: Registry, *, port: int = 0, 
         tokens = Tokens(secrets.token_urlsafe(32), secrets.token_urlsafe(32))
         address = f"http://{HOST}:{listener.getsockname()[1]}/?token="
         server = _ViewServer(site, listener, tokens)
-        thread = threading.Thread(target=server.run, name="server", daemon=True)
         runs = "1 run" if number == 1 else f"{number:,} runs"
         with _signals_raise():
             try:
-                thread.start()
+                threading.Thread(target=server.run, name="server", daemon=True).start()
                 server.wait_until_ready()
                 shown = f"{address}{tokens.token.decode()}"
                 print(f"medvqa view: {runs} of {printing.line(str(folder))} at {shown} (Ctrl-C ends it)", flush=True)
@@ -78,11 +77,11 @@ def serve(folder: Path, sources: Sources, registry: Registry, *, port: int = 0, 
                     threading.Thread(
                         target=webbrowser.open, args=[address + tokens.ticket.decode()], daemon=True
                     ).start()
-                thread.join()
+                server.wait_until_ended()
             except KeyboardInterrupt:
                 pass  # This is how it is ended.
             finally:
-                server.end(thread)
+                server.end()
 
 
 class _ViewServer(uvicorn.Server):
@@ -91,7 +90,7 @@ class _ViewServer(uvicorn.Server):
     def __init__(self, site: Site, listener: socket.socket, tokens: Tokens) -> None:
         self._site = site
         self._listener = listener
-        self._ready = threading.Event()
+        self._ready, self._ended = threading.Event(), threading.Event()
         super().__init__(
             uvicorn.Config(
                 lambda: Guard(application(site), listener.getsockname()[1], tokens),
@@ -124,6 +123,7 @@ class _ViewServer(uvicorn.Server):
             super().run([self._listener])
         finally:
             self._ready.set()
+            self._ended.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End the event streams and the drawing, then all connections."""
@@ -141,10 +141,17 @@ class _ViewServer(uvicorn.Server):
         """Return when requests are taken, or the server has failed to start."""
         self._ready.wait()
 
-    def end(self, thread: threading.Thread) -> None:
+    def wait_until_ended(self, seconds: float | None = None) -> None:
+        """Return when nothing is served any more, or after some seconds.
+
+        Not `Thread.join`: once a signal has interrupted it, Python 3.11 takes the thread for ended.
+        """
+        self._ended.wait(seconds)
+
+    def end(self) -> None:
         """Stop serving; requests that are open then are left behind."""
         self.should_exit = True
-        thread.join(SECONDS + 0.5)
+        self.wait_until_ended(SECONDS + 0.5)
         self._site.drawings.close()
         self._site.originals.close()
 
