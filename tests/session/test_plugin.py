@@ -137,6 +137,22 @@ def test_progress_is_told_in_tenths_where_there_is_no_terminal(slake: pytest.Pyt
     assert "correct 8  wrong 16" in shown[-1]
 
 
+def test_progress_counts_questions_that_a_test_makes_among_all_tests(slake: pytest.Pytester) -> None:
+    slake.makepyfile(
+        test_slake="""
+        import medvqa
+        import pytest
+
+        @pytest.mark.parametrize("number", range(20))
+        def test_own(number, evaluate):
+            evaluate(medvqa.Item(f"own{number}", "slake", "single_choice", "Is it?", {"A": "yes", "B": "no"}, ("A",)))
+        """
+    )
+    result = run(slake, "--model=stubborn:A")
+    shown = [int(each) for each in re.findall(r"^  \d+/20 items  (\d+) %", result.stdout.str(), re.MULTILINE)]
+    assert shown == list(range(10, 101, 10))
+
+
 def test_fixtures_give_the_result_to_the_test(slake: pytest.Pytester) -> None:
     slake.makepyfile(
         test_slake="""

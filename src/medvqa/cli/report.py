@@ -72,7 +72,7 @@ COMMAND = Command(
     ReportArguments,
     run,
     {
-        "benchmark": "a file such as klinik.toml that declares a benchmark of the runs, for images (repeatable)",
+        "benchmark": "a benchmark of the runs, or the file that declares it, for images (repeatable)",
         "data": "folder of the data sets, for images (default: MEDVQA_DATA)",
         "metric-like": "show the counts of another evaluation kit too, flaws included: llava-med or medevalkit "
         "(repeatable, or KIT,KIT; default: those of the run)",

@@ -43,7 +43,9 @@ JUDGE: dict[str, str] = {
     "answers": "use the judge's replies in another run too: its name or folder; or share them in a place: a folder, "
     "s3://BUCKET/PREFIX, gs:// or az:// (repeatable; default: those of the run alone)",
     "fresh": "ask the judge everything again, without stored replies",
-    **dict.fromkeys(("allow-upload", "trust-remote-code", "max-cost", "deadline", "max-errors"), ""),
+    "max-cost": "stop once judging has cost this sum, by the prices in the judge's config",
+    "max-errors": "stop after N errors in a row (default: 50; 0: never)",
+    **dict.fromkeys(("allow-upload", "trust-remote-code", "deadline"), ""),
 }
 """Options of commands that ask a judge about stored answers."""
 COMMAND = Command(

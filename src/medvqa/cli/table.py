@@ -25,7 +25,7 @@ class TableArguments(Arguments):
     )
     by: str | None = option("the dimension (default: the benchmark's first)", "DIMENSION")
     group: list[str] = option(
-        "add a row with the mean of these runs, such as `--group=open=reports/a,reports/b` (repeatable)", "NAME=RUN,RUN"
+        "add a row with the mean of these runs, such as --group=open=reports/a,reports/b (repeatable)", "NAME=RUN,RUN"
     )
     gap: bool = option("show the differences to chance, in points")
     intervals: bool = option("add the 95 % interval to each value of a run")

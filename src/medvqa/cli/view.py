@@ -61,6 +61,6 @@ COMMAND = Command(
     run,
     {
         "data": "the folder of the data sets, for images (default: MEDVQA_DATA)",
-        "benchmark": "a file such as klinik.toml that declares a benchmark of the runs, for images (repeatable)",
+        "benchmark": "a benchmark of the runs, or the file that declares it, for images (repeatable)",
     },
 )

@@ -76,7 +76,7 @@ class Controller:
 
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         progress = self._config.get_verbosity() == 0
-        return Display() if reporter is None else TerminalDisplay(reporter, progress=progress)
+        return Display() if reporter is None else TerminalDisplay(reporter, self._session, progress=progress)
 
     @property
     def _asks(self) -> bool:

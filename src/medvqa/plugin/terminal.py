@@ -25,8 +25,8 @@ def status(outcome: Outcome, verbosity: int) -> tuple[str, str, str | tuple[str,
 class TerminalDisplay(LineDisplay):
     """Messages and the progress line of a run, written by pytest's reporter."""
 
-    def __init__(self, reporter: pytest.TerminalReporter, *, progress: bool) -> None:
-        """`progress`: False with -v, as each test has a line of its own."""
+    def __init__(self, reporter: pytest.TerminalReporter, session: pytest.Session | None, *, progress: bool) -> None:
+        """`session` counts the tests. `progress`: False with -v, as each test has a line of its own."""
 
         def rewrite(line: str) -> None:
             reporter.rewrite(line, erase=True)
@@ -34,6 +34,7 @@ class TerminalDisplay(LineDisplay):
         # Not `write_line`: after it, pytest would print the file's name again.
         super().__init__(lambda line: reporter.write("\n" + line), rewrite if reporter.isatty else None)
         self._reporter = reporter
+        self._session = session
         self._progress = progress
 
     def say(self, message: str) -> None:
@@ -41,13 +42,13 @@ class TerminalDisplay(LineDisplay):
         self._reporter.write_line(message)
 
     def show(self, counts: Counter[Outcome], total: int, state: str = "") -> None:
-        """Show the outcomes so far if it is time to."""
+        """Show the outcomes so far, of all tests, if it is time to: tests may ask questions that nobody selected."""
         if self._progress:
-            super().show(counts, total, state)
+            super().show(counts, total if self._session is None else self._session.testscollected, state)
 
     def close(self) -> None:
         """End the line."""
-        if self.last[1]:
+        if self.last[0]:
             self._reporter.write("\n")
         self._begin()
 
