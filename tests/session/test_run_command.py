@@ -477,6 +477,22 @@ def test_a_full_disk_is_one_line_before_anything_is_asked(
     assert re.fullmatch(r"medvqa: run folder .*/first cannot be written: No space left on device", line)
 
 
+def test_a_session_that_cannot_begin_to_write_says_why(
+    stranger: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("--benchmark=slake", "--model=echo:A", "--run=first")
+    assert run(*arguments) == 0
+    page = stranger.path / "reports/first/index.html"
+    page.unlink()
+    page.mkdir()
+    assert run(*arguments) == 2
+    said = capsys.readouterr().out
+    assert "! stopped: the run folder cannot be written: [Errno 21] Is a directory" in said
+    assert "to go on: medvqa run" in said
+    page.rmdir()
+    assert run(*arguments) == 0
+
+
 def test_a_reader_that_has_gone_does_not_end_the_run(
     stranger: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
