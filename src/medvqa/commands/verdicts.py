@@ -19,6 +19,7 @@ from medvqa.records.coverage import ended
 from medvqa.records.run_record import RUN
 from medvqa.report import gate_plans
 from medvqa.report.terminal import summary, verdict_lines
+from medvqa.session import gates
 from medvqa.session.options import Options
 from medvqa.session.registry import Registry
 
@@ -41,15 +42,7 @@ def rules_in(file: Path | None) -> Rules:
 
 def rules_of(file: Path | None, options: Options) -> Rules:
     """Return the rules of `rules_in` with the typed options over them (UsageError)."""
-    return gating.typed_over(
-        rules_in(file),
-        baseline=options.baselines,
-        margin=options.margin,
-        slices=options.gate_slices,
-        looks=options.looks,
-        inconclusive=options.inconclusive,
-        require=options.require,
-    )
+    return gates.overridden(rules_in(file), options)
 
 
 def required(run: Path) -> tuple[str, int]:

@@ -187,7 +187,7 @@ def write(joined: Joined, folder: Path, parts: Iterable[Path] = ()) -> None:
     `parts`: the folders of the parts of one run. Their stored answers and judge's replies are copied, so that the run
     can continue.
     """
-    try:
+    with files.writing(f"run folder {folder}"):
         parts = list(parts)
         for part in parts:
             for own in (ANSWERS, EARLIER_REPLIES):
@@ -201,8 +201,6 @@ def write(joined: Joined, folder: Path, parts: Iterable[Path] = ()) -> None:
             store_selected(folder, joined.keys)
         write_atomic(folder / RESULTS, (encode(result) + b"\n" for result in joined.results))
         write_run(folder, joined.about)
-    except OSError as error:
-        raise UsageError(f"run folder {folder} cannot be written: {error.strerror}") from error
 
 
 # --- what the runs have in common -----------------------------------------------------------------------------------

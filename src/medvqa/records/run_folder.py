@@ -186,15 +186,13 @@ class Recorder:
         """Open the folder. UsageError if it cannot be created."""
         self.folder = folder
         path = folder / RESULTS
-        try:
+        with files.writing(f"run folder {folder}"):
             make_private(folder)
             self._file = files.appending(path, readable=True)
             size = os.fstat(self._file).st_size
             if size and os.pread(self._file, 1, size - 1) != b"\n":
                 # End a torn line, so that it does not spoil the next one.
                 os.write(self._file, b"\n")
-        except OSError as error:
-            raise UsageError(f"run folder {folder} cannot be written: {error.strerror}") from error
 
     def append(self, line: bytes) -> None:
         """Write one line; OSError if the disk is full (earlier lines stay whole)."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
 
-from medvqa import engine, report
+from medvqa import engine, files, report
 from medvqa.data.expressions import Expression
-from medvqa.items import Query, UsageError
+from medvqa.items import Query
 from medvqa.session import selecting
 from medvqa.session.asker import Asker
 from medvqa.session.display import Display
@@ -50,7 +49,7 @@ def conduct(
         if held is not None:
             stack.enter_context(occupied(held[0]))
         selected = selecting.select(plan, expression)
-        stack.enter_context(_writes(run.folder))
+        stack.enter_context(files.writing(f"run folder {run.folder}"))
         run.open()
         if command is not None:
             ending.last_words = cut_short(run.folder, command(run.folder.name))
@@ -96,12 +95,3 @@ def _asked(run: Run, asker: Asker, selected: selecting.Selected, ending: Ending)
         ending.begin()
         end = run.finish(ended=ended, shared_by=ending.puts_by())
     return replace(end, stopped=stopped)
-
-
-@contextmanager
-def _writes(folder: Path) -> Iterator[None]:
-    """Convert an OSError, such as that of a full disk, to a UsageError that names the run folder."""
-    try:
-        yield
-    except OSError as error:
-        raise UsageError(f"run folder {folder} cannot be written: {error.strerror or error}") from error

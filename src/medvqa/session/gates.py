@@ -13,6 +13,7 @@ from medvqa.items import UsageError
 from medvqa.records import run_record
 from medvqa.records.run_record import RUN
 from medvqa.session.about import about
+from medvqa.session.options import Options
 from medvqa.session.plan import Plan
 
 OFF = "off"
@@ -77,9 +78,13 @@ def _refuse_rules(plan: Plan) -> None:
 
 def rules_of(plan: Plan) -> Rules:
     """Return the rules of the project's pyproject.toml, overridden by options (UsageError)."""
-    options = plan.options
+    return overridden(gating.read_rules(plan.project.root / FILE), plan.options)
+
+
+def overridden(rules: Rules, options: Options) -> Rules:
+    """Return rules with the typed ones over them (UsageError)."""
     return gating.typed_over(
-        gating.read_rules(plan.project.root / FILE),
+        rules,
         baseline=options.baselines,
         margin=options.margin,
         slices=options.gate_slices,

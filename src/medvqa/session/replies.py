@@ -10,8 +10,8 @@ from math import inf
 from pathlib import Path
 from typing import TypeVar
 
-from medvqa import engine
-from medvqa.items import Answer, Benchmark, UsageError
+from medvqa import engine, files
+from medvqa.items import Answer, Benchmark
 from medvqa.records import suspects
 from medvqa.session import answer_sources, uploads
 from medvqa.session.judging import Judging
@@ -49,10 +49,8 @@ def judge_of(
     folder = run.absolute()
     named = answer_sources.of(options.answers, folder)
     reuse = uploads.reuse(named, asked)
-    try:
+    with files.writing(str(run)):
         suspects.bury(folder)
-    except OSError as error:
-        raise UsageError(f"{run} cannot be written: {error.strerror}") from error
     process = Process(folder, session, "rescore", rescores=True, sources=named, say=say)
     for place in named.places:
         place.check(say)
