@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from medvqa import files, printing
 from medvqa.cli.arguments import Arguments
-from medvqa.items import Benchmark, Item, UsageError
+from medvqa.items import Benchmark, Item
 
 if TYPE_CHECKING:
     from medvqa.session.options import Options
@@ -28,25 +28,8 @@ def known_from(options: Arguments | argparse.Namespace, runs: Iterable[Path] = (
     It has the benchmarks that `runs` recorded.
     """
     from medvqa.session import conftests
-    from medvqa.session.registry import Registry
 
-    named = [path.resolve() for path in options.plugin]
-    for typed, path in zip(options.plugin, named, strict=True):
-        if not path.is_file():
-            raise UsageError(f"--plugin={typed}: no such Python file")
-    own, skipped = ([], []) if options.noconftest else conftests.found(Path.cwd())
-    for file, line in skipped:
-        if file not in named:
-            say(f"medvqa: {line}")
-    modules = []
-    for file in own:
-        try:
-            modules.append(conftests.load(file))
-        except UsageError as error:
-            raise UsageError(f"{error}. --noconftest leaves out conftest.py files") from error.__cause__
-    # As with hooks of pytest, the innermost conftest.py and the last --plugin come first.
-    known = Registry.of(reversed([*modules, *(conftests.load(file) for file in named if file not in own)]))
-    return known.with_runs(runs)
+    return conftests.registry(options.plugin, noconftest=options.noconftest, say=say).with_runs(runs)
 
 
 def known_and_named(

@@ -1,11 +1,11 @@
-"""Find and load the conftest.py files of a project, for commands, which run without pytest."""
+"""Find and load the conftest.py files of a project, for commands and the server, which run without pytest."""
 
 from __future__ import annotations
 
 import configparser
 import hashlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import util
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +14,7 @@ from typing import Any
 from medvqa import usercode
 from medvqa.items import UsageError
 from medvqa.records.run_record import RUN
+from medvqa.session.registry import Registry
 from medvqa.session.root import pytest_table, root_of
 
 CONFTEST = "conftest.py"
@@ -25,6 +26,32 @@ _INI_SECTIONS: Sequence[tuple[str, str | None]] = (
     ("setup.cfg", "tool:pytest"),
 )
 """Files that configure pytest, in its order, and the section of each; None: a table of TOML."""
+
+
+def registry(
+    plugins: Iterable[Path], *, noconftest: bool = False, say: Callable[[str], None] = lambda line: None
+) -> Registry:
+    """Return the registry of the shipped rooms, packages, conftest.py files and the files of --plugin (UsageError).
+
+    `say` gets a line for each conftest.py that is not read.
+    """
+    named = list(plugins)
+    for path in named:
+        if not path.is_file():
+            raise UsageError(f"--plugin={path}: no such Python file")
+    named = [path.resolve() for path in named]
+    own, skipped = ([], []) if noconftest else found(Path.cwd())
+    for file, line in skipped:
+        if file not in named:
+            say(f"medvqa: {line}")
+    modules = []
+    for file in own:
+        try:
+            modules.append(load(file))
+        except UsageError as error:
+            raise UsageError(f"{error}. --noconftest leaves out conftest.py files") from error.__cause__
+    # As with hooks of pytest, the innermost conftest.py and the last --plugin come first.
+    return Registry.of(reversed([*modules, *(load(file) for file in named if file not in own)]))
 
 
 def found(cwd: Path) -> tuple[list[Path], list[tuple[Path, str]]]:

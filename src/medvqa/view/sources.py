@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 
-from medvqa.items import UsageError
 from medvqa.session import conftests
 from medvqa.session.registry import Registry
 
@@ -29,10 +28,6 @@ class Sources(msgspec.Struct, frozen=True):
 
     def registry(self, runs: Iterable[Path] = ()) -> Registry:
         """Return the registry of the current folder, with the benchmarks that `runs` recorded (UsageError)."""
-        files = [] if self.noconftest else conftests.found(Path.cwd())[0]
-        named = [Path(path) for path in self.plugins]
-        if missing := [path for path in named if not path.is_file()]:
-            raise UsageError(f"--plugin={missing[0]}: no such Python file")
-        modules = [conftests.load(file) for file in (*files, *(path for path in named if path not in files))]
-        known, _ = Registry.of(reversed(modules)).with_files(self.benchmarks, Path.cwd())
+        named = map(Path, self.plugins)
+        known, _ = conftests.registry(named, noconftest=self.noconftest).with_files(self.benchmarks, Path.cwd())
         return known.with_runs(runs)
