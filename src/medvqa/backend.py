@@ -556,8 +556,7 @@ def _refuse(kind: type[Backend]) -> None:
 
 
 def _undeclared(name: str) -> str:
-    written = [known for known, member in MEMBERS.items() if member.kind != "given"]
-    return f"{name}: no member of Backend{decode.did_you_mean(name, written)} Helpers begin with an underscore: _{name}"
+    return f"{name}: no member of Backend{decode.did_you_mean(name, MEMBERS)} Helpers begin with an underscore: _{name}"
 
 
 def _checked(kind: type[Backend], name: str, member: Any) -> Any:
