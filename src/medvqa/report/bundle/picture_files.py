@@ -86,6 +86,8 @@ def shrunk(pixels: PIL.Image.Image, most: int) -> PictureFile | None:
         if best is not None and next_side <= max(best.width, best.height):
             break
         side = next_side
+    if best is None and len((smallest := _jpeg(pixels, min(longest, LEAST_SIDE))).content) <= most:
+        return smallest
     return best
 
 
