@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from medvqa.plugin.spread import BatchScheduling
+from medvqa.plugin.batch_scheduling import BatchScheduling
 from medvqa.records import coverage, run_record
 from support import processes
 from support.sessions import SPREAD, folder, outcomes, run, text, written

@@ -10,7 +10,7 @@ import pytest
 
 from medvqa.backend import loaded
 from medvqa.backends.baselines import Echo, Majority, Random
-from medvqa.backends.hf.options import HFOptions
+from medvqa.backends.hf.checkpoint_options import HFOptions
 from medvqa.backends.openai import OpenAI, OpenAIOptions
 from medvqa.backends.replay import Replay
 from medvqa.cli import main

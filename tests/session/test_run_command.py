@@ -25,7 +25,7 @@ from medvqa.data.expressions import Expression
 from medvqa.data.lexicon import mark_values
 from medvqa.items import Answer, Outcome, Prompt, QuestionKey, UsageError
 from medvqa.plugin.ahead import query_of
-from medvqa.plugin.state import state_of
+from medvqa.plugin.process_state import state_of
 from medvqa.records import run_folder, run_record
 from medvqa.session.display import Display
 from medvqa.session.door import conduct

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa.backend import loaded
-from medvqa.backends.hf.options import HFOptions
+from medvqa.backends.hf.checkpoint_options import HFOptions
 from medvqa.backends.hf.prompting import PromptWriter
 from medvqa.backends.openai import OpenAI, OpenAIOptions
 from medvqa.items import Answer, Image, Item, Prompt, Shot, Turn

@@ -27,7 +27,7 @@ from medvqa.backend import is_remote, loaded
 from medvqa.backends import openai as backend
 from medvqa.backends.openai import OpenAI, OpenAIOptions, data_url, servers
 from medvqa.backends.openai.addresses import ServerAddress
-from medvqa.backends.openai.replies import letters
+from medvqa.backends.openai.completions import letters
 from medvqa.backends.openai.requests import MAX_RESPONSE, retry_after
 from medvqa.engine import Limits
 from medvqa.items import Answer, AnswerError, DataError, Image, Prompt, Shot, Turn, UsageError

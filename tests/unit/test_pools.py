@@ -9,7 +9,7 @@ from typing import Any
 import PIL.Image
 import pytest
 
-from medvqa.backends.hf.options import HFOptions
+from medvqa.backends.hf.checkpoint_options import HFOptions
 from medvqa.backends.hf.prompting import PromptWriter
 from medvqa.items import Benchmark, Image, Item, MedVQAError, Prompt, Query, Technique, UsageError, Variant
 from medvqa.session import checks, shot_checks, uploads

@@ -9,7 +9,7 @@ import pytest
 from medvqa import configs
 from medvqa.backend import loaded
 from medvqa.backends import pytest_medvqa_backends
-from medvqa.backends.hf.options import HFOptions
+from medvqa.backends.hf.checkpoint_options import HFOptions
 from medvqa.backends.openai import OpenAI, OpenAIOptions
 from medvqa.benchmarks import gmai_mmbench, mediconfusion
 from medvqa.items import Answer, Image, Item, Prompt, Technique

@@ -21,11 +21,11 @@ from medvqa.judging.taxonomy import Classified, ErrorJudge, ErrorLabel, ErrorSam
 from medvqa.records import private, run_folder, run_record
 from medvqa.records.run_record import RunRecord
 from medvqa.session.ending import interruptible
+from medvqa.session.judge_replies import Replies, in_order, judge_of
 from medvqa.session.judging import Judging, resolve
 from medvqa.session.options import Options
 from medvqa.session.project import Project
 from medvqa.session.registry import Registry
-from medvqa.session.replies import Replies, in_order, judge_of
 
 NO_FIT = "the judge finds none of the kinds"
 NO_REPLY = "the judge did not answer"

@@ -27,10 +27,10 @@ from medvqa.records.run_record import RecordedBenchmark, RecordedJudge, Recorded
 from medvqa.scoring import rules
 from medvqa.session import uploads
 from medvqa.session.ending import interruptible
+from medvqa.session.judge_replies import Replies, in_order, judge_of
 from medvqa.session.judging import Judging, judged, resolve
 from medvqa.session.options import Options
 from medvqa.session.project import Project
-from medvqa.session.replies import Replies, in_order, judge_of
 
 
 @dataclass(frozen=True)

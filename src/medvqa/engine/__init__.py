@@ -1,12 +1,12 @@
 """Ask a model: Prompt -> Answer.
 
-`asking` asks one batch; `stream` keeps a model busy with upcoming items; `judges` asks a judge about the answers.
+`batches` asks one batch; `stream` keeps a model busy with upcoming items; `judges` asks a judge about the answers.
 """
 
-from medvqa.engine.asking import Failure as Failure
-from medvqa.engine.asking import Unavailable as Unavailable
-from medvqa.engine.asking import ask as ask
-from medvqa.engine.asking import attempt as attempt
+from medvqa.engine.batches import Failure as Failure
+from medvqa.engine.batches import Unavailable as Unavailable
+from medvqa.engine.batches import ask as ask
+from medvqa.engine.batches import attempt as attempt
 from medvqa.engine.judges import Judge as Judge
 from medvqa.engine.judges import Pending as Pending
 from medvqa.engine.stream import FAREWELL as FAREWELL

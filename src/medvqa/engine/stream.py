@@ -24,7 +24,7 @@ from typing import Any, Protocol
 
 from medvqa import answers as answers_room
 from medvqa.backend import BATCH_SIZE, Backend, Clock, ModelFacts, timed
-from medvqa.engine.asking import Failure, attempt
+from medvqa.engine.batches import Failure, attempt
 from medvqa.items import Answer, AnswerError, MedVQAError, Prompt, Query, QuestionKey, UsageError
 from medvqa.protocols import prompts as prompts_room
 

@@ -38,7 +38,7 @@ from medvqa.plugin.process import (
 
 if TYPE_CHECKING:
     from medvqa.items import Model, Result
-    from medvqa.plugin.state import State
+    from medvqa.plugin.process_state import State
     from medvqa.session.delivery import Delivery
 
 FETCHED = ".medvqa-fetch.jsonl"
@@ -99,7 +99,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[CONTROLLER] = Controller(config)
     config.pluginmanager.register(config.stash[CONTROLLER], "medvqa-controller")
     if config.getoption("htmlpath", None):  # pytest-html's --html
-        from medvqa.plugin.columns import Columns
+        from medvqa.plugin.html_columns import Columns
 
         config.pluginmanager.register(Columns(), "medvqa-columns")
     if config.option.help:
@@ -254,7 +254,7 @@ def _fixtures(manager: pytest.PytestPluginManager) -> ModuleType:
     """
 
     def state() -> State:
-        from medvqa.plugin.state import state_of
+        from medvqa.plugin.process_state import state_of
 
         config: Any = manager.get_plugin("pytestconfig")
         return state_of(config)
@@ -351,6 +351,6 @@ def pytest_report_teststatus(
         return "", "", ""
     if "medvqa_outcome" not in own or report.outcome not in ("passed", "failed"):  # pytest-rerunfailures has "rerun"
         return None
-    from medvqa.plugin.terminal import status
+    from medvqa.plugin.terminal_output import status
 
     return status(own["medvqa_outcome"], config.get_verbosity())

@@ -12,7 +12,7 @@ from medvqa import benchmarks
 from medvqa.data import lexicon
 from medvqa.items import ONE_WAY, Item, MedVQAError
 from medvqa.plugin.ahead import ASKED, ITEM, ask, asks, item_of, query_of
-from medvqa.plugin.state import state_of
+from medvqa.plugin.process_state import state_of
 from medvqa.session import selecting
 from medvqa.session.checks import check_images
 from medvqa.session.delivery import LeftOut

@@ -21,8 +21,8 @@ from medvqa.items import MedVQAError, QuestionKey, UsageError
 from medvqa.plugin import options, process
 
 if TYPE_CHECKING:
+    from medvqa.plugin.batch_scheduling import BatchScheduling
     from medvqa.plugin.crashes import Crashes
-    from medvqa.plugin.spread import BatchScheduling
     from medvqa.session.delivery import Delivery, LeftOut
     from medvqa.session.display import Display
     from medvqa.session.places import Leases
@@ -53,7 +53,7 @@ class Controller:
     @cached_property
     def _run(self) -> Run:
         """The run (pytest.UsageError)."""
-        from medvqa.plugin.state import state_of
+        from medvqa.plugin.process_state import state_of
         from medvqa.session.run import Run
 
         try:
@@ -71,7 +71,7 @@ class Controller:
         return Crashes(process.run_folder_of(self._config), process.names_of(self._config)[1])
 
     def _display(self) -> Display:
-        from medvqa.plugin.terminal import TerminalDisplay
+        from medvqa.plugin.terminal_output import TerminalDisplay
         from medvqa.session.display import Display
 
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
@@ -179,7 +179,7 @@ class Controller:
         scheduler = yield
         if type(scheduler).__name__ != "LoadScheduling":
             return scheduler
-        from medvqa.plugin.spread import BatchScheduling
+        from medvqa.plugin.batch_scheduling import BatchScheduling
 
         self._scheduler = BatchScheduling(config, log)
         return self._scheduler
@@ -344,7 +344,7 @@ class Controller:
         if end is None:
             return
         if end.report is not None:
-            from medvqa.plugin.terminal import summarise
+            from medvqa.plugin.terminal_output import summarise
 
             summarise(terminalreporter, end.report)
             for line in end.notes:

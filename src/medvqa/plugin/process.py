@@ -17,7 +17,7 @@ from medvqa.session.project import Project, reports_of
 
 if TYPE_CHECKING:
     from medvqa.plugin.controller import Controller
-    from medvqa.plugin.state import State
+    from medvqa.plugin.process_state import State
     from medvqa.session.ending import Ending
     from medvqa.session.registry import Registry
 

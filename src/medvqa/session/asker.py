@@ -34,7 +34,7 @@ from medvqa.session.confirming import Confirming
 from medvqa.session.delivery import Delivery, LeftOut, used
 from medvqa.session.opening import MAIN, LoadedJudge, LoadedModel, Memory, Process
 from medvqa.session.plan import Plan
-from medvqa.session.ranking import Candidates, RankingAsker, SelectedAnswer
+from medvqa.session.self_ranking import Candidates, RankingAsker, SelectedAnswer
 
 STOP = "stop"
 """File in the run folder that makes workers stop after their current question. Its text is the reason."""

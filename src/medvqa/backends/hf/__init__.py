@@ -19,7 +19,7 @@ from typing import Any
 
 from medvqa.backend import Backend
 from medvqa.backends.hf import checkpoint
-from medvqa.backends.hf.options import HFOptions
+from medvqa.backends.hf.checkpoint_options import HFOptions
 from medvqa.items import Answer, AnswerError, DataError, Image, Prompt, Technique, TokenLimits
 
 __all__ = ["HF", "HFOptions"]

@@ -17,7 +17,7 @@ from typing import Any
 
 from medvqa import files
 from medvqa.backends import reaching
-from medvqa.backends.hf.options import HFOptions
+from medvqa.backends.hf.checkpoint_options import HFOptions
 from medvqa.items import DataError, UsageError
 
 WEIGHTS = "model.safetensors"

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from medvqa.backends.hf.checkpoint import Checkpoint
-from medvqa.backends.hf.options import HFOptions
+from medvqa.backends.hf.checkpoint_options import HFOptions
 from medvqa.decode import did_you_mean
 from medvqa.items import UsageError
 

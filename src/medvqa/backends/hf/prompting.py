@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from medvqa.backends.hf.options import HFOptions
+from medvqa.backends.hf.checkpoint_options import HFOptions
 from medvqa.items import ORDERS, AnswerError, Image, Order, Prompt, Shot, UsageError
 from medvqa.protocols.placing import placed
 

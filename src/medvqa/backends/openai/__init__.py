@@ -22,10 +22,10 @@ from medvqa.answers import redacted, without_secrets
 from medvqa.backend import Backend
 from medvqa.backends import reaching
 from medvqa.backends.openai.addresses import addresses
-from medvqa.backends.openai.images import data_url
-from medvqa.backends.openai.options import OpenAIOptions
-from medvqa.backends.openai.replies import Usage, decoder, letters, logprobs_decoder
+from medvqa.backends.openai.completions import Usage, decoder, letters, logprobs_decoder
+from medvqa.backends.openai.image_parts import data_url
 from medvqa.backends.openai.requests import RequestFailure, within
+from medvqa.backends.openai.server_options import OpenAIOptions
 from medvqa.backends.openai.servers import Server, Servers
 from medvqa.backends.openai.serving import ServedModel, shown
 from medvqa.items import Answer, AnswerError, DataError, Image, Order, Prompt, TokenLimits, UsageError

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from medvqa.backend import is_remote
-from medvqa.backends.openai.options import OpenAIOptions
+from medvqa.backends.openai.server_options import OpenAIOptions
 from medvqa.items import UsageError
 
 BASE_URL = "https://api.openai.com/v1"

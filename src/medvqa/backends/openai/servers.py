@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from medvqa.answers import redacted
 from medvqa.backends.openai.addresses import ServerAddress
-from medvqa.backends.openai.options import OpenAIOptions
 from medvqa.backends.openai.requests import RequestFailure, client_of
+from medvqa.backends.openai.server_options import OpenAIOptions
 from medvqa.backends.openai.serving import LONGEST, ServedModel, difference, served_model, shown
 from medvqa.items import Answer, AnswerError
 

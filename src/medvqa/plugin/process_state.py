@@ -9,7 +9,6 @@ import pytest
 
 from medvqa.items import Item, Model, Outcome, Query, QuestionKey, Result, UsageError, replace
 from medvqa.plugin.ahead import Ahead, ask, query_of
-from medvqa.plugin.ending import SignalHooks
 from medvqa.plugin.process import (
     ENDING,
     STATE,
@@ -21,6 +20,7 @@ from medvqa.plugin.process import (
     refusal,
     short_of,
 )
+from medvqa.plugin.signal_hooks import SignalHooks
 from medvqa.records import run_folder
 from medvqa.session.asker import Asker
 from medvqa.session.delivery import Delivery, LeftOut
