@@ -277,10 +277,8 @@ class Run:
         self._prepare_gate()
         if self._gate is None:
             return
-        # Workers deliver their selection with their first results. Questions made by tests do not count.
-        known = {(name, item.id) for name in self.plan.benchmarks for item in self.plan.items(name)}
-        planned = {key.question for key in self._selected if (key.benchmark, key.item) in known}
-        if planned and (lacking := self._gate.lacking(planned)):
+        # Workers deliver their selection with their first results, after this was called for each of them.
+        if self._selected and (lacking := self._gate.lacking(self._planned())):
             self._withdraw()
             raise UsageError(lacking)
         before = run_record.read_run(self.folder) if self._has_record else None
@@ -288,6 +286,11 @@ class Run:
             private.make_private(self.folder)
             run = before or structs.replace(about(self.plan), name=self.folder.name, started=now())
             run_record.write_run(self.folder, structs.replace(run, gate=self._gate.stored()))
+
+    def _planned(self) -> set[QuestionKey]:
+        """Return the selected questions of benchmarks; those that tests made do not count."""
+        known = {(name, item.id) for name in self.plan.benchmarks for item in self.plan.items(name)}
+        return {key.question for key in self._selected if (key.benchmark, key.item) in known}
 
     def _withdraw(self) -> None:
         """Remove the run.json of `promise` if no session has begun. Files of workers stay."""
