@@ -371,11 +371,10 @@ class RayPool:
     def status(self) -> dict[str, Any]:
         """Return the state, as `medvqa.Backend.status`."""
         with self._lock:
-            used = [replica for replica in self._replicas if replica.loaded]
-            # Several nodes of a cluster may have one address.
-            places = [replica.place for replica in used if replica.place is not None]
+            # A copy whose node was lost may wait for a place until the end. Several nodes may have one address.
+            places = [replica.place for replica in self._replicas if replica.loaded and replica.place is not None]
             return {
-                "replicas": len(used),
+                "replicas": len(places),
                 **({} if self._wanted is None else {"replicas_asked": self._wanted}),
                 "nodes": dict(Counter(f"{place.address} {place.node[:8]}" for place in places)),
                 "restarts": self._restarts,
