@@ -34,7 +34,7 @@ with path.open("rb", buffering=0) as file:
         pass
 """
 INDEX = """
-from medvqa.data import index
+from medvqa.benchmarks import index
 index.read(path, root=path.parent)
 """
 

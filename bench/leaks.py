@@ -18,10 +18,10 @@ import numpy as np
 import PIL.Image
 import PIL.ImageEnhance
 
-from medvqa.data import likeness
-from medvqa.data.likeness import near, remembered
-from medvqa.data.likeness.pictures import decoded
+from medvqa import likeness
 from medvqa.items import Image
+from medvqa.likeness import near, remembered
+from medvqa.likeness.pictures import decoded
 from medvqa.statistics import UnitTable, clopper_pearson, part_difference
 
 

@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from medvqa.data import lexicon
+from medvqa.tags import lexicon
 
 COLUMNS = (
     *("index", "image", "question", "A", "B", "C", "D", "E", "answer", "category", "clinical VQA task"),

@@ -21,12 +21,12 @@ from pathlib import Path
 
 from medvqa import comparing, report
 from medvqa.benchmarks import gmai_mmbench
-from medvqa.data import lexicon
 from medvqa.items import Answer, Image, Item, Result
 from medvqa.records import run_folder
 from medvqa.records.run_folder import RESULTS, Recorder
 from medvqa.records.run_record import RUN
 from medvqa.report import html
+from medvqa.tags import lexicon
 
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 FLAGS = (

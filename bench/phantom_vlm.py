@@ -15,8 +15,7 @@ from typing import Any
 
 import PIL.Image
 
-from medvqa.benchmarks import load, phantom
-from medvqa.data import folders
+from medvqa.benchmarks import folders, load, phantom
 from medvqa.items import CHOICE_KINDS, Answer, Item
 from medvqa.statistics import wilson
 

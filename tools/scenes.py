@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import Generator
 from PIL import Image
 
-from medvqa.data.overlays import Mask
+from medvqa.benchmarks.overlays import Mask
 from tools import photography, radiology
 from tools.canvas import Canvas, Field, Look, Scene
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from medvqa import benchmarks, report
-from medvqa.data import lexicon
 from medvqa.report import html
+from medvqa.tags import lexicon
 from support import pages
 from support.tabs import Tab
 

@@ -14,9 +14,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 
 from medvqa import benchmarks
-from medvqa.benchmarks import gmai_mmbench, mediconfusion
+from medvqa.benchmarks import articles, gmai_mmbench, mediconfusion
 from medvqa.cli import main
-from medvqa.data import articles
 from medvqa.fetching import fetch
 from medvqa.fetching.web import Manners
 from medvqa.items import Benchmark, Origin

@@ -10,7 +10,7 @@ import PIL.Image
 import pytest
 
 from medvqa.cli import main
-from medvqa.data import sheets
+from medvqa.tables import sheets
 
 HEADER = (
     "Nr",

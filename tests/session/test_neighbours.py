@@ -17,9 +17,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from medvqa import benchmarks, metrics
+from medvqa import benchmarks, metrics, tables
 from medvqa.cli import main
-from medvqa.data import tables
 from medvqa.items import Answer, Benchmark, DataError, Item, Result
 from support.neighbours import CANARY, NAMES, PATIENT, Neighbour, found
 

@@ -247,7 +247,7 @@ def test_junit_is_xml_without_control_characters(folder: Path, printed: str) -> 
 
 
 def test_the_progress_of_indexing_is_printable(capsys: pytest.CaptureFixture[str]) -> None:
-    from medvqa.data.progress import show
+    from medvqa.tables.progress import show
 
     with show(Path(LINE.replace("/", "") + ".tsv")) as progress:
         progress(0, 2_500_000_000)

@@ -17,10 +17,10 @@ from medvqa import engine, metrics, scoring
 from medvqa.backends.replay import Replay
 from medvqa.benchmarks import gmai_mmbench, load
 from medvqa.cli import main
-from medvqa.data import lexicon
 from medvqa.items import Benchmark, Item, Query, Result
 from medvqa.metrics import parts
 from medvqa.protocols import prompts
+from medvqa.tags import lexicon
 from support.sessions import SPREAD_SLOWLY
 
 SHARED = Path(__file__).parents[3] / "shared"

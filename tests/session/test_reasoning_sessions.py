@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from medvqa.benchmarks import folders
 from medvqa.cli import main
-from medvqa.data import folders
 from medvqa.items import Result
 from medvqa.records import baseline_file, run_folder
 from medvqa.records.run_folder import RESULTS

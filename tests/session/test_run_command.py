@@ -21,8 +21,6 @@ from hypothesis import strategies as st
 
 from medvqa.backend import Backend
 from medvqa.cli import main
-from medvqa.data.expressions import Expression
-from medvqa.data.lexicon import mark_values
 from medvqa.items import Answer, Outcome, Prompt, QuestionKey, UsageError
 from medvqa.plugin.ahead import query_of
 from medvqa.plugin.process_state import state_of
@@ -35,6 +33,8 @@ from medvqa.session.registry import Registry, spec_of
 from medvqa.session.resolving import resolve
 from medvqa.session.root import root_of
 from medvqa.session.selecting import select
+from medvqa.tags.expressions import Expression
+from medvqa.tags.lexicon import mark_values
 from support.laws import examples
 from support.strangers import CONFTEST
 

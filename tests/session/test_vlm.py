@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from medvqa.benchmarks import phantom
-from medvqa.data import folders
+from medvqa.benchmarks import folders, phantom
 from tools.questions import SHIPPED_SEED
 from tools.vlm import Recipe, data, lessons
 

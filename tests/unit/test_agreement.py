@@ -20,9 +20,8 @@ from hypothesis import strategies as st
 from scipy.stats import t
 from sklearn.metrics import cohen_kappa_score
 
-from medvqa import statistics
+from medvqa import statistics, tables
 from medvqa.cli import main
-from medvqa.data import tables
 from medvqa.items import Answer, DataError, Item, Judgement, Result, Score, UsageError
 from medvqa.judging import agreement
 from medvqa.judging.agreement import SCALE, Agreement, Ratings

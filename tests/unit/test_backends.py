@@ -26,7 +26,6 @@ from medvqa.backends import pytest_medvqa_backends
 from medvqa.backends.baselines import Echo, Majority, Random
 from medvqa.backends.replay import FORMATS, Replay, read
 from medvqa.benchmarks import mediconfusion
-from medvqa.data import limits
 from medvqa.items import (
     Answer,
     AnswerError,
@@ -44,6 +43,7 @@ from medvqa.items import (
 from medvqa.protocols.protocol import NEEDS
 from medvqa.records import run_folder
 from medvqa.scoring import likeliest
+from medvqa.tables import limits
 from support.laws import examples
 
 (MEDICONFUSION,) = mediconfusion.BENCHMARKS

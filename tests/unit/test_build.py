@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from PIL import Image
 
-from medvqa.data import overlays
+from medvqa.benchmarks import overlays
 from support.laws import examples
 from tools import scenes
 from tools.canvas import Finding, Scene

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from medvqa import metrics, report
 from medvqa.benchmarks import gmai_mmbench, table_files
 from medvqa.benchmarks.recorded import RecordedFile
-from medvqa.data import lexicon
 from medvqa.items import OUTCOMES, Answer, Item, Judgement, Result, Score
 from medvqa.report import bundle
 from medvqa.report.bundle import columns, explorer, facts, questions
 from medvqa.report.bundle.pictures import Pictures
+from medvqa.tags import lexicon
 from support import pages
 from support.laws import examples
 from support.runs import record

@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa import report
-from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa
-from medvqa.data import published
+from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa, published
 from medvqa.figures import FEW
 from medvqa.items import Answer, Benchmark, Item, Result, Score
 from medvqa.report import tables

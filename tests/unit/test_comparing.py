@@ -16,11 +16,11 @@ from statsmodels.stats.multitest import multipletests
 
 from medvqa import comparing, metrics, statistics
 from medvqa.comparing import Compared, Paired, Side
-from medvqa.data import selection
 from medvqa.items import Answer, Benchmark, Image, Item, Outcome, Prompt, Result, Score, UsageError
 from medvqa.records import baseline_file, run_folder
 from medvqa.records.run_folder import DISTRIBUTION, Recorder
 from medvqa.records.run_record import RUN
+from medvqa.tags import selection
 from support.laws import examples
 from support.runs import record
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from medvqa.benchmarks import mediconfusion
-from medvqa.data import counting, lexicon
 from medvqa.items import Item, Kind
+from medvqa.tags import counting, lexicon
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference"
 

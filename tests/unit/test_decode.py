@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa import decode
-from medvqa.data import toml_text
+from medvqa.benchmarks import toml_text
 from medvqa.items import DataError, UsageError
 
 NAMES = ("model", "limit", "technique", "samples")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from medvqa import benchmarks
-from medvqa.data import folders
+from medvqa.benchmarks import folders
 from medvqa.items import DataError, UsageError
 from medvqa.session.options import Options, data_folder
 from medvqa.session.registry import Registry
@@ -27,7 +27,7 @@ def test_a_bundled_folder_is_found(name: str, file: str) -> None:
 
 def test_the_wheels_copy_comes_before_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "src/medvqa/suite"
-    monkeypatch.setattr(folders, "__file__", str(tmp_path / "src/medvqa/data/folders.py"))
+    monkeypatch.setattr(folders, "__file__", str(tmp_path / "src/medvqa/benchmarks/folders.py"))
     (tmp_path / "models").mkdir()
     assert folders.bundled("models") == tmp_path / "models"
     (package / "models").mkdir(parents=True)
@@ -35,7 +35,7 @@ def test_the_wheels_copy_comes_before_the_repository(tmp_path: Path, monkeypatch
 
 
 def test_a_missing_folder_is_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folders, "__file__", str(tmp_path / "lib/site-packages/medvqa/data/folders.py"))
+    monkeypatch.setattr(folders, "__file__", str(tmp_path / "lib/site-packages/medvqa/benchmarks/folders.py"))
     with pytest.raises(UsageError, match="the folder 'models' of pytest-medvqa is missing"):
         folders.bundled("models")
 

@@ -20,8 +20,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa.benchmarks import gmai_mmbench
-from medvqa.data import index, lexicon
 from medvqa.items import TECHNIQUES, Answer, DataError, Item, Result, Score, Technique
+from medvqa.tables import cached
+from medvqa.tags import lexicon
 from support.laws import examples
 
 OTHERS = ("index", "image", "question")
@@ -461,7 +462,7 @@ def test_the_index_of_a_large_table_is_used_by_the_next_start(
     tmp_path: Path, generator: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    generator.main([str(tmp_path), "--rows", "20", "--bytes", str(index.SMALL * 1.5)])
+    generator.main([str(tmp_path), "--rows", "20", "--bytes", str(cached.SMALL * 1.5)])
     capsys.readouterr()
     first = list(gmai_mmbench.VAL.items(tmp_path))
     assert capsys.readouterr().err.startswith("indexing GMAI-MMBench_VAL.tsv, ")

@@ -19,7 +19,6 @@ from scipy.stats import t as student
 from medvqa import benchmarks, importing, medical
 from medvqa.benchmarks import table_files
 from medvqa.cli import main
-from medvqa.data import people
 from medvqa.importing import asking, drawn, power, settings, textonly, writing
 from medvqa.importing.cases import TableCase
 from medvqa.importing.mistakes import Mistake, grouped, row_list
@@ -27,6 +26,7 @@ from medvqa.importing.roles import Guess
 from medvqa.importing.validation import Validation
 from medvqa.items import DataError, UsageError, withholding
 from medvqa.medical import apart
+from medvqa.tables import people
 from support.laws import examples
 
 HEADER = ("id", "image", "question", "A", "B", "C", "answer", "kind", "pair", "patient", "modality", "modality")

@@ -20,9 +20,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvqa.data import index, limits, streamed
-from medvqa.data.progress import show
+from medvqa.benchmarks import index, streamed
 from medvqa.items import DataError, DataWarning
+from medvqa.tables import cached, limits
+from medvqa.tables.progress import show
 from support.laws import examples
 
 GENERATOR = Path(__file__).parents[2] / "bench" / "make_gmai.py"
@@ -256,7 +257,7 @@ class Calls(list[tuple[int, int]]):
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every table counts as one that is worth to be indexed once."""
-    monkeypatch.setattr(index, "SMALL", 0)
+    monkeypatch.setattr(cached, "SMALL", 0)
 
 
 @pytest.mark.usefixtures("large")
@@ -357,8 +358,9 @@ def read_only(folder: Path) -> Iterator[None]:
 INDEX = """
 import sys
 from pathlib import Path
-from medvqa.data import index
-index.SMALL = 0
+from medvqa.benchmarks import index
+from medvqa.tables import cached
+cached.SMALL = 0
 calls = []
 path = Path(sys.argv[1])
 found = index.read(path, root=path.parent, progress=lambda done, total: calls.append(done))
@@ -535,7 +537,7 @@ def test_progress_that_is_never_called_shows_nothing(capsys: pytest.CaptureFixtu
 MEMORY = """
 import resource, sys
 from pathlib import Path
-from medvqa.data import index
+from medvqa.benchmarks import index
 path = Path(sys.argv[1])
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 found = index.read(path, root=path.parent)

@@ -14,12 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvqa import statistics
+from medvqa import likeness, statistics
 from medvqa.cli import main
 from medvqa.comparing.without import WithoutOverlap
-from medvqa.data import likeness
-from medvqa.data.likeness import near, questions, remembered
 from medvqa.items import Image, Item, UsageError
+from medvqa.likeness import near, questions, remembered
 from medvqa.report import leaks
 from medvqa.statistics import UnitTable
 from support.laws import examples
@@ -556,7 +555,7 @@ def listed() -> list[dict[str, str]]:
 
 
 def test_the_command_shows_scores_with_and_without_overlap(training: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from medvqa.data import folders
+    from medvqa.benchmarks import folders
 
     phantom = folders.bundled("fixtures") / "phantom/mediconfusion"
     pairs = json.loads((phantom / "dataset.json").read_text())
@@ -609,7 +608,7 @@ def test_a_wrong_option_is_an_error(words: list[str], message: str, capsys: pyte
 
 
 def test_names_from_outside_are_printable_and_no_formula(training: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from medvqa.data import folders
+    from medvqa.benchmarks import folders
 
     image = (folders.bundled("fixtures") / "phantom/mediconfusion/images/1.jpg").read_bytes()
     (training / "=cmd()\x1b[31m.jpg").write_bytes(image)

@@ -11,10 +11,10 @@ from _pytest.mark.expression import Expression
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from medvqa.data import lexicon
-from medvqa.data.lexicon import TagValues, branches, expression, mark_values, slug
 from medvqa.items import DataWarning, Item, UsageError
 from medvqa.report.bundle.texts import link
+from medvqa.tags import lexicon
+from medvqa.tags.lexicon import TagValues, branches, expression, mark_values, slug
 from support.laws import examples
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference"

@@ -25,11 +25,11 @@ from medvqa import benchmarks, medical
 from medvqa.benchmarks import own
 from medvqa.benchmarks.table import table
 from medvqa.benchmarks.table_files import benchmark_file
-from medvqa.data.image_files import image_file
 from medvqa.items import Answer, Benchmark, DataError, Image, Item, Result, Score
 from medvqa.medical import MedicalError, apart, dicom, volumes, windows
 from medvqa.medical.views import parse, split
 from medvqa.records import run_folder
+from medvqa.tables.image_files import image_file
 from support import scans
 
 pydicom = pytest.importorskip("pydicom", reason="needs pydicom: pip install 'pytest-medvqa[dicom]'")

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from medvqa import benchmarks
 from medvqa.benchmarks import mediconfusion
-from medvqa.data import lexicon, selection
 from medvqa.items import Answer, DataError, DataWarning, Image, Item, Prompt, Technique, UsageError
 from medvqa.protocols import naming
 from medvqa.protocols.prompts import Templates
+from medvqa.tags import lexicon, selection
 from support.laws import examples
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference"

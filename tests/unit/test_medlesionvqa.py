@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from medvqa import benchmarks, metrics
 from medvqa.benchmarks import medlesionvqa
-from medvqa.data import lexicon
 from medvqa.items import KINDS, Answer, Benchmark, DataError, DataWarning, Image, Item, Result
+from medvqa.tags import lexicon
 from support.laws import examples
 
 VAL, TEST = medlesionvqa.BENCHMARKS

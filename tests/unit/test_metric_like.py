@@ -16,8 +16,7 @@ from functools import partial
 import pytest
 
 from medvqa import benchmarks, metrics, scoring
-from medvqa.benchmarks import path_vqa, slake, vqa_rad
-from medvqa.data import literals
+from medvqa.benchmarks import literals, path_vqa, slake, vqa_rad
 from medvqa.items import Answer, Item, Judgement, Kit, Metric, Outcome, Result, Score, UsageError
 from medvqa.metrics import kits as kit_metrics
 from medvqa.scoring import kits, overlap

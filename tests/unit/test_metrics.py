@@ -21,7 +21,6 @@ from statsmodels.stats.proportion import proportion_confint
 
 import medvqa
 from medvqa import metrics, statistics
-from medvqa.data import selection
 from medvqa.items import (
     OUTCOMES,
     TECHNIQUES,
@@ -36,6 +35,7 @@ from medvqa.items import (
     Technique,
     UsageError,
 )
+from medvqa.tags import selection
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference"
 needs_reference = pytest.mark.skipif(not REFERENCE.is_dir(), reason="the reference data are not beside the repository")

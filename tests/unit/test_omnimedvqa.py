@@ -9,8 +9,8 @@ import pytest
 
 from medvqa import benchmarks, scoring
 from medvqa.benchmarks import omnimedvqa
-from medvqa.data.image_files import ImageFolder, image_file
 from medvqa.items import Answer, DataError, DataWarning, Image, Item, UsageError
+from medvqa.tables.image_files import ImageFolder, image_file
 from support.neighbours_choices import OMNI_ROW
 
 (OMNI,) = omnimedvqa.BENCHMARKS

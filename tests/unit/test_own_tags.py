@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from medvqa.data import own_tags
 from medvqa.items import DataError, Item, UsageError
+from medvqa.tags import own_tags
 
 
 def item(id: str, pair: str | None = None, benchmark: str = "mine", **tags: tuple[str, ...]) -> Item:

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from medvqa import benchmarks
+from medvqa.benchmarks import published
 from medvqa.cli import dispatch, main
-from medvqa.data import lexicon, published
 from medvqa.items import Measure
 from medvqa.session.options import Options
+from medvqa.tags import lexicon
 from support import neighbours
 from support.pages import Page
 from support.servers import Reply, Request, Server, completion, scored

@@ -1,4 +1,4 @@
-"""data/parquet.py: rows of Parquet files, and images that stay in them."""
+"""tables/parquet.py: rows of Parquet files, and images that stay in them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from medvqa.data import index, parquet, tables
+from medvqa import tables
 from medvqa.image import Image, ParquetCell
 from medvqa.items import DataError
+from medvqa.tables import cached, parquet
 from support.neighbours import png
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -54,7 +55,7 @@ def test_digests_are_those_of_the_bytes_and_stored_for_large_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(index, "SMALL", 0)
+    monkeypatch.setattr(cached, "SMALL", 0)
     rows = [{"image": {"bytes": png(n), "path": None}, "more": [{"bytes": png(9), "path": None}]} for n in range(3)]
     path = written(tmp_path, rows)
     for _ in range(2):

@@ -9,8 +9,8 @@ import pytest
 
 from medvqa import benchmarks, metrics
 from medvqa.benchmarks import path_vqa
-from medvqa.data.shards import shards, whole
 from medvqa.items import Answer, DataError, Result
+from medvqa.tables.shards import shards, whole
 from support import hub, neighbours
 
 pytest.importorskip("pyarrow")

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from medvqa.benchmarks import load, phantom
-from medvqa.data import folders, lexicon
-from medvqa.data.overlays import GRANULARITIES, bounding_box
+from medvqa.benchmarks import folders, load, phantom
+from medvqa.benchmarks.overlays import GRANULARITIES, bounding_box
 from medvqa.items import Answer
+from medvqa.tags import lexicon
 from tools import phantom as script
 from tools.questions import gmai_mmbench
 from tools.scenes import draw

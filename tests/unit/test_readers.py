@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from medvqa import decode
-from medvqa.benchmarks import mediconfusion
-from medvqa.data import index, limits, tables
+from medvqa import decode, tables
+from medvqa.benchmarks import index, mediconfusion
 from medvqa.items import DataError
+from medvqa.tables import limits
 
 MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 
@@ -185,7 +185,7 @@ def bombs() -> dict[str, dict[str, bytes]]:
 READ = """
 import resource, sys, zipfile
 from pathlib import Path
-from medvqa.data import tables
+from medvqa import tables
 from medvqa.items import DataError
 resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
 for path in sorted(Path(sys.argv[1]).glob("*.xlsx")):

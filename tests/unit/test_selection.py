@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from medvqa.benchmarks import mediconfusion
-from medvqa.data.selection import Shard, broken_pairs, components, halves, share, straddling, stratified
 from medvqa.items import Image, Item, UsageError
+from medvqa.tags.selection import Shard, broken_pairs, components, halves, share, straddling, stratified
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference"
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvqa.data.selection import Shard
 from medvqa.items import UsageError
 from medvqa.session.options import Options
 from medvqa.session.sharding import NUMBERINGS, Numbering, read, without_auto
+from medvqa.tags.selection import Shard
 from support.laws import examples
 
 NESTED = {"Slurm": ("SLURM_ARRAY_TASK_ID", "SLURM_PROCID"), "SkyPilot": ("SKYPILOT_JOB_RANK", "SKYPILOT_NODE_RANK")}

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvqa import printing
-from medvqa.data import limits, sheets, tables
+from medvqa import printing, tables
 from medvqa.items import DataError
+from medvqa.tables import limits, sheets
 
 
 @given(st.lists(st.tuples(st.text("ab,;\"'\n= é", max_size=8), st.text(max_size=8)), max_size=5))

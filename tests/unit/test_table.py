@@ -12,10 +12,10 @@ import pytest
 import medvqa
 from medvqa import benchmarks
 from medvqa.benchmarks import own, table_files
-from medvqa.data import sheets
-from medvqa.data.image_files import ImageFolder
 from medvqa.items import Benchmark, DataError, Item, Result, Score
 from medvqa.records.private import Pseudonyms
+from medvqa.tables import sheets
+from medvqa.tables.image_files import ImageFolder
 
 CSV = """id,image,question,A,B,C,answer,modality
 q1,ct/1.png,Which organ?,liver,spleen,,A,CT

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from medvqa import benchmarks, printing, scoring
-from medvqa.benchmarks import table_files
+from medvqa.benchmarks import table_files, toml_text
 from medvqa.benchmarks.table_files import JudgmentWords, NumberRanges, TableFile
-from medvqa.data import encodings, toml_text
 from medvqa.items import Answer, Benchmark, DataError, Item, UsageError
 from medvqa.session.registry import Registry
+from medvqa.tables import encodings
 
 GERMAN = """Nr;Frage;Option 1;Option 2;Option 3;Antwort;Bild;Modalität;Alter;Patient;Fragetyp
 f1;Welches Organ?;a) Leber;b) Milz;c) Niere;b;1.png;CT;45,5;Müller;
@@ -128,7 +128,7 @@ def test_a_chinese_table_has_chinese_names_words_and_prompts(tmp_path: Path) -> 
 
 
 def test_every_format_holds_the_same_questions(tmp_path: Path) -> None:
-    from medvqa.data import sheets
+    from medvqa.tables import sheets
 
     expected = items_of(declare(tmp_path))
     header, *rows = [line.split(";") for line in GERMAN.splitlines()]

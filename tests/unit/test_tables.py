@@ -16,8 +16,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from medvqa.data import limits, tables
+from medvqa import tables
 from medvqa.items import DataError
+from medvqa.tables import limits
 from support.laws import examples
 
 FORMATS = ("csv", "tsv", "xlsx", "json", "jsonl", "object")

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.random import Generator
 from PIL import Image
 
-from medvqa.data import lexicon
-from medvqa.data.overlays import Granularity, mark
+from medvqa.benchmarks.overlays import Granularity, mark
+from medvqa.tags import lexicon
 from tools import photography, radiology
 from tools.canvas import Scene
 from tools.questions import LETTERS, multiple_responses, single_choices

@@ -32,9 +32,8 @@ from typing import Any
 import msgspec
 
 from medvqa import answers as answers_room
-from medvqa import decode
+from medvqa import decode, tables
 from medvqa.backend import Backend
-from medvqa.data import json_text, limits, tables
 from medvqa.items import (
     TECHNIQUES,
     Answer,
@@ -50,6 +49,7 @@ from medvqa.items import (
 from medvqa.judging import RECORDED, TASKS, as_shown
 from medvqa.protocols import rotation
 from medvqa.protocols.prompts import digest
+from medvqa.tables import json_text, limits
 
 Key = tuple[str, str, str, str, int]
 """Benchmark, technique, item id, variant and sample number; "" and 0 if the file does not say."""

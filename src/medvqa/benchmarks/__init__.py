@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from pathlib import Path
 
 from medvqa import printing, usercode
-from medvqa.data import folders
+from medvqa.benchmarks import folders
 from medvqa.decode import did_you_mean
 from medvqa.image import inside
 from medvqa.items import (

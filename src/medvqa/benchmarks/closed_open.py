@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from medvqa import scoring
+from medvqa import scoring, tables
 from medvqa.benchmarks.lettered import TOKENS
-from medvqa.data import tables
-from medvqa.data.shards import shards, whole
 from medvqa.items import Answer, Image, Item, Kind, Score
 from medvqa.protocols.prompts import Template, Templates
+from medvqa.tables.shards import shards, whole
 
 JUDGED: frozenset[Kind] = frozenset({"short_answer"})
 """A rule scores closed questions, a judge open ones."""

@@ -23,7 +23,7 @@ from pathlib import Path
 from string import ascii_lowercase
 
 from medvqa import metrics, printing, scoring
-from medvqa.data import folders, index, lexicon, limits, predictions
+from medvqa.benchmarks import folders, index, predictions
 from medvqa.items import (
     Answer,
     Benchmark,
@@ -38,6 +38,8 @@ from medvqa.items import (
     Technique,
 )
 from medvqa.protocols.prompts import Template
+from medvqa.tables import limits
+from medvqa.tags import lexicon
 
 GROUP = "gmai-mmbench"
 PARTS = 11

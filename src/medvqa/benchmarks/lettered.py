@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from medvqa import tables
 from medvqa.benchmarks.table import LETTERS as LETTERS
 from medvqa.benchmarks.table import MAX_IMAGES
-from medvqa.data import tables
 from medvqa.items import of_data
 from medvqa.protocols.prompts import Template
 

@@ -26,15 +26,15 @@ from pathlib import Path
 
 import msgspec
 
-from medvqa import metrics
+from medvqa import metrics, tables
 from medvqa.benchmarks import lettered
-from medvqa.data import lexicon, tables
-from medvqa.data.shards import whole
 from medvqa.items import Benchmark, Item, Origin, OriginFile, Prompt, Technique
 from medvqa.metrics import kits
 from medvqa.protocols.prompts import Template, Templates
 from medvqa.scoring import score_single_choice
 from medvqa.scoring.letter_rules import medframeqa_rule
+from medvqa.tables.shards import whole
+from medvqa.tags import lexicon
 
 NAME = "medframeqa"
 IMAGES = tuple(f"image_{number}" for number in range(1, 6))

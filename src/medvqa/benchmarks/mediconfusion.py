@@ -32,12 +32,13 @@ from pathlib import Path
 
 import msgspec
 
-from medvqa import metrics
+from medvqa import metrics, tables
+from medvqa.benchmarks import articles
 from medvqa.benchmarks.mediconfusion_prompts import OWNERS, TEMPLATES, VARIATIONS
-from medvqa.data import articles, lexicon, selection, tables
-from medvqa.data.image_files import image_file
 from medvqa.items import Benchmark, DataError, DataWarning, Item, Origin, OriginFile, Prompt, Technique, UsageError
 from medvqa.scoring import mediconfusion_rule, score_single_choice
+from medvqa.tables.image_files import image_file
+from medvqa.tags import lexicon, selection
 
 MAX_BYTES = 64 * 2**20
 """Largest data set file; the released ones have 0.2 MB."""

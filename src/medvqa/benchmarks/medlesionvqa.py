@@ -27,9 +27,7 @@ from pathlib import Path
 
 import msgspec
 
-from medvqa import metrics
-from medvqa.data import lexicon, selection, tables
-from medvqa.data.image_files import image_file
+from medvqa import metrics, tables
 from medvqa.items import (
     CHOICE_KINDS,
     OPEN_KINDS,
@@ -46,6 +44,8 @@ from medvqa.items import (
 )
 from medvqa.protocols.prompts import Template
 from medvqa.scoring import score_partial_credit, unscored
+from medvqa.tables.image_files import image_file
+from medvqa.tags import lexicon, selection
 
 SPLITS = ("val", "test")
 RELEASED = {"val": 1499, "test": 18344}

@@ -27,15 +27,15 @@ from pathlib import Path
 
 import msgspec
 
-from medvqa import metrics
+from medvqa import metrics, tables
 from medvqa.benchmarks import lettered
-from medvqa.data import lexicon, tables
-from medvqa.data.image_files import ImageFolder
 from medvqa.items import Benchmark, Item, Origin, OriginFile
 from medvqa.metrics import kits
 from medvqa.protocols.prompts import Template, Templates
 from medvqa.scoring import score_single_choice
 from medvqa.scoring.letter_rules import medxpertqa_rule
+from medvqa.tables.image_files import ImageFolder
+from medvqa.tags import lexicon
 
 NAME = "medxpertqa-mm"
 FILES = ("MM/test.jsonl", "medxpertqa_mm_input.jsonl")

@@ -21,12 +21,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from medvqa import files, metrics, scoring
+from medvqa import files, metrics, scoring, tables
+from medvqa.benchmarks import folders, literals
 from medvqa.benchmarks.lettered import LETTERS
-from medvqa.data import folders, lexicon, literals, selection, tables
-from medvqa.data.shards import shards, whole
 from medvqa.items import CHOICE_KINDS, Answer, Benchmark, DataError, Image, Item, Origin, OriginFile, Result, Score
 from medvqa.protocols.prompts import Template, Templates
+from medvqa.tables.shards import shards, whole
+from medvqa.tags import lexicon, selection
 
 GROUP = "mmmu-health"
 SUBJECTS = (

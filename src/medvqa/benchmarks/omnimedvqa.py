@@ -21,14 +21,14 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from medvqa import metrics, scoring
+from medvqa import metrics, scoring, tables
 from medvqa.benchmarks import lettered
-from medvqa.data import lexicon, tables
-from medvqa.data.image_files import ImageFolder
-from medvqa.data.keys import warn_ambiguous
+from medvqa.benchmarks.keys import warn_ambiguous
 from medvqa.items import Answer, Benchmark, Item, Origin, OriginFile, Prompt, Score, Technique
 from medvqa.metrics import kits
 from medvqa.protocols.prompts import Template, Templates
+from medvqa.tables.image_files import ImageFolder
+from medvqa.tags import lexicon
 
 NAME = "omnimedvqa"
 ROOTS = (NAME, f"{NAME}/OmniMedVQA")

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa
-from medvqa.data import folders
+from medvqa.benchmarks import folders, gmai_mmbench, mediconfusion, medlesionvqa
 from medvqa.items import CHOICE_KINDS, Answer, AnswerError, Benchmark, Item, Origin, Prompt, Score, Technique
 from medvqa.protocols.prompts import Template
 from medvqa.scoring import score_closed_vocabulary

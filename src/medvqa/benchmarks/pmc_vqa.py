@@ -24,15 +24,14 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from medvqa import metrics, scoring
+from medvqa import metrics, scoring, tables
 from medvqa.benchmarks import lettered
+from medvqa.benchmarks.keys import warn_ambiguous
 from medvqa.benchmarks.lettered import TOKENS
-from medvqa.data import tables
-from medvqa.data.image_files import ImageFolder
-from medvqa.data.keys import warn_ambiguous
 from medvqa.items import Answer, Benchmark, Item, Origin, OriginFile, Score
 from medvqa.metrics import kits
 from medvqa.protocols.prompts import Template, Templates
+from medvqa.tables.image_files import ImageFolder
 
 GROUP = "pmc-vqa"
 LETTERS, FEWEST = "ABCD", 2

@@ -25,14 +25,14 @@ from pathlib import Path
 
 import msgspec
 
-from medvqa import metrics
+from medvqa import metrics, tables
 from medvqa.benchmarks import closed_open, lettered
 from medvqa.benchmarks.lettered import TOKENS
-from medvqa.data import lexicon, tables
-from medvqa.data.shards import whole
 from medvqa.items import Answer, Benchmark, Item, Kind, Origin, OriginFile, Prompt, Score, Technique, of_data
 from medvqa.protocols.prompts import Template
 from medvqa.scoring import is_yes_or_no, score_single_choice
+from medvqa.tables.shards import whole
+from medvqa.tags import lexicon
 
 NAME = "radimagenet-vqa"
 FILE = "benchmark/test-00000-of-00001.parquet"

@@ -29,14 +29,14 @@ from pathlib import Path
 
 import msgspec
 
-from medvqa import metrics
+from medvqa import metrics, tables
 from medvqa.benchmarks import lettered
-from medvqa.data import lexicon, tables
-from medvqa.data.image_files import ImageFolder
 from medvqa.items import Benchmark, Item, Origin, OriginFile, Prompt, Technique
 from medvqa.protocols.prompts import Template
 from medvqa.scoring import score_single_choice
 from medvqa.scoring.letter_rules import rexvqa_rule
+from medvqa.tables.image_files import ImageFolder
+from medvqa.tags import lexicon
 
 GROUP = "rexvqa"
 SPLITS = ("test", "valid")

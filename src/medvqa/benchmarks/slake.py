@@ -24,13 +24,13 @@ from pathlib import Path
 
 import msgspec
 
-from medvqa import metrics
+from medvqa import metrics, tables
 from medvqa.benchmarks import closed_open
-from medvqa.data import lexicon, tables
-from medvqa.data.image_files import image_file
 from medvqa.items import Benchmark, Item, Kind, Origin, OriginFile
 from medvqa.metrics import kits
 from medvqa.scoring import clipped
+from medvqa.tables.image_files import image_file
+from medvqa.tags import lexicon
 
 GROUP = "slake"
 FILES = {"test": ("test.json",), "validation": ("validation.json", "validate.json"), "train": ("train.json",)}

@@ -22,10 +22,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from medvqa import tables
 from medvqa.benchmarks import languages, own
-from medvqa.data import delimited, lexicon, selection, tables, workbooks
-from medvqa.data.image_files import image_file
 from medvqa.items import CHOICE_KINDS, KINDS, Benchmark, DataError, Image, Item, Kind, are_withheld, of_data, usual
+from medvqa.tables import delimited, workbooks
+from medvqa.tables.image_files import image_file
+from medvqa.tags import lexicon, selection
 
 ROLES: Mapping[str, tuple[str, ...]] = {
     "question": ("query", "question text"),

@@ -30,13 +30,14 @@ from pathlib import Path
 import msgspec
 
 from medvqa import decode, files, printing, scoring
-from medvqa.benchmarks import languages, own
+from medvqa.benchmarks import languages, own, toml_text
 from medvqa.benchmarks.recorded import RecordedFile
 from medvqa.benchmarks.table import LETTERS, ROLES, Slice, Source, folder_of, name_of
-from medvqa.data import encodings, lexicon, limits, toml_text
-from medvqa.data.own_tags import RESERVED
 from medvqa.items import KINDS, TECHNIQUES, Benchmark, BenchmarkFile, DataError, Item, Origin, UsageError
 from medvqa.protocols.prompts import FIELDS_HELP, wrong_field
+from medvqa.tables import encodings, limits
+from medvqa.tags import lexicon
+from medvqa.tags.own_tags import RESERVED
 
 ENDING = ".toml"
 """A name of a benchmark that ends so is a file."""

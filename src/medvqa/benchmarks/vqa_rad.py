@@ -25,13 +25,13 @@ from pathlib import Path
 
 import msgspec
 
-from medvqa import metrics
+from medvqa import metrics, tables
 from medvqa.benchmarks import closed_open
-from medvqa.data import lexicon, selection, tables
-from medvqa.data.image_files import image_file
 from medvqa.items import Benchmark, Item, Kind, Origin, OriginFile
 from medvqa.metrics import kits
 from medvqa.scoring import clipped
+from medvqa.tables.image_files import image_file
+from medvqa.tags import lexicon, selection
 
 GROUP = "vqa-rad"
 PUBLIC = "VQA_RAD Dataset Public.json"

@@ -34,9 +34,8 @@ class LeaksArguments(Arguments):
 
 def run(typed: LeaksArguments) -> str:
     """Write the overlapping items, and return the summary."""
-    from medvqa import comparing
+    from medvqa import comparing, likeness
     from medvqa.comparing.without import without_overlap
-    from medvqa.data import likeness
     from medvqa.report import leaks
 
     near = likeness.NEAR if typed.near is None else typed.near

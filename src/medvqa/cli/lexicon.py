@@ -28,8 +28,8 @@ class LexiconArguments(Arguments):
 
 def run(typed: LexiconArguments) -> str:
     """Return the count of items for each tag, or write an interactive page."""
-    from medvqa.data import lexicon, own_tags
     from medvqa.report import tag_counts
+    from medvqa.tags import lexicon, own_tags
 
     options = typed.options()
     registry, named = known_and_named(typed, options.benchmarks)

@@ -17,7 +17,7 @@ class ModelsArguments(Arguments):
 def run(typed: ModelsArguments) -> str:
     """Return a table of configs."""
     from medvqa import configs
-    from medvqa.data import folders
+    from medvqa.benchmarks import folders
     from medvqa.figures import Table, data_size, numbers, terminal, texts
 
     backends = known_from(typed).backends

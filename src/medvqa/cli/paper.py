@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from medvqa.benchmarks import published
 from medvqa.cli.arguments import RUN_OPTIONS, Arguments, Command, positional, run_folders
 from medvqa.cli.common import known_and_named, known_from, say
 from medvqa.cli.run import lines_of
-from medvqa.data import published
 from medvqa.items import UsageError
 
 if TYPE_CHECKING:
-    from medvqa.data.published import PaperTable
+    from medvqa.benchmarks.published import PaperTable
     from medvqa.report.build import Report
 
 _NAMES = (*published.PAPERS, *published.NEIGHBOURS)

@@ -42,8 +42,8 @@ class SplitArguments(Arguments):
 
 def run(typed: SplitArguments) -> str:
     """Write the split, and return its numbers."""
-    from medvqa.data import selection
     from medvqa.report import tag_counts
+    from medvqa.tags import selection
 
     registry, named = known_and_named(typed, listed([typed.benchmark]))
     loaded = questions_of(typed.options(), named, registry.benchmarks)

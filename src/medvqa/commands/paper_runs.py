@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from medvqa import benchmarks, configs
+from medvqa.benchmarks.published import PaperTable
 from medvqa.configs import ModelConfig
-from medvqa.data.published import PaperTable
 from medvqa.items import OPTION_TECHNIQUES, UsageError
 from medvqa.protocols import naming, prompt_files
 from medvqa.protocols.prompts import Templates

@@ -22,7 +22,6 @@ import msgspec
 
 from medvqa import comparing, decode, files, report
 from medvqa.commands.redrawing import compared_page
-from medvqa.data.expressions import Expression
 from medvqa.items import MedVQAError, UsageError
 from medvqa.records import configuration, coverage, private, recall, run_folder, run_record
 from medvqa.records.run_record import RUN
@@ -39,6 +38,7 @@ from medvqa.session.project import Project
 from medvqa.session.resolving import resolve
 from medvqa.session.run import INTERRUPTED
 from medvqa.session.sharding import AUTO
+from medvqa.tags.expressions import Expression
 
 NAMED = {**OPTIONS, SELECT.name: SELECT}
 """Options of `medvqa run`."""

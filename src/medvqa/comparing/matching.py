@@ -8,10 +8,10 @@ from typing import Any
 
 from medvqa import metrics
 from medvqa.comparing.sides import Side
-from medvqa.data import selection
 from medvqa.items import SCORED_OUTCOMES, Image, Item, QuestionKey, Result
 from medvqa.records import private
 from medvqa.records.run_folder import texts_of
+from medvqa.tags import selection
 
 Samples = Sequence[Result]
 """The results of one question: one, or one for each sample."""

@@ -8,11 +8,10 @@ from math import isfinite, log10
 from pathlib import Path
 from typing import Literal
 
-from medvqa import statistics
+from medvqa import statistics, tables
 from medvqa.comparing import ranking
 from medvqa.comparing.ranking import InCommon
 from medvqa.comparing.sides import Side
-from medvqa.data import tables
 from medvqa.figures import Figure
 from medvqa.items import Benchmark, UsageError
 

@@ -9,8 +9,8 @@ from medvqa import metrics, statistics
 from medvqa.benchmarks import not_known
 from medvqa.comparing.common import under_protocols
 from medvqa.comparing.sides import Side
-from medvqa.data.likeness import LEVELS, Level, Overlaps
 from medvqa.items import Benchmark, FailedMetric, Item, Result, UsageError, withholding
+from medvqa.likeness import LEVELS, Level, Overlaps
 from medvqa.metrics.measuring import Tabled
 from medvqa.statistics import PartDifference
 

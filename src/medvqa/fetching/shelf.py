@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from medvqa import benchmarks
-from medvqa.data import folders
+from medvqa.benchmarks import folders
 from medvqa.fetching import manifest
 from medvqa.fetching.manifest import FileNote
 from medvqa.fetching.parts import PartFile

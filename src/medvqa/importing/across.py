@@ -9,9 +9,9 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TypeVar
 
-from medvqa.data import people
 from medvqa.importing.cases import TableCase
 from medvqa.importing.mistakes import Mistake, row_list
+from medvqa.tables import people
 
 K = TypeVar("K", bound=Hashable)
 

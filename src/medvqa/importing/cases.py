@@ -12,16 +12,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from medvqa import scoring
+from medvqa import scoring, tables
 from medvqa.benchmarks import languages, own, table
 from medvqa.benchmarks.table import LETTERS, MAX_IMAGES, SEPARATOR
-from medvqa.data import lexicon, people, tables
 from medvqa.importing import cells
 from medvqa.importing.mistakes import Mistake, RowNumber, quoted
 from medvqa.importing.roles import IMAGE_FILE, RoleColumns
 from medvqa.importing.settings import FileSettings
 from medvqa.importing.sheet import Sheet, SheetRow, is_blank
 from medvqa.items import CHOICE_KINDS, KINDS, Image
+from medvqa.tables import people
+from medvqa.tags import lexicon
 
 _PREFIX = re.compile(r"\(?([A-Ya-y])\s?[.):：、]\s?(?=\S)")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|data:", re.I)

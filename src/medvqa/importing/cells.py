@@ -8,10 +8,10 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
-from medvqa.data import workbooks
 from medvqa.importing.mistakes import Mistake, RowNumber, clipped, quoted
 from medvqa.importing.sheet import ERRORS, ErrorCell
 from medvqa.items import are_withheld, of_data
+from medvqa.tables import workbooks
 
 PLACEHOLDERS = frozenset(
     {

@@ -14,9 +14,7 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from medvqa.data import likeness, people
-from medvqa.data.image_files import image_file
-from medvqa.data.progress import Progress
+from medvqa import likeness
 from medvqa.image import inside
 from medvqa.importing.cases import TableCase, shown_file
 from medvqa.importing.mistakes import Mistake
@@ -24,6 +22,9 @@ from medvqa.importing.settings import FileSettings
 from medvqa.items import DataError, Image, UsageError, are_withheld, of_data
 from medvqa.medical import views
 from medvqa.medical.errors import EXTRA
+from medvqa.tables import people
+from medvqa.tables.image_files import image_file
+from medvqa.tables.progress import Progress
 
 if TYPE_CHECKING:
     import PIL.Image

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from medvqa.data.selection import components
 from medvqa.importing.cases import TableCase
 from medvqa.statistics import planning
 from medvqa.statistics.intervals import LEAST_DF
+from medvqa.tags.selection import components
 
 DISCORDANCE = 0.2
 """Assumed share of questions that one of two models answers rightly and the other wrongly."""

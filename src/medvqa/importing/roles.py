@@ -16,9 +16,9 @@ from typing import Any
 
 from medvqa.benchmarks import languages
 from medvqa.benchmarks.table import LETTERS, ROLES
-from medvqa.data import lexicon
 from medvqa.importing.sheet import Sheet
 from medvqa.items import KINDS, UsageError
+from medvqa.tags import lexicon
 
 NAMES: Mapping[str, tuple[str, ...]] = {
     "question": ("frage text", "question stem", "stem", "prompt", "题干"),

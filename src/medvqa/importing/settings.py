@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from medvqa import tables
 from medvqa.benchmarks import languages, own
-from medvqa.data import tables
 from medvqa.importing.roles import RoleColumns
 from medvqa.importing.sheet import Sheet
 from medvqa.items import KINDS, UsageError

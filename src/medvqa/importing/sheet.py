@@ -19,10 +19,10 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from medvqa import decode
-from medvqa.data import delimited, encodings, json_text, limits, parquet, tables, workbooks
+from medvqa import decode, tables
 from medvqa.importing.mistakes import Mistake, RowNumber, clipped
 from medvqa.items import DataError, are_withheld
+from medvqa.tables import delimited, encodings, json_text, limits, parquet, workbooks
 
 MAX_TABLE = 2**28
 """Bytes of a CSV or TSV file, which is held in memory."""

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from medvqa.data import people
-from medvqa.data.progress import Progress
 from medvqa.importing import across, alike, balance, cases, pictures, power, textonly
 from medvqa.importing.alike import Alike
 from medvqa.importing.balance import Balance
@@ -20,6 +18,8 @@ from medvqa.importing.settings import FileSettings, guessed
 from medvqa.importing.sheet import Sheet
 from medvqa.importing.textonly import TextBaseline
 from medvqa.items import DataError
+from medvqa.tables import people
+from medvqa.tables.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)

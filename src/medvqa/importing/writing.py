@@ -8,11 +8,11 @@ from pathlib import Path
 from medvqa import decode, files
 from medvqa.benchmarks import table_files
 from medvqa.benchmarks.table import LETTERS, ROLES
-from medvqa.data import lexicon
 from medvqa.importing.roles import RoleColumns, known_names, plain
 from medvqa.importing.settings import FileSettings
 from medvqa.importing.sheet import Sheet
 from medvqa.items import UsageError
+from medvqa.tags import lexicon
 
 NOTE = "Written by medvqa import. docs/own-questions.md explains every key."
 

@@ -13,8 +13,8 @@ from typing import Annotated, BinaryIO
 import msgspec
 
 from medvqa import decode, files
-from medvqa.data import json_text, limits
 from medvqa.items import DataError, QuestionKey
+from medvqa.tables import json_text, limits
 
 TAGS = {
     "wrong_key": "The reference answer is wrong or arguable.",

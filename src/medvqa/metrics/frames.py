@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from medvqa.data import lexicon, selection
 from medvqa.items import QuestionKey, Result
 from medvqa.metrics import references
 from medvqa.metrics.references import Unit
 from medvqa.statistics import UnitTable
+from medvqa.tags import lexicon, selection
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,7 +10,6 @@ from math import fsum, isnan
 from typing import TYPE_CHECKING
 
 from medvqa import statistics, usercode
-from medvqa.data import selection
 from medvqa.figures import defined
 from medvqa.items import Answer, FailedMetric, Item, Kind, Measure, Metric, Result, Score, UsageError, of_data
 from medvqa.metrics import references
@@ -18,6 +17,7 @@ from medvqa.metrics.definitions import LEFT_OUT, MAX_VALUE
 from medvqa.metrics.frames import Frame, Layout, by_question, frames, layout_of
 from medvqa.metrics.references import References, Unit
 from medvqa.statistics import Correction, Estimates, Influences, UnitTable
+from medvqa.tags import selection
 
 if TYPE_CHECKING:
     import numpy as np

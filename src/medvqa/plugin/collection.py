@@ -9,7 +9,6 @@ from itertools import compress
 import pytest
 
 from medvqa import benchmarks
-from medvqa.data import lexicon
 from medvqa.items import ONE_WAY, Item, MedVQAError
 from medvqa.plugin.ahead import ASKED, ITEM, ask, asks, item_of, query_of
 from medvqa.plugin.process_state import state_of
@@ -17,6 +16,7 @@ from medvqa.session import selecting
 from medvqa.session.checks import check_images
 from medvqa.session.delivery import LeftOut
 from medvqa.session.plan import Plan
+from medvqa.tags import lexicon
 
 
 def plan_of(config: pytest.Config) -> Plan:

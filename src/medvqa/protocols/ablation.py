@@ -11,8 +11,8 @@ from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 
-from medvqa.data.selection import components
 from medvqa.items import Image, Item, Prompt, UsageError
+from medvqa.tags.selection import components
 
 LABELS: Mapping[str, str] = {"text-only": "no images", "blank": "blank images", "shuffle": "shuffled images"}
 """The names of ablations in reports."""

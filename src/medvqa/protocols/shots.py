@@ -16,10 +16,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from medvqa.data.selection import components
 from medvqa.items import CHOICE_KINDS, DataError, Image, Item, Prompt, Shot, Technique, UsageError
 from medvqa.protocols.ablation import common_names
 from medvqa.protocols.prompts import Template
+from medvqa.tags.selection import components
 
 SOURCES = frozenset({"patient", "case", "cluster", "subject", "study", "article"})
 """Names of fields in `Item.extra` that identify a person or a case; letter case, `_`, `-` and a final "id" do not

@@ -17,11 +17,11 @@ from urllib.parse import unquote
 
 from medvqa import benchmarks, importing
 from medvqa.benchmarks import table
-from medvqa.data import people
-from medvqa.data.people import Names
 from medvqa.importing.mistakes import row_list
 from medvqa.items import Benchmark, DataError, Item, UsageError
 from medvqa.records.private import source_texts
+from medvqa.tables import people
+from medvqa.tables.people import Names
 
 MAX_UNPACKED = 2**30
 """Bytes of a packed file that are looked through."""

@@ -16,11 +16,11 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from medvqa.data.selection import Shard
 from medvqa.items import DataError, QuestionKey
 from medvqa.records.run_folder import Mark, Stored, decisive_digest, present_mark, read
 from medvqa.records.run_record import SCHEMA, MergedPart, Portion, RunRecord, Selection, read_run
 from medvqa.records.selected import selected, selected_bytes
+from medvqa.tags.selection import Shard
 
 Key = TypeVar("Key", bound=Hashable)
 """A key of a question, or a digest that stands for one."""

@@ -14,10 +14,10 @@ from typing import Any
 from urllib.parse import quote
 
 from medvqa import files
-from medvqa.data import people
 from medvqa.items import Image, Item, Result, replace
 from medvqa.medical import views
 from medvqa.protocols.shots import SOURCES
+from medvqa.tables import people
 
 REPORTS = "reports"
 """The folder of run folders; git is kept from it."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from medvqa.data.selection import Shard
 from medvqa.records.coverage import (
     MAX_RANGES,
     in_ranges,
@@ -17,6 +16,7 @@ from medvqa.records.coverage import (
 )
 from medvqa.records.join import Joined, RunPart
 from medvqa.records.run_record import RunRecord
+from medvqa.tags.selection import Shard
 
 SHOWN = 5
 """Unfinished parts that are listed."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from medvqa.data import lexicon
 from medvqa.figures import Column, Table, csv, numbers, texts
 from medvqa.items import Measure
 from medvqa.judging import taxonomy
 from medvqa.judging.taxonomy import Classified, ErrorShare, KindAgreement
 from medvqa.report.build import Report
+from medvqa.tags import lexicon
 
 CSV = "errors.csv"
 """The labels of a run as a table for spreadsheets."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from medvqa import figures, printing
 from medvqa.comparing.without import CleanScores, WithoutOverlap
-from medvqa.data.likeness import BITS, LEVELS, Overlap, Overlaps, Trained
 from medvqa.figures import DASH, Table, between, csv, number, numbers, terminal, texts
+from medvqa.likeness import BITS, LEVELS, Overlap, Overlaps, Trained
 from medvqa.statistics.part import LEAST_LEFT_OUT
 
 SHOWN = 3

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from medvqa import metrics, printing, scoring, statistics
-from medvqa.data import lexicon
 from medvqa.figures import counted, number
 from medvqa.items import Measure, Metric, QuestionKey, Result, Variant
 from medvqa.protocols import position, rotation
@@ -17,6 +16,7 @@ from medvqa.records.run_folder import RESULTS
 from medvqa.records.run_record import RecordedSession, RunRecord
 from medvqa.records.selected import SELECTED
 from medvqa.report.build import Part, Report
+from medvqa.tags import lexicon
 
 RECOVERED = "recovered from the column 'category', not given by its owners"
 """What is said of such an answer key."""

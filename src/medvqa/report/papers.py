@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from medvqa import printing
-from medvqa.data.published import CHECKED, PaperTable, PublishedFigure, Row, figures
+from medvqa.benchmarks.published import CHECKED, PaperTable, PublishedFigure, Row, figures
 from medvqa.figures import DASH, Column, Table, number, numbers, texts
 from medvqa.items import Benchmark, UsageError
 from medvqa.protocols.ablation import LABELS

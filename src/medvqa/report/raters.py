@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from medvqa import printing
-from medvqa.data import lexicon
 from medvqa.figures import Column, Table, number, numbers, terminal, texts
 from medvqa.judging.agreement import SCALE, Agreement, Coefficient
+from medvqa.tags import lexicon
 
 CHECKED: Mapping[str, str] = {"exact": "exact agreement", "kappa": "kappa", "alpha": "alpha"}
 """Measures whose lower bound can be checked, and their names in messages."""

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from medvqa import comparing, printing
 from medvqa.comparing import Side
-from medvqa.data import lexicon
 from medvqa.figures import Column, Table, between, counted, csv, number, numbers
 from medvqa.items import Benchmark, Measure, UsageError
 from medvqa.report.build import Report
+from medvqa.tags import lexicon
 
 OVERALL, CHANCE = "overall", "chance"
 LONGEST = 60

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from medvqa import printing
-from medvqa.data import counting, lexicon
 from medvqa.figures import DASH, Column, Table, numbers, terminal
 from medvqa.items import Item
+from medvqa.tags import counting, lexicon
 
 _CASES = "cases: single-choice questions without those at contour level, which show the cases at mask level again"
 _HEADINGS: Mapping[str, str] = {"modality": "modalities", "label": "labels"}

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from medvqa import configs
 from medvqa.backend import Backend, loaded
+from medvqa.benchmarks import folders
 from medvqa.configs import ModelConfig
-from medvqa.data import folders
 from medvqa.items import UsageError
 from medvqa.session.project import Project
 

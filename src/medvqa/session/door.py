@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from medvqa import engine, files, report
-from medvqa.data.expressions import Expression
 from medvqa.items import Query
 from medvqa.session import selecting
 from medvqa.session.asker import Asker
@@ -19,6 +18,7 @@ from medvqa.session.options import occupied
 from medvqa.session.project import Project
 from medvqa.session.resolving import resolve
 from medvqa.session.run import End, Run, cut_short, name_of, process_of
+from medvqa.tags.expressions import Expression
 
 
 def conduct(

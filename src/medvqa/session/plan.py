@@ -16,10 +16,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from medvqa import benchmarks, configs, engine, printing, scoring
 from medvqa.backend import Backend, said
 from medvqa.benchmarks import own
-from medvqa.data import own_tags
-from medvqa.data.folders import natural
-from medvqa.data.own_tags import OwnTags
-from medvqa.data.selection import Shard
+from medvqa.benchmarks.folders import natural
 from medvqa.items import (
     OPTION_TECHNIQUES,
     Ablation,
@@ -53,6 +50,9 @@ from medvqa.session.judging import Judging
 from medvqa.session.options import DEFAULT_MODEL, Options
 from medvqa.session.project import Project
 from medvqa.session.registry import Registry
+from medvqa.tags import own_tags
+from medvqa.tags.own_tags import OwnTags
+from medvqa.tags.selection import Shard
 
 P = ParamSpec("P")
 V = TypeVar("V")

@@ -30,14 +30,13 @@ from typing import Annotated, Any
 import msgspec
 
 from medvqa import benchmarks, decode, printing
-from medvqa.benchmarks import own, table_files
+from medvqa.benchmarks import folders, own, table_files
 from medvqa.benchmarks.table import Source
-from medvqa.data import folders
-from medvqa.data.tables import TableRow
 from medvqa.items import Benchmark, Technique, UsageError
 from medvqa.protocols.prompts import FIELDS, Template, wrong_field
 from medvqa.protocols.shots import Form, Pool
 from medvqa.records import run_folder
+from medvqa.tables import TableRow
 
 OPTION_FIELDS = ("letter", "text")
 """The fields of an option's line, and of an example's answer."""

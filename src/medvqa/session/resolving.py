@@ -10,7 +10,6 @@ from typing import Any
 
 from medvqa import benchmarks, configs, printing, scoring
 from medvqa.backend import says
-from medvqa.data.selection import Shard
 from medvqa.items import (
     ABLATIONS,
     OPTION_TECHNIQUES,
@@ -28,6 +27,7 @@ from medvqa.session.judging import Judging
 from medvqa.session.options import Options
 from medvqa.session.plan import Plan, beside_phantom
 from medvqa.session.project import Project
+from medvqa.tags.selection import Shard
 
 MAX_REPLICAS = 100_000
 """Copies of a model in a pool."""

@@ -19,7 +19,6 @@ from medvqa import report as reports
 from medvqa.comparing import Side, gating
 from medvqa.comparing.gating import Gate, Verdict
 from medvqa.configs import ModelConfig
-from medvqa.data.selection import Shard
 from medvqa.items import Benchmark, DataError, Item, Measure, MedVQAError, Outcome, QuestionKey, UsageError
 from medvqa.records import configuration, coverage, log, private, run_folder, run_record, suspects
 from medvqa.records.exchange import Exchange
@@ -40,6 +39,7 @@ from medvqa.session.plan import Plan
 from medvqa.session.project import reports_of
 from medvqa.session.replicas import pool_facts, pool_lines, pool_state
 from medvqa.session.totals import Totals
+from medvqa.tags.selection import Shard
 
 NOTHING_SELECTED, INTERRUPTED = 5, 2
 """Exit codes, as pytest's."""

@@ -8,13 +8,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from medvqa.data import lexicon, selection
-from medvqa.data.expressions import Expression
 from medvqa.decode import did_you_mean
 from medvqa.items import Item, Query, Technique, UsageError, Variant
 from medvqa.session.delivery import LeftOut
 from medvqa.session.options import Options
 from medvqa.session.plan import Plan
+from medvqa.tags import lexicon, selection
+from medvqa.tags.expressions import Expression
 
 _T = TypeVar("_T")
 BLOCK = 64

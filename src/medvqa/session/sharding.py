@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from medvqa import printing
-from medvqa.data.selection import Shard
 from medvqa.items import UsageError
+from medvqa.tags.selection import Shard
 
 AUTO = "auto"
 """The value of --shard that reads the environment."""

@@ -21,11 +21,11 @@ from typing import BinaryIO
 import msgspec
 
 from medvqa import files
-from medvqa.data import json_text
 from medvqa.items import DataError, MedVQAError, QuestionKey
 from medvqa.judging import reviews
 from medvqa.records import run_folder
 from medvqa.records.run_folder import MAX_LINE, RESULTS
+from medvqa.tables import json_text
 from medvqa.view.entries import stamp
 
 FILE = "reviews.jsonl"

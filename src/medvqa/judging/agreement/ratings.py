@@ -13,8 +13,7 @@ from typing import cast
 
 import msgspec
 
-from medvqa import printing
-from medvqa.data import tables
+from medvqa import printing, tables
 from medvqa.items import DataError, QuestionKey, Result, UsageError
 from medvqa.judging import reviews
 from medvqa.records import run_folder, run_record

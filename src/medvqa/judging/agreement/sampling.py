@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 
 from medvqa import files
-from medvqa.data import sheets
 from medvqa.items import Result, UsageError
 from medvqa.judging.agreement.ratings import Judged, answer_id, names_of
+from medvqa.tables import sheets
 
 COLUMNS = ("id", "question", "reference", "response", "score", "remark")
 """Columns of a sheet; people fill in `score`, and `remark` if they like."""

@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import lru_cache
 from importlib import resources
 
-from medvqa.data import selection
 from medvqa.items import CHOICE_KINDS, OPTION_TECHNIQUES, Item, Prompt, Result, Score
 from medvqa.judging import fences, templates
 from medvqa.judging.cases import Case
@@ -16,6 +15,7 @@ from medvqa.judging.rescoring import chose_none
 from medvqa.judging.taxonomy.trees import Taxonomy
 from medvqa.protocols import rotation
 from medvqa.scoring import cut_off, without_reasoning
+from medvqa.tags import selection
 
 VERSION = "1"
 """Version of the rules and of reading replies, part of every signature."""

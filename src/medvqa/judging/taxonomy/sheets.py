@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from medvqa import files
-from medvqa.data import sheets, tables
+from medvqa import files, tables
 from medvqa.items import DataError, Result, UsageError
 from medvqa.judging import reviews
 from medvqa.judging.agreement import answer_id, nominal
@@ -24,6 +23,7 @@ from medvqa.judging.taxonomy.trees import (
 )
 from medvqa.protocols import rotation
 from medvqa.records import run_folder
+from medvqa.tables import sheets
 
 COLUMNS = ("id", "question", "options", "reference", "response", "label", "correction", "remark")
 """Columns of a sheet; people fill in `correction`, and `remark` if they like."""

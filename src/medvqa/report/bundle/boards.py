@@ -9,7 +9,6 @@ from typing import Literal
 from msgspec import structs
 
 from medvqa.comparing import Compared, Ranked, RankedPair, Ranking, SliceValue, Study
-from medvqa.data import lexicon
 from medvqa.figures import csv, of_units, typeset
 from medvqa.items import Benchmark
 from medvqa.printing import some
@@ -17,6 +16,7 @@ from medvqa.report import comparison
 from medvqa.report.bundle.differences import ComparedCell, Way, compared_cell, sure
 from medvqa.report.bundle.shape import Shape
 from medvqa.report.bundle.texts import label, title_of
+from medvqa.tags import lexicon
 
 NAMED = 5
 """Names of runs in a sentence."""

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from medvqa import metrics, statistics
-from medvqa.data import lexicon
-from medvqa.data import published as papers
+from medvqa.benchmarks import published as papers
 from medvqa.figures import FEW, number
 from medvqa.items import Measure, Result
 from medvqa.protocols import position
@@ -20,6 +19,7 @@ from medvqa.report.bundle.cells import Cell, cell
 from medvqa.report.bundle.explorer import confidence
 from medvqa.report.bundle.shape import Shape
 from medvqa.report.bundle.texts import label, link, title_of
+from medvqa.tags import lexicon
 
 BINS = 10
 """Bins of equal width of the reliability diagram and of the expected calibration error."""

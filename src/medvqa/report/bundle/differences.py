@@ -6,10 +6,10 @@ from collections.abc import Collection
 from typing import Literal
 
 from medvqa.comparing import Compared
-from medvqa.data import lexicon
 from medvqa.figures import chance, number, typeset
 from medvqa.report.bundle.shape import Shape
 from medvqa.report.bundle.texts import label, title_of
+from medvqa.tags import lexicon
 
 SURE = 0.05
 """A difference is shown if its adjusted p-value is at most this."""

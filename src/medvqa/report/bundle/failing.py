@@ -9,7 +9,6 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache
 from typing import Literal, NamedTuple
 
-from medvqa.data import lexicon
 from medvqa.figures import FEW, number
 from medvqa.items import CHOICE_KINDS, INVALID_OUTCOMES, OUTCOMES, SCORED_OUTCOMES, Measure, Result
 from medvqa.judging.taxonomy import ErrorShare
@@ -20,6 +19,7 @@ from medvqa.report.bundle.cells import Cell, cell
 from medvqa.report.bundle.shape import Shape
 from medvqa.report.bundle.slices import dimensions_of
 from medvqa.report.bundle.texts import label, query, query_of, title_of
+from medvqa.tags import lexicon
 
 KIND_OF_ERROR = "kind of error"
 """The dimension of the page for filters by kind of error; no option of pytest can select by such a name."""

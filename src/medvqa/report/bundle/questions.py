@@ -16,7 +16,6 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from medvqa.data import lexicon
 from medvqa.items import (
     KINDS,
     OUTCOMES,
@@ -40,6 +39,7 @@ from medvqa.report.bundle.pictures import Pictures
 from medvqa.report.bundle.prompts import Packer
 from medvqa.report.bundle.shape import Shape
 from medvqa.report.bundle.texts import title_of
+from medvqa.tags import lexicon
 
 T = TypeVar("T")
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from medvqa import metrics, statistics
-from medvqa.data import lexicon
 from medvqa.figures import FEW, number
 from medvqa.items import Measure, Metric
 from medvqa.report.build import PROMPT, Part, Report, slices
@@ -17,6 +16,7 @@ from medvqa.report.bundle.charts import Abilities, Calibration, PublishedView, S
 from medvqa.report.bundle.questions import score_of
 from medvqa.report.bundle.shape import Shape
 from medvqa.report.bundle.texts import label, link, title_of
+from medvqa.tags import lexicon
 
 if TYPE_CHECKING:
     import numpy as np

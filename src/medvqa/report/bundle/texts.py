@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from itertools import starmap
 from urllib.parse import urlencode
 
-from medvqa.data import lexicon
+from medvqa.tags import lexicon
 
 HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u180e\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"

@@ -18,8 +18,9 @@ from pathlib import Path
 
 import msgspec
 
-from medvqa.data import lexicon, tables
+from medvqa import tables
 from medvqa.items import Item, UsageError, of_data
+from medvqa.tags import lexicon
 
 FORMAT = "; tags are a table (CSV, TSV, XLSX or JSON) with the column id, and a column for each dimension"
 RESERVED = frozenset({"id", "benchmark", "kind"})

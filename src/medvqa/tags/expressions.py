@@ -14,8 +14,8 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from medvqa.data.lexicon import TagValues
 from medvqa.items import UsageError
+from medvqa.tags.lexicon import TagValues
 
 MAX_LENGTH, MAX_DEPTH = 100_000, 100
 """Characters of an expression, and levels of brackets and "not" in it."""

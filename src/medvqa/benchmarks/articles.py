@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-ARTICLES = Path(__file__).parent / "mediconfusion" / "articles.csv"
+ARTICLES = Path(__file__).parent / "published_rows" / "mediconfusion-articles.csv"
 """228 images of 219 articles, with the names of their files: data/image_dict.json of
 https://github.com/AIF4S/MediConfusion at commit 35cc5f97566438e00b86c8151649c220c34c0aad."""
 

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
-from medvqa.data import encodings, limits
 from medvqa.items import DataError
+from medvqa.tables import encodings, limits
 
 if TYPE_CHECKING:
     import _csv

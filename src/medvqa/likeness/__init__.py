@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
-from medvqa.data.likeness.near import packed, within
-from medvqa.data.likeness.overlaps import LEVELS, Level, Overlap, Overlaps, Trained, find, read
-from medvqa.data.likeness.pictures import BITS, NEAR, Fingerprint, fingerprint, look_of
-from medvqa.data.likeness.questions import ENOUGH, QuestionIndex, words
-from medvqa.data.likeness.training import TrainingSet
+from medvqa.likeness.near import packed, within
+from medvqa.likeness.overlaps import LEVELS, Level, Overlap, Overlaps, Trained, find, read
+from medvqa.likeness.pictures import BITS, NEAR, Fingerprint, fingerprint, look_of
+from medvqa.likeness.questions import ENOUGH, QuestionIndex, words
+from medvqa.likeness.training import TrainingSet
 
 __all__ = [
     "BITS",

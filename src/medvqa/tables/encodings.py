@@ -7,8 +7,8 @@ import io
 import re
 from typing import BinaryIO
 
-from medvqa.data import limits
 from medvqa.items import DataError
+from medvqa.tables import limits
 
 KNOWN = (
     *("utf-8", "utf-16", "utf-16-le", "utf-16-be", "cp1252", "cp1250", "cp1251", "iso-8859-1", "iso-8859-15"),

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import IO, Any, BinaryIO
 
-from medvqa.data import limits
 from medvqa.items import DataError
+from medvqa.tables import limits
 
 START = b"PK\x03\x04"
 """The first bytes of an XLSX file, which is a ZIP archive."""

@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 from medvqa import files
-from medvqa.data import index, limits
 from medvqa.image import ParquetCell, bytes_of_images
 from medvqa.items import DataError, Image
+from medvqa.tables import cached, limits
 
 START = b"PAR1"
 """The first bytes of a Parquet file."""
@@ -148,15 +148,15 @@ def _leaves(file: Any, pictured: set[str]) -> list[str]:
 def _digests(path: Path, name: str, columns: Sequence[str]) -> Mapping[str, Sequence[Any]]:
     """The SHA-256 of each image by column and row: None for an empty cell, a list for a list of images.
 
-    Those of a large file are stored in the user's cache directory, as `index` does with its tables.
+    Those of a large file are stored in the user's cache directory, as the index of a table is (`benchmarks.index`).
     """
-    stamp = index.stamp_of(path)
-    place = index.place_of(path).with_suffix(SUFFIX)
+    stamp = cached.stamp_of(path)
+    place = cached.place_of(path).with_suffix(SUFFIX)
     stored = _load(place, stamp, columns)
     if stored is not None:
         return stored
     computed = {column: list(_hashed(path, name, column)) for column in columns}
-    if stamp.size >= index.SMALL:
+    if stamp.size >= cached.SMALL:
         try:
             place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with files.replacing(place, mode=0o600) as file:
@@ -170,14 +170,14 @@ def _digests(path: Path, name: str, columns: Sequence[str]) -> Mapping[str, Sequ
 class _StoredDigests(msgspec.Struct, frozen=True):
     """The digests of a file in this state, by column."""
 
-    stamp: index.Stamp
+    stamp: cached.Stamp
     columns: dict[str, list[Any]]
 
 
-def _load(place: Path, stamp: index.Stamp, columns: Sequence[str]) -> Mapping[str, Sequence[Any]] | None:
+def _load(place: Path, stamp: cached.Stamp, columns: Sequence[str]) -> Mapping[str, Sequence[Any]] | None:
     try:
         with files.reading(place, follow=False) as file:
-            if not index.is_private(file):
+            if not cached.is_private(file):
                 return None
             stored = msgspec.json.decode(file.read(), type=_StoredDigests)
     except (OSError, msgspec.DecodeError, msgspec.ValidationError):

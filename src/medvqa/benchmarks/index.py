@@ -14,22 +14,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 
 from medvqa import files
-from medvqa.data import limits, streamed
-from medvqa.data.progress import Progress, show
-from medvqa.data.selection import components
+from medvqa.benchmarks import streamed
 from medvqa.items import DataError, DataWarning, Image
+from medvqa.tables import cached, limits
+from medvqa.tables.progress import Progress, show
+from medvqa.tags.selection import components
 
 FORMAT = 2
 """Version of the stored index; an index of another version is built again."""
 
 SUFFIX = ".medvqa-index.jsonl"
-SMALL = 4 * 2**20
-"""Bytes; a smaller table is indexed at every start, in milliseconds, and leaves nothing beside it."""
 
 
 class IndexedRow(msgspec.Struct, frozen=True):
@@ -68,23 +66,11 @@ class Index:
         return Image(name, str(self.path), row.start, row.length, "base64", row.digest)
 
 
-class Stamp(msgspec.Struct, frozen=True):
-    """The state of a file: `sample` is the SHA-256 of its first and last CHUNK bytes.
-
-    `ctime_ns` changes with every write, even if `mtime_ns` is set back.
-    """
-
-    size: int
-    mtime_ns: int
-    ctime_ns: int
-    sample: str
-
-
 class _Header(msgspec.Struct, frozen=True):
     """First line of a stored index. The last line is the SHA-256 (hex) of all lines before it."""
 
     format: int
-    stamp: Stamp
+    stamp: cached.Stamp
     columns: tuple[str, ...]
     rows: int
 
@@ -106,10 +92,10 @@ def read(path: Path, *, root: Path, needed: Sequence[str] = (), progress: Progre
     name = path.relative_to(root.absolute()).as_posix()
     if not path.is_file():
         raise DataError(f"{name}: no such file")
-    stamp = stamp_of(path)
-    if stamp.size < SMALL:
+    stamp = cached.stamp_of(path)
+    if stamp.size < cached.SMALL:
         return _build(path, name, needed, None)
-    stored = _load(place_of(path), path, name, stamp)
+    stored = _load(cached.place_of(path), path, name, stamp)
     if stored is None:
         with show(path) as shown:
             stored = _build_once(path, name, stamp, needed, shown if progress is None else progress)
@@ -138,7 +124,7 @@ def distinct(paths: Sequence[Path]) -> list[Path]:
     """Return the files without copies of earlier ones, compared by size and by first and last bytes."""
     by_content: dict[tuple[int, str], Path] = {}
     for path in paths:
-        stamp = stamp_of(path)
+        stamp = cached.stamp_of(path)
         by_content.setdefault((stamp.size, stamp.sample), path)
     return list(by_content.values())
 
@@ -147,29 +133,11 @@ def _where(name: str, number: int, line: int) -> str:
     return f"{name} row {number} (line {line})"
 
 
-def stamp_of(path: Path) -> Stamp:
-    """Return the state of a file (DataError if it cannot be read)."""
-    with limits.opened(path, str(path)) as file:
-        status = os.fstat(file.fileno())
-        sample = hashlib.sha256(file.read(streamed.CHUNK))
-        file.seek(max(0, status.st_size - streamed.CHUNK))
-        sample.update(file.read(streamed.CHUNK))
-    return Stamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns, sample.hexdigest())
-
-
-def place_of(path: Path) -> Path:
-    """Return the path of an index: in the user's cache, under a digest of the table's path."""
-    import platformdirs
-
-    key = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:16]
-    return platformdirs.user_cache_path("pytest-medvqa") / f"{path.name[:150]}-{key}{SUFFIX}"
-
-
-def _build_once(path: Path, name: str, stamp: Stamp, needed: Sequence[str], progress: Progress) -> Index:
+def _build_once(path: Path, name: str, stamp: cached.Stamp, needed: Sequence[str], progress: Progress) -> Index:
     """Build and store an index, unless another process does so while this one waits for the lock."""
     from filelock import FileLock
 
-    place = place_of(path)
+    place = cached.place_of(path)
     with ExitStack() as stack:
         # Without a lock, the work is done twice.
         with suppress(OSError, NotImplementedError):
@@ -178,7 +146,7 @@ def _build_once(path: Path, name: str, stamp: Stamp, needed: Sequence[str], prog
         index = _load(place, path, name, stamp)
         if index is None:
             index = _build(path, name, needed, progress)
-            if stamp_of(path) != stamp:
+            if cached.stamp_of(path) != stamp:
                 raise DataError(f"{name}: the file changed while it was read; start again when it is whole")
             try:
                 _store(place, index, stamp)
@@ -188,7 +156,7 @@ def _build_once(path: Path, name: str, stamp: Stamp, needed: Sequence[str], prog
     return index
 
 
-def _store(place: Path, index: Index, stamp: Stamp) -> None:
+def _store(place: Path, index: Index, stamp: cached.Stamp) -> None:
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     encode = msgspec.json.Encoder().encode
     digest = hashlib.sha256()
@@ -200,13 +168,13 @@ def _store(place: Path, index: Index, stamp: Stamp) -> None:
         file.write(digest.hexdigest().encode() + b"\n")
 
 
-def _load(place: Path, path: Path, name: str, stamp: Stamp) -> Index | None:
+def _load(place: Path, path: Path, name: str, stamp: cached.Stamp) -> Index | None:
     """Return the stored index; None if it is missing, damaged, or of another state of the table."""
     decode = msgspec.json.Decoder(IndexedRow).decode
     rows = []
     try:
         with files.reading(place, follow=False) as file:
-            if not is_private(file):
+            if not cached.is_private(file):
                 return None
             line = file.readline()
             digest = hashlib.sha256(line)
@@ -222,12 +190,6 @@ def _load(place: Path, path: Path, name: str, stamp: Stamp) -> Index | None:
     except (OSError, msgspec.DecodeError):
         return None
     return Index(path, name, header.columns, tuple(rows))
-
-
-def is_private(file: BinaryIO) -> bool:
-    """Whether a file belongs to this user, and nobody else may write it: it holds questions and answer key."""
-    status = os.fstat(file.fileno())
-    return status.st_uid == os.geteuid() and not status.st_mode & 0o022
 
 
 def _build(path: Path, name: str, needed: Sequence[str], progress: Progress | None) -> Index:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from medvqa.data.likeness.pictures import WORDS
+from medvqa.likeness.pictures import WORDS
 
 if TYPE_CHECKING:
     import numpy as np

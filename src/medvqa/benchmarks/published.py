@@ -194,7 +194,7 @@ def figures(table: PaperTable, measures: Iterable[Measure], stands_in: str = "")
 @cache
 def tables() -> dict[str, PaperTable]:
     """Return the main table of each paper by the paper's name."""
-    folder = resources.files("medvqa").joinpath("data", "published")
+    folder = resources.files("medvqa").joinpath("benchmarks", "published_rows")
 
     def read(name: str, type: type[T]) -> T:
         return decode.decode_bytes(folder.joinpath(f"{name}.json").read_bytes(), type, name, "JSON")

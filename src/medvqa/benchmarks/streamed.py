@@ -8,9 +8,9 @@ import hashlib
 from collections.abc import Callable
 from typing import BinaryIO
 
-from medvqa.data import limits
 from medvqa.image import WHITESPACE
 from medvqa.items import DataError
+from medvqa.tables import limits
 
 CHUNK = 2**20
 """Bytes that are read at once."""

@@ -307,12 +307,12 @@ def _mark_value(dimension: str, values: tuple[str, ...]) -> TagValues:
 
 @cache
 def _load(name: str) -> Lexicon:
-    """Read data/lexica/NAME.json.
+    """Read tags/lexica/NAME.json.
 
     `dimensions` lists the names of values in display order, without those in `trees` and `hierarchies`. Trees nest
     along the dimensions of their key, hierarchies within one dimension.
     """
-    data = json.loads(resources.files("medvqa").joinpath("data", "lexica", f"{name}.json").read_text("utf-8"))
+    data = json.loads(resources.files("medvqa").joinpath("tags", "lexica", f"{name}.json").read_text("utf-8"))
     values = {dimension: {slug(value): value for value in listed} for dimension, listed in data["dimensions"].items()}
 
     trees = {}

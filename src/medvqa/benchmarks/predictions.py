@@ -6,8 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from medvqa.data import folders, lexicon, sheets
+from medvqa.benchmarks import folders
 from medvqa.items import OPTION_TECHNIQUES, Result
+from medvqa.tables import sheets
+from medvqa.tags import lexicon
 
 
 def write(path: Path, results: Sequence[Result], columns: Mapping[str, str]) -> Path:

@@ -9,8 +9,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from medvqa.data import index, json_text, limits, tables
+from medvqa import tables
+from medvqa.benchmarks import index
 from medvqa.items import DataError, Image, UsageError
+from medvqa.tables import json_text, limits
 
 MAX_FILES = 2**22
 """Files of a training set."""

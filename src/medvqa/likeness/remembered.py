@@ -14,10 +14,10 @@ from pathlib import Path
 import msgspec
 
 from medvqa import files
-from medvqa.data import index
-from medvqa.data.likeness.pictures import BITS, Fingerprint, of_image
-from medvqa.data.progress import Progress
 from medvqa.items import Image
+from medvqa.likeness.pictures import BITS, Fingerprint, of_image
+from medvqa.tables import cached
+from medvqa.tables.progress import Progress
 
 FORMAT = 2
 """Version of the stored fingerprints, for other rules of decoding or hashing."""
@@ -54,7 +54,7 @@ def fingerprints(
     The cache of each `folder` is a file of its own; it knows an image by its name and its file's size and time of
     change. What was computed is stored at the end, every two minutes, and if the caller is interrupted.
     """
-    place = index.place_of(folder).with_suffix(SUFFIX)
+    place = cached.place_of(folder).with_suffix(SUFFIX)
     stored = _load(place)
     states = _states(images)
     done: dict[int, Fingerprint] = {}
@@ -115,7 +115,7 @@ def _states(images: Sequence[Image]) -> list[tuple[int, int]]:
 def _load(place: Path) -> dict[str, _StoredLook]:
     try:
         with files.reading(place, follow=False) as file:
-            if not index.is_private(file) or os.fstat(file.fileno()).st_size > LARGEST:
+            if not cached.is_private(file) or os.fstat(file.fileno()).st_size > LARGEST:
                 return {}
             stored = msgspec.msgpack.decode(file.read(), type=_StoredLooks)
     except (OSError, msgspec.DecodeError):

@@ -12,8 +12,8 @@ from typing import Any, BinaryIO
 import msgspec
 
 from medvqa import decode
-from medvqa.data import limits
 from medvqa.items import DataError
+from medvqa.tables import limits
 
 
 def lines(file: BinaryIO, name: str, longest: int) -> Iterator[tuple[int, bytes]]:

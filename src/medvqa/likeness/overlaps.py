@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from medvqa.data.likeness.near import packed, within
-from medvqa.data.likeness.pictures import NEAR, TURNS, Fingerprint, is_named_image
-from medvqa.data.likeness.questions import QuestionIndex
-from medvqa.data.likeness.remembered import fingerprints
-from medvqa.data.likeness.training import TrainingRow, TrainingSet
-from medvqa.data.progress import Progress
 from medvqa.items import DataError, Image, Item
+from medvqa.likeness.near import packed, within
+from medvqa.likeness.pictures import NEAR, TURNS, Fingerprint, is_named_image
+from medvqa.likeness.questions import QuestionIndex
+from medvqa.likeness.remembered import fingerprints
+from medvqa.likeness.training import TrainingRow, TrainingSet
+from medvqa.tables.progress import Progress
 
 Level = Literal["image and question", "image", "look-alike", "question of no image"]
 LEVELS: Mapping[Level, str] = {

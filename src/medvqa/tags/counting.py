@@ -1,4 +1,4 @@
-"""Counts of the loaded questions by tag, beside the counts that the papers print (data/lexica/counts.json)."""
+"""Counts of the loaded questions by tag, beside the counts that the papers print (tags/lexica/counts.json)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from importlib import resources
 import msgspec
 
 from medvqa import decode
-from medvqa.data import lexicon
 from medvqa.items import Item
+from medvqa.tags import lexicon
 
 CONTOUR = "contour_level"
 """Mask and contour level hold the same cases, drawn twice. GMAI-MMBench counts them once in Tables 5 and 6."""
@@ -46,7 +46,7 @@ class Counts:
 @cache
 def published() -> tuple[PublishedCounts, ...]:
     """Return the tables of the papers."""
-    content = resources.files("medvqa").joinpath("data", "lexica", "counts.json").read_bytes()
+    content = resources.files("medvqa").joinpath("tags", "lexica", "counts.json").read_bytes()
     return decode.decode_bytes(content, tuple[PublishedCounts, ...], "counts.json", "JSON")
 
 

@@ -6,7 +6,7 @@ CSV, TSV, XLSX, JSON, JSON lines and Parquet:
         row.text("id"), row.values["score"]
 
 An error is one line that names file, row and column: `answers.csv row 4, column 'score': ...`. A table whose cells hold
-images is indexed instead (`medvqa.data.index`).
+images is indexed instead (`medvqa.benchmarks.index`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
-from medvqa.data import delimited, encodings, json_text, limits, parquet, workbooks
 from medvqa.items import CELL, DataError, Image, are_withheld, of_data
+from medvqa.tables import delimited, encodings, json_text, limits, parquet, workbooks
 
 T = TypeVar("T")
 

@@ -1,1 +1,0 @@
-"""Where data come from: tables, images, lexical trees, selection, marks on images, names of people, edited folders."""
