@@ -20,7 +20,7 @@ from medvqa.backends.baselines import Echo, Majority, Random
 from medvqa.backends.hf import HF
 from medvqa.backends.openai import OpenAI
 from medvqa.backends.ray import Ray, RayOptions, cluster, parcels
-from medvqa.backends.ray.actor import BEGUN, UNLOADED, CopyProblem, ModelActor, difference
+from medvqa.backends.ray.actor import BEGUN, UNLOADED, ActorPlace, CopyProblem, ModelActor, difference
 from medvqa.configs import ModelConfig
 from medvqa.items import Answer, AnswerError, DataError, Image, Item, Prompt, Shot, UsageError
 from support import clusters
@@ -357,6 +357,20 @@ def test_a_pool_shows_the_model_that_it_wraps() -> None:
     model.concurrency = 1
     assert model.concurrency == 1
     model.close()
+
+
+def test_a_copy_without_a_place_does_not_count() -> None:
+    """A copy whose node was lost waits until another node has room; new nodes may have got copies of their own."""
+    ray = pytest.importorskip("ray", reason="needs ray: pip install 'pytest-medvqa[ray]'")
+    from medvqa.backends.ray import pool
+
+    copies = pool.RayPool(cluster.Cluster.__new__(cluster.Cluster), Echo("A"), {"CPU": 1.0}, None)
+    place = ActorPlace(node="a" * 8, address="10.0.0.1", version="1")
+    lost = threading.Condition()
+    copies._replicas = [pool._Replica(ray, lost, placed, loaded=True) for placed in (place, None)]
+
+    assert copies.status()["replicas"] == 1
+    assert copies.status()["nodes"] == {"10.0.0.1 aaaaaaaa": 1}
 
 
 @pytest.mark.parametrize("address", ["10.0.0.1", "ray://10.0.0.1:10001", ":6379", "host:", "host:99999", "host:x"])
