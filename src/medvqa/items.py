@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, get_args, runtime_checkable
@@ -59,6 +59,8 @@ UNDECLARED: Any = ""
 
 if TYPE_CHECKING:
     from dataclasses import replace as replace
+
+    from medvqa.paper_tables import PaperTable
 else:
     _GETTERS: dict[type, tuple[tuple[str, ...], attrgetter]] = {}
 
@@ -454,7 +456,7 @@ class TokenLimits:
 
 
 def applies(item: Item, technique: Technique) -> bool:
-    """Return whether a technique is defined for a question; the default of `Benchmark.applies`.
+    """Return whether a technique is defined for a question; the default for any prompt.
 
     MC applies to all kinds. GD and PS take the likeliest option, so they need a kind with one correct option. FF asks
     an open question: of kinds without options, and of pairs, where a judge compares the answer with the options.
@@ -462,6 +464,42 @@ def applies(item: Item, technique: Technique) -> bool:
     if technique in OPTION_TECHNIQUES:
         return item.kind == "single_choice"
     return technique != "ff" or item.kind not in CHOICE_KINDS or item.pair_id is not None
+
+
+class PromptSource:
+    """A prompt function that knows its techniques: `protocols.prompts.Templates`, or a `PromptFunction`."""
+
+    __slots__ = ()
+
+    @property
+    def techniques(self) -> tuple[Technique, ...]:
+        """The techniques that it is defined for."""
+        raise NotImplementedError
+
+    def applies(self, item: Item, technique: Technique) -> bool:
+        """Return whether one of its techniques is defined for a question."""
+        return applies(item, technique)
+
+    def __call__(self, item: Item, technique: Technique) -> Prompt:
+        """Return the prompt of a question."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class PromptFunction(PromptSource):
+    """A prompt function `ask` for several techniques; `defined` says which of them apply to a question."""
+
+    ask: Callable[[Item, Technique], Prompt]
+    techniques: tuple[Technique, ...] = ("mc",)
+    defined: Callable[[Item, Technique], bool] = applies
+
+    def applies(self, item: Item, technique: Technique) -> bool:
+        """Return whether one of its techniques is defined for a question."""
+        return self.defined(item, technique)
+
+    def __call__(self, item: Item, technique: Technique) -> Prompt:
+        """Return the prompt of a question."""
+        return self.ask(item, technique)
 
 
 @dataclass(frozen=True, slots=True)
@@ -479,7 +517,7 @@ class Extractor:
 
 @dataclass(frozen=True, slots=True)
 class Kit:
-    """The facts beside results that metrics in `Benchmark.kits` depend on.
+    """The facts beside results that metrics in `Owners.kits` depend on.
 
     `judged`: a judge scored the run. `training` reads the answers to open training questions, in the order of their
     files; () if they are not there.
@@ -516,15 +554,22 @@ class OriginFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where a data set comes from, for `medvqa fetch` and `medvqa data`.
+    """Where a data set comes from and what lies where, for runs, `medvqa fetch` and `medvqa data`.
 
     `home` is the owners' page. `hub` is a data set of the Hugging Face hub, "owner/name", at `revision` ("" = newest).
-    `terms` says what to accept, and where, before a download; `apply` how to get data that are not public. `note` is a
-    sentence about the files. `synthetic`: a program drew the images, so they show no patients.
+    `terms` says what to accept, and where, before a download; `apply` how to get data that cannot be fetched. `note` is
+    a sentence about the files. `synthetic`: a program drew the images, so they show no patients. `release` is the
+    number of questions in the owners' release, None if unknown; reports note when the data have fewer.
+    `reads` are the files with the questions, as paths under the data folder that may be patterns such as
+    stars/*.parquet; the first of them that is there counts. By default these are `files`, without archives. `find`
+    takes the data folder and returns the files, () if there are none; `reads` then only describes them. A benchmark
+    with none of the three needs no files. `elsewhere` returns a folder of another tool that may hold the files, used if
+    the benchmark is named and no data folder is. `group` is the name of all benchmarks of the data set. `on_request`:
+    one is evaluated only if its own name is given, as for training splits, which serve as pools of solved examples.
     """
 
-    licence: str
-    home: str
+    licence: str = ""
+    home: str = ""
     hub: str = ""
     revision: str = ""
     files: tuple[OriginFile, ...] = ()
@@ -532,6 +577,51 @@ class Origin:
     apply: str = ""
     note: str = ""
     synthetic: bool = False
+    release: int | None = None
+    reads: tuple[str, ...] = ()
+    find: Callable[[Path], Sequence[Path]] | None = None
+    elsewhere: Callable[[], Path | None] | None = None
+    group: str = ""
+    on_request: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfficialRule:
+    """The owners' published scoring rule, for `--extraction=official` and questions of `kinds`.
+
+    `note` is a sentence about it. If the rule has changed, `version` names this one, and `earlier` maps earlier
+    versions to their rules, oldest first. Versions are dates such as 2025-08, so that they sort by age.
+    """
+
+    score: Callable[[Item, Answer], Score]
+    note: str = ""
+    kinds: frozenset[Kind] = frozenset(KINDS)
+    version: str = ""
+    earlier: Mapping[str, Callable[[Item, Answer], Score]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owners:
+    """What the owners of a data set publish beside the questions; each data set gives what it has.
+
+    `rule` is their scoring rule, and `extractor` their way of asking a model which option an answer chooses. `recover`
+    fills in a withheld answer key from other columns, for `--answers-from-category`. `submission` writes their
+    submission sheet into the run folder and returns its path. `paper_prompts` are the names in `Benchmark.prompts` that
+    `--prompt=all` stands for, () for all of them. `taxonomy` names the tree of `medvqa.judging.taxonomy` by which the
+    paper's authors sort wrong answers, for `medvqa classify`. `published` returns the rows of the paper's main table.
+    `kits` are metrics that reproduce the counts of other evaluation kits, by the kit's name, for `--metric-like`;
+    `training` is the name of the benchmark with the training questions.
+    """
+
+    rule: OfficialRule | None = None
+    extractor: Extractor | None = None
+    recover: Callable[[Item], Item] | None = None
+    submission: Callable[[Sequence[Result], Path], Path] | None = None
+    paper_prompts: tuple[str, ...] = ()
+    taxonomy: str = ""
+    published: Callable[[], PaperTable] | None = None
+    kits: Mapping[str, Callable[[Kit], tuple[Metric, ...]]] = field(default_factory=dict)
+    training: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -551,35 +641,19 @@ class Benchmark:
     """A data set with its prompt, its scoring and its metrics; a name and `items` are enough.
 
     `items` takes the data folder and yields Items; it raises DataError for bad data. A relative path of an image starts
-    at the data folder: the one of `--data`, else the project's root. `files` takes the data folder and returns the
-    files that `items` would read, () if the data set is missing; None: the benchmark needs no files. `sought` describes
-    these files for an error, relative to the data folder; if it is set, folders next to the data folder are searched,
-    too. `elsewhere` returns a folder of another tool that may hold the files, used if the benchmark is named and no
-    data folder is. `release` is the number of questions in the owners' release, None if unknown; reports note when the
-    data have fewer. `prompt` is a function, called only with one of `techniques` and with items that the technique
-    `applies` to; or a text with the fields {question} and {options}, for MC and GD. Without a function, all techniques
-    are defined. If `prompt`, `score` or `metrics` is left out, `medvqa.benchmarks.own` has the default for every kind
-    of question; with its `score`, `judged` defaults to the kinds that it leaves to a judge. `official` is the owners'
-    published scoring rule, for `--extraction=official` and questions of `official_kinds`; `score` handles the other
-    kinds. If the rule has changed, `official_version` names
-    the version of `official`, and `official_earlier` maps earlier versions to their rules, oldest first. Versions are
-    dates such as 2025-08, so that they sort by age. `extractor` is the owners' way of asking a model which option an
-    answer chooses. `recover` fills in a withheld answer key from other columns, for `--answers-from-category`.
-    `submission` writes the owners' submission sheet into the run folder and returns its path. `public` declares the
-    data free for everybody. Otherwise, sending them to another machine needs `--allow-upload` or an allowed host, and
-    pages show images only on request. A baseline without responses then holds keyed hashes in place of ids and texts.
-    `judged` are the open kinds that a judge scores against `Item.answers`. If no judge is set, `score` scores them;
-    its outcome is `unscored` if only a judge can tell. `prompts` are further prompts by name, for `--prompt`; each is a
-    function as `prompt`, and raises UsageError for a technique that it does not define, or a text for MC and GD.
-    `paper_prompts` are the names that `--prompt=all` stands for, () for all of them. `dimensions` are the tags that
-    reports show, in this order; a sample (--limit) is stratified by the first. "ability+question_type" crosses two.
-    `taxonomy` names the tree of `medvqa.judging.taxonomy` by which the paper's authors sort wrong answers, for
-    `medvqa classify`. `origin` says where the data come from; benchmarks of a group may share it. `on_request`: it is
-    evaluated only if its own name is given, as for training splits, which serve as pools of solved examples. `declared`
-    is the file that declares the benchmark, None for one that is made in Python. `kits` are metrics that reproduce the
-    counts of other evaluation kits, by the kit's name, for `--metric-like`; `training` is the name of the benchmark
-    with the training questions. `rows` returns the row of each question in its table by its id, such as "row 17":
-    messages about data that are not declared public name rows in place of ids.
+    at the data folder: the one of `--data`, else the project's root. `prompt` is a function for MC, a `PromptSource`
+    for several techniques, or a text with the fields {question} and {options}, for MC and GD. If `prompt`, `score` or
+    `metrics` is left out, `medvqa.benchmarks.own` has the default for every kind of question; with its `score`,
+    `judged` defaults to the kinds that it leaves to a judge. `judged` are the open kinds that a judge scores against
+    `Item.answers`. If no judge is set, `score` scores them; its outcome is `unscored` if only a judge can tell.
+    `dimensions` are the tags that reports show, in this order; a sample (--limit) is stratified by the first.
+    "ability+question_type" crosses two. `prompts` are further prompts by name, for `--prompt`; each is a function as
+    `prompt`, and raises UsageError for a technique that it does not define, or a text for MC and GD. `public` declares
+    the data free for everybody. Otherwise, sending them to another machine needs `--allow-upload` or an allowed host,
+    and pages show images only on request. A baseline without responses then holds keyed hashes in place of ids and
+    texts. `origin` says where the data come from, and which files they are; None: `items` needs no files of a data
+    folder. `owners` holds what the data set's owners publish beside it. `declared` is the file that declares the
+    benchmark, None for one that is made in Python.
     """
 
     name: str
@@ -587,36 +661,32 @@ class Benchmark:
     prompt: Callable[[Item, Technique], Prompt] | str = usual
     score: Callable[[Item, Answer], Score] = usual
     metrics: tuple[Metric, ...] = ()
-    group: str = ""
     title: str = ""
-    files: Callable[[Path], Sequence[Path]] | None = None
-    sought: str = ""
-    elsewhere: Callable[[], Path | None] | None = None
-    release: int | None = None
-    obtain: str = ""
-    official: Callable[[Item, Answer], Score] | None = None
-    official_note: str = ""
-    official_kinds: frozenset[Kind] = frozenset(KINDS)
-    official_version: str = ""
-    official_earlier: Mapping[str, Callable[[Item, Answer], Score]] = field(default_factory=dict)
-    extractor: Extractor | None = None
-    techniques: tuple[Technique, ...] = ("mc",)
-    applies: Callable[[Item, Technique], bool] = applies
     headline: tuple[str, ...] = ("accuracy",)
     dimensions: tuple[str, ...] = ()
-    recover: Callable[[Item], Item] | None = None
-    submission: Callable[[Sequence[Result], Path], Path] | None = None
-    public: bool = False
-    judged: frozenset[Kind] = frozenset()
     prompts: Mapping[str, Callable[[Item, Technique], Prompt] | str] = field(default_factory=dict)
-    paper_prompts: tuple[str, ...] = ()
-    taxonomy: str = ""
+    judged: frozenset[Kind] = frozenset()
+    public: bool = False
     origin: Origin | None = None
-    on_request: bool = False
-    kits: Mapping[str, Callable[[Kit], tuple[Metric, ...]]] = field(default_factory=dict)
-    training: str = ""
+    owners: Owners = Owners()
     declared: BenchmarkFile | None = None
-    rows: Callable[[], Mapping[str, str]] | None = None
+
+    @cached_property
+    def techniques(self) -> tuple[Technique, ...]:
+        """The techniques of its prompt: MC for a plain function, all for a text."""
+        if isinstance(self.prompt, PromptSource):
+            return self.prompt.techniques
+        return TECHNIQUES if self.prompt is usual or isinstance(self.prompt, str) else ("mc",)
+
+    @cached_property
+    def applies(self) -> Callable[[Item, Technique], bool]:
+        """The function that says whether one of its techniques is defined for a question."""
+        return self.prompt.applies if isinstance(self.prompt, PromptSource) else applies
+
+    @property
+    def group(self) -> str:
+        """The name of all benchmarks of its data set, "" if it is the only one."""
+        return self.origin.group if self.origin is not None else ""
 
 
 @runtime_checkable

@@ -282,7 +282,7 @@ import os, pathlib
 from math import inf, nan
 
 from medvqa import Backend, metrics, scoring
-from medvqa.items import Answer, AnswerError, Benchmark, Item
+from medvqa.items import Answer, AnswerError, Benchmark, Item, PromptFunction
 from medvqa.protocols.prompts import Template
 
 ASK = Template("slake/mc", "{question}\\n{options}", "{letter}. {text}\\n")
@@ -326,8 +326,8 @@ def pytest_medvqa_backends():
 
 
 def pytest_medvqa_benchmarks():
-    return [Benchmark(name="slake", items=items, prompt=ASK.prompt, score=scoring.score_single_choice,
-                      techniques=("mc", "gd"), metrics=(metrics.accuracy, *metrics.rates))]
+    return [Benchmark(name="slake", items=items, prompt=PromptFunction(ASK.prompt, ("mc", "gd")),
+                      score=scoring.score_single_choice, metrics=(metrics.accuracy, *metrics.rates))]
 '''
 TEST = """
 import pytest

@@ -199,8 +199,8 @@ from medvqa.items import Benchmark, Origin, OriginFile
 stars = Benchmark(
     name="stars",
     items=lambda data: [],
-    files=lambda data: sorted(data.glob("stars/*.bin")),
     origin=Origin(
+        reads=("stars/*.bin",),
         licence="CC0 1.0",
         home="https://example.org",
         files=tuple(

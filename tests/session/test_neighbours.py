@@ -18,6 +18,7 @@ import msgspec
 import pytest
 
 from medvqa import benchmarks, metrics, tables
+from medvqa.benchmarks import origins
 from medvqa.cli import main
 from medvqa.items import Answer, Benchmark, DataError, Item, Result
 from support.neighbours import CANARY, NAMES, PATIENT, Neighbour, found
@@ -69,8 +70,8 @@ def test_cases_are_scored_as_by_hand(neighbour: Neighbour, tmp_path: Path) -> No
         score = benchmark.score(item, answer)
         assert (score.outcome, score.value) == (case.outcome, case.value), (case, score.why)
         if case.official is not None:
-            assert benchmark.official is not None
-            official = benchmark.official(item, answer)
+            assert benchmark.owners.rule is not None
+            official = benchmark.owners.rule.score(item, answer)
             assert official.outcome == case.official, (case, official.why)
 
 
@@ -133,8 +134,8 @@ def test_its_file_says_where_it_comes_from(neighbour: Neighbour) -> None:
     assert origin is not None
     assert origin.licence
     assert origin.home.startswith("https://")
-    assert benchmark_of(neighbour).obtain
-    assert benchmark_of(neighbour).sought
+    assert origins.how_to_obtain(benchmark_of(neighbour))
+    assert origins.sought(benchmark_of(neighbour))
 
 
 def contents(folder: Path) -> Iterator[tuple[Path, bytes]]:

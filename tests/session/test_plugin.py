@@ -14,7 +14,7 @@ from medvqa import plugin
 from medvqa.cli import main
 from medvqa.fetching import manifest
 from support.sessions import SPREAD, SPREAD_SLOWLY, folder, keys, outcomes, run, text, written
-from support.strangers import CONFTEST, TEST
+from support.strangers import CONFTEST, TEST, asked_by
 
 
 @pytest.fixture(autouse=True)
@@ -518,7 +518,7 @@ def test_marks_of_a_repository_without_questions_are_its_own(pytester: pytest.Py
 
 
 def test_a_technique_that_a_benchmark_lacks_is_named(slake: pytest.Pytester) -> None:
-    slake.makeconftest(CONFTEST.replace("dimensions=", 'techniques=("gd",), dimensions='))
+    slake.makeconftest(asked_by(CONFTEST, '"gd",'))
     result = run(slake, "--model=stubborn:A")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert "benchmark 'slake' has no technique 'mc'; it has: gd" in text(result)
@@ -526,7 +526,7 @@ def test_a_technique_that_a_benchmark_lacks_is_named(slake: pytest.Pytester) -> 
 
 # --- several techniques -----------------------------------------------------------------------------------
 
-ALL = CONFTEST.replace("dimensions=", 'techniques=("mc", "gd", "ps"), dimensions=').replace(
+ALL = asked_by(CONFTEST, '"mc", "gd", "ps"').replace(
     '"slake", "single_choice"', '"slake", "judgment" if n % 4 == 3 else "single_choice"'
 )
 """Slake with techniques that six of its 24 questions, judgments, are not asked by."""

@@ -27,7 +27,7 @@ from support.servers import Reply, Request, Server, completion
 from support.sessions import SPREAD_SLOWLY, run, text
 
 BENCHMARK = next(b for b in benchmarks.pytest_medvqa_benchmarks() if b.name == "phantom-mediconfusion")
-ELEVEN = BENCHMARK.paper_prompts
+ELEVEN = BENCHMARK.owners.paper_prompts
 PAIRS = 10
 QUESTIONS = f"--limit={2 * PAIRS}"
 TEST = """

@@ -23,7 +23,7 @@ from support import processes
 from support.pages import Page
 from support.servers import Reply, Request, Server, completion
 from support.sessions import SPREAD, SPREAD_SLOWLY, run, text
-from support.strangers import CONFTEST, TEST
+from support.strangers import CONFTEST, TEST, asked_by
 
 CONFIG = """
 backend = "openai"
@@ -42,7 +42,7 @@ COT, EXPLAIN = "Reason step by step before you answer", "on the first line of yo
 
 @pytest.fixture
 def slake(pytester: pytest.Pytester) -> pytest.Pytester:
-    pytester.makeconftest(CONFTEST.replace("public=True)", 'public=True, techniques=("mc", "ff"))'))
+    pytester.makeconftest(asked_by(CONFTEST, '"mc", "ff"'))
     pytester.makepyfile(test_slake=TEST)
     return pytester
 

@@ -83,7 +83,7 @@ def test_an_exported_benchmark_gives_the_same_measures(
     (shipped,) = (each for each in phantom.BENCHMARKS if each.name == name)
     # The phantom's own rule scores open answers, and a table leaves them to a judge.
     items = [item for item in benchmarks.load(shipped, Path()) if item.options or item.kind == "judgment"][:count]
-    original = replace(shipped, name="original", group="", items=lambda data: items)
+    original = replace(shipped, name="original", origin=None, items=lambda data: items)
     export(items, tmp_path, slices=slices)
     typed = [f"--set=slice={dimension}" for dimension in slices]
     imported = main(["import", "questions.xlsx", "--images=scans", "--to=klinik.toml", "--yes", *typed])

@@ -593,7 +593,7 @@ def test_a_run_takes_objects(tmp_path: Path) -> None:
     model = Fixed("loud")
     model._says = "B"
     shipped = Registry.of()
-    own = replace(shipped.benchmarks["phantom-gmai-mmbench"], name="own", group="", public=True)
+    own = replace(shipped.benchmarks["phantom-gmai-mmbench"], name="own", origin=None, public=True)
     registry = shipped.with_objects(models=[model], benchmarks=[own])
     options = Options.of({"model": spec_of(model), "benchmark": ["own"], "limit": 9, "run": "first"}, tmp_path)
     seen: list[tuple[int, int]] = []

@@ -16,7 +16,7 @@ from support import processes
 CONFTEST = '''
 import os, pathlib, shutil, signal, time
 from medvqa import Backend, metrics, scoring
-from medvqa.items import Answer, AnswerError, Benchmark, Item
+from medvqa.items import Answer, AnswerError, Benchmark, Item, OfficialRule, Owners
 from medvqa.protocols.prompts import Template
 
 ASK = Template("slow/mc", "{question}\\n{options}", "{letter}. {text}\\n")
@@ -72,8 +72,9 @@ def pytest_medvqa_backends():
 
 def pytest_medvqa_benchmarks():
     return [Benchmark(name="slow", items=items, prompt=ASK.prompt, score=scoring.score_single_choice,
-                      official=lambda item, answer: scoring.score_single_choice(item, Answer("A")),
-                      official_note="Everything is A.",
+                      owners=Owners(rule=OfficialRule(
+                          score=lambda item, answer: scoring.score_single_choice(item, Answer("A")),
+                          note="Everything is A.")),
                       metrics=(metrics.accuracy, *metrics.rates), dimensions=("organ",), public=True)]
 '''
 TEST = """

@@ -68,3 +68,10 @@ import pytest
 def test_slake(item, evaluate):
     evaluate(item)
 """
+
+
+def asked_by(conftest: str, techniques: str) -> str:
+    """The file with these techniques, written as in Python: '"mc", "gd"'."""
+    names = "import Answer, AnswerError, Benchmark, Item"
+    asked = conftest.replace("prompt=ASK.prompt", f"prompt=PromptFunction(ASK.prompt, ({techniques}))")
+    return asked.replace(names, f"{names}, PromptFunction")

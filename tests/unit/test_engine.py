@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from math import nan
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,9 @@ from medvqa.items import (
     AnswerError,
     Benchmark,
     Item,
+    OfficialRule,
     Outcome,
+    Owners,
     Prompt,
     Query,
     Result,
@@ -133,9 +136,13 @@ def _saying(name: str, item: Item, answer: Answer) -> Score:
 def test_of_each_benchmark_the_version_counts_that_was_in_force() -> None:
     """Rules of two owners, one without versions, and what each of them reads."""
     old, new, only = (partial(_saying, name) for name in ("old", "new", "only"))
-    first = replace(SLAKE, official=new, official_version="2026-01", official_earlier={"2025-03": old})
-    second = replace(SLAKE, name="second", official=only, official_kinds=frozenset({"single_choice"}))
-    third = replace(SLAKE, name="third", official=new, official_version="2025-09", official_note="As they say.")
+
+    def of(**rule: Any) -> Benchmark:
+        return replace(SLAKE, owners=Owners(rule=OfficialRule(**rule)))
+
+    first = of(score=new, version="2026-01", earlier={"2025-03": old})
+    second = replace(of(score=only, kinds=frozenset({"single_choice"})), name="second")
+    third = replace(of(score=new, version="2025-09", note="As they say."), name="third")
     both = [first, second, third]
     assert scoring.rules.resolve("official", both) == "official:2026-01"
     assert scoring.rules.resolve("official", [second]) == "official"

@@ -896,10 +896,8 @@ def test_a_folder_that_is_a_link_is_not_unpacked_into(tmp_path: Path) -> None:
 
 def stars(*files: OriginFile, read: str = "stars/*.bin", **more: Any) -> Benchmark:
     """Return a benchmark of these files."""
-    origin = Origin(
-        **{"licence": "CC0 1.0", "home": "https://example.org", "hub": "owner/stars", "files": files, **more}
-    )
-    return Benchmark(name="stars", items=lambda data: [], files=lambda data: sorted(data.glob(read)), origin=origin)
+    told = {"licence": "CC0 1.0", "home": "https://example.org", "hub": "owner/stars", "reads": (read,)}
+    return Benchmark(name="stars", items=lambda data: [], origin=Origin(**{**told, "files": files, **more}))
 
 
 @pytest.fixture
@@ -1010,7 +1008,7 @@ def test_another_tools_folder_is_named(tmp_path: Path, capsys: pytest.CaptureFix
     (tmp_path / "LMUData" / "stars").mkdir(parents=True)
     (tmp_path / "LMUData" / "stars" / "a.bin").write_bytes(b"a")
     file = OriginFile(to="stars/a.bin", at="http://127.0.0.1:9/", digest=f"md5:{md5(b'a')}")
-    benchmark = replace(stars(file), elsewhere=lambda: tmp_path / "LMUData")
+    benchmark = stars(file, elsewhere=lambda: tmp_path / "LMUData")
     assert len(fetch.fetch([benchmark], tmp_path / "data", manners=QUICK).lacking) == 1
     assert f"--from={tmp_path / 'LMUData'} takes them" in capsys.readouterr().err
     done = fetch.fetch([benchmark], tmp_path / "data", folders=[tmp_path / "LMUData"], manners=QUICK)
@@ -1272,8 +1270,8 @@ def test_shared_files_are_fetched_once(tmp_path: Path) -> None:
 
 
 def test_benchmarks_without_files_to_fetch(tmp_path: Path) -> None:
-    own = Benchmark(name="own", items=lambda data: [], files=lambda data: [])
-    held = Benchmark(name="held", items=lambda data: [], files=lambda data: [tmp_path])
+    own = Benchmark(name="own", items=lambda data: [], origin=Origin(find=lambda data: []))
+    held = Benchmark(name="held", items=lambda data: [], origin=Origin(find=lambda data: [tmp_path]))
     chosen = [phantom.BENCHMARKS[0], medlesionvqa.BENCHMARKS[0], own, held]
     done = fetch.fetch(chosen, tmp_path, manners=QUICK)
     text = summary.text(chosen, tmp_path, done)
@@ -1334,8 +1332,10 @@ def test_the_origins_of_the_three_benchmarks() -> None:
     assert [file.to for file in images] == [f"mediconfusion/images/{n}.jpg" for n in range(20000, 20228)]
     assert all(pmc.ADDRESS.fullmatch(file.at) for file in images)
     assert len({file.at for file in images}) == 228
-    assert mediconfusion.variant("easy").origin is None
     assert {benchmark.origin for benchmark in phantom.BENCHMARKS} == {phantom.ORIGIN}
+    easy = mediconfusion.variant("easy").origin
+    assert easy is not None
+    assert not easy.files
     assert not phantom.ORIGIN.files
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from medvqa import benchmarks
-from medvqa.benchmarks import folders
-from medvqa.items import DataError, UsageError
+from medvqa.benchmarks import folders, origins
+from medvqa.items import DataError, Origin, UsageError
 from medvqa.session.options import Options, data_folder
 from medvqa.session.registry import Registry
 
@@ -146,7 +146,7 @@ def test_a_folder_that_cannot_be_read_is_named(here: Path, monkeypatch: pytest.M
     def refuse(data: Path) -> list[Path]:
         raise PermissionError(13, "Permission denied")
 
-    known = {"mediconfusion": replace(KNOWN["mediconfusion"], files=refuse)}
+    known = {"mediconfusion": replace(KNOWN["mediconfusion"], origin=Origin(find=refuse))}
     with pytest.raises(DataError, match=r"here: cannot be read: Permission denied"):
         benchmarks.choose((), known, here)
 
@@ -203,8 +203,7 @@ def test_the_folder_of_another_tool_is_read_if_a_benchmark_of_it_is_named(
     assert chosen(None, "gmai-mmbench") == ["gmai-mmbench-val"]
     val = KNOWN["gmai-mmbench-val"]
     assert benchmarks.folder_of(val, None) == here / "home/LMUData"
-    assert val.files is not None
-    assert [path.name for path in val.files(here / "home/LMUData")] == ["GMAI-MMBench_VAL.tsv"]
+    assert [path.name for path in origins.files_of(val, here / "home/LMUData")] == ["GMAI-MMBench_VAL.tsv"]
     assert chosen("~/LMUData") == ["gmai-mmbench-val"]
     advice = f"Try --data={here}/home/LMUData, where gmai-mmbench-val is found"
     assert advice in refusal("empty", "gmai-mmbench-val"), "a folder that was named is the only one"
@@ -218,16 +217,15 @@ def test_the_folder_of_another_tool_is_read_if_a_benchmark_of_it_is_named(
 
 def test_a_copy_of_a_table_without_images_is_left_out(here: Path) -> None:
     val = KNOWN["gmai-mmbench-val"]
-    assert val.files is not None
     put(here, "d/gmai-mmbench/GMAI-MMBench_VAL_local.tsv")
     (here / "d/gmai-mmbench/GMAI-MMBench_VAL_local.tsv").write_text("index\timage_path\n1\ta.jpg\n")
     with pytest.raises(DataError, match=r"_local\.tsv: VLMEvalKit's copy without images; put GMAI-MMBench_VAL\.tsv,"):
         benchmarks.load(val, here / "d")
     put(here, "d/gmai-mmbench/GMAI-MMBench_VAL.tsv")
-    assert [path.name for path in val.files(here / "d")] == ["GMAI-MMBench_VAL.tsv"]
+    assert [path.name for path in origins.files_of(val, here / "d")] == ["GMAI-MMBench_VAL.tsv"]
     # One that stands alone, with images, is a table like any other.
     (here / "d/gmai-mmbench/own_val_local.tsv").write_text("index\timage\n")
-    assert len(val.files(here / "d")) == 2
+    assert len(origins.files_of(val, here / "d")) == 2
 
 
 def test_a_folder_of_a_known_name_of_which_nothing_is_read_is_told(here: Path) -> None:
@@ -236,7 +234,7 @@ def test_a_folder_of_a_known_name_of_which_nothing_is_read_is_told(here: Path) -
     assert found == ["mediconfusion"]
     assert benchmarks.unread(found, KNOWN, here / "data") == [
         f"medvqa: gmai-mmbench is not evaluated: {here}/data/gmai-mmbench is there, and nothing in it is read: looked "
-        "for gmai-mmbench/*.tsv with the word TEST in its name, or GMAI_mm_bench_TEST_part_1.tsv to _11.tsv or "
-        "gmai-mmbench/*.tsv with the word VAL in its name, or GMAI-MMBench_VAL.tsv; it holds "
+        "for gmai-mmbench/*.tsv with the word TEST in its name or GMAI_mm_bench_TEST_part_1.tsv to _11.tsv or "
+        "gmai-mmbench/*.tsv with the word VAL in its name or GMAI-MMBench_VAL.tsv; it holds "
         "GMAI-MMBench_VALIDATION.tsv"
     ]

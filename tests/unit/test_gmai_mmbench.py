@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvqa.benchmarks import gmai_mmbench
+from medvqa.benchmarks import gmai_mmbench, origins
 from medvqa.items import TECHNIQUES, Answer, DataError, Item, Result, Score, Technique
 from medvqa.tables import cached
 from medvqa.tags import lexicon
@@ -220,11 +220,9 @@ def test_files_are_found_by_the_split_in_their_names_in_natural_order(tmp_path: 
     ):
         write(tmp_path, name=name)
     (tmp_path / "gmai-mmbench" / "GMAI-MMBench_VAL.tsv.medvqa-index.jsonl").write_text("")
-    assert gmai_mmbench.VAL.files is not None
-    assert gmai_mmbench.TEST.files is not None
-    found = [path.name for path in gmai_mmbench.VAL.files(tmp_path)]
+    found = [path.name for path in origins.files_of(gmai_mmbench.VAL, tmp_path)]
     assert found == ["GMAI-MMBench_VAL.tsv", "gmai_mm_bench_val.tsv"]
-    assert [path.name for path in gmai_mmbench.TEST.files(tmp_path)] == [
+    assert [path.name for path in origins.files_of(gmai_mmbench.TEST, tmp_path)] == [
         "GMAI_mm_bench_TEST_part_1.tsv",
         "GMAI_mm_bench_TEST_part_2.tsv",
         "GMAI_mm_bench_TEST_part_10.tsv",
@@ -232,7 +230,7 @@ def test_files_are_found_by_the_split_in_their_names_in_natural_order(tmp_path: 
 
 
 def test_there_may_be_no_files(tmp_path: Path) -> None:
-    assert not [benchmark for benchmark in gmai_mmbench.BENCHMARKS if benchmark.files and benchmark.files(tmp_path)]
+    assert not [benchmark for benchmark in gmai_mmbench.BENCHMARKS if origins.files_of(benchmark, tmp_path)]
 
 
 def test_one_file_under_both_names_is_read_once(tmp_path: Path) -> None:
@@ -282,9 +280,9 @@ def test_answers_of_test_are_withheld(withheld: list[Item]) -> None:
 
 
 def test_recover_takes_the_one_option_that_the_category_spells(withheld: list[Item]) -> None:
-    assert gmai_mmbench.TEST.recover is not None
-    assert gmai_mmbench.VAL.recover is None
-    right, unknown, ambiguous = map(gmai_mmbench.TEST.recover, withheld)
+    assert gmai_mmbench.TEST.owners.recover is not None
+    assert gmai_mmbench.VAL.owners.recover is None
+    right, unknown, ambiguous = map(gmai_mmbench.TEST.owners.recover, withheld)
     assert (right.answers, right.tags["label"]) == (("B",), ("healthy_bone",))
     assert (unknown, ambiguous) == tuple(withheld[1:])
 
@@ -365,9 +363,9 @@ def test_answers_are_scored_by_kind(tmp_path: Path, key: str, response: str, out
 
 def test_the_official_rule_is_the_harness_s_exact_matching(tmp_path: Path) -> None:
     (item,) = val(tmp_path, row("1"))
-    assert gmai_mmbench.VAL.official is not None
-    assert gmai_mmbench.VAL.official(item, Answer("A")).outcome == "correct"
-    assert "ChatGPT" in gmai_mmbench.VAL.official_note
+    assert gmai_mmbench.VAL.owners.rule is not None
+    assert gmai_mmbench.VAL.owners.rule.score(item, Answer("A")).outcome == "correct"
+    assert "ChatGPT" in gmai_mmbench.VAL.owners.rule.note
 
 
 def test_metrics_are_named_and_the_headline_is_one_of_them() -> None:
@@ -386,8 +384,8 @@ def test_the_sheet_is_what_the_harness_writes(withheld: list[Item], tmp_path: Pa
         Result("run", item, "digest", Answer(text), Score(None, "unscored"))
         for item, text in zip(withheld, responses, strict=True)
     ]
-    assert gmai_mmbench.TEST.submission is not None
-    path = gmai_mmbench.TEST.submission(results[::-1], tmp_path)
+    assert gmai_mmbench.TEST.owners.submission is not None
+    path = gmai_mmbench.TEST.owners.submission(results[::-1], tmp_path)
     sheet = pd.read_excel(path, keep_default_na=False)
     assert list(sheet.columns) == [
         *("index", "question", "A", "B", "category", "clinical vqa task", "department"),
@@ -404,8 +402,8 @@ def test_the_sheet_is_what_the_harness_writes(withheld: list[Item], tmp_path: Pa
 def test_the_sheet_has_the_letter_where_a_technique_gives_no_text(withheld: list[Item], tmp_path: Path) -> None:
     answer, score = Answer("", {"A": -2.0, "B": -1.0}), Score(None, "unscored", ("B",))
     results = [Result("run", item, "digest", answer, score, "gd") for item in withheld]
-    assert gmai_mmbench.TEST.submission is not None
-    sheet = pd.read_excel(gmai_mmbench.TEST.submission(results, tmp_path))
+    assert gmai_mmbench.TEST.owners.submission is not None
+    sheet = pd.read_excel(gmai_mmbench.TEST.owners.submission(results, tmp_path))
     assert list(sheet["prediction"]) == ["B", "B", "B"]
 
 

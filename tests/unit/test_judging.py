@@ -40,7 +40,7 @@ EXTRACT = judging.Settings(extract=True)
 FIRST = judging.Settings(rules_first=True)
 (PAIRS,) = mediconfusion.BENCHMARKS
 LESIONS = medlesionvqa.BENCHMARKS[0]
-GMAI = replace(gmai_mmbench.BENCHMARKS[0], extractor=None)
+GMAI = replace(gmai_mmbench.VAL, owners=replace(gmai_mmbench.VAL.owners, extractor=None))
 """Asked about by the project's own prompt; tests/session/test_official.py has that of its harness."""
 WAITS = Score(None, "unscored")
 
@@ -428,7 +428,7 @@ class TestSettings:
         assert SETTINGS.signature(PAIRS, "mc") == SETTINGS.signature(GMAI) == {}, "as in a run without a judge"
         assert FIRST.signature(LESIONS)["rules"] == "first"
         owner = gmai_mmbench.BENCHMARKS[0]
-        both = SETTINGS.template("options", owner.extractor).label, names["options"]
+        both = SETTINGS.template("options", owner.owners.extractor).label, names["options"]
         extracted = {"judging": "1", "extract": "judge", "judge_prompts": "+".join(sorted(both))}
         assert EXTRACT.signature(owner) == extracted
         assert EXTRACT.signature(GMAI, "gd") == EXTRACT.signature(PAIRS, "ps") == {}

@@ -68,7 +68,7 @@ def case(task: str, response: str) -> tuple[judging.Case | None, Item]:
     lot: dict[str, tuple[Benchmark, Item, Technique]] = {
         "score": (LESIONS, replace(OPEN, extra={"vocabulary": {"red": [], "black": []}}), "mc"),
         "closeness": (PAIRS, PAIR, "ff"),
-        "options": (replace(GMAI, extractor=None), CHOICE, "mc"),
+        "options": (replace(GMAI, owners=replace(GMAI.owners, extractor=None)), CHOICE, "mc"),
         "harness": (GMAI, CHOICE, "mc"),
     }
     benchmark, item, technique = lot[task]

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa import benchmarks
-from medvqa.benchmarks import mediconfusion
+from medvqa.benchmarks import mediconfusion, origins
 from medvqa.items import Answer, DataError, DataWarning, Image, Item, Prompt, Technique, UsageError
 from medvqa.protocols import naming
 from medvqa.protocols.prompts import Templates
@@ -147,12 +147,11 @@ def test_another_folder_and_name(tmp_path: Path) -> None:
 
 
 def test_json_is_preferred_to_its_twin(tmp_path: Path) -> None:
-    assert BENCHMARK.files is not None
-    assert BENCHMARK.files(tmp_path) == []
+    assert origins.files_of(BENCHMARK, tmp_path) == ()
     write_csv(tmp_path, {"10001": row()})
-    assert BENCHMARK.files(tmp_path) == [tmp_path / "mediconfusion" / "dataset.csv"]
+    assert origins.files_of(BENCHMARK, tmp_path) == (tmp_path / "mediconfusion" / "dataset.csv",)
     write_json(tmp_path, {"10001": row()})
-    assert BENCHMARK.files(tmp_path) == [tmp_path / "mediconfusion" / "dataset.json"]
+    assert origins.files_of(BENCHMARK, tmp_path) == (tmp_path / "mediconfusion" / "dataset.json",)
 
 
 def test_who_asks_for_it_without_data_reads_how_to_get_it(tmp_path: Path) -> None:
@@ -337,9 +336,9 @@ def test_no_content_raises_anything_but_data_errors(file: str, content: bytes) -
 
 def test_the_owners_rule_is_kept_beside_ours(tmp_path: Path) -> None:
     first, _ = load(write_json(tmp_path, {"10001": row()}))
-    assert BENCHMARK.official is not None
+    assert BENCHMARK.owners.rule is not None
     read = {
-        text: (BENCHMARK.score(first, Answer(text)).outcome, BENCHMARK.official(first, Answer(text)).outcome)
+        text: (BENCHMARK.score(first, Answer(text)).outcome, BENCHMARK.owners.rule.score(first, Answer(text)).outcome)
         for text in ("B", "**B**", "A stent is seen")
     }
     # The owners take the article for an option, and no Markdown.
@@ -417,13 +416,13 @@ def test_a_recorded_run_has_the_owners_counts() -> None:
     folder = REFERENCE / "mediconfusion"
     recorded = json.loads((folder / "gpt4o_mc_predictions.json").read_text())
     totals = json.loads((folder / "gpt4o_mc_scores.json").read_text())
-    assert BENCHMARK.official is not None
+    assert BENCHMARK.owners.rule is not None
     correct: list[Item] = []
     invalid: list[Item] = []
     for item in load(REFERENCE):
         pair, number = item.id.split("/")
         response = recorded[pair]["answer"][f"im{number}"]["answer"]["full_answer"]
-        outcome = BENCHMARK.official(item, Answer(response)).outcome
+        outcome = BENCHMARK.owners.rule.score(item, Answer(response)).outcome
         assert outcome in ("correct", "wrong", "unparsed")
         if outcome == "correct":
             correct.append(item)
@@ -506,7 +505,7 @@ def test_the_prompts_of_table_4_to_the_byte(name: str) -> None:
 
 
 def test_all_stands_for_the_eleven_prompts_of_table_4() -> None:
-    assert BENCHMARK.paper_prompts == tuple(TABLE_4)
+    assert BENCHMARK.owners.paper_prompts == tuple(TABLE_4)
     assert naming.asked(["all"], BENCHMARK) == tuple(TABLE_4)
     assert len({named(name).template for name in TABLE_4}) == 11
 
@@ -553,7 +552,7 @@ def test_the_owners_prompts_by_model_to_the_byte(
 def test_phantom_inherits_the_prompts_of_its_format() -> None:
     by_name = {benchmark.name: benchmark for benchmark in benchmarks.pytest_medvqa_benchmarks()}
     assert by_name["phantom-mediconfusion"].prompts == BENCHMARK.prompts
-    assert by_name["phantom-mediconfusion"].paper_prompts == BENCHMARK.paper_prompts
+    assert by_name["phantom-mediconfusion"].owners.paper_prompts == BENCHMARK.owners.paper_prompts
     with pytest.raises(UsageError, match="benchmark 'gmai-mmbench-val' has no named prompts; it has: default"):
         naming.asked(["all"], by_name["gmai-mmbench-val"])
 
@@ -611,11 +610,10 @@ def test_the_ranges_of_similarity_divide_the_176_pairs() -> None:
 
 def test_a_variant_is_a_benchmark_of_its_own_in_the_same_format(tmp_path: Path) -> None:
     easy = mediconfusion.variant("mediconfusion-easy")
-    assert easy.files is not None
-    assert not easy.files(tmp_path)
+    assert not origins.files_of(easy, tmp_path)
     folder = write_json(tmp_path, {"1": row(BiomedCLIP_sim=0.35)}) / "mediconfusion"
     folder.rename(tmp_path / "mediconfusion-easy")
-    assert [path.name for path in easy.files(tmp_path)] == ["dataset.json"]
+    assert [path.name for path in origins.files_of(easy, tmp_path)] == ["dataset.json"]
     first, second = benchmarks.load(easy, tmp_path)
     assert (first.benchmark, first.pair_id, second.id) == ("mediconfusion-easy", "1", "1/2")
     assert first.images[0].name == "mediconfusion-easy/images/20000.jpg"
@@ -623,7 +621,9 @@ def test_a_variant_is_a_benchmark_of_its_own_in_the_same_format(tmp_path: Path) 
     assert easy.prompt(first, "mc") == dataclasses.replace(  # type: ignore[operator]
         BENCHMARK.prompt(first, "mc"), benchmark="mediconfusion-easy"
     )
-    assert (easy.public, easy.release, easy.metrics) == (False, None, BENCHMARK.metrics)
+    assert (easy.public, easy.metrics) == (False, BENCHMARK.metrics)
+    assert easy.origin is not None
+    assert easy.origin.release is None
     assert mediconfusion.variant("unfiltered", "mc/unfiltered", public=True).public
 
 

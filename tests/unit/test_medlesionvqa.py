@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa import benchmarks, metrics
-from medvqa.benchmarks import medlesionvqa
+from medvqa.benchmarks import medlesionvqa, origins
 from medvqa.items import KINDS, Answer, Benchmark, DataError, DataWarning, Image, Item, Result
 from medvqa.tags import lexicon
 from support.laws import examples
@@ -206,8 +206,7 @@ def test_each_item_is_in_the_benchmark_of_its_split(places: list[tuple[str, str]
             write(data, *lines, file=f"{file}.jsonl")
         for benchmark, split in ((VAL, "val"), (TEST, "test")):
             expected = {str(k) for k, (other, _) in enumerate(places) if other == split}
-            assert benchmark.files is not None
-            found = benchmark.files(data)
+            found = origins.files_of(benchmark, data)
             # Found where there is something to find: a run over what is found must not end for want of items.
             assert {path.stem for path in found} == {file for other, file in places if other == split}
             if found:
@@ -356,7 +355,7 @@ def test_open_answers_wait_for_a_judge(tmp_path: Path) -> None:
 
 def test_both_averages_are_named_and_there_is_no_published_rule(tmp_path: Path) -> None:
     for benchmark in (VAL, TEST):
-        assert benchmark.official is None
+        assert benchmark.owners.rule is None
         assert set(benchmark.headline) <= {metric.name for metric in benchmark.metrics}
         single = {part for dimension in benchmark.dimensions for part in dimension.split(lexicon.CROSSED)}
         assert single <= set(lexicon.medlesionvqa().dimensions)

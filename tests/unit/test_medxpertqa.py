@@ -11,7 +11,7 @@ import pytest
 
 import medvqa
 from medvqa import benchmarks
-from medvqa.benchmarks import medxpertqa
+from medvqa.benchmarks import medxpertqa, origins
 from medvqa.items import Answer, DataError, Item, Prompt, UsageError
 from medvqa.records import run_folder
 from support.neighbours import write_image, write_lines
@@ -155,7 +155,6 @@ def test_the_second_reply_is_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_images_alone_are_no_data(tmp_path: Path) -> None:
-    assert BENCHMARK.files is not None
-    assert BENCHMARK.files(tmp_path) == []
+    assert origins.files_of(BENCHMARK, tmp_path) == ()
     write_image(tmp_path / "medxpertqa-mm/images/a.png")
-    assert BENCHMARK.files(tmp_path) == []
+    assert origins.files_of(BENCHMARK, tmp_path) == ()

@@ -248,16 +248,16 @@ def judged(item: Item, text: str, score: float) -> Result:
 def test_trap_5_with_a_judge_medevalkit_loses_the_closed_answers_of_path_vqa() -> None:
     results = [*answered([closed("yes")], ["yes"]), judged(opened("lung"), "pulmonary", 1.0)]
     for benchmark, total in ((path_vqa.BENCHMARKS[0], 0.5), (vqa_rad.BENCHMARKS[0], 1.0)):
-        counted = benchmark.kits["medevalkit"](Kit(judged=True))
+        counted = benchmark.owners.kits["medevalkit"](Kit(judged=True))
         assert value(results, counted, "medevalkit_total_accuracy") == (total, 2)
         assert value(results, counted, "medevalkit_open_accuracy") == (1.0, 1)
         assert value(results, benchmark.metrics, "closed_accuracy") == (1.0, 1)
-        without = benchmark.kits["medevalkit"](Kit())
+        without = benchmark.owners.kits["medevalkit"](Kit())
         assert value(answered([closed("yes")], ["yes"]), without, "medevalkit_closed_accuracy") == (1.0, 1)
 
 
 def test_slakes_closed_answers_are_left_out_if_medevalkit_would_count_them_twice() -> None:
-    counted = slake.BENCHMARKS[0].kits["medevalkit"]
+    counted = slake.BENCHMARKS[0].owners.kits["medevalkit"]
     told = {judged: {metric.name for metric in counted(Kit(judged=judged))} for judged in (False, True)}
     assert told[False] - told[True] == {"medevalkit_total_accuracy", "medevalkit_closed_accuracy"}
 

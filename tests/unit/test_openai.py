@@ -938,7 +938,7 @@ def test_data_that_were_handed_out_on_request_are_not_uploaded_unasked(
 
         def pytest_medvqa_benchmarks():
             shipped = {b.name: b for b in benchmarks.pytest_medvqa_benchmarks()}
-            return [replace(shipped["phantom-medlesionvqa"], name="kept", group="kept", public=False)]
+            return [replace(shipped["phantom-medlesionvqa"], name="kept", origin=None, public=False)]
         """
     )
     with Server(always(Reply(completion()))) as server:

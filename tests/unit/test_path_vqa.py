@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from medvqa import benchmarks, metrics
-from medvqa.benchmarks import path_vqa
+from medvqa.benchmarks import origins, path_vqa
 from medvqa.items import Answer, DataError, Result
 from medvqa.tables.shards import shards, whole
 from support import hub, neighbours
@@ -60,8 +60,7 @@ def test_closed_is_an_answer_that_is_yes_or_no(tmp_path: Path, answer: str, kind
 def test_missing_and_doubled_files_are_named(tmp_path: Path, names: list[str], message: str) -> None:
     for name in names:
         hub.write(tmp_path / "path-vqa/data" / name, [hub.question(1, "is it?", "yes")])
-    assert TEST.files is not None
-    assert TEST.files(tmp_path)
+    assert origins.files_of(TEST, tmp_path)
     with pytest.raises(DataError, match=message):
         benchmarks.load(TEST, tmp_path)
 
@@ -96,7 +95,7 @@ def test_prompts_and_origin() -> None:
     files = [file.to for each in path_vqa.BENCHMARKS if each.origin for file in each.origin.files]
     assert len(files) == len(set(files)) == 13
     assert files[0] == "path-vqa/data/test-00000-of-00003-e9adadb4799f44d3.parquet"
-    assert (VALIDATION.on_request, TRAIN.on_request) == (True, True)
+    assert all(each.origin and each.origin.on_request for each in (VALIDATION, TRAIN))
 
 
 def test_hand_computed_measures(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def functions(file: str, *names: str, **given: Any) -> dict[str, Any]:
 
 def values(results: Sequence[Result], benchmark: Benchmark, kit: str, setting: Kit) -> dict[str, float | None]:
     """The value of each measure of a kit over everything."""
-    counted = benchmark.kits[kit](setting)
+    counted = benchmark.owners.kits[kit](setting)
     measured = metrics.measures(results, counted, (), benchmark="b", signature={})
     return {measure.name: measure.value for measure in measured if not measure.slice}
 

@@ -212,7 +212,7 @@ def test_medevalkit_counts_choices_as_its_code_does(benchmark: Benchmark, form: 
     theirs = owned("medevalkit_utils.py", *names, "get_content_between_a_b", extract_boxed_content=boxed)
     said = responses(3000, 9)
     items = choices(len(said), 10)
-    (metric,) = benchmark.kits["medevalkit"](Kit())
+    (metric,) = benchmark.owners.kits["medevalkit"](Kit())
     counted, expected = [], []
     for item, text in zip(items, said, strict=True):
         options = [form.format(letter=letter, text=option) for letter, option in item.options.items()]

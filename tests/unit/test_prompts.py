@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa.benchmarks import own
-from medvqa.items import TECHNIQUES, Benchmark, Image, Item, Prompt, Shot, UsageError
+from medvqa.items import TECHNIQUES, Benchmark, Image, Item, Prompt, PromptFunction, Shot, UsageError
 from medvqa.protocols import naming, prompt_files, prompts
 from medvqa.protocols.prompts import Template, Templates
 
@@ -91,7 +91,12 @@ def test_the_order_is_seen_only_if_it_is_not_the_default() -> None:
 # Named prompts
 
 SHORT = Templates("short", {"mc": ASK})
-SLAKE = Benchmark(name="slake", items=lambda _: (), techniques=("mc", "ps"), prompts={"short": SHORT, "4-long": SHORT})
+SLAKE = Benchmark(
+    name="slake",
+    items=lambda _: (),
+    prompt=PromptFunction(ASK.prompt, ("mc", "ps")),
+    prompts={"short": SHORT, "4-long": SHORT},
+)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,20 @@ from hypothesis import strategies as st
 
 from medvqa import metrics, report
 from medvqa.figures import counted
-from medvqa.items import Answer, Benchmark, Image, Item, Measure, Prompt, Result, Score, Technique, UsageError
+from medvqa.items import (
+    Answer,
+    Benchmark,
+    Image,
+    Item,
+    Measure,
+    OfficialRule,
+    Owners,
+    Prompt,
+    Result,
+    Score,
+    Technique,
+    UsageError,
+)
 from medvqa.records import run_folder
 from medvqa.records.run_folder import RESULTS, Recorder
 from medvqa.report import junit, markdown, tables, terminal
@@ -51,8 +64,7 @@ SLAKE = Benchmark(
     metrics=(metrics.accuracy, *metrics.rates),
     dimensions=("modality",),
     public=True,
-    official=scored,
-    official_note="The rule of its owners.",
+    owners=Owners(rule=OfficialRule(score=scored, note="The rule of its owners.")),
 )
 
 
@@ -111,7 +123,7 @@ def test_what_a_reader_must_know_stands_in_the_notes(tmp_path: Path) -> None:
     run = folder(tmp_path / "run", results, **about)
     with (run / "results.jsonl").open("a") as file:
         file.write('{"torn')
-    made = report.build(run, {"slake": replace(SLAKE, submission=sheet)})
+    made = report.build(run, {"slake": replace(SLAKE, owners=replace(SLAKE.owners, submission=sheet))})
     notes = report.notes_of(report.write(made))
     assert notes == [
         "slake: 1 of 3 answers are stored and unscored: no answer key, or an open answer without a judge.",
@@ -137,7 +149,7 @@ def test_of_a_repeated_run_answers_are_counted_and_the_sheet_has_the_first_of_ea
     results += [replace(error(4, "the server was gone"), sample=k) for k in (1, 2, 3)]
     lacking = ["slake/q005/mc/sample1"]
     run = folder(tmp_path / "run", results, repeat=3, benchmarks={"slake": {}}, missing=lacking)
-    made = report.build(run, {"slake": replace(SLAKE, submission=kept)})
+    made = report.build(run, {"slake": replace(SLAKE, owners=replace(SLAKE.owners, submission=kept))})
     made = report.write(made)
     assert sent == [(f"q{n:03}", 1) for n in range(5)]
     outcomes = tables.outcomes(made)
@@ -190,7 +202,10 @@ def test_slices_of_few_groups_are_named_beside_their_macro_average(tmp_path: Pat
 
 def test_a_good_run_has_no_notes(tmp_path: Path) -> None:
     run = folder(tmp_path / "run", [result(n) for n in range(3)])
-    assert report.notes_of(report.build(run, {"slake": replace(SLAKE, submission=sheet)})) == []
+    assert (
+        report.notes_of(report.build(run, {"slake": replace(SLAKE, owners=replace(SLAKE.owners, submission=sheet))}))
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -461,7 +476,11 @@ def test_tables_have_a_column_for_the_technique_where_there_are_several(tmp_path
 
 def test_sheets_of_several_techniques_do_not_overwrite_one_another(tmp_path: Path) -> None:
     results = [replace(asked(0, technique, "A"), score=Score(None, "unscored", ("A",))) for technique in ("mc", "ps")]
-    made = report.write(report.build(folder(tmp_path / "run", results), {"slake": replace(PAIRS, submission=sheet)}))
+    made = report.write(
+        report.build(
+            folder(tmp_path / "run", results), {"slake": replace(PAIRS, owners=replace(SLAKE.owners, submission=sheet))}
+        )
+    )
     assert [path.relative_to(tmp_path / "run").as_posix() for path in made.sheets] == ["mc/sheet.csv", "ps/sheet.csv"]
 
 
@@ -509,7 +528,7 @@ PAIRED = replace(
     SLAKE,
     metrics=(metrics.set_accuracy, metrics.individual_accuracy),
     headline=("set_accuracy", "individual_accuracy"),
-    official=None,
+    owners=Owners(),
 )
 
 

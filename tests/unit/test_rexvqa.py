@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from medvqa import benchmarks
-from medvqa.benchmarks import rexvqa
+from medvqa.benchmarks import origins, rexvqa
 from medvqa.items import DataError, Item
 from support.neighbours import CANARY, write_image, write_json
 from support.neighbours_frames import study_row
@@ -45,8 +45,7 @@ def test_a_study_stands_in_for_a_missing_patient(tmp_path: Path) -> None:
 
 def test_the_split_is_the_file(tmp_path: Path) -> None:
     assert [item.id for item in loaded(tmp_path, "valid", v1=study_row(1, "A"))] == ["v1"]
-    assert TEST.files is not None
-    assert TEST.files(tmp_path) == []
+    assert origins.files_of(TEST, tmp_path) == ()
 
 
 @pytest.mark.parametrize(

@@ -362,12 +362,12 @@ def test_the_recorded_run_of_gpt_4o_on_mediconfusion() -> None:
     recorded = json.loads((REFERENCE / "mediconfusion" / "gpt4o_mc_predictions.json").read_text())
     items = sorted(mediconfusion.items(REFERENCE), key=lambda item: item.id)
     (benchmark,) = mediconfusion.BENCHMARKS
-    assert benchmark.official is not None
+    assert benchmark.owners.rule is not None
     right = []
     for item in items:
         pair, image = item.id.split("/")
         said = recorded[pair]["answer"][f"im{image}"]["answer"]["full_answer"]
-        right.append(benchmark.official(item, Answer(said)).outcome == "correct")
+        right.append(benchmark.owners.rule.score(item, Answer(said)).outcome == "correct")
     _, group = np.unique([item.cluster_id for item in items], return_inverse=True)
     _, pair_of = np.unique([item.pair_id for item in items], return_inverse=True)
     single = UnitTable(np.array(right, float), np.ones(352), pair_of, group, np.zeros(352, dtype=int))

@@ -16,7 +16,7 @@ from tools.vlm.data import Asked
 
 _PROMPTS = {
     "phantom-gmai-mmbench": gmai_mmbench.prompt,
-    "phantom-mediconfusion": mediconfusion.prompt,
+    "phantom-mediconfusion": mediconfusion.BENCHMARKS[0].prompt,
     "phantom-medlesionvqa": medlesionvqa.prompt,
 }
 QUESTION_ONLY = "Question: {question} Answer:"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from pathlib import Path
 
 from medvqa import printing, usercode
-from medvqa.benchmarks import folders
+from medvqa.benchmarks import folders, origins
 from medvqa.decode import did_you_mean
 from medvqa.image import inside
 from medvqa.items import (
@@ -107,19 +107,19 @@ def folder_of(benchmark: Benchmark, data: Path | None) -> Path | None:
     `data` is the data folder; if it is None, the folder of another tool is searched. DataError for a folder that cannot
     be read.
     """
-    if benchmark.files is None:
+    if not origins.needs_files(benchmark):
         return None
-    if data is None and benchmark.elsewhere is not None:
-        data = benchmark.elsewhere()
+    if data is None:
+        data = origins.elsewhere(benchmark)
     try:
-        return data if data is not None and benchmark.files(data) else None
+        return data if data is not None and origins.files_of(benchmark, data) else None
     except OSError as error:
         raise DataError(f"{_shown(data) if data else benchmark.name}: cannot be read: {error.strerror}") from error
 
 
 def is_found(benchmark: Benchmark, data: Path | None) -> bool:
     """Return whether the benchmark's files lie in the data folder (True for one that needs no files)."""
-    return benchmark.files is None or folder_of(benchmark, data) is not None
+    return not origins.needs_files(benchmark) or folder_of(benchmark, data) is not None
 
 
 def choose(names: Sequence[str], known: Mapping[str, Benchmark], data: Path | None, typed: str = "") -> list[Benchmark]:
@@ -136,18 +136,22 @@ def choose(names: Sequence[str], known: Mapping[str, Benchmark], data: Path | No
         raise UsageError(f"{typed}: {problem}.{_advice(list(known.values()), data, typed)}".removesuffix("."))
     chosen: dict[str, Benchmark] = {}
     for name in names:
-        candidates = [one for one in members(name, known) if not one.on_request or one.name == name]
+        candidates = [one for one in members(name, known) if one.name == name or not _is_on_request(one)]
         available = [benchmark for benchmark in candidates if is_found(benchmark, data)]
         if not available:
             raise _not_found(name, candidates, data, typed)
         chosen |= {benchmark.name: benchmark for benchmark in available}
     if not names:
-        others = [b for b in known.values() if b.group != DEFAULT_GROUP and not b.on_request]
-        chosen = {b.name: b for b in others if b.files is None or (data is not None and is_found(b, data))}
+        others = [b for b in known.values() if b.group != DEFAULT_GROUP and not _is_on_request(b)]
+        chosen = {b.name: b for b in others if not origins.needs_files(b) or (data is not None and is_found(b, data))}
         if not chosen and data is not None:
             raise _nothing_found(others, data, typed)
         chosen = chosen or {b.name: b for b in known.values() if b.group == DEFAULT_GROUP}
     return [chosen[name] for name in sorted(chosen)]
+
+
+def _is_on_request(benchmark: Benchmark) -> bool:
+    return benchmark.origin is not None and benchmark.origin.on_request
 
 
 def unread(chosen: Collection[str], known: Mapping[str, Benchmark], data: Path) -> list[str]:
@@ -157,13 +161,13 @@ def unread(chosen: Collection[str], known: Mapping[str, Benchmark], data: Path) 
     """
     named: dict[str, list[Benchmark]] = {}
     for benchmark in known.values():
-        if benchmark.files is not None and benchmark.sought:
+        if origins.sought(benchmark):
             named.setdefault(benchmark.group or benchmark.name, []).append(benchmark)
     lines = []
     for name, candidates in sorted(named.items()):
         folder = data / name
         if folder.is_dir() and not any(benchmark.name in chosen for benchmark in candidates):
-            sought = " or ".join(dict.fromkeys(benchmark.sought for benchmark in candidates))
+            sought = " or ".join(dict.fromkeys(map(origins.sought, candidates)))
             lines.append(
                 f"medvqa: {name} is not evaluated: {_shown(folder)} is there, and nothing in it is read: looked for "
                 f"{sought}; {folders.content(folder)}"
@@ -174,12 +178,10 @@ def unread(chosen: Collection[str], known: Mapping[str, Benchmark], data: Path) 
 def _not_found(name: str, candidates: Sequence[Benchmark], data: Path | None, typed: str) -> UsageError:
     """Return the error for a named benchmark or group without data."""
     missing = f"benchmark '{name}' was asked for but is not there"
-    obtain = candidates[0].obtain
+    obtain = origins.how_to_obtain(candidates[0])
     if data is None:
         return UsageError(f"{missing}, and no --data=DIR (or MEDVQA_DATA) was given. {obtain}")
-    sought = " or ".join(
-        dict.fromkeys(f"{_shown(data)}/{benchmark.sought}" for benchmark in candidates if benchmark.sought)
-    )
+    sought = " or ".join(f"{_shown(data)}/{files}" for files in dict.fromkeys(map(origins.sought, candidates)) if files)
     where = f"looked for {sought}; " if sought else ""
     return UsageError(
         f"{missing}, under {typed}: {where}{folders.content(data)}.{_advice(candidates, data, typed)} {obtain}"
@@ -190,7 +192,7 @@ def _nothing_found(others: Sequence[Benchmark], data: Path, typed: str) -> Usage
     """The error for a data folder without benchmarks: it names the expected files and an option to type."""
     shown = _shown(data)
     sought = [
-        f"  {benchmark.name}: {f'{shown}/{benchmark.sought}' if benchmark.sought else 'its files'}"
+        f"  {benchmark.name}: {f'{shown}/{files}' if (files := origins.sought(benchmark)) else 'its files'}"
         for benchmark in others
     ]
     return UsageError(
@@ -207,14 +209,14 @@ def _nothing_found(others: Sequence[Benchmark], data: Path, typed: str) -> Usage
 
 def _advice(candidates: Sequence[Benchmark], data: Path, typed: str) -> str:
     """Suggest a folder near the data folder, or of another tool, that holds a benchmark; "" if none does."""
-    searched = [benchmark for benchmark in candidates if benchmark.sought]
+    searched = [benchmark for benchmark in candidates if origins.sought(benchmark)]
     absolute = os.path.isabs(os.path.expanduser(typed.partition("=")[2]))
     for near in folders.neighbours(data):
         if held := [benchmark.name for benchmark in searched if _holds(benchmark, near)]:
             shown = str(near) if absolute else os.path.relpath(near)
             return f" Try --data={printing.line(shlex.quote(shown))}, where {', '.join(held)} is found."
     for benchmark in searched:
-        elsewhere = benchmark.elsewhere() if benchmark.elsewhere is not None else None
+        elsewhere = origins.elsewhere(benchmark)
         if elsewhere is not None and _holds(benchmark, elsewhere):
             return f" Try --data={printing.line(shlex.quote(str(elsewhere)))}, where {benchmark.name} is found."
     return ""
@@ -227,7 +229,7 @@ def _shown(path: Path) -> str:
 def _holds(benchmark: Benchmark, folder: Path) -> bool:
     """Whether a folder holds the benchmark's files; False for one that cannot be read."""
     try:
-        return benchmark.files is not None and bool(benchmark.files(folder))
+        return bool(origins.files_of(benchmark, folder))
     except (OSError, MedVQAError):
         return False
 
@@ -320,7 +322,7 @@ def _read(benchmark: Benchmark, data: Path) -> Iterator[Item]:
 
 def load_found(benchmark: Benchmark, data: Path | None) -> tuple[Item, ...] | None:
     """Return all items of a benchmark, as `load`; None if its files are missing."""
-    if benchmark.files is None:
+    if not origins.needs_files(benchmark):
         return load(benchmark, data or Path())
     folder = folder_of(benchmark, data)
     return None if folder is None else load(benchmark, folder)
@@ -339,11 +341,11 @@ def open_answers(benchmark: Benchmark, data: Path | None) -> tuple[str, ...]:
 def check_kits(kits: Sequence[str], chosen: Sequence[Benchmark], known: Mapping[str, Benchmark]) -> None:
     """Raise UsageError for a kit of --metric-like that no benchmark counts like, or none of the `chosen` ones."""
     for kit in kits:
-        names = sorted(benchmark.name for benchmark in known.values() if kit in benchmark.kits)
+        names = sorted(benchmark.name for benchmark in known.values() if kit in benchmark.owners.kits)
         if not names:
-            there = ", ".join(sorted({name for benchmark in known.values() for name in benchmark.kits}))
+            there = ", ".join(sorted({name for benchmark in known.values() for name in benchmark.owners.kits}))
             raise UsageError(f"--metric-like={printing.line(kit)}: no such kit; there are: {there}")
-        if not any(kit in benchmark.kits for benchmark in chosen):
+        if not any(kit in benchmark.owners.kits for benchmark in chosen):
             asked = ", ".join(benchmark.name for benchmark in chosen)
             raise UsageError(
                 f"--metric-like={kit}: its counts are known for {', '.join(names)}, and not for {asked}; leave it out"

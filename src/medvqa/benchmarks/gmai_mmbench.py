@@ -23,16 +23,19 @@ from pathlib import Path
 from string import ascii_lowercase
 
 from medvqa import metrics, printing, scoring
-from medvqa.benchmarks import folders, index, predictions
+from medvqa.benchmarks import folders, index, predictions, published
 from medvqa.items import (
     Answer,
     Benchmark,
     DataError,
     Extractor,
     Item,
+    OfficialRule,
     Origin,
     OriginFile,
+    Owners,
     Prompt,
+    PromptFunction,
     Result,
     Score,
     Technique,
@@ -269,6 +272,11 @@ ORIGIN_VAL = Origin(
         ),
     ),
     note="one table of 9.3 GB",
+    release=4550,
+    find=partial(files, split="val"),
+    reads=(f"{GROUP}/*.tsv with the word VAL in its name", "GMAI-MMBench_VAL.tsv"),
+    elsewhere=folders.lmu_data,
+    group=GROUP,
 )
 ORIGIN_TEST = Origin(
     licence=LICENCE,
@@ -284,30 +292,21 @@ ORIGIN_TEST = Origin(
     ),
     terms="Open https://huggingface.co/datasets/OpenGVLab/GMAI-MMBench, and agree there to share your contact "
     "information with its owners",
+    # The number of questions is not published: the paper's counts and its totals differ. Missing parts are refused.
+    release=None,
+    find=partial(files, split="test"),
+    reads=(f"{GROUP}/*.tsv with the word TEST in its name", f"GMAI_mm_bench_TEST_part_1.tsv to _{PARTS}.tsv"),
+    elsewhere=folders.lmu_data,
+    group=GROUP,
 )
 
 VAL = Benchmark(
     name="gmai-mmbench-val",
     origin=ORIGIN_VAL,
-    group=GROUP,
     title="GMAI-MMBench, validation",
     items=partial(items, split="val"),
-    files=partial(files, split="val"),
-    sought="gmai-mmbench/*.tsv with the word VAL in its name, or GMAI-MMBench_VAL.tsv",
-    elsewhere=folders.lmu_data,
-    release=4550,
-    obtain=(
-        "Type medvqa fetch gmai-mmbench-val --data=DATA; it brings GMAI-MMBench_VAL.tsv (9.3 GB) of "
-        "https://huggingface.co/datasets/VLMEval/GMAI-MMBench to DATA/gmai-mmbench/"
-    ),
-    prompt=prompt,
+    prompt=PromptFunction(prompt, ("mc", "gd", "ps")),
     score=score,
-    official=_official(scoring.GMAI_VERSIONS[-1]),
-    official_note=OFFICIAL_NOTE,
-    official_kinds=frozenset({"single_choice"}),
-    official_version=scoring.GMAI_VERSIONS[-1],
-    official_earlier={version: _official(version) for version in scoring.GMAI_VERSIONS[:-1]},
-    extractor=Extractor("options-vlmevalkit", _reply),
     metrics=(
         metrics.accuracy,
         metrics.macro_accuracy("task"),
@@ -317,11 +316,21 @@ VAL = Benchmark(
         metrics.exact_match,
         *metrics.rates,
     ),
-    techniques=("mc", "gd", "ps"),
     headline=("accuracy", "precision_mcls", "recall_mcls"),
     dimensions=("task", "department", "modality", "granularity"),
     public=True,
-    taxonomy="gmai-mmbench",
+    owners=Owners(
+        rule=OfficialRule(
+            score=_official(scoring.GMAI_VERSIONS[-1]),
+            note=OFFICIAL_NOTE,
+            kinds=frozenset({"single_choice"}),
+            version=scoring.GMAI_VERSIONS[-1],
+            earlier={version: _official(version) for version in scoring.GMAI_VERSIONS[:-1]},
+        ),
+        extractor=Extractor("options-vlmevalkit", _reply),
+        taxonomy="gmai-mmbench",
+        published=partial(published.read, "gmai-mmbench"),
+    ),
 )
 
 TEST = replace(
@@ -329,18 +338,8 @@ TEST = replace(
     name="gmai-mmbench-test",
     title="GMAI-MMBench, test",
     items=partial(items, split="test"),
-    files=partial(files, split="test"),
-    sought=f"gmai-mmbench/*.tsv with the word TEST in its name, or GMAI_mm_bench_TEST_part_1.tsv to _{PARTS}.tsv",
-    # Its number is not published: the paper's counts and its totals differ. Missing parts are refused instead.
-    release=None,
     origin=ORIGIN_TEST,
-    obtain=(
-        "Accept the terms of https://huggingface.co/datasets/OpenGVLab/GMAI-MMBench and type medvqa fetch "
-        f"gmai-mmbench-test --data=DATA; it brings GMAI_mm_bench_TEST_part_1.tsv to part_{PARTS}.tsv to "
-        "DATA/gmai-mmbench/"
-    ),
-    recover=recover,
-    submission=submission,
+    owners=replace(VAL.owners, recover=recover, submission=submission),
 )
 
 BENCHMARKS = (VAL, TEST)

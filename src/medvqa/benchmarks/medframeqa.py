@@ -27,8 +27,8 @@ from pathlib import Path
 import msgspec
 
 from medvqa import metrics, tables
-from medvqa.benchmarks import lettered
-from medvqa.items import Benchmark, Item, Origin, OriginFile, Prompt, Technique
+from medvqa.benchmarks import lettered, published
+from medvqa.items import Benchmark, Item, OfficialRule, Origin, OriginFile, Owners, Prompt, Technique
 from medvqa.metrics import kits
 from medvqa.protocols.prompts import Template, Templates
 from medvqa.scoring import score_single_choice
@@ -122,17 +122,10 @@ BENCHMARKS = (
         name=NAME,
         title="MedFrameQA",
         items=items,
-        files=files,
-        sought=f"{NAME}/data/*.parquet",
-        release=2851,
-        obtain=f"Type medvqa fetch {NAME} --data=DATA",
         prompt=prompt,
         prompts={"direct": Templates("direct", {"mc": DIRECT})},
         score=score_single_choice,
-        official=partial(score_single_choice, read=medframeqa_rule),
-        official_note="answers are read by the owners' parse_multi_choice_response",
         metrics=(metrics.accuracy, *metrics.rates),
-        kits={kits.MEDEVALKIT: partial(kits.medevalkit_choices, line=OPTION)},
         dimensions=("system", "organ", "modality", "image_count"),
         public=True,
         origin=Origin(
@@ -141,6 +134,15 @@ BENCHMARKS = (
             hub="SuhaoYu1020/MedFrameQA",
             files=(OriginFile(to=f"{NAME}/data/*.parquet", at="data/*.parquet"),),
             note="the frames come from videos on YouTube",
+            release=2851,
+        ),
+        owners=Owners(
+            rule=OfficialRule(
+                score=partial(score_single_choice, read=medframeqa_rule),
+                note="answers are read by the owners' parse_multi_choice_response",
+            ),
+            kits={kits.MEDEVALKIT: partial(kits.medevalkit_choices, line=OPTION)},
+            published=partial(published.read, NAME),
         ),
     ),
 )

@@ -33,15 +33,18 @@ from pathlib import Path
 import msgspec
 
 from medvqa import metrics, tables
-from medvqa.benchmarks import articles
-from medvqa.benchmarks.mediconfusion_prompts import OWNERS, TEMPLATES, VARIATIONS
-from medvqa.items import Benchmark, DataError, DataWarning, Item, Origin, OriginFile, Prompt, Technique, UsageError
+from medvqa.benchmarks import articles, published
+from medvqa.benchmarks.mediconfusion_prompts import ORIGINAL, OWNERS, VARIATIONS
+from medvqa.items import Benchmark, DataError, DataWarning, Item, OfficialRule, Origin, OriginFile, Owners, UsageError
 from medvqa.scoring import mediconfusion_rule, score_single_choice
 from medvqa.tables.image_files import image_file
 from medvqa.tags import lexicon, selection
 
 MAX_BYTES = 64 * 2**20
 """Largest data set file; the released ones have 0.2 MB."""
+
+FILES = ("mediconfusion/dataset.json", "mediconfusion/dataset.csv")
+"""The twins; the first that is there is read."""
 
 MAX_LIST = 1000
 """Characters of a list in a cell of the CSV."""
@@ -64,11 +67,6 @@ class Pair(msgspec.Struct, frozen=True):
     im_2: str = ""
     BiomedCLIP_sim: float | None = None
     DINO_sim: float | None = None
-
-
-def files(data: Path, folder: str = "mediconfusion") -> Sequence[Path]:
-    """Return the file that holds the questions, () if there is none; `folder` lies in the data folder."""
-    return _files(data / folder)
 
 
 def items(data: Path, folder: str = "mediconfusion") -> Iterator[Item]:
@@ -192,11 +190,6 @@ def _similarity(row: tables.TableRow, column: str, value: float | None) -> dict[
     return {dimension: (lexicon.slug(next(name for end, name in ranges if value < end)),)}
 
 
-def prompt(item: Item, technique: Technique) -> Prompt:
-    """Return the owners' prompt for the technique."""
-    return TEMPLATES[technique].prompt(item, technique)
-
-
 ORIGIN = Origin(
     licence="MIT; each image has the licence of its article",
     home="https://github.com/AIF4S/MediConfusion",
@@ -221,7 +214,12 @@ ORIGIN = Origin(
             for one in articles.released()
         ),
     ),
-    note="the images come from the publisher's open-data store; no digests of them are published",
+    note=(
+        "the images come from the publisher's open-data store; no digests of them are published; recorded answers need "
+        "no images"
+    ),
+    release=352,
+    reads=FILES,
 )
 """`data/dataset.json` of the owners' repository; size and digest of the file at the commit in its address."""
 
@@ -231,20 +229,9 @@ BENCHMARKS = (
         origin=ORIGIN,
         title="MediConfusion",
         items=items,
-        files=files,
-        sought="mediconfusion/dataset.json or mediconfusion/dataset.csv",
-        release=352,
-        obtain=(
-            "Type medvqa fetch mediconfusion --data=DATA; it brings dataset.json of "
-            "https://huggingface.co/datasets/shahab7899/MediConfusion to DATA/mediconfusion/ and the images to "
-            "DATA/mediconfusion/images/ (recorded answers need no images)"
-        ),
-        prompt=prompt,
+        prompt=ORIGINAL,
         prompts={templates.name: templates for templates in (*VARIATIONS, *OWNERS)},
-        paper_prompts=tuple(templates.name for templates in VARIATIONS),
         score=score_single_choice,
-        official=partial(score_single_choice, read=mediconfusion_rule),
-        official_note="a letter counts only as one of the tokens that the owners' clean_up_manual lists",
         metrics=(
             metrics.set_accuracy,
             metrics.individual_accuracy,
@@ -253,10 +240,17 @@ BENCHMARKS = (
             metrics.valid_pairs,
             *metrics.rates,
         ),
-        techniques=("mc", "gd", "ps", "ff"),
         headline=("set_accuracy", "individual_accuracy", "confusion"),
         dimensions=("category", *(dimension for dimension, _ in SIMILARITY.values())),
         public=True,
+        owners=Owners(
+            rule=OfficialRule(
+                score=partial(score_single_choice, read=mediconfusion_rule),
+                note="a letter counts only as one of the tokens that the owners' clean_up_manual lists",
+            ),
+            paper_prompts=tuple(templates.name for templates in VARIATIONS),
+            published=partial(published.read, "mediconfusion"),
+        ),
     ),
 )
 
@@ -279,10 +273,10 @@ def variant(name: str, folder: str = "", *, public: bool = False) -> Benchmark:
         name=name,
         title=f"{name}, in MediConfusion's format",
         items=partial(items, folder=folder),
-        files=partial(files, folder=folder),
-        sought=f"{folder}/dataset.json or {folder}/dataset.csv",
-        release=None,
-        origin=None,
-        obtain=f"Put dataset.json or dataset.csv into DATA/{folder}/ and its images into DATA/{folder}/images/",
+        origin=Origin(
+            apply=f"Put dataset.json or dataset.csv into DATA/{folder}/ and its images into DATA/{folder}/images/",
+            reads=(f"{folder}/dataset.json", f"{folder}/dataset.csv"),
+        ),
+        owners=replace(BENCHMARKS[0].owners, published=None),
         public=public,
     )

@@ -6,10 +6,8 @@ https://github.com/AIF4S/MediConfusion/tree/2eb1686ba79f38d80435d70cc4fbd92f6714
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
-from medvqa.items import Technique
 from medvqa.protocols.prompts import Template, Templates
 
 MC = Template(
@@ -47,7 +45,7 @@ FF = Template(
 """Their `gpt4`, named after the judge. Each model has its own limit: the largest is 512 (DeepSeek-VL2); GPT and Gemini
 have none."""
 
-TEMPLATES: Mapping[Technique, Template] = {"mc": MC, "gd": GD, "ps": PS, "ff": FF}
+ORIGINAL = Templates("default", {"mc": MC, "gd": GD, "ps": PS, "ff": FF})
 
 HEAD = "Based on the image, choose the correct option for the following question."
 TAIL = "Answer with the option's letter from the given choices directly. Your answer should be just one letter."

@@ -28,6 +28,7 @@ from pathlib import Path
 import msgspec
 
 from medvqa import metrics, tables
+from medvqa.benchmarks import published
 from medvqa.items import (
     CHOICE_KINDS,
     OPEN_KINDS,
@@ -37,6 +38,7 @@ from medvqa.items import (
     Item,
     Kind,
     Origin,
+    Owners,
     Prompt,
     Score,
     Technique,
@@ -244,31 +246,30 @@ DIMENSIONS = (
     *("language", "body_region", "lesion", "disease"),
 )
 
-ORIGIN = Origin(
-    licence="set by its owners, with the data",
-    home="https://github.com/bytedance/MedLesionVQA",
-    apply=(
-        "No public release was found. Its owners give it on request: write to the authors named in "
-        "https://openreview.net/forum?id=BYtqk6AVuL, or open an issue at https://github.com/bytedance/MedLesionVQA. "
-        "Then write the questions in the format of docs/data.md to DATA/medlesionvqa/*.jsonl, and put the images into "
-        "a folder beside them"
-    ),
-)
+
+def _origin(split: str) -> Origin:
+    return Origin(
+        licence="set by its owners, with the data",
+        home="https://github.com/bytedance/MedLesionVQA",
+        apply=(
+            "No public release was found. Its owners give it on request: write to the authors named in "
+            "https://openreview.net/forum?id=BYtqk6AVuL, or open an issue at "
+            "https://github.com/bytedance/MedLesionVQA. Then write the questions in the format of docs/data.md to "
+            "DATA/medlesionvqa/*.jsonl, and put the images into a folder beside them"
+        ),
+        release=RELEASED[split],
+        find=partial(files, split=split),
+        reads=(f'medlesionvqa/*.jsonl with a line of "split": "{split}"',),
+        group="medlesionvqa",
+    )
+
 
 BENCHMARKS = tuple(
     Benchmark(
         name=f"medlesionvqa-{split}",
-        origin=ORIGIN,
-        group="medlesionvqa",
+        origin=_origin(split),
         title=f"MedLesionVQA {split}",
         items=partial(items, split=split),
-        files=partial(files, split=split),
-        sought=f'medlesionvqa/*.jsonl with a line of "split": "{split}"',
-        release=RELEASED[split],
-        obtain=(
-            "Ask for the data set at https://github.com/bytedance/MedLesionVQA, write it in the format of docs/data.md "
-            "to DATA/medlesionvqa/*.jsonl and put its images into a folder there"
-        ),
         judged=OPEN_KINDS,
         prompt=prompt,
         score=score,
@@ -282,7 +283,7 @@ BENCHMARKS = tuple(
         ),
         headline=("mean_score", "macro_score"),
         dimensions=(*DIMENSIONS, "ability+question_type"),
-        taxonomy="medlesionvqa",
+        owners=Owners(taxonomy="medlesionvqa", published=partial(published.read, "medlesionvqa")),
     )
     for split in SPLITS
 )

@@ -28,8 +28,8 @@ from pathlib import Path
 import msgspec
 
 from medvqa import metrics, tables
-from medvqa.benchmarks import lettered
-from medvqa.items import Benchmark, Item, Origin, OriginFile
+from medvqa.benchmarks import lettered, published
+from medvqa.items import Benchmark, Item, OfficialRule, Origin, OriginFile, Owners
 from medvqa.metrics import kits
 from medvqa.protocols.prompts import Template, Templates
 from medvqa.scoring import score_single_choice
@@ -148,20 +148,10 @@ BENCHMARKS = (
         name=NAME,
         title="MedXpertQA MM",
         items=items,
-        files=files,
-        sought=" or ".join(f"{NAME}/{name}" for name in FILES),
-        release=2000,
-        obtain=(
-            f"Type medvqa fetch {NAME} --data=DATA, or put MM/test.jsonl and images/ of "
-            f"https://huggingface.co/datasets/TsinghuaC3I/MedXpertQA into DATA/{NAME}/"
-        ),
         prompt=Templates("default", {"mc": COT}),
         prompts={"direct": Templates("direct", {"mc": DIRECT})},
         score=score_single_choice,
-        official=partial(score_single_choice, read=medxpertqa_rule),
-        official_note="an answer counts as its first capital letter after the trigger, by the owners' answer_cleansing",
         metrics=(metrics.accuracy, *metrics.rates),
-        kits={kits.MEDEVALKIT: partial(kits.medevalkit_choices, line="{letter}. {text}", tagged=True)},
         dimensions=("question_type", "medical_task", "body_system", "image_count"),
         public=True,
         origin=Origin(
@@ -173,6 +163,16 @@ BENCHMARKS = (
                 OriginFile(to=f"{NAME}/MM/test.jsonl", at="MM/test.jsonl"),
                 OriginFile(to=f"{NAME}/images.zip", at="images.zip", unpack=NAME),
             ),
+            release=2000,
+            reads=tuple(f"{NAME}/{name}" for name in FILES),
+        ),
+        owners=Owners(
+            rule=OfficialRule(
+                score=partial(score_single_choice, read=medxpertqa_rule),
+                note="an answer counts as its first capital letter after the trigger, by the owners' answer_cleansing",
+            ),
+            kits={kits.MEDEVALKIT: partial(kits.medevalkit_choices, line="{letter}. {text}", tagged=True)},
+            published=partial(published.read, NAME),
         ),
     ),
 )

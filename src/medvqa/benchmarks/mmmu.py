@@ -22,9 +22,22 @@ from functools import partial
 from pathlib import Path
 
 from medvqa import files, metrics, scoring, tables
-from medvqa.benchmarks import folders, literals
+from medvqa.benchmarks import folders, literals, published
 from medvqa.benchmarks.lettered import LETTERS
-from medvqa.items import CHOICE_KINDS, Answer, Benchmark, DataError, Image, Item, Origin, OriginFile, Result, Score
+from medvqa.items import (
+    CHOICE_KINDS,
+    Answer,
+    Benchmark,
+    DataError,
+    Image,
+    Item,
+    OfficialRule,
+    Origin,
+    OriginFile,
+    Owners,
+    Result,
+    Score,
+)
 from medvqa.protocols.prompts import Template, Templates
 from medvqa.tables.shards import shards, whole
 from medvqa.tags import lexicon, selection
@@ -168,40 +181,39 @@ def _origin(split: str) -> Origin:
         hub="MMMU/MMMU",
         files=tuple(OriginFile(to=f"{GROUP}/{name}", at=name) for name in names),
         note="the owners withhold the answers of test" if split == "test" else "",
+        release={"val": 150, "test": 1752}[split],
+        find=partial(paths, split=split),
+        reads=(f"{GROUP}/SUBJECT/{SPLITS[split]}-*.parquet for {', '.join(SUBJECTS)}",),
+        group=GROUP,
     )
 
 
 VAL = Benchmark(
     name=f"{GROUP}-val",
-    group=GROUP,
     title="MMMU Health and Medicine, validation",
     items=partial(items, split="val"),
-    files=partial(paths, split="val"),
-    sought=f"{GROUP}/SUBJECT/validation-*.parquet for {', '.join(SUBJECTS)}",
-    release=150,
-    obtain=f"Fetch it: medvqa fetch {GROUP}-val --data=DATA",
     prompt=Templates("default", {"mc": CHOOSE, "gd": CHOOSE}, dict.fromkeys(("short_answer",), OPEN)),
     score=score,
-    official=official,
-    official_note="answers are read by the owners' eval_utils.py, without its random choice where nothing is read",
-    official_kinds=frozenset({"single_choice", "short_answer"}),
     metrics=(metrics.mean_score, metrics.accuracy, metrics.open_score, *metrics.rates),
-    techniques=("mc", "gd"),
     headline=("mean_score", "accuracy"),
     dimensions=("subject", "question_type", "difficulty", "image_type"),
     public=True,
     origin=_origin("val"),
+    owners=Owners(
+        rule=OfficialRule(
+            score=official,
+            note="answers are read by the owners' eval_utils.py, without its random choice where nothing is read",
+            kinds=frozenset({"single_choice", "short_answer"}),
+        ),
+        published=partial(published.read, GROUP),
+    ),
 )
 TEST = replace(
     VAL,
     name=f"{GROUP}-test",
     title="MMMU Health and Medicine, test",
     items=partial(items, split="test"),
-    files=partial(paths, split="test"),
-    sought=f"{GROUP}/SUBJECT/test-*.parquet for {', '.join(SUBJECTS)}",
-    release=1752,
-    obtain=f"Fetch it: medvqa fetch {GROUP}-test --data=DATA",
-    submission=submission,
     origin=_origin("test"),
+    owners=replace(VAL.owners, submission=submission),
 )
 BENCHMARKS = (VAL, TEST)

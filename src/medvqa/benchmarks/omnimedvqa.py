@@ -22,9 +22,9 @@ from functools import partial
 from pathlib import Path
 
 from medvqa import metrics, scoring, tables
-from medvqa.benchmarks import lettered
+from medvqa.benchmarks import lettered, published
 from medvqa.benchmarks.keys import warn_ambiguous
-from medvqa.items import Answer, Benchmark, Item, Origin, OriginFile, Prompt, Score, Technique
+from medvqa.items import Answer, Benchmark, Item, OfficialRule, Origin, OriginFile, Owners, Prompt, Score, Technique
 from medvqa.metrics import kits
 from medvqa.protocols.prompts import Template, Templates
 from medvqa.tables.image_files import ImageFolder
@@ -111,18 +111,10 @@ BENCHMARKS = (
         name=NAME,
         title="OmniMedVQA, open access",
         items=items,
-        files=files,
-        sought=f"{NAME}/QA_information/Open-access/*.json",
-        release=88_996,
-        obtain=f"Fetch it: medvqa fetch {NAME} --data=DATA; or unpack OmniMedVQA.zip into DATA/{NAME}/",
         prompt=Templates("default", {"mc": MEDEVALKIT, "gd": MEDEVALKIT, "ps": PREFIX}),
         prompts={"owners": owners},
         score=scoring.score_single_choice,
-        official=official,
-        official_note="an answer counts as the option that it is most similar to, whatever it says",
         metrics=(metrics.accuracy, metrics.macro_accuracy("dataset"), *metrics.rates),
-        kits={kits.MEDEVALKIT: partial(kits.medevalkit_choices, line=OPTION, tagged=True)},
-        techniques=("mc", "gd", "ps"),
         headline=("accuracy",),
         dimensions=("question_type", "modality", "dataset"),
         public=True,
@@ -133,6 +125,16 @@ BENCHMARKS = (
             revision="1ba51c28fc0773bdf7efb8396e5bcfd4227e22da",
             files=(OriginFile(to=f"{NAME}/OmniMedVQA.zip", at="OmniMedVQA.zip", unpack=NAME),),
             note="one archive of 10.7 GB; the questions of restricted-access data sets have no images and are not read",
+            release=88_996,
+            find=files,
+            reads=(f"{NAME}/QA_information/Open-access/*.json",),
+        ),
+        owners=Owners(
+            rule=OfficialRule(
+                score=official, note="an answer counts as the option that it is most similar to, whatever it says"
+            ),
+            kits={kits.MEDEVALKIT: partial(kits.medevalkit_choices, line=OPTION, tagged=True)},
+            published=partial(published.read, NAME),
         ),
     ),
 )

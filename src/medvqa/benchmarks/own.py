@@ -15,7 +15,10 @@ from medvqa.items import (
     Item,
     Kind,
     Metric,
+    Origin,
+    Owners,
     Prompt,
+    PromptSource,
     Score,
     Technique,
     UsageError,
@@ -109,8 +112,9 @@ _FUNCTION_OR_NONE: _Rule = (lambda value: value is None or callable(value), "a f
 _FIELDS: Mapping[str, _Rule] = {
     **dict.fromkeys(("items", "score", "applies"), _FUNCTION),
     "prompt": (lambda value: callable(value) or isinstance(value, str), "a function, or a text with {question}"),
-    **dict.fromkeys(("files", "elsewhere", "official", "recover", "submission"), _FUNCTION_OR_NONE),
-    **dict.fromkeys(("group", "title", "sought", "obtain"), (_is_text, "a text")),
+    "title": (_is_text, "a text"),
+    "origin": (lambda value: value is None or isinstance(value, Origin), "an Origin or None"),
+    "owners": (lambda value: isinstance(value, Owners), "an Owners"),
     "prompts": (
         lambda value: (
             isinstance(value, Mapping)
@@ -133,7 +137,7 @@ def completed(benchmark: Benchmark) -> Benchmark:
     """Fill in the defaults of a benchmark (UsageError for a prompt with other fields than {question} and {options})."""
     changes: dict[str, object] = {}
     if benchmark.prompt is usual or isinstance(benchmark.prompt, str):
-        changes |= {"prompt": prompts_of(benchmark), "techniques": TECHNIQUES}
+        changes["prompt"] = prompts_of(benchmark)
     if benchmark.score is usual:
         changes |= {"score": score, "judged": benchmark.judged or JUDGED}
     if any(isinstance(prompt, str) for prompt in benchmark.prompts.values()):
@@ -156,7 +160,7 @@ def prompts_of(benchmark: Benchmark) -> Callable[[Item, Technique], Prompt]:
     """Return the function that makes the prompts of a benchmark, declared in any way (UsageError)."""
     if isinstance(benchmark.prompt, str):
         return OwnPrompt(template(benchmark.name, benchmark.prompt))
-    return prompt if benchmark.prompt is usual else benchmark.prompt
+    return OwnPrompt() if benchmark.prompt is usual else benchmark.prompt
 
 
 def template(name: str, text: str) -> Template:
@@ -170,17 +174,17 @@ def template(name: str, text: str) -> Template:
     return Template(f"{name}/own", text.replace("{options}\n", "{options}"), OPTION)
 
 
-def prompt(item: Item, technique: Technique) -> Prompt:
-    """Return the default prompt of a question."""
-    return OwnPrompt()(item, technique)
-
-
 @dataclass(frozen=True, slots=True)
-class OwnPrompt:
+class OwnPrompt(PromptSource):
     """Asks by the default prompts in a language, else in English; `template` replaces those of MC and GD."""
 
     template: Template | None = None
     language: str = ""
+
+    @property
+    def techniques(self) -> tuple[Technique, ...]:
+        """All techniques."""
+        return TECHNIQUES
 
     def __call__(self, item: Item, technique: Technique) -> Prompt:
         """Return the prompt of a question."""

@@ -20,8 +20,8 @@ from __future__ import annotations
 from functools import partial
 
 from medvqa import metrics
-from medvqa.benchmarks import closed_open
-from medvqa.items import Benchmark, Origin, OriginFile
+from medvqa.benchmarks import closed_open, published
+from medvqa.items import Benchmark, Origin, OriginFile, Owners
 from medvqa.metrics import kits
 
 GROUP = "path-vqa"
@@ -45,6 +45,11 @@ ORIGINS = {
             for part, name in enumerate(names.split())
             for at in [f"data/{split}-{part:05}-of-{len(names.split()):05}-{name}.parquet"]
         ),
+        release=RELEASED[split],
+        find=partial(closed_open.hub_files, group=GROUP, split=split),
+        reads=(f"{GROUP}/data/{split}-*.parquet",),
+        group=GROUP,
+        on_request=split != "test",
     )
     for split, names in _PARTS.items()
 }
@@ -55,14 +60,8 @@ VLMEVALKIT = "Please directly provide a short answer to the question. "
 BENCHMARKS = tuple(
     Benchmark(
         name=f"{GROUP}-{split}",
-        group=GROUP,
         title=f"PathVQA, {split}",
         items=partial(closed_open.hub_items, group=GROUP, split=split),
-        files=partial(closed_open.hub_files, group=GROUP, split=split),
-        sought=f"{GROUP}/data/{split}-*.parquet",
-        release=released,
-        obtain=f"Type `medvqa fetch {GROUP}-{split} --data=DATA`, or put the Parquet files of "
-        f"https://huggingface.co/datasets/flaviagiammarino/path-vqa into DATA/{GROUP}/data/",
         prompt=closed_open.templates(GROUP, "medevalkit", closed_open.YES_OR_NO, closed_open.BRIEFLY),
         prompts={"vlmevalkit": closed_open.templates(GROUP, "vlmevalkit", VLMEVALKIT, VLMEVALKIT)},
         score=closed_open.score,
@@ -71,13 +70,15 @@ BENCHMARKS = tuple(
         headline=metrics.open_questions.HEADLINE,
         dimensions=("answer_type",),
         public=True,
-        kits={
-            kits.LLAVA_MED: kits.llava_med,
-            kits.MEDEVALKIT: partial(kits.medevalkit, closed_if_judged="lost"),
-        },
-        training=f"{GROUP}-train",
-        on_request=split != "test",
         origin=ORIGINS[split],
+        owners=Owners(
+            kits={
+                kits.LLAVA_MED: kits.llava_med,
+                kits.MEDEVALKIT: partial(kits.medevalkit, closed_if_judged="lost"),
+            },
+            training=f"{GROUP}-train",
+            published=partial(published.read, GROUP),
+        ),
     )
-    for split, released in RELEASED.items()
+    for split in RELEASED
 )

@@ -14,7 +14,18 @@ from pathlib import Path
 import msgspec
 
 from medvqa.benchmarks import folders, gmai_mmbench, mediconfusion, medlesionvqa
-from medvqa.items import CHOICE_KINDS, Answer, AnswerError, Benchmark, Item, Origin, Prompt, Score, Technique
+from medvqa.items import (
+    CHOICE_KINDS,
+    Answer,
+    AnswerError,
+    Benchmark,
+    Item,
+    Origin,
+    Prompt,
+    PromptFunction,
+    Score,
+    Technique,
+)
 from medvqa.protocols.prompts import Template
 from medvqa.scoring import score_closed_vocabulary
 
@@ -65,14 +76,12 @@ def _score_medlesionvqa(item: Item, answer: Answer) -> Score:
     return score_closed_vocabulary(item, answer, vocabulary)
 
 
-ORIGIN = Origin(licence="CC0 1.0", home="", note="It ships with the project.", synthetic=True)
+ORIGIN = Origin(licence="CC0 1.0", home="", note="It ships with the project.", synthetic=True, group=GROUP)
 
 
 def _shipped(benchmark: Benchmark) -> Benchmark:
-    """Return a benchmark in whose format the phantom is: without its files, and how to get them."""
-    return replace(
-        benchmark, group=GROUP, files=None, sought="", release=None, elsewhere=None, obtain="", origin=ORIGIN
-    )
+    """Return a benchmark in whose format the phantom is, without its files and its published rows."""
+    return replace(benchmark, origin=ORIGIN, owners=replace(benchmark.owners, published=None))
 
 
 BENCHMARKS = (
@@ -94,10 +103,8 @@ BENCHMARKS = (
         title="Phantom in MedLesionVQA's format",
         items=_medlesionvqa,
         public=True,
-        prompt=_prompt_medlesionvqa,
+        prompt=PromptFunction(_prompt_medlesionvqa, ("mc", "ps"), _applies_medlesionvqa),
         score=_score_medlesionvqa,
-        techniques=("mc", "ps"),
         dimensions=medlesionvqa.DIMENSIONS,
-        applies=_applies_medlesionvqa,
     ),
 )

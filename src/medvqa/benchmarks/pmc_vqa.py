@@ -25,10 +25,10 @@ from functools import partial
 from pathlib import Path
 
 from medvqa import metrics, scoring, tables
-from medvqa.benchmarks import lettered
+from medvqa.benchmarks import lettered, published
 from medvqa.benchmarks.keys import warn_ambiguous
 from medvqa.benchmarks.lettered import TOKENS
-from medvqa.items import Answer, Benchmark, Item, Origin, OriginFile, Score
+from medvqa.items import Answer, Benchmark, Item, OfficialRule, Origin, OriginFile, Owners, Score
 from medvqa.metrics import kits
 from medvqa.protocols.prompts import Template, Templates
 from medvqa.tables.image_files import ImageFolder
@@ -151,7 +151,7 @@ def official(item: Item, answer: Answer) -> Score:
     return scoring.score_single_choice(item, answer, partial(scoring.similar_rule, form=scoring.PMC_VQA))
 
 
-def _origin(table: str, archive: str) -> Origin:
+def _origin(table: str, archive: str, release: int) -> Origin:
     return Origin(
         licence="CC BY-SA by its card; the articles are CC0 or CC BY",
         home="https://huggingface.co/datasets/RadGenome/PMC-VQA",
@@ -162,29 +162,29 @@ def _origin(table: str, archive: str) -> Origin:
             OriginFile(to=f"{GROUP}/{archive}", at=archive, unpack=GROUP),
         ),
         note="images.zip (version 1) has 18.9 GB, images_2.zip (version 2) 2.2 GB",
+        release=release,
+        group=GROUP,
     )
 
 
 BENCHMARKS = tuple(
     Benchmark(
         name=name,
-        group=GROUP,
         title=title,
         items=partial(items, file=file, benchmark=name),
-        files=lambda data, file=file: [path] if (path := data / GROUP / file).is_file() else [],  # type: ignore[misc]
-        sought=f"{GROUP}/{file}",
-        release=release,
-        obtain=f"Fetch it: medvqa fetch {name} --data=DATA; or put {file} and its images into DATA/{GROUP}/",
         prompt=Templates("default", _BY_TECHNIQUE),  # type: ignore[arg-type]
         prompts={"medevalkit": Templates("medevalkit", {"mc": MEDEVALKIT, "gd": MEDEVALKIT})},
         score=scoring.score_single_choice,
-        official=official,
-        official_note="an answer counts as the option that it is most similar to, whatever it says",
         metrics=(metrics.accuracy, *metrics.rates),
-        kits={kits.MEDEVALKIT: partial(kits.medevalkit_choices, line=scoring.PMC_VQA)},
-        techniques=("mc", "gd", "ps"),
         public=True,
-        origin=_origin(file, archive),
+        origin=_origin(file, archive, release),
+        owners=Owners(
+            rule=OfficialRule(
+                score=official, note="an answer counts as the option that it is most similar to, whatever it says"
+            ),
+            kits={kits.MEDEVALKIT: partial(kits.medevalkit_choices, line=scoring.PMC_VQA)},
+            published=partial(published.read, GROUP),
+        ),
     )
     for name, title, file, archive, release in (
         ("pmc-vqa-test-clean", "PMC-VQA, test_clean (version 1)", "test_clean.csv", "images.zip", 2000),

@@ -21,14 +21,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from medvqa import metrics, tables
-from medvqa.benchmarks import closed_open, lettered
+from medvqa.benchmarks import closed_open, lettered, published
 from medvqa.benchmarks.lettered import TOKENS
-from medvqa.items import Answer, Benchmark, Item, Kind, Origin, OriginFile, Prompt, Score, Technique, of_data
+from medvqa.items import Answer, Benchmark, Item, Kind, Origin, OriginFile, Owners, Prompt, Score, Technique, of_data
 from medvqa.protocols.prompts import Template
 from medvqa.scoring import is_yes_or_no, score_single_choice
 from medvqa.tables.shards import whole
@@ -137,13 +138,6 @@ BENCHMARKS = (
         name=NAME,
         title="RadImageNet-VQA",
         items=items,
-        files=files,
-        sought=f"{NAME}/benchmark/test*.parquet",
-        release=9000,
-        obtain=(
-            f"Log in to the hub and type medvqa fetch {NAME} --data=DATA, or put {FILE} of "
-            f"https://huggingface.co/datasets/raidium/RadImageNet-VQA into DATA/{NAME}/benchmark/"
-        ),
         prompt=prompt,
         score=score,
         judged=closed_open.JUDGED,
@@ -159,6 +153,9 @@ BENCHMARKS = (
                 "log in to the hub, and accept the terms of https://huggingface.co/datasets/raidium/RadImageNet-VQA "
                 "if it shows any"
             ),
+            release=9000,
+            reads=(f"{NAME}/benchmark/test*.parquet",),
         ),
+        owners=Owners(published=partial(published.read, NAME)),
     ),
 )

@@ -30,8 +30,8 @@ from pathlib import Path
 import msgspec
 
 from medvqa import metrics, tables
-from medvqa.benchmarks import lettered
-from medvqa.items import Benchmark, Item, Origin, OriginFile, Prompt, Technique
+from medvqa.benchmarks import lettered, published
+from medvqa.items import Benchmark, Item, OfficialRule, Origin, OriginFile, Owners, Prompt, Technique
 from medvqa.protocols.prompts import Template
 from medvqa.scoring import score_single_choice
 from medvqa.scoring.letter_rules import rexvqa_rule
@@ -121,23 +121,13 @@ def first_image(item: Item, technique: Technique) -> Prompt:
 BENCHMARKS = tuple(
     Benchmark(
         name=f"{GROUP}-{split}",
-        group=GROUP,
         title=f"ReXVQA {split}",
         items=partial(items, split=split),
-        files=partial(files, split=split),
-        sought=f"{GROUP}/{METADATA}/{split}_vqa_data.json",
-        obtain=(
-            "Accept the terms of https://huggingface.co/datasets/rajpurkarlab/ReXVQA, then type medvqa fetch "
-            f"{GROUP} --data=DATA. docs/neighbours.md says how to get the images"
-        ),
         prompt=OWNERS.prompt,
         prompts={"first-image": first_image},
         score=score_single_choice,
-        official=partial(score_single_choice, read=rexvqa_rule),
-        official_note="an answer counts as its first a, b, c or d, by the owners' example script",
         metrics=(metrics.accuracy, *metrics.rates),
         dimensions=("task", "category", "image_count"),
-        on_request=split != "test",
         origin=Origin(
             licence="non-commercial research, by the agreements of both data sets",
             home="https://huggingface.co/datasets/rajpurkarlab/ReXVQA",
@@ -151,6 +141,15 @@ BENCHMARKS = tuple(
                 "the images are the split archive deid_png.part* of rajpurkarlab/ReXGradient-160K: "
                 f"cat deid_png.part* | tar --zstd -xf - -C DATA/{GROUP}"
             ),
+            group=GROUP,
+            on_request=split != "test",
+        ),
+        owners=Owners(
+            rule=OfficialRule(
+                score=partial(score_single_choice, read=rexvqa_rule),
+                note="an answer counts as its first a, b, c or d, by the owners' example script",
+            ),
+            published=partial(published.read, GROUP),
         ),
     )
     for split in SPLITS

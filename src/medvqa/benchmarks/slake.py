@@ -19,14 +19,15 @@ https://github.com/EvolvingLMMs-Lab/lmms-eval/blob/75571cfe0fa36ca5ec2e6aa2bb268
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from medvqa import metrics, tables
-from medvqa.benchmarks import closed_open
-from medvqa.items import Benchmark, Item, Kind, Origin, OriginFile
+from medvqa.benchmarks import closed_open, published
+from medvqa.items import Benchmark, Item, Kind, Origin, OriginFile, Owners
 from medvqa.metrics import kits
 from medvqa.scoring import clipped
 from medvqa.tables.image_files import image_file
@@ -52,6 +53,9 @@ ORIGINS = {
             OriginFile(to=f"{GROUP}/{names[0]}", at=names[0]),
             OriginFile(to=f"{GROUP}/imgs.zip", at="imgs.zip", unpack=GROUP),
         ),
+        reads=tuple(f"{GROUP}/{name}" for name in names),
+        group=GROUP,
+        on_request=split != "test",
     )
     for split, names in FILES.items()
 }
@@ -127,14 +131,8 @@ LMMS_EVAL = {"en": "Answer the question using a single word or phrase.", "zh": "
 BENCHMARKS = tuple(
     Benchmark(
         name=f"{GROUP}-{language}-{split}",
-        group=GROUP,
         title=f"SLAKE, {TITLES[language]}, {split}",
         items=partial(items, split=split, language=language),
-        files=partial(files, split=split),
-        sought=f"{GROUP}/{FILES[split][0]}",
-        release=RELEASED[language][split],
-        obtain=f"Type `medvqa fetch {GROUP}-{language}-{split} --data=DATA`, or put the files of "
-        "https://huggingface.co/datasets/BoKelvin/SLAKE into DATA/slake/, with its images in DATA/slake/imgs/",
         prompt=closed_open.templates(GROUP, "medevalkit", *MEDEVALKIT[language]),
         prompts={"lmms-eval": closed_open.templates(GROUP, "lmms-eval", LMMS_EVAL[language], LMMS_EVAL[language], 32)},
         score=closed_open.score,
@@ -143,13 +141,15 @@ BENCHMARKS = tuple(
         headline=metrics.open_questions.HEADLINE,
         dimensions=("answer_type", "content_type", "modality", "location", "base_type"),
         public=True,
-        kits={
-            **({kits.LLAVA_MED: kits.llava_med} if language == "en" else {}),
-            kits.MEDEVALKIT: partial(kits.medevalkit, folded=False, closed_if_judged="judged"),
-        },
-        training=f"{GROUP}-{language}-train",
-        on_request=split != "test",
-        origin=ORIGINS[split],
+        origin=replace(ORIGINS[split], release=RELEASED[language][split]),
+        owners=Owners(
+            kits={
+                **({kits.LLAVA_MED: kits.llava_med} if language == "en" else {}),
+                kits.MEDEVALKIT: partial(kits.medevalkit, folded=False, closed_if_judged="judged"),
+            },
+            training=f"{GROUP}-{language}-train",
+            published=partial(published.read, GROUP),
+        ),
     )
     for language in TITLES
     for split in FILES

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import FrameType
+from types import FrameType, MethodType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -115,13 +115,12 @@ def table(
         prompt=prompt or usual,
         dimensions=tuple(lexicon.slug(tag) for tag in source.tags),
         public=public,
-        rows=source.rows,
     )
 
 
 def source_of(benchmark: Benchmark) -> Source | None:
     """Return the table of a benchmark that was made of one, None for any other."""
-    source = getattr(benchmark.rows, "__self__", None)
+    source = benchmark.items.__self__ if isinstance(benchmark.items, MethodType) else None
     return source if isinstance(source, Source) else None
 
 

@@ -33,7 +33,7 @@ from medvqa import decode, files, printing, scoring
 from medvqa.benchmarks import languages, own, toml_text
 from medvqa.benchmarks.recorded import RecordedFile
 from medvqa.benchmarks.table import LETTERS, ROLES, Slice, Source, folder_of, name_of
-from medvqa.items import KINDS, TECHNIQUES, Benchmark, BenchmarkFile, DataError, Item, Origin, UsageError
+from medvqa.items import KINDS, Benchmark, BenchmarkFile, DataError, Item, Origin, UsageError
 from medvqa.protocols.prompts import FIELDS_HELP, wrong_field
 from medvqa.tables import encodings, limits
 from medvqa.tags import lexicon
@@ -332,14 +332,12 @@ def _benchmark(declaration: TableFile, path: Path, content: bytes, shown: str) -
         title=declaration.title,
         items=source.items,
         prompt=own.OwnPrompt(template, language),
-        techniques=TECHNIQUES,
         score=partial(own.scored, words=words),
         judged=own.JUDGED,
         dimensions=_dimensions(declaration),
         public=declaration.public,
         origin=Origin(licence=declaration.licence, home="") if declaration.licence else None,
         declared=BenchmarkFile(str(path), partial(_about, declaration, source, content)),
-        rows=source.rows,
     )
     own.check(benchmark, f"{shown}: ")
     return benchmark
@@ -450,8 +448,9 @@ def recorded(name: str, kept: RecordedFile) -> Benchmark:
         name=name,
         title=kept.title,
         items=partial(_not_here, name),
-        files=_no_files,
-        obtain=f"Name the file that declares it: --benchmark={kept.file or f'{name}{ENDING}'}",
+        origin=Origin(
+            find=_no_files, apply=f"Name the file that declares it: --benchmark={kept.file or f'{name}{ENDING}'}"
+        ),
         score=partial(own.scored, words=words),
         judged=own.JUDGED,
         dimensions=tuple(kept.dimensions),

@@ -26,8 +26,8 @@ from pathlib import Path
 import msgspec
 
 from medvqa import metrics, tables
-from medvqa.benchmarks import closed_open
-from medvqa.items import Benchmark, Item, Kind, Origin, OriginFile
+from medvqa.benchmarks import closed_open, published
+from medvqa.items import Benchmark, Item, Kind, Origin, OriginFile, Owners
 from medvqa.metrics import kits
 from medvqa.scoring import clipped
 from medvqa.tables.image_files import image_file
@@ -58,7 +58,9 @@ _FILES = {
 OSF = Origin(
     licence="CC0 1.0",
     home="https://osf.io/89kps",
-    note=f"Download '{PUBLIC}' and '{IMAGES}' from https://osf.io/89kps and put both into DATA/{GROUP}/.",
+    apply=f"Download '{PUBLIC}' and '{IMAGES}' from https://osf.io/89kps and put both into DATA/{GROUP}/.",
+    reads=(f"{GROUP}/{PUBLIC}",),
+    group=GROUP,
 )
 
 
@@ -138,16 +140,20 @@ def _item(row: tables.TableRow, line: OsfRow, name: str, data: Path) -> Item:
 def _named(split: str, osf: bool) -> Benchmark:
     name = f"{GROUP}{'-osf' * osf}{'-train' * (split == 'train')}"
     tagged = ("answer_type", *(("question_type", "organ", "phrase_type") if osf else ()))
-    by_hand = f"put the Parquet files of https://huggingface.co/datasets/{HUB} into DATA/{GROUP}/data/"
+    hub = Origin(
+        licence=OSF.licence,
+        home=OSF.home,
+        hub=HUB,
+        revision=REVISION,
+        files=(_FILES[split],),
+        find=partial(closed_open.hub_files, group=GROUP, split=split),
+        reads=(f"{GROUP}/data/{split}-*.parquet",),
+        group=GROUP,
+    )
     return Benchmark(
         name=name,
-        group=GROUP,
         title=f"VQA-RAD{', OSF' * osf}{', train' * (split == 'train')}",
         items=partial(osf_items, split=split) if osf else partial(closed_open.hub_items, group=GROUP, split=split),
-        files=osf_files if osf else partial(closed_open.hub_files, group=GROUP, split=split),
-        sought=f"{GROUP}/{PUBLIC}" if osf else f"{GROUP}/data/{split}-*.parquet",
-        release=RELEASED[split, osf],
-        obtain=OSF.note if osf else f"Type `medvqa fetch {name} --data=DATA`, or {by_hand}",
         prompt=closed_open.templates(GROUP, "medevalkit", closed_open.YES_OR_NO, closed_open.BRIEFLY),
         score=closed_open.score,
         judged=closed_open.JUDGED,
@@ -155,13 +161,13 @@ def _named(split: str, osf: bool) -> Benchmark:
         headline=metrics.open_questions.HEADLINE,
         dimensions=tagged,
         public=True,
-        on_request=split == "train",
-        origin=OSF
-        if osf
-        else Origin(licence=OSF.licence, home=OSF.home, hub=HUB, revision=REVISION, files=(_FILES[split],)),
-        # MedEvalKit tells closed questions by the answer.
-        kits={kits.LLAVA_MED: kits.llava_med, **({} if osf else {kits.MEDEVALKIT: kits.medevalkit})},
-        training=f"{GROUP}{'-osf' * osf}-train",
+        origin=replace(OSF if osf else hub, release=RELEASED[split, osf], on_request=split == "train"),
+        owners=Owners(
+            # MedEvalKit tells closed questions by the answer.
+            kits={kits.LLAVA_MED: kits.llava_med, **({} if osf else {kits.MEDEVALKIT: kits.medevalkit})},
+            training=f"{GROUP}{'-osf' * osf}-train",
+            published=partial(published.read, GROUP),
+        ),
     )
 
 

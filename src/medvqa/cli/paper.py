@@ -11,13 +11,14 @@ from medvqa.benchmarks import published
 from medvqa.cli.arguments import RUN_OPTIONS, Arguments, Command, positional, run_folders
 from medvqa.cli.common import known_and_named, known_from, say
 from medvqa.cli.run import lines_of
+from medvqa.decode import did_you_mean
 from medvqa.items import UsageError
 
 if TYPE_CHECKING:
-    from medvqa.benchmarks.published import PaperTable
+    from medvqa.paper_tables import PaperTable
     from medvqa.report.build import Report
+    from medvqa.session.registry import Registry
 
-_NAMES = (*published.PAPERS, *published.NEIGHBOURS)
 _EXAMPLES = """\
 examples:
   medvqa paper mediconfusion --model=MODEL --judge=JUDGE --data=DIR     Table 1: MC, GD, PS, and FF with a judge
@@ -37,7 +38,7 @@ class PaperArguments(Arguments):
     It is one run, as with `medvqa run`. With RUN, print the row of recorded runs instead.
     """
 
-    paper: str = positional(", ".join(_NAMES), "PAPER", choices=_NAMES)
+    paper: str = positional("a data set with published rows, such as mediconfusion", "PAPER")
     runs: list[Path] = run_folders(least=0)
 
 
@@ -45,17 +46,25 @@ def run(typed: PaperArguments) -> tuple[str, int]:
     """Return the row of recorded runs, or ask for it; with the exit code."""
     from medvqa import report
 
-    table = published.tables()[typed.paper]
     if not typed.runs:
-        return _asked(table, typed)
+        return _asked(typed)
     if given := typed.first_given(*RUN_OPTIONS):
         raise UsageError(f"{given}: runs are recorded and nothing is asked; leave it out, or leave out RUN")
     known = known_from(typed, typed.runs)
+    table = _table(typed.paper, known)
     reports = [report.build(folder, known.benchmarks) for folder in dict.fromkeys(typed.runs)]
     return _text(table, reports), 0
 
 
-def _asked(table: PaperTable, typed: PaperArguments) -> tuple[str, int]:
+def _table(name: str, known: Registry) -> PaperTable:
+    """Return the table of a data set (UsageError if none is published)."""
+    tables = published.tables(known.benchmarks.values())
+    if name not in tables:
+        raise UsageError(f"no published rows of '{name}'{did_you_mean(name, list(tables), 'there are those of')}")
+    return tables[name]
+
+
+def _asked(typed: PaperArguments) -> tuple[str, int]:
     """Ask the model in one run."""
     from medvqa.commands import paper_runs
     from medvqa.session.display import StderrDisplay
@@ -64,10 +73,11 @@ def _asked(table: PaperTable, typed: PaperArguments) -> tuple[str, int]:
     from medvqa.session.root import root_of
     from medvqa.session.run import INTERRUPTED
 
-    if typed.raw["model"] is None:
-        raise UsageError("medvqa paper: name --model=MODEL, or recorded runs")
     here, options, select = Path.cwd(), typed.options(), typed.raw["select"]
     known, names = known_and_named(typed, options.benchmarks)
+    table = _table(typed.paper, known)
+    if typed.raw["model"] is None:
+        raise UsageError("medvqa paper: name --model=MODEL, or recorded runs")
     project = Project(root_of(here), here, known, replace(options, benchmarks=tuple(names)))
     try:
         project = paper_runs.completed(table, project, extraction=typed.raw["extraction"], select=select, say=say)

@@ -182,7 +182,7 @@ def _names(typed: Sequence[str], results: Iterable[Result], folder: Path) -> lis
 
 
 def _tree(name: str, request: Request, known: Mapping[str, Benchmark], cwd: Path) -> Taxonomy:
-    named = request.taxonomy or known[name].taxonomy
+    named = request.taxonomy or known[name].owners.taxonomy
     if not named:
         raise UsageError(
             f"--taxonomy: {name} has no tree of its own; choose {', '.join(taxonomy.SHIPPED)} or a file of your own "

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from medvqa import benchmarks, configs
-from medvqa.benchmarks.published import PaperTable
+from medvqa.benchmarks import origins
 from medvqa.configs import ModelConfig
 from medvqa.items import OPTION_TECHNIQUES, UsageError
+from medvqa.paper_tables import PaperTable
 from medvqa.protocols import naming, prompt_files
 from medvqa.protocols.prompts import Templates
 from medvqa.protocols.protocol import NEEDS
@@ -94,7 +95,7 @@ def _check_judge(table: PaperTable, options: Options, names: Sequence[str], know
     """Raise UsageError if open answers would stay without a score, and the table needs it."""
     for name in names if table.needs_judge and options.judge is None else ():
         benchmark = known.benchmarks.get(name)
-        if benchmark is not None and benchmark.judged and benchmark.files is not None:
+        if benchmark is not None and benchmark.judged and origins.needs_files(benchmark):
             raise UsageError(f"open answers to {name} need a judge: add --judge=MODEL")
 
 

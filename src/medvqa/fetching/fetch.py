@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from medvqa import files
+from medvqa.benchmarks import origins
 from medvqa.fetching import archives, hub, manifest, parts, pmc, progress
 from medvqa.fetching.manifest import FileNote
 from medvqa.fetching.web import Manners, NotFetched, Stopped, Web, shown
@@ -67,7 +68,7 @@ def wishes_of(benchmarks: Sequence[Benchmark]) -> list[Wish]:
     for benchmark in benchmarks:
         origin = benchmark.origin
         # A benchmark that reads no files needs none, such as the phantom.
-        if origin is None or benchmark.files is None:
+        if origin is None or not origins.needs_files(benchmark):
             continue
         for file in origin.files:
             before = wishes.get(file.to, Wish(file, origin, ()))
@@ -114,31 +115,33 @@ def _without_files(benchmarks: Sequence[Benchmark], data: Path, done: Fetched) -
     """Add the benchmarks without files in `origin` to the lists of `done`."""
     for benchmark in benchmarks:
         origin = benchmark.origin
-        if benchmark.files is None:
+        if not origins.needs_files(benchmark):
             done.nothing.append(benchmark.name)
         elif origin is not None and origin.files:
             continue
-        elif data.is_dir() and benchmark.files(data):
+        elif data.is_dir() and origins.files_of(benchmark, data):
             done.present.append(benchmark.name)
         else:
-            reason = origin.apply if origin and origin.apply else benchmark.obtain
+            reason = origins.how_to_obtain(benchmark)
             done.lacking.append(Lacking(benchmark.name, reason or "its `origin` names no files"))
 
 
 def _strangers(wish: Wish, benchmarks: Sequence[Benchmark], data: Path) -> Iterator[Path]:
     """Yield files that a benchmark would read and that are none of its released names: the release under another."""
     for benchmark in benchmarks:
-        if benchmark.name in wish.benchmarks and benchmark.origin and benchmark.files and data.is_dir():
+        if benchmark.name in wish.benchmarks and benchmark.origin and data.is_dir():
             released = [hub.pattern(str(data / file.to)) for file in benchmark.origin.files]
-            yield from (path for path in benchmark.files(data) if not any(one.fullmatch(str(path)) for one in released))
+            for path in origins.files_of(benchmark, data):
+                if not any(one.fullmatch(str(path)) for one in released):
+                    yield path
 
 
 def _elsewhere(missing: Sequence[Wish], benchmarks: Sequence[Benchmark], folders: Sequence[Path]) -> Iterator[str]:
     """Yield a line for each benchmark that another tool's folder may hold."""
     for benchmark in benchmarks:
-        folder = benchmark.elsewhere() if benchmark.elsewhere is not None else None
+        folder = origins.elsewhere(benchmark)
         wanted = any(benchmark.name in wish.benchmarks for wish in missing)
-        if wanted and folder is not None and folder not in folders and benchmark.files and benchmark.files(folder):
+        if wanted and folder is not None and folder not in folders and origins.files_of(benchmark, folder):
             yield f"{folder} holds files of {benchmark.name}; --from={folder} takes them if they are the released ones"
 
 

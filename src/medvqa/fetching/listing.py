@@ -54,7 +54,7 @@ def _row(entry: ShelfEntry) -> tuple[str, ...]:
     return (
         entry.benchmark.name,
         entry.state,
-        _of(entry.questions, entry.benchmark.release),
+        _of(entry.questions, entry.release),
         _of(entry.images, entry.named) if entry.named != 0 else DASH,
         data_size(entry.size or None),
         entry.released.digests or DASH,

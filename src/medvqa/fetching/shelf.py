@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from medvqa import benchmarks
-from medvqa.benchmarks import folders
+from medvqa.benchmarks import folders, origins
 from medvqa.fetching import manifest
 from medvqa.fetching.manifest import FileNote
 from medvqa.fetching.parts import PartFile
@@ -72,6 +72,11 @@ class ShelfEntry:
     problem: str = ""
 
     @property
+    def release(self) -> int | None:
+        """The number of questions in the owners' release, None if unknown."""
+        return self.benchmark.origin.release if self.benchmark.origin is not None else None
+
+    @property
     def whole(self) -> bool:
         """Whether nothing is known to be missing or wrong."""
         return self.state in ("complete", "there")
@@ -85,14 +90,14 @@ def look(benchmark: Benchmark, data: Path | None, *, check: bool = False, tell: 
     """
     folder, paths, released, lmu = data, tuple[Path, ...](), ReleasedFiles(), False
     try:
-        if benchmark.files is not None:
+        if origins.needs_files(benchmark):
             own = benchmarks.folder_of(benchmark, data) if data is not None else None
             folder = own or benchmarks.folder_of(benchmark, None)
             lmu = own is None and folder is not None
-            paths = tuple(benchmark.files(folder)) if folder is not None else ()
+            paths = origins.files_of(benchmark, folder) if folder is not None else ()
         if folder is not None or data is not None:
             released = _released(benchmark, folder or data or Path(), paths, check, tell)
-        if benchmark.files is not None and folder is None:
+        if origins.needs_files(benchmark) and folder is None:
             here = sum(map(_bytes, released.places.values()))
             return ShelfEntry(benchmark, "missing", size=here, released=released)
         items = _items(benchmark, folder or Path(), paths, check, tell)
@@ -133,12 +138,13 @@ def _items(benchmark: Benchmark, folder: Path, paths: Iterable[Path], check: boo
 
 
 def _state(benchmark: Benchmark, released: ReleasedFiles, questions: int | None, all_images: bool) -> State:
-    fewer = benchmark.release is not None and questions is not None and questions < benchmark.release
+    release = benchmark.origin.release if benchmark.origin is not None else None
+    fewer = release is not None and questions is not None and questions < release
     # Released tables may lie here under other names: if the questions are counted, the count decides.
-    absent = bool(released.absent) and (questions is None or benchmark.release is None)
+    absent = bool(released.absent) and (questions is None or release is None)
     if fewer or not all_images or absent or released.short or released.differing:
         return "incomplete"
-    known = benchmark.release is not None or released.count or benchmark.files is None
+    known = release is not None or released.count or not origins.needs_files(benchmark)
     return "complete" if questions is not None and known else "there"
 
 
@@ -215,7 +221,7 @@ def _bytes(path: Path) -> int:
 
 def lacks(entry: ShelfEntry) -> list[str]:
     """Return phrases about the parts of a benchmark that are missing or differ."""
-    release, released = entry.benchmark.release, entry.released
+    release, released = entry.release, entry.released
     phrases = []
     if entry.state == "missing" and released.places:
         phrases.append(f"{len(released.places):,} of {released.count:,} files are there")
@@ -241,7 +247,7 @@ def remedy(entry: ShelfEntry, where: str = "") -> str:
         return ""
     if origin is not None and origin.files:
         return f"{FETCH} {benchmark.name}{where}{f' ({origin.terms})' if origin.terms else ''}"
-    return (origin.apply if origin is not None else "") or benchmark.obtain
+    return origins.how_to_obtain(benchmark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,8 +269,8 @@ def lmu_tables(known: Iterable[Benchmark]) -> LmuTables | None:
         read = {
             path.name
             for benchmark in known
-            if benchmark.elsewhere is not None and benchmark.files is not None
-            for path in benchmark.files(folder)
+            if benchmark.origin is not None and benchmark.origin.elsewhere is not None
+            for path in origins.files_of(benchmark, folder)
         }
     except OSError:
         return None
@@ -279,7 +285,7 @@ def as_json(entry: ShelfEntry) -> dict[str, Any]:
         "group": entry.benchmark.group,
         "state": entry.state,
         "questions": entry.questions,
-        "release": entry.benchmark.release,
+        "release": entry.release,
         "images": entry.images,
         "images_named": entry.named,
         "bytes": entry.size,

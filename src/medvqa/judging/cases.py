@@ -71,7 +71,7 @@ def case_of(
         task = "options"
     else:
         return None
-    extractor = benchmark.extractor if task == "options" and "options" not in settings.prompts else None
+    extractor = benchmark.owners.extractor if task == "options" and "options" not in settings.prompts else None
     if extractor is not None and item.kind not in extractor.kinds:
         extractor = None
     template = settings.template(task, extractor)

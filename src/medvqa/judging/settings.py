@@ -76,8 +76,8 @@ class Settings:
             parts["ff_gap"] = f"{self.gap:g}"
         if self.extract and technique != "ff":
             used.append(self.template("options"))
-            if benchmark is not None and benchmark.extractor is not None:
-                used.append(self.template("options", benchmark.extractor))
+            if benchmark is not None and benchmark.owners.extractor is not None:
+                used.append(self.template("options", benchmark.owners.extractor))
             parts["extract"] = "judge"
         if used:
             parts["judge_prompts"] = "+".join(sorted({template.label for template in used}))

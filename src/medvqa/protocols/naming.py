@@ -32,7 +32,7 @@ def known(benchmark: Benchmark) -> tuple[str, ...]:
 def asked(typed: Iterable[str], benchmark: Benchmark) -> tuple[str, ...]:
     """Return the names of the prompts that a benchmark is asked by, each once; ("",) for its own alone.
 
-    `all` stands for the benchmark's `paper_prompts`, else for all its prompts; a number for the name that begins with
+    `all` stands for the owners' `paper_prompts`, else for all its prompts; a number for the name that begins with
     it. UsageError for an unknown name.
     """
     names = dict.fromkeys(name for entry in typed for name in _named(entry, benchmark))
@@ -44,7 +44,7 @@ def _named(typed: str, benchmark: Benchmark) -> Sequence[str]:
     if typed == ALL:
         if len(names) == 1:
             raise UsageError(f"--prompt={ALL}: benchmark '{benchmark.name}' has no named prompts; it has: {OWN}")
-        return benchmark.paper_prompts or names
+        return benchmark.owners.paper_prompts or names
     if typed in names:
         return [typed]
     if typed.isdecimal() and (numbered := [name for name in names if name.partition("-")[0] == typed]):

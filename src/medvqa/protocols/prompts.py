@@ -20,6 +20,7 @@ from medvqa.items import (
     Kind,
     Order,
     Prompt,
+    PromptSource,
     Shot,
     Technique,
     UsageError,
@@ -87,7 +88,7 @@ class Template:
 
 
 @dataclass(frozen=True, slots=True)
-class Templates:
+class Templates(PromptSource):
     """A named prompt: a template for each technique that the prompt defines, such as a value of `Benchmark.prompts`.
 
     `by_kind` replaces the templates of MC and GD for questions of these kinds.

@@ -192,7 +192,7 @@ def build(
 ) -> Report:
     """Read a run folder and compute its measures; `stored` saves reading its results.
 
-    `like`: the kits whose counts are shown too (`Benchmark.kits`), by default those of the run. `data` is the data
+    `like`: the kits whose counts are shown too (`Owners.kits`), by default those of the run. `data` is the data
     folder, where they find training questions.
 
     Questions selected by an earlier outcome (--lf) have no measures.
@@ -310,7 +310,7 @@ def _with_kits(
 
     Then the kits that lack columns, because their training questions cannot be read.
     """
-    trained, failed = known.get(benchmark.training), list[FailedMetric]()
+    trained, failed = known.get(benchmark.owners.training), list[FailedMetric]()
 
     def training() -> tuple[str, ...]:
         try:
@@ -321,8 +321,8 @@ def _with_kits(
 
     setting, added = Kit(judged=run.judge is not None, training=training), list[Metric]()
     for kit in dict.fromkeys(kits):
-        if kit in benchmark.kits:
-            added += benchmark.kits[kit](setting)
+        if kit in benchmark.owners.kits:
+            added += benchmark.owners.kits[kit](setting)
     names = (metric.name for metric in added)
     changed = replace(benchmark, metrics=(*benchmark.metrics, *added), headline=(*benchmark.headline, *names))
     return changed, tuple(failed)

@@ -218,9 +218,9 @@ def _of_part(report: Report, part: Part, *, recorded: bool) -> list[Note]:
     if recorded_part.answers == "category":
         warn(f"the answer key was {RECOVERED}.")
     extraction = scoring.rules.recorded(report.run.extraction, [part.benchmark])
-    if scoring.rules.is_official(extraction) and part.benchmark.official_note:
+    if scoring.rules.is_official(extraction) and (note := scoring.rules.note_of(part.benchmark)):
         version = scoring.rules.version_of(part.benchmark, extraction)
-        say(part.benchmark.official_note + (f" (version {version})" if version else ""))
+        say(note + (f" (version {version})" if version else ""))
     return notes
 
 

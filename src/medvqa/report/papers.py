@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from medvqa import printing
-from medvqa.benchmarks.published import CHECKED, PaperTable, PublishedFigure, Row, figures
+from medvqa.benchmarks.published import PublishedFigure, figures
 from medvqa.figures import DASH, Column, Table, number, numbers, texts
 from medvqa.items import Benchmark, UsageError
+from medvqa.paper_tables import CHECKED, PaperTable, Row
 from medvqa.protocols.ablation import LABELS
 from medvqa.records.run_record import RecordedBenchmark, RecordedJudge
 from medvqa.report.build import Part, Report
@@ -149,7 +150,7 @@ def _of_run(table: PaperTable, report: Report) -> Iterator[str]:
 def _prompt(benchmark: Benchmark, recorded: RecordedBenchmark) -> str:
     """Return the prompts that are not the benchmark's own, or that it has others for each model; "" if neither."""
     asked = recorded.asked_by
-    owners = [name for name in benchmark.prompts if name not in benchmark.paper_prompts]
+    owners = [name for name in benchmark.prompts if name not in benchmark.owners.paper_prompts]
     if not asked:
         shown = printing.some(owners, SOME)
         return f"one prompt for all models; the owners ask each by its own: --prompt={shown}" if owners else ""

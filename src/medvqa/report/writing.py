@@ -45,9 +45,9 @@ def remove(folder: Path) -> None:
 
 def _written(report: Report, pictures: Pictures | None) -> Report:
     sheets = tuple(
-        part.benchmark.submission(_sent(part), _folder(report, part))
+        part.benchmark.owners.submission(_sent(part), _folder(report, part))
         for part in report.parts
-        if part.benchmark.submission is not None and part.outcomes["unscored"]
+        if part.benchmark.owners.submission is not None and part.outcomes["unscored"]
     )
     report = replace(report, sheets=sheets)
     run_folder.write_json(report.folder / "metrics.json", as_json(report))

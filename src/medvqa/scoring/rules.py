@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from medvqa.items import Answer, Benchmark, Extraction, Item, Kind, Score, UsageError
+from medvqa.items import Answer, Benchmark, Extraction, Item, Kind, OfficialRule, Score, UsageError
 
 SOUND, OFFICIAL = "sound", "official"
 EDITION = 3
@@ -29,7 +29,7 @@ def resolve(typed: str, benchmarks: Collection[Benchmark]) -> Extraction:
     if name not in (SOUND, OFFICIAL) or (colon and (name == SOUND or version not in versions)):
         choices = ", ".join([SOUND, OFFICIAL, *(f"{OFFICIAL}:{version}" for version in versions)])
         raise UsageError(f"no extraction '{typed}'; there are: {choices}")
-    if name == OFFICIAL and not any(benchmark.official for benchmark in benchmarks):
+    if name == OFFICIAL and not any(benchmark.owners.rule for benchmark in benchmarks):
         raise _no_rule(benchmark.name for benchmark in benchmarks)
     return f"{OFFICIAL}:{versions[-1]}" if typed == OFFICIAL and versions else typed
 
@@ -54,14 +54,13 @@ def recorded(extraction: Extraction, benchmarks: Collection[Benchmark]) -> Extra
 
 def _versions(benchmarks: Iterable[Benchmark]) -> list[str]:
     """Return the versions of all rules, oldest first."""
-    return sorted({name for benchmark in benchmarks if benchmark.official_version for name in _rules(benchmark)})
+    rules = [benchmark.owners.rule for benchmark in benchmarks]
+    return sorted({name for rule in rules if rule is not None and rule.version for name in _versions_of(rule)})
 
 
-def _rules(benchmark: Benchmark) -> dict[str, Callable[[Item, Answer], Score]]:
-    """Return all published rules of a benchmark by version, oldest first."""
-    if benchmark.official is None:
-        return {}
-    return {**benchmark.official_earlier, benchmark.official_version: benchmark.official}
+def _versions_of(rule: OfficialRule) -> dict[str, Callable[[Item, Answer], Score]]:
+    """Return all versions of a published rule, oldest first."""
+    return {**rule.earlier, rule.version: rule.score}
 
 
 def is_official(extraction: Extraction) -> bool:
@@ -70,27 +69,31 @@ def is_official(extraction: Extraction) -> bool:
 
 
 def _reads(benchmark: Benchmark, kind: Kind) -> bool:
-    return benchmark.official is not None and kind in benchmark.official_kinds
+    return benchmark.owners.rule is not None and kind in benchmark.owners.rule.kinds
 
 
 def version_of(benchmark: Benchmark, extraction: Extraction) -> str:
     """Return the version of a benchmark's published rule for `extraction`, "" if the rule has no versions."""
-    names = list(_rules(benchmark))
+    rule = benchmark.owners.rule
+    if rule is None:
+        return ""
     version = extraction.partition(":")[2]
-    if not (version and names):
-        return benchmark.official_version
+    if not version:
+        return rule.version
     # If all versions of the rule are newer than the extraction's, take the first.
+    names = list(_versions_of(rule))
     return [names[0], *(name for name in names if name <= version)][-1]
 
 
 def scorer(benchmark: Benchmark, extraction: Extraction) -> Callable[[Item, Answer], Score]:
     """Return the scorer of a benchmark: the published rule if `extraction` is official, for kinds that it reads."""
-    if not is_official(extraction) or benchmark.official is None:
+    rule = benchmark.owners.rule
+    if not is_official(extraction) or rule is None:
         return benchmark.score
-    official = _rules(benchmark)[version_of(benchmark, extraction)]
+    official, kinds = _versions_of(rule)[version_of(benchmark, extraction)], rule.kinds
 
     def score(item: Item, answer: Answer) -> Score:
-        return official(item, answer) if item.kind in benchmark.official_kinds else benchmark.score(item, answer)
+        return official(item, answer) if item.kind in kinds else benchmark.score(item, answer)
 
     return score
 
@@ -105,4 +108,10 @@ def read_by(benchmark: Benchmark, extraction: Extraction, kinds: Iterable[Kind])
 
 def _label(benchmark: Benchmark, extraction: Extraction) -> str:
     name = " ".join(filter(None, (OFFICIAL, version_of(benchmark, extraction))))
-    return f"{name} ({benchmark.official_note})" if benchmark.official_note else name
+    note = note_of(benchmark)
+    return f"{name} ({note})" if note else name
+
+
+def note_of(benchmark: Benchmark) -> str:
+    """Return the sentence about a benchmark's published rule, "" without one."""
+    return benchmark.owners.rule.note if benchmark.owners.rule is not None else ""

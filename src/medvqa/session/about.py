@@ -191,7 +191,7 @@ def _of_benchmark(plan: Plan, benchmark: Benchmark) -> RecordedBenchmark:
     rule_of = {str(kind): rule for kind, rule in read_by.items()}
     return RecordedBenchmark(
         items=len(items),
-        release=benchmark.release,
+        release=benchmark.origin.release if benchmark.origin is not None else None,
         declared=declared,
         kinds=tuple(sorted(kinds)),
         questions=questions,

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from medvqa import benchmarks, engine, medical, printing, scoring
+from medvqa.benchmarks import origins
 from medvqa.configs import ModelConfig
 from medvqa.items import DataError, Query, QuestionKey, UsageError, withholding
 from medvqa.protocols import naming, voting
@@ -219,7 +220,7 @@ def check_images(plan: Plan, name: str) -> None:
     )
     # Without files in the data folder, another data folder does not help: the full path does.
     benchmark = plan.benchmarks[name]
-    own = benchmark.files is None
+    own = not origins.needs_files(benchmark)
     if benchmark.public:
         missing = f"the first that is missing: {printing.line(plan.missing_path(name) if own else absent[0])}"
     else:
@@ -263,7 +264,7 @@ def _sources(plan: Plan) -> list[str]:
     """A line for each data folder that was found without --data."""
     if plan.options.data is not None:
         return []
-    names = [name for name, benchmark in plan.benchmarks.items() if benchmark.files is not None]
+    names = [name for name, benchmark in plan.benchmarks.items() if origins.needs_files(benchmark)]
     return [
         f"medvqa: {name} is read from {printing.line(str(plan.folder(name)))}, as no --data=DIR was given"
         for name in names

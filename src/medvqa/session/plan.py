@@ -15,7 +15,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from medvqa import benchmarks, configs, engine, printing, scoring
 from medvqa.backend import Backend, said
-from medvqa.benchmarks import own
+from medvqa.benchmarks import own, table
 from medvqa.benchmarks.folders import natural
 from medvqa.items import (
     OPTION_TECHNIQUES,
@@ -114,7 +114,7 @@ class Plan:
     def recovers(self) -> frozenset[str]:
         """Names of the benchmarks whose answer key is recovered from another column (--answers-from-category)."""
         recovers = self.options.answers_from_category
-        return frozenset(name for name, b in self.benchmarks.items() if recovers and b.recover is not None)
+        return frozenset(name for name, b in self.benchmarks.items() if recovers and b.owners.recover is not None)
 
     @property
     def lacks_model(self) -> bool:
@@ -148,8 +148,8 @@ class Plan:
         benchmark = self.benchmarks[name]
         with self.uncaptured():
             loaded = benchmarks.load(benchmark, self.folder(name))
-        if name in self.recovers and benchmark.recover is not None:
-            loaded = tuple(map(benchmark.recover, loaded))
+        if name in self.recovers and benchmark.owners.recover is not None:
+            loaded = tuple(map(benchmark.owners.recover, loaded))
         return self.tags.added(loaded)
 
     @cached_property
@@ -171,8 +171,8 @@ class Plan:
 
     @once
     def _places(self, name: str) -> Mapping[str, str]:
-        rows = self.benchmarks[name].rows
-        known = rows() if rows is not None else {}
+        source = table.source_of(self.benchmarks[name])
+        known = source.rows() if source is not None else {}
         numbered = {one.id: f"question {number}" for number, one in enumerate(self.items(name), 1)}
         return {**numbered, **{id: row for id, row in known.items() if id in numbered}}
 

@@ -30,7 +30,7 @@ from typing import Annotated, Any
 import msgspec
 
 from medvqa import benchmarks, decode, printing
-from medvqa.benchmarks import folders, own, table_files
+from medvqa.benchmarks import folders, origins, own, table_files
 from medvqa.benchmarks.table import Source
 from medvqa.items import Benchmark, Technique, UsageError
 from medvqa.protocols.prompts import FIELDS, Template, wrong_field
@@ -109,11 +109,12 @@ def load(source: PoolSource, data: Path | None, root: Path) -> Pool:
     """Read a pool (UsageError, DataError). `data` is the data folder; `root` serves without one."""
     if source.benchmark is not None:
         named = source.benchmark
-        items = benchmarks.load(named, data or root) if named.files is None else benchmarks.load_found(named, data)
+        needs = origins.needs_files(named)
+        items = benchmarks.load_found(named, data) if needs else benchmarks.load(named, data or root)
         if items is None:
             raise UsageError(
                 f"--shot-pool={source.name}: the benchmark is not there; name its folder with --data=DIR. "
-                f"{source.benchmark.obtain}"
+                f"{origins.how_to_obtain(named)}"
             )
         return Pool(source.name, items, public=source.benchmark.public)
     table = Source(file=source.path, shown=source.name, images=(data or root) if source.shipped else None)

@@ -9,7 +9,7 @@ import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import wraps
+from functools import partial, wraps
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
@@ -26,12 +26,13 @@ from medvqa.items import (
     MedVQAError,
     Metric,
     Prompt,
+    PromptFunction,
+    PromptSource,
     Score,
     UsageError,
     applies,
 )
 from medvqa.metrics import SHIPPED as SHIPPED_METRICS
-from medvqa.protocols.prompts import Templates
 from medvqa.records import baseline_file
 
 SHIPPED: tuple[ModuleType, ...] = (benchmarks, backends)
@@ -203,13 +204,13 @@ def _with_metrics(benchmark: Benchmark, metrics: Sequence[Metric]) -> Benchmark:
 
 
 _FACES: Mapping[str, tuple[type[MedVQAError], str, tuple[type[Any], ...]]] = {
-    "files": (UsageError, "a sequence of paths, empty if the data are not there", (Sequence,)),
+    "find": (UsageError, "a sequence of paths, empty if the data are not there", (Sequence,)),
     "elsewhere": (UsageError, "a path, or None", (Path, type(None))),
     "recover": (DataError, "an Item", (Item,)),
     "prompt": (DataError, "a Prompt", (Prompt,)),
     "applies": (UsageError, "True or False", (object,)),
     "score": (AnswerError, "a Score", (Score,)),
-    "official": (AnswerError, "a Score", (Score,)),
+    "rule": (AnswerError, "a Score", (Score,)),
     "submission": (UsageError, "the path of the sheet", (Path,)),
 }
 """The functions of a benchmark except `items`, which `benchmarks.load` guards. Each has the error that replaces its
@@ -218,22 +219,36 @@ exceptions, and its value in words and as types. DataError and AnswerError affec
 
 def guarded(benchmark: Benchmark) -> Benchmark:
     """Return a benchmark whose functions raise a MedVQAError of one line for any exception and any wrong value."""
-    functions: dict[str, Any] = {
-        name: _guarded(benchmark.name, name, function)
-        for name in _FACES
-        if callable(function := getattr(benchmark, name))
-        and function is not applies
-        and not isinstance(function, Templates)
-    }
-    prompts = {
-        name: prompt if isinstance(prompt, Templates) else _guarded(benchmark.name, "prompt", prompt)
-        for name, prompt in benchmark.prompts.items()
-        if callable(prompt)
-    }
-    return replace(benchmark, **functions, prompts=prompts)
+    guard = partial(_guarded, benchmark.name)
+    origin, owners = benchmark.origin, benchmark.owners
+    if origin is not None:
+        origin = replace(origin, find=guard("find", origin.find), elsewhere=guard("elsewhere", origin.elsewhere))
+    if owners.rule is not None:
+        owners = replace(owners, rule=replace(owners.rule, score=guard("rule", owners.rule.score)))
+    owners = replace(
+        owners, recover=guard("recover", owners.recover), submission=guard("submission", owners.submission)
+    )
+    return replace(
+        benchmark,
+        prompt=_guarded_prompt(guard, benchmark.prompt),
+        prompts={name: _guarded_prompt(guard, prompt) for name, prompt in benchmark.prompts.items()},
+        score=guard("score", benchmark.score),
+        origin=origin,
+        owners=owners,
+    )
 
 
-def _guarded(benchmark: str, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def _guarded_prompt(guard: Callable[..., Any], prompt: Any) -> Any:
+    if isinstance(prompt, PromptFunction):
+        defined = prompt.defined if prompt.defined is applies else guard("applies", prompt.defined)
+        return replace(prompt, ask=guard("prompt", prompt.ask), defined=defined)
+    return prompt if isinstance(prompt, PromptSource) else guard("prompt", prompt)
+
+
+def _guarded(benchmark: str, name: str, function: Any) -> Any:
+    """Return the function, guarded; None if there is none."""
+    if function is None:
+        return None
     raises, expected, types = _FACES[name]
 
     @wraps(function)

@@ -12,7 +12,7 @@ from pathlib import Path
 import judges
 
 from medvqa import Backend, metrics, scoring
-from medvqa.items import CHOICE_KINDS, Answer, AnswerError, Benchmark, Item
+from medvqa.items import CHOICE_KINDS, Answer, AnswerError, Benchmark, Item, OfficialRule, Owners
 from medvqa.protocols.prompts import Template
 
 ASK = Template("kept/mc", "{question}\n{options}", "{letter}. {text}\n")
@@ -119,9 +119,11 @@ def pytest_medvqa_benchmarks():
             score=lambda item, answer: (
                 scoring.score_partial_credit if item.kind == "multiple_response" else scoring.score_single_choice
             )(item, answer),
-            official=first_letter,
-            official_kinds=frozenset({"single_choice"}),
-            official_note="The first letter is read.",
+            owners=Owners(
+                rule=OfficialRule(
+                    score=first_letter, kinds=frozenset({"single_choice"}), note="The first letter is read."
+                )
+            ),
             metrics=(metrics.accuracy, metrics.exact_match, metrics.macro_accuracy("modality"), *metrics.rates),
             dimensions=("modality", "organ"),
             public=True,

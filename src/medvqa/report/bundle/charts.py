@@ -136,7 +136,7 @@ def _published(value: float | None) -> Published:
 
 def abilities(part: Part, technique: str = "") -> Abilities | None:
     """The abilities beside those of people; None if nobody's are published, or the run has fewer than three."""
-    paper = papers.overall(part.benchmark.name)
+    paper = papers.overall(part.benchmark)
     if paper is None or not paper.abilities:
         return None
     people: Mapping[str, Mapping[str, Any]] = {
@@ -266,7 +266,7 @@ def spreads(part: Part, report: Report) -> Iterator[SpreadView]:
 
 def published(part: Part) -> PublishedView | None:
     """The rows of the benchmark's paper for the part's technique, best first; None without a paper."""
-    paper = papers.overall(part.benchmark.name)
+    paper = papers.overall(part.benchmark)
     if paper is None or not part.results or not paper.rows:
         return None
     own = {measure.name: measure for measure in part.headline}

@@ -230,8 +230,8 @@ class _OfBenchmark:
             return {}
         try:
             items = [replace(item, benchmark=self._benchmark.name) for item in self._load(self._benchmark) or ()]
-            if self._benchmark_run.answers == "category" and self._benchmark.recover is not None:
-                items = list(map(self._benchmark.recover, items))
+            if self._benchmark_run.answers == "category" and self._benchmark.owners.recover is not None:
+                items = list(map(self._benchmark.owners.recover, items))
         except MedVQAError:
             return {}
         return {item.id: item for item in items}

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from medvqa.benchmarks import origins
 from medvqa.items import (
     KINDS,
     OUTCOMES,
@@ -493,9 +494,9 @@ def _head(
 ) -> BenchmarkHead:
     score = score_of(benchmark)
     file = declared.get(benchmark.name)
-    typed = [word for word in command if word != FROM_CATEGORY or benchmark.recover is not None]
+    typed = [word for word in command if word != FROM_CATEGORY or benchmark.owners.recover is not None]
     # DIR stands for the data folder, whose path stays private.
-    data = " --data=DIR" if benchmark.files is not None and file is None else ""
+    data = " --data=DIR" if origins.needs_files(benchmark) and file is None else ""
     return BenchmarkHead(
         benchmark.name,
         benchmark.title or benchmark.name,

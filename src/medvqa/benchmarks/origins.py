@@ -1,0 +1,56 @@
+"""What a benchmark's `origin` says: the files of its questions in a data folder, and how to get them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from medvqa.items import Benchmark
+
+HUB = "https://huggingface.co/datasets"
+
+
+def needs_files(benchmark: Benchmark) -> bool:
+    """Return whether the benchmark reads files of a data folder."""
+    origin = benchmark.origin
+    return origin is not None and (origin.find is not None or bool(origin.reads or origin.files))
+
+
+def files_of(benchmark: Benchmark, data: Path) -> tuple[Path, ...]:
+    """Return the files with the benchmark's questions in a data folder, () if they are missing (OSError)."""
+    origin = benchmark.origin
+    if origin is None:
+        return ()
+    if origin.find is not None:
+        return tuple(origin.find(data))
+    found = [tuple(sorted(path for path in data.glob(name) if path.is_file())) for name in _names(benchmark)]
+    return next(filter(None, found), ()) if origin.reads else tuple(path for paths in found for path in paths)
+
+
+def sought(benchmark: Benchmark) -> str:
+    """Describe the files with the benchmark's questions, relative to the data folder; "" if nothing says."""
+    return " or ".join(_names(benchmark))
+
+
+def _names(benchmark: Benchmark) -> tuple[str, ...]:
+    origin = benchmark.origin
+    if origin is None or origin.reads:
+        return () if origin is None else origin.reads
+    return tuple(file.to for file in origin.files if not file.unpack)
+
+
+def elsewhere(benchmark: Benchmark) -> Path | None:
+    """Return the folder of another tool that may hold the benchmark's files, None without one."""
+    origin = benchmark.origin
+    return None if origin is None or origin.elsewhere is None else origin.elsewhere()
+
+
+def how_to_obtain(benchmark: Benchmark) -> str:
+    """Say how to get the benchmark's files; "" if its origin does not."""
+    origin = benchmark.origin
+    if origin is None or origin.apply or not origin.files:
+        return "" if origin is None else origin.apply
+    terms = f"{origin.terms[0].upper()}{origin.terms[1:]}, then fetch it" if origin.terms else "Fetch it"
+    by_hand = f"; or put the files of {HUB}/{origin.hub} there yourself" if origin.hub else ""
+    where = f", the questions as DATA/{sought(benchmark)}" if by_hand else ""
+    note = f" ({origin.note})" if origin.note else ""
+    return f"{terms}: medvqa fetch {benchmark.name} --data=DATA{by_hand}{where}{note}"

@@ -1,0 +1,133 @@
+"""The main table of a paper: its columns, with the measures that give them, and its published rows.
+
+The figures are facts, copied from the papers; each table names its source and known slips.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+CHECKED: Mapping[str, str] = {
+    "copied": "as the paper or card prints it",
+    "seen": "in the authors' own data",
+    "counted": "from recorded outputs, by the owners' rules",
+    "second-hand": "as a third party prints it",
+}
+"""How a row of the neighbours was checked."""
+TEST = "test"
+
+
+@dataclass(frozen=True, slots=True)
+class PaperColumn:
+    """A column of a paper's table, and the measure that gives it; no `measure`: no run can give it.
+
+    `technique`, `slice` and `split` (val or test) are those of the measure. `best`: the largest of these columns, by
+    number. `weight`: the number of questions of a slice. `mean` (micro or macro): published rows have the mean of the
+    columns with weights.
+    """
+
+    title: str
+    measure: str = ""
+    technique: str = "mc"
+    split: str = TEST
+    slice: Mapping[str, str] = field(default_factory=dict)
+    best: tuple[int, ...] = ()
+    weight: float = 0.0
+    mean: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A published row: percentages by column, None for a blank one.
+
+    `ablation` as in runs. `slip`: a known error of the row; `doubtful`: the techniques whose figures it concerns.
+    `chance`: the values of guessing, which every technique shares. `checked`: one of CHECKED, "" for a paper's table.
+    """
+
+    name: str
+    values: tuple[float | None, ...]
+    ablation: str = ""
+    slip: str = ""
+    doubtful: tuple[str, ...] = ()
+    chance: tuple[float, ...] = ()
+    checked: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The name, with how the row was checked."""
+        return f"{self.name} ({self.checked})" if self.checked else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Overall:
+    """The published figures of a benchmark over all questions, in percent by `measures`.
+
+    `rows`: name, technique ("" if there is one) and values, None for a blank. `abilities`: people's figures by ability,
+    with a source. `titles`: the columns' own names, if rows of several sources were not counted by `measures`.
+    """
+
+    source: str
+    note: str
+    measures: tuple[str, ...]
+    rows: tuple[tuple[str, str, tuple[float | None, ...]], ...]
+    abilities: Mapping[str, Any] = field(default_factory=dict)
+    titles: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PaperTable:
+    """The main table of a paper.
+
+    `benchmarks`: names by split. `extraction` and `techniques`: how its authors asked and read answers. `overall`: the
+    column and the measure of all questions, by split. `judge` and `extractor`: the models that scored free answers, and
+    read options where rules found none, as the paper names them. `needs_judge`: no figure is of use without one, if the
+    benchmark has open questions. `metric_like`: the kit whose counts its columns have, as for --metric-like.
+    """
+
+    title: str
+    source: str
+    note: str
+    benchmarks: Mapping[str, str]
+    columns: tuple[PaperColumn, ...]
+    rows: tuple[Row, ...]
+    extraction: str = "sound"
+    techniques: tuple[str, ...] = ("mc",)
+    overall: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    abilities: Mapping[str, Any] = field(default_factory=dict)
+    needs_judge: bool = True
+    judge: str = ""
+    extractor: str = ""
+    metric_like: str = ""
+
+    def of(self, name: str) -> Overall | None:
+        """Return the published figures of a benchmark over all questions; None if the table has none."""
+        split = next((split for split, benchmark in self.benchmarks.items() if benchmark == name), None)
+        if split is None or (self.overall and split not in self.overall):
+            return None
+        source, names, places = self.source, tuple[str, ...](), dict[str, list[int]]()
+        if split in self.overall:
+            title, measure = self.overall[split]
+            source, names = f"{source}, column {title}", (measure,)
+            places[""] = [i for i, column in enumerate(self.columns) if column.title == title]
+        else:
+            for technique in self.techniques:
+                places[technique] = [
+                    i for i, column in enumerate(self.columns) if column.measure and column.technique == technique
+                ]
+            names = tuple(self.columns[i].measure for i in places[self.techniques[0]])
+        rows: list[tuple[str, str, tuple[float | None, ...]]] = [
+            (row.name, "", row.chance) for row in self.rows if row.chance
+        ]
+        for row in self.rows:
+            for technique, columns in places.items():
+                values = tuple(row.values[i] for i in columns)
+                # A row of a paper is whole; rows of the neighbours come from several sources.
+                given = any if row.checked else all
+                if given(value is not None for value in values) and technique not in row.doubtful and not row.ablation:
+                    rows.append((row.shown, technique, values))
+        columns = places["" if split in self.overall else self.techniques[0]]
+        mixed = any(row.checked for row in self.rows)
+        titles = tuple(self.columns[i].title for i in columns) if mixed else ()
+        return Overall(source, self.note, names, tuple(rows), self.abilities if split == "val" else {}, titles)
