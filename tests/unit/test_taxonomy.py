@@ -7,12 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import openpyxl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import cohen_kappa_score
 
 from medvqa import judging, metrics
 from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa, phantom
@@ -665,19 +663,6 @@ class TestAgreement:
         people = taxonomy.corrected(made, {"anna": same, "ben": same}, results).people
         assert people is not None
         assert [found.raters[1] for found in people.agreements if found.main] == ["consensus", "anna", "ben"]
-
-    @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=40))
-    @examples(100)
-    def test_kappa_is_that_of_scikit_learn(self, pairs: list[tuple[int, int]]) -> None:
-        one, other = np.array(pairs, dtype=np.intp).T
-        exact, kappa, table = agreement.nominal(one, other, np.arange(len(one)), 4)
-        assert exact.value == pytest.approx((one == other).mean())
-        assert np.array(table).sum() == len(one)
-        if len({*one.tolist(), *other.tolist()}) == 1:
-            assert kappa.value is None
-        else:
-            assert kappa.value == pytest.approx(cohen_kappa_score(one, other))
-            assert kappa.low is None or kappa.low <= kappa.value + 1e-9  # type: ignore[operator]
 
 
 def test_names_of_labels_are_those_of_results() -> None:
