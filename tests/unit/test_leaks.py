@@ -204,6 +204,13 @@ def test_words_are_compared_without_case_width_and_marks() -> None:
 LONG = "Which of the following findings is most likely shown in this axial slice of the upper abdomen?"
 
 
+def test_nearly_equal_questions_of_one_table_are_pairs() -> None:
+    texts = [LONG, LONG.upper(), LONG.replace("Which", "What"), "Which plane?", "What plane?", f"Hint: {LONG}", ""]
+    index = likeness.QuestionIndex(texts)
+    assert index.of == [0, 0, 1, 2, 3, 4, 5]
+    assert sorted(index.near()) == [(0, 1), (0, 4), (1, 4)]
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
