@@ -20,8 +20,7 @@ from medvqa import statistics, tables
 from medvqa.cli import main
 from medvqa.items import Answer, DataError, Item, Judgement, Result, Score, UsageError
 from medvqa.judging import agreement
-from medvqa.judging.agreement import SCALE, Agreement, Ratings
-from medvqa.judging.agreement.coefficients import MEASURES, _chance, _ratio, alpha, cohen, counts_of
+from medvqa.judging.coefficients import MEASURES, SCALE, Agreement, Ratings, _chance, _ratio, alpha, cohen, counts_of
 from medvqa.records import run_folder
 from medvqa.records.run_folder import Recorder
 from support.laws import examples
@@ -480,7 +479,7 @@ def test_a_spreadsheet_with_semicolons_is_read(run: Path) -> None:
         ([("", 1)], "row 2, column 'id': blank"),
         (
             [("q01", 1), ("q02", 1), ("q01", 0)],
-            "row 4: anna scores this answer a second time, after anna.csv row 2; keep",
+            "row 4: anna gives this answer a second score, after anna.csv row 2; keep",
         ),
         ([("k0123456789abcdef", 1)], "row 2: id k0123456789abcdef comes from a sheet, but reports/run has no such"),
         ([], "anna.csv: no rows; scores by people are a table"),
@@ -519,7 +518,7 @@ def test_bad_files_are_named(run: Path) -> None:
 
 def test_one_rater_s_two_files_may_not_score_an_answer_twice(run: Path) -> None:
     files = [scores(Path(f"{name}.csv"), [("q01", 1, "anna")], ("id", "score", "rater")) for name in "ab"]
-    with pytest.raises(DataError, match=r"b\.csv row 2: anna scores this answer a second time, after a\.csv row 2"):
+    with pytest.raises(DataError, match=r"b\.csv row 2: anna gives this answer a second score, after a\.csv row 2"):
         agreement.scores_of_people(files, agreement.judged(run))
 
 

@@ -512,7 +512,7 @@ class TestSheets:
     @pytest.mark.parametrize("ending", ["csv", "xlsx"])
     def test_a_sheet_goes_round(self, tmp_path: Path, ending: str) -> None:
         path = tmp_path / f"sheet.{ending}"
-        assert taxonomy.sheets.write_sheet(path, self.MADE, self.RESULTS) == 12
+        assert taxonomy.write_sheet(path, self.MADE, self.RESULTS) == 12
         if ending == "xlsx":
             book = openpyxl.load_workbook(path)
             sheet = book["Sheet1"]
@@ -591,10 +591,10 @@ class TestSheets:
         with pytest.raises(DataError, match="row 2: no classified answer has the id 'k0123456789abcdef'"):
             taxonomy.corrections([path], self.MADE)
         path.write_text(f"id,correction,rater\n{self.IDS[0]},ok,ben\n{self.IDS[0]},none,ben\n")
-        with pytest.raises(DataError, match=r"ben corrects this answer a second time, after .*row 2; keep one"):
+        with pytest.raises(DataError, match=r"ben gives this answer a second correction, after .*row 2; keep one"):
             taxonomy.corrections([path], self.MADE)
         path.write_text(f"id,correction,rater\n{self.IDS[0]},ok,gpt-4\n")
-        with pytest.raises(DataError, match="rater 'gpt-4': a name is expected, other than the judge's"):
+        with pytest.raises(DataError, match="the rater has the same name as the judge or the consensus, 'gpt-4'"):
             taxonomy.corrections([path], self.MADE)
         with pytest.raises(UsageError, match="no such file"):
             taxonomy.corrections([tmp_path / "none.csv"], self.MADE)
@@ -602,7 +602,7 @@ class TestSheets:
     def test_a_sheet_is_not_written_over(self, tmp_path: Path) -> None:
         path = tmp_path / "sheet.csv"
         path.write_text("work")
-        with pytest.raises(UsageError, match="it exists and may contain corrections; name another file"):
+        with pytest.raises(UsageError, match="exists and may contain corrections: name another file with --sheet"):
             taxonomy.write_sheet(path, self.MADE, self.RESULTS)
         with pytest.raises(UsageError, match=r"a sheet is a \.csv or an \.xlsx file"):
             taxonomy.write_sheet(tmp_path / "sheet.txt", self.MADE, self.RESULTS)

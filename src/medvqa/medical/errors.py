@@ -12,7 +12,7 @@ EXTRA = "pip install 'pytest-medvqa[dicom]'"
 """Installs every reader of this room."""
 
 
-class Reader(NamedTuple):
+class MedicalReader(NamedTuple):
     """A library that reads one kind of file: the kind in words, its module, and what is said of a damaged file."""
 
     files: str
@@ -20,10 +20,10 @@ class Reader(NamedTuple):
     damaged: str
 
 
-READERS: Mapping[str, Reader] = {
-    "dicom": Reader("DICOM files", "pydicom", "a damaged DICOM file"),
-    "nifti": Reader("NIfTI files", "nibabel", "a damaged NIfTI file"),
-    "slide": Reader("slides", "openslide", "no slide that openslide reads, or a damaged one"),
+READERS: Mapping[str, MedicalReader] = {
+    "dicom": MedicalReader("DICOM files", "pydicom", "a damaged DICOM file"),
+    "nifti": MedicalReader("NIfTI files", "nibabel", "a damaged NIfTI file"),
+    "slide": MedicalReader("slides", "openslide", "no slide that openslide reads, or a damaged one"),
 }
 
 
@@ -50,7 +50,7 @@ def reading(kind: str) -> Iterator[Any]:
         raise MedicalError(f"{reader.damaged} ({type(error).__name__})") from error
 
 
-def _need(reader: Reader) -> str:
+def _need(reader: MedicalReader) -> str:
     return f"{reader.files} need {reader.module}: {EXTRA}"
 
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from medvqa import metrics, statistics
 from medvqa.items import Metric, Result
-from medvqa.judging.taxonomy.cases import VERSION, wrong_answers
 from medvqa.judging.taxonomy.labels import Classified, ErrorLabel
 from medvqa.judging.taxonomy.trees import UNCLASSIFIED, main_kind
+from medvqa.judging.taxonomy.wrong_answers import VERSION, wrong_answers
 from medvqa.records.run_record import RunRecord
 
 if TYPE_CHECKING:

@@ -20,13 +20,17 @@ from typing import TYPE_CHECKING, Literal
 from medvqa import statistics
 from medvqa.figures import Figure
 from medvqa.items import Result, UsageError
-from medvqa.judging.agreement.ratings import CONSENSUS, SCALE, Ratings
+from medvqa.judging.people import CONSENSUS
+from medvqa.metrics.frames import groups
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from medvqa.statistics import Influences
+
+SCALE = (0.0, 0.5, 1.0)
+"""Scores of an open answer: wrong, partly right, right (MedLesionVQA, A.5.1)."""
 
 MEASURES = ("exact", "difference", "kappa", "alpha")
 """The figures of `Agreement`, in the order of display."""
@@ -40,6 +44,18 @@ INSTALL = "pip install 'pytest-medvqa[agreement]'"
 
 MOST_PAIRED = 5
 """Most raters for comparisons in pairs: thirty would be 435 pairs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ratings:
+    """Scores of the same answers by several raters: `scores[rater][i]` is the score of `results[i]`, or None.
+
+    Raters are in the order of display; `notes` are sentences about answers that are not compared, with the reason.
+    """
+
+    results: tuple[Result, ...]
+    scores: Mapping[str, tuple[float | None, ...]]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,17 +136,11 @@ def _agreement(ratings: Ratings, raters: Sequence[str], slices: Sequence[Mapping
     if not len(used):
         return []
     codes, results = codes[used], [ratings.results[i] for i in used]
-    names = [_group(result) for result in results]
-    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
-    group = np.array([numbers[name] for name in names], dtype=np.intp)
-    member = np.array(
-        [
-            [all(value in result.item.tags.get(key, ()) for key, value in part.items()) for result in results]
-            for part in slices
-        ],
-        dtype=bool,
-    ).reshape(len(slices), len(results))
-    counts = counts_of(codes)
+    group, counts = groups(results), counts_of(codes)
+    member = [
+        np.array([all(value in result.item.tags.get(key, ()) for key, value in part.items()) for result in results])
+        for part in slices
+    ]
     return [
         Agreement(
             tuple(raters),
@@ -138,16 +148,10 @@ def _agreement(ratings: Ratings, raters: Sequence[str], slices: Sequence[Mapping
             groups=len(np.unique(group[inside])),
             **_figures(codes[inside], group[inside]),
             confusion=_table(counts[inside].sum(0)) if len(raters) == 2 else (),
-            slice=slices[i],
+            slice=part,
         )
-        for i, inside in enumerate(member)
+        for part, inside in zip(slices, member, strict=True)
     ]
-
-
-def _group(result: Result) -> tuple[str, str]:
-    """Return the group of dependent answers: same cluster (images, patients, cases), or same item."""
-    item = result.item
-    return item.benchmark, f"cluster {item.cluster_id}" if item.cluster_id is not None else f"item {item.id}"
 
 
 def _table(counts: NDArray[np.float64]) -> tuple[tuple[int, ...], ...]:
