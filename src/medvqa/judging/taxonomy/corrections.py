@@ -99,11 +99,11 @@ def _kind_of(row: tables.TableRow, written: str, label: ErrorLabel, tree: Taxono
     return kinds[0]
 
 
-def _tags_of(classified: Classified) -> dict[str, str]:
+def _tags_of(classified: Classified) -> dict[reviews.Tag, str]:
     return {tag: kind for tree in classified.trees.values() for tag, kind in kinds_by_tag(tree).items()}
 
 
-def kind_of_tags(tags: Iterable[str], tree: Taxonomy) -> str | None:
+def kind_of_tags(tags: Iterable[reviews.Tag], tree: Taxonomy) -> str | None:
     """Return the kind that the tags of a review name; None if they name no kind, or several.
 
     Several kinds within one kind count as that kind.
