@@ -11,7 +11,7 @@ from importlib import resources
 from medvqa.items import CHOICE_KINDS, OPTION_TECHNIQUES, Item, Prompt, Result, Score
 from medvqa.judging import fences, templates
 from medvqa.judging.cases import Case
-from medvqa.judging.rescoring import chose_none
+from medvqa.judging.scores import chose_none
 from medvqa.judging.taxonomy.trees import Rule, Taxonomy
 from medvqa.protocols import rotation
 from medvqa.scoring import cut_off, without_reasoning
