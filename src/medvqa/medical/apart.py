@@ -1,7 +1,7 @@
 """Draw pictures in a process of its own: a decoder that crashes or hangs on a hostile file ends one picture alone.
 
 A process of medvqa has one such process, started with the first medical file. It ends when its input ends. Requests and
-replies are a length (4 bytes), JSON and bytes; nothing that it says is trusted.
+replies are a line of JSON, then bytes; nothing that it says is trusted.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import io
 import json
 import os
 import signal
-import struct
 import subprocess
 import sys
 import threading
@@ -35,7 +34,7 @@ MEMORY = 6 * 2**30
 KEPT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG", "LC_ALL", "TMPDIR", "OMP_NUM_THREADS")
 """Variables of the environment that the process gets."""
 MAX_REPLY = 2**16
-"""Bytes of the JSON of a reply."""
+"""Bytes of the line of a request or reply."""
 _START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from medvqa.medical import apart; apart.serve()"
 _BYTES = {"L": 1, "RGB": 3}
 
@@ -46,7 +45,7 @@ _Side = Annotated[int, msgspec.Meta(ge=1)]
 class _Request(msgspec.Struct, frozen=True):
     """A picture that is asked for, as by `medical.picture`; `length` bytes of the file follow if it has no path."""
 
-    path: str
+    path: bytes
     length: int
     kind: medical.Medical
     view: str
@@ -83,7 +82,7 @@ def picture(
     """Return the picture of a medical file, as `medical.picture` (MedicalError)."""
     data = b"" if path else file.read()
     # The working folder of the process is that of its start.
-    place = os.path.abspath(path) if path else ""
+    place = os.fsencode(os.path.abspath(path)) if path else b""
     request = _Request(place, len(data), kind, view.text, window, burned_in, max_pixels)
     with _lock:
         process = _process()
@@ -150,17 +149,16 @@ def _asked(process: subprocess.Popen[bytes], request: _Request, data: bytes) -> 
 
 
 def _send(file: IO[bytes], message: _Request | _Reply, data: bytes) -> None:
-    text = msgspec.json.encode(message)
-    file.write(struct.pack("<I", len(text)) + text)
+    file.write(msgspec.json.encode(message) + b"\n")
     file.write(data)
     file.flush()
 
 
 def _receive(file: IO[bytes], type: type[M]) -> M:
-    (length,) = struct.unpack("<I", _exactly(file, 4))
-    if length > MAX_REPLY:
-        raise ValueError
-    return msgspec.json.decode(_exactly(file, length), type=type)
+    line = file.readline(MAX_REPLY)
+    if not line.endswith(b"\n"):
+        raise EOFError
+    return msgspec.json.decode(line, type=type)
 
 
 def _exactly(file: IO[bytes], length: int) -> bytes:
@@ -192,11 +190,12 @@ def serve() -> None:
 
 
 def _serve_one(request: _Request, data: bytes, replies: BinaryIO) -> None:
+    path = os.fsdecode(request.path)
     try:
-        with open(request.path, "rb") if request.path else io.BytesIO(data) as file:
+        with open(path, "rb") if path else io.BytesIO(data) as file:
             drawn = medical.picture(
                 file,
-                request.path,
+                path,
                 request.kind,
                 parse(request.view),
                 window=request.window,
@@ -208,9 +207,6 @@ def _serve_one(request: _Request, data: bytes, replies: BinaryIO) -> None:
     except OSError as error:
         _send(replies, _Reply(f"cannot be read: {error.strerror}"), b"")
     else:
-        shown = drawn.info.get(windows.SHOWN, "")
-        _send(
-            replies,
-            _Reply("", "RGB" if drawn.mode == "RGB" else "L", drawn.width, drawn.height, shown),
-            drawn.tobytes(),
-        )
+        grey, shown = drawn.mode == "L", drawn.info.get(windows.SHOWN, "")
+        reply = _Reply("", "L" if grey else "RGB", drawn.width, drawn.height, shown)
+        _send(replies, reply, (drawn if grey else drawn.convert("RGB")).tobytes())
