@@ -165,9 +165,9 @@ def test_fingerprints_are_remembered_until_a_file_changes(
     read.clear()
     assert len(remembered.fingerprints(images, tmp_path, turned=True)[0].looks) == 8
     assert len(read) == 3
-    (stored,) = cache.rglob("*.msgpack")
+    (stored,) = cache.rglob("*-looks.jsonl")
     assert stored.stat().st_mode & 0o077 == 0
-    for damaged in (b"", b"\x93\x01", stored.read_bytes()[:-5]):
+    for damaged in (b"", b"[3,256]\n", stored.read_bytes()[:-5]):
         stored.write_bytes(damaged)
         assert remembered.fingerprints(images[:1], tmp_path) == first[:1]
     remembered.fingerprints(images, tmp_path)
@@ -202,6 +202,13 @@ def test_words_are_compared_without_case_width_and_marks() -> None:
 
 
 LONG = "Which of the following findings is most likely shown in this axial slice of the upper abdomen?"
+
+
+def test_nearly_equal_questions_of_one_table_are_pairs() -> None:
+    texts = [LONG, LONG.upper(), LONG.replace("Which", "What"), "Which plane?", "What plane?", f"Hint: {LONG}", ""]
+    index = likeness.QuestionIndex(texts)
+    assert index.of == [0, 0, 1, 2, 3, 4, 5]
+    assert sorted(index.near()) == [(0, 1), (0, 4), (1, 4)]
 
 
 @pytest.mark.parametrize(

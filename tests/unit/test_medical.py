@@ -470,6 +470,12 @@ def _with_frame(path: Path, frame: bytes) -> bytes:
     )
 
 
+def test_a_file_may_have_a_name_that_is_no_text(tmp_path: Path) -> None:
+    path = scans.dicom(tmp_path / "a.dcm", CT, bits=12)
+    odd = path.rename(Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.dcm")))
+    assert grey(odd, "?range=0,4095").shape == (48, 64)
+
+
 def test_a_process_that_is_gone_is_started_again(tmp_path: Path) -> None:
     path = scans.dicom(tmp_path / "a.dcm", CT, bits=12, syntax=scans.JPEG_LOSSLESS)
     expected = grey(path, "?range=0,4095")

@@ -50,6 +50,7 @@ class AgreementArguments(Arguments):
 def run(typed: AgreementArguments) -> tuple[str, int]:
     """Write a sheet for people, or return the figures, and 1 if they are too low."""
     from medvqa.judging import agreement
+    from medvqa.judging.coefficients import SCALE
     from medvqa.report import raters
 
     _check(typed)
@@ -62,7 +63,7 @@ def run(typed: AgreementArguments) -> tuple[str, int]:
         ratings = agreement.two_judges(*judged)
     dimension = agreement.dimension_of(ratings.results, typed.by)
     agreements = agreement.agreements(ratings, dimension)
-    content = {"scale": agreement.SCALE, "notes": ratings.notes, "agreements": agreements}
+    content = {"scale": SCALE, "notes": ratings.notes, "agreements": agreements}
     write("--json", typed.json, lambda: content)
     text = raters.text(agreements, dimension, ratings.notes)
     if typed.min_agreement is None:
@@ -96,12 +97,13 @@ def _check(typed: AgreementArguments) -> None:
 
 def _sheet(typed: AgreementArguments, judged: Judged, number: int) -> str:
     from medvqa.judging import agreement
+    from medvqa.judging.coefficients import SCALE
 
     path = typed.output or judged.folder / "agreement.csv"
     dimension = agreement.dimension_of(list(judged.scored.values()), typed.by)
     drawn = agreement.sample(judged, number, dimension, typed.seed or 0)
     agreement.write_sheet(path, drawn)
-    scale = ", ".join(f"{value:g}" for value in agreement.SCALE)
+    scale = ", ".join(f"{value:g}" for value in SCALE)
     strata = f"{dimension} and the judge's score" if dimension else "the judge's score"
     return (
         f"wrote {path}: {len(drawn):,} of {len(judged.scored):,} judged answers, stratified by {strata}\n"

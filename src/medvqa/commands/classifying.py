@@ -16,7 +16,8 @@ from medvqa.backend import destinations
 from medvqa.backends.reaching import routes
 from medvqa.commands.judge_checks import check_judge
 from medvqa.items import Benchmark, Item, Result, UsageError
-from medvqa.judging import agreement, taxonomy
+from medvqa.judging import taxonomy
+from medvqa.judging.people import answer_id
 from medvqa.judging.taxonomy import Classified, ErrorJudge, ErrorLabel, ErrorSample, Taxonomy
 from medvqa.records import private, run_folder, run_record
 from medvqa.records.run_record import RunRecord
@@ -72,7 +73,7 @@ class Classifying:
 
     def judged(self, name: str) -> list[Result]:
         """The drawn answers of a benchmark that a judge must read, each response once."""
-        distinct = {agreement.answer_id(result): result for result in self.drawn[name]}
+        distinct = {answer_id(result): result for result in self.drawn[name]}
         return [result for result in distinct.values() if taxonomy.by_rule(result, self.trees[name]) is None]
 
 
@@ -275,7 +276,7 @@ def _label(planned: Classifying, say: Callable[[str], None], progress: Callable[
         begun: set[str] = set()
 
         def begin(result: Result) -> tuple[Result, engine.Pending | None]:
-            tree, answer = planned.trees[result.item.benchmark], agreement.answer_id(result)
+            tree, answer = planned.trees[result.item.benchmark], answer_id(result)
             if taxonomy.by_rule(result, tree) is not None or answer in begun:
                 return result, None
             begun.add(answer)
@@ -286,7 +287,7 @@ def _label(planned: Classifying, say: Callable[[str], None], progress: Callable[
             ruled = taxonomy.by_rule(result, planned.trees[result.item.benchmark])
             if ruled is not None:
                 return taxonomy.label_of(result, ruled[0], "rule", ruled[1]), ""
-            answer, failed = agreement.answer_id(result), ""
+            answer, failed = answer_id(result), ""
             if pending is not None:
                 found = judge.replies(pending)
                 replies.add(found.new_replies, found.reused)

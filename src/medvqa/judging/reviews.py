@@ -5,10 +5,10 @@ from __future__ import annotations
 import codecs
 import os
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated, BinaryIO, Literal
 
 import msgspec
 
@@ -16,7 +16,8 @@ from medvqa import decode, files
 from medvqa.items import DataError, QuestionKey
 from medvqa.tables import json_text, limits
 
-TAGS = {
+Tag = Literal["wrong_key", "perception", "knowledge", "laterality", "extraction", "image_quality"]
+TAGS: Mapping[Tag, str] = {
     "wrong_key": "The reference answer is wrong or arguable.",
     "perception": "The model overlooks or mistakes something in the image.",
     "knowledge": "The model sees the content of the image, but lacks the medical knowledge.",
@@ -40,7 +41,7 @@ class Review:
     """The review of one result. `score` is the person's own score, None without one; `where`: file and line."""
 
     key: QuestionKey
-    tags: tuple[str, ...]
+    tags: tuple[Tag, ...]
     comment: str
     score: float | None
     where: str
@@ -54,7 +55,7 @@ class _Line(msgspec.Struct, frozen=True):
     technique: _Name
     variant: _Name = ""
     sample: Annotated[int, msgspec.Meta(ge=0, le=2**31)] = 0
-    tags: Annotated[tuple[_Name, ...], msgspec.Meta(max_length=len(TAGS))] = ()
+    tags: Annotated[tuple[Tag, ...], msgspec.Meta(max_length=len(TAGS))] = ()
     comment: Annotated[str, msgspec.Meta(max_length=MAX_COMMENT)] = ""
     score: float | None = None
 
@@ -110,8 +111,6 @@ def _review(value: object, where: str, digest: str) -> Review:
             f"{where}: the review is of another run: its digest is {line.run[:40]!r}, that of this run {digest!r}. A "
             "run that goes on or is answered again is another run"
         )
-    if unknown := [tag for tag in line.tags if tag not in TAGS]:
-        raise DataError(f"{where}: no tag {decode.shown(unknown[0])}{decode.did_you_mean(unknown[0], TAGS)}")
     if line.score is not None and line.score not in SCORES:
         scale = ", ".join(f"{score:g}" for score in SCORES)
         raise DataError(f"{where}: score {line.score:g} is not on the scale {scale}")
@@ -123,7 +122,7 @@ def _name(key: QuestionKey) -> str:
     return f"'{' '.join(key.names)[:120]}'"
 
 
-def counts(reviews: Sequence[Review]) -> dict[str, int]:
+def counts(reviews: Sequence[Review]) -> dict[Tag, int]:
     """Return the number of reviews with each tag, without tags that nobody gave."""
     found = Counter(tag for review in reviews for tag in review.tags)
     return {tag: found[tag] for tag in TAGS if found[tag]}

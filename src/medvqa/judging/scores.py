@@ -1,13 +1,15 @@
-"""Turn a judge's readings into a score."""
+"""Turn a judge's readings into a score, and score stored results again by another lead or rule of extraction."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from medvqa.items import Answer, Item, Outcome, Score, replace
-from medvqa.judging.cases import Case
-from medvqa.judging.replies import JudgeReading
+from medvqa import scoring
+from medvqa.items import OPTION_TECHNIQUES, Answer, Benchmark, Extraction, Item, Outcome, Result, Score, replace
+from medvqa.judging.cases import Case, case_of
+from medvqa.judging.replies import JudgeReading, read
 from medvqa.judging.settings import Settings
+from medvqa.protocols import rotation
 from medvqa.scoring import clipped
 
 _OUTCOMES: dict[float, Outcome] = {0.0: "wrong", 0.5: "partial", 1.0: "correct"}
@@ -63,3 +65,46 @@ def _chosen(case: Case, item: Item, letters: Sequence[str], how: str) -> Score:
     keys = ", ".join(f"{letter} ({clipped(item.options.get(letter, ''))})" for letter in item.answers)
     why = f"{how}: {named}" if scored.outcome == "correct" else f"{how}: {named}; correct is {keys}"
     return replace(scored, why=why)
+
+
+def led_by(result: Result, *, benchmark: Benchmark, settings: Settings) -> Result:
+    """Score a free-form answer again by the lead (`gap`) of `settings`, from the judge's recorded replies.
+
+    Errors and other results are returned unchanged.
+    """
+    judgement = result.judgement
+    if result.answer is None or judgement is None or judgement.task != "closeness":
+        return result
+    by_rule = scoring.by_rule(result.item, result.technique, result.answer, benchmark=benchmark)
+    case = case_of(benchmark, result.item, result.technique, result.answer, by_rule, settings)
+    if case is None or not case.prompts:
+        return result
+    # A second reply exists only if the first was unreadable.
+    readings = [read(case, 0, reply) for reply in reversed(judgement.replies)]
+    readable = [reading for reading in readings if isinstance(reading, JudgeReading)]
+    return replace(result, score=score(case, result.item, readable[:1], settings)) if readable else result
+
+
+def chose_none(result: Result) -> bool:
+    """Return whether a model selected none of its answers (`--combine=best-self`): there is no answer to score."""
+    return result.ranking is not None and result.ranking.chosen is None
+
+
+def rescored(
+    result: Result, *, benchmark: Benchmark, extraction: Extraction, settings: Settings | None = None
+) -> Result:
+    """Score a result again by another rule of reading answers.
+
+    Errors, options chosen by likelihood, judged results, and rankings that chose none are returned unchanged.
+    """
+    if result.answer is None or result.judgement is not None or result.technique in OPTION_TECHNIQUES:
+        return result
+    if chose_none(result):
+        return result
+    item = rotation.as_shown(result.item, result.variant)
+    found = scoring.by_rule(item, result.technique, result.answer, benchmark=benchmark, extraction=extraction)
+    if settings is not None:
+        case = case_of(benchmark, item, result.technique, result.answer, found, settings)
+        if case is not None and not case.prompts:
+            found = score(case, item, (), settings)
+    return replace(result, score=rotation.score_back(found, result.item, result.variant))

@@ -1,4 +1,4 @@
-"""Questions that are equal, or nearly equal, to texts of a training set.
+"""The one rule of equal and nearly equal questions: those of a benchmark in a training set, and those of one table.
 
 Texts are compared by their words: letters and digits of any script after Unicode's NFKC and case folding, each Chinese
 or Japanese character a word of its own. Marks of images, such as `<image>`, are no words. Two texts are equal if they
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from math import ceil
 
 ENOUGH = 0.9
@@ -97,6 +97,16 @@ class QuestionIndex:
             if len(self._remembered) < REMEMBERED:
                 self._remembered[text] = known
         return known
+
+    def near(self) -> Iterator[tuple[int, int]]:
+        """Yield each pair of different questions of which one holds the other nearly."""
+        seen: set[tuple[int, int]] = set()
+        for text, place in self._equal.items():
+            for other, _ in self.matches(text):
+                pair = min(place, other), max(place, other)
+                if place != other and pair not in seen:
+                    seen.add(pair)
+                    yield pair
 
     def is_equal(self, text: str, place: int) -> bool:
         """Whether a text, or one of its lines, is equal to the question."""

@@ -4,8 +4,9 @@
 `slides` have one kind of file each. Only pixels leave this room: no error quotes a header, and no library's message is
 passed on.
 
-Files are not trusted: bytes, pixels, frames and headers are limited before anything is decoded. The decoders are C and
-C++ libraries, some of which abort or hang on damaged files: `apart` runs them in a process of its own.
+Files are not trusted, and the decoders are C and C++ libraries, some of which abort or hang on damaged files: `apart`
+runs them in a process of its own, whose memory and time are limited once for all of them. Decoders check only what they
+can name: the size of a file, of a picture and of a header.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from medvqa.medical.errors import MedicalError as MedicalError
 from medvqa.medical.errors import lacking as lacking
+from medvqa.medical.errors import reading
 from medvqa.medical.views import SLIDES, ImageView
 
 if TYPE_CHECKING:
@@ -83,9 +85,13 @@ def picture(
     file.seek(0)
     if size > MAX_BYTES[kind]:
         raise MedicalError(f"larger than {MAX_BYTES[kind] // 2**30} GiB")
-    if kind == "dicom":
-        return dicom.picture(file, view, window, burned_in=burned_in, max_pixels=max_pixels)
-    if kind == "nifti":
+    if kind == "slide" and window is not None:
+        raise MedicalError("a window is for grey images of more than 8 bits, and this is a slide")
+    with reading(kind):
+        if kind == "dicom":
+            return dicom.picture(file, view, window, burned_in=burned_in, max_pixels=max_pixels)
+        if kind == "slide":
+            return slides.picture(path, view, max_pixels=max_pixels)
         packed = file.read(2) == b"\x1f\x8b"
         file.seek(0)
         if not packed:
@@ -94,6 +100,3 @@ def picture(
 
         with gzip.GzipFile(fileobj=file) as stream:
             return volumes.picture(stream, view, window, max_pixels=max_pixels)
-    if window is not None:
-        raise MedicalError("a window is for grey images of more than 8 bits, and this is a slide")
-    return slides.picture(path, view, max_pixels=max_pixels)

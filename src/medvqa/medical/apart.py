@@ -1,7 +1,7 @@
 """Draw pictures in a process of its own: a decoder that crashes or hangs on a hostile file ends one picture alone.
 
 A process of medvqa has one such process, started with the first medical file. It ends when its input ends. Requests and
-replies are a length (4 bytes), JSON and bytes; nothing that it says is trusted.
+replies are a line of JSON, then bytes; nothing that it says is trusted.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import io
 import json
 import os
 import signal
-import struct
 import subprocess
 import sys
 import threading
 from contextlib import suppress
-from typing import IO, TYPE_CHECKING, Any, BinaryIO
+from typing import IO, TYPE_CHECKING, Annotated, BinaryIO, Literal, TypeVar
+
+import msgspec
 
 from medvqa import medical
 from medvqa.medical import windows
@@ -28,14 +29,40 @@ if TYPE_CHECKING:
 
 SECONDS = 120
 """Seconds for one picture."""
-MEMORY = 16 * 2**30
-"""Bytes of address space of the process."""
+MEMORY = 6 * 2**30
+"""Bytes of address space of the process; the largest picture that is shown takes 2.6 GiB."""
 KEPT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG", "LC_ALL", "TMPDIR", "OMP_NUM_THREADS")
 """Variables of the environment that the process gets."""
 MAX_REPLY = 2**16
-"""Bytes of the JSON of a reply."""
+"""Bytes of the line of a request or reply."""
 _START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from medvqa.medical import apart; apart.serve()"
 _BYTES = {"L": 1, "RGB": 3}
+
+M = TypeVar("M")
+_Side = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class _Request(msgspec.Struct, frozen=True):
+    """A picture that is asked for, as by `medical.picture`; `length` bytes of the file follow if it has no path."""
+
+    path: bytes
+    length: int
+    kind: medical.Medical
+    view: str
+    window: tuple[float, float] | None
+    burned_in: bool
+    max_pixels: int
+
+
+class _Reply(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A picture, whose pixels follow, or an error; `shown` is as in `windows.SHOWN`."""
+
+    error: str = ""
+    mode: Literal["L", "RGB"] = "L"
+    width: _Side = 1
+    height: _Side = 1
+    shown: str = ""
+
 
 _lock = threading.Lock()
 _running: dict[int, subprocess.Popen[bytes]] = {}
@@ -54,23 +81,16 @@ def picture(
 ) -> PIL.Image.Image:
     """Return the picture of a medical file, as `medical.picture` (MedicalError)."""
     data = b"" if path else file.read()
-    request = {
-        # The working folder of the process is that of its start.
-        "path": os.path.abspath(path) if path else "",
-        "bytes": len(data),
-        "kind": kind,
-        "view": view.text,
-        "window": window,
-        "burned_in": burned_in,
-        "max_pixels": max_pixels,
-    }
+    # The working folder of the process is that of its start.
+    place = os.fsencode(os.path.abspath(path)) if path else b""
+    request = _Request(place, len(data), kind, view.text, window, burned_in, max_pixels)
     with _lock:
         process = _process()
         try:
-            return _asked(process, request, data, max_pixels)
-        except (OSError, EOFError, ValueError) as error:
-            if isinstance(error, MedicalError):
-                raise
+            return _asked(process, request, data)
+        except MedicalError:
+            raise
+        except (OSError, EOFError, ValueError, msgspec.DecodeError):
             process.kill()
             process.wait()
             if process.returncode == -signal.SIGALRM:
@@ -109,42 +129,36 @@ def _process() -> subprocess.Popen[bytes]:
     return process
 
 
-def _asked(process: subprocess.Popen[bytes], request: dict[str, Any], data: bytes, max_pixels: int) -> PIL.Image.Image:
+def _asked(process: subprocess.Popen[bytes], request: _Request, data: bytes) -> PIL.Image.Image:
     """Send a request and read the reply (MedicalError; OSError, EOFError or ValueError if the process is broken)."""
     import PIL.Image
 
     if process.stdin is None or process.stdout is None:
         raise EOFError
     _send(process.stdin, request, data)
-    reply = _receive(process.stdout)
-    if "error" in reply:
-        message = " ".join(str(reply["error"]).split())
-        raise MedicalError(message[:1000])
-    mode, width, height = reply["mode"], int(reply["width"]), int(reply["height"])
-    if mode not in _BYTES or width < 1 or height < 1 or width * height > max_pixels:
+    reply = _receive(process.stdout, _Reply)
+    if reply.error:
+        raise MedicalError(" ".join(reply.error.split())[:1000])
+    if reply.width * reply.height > request.max_pixels:
         raise ValueError
-    content = _exactly(process.stdout, width * height * _BYTES[mode])
-    picture = PIL.Image.frombytes(mode, (width, height), content)
-    if shown := reply.get(windows.SHOWN):
-        picture.info[windows.SHOWN] = str(shown)[:200]
+    content = _exactly(process.stdout, reply.width * reply.height * _BYTES[reply.mode])
+    picture = PIL.Image.frombytes(reply.mode, (reply.width, reply.height), content)
+    if reply.shown:
+        picture.info[windows.SHOWN] = reply.shown[:200]
     return picture
 
 
-def _send(file: IO[bytes], values: dict[str, Any], data: bytes) -> None:
-    text = json.dumps(values).encode()
-    file.write(struct.pack("<I", len(text)) + text)
+def _send(file: IO[bytes], message: _Request | _Reply, data: bytes) -> None:
+    file.write(msgspec.json.encode(message) + b"\n")
     file.write(data)
     file.flush()
 
 
-def _receive(file: IO[bytes]) -> dict[str, Any]:
-    (length,) = struct.unpack("<I", _exactly(file, 4))
-    if length > MAX_REPLY:
-        raise ValueError
-    values = json.loads(_exactly(file, length))
-    if not isinstance(values, dict):
-        raise ValueError
-    return values
+def _receive(file: IO[bytes], type: type[M]) -> M:
+    line = file.readline(MAX_REPLY)
+    if not line.endswith(b"\n"):
+        raise EOFError
+    return msgspec.json.decode(line, type=type)
 
 
 def _exactly(file: IO[bytes], length: int) -> bytes:
@@ -168,30 +182,31 @@ def serve() -> None:
     requests = sys.stdin.buffer
     with suppress(EOFError, BrokenPipeError):
         while True:
-            request = _receive(requests)
+            request = _receive(requests, _Request)
             # Its default action ends the process, even within a decoder.
             signal.alarm(SECONDS)
-            _serve_one(request, _exactly(requests, request["bytes"]), replies)
+            _serve_one(request, _exactly(requests, request.length), replies)
             signal.alarm(0)
 
 
-def _serve_one(request: dict[str, Any], data: bytes, replies: BinaryIO) -> None:
+def _serve_one(request: _Request, data: bytes, replies: BinaryIO) -> None:
+    path = os.fsdecode(request.path)
     try:
-        with open(request["path"], "rb") if request["path"] else io.BytesIO(data) as file:
+        with open(path, "rb") if path else io.BytesIO(data) as file:
             drawn = medical.picture(
                 file,
-                request["path"],
-                request["kind"],
-                parse(request["view"]),
-                window=tuple(request["window"]) if request["window"] else None,
-                burned_in=request["burned_in"],
-                max_pixels=request["max_pixels"],
+                path,
+                request.kind,
+                parse(request.view),
+                window=request.window,
+                burned_in=request.burned_in,
+                max_pixels=request.max_pixels,
             )
     except MedicalError as error:
-        _send(replies, {"error": str(error)}, b"")
+        _send(replies, _Reply(str(error)), b"")
     except OSError as error:
-        _send(replies, {"error": f"cannot be read: {error.strerror}"}, b"")
+        _send(replies, _Reply(f"cannot be read: {error.strerror}"), b"")
     else:
-        reply = {"mode": drawn.mode, "width": drawn.width, "height": drawn.height}
-        shown = drawn.info.get(windows.SHOWN, "")
-        _send(replies, {**reply, windows.SHOWN: shown}, drawn.tobytes())
+        grey, shown = drawn.mode == "L", drawn.info.get(windows.SHOWN, "")
+        reply = _Reply("", "L" if grey else "RGB", drawn.width, drawn.height, shown)
+        _send(replies, reply, (drawn if grey else drawn.convert("RGB")).tobytes())

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-import struct
 import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from medvqa.medical import windows
-from medvqa.medical.errors import EXTRA, MedicalError, need
+from medvqa.medical.errors import EXTRA, MedicalError, reading
 from medvqa.medical.views import ImageView
 
 if TYPE_CHECKING:
@@ -89,9 +88,9 @@ class Signs(NamedTuple):
 def picture(
     file: BinaryIO, view: ImageView, window: tuple[float, float] | None, *, burned_in: bool, max_pixels: int
 ) -> PIL.Image.Image:
-    """Return one frame of a DICOM file (MedicalError)."""
-    with _reading():
-        header, start = _header(file)
+    """Return one frame of a DICOM file (MedicalError, and any other exception for a damaged file)."""
+    with _settings():
+        header = _header(file)
         if not burned_in and _said(header) == "YES":
             raise MedicalError(
                 "its header says that annotation is burnt into the pixels (BurnedInAnnotation = YES), which may name "
@@ -99,7 +98,7 @@ def picture(
             )
         number = _frame(header, view)
         _check(header, max_pixels)
-        raw = _decoded(file, header, start, number)
+        raw = _decoded(file, header, number)
         photometric = _text(header, "PhotometricInterpretation")
         if photometric in _GREY:
             grey = windows.grey(_levels(raw, header, number, view, window))
@@ -136,8 +135,8 @@ def signs(file: BinaryIO) -> Signs:
 
     Suspected: ultrasound, secondary captures and other pictures of a screen, unless the header says NO.
     """
-    with _reading():
-        header, _ = _header(file)
+    with reading("dicom"), _settings():
+        header = _header(file)
         said = _said(header)
         captured = _text(header, "SOPClassUID").startswith("1.2.840.10008.5.1.4.1.1.7")
         screen = captured or _text(header, "Modality") in ("US", "IVUS", "SC", "OT")
@@ -145,25 +144,16 @@ def signs(file: BinaryIO) -> Signs:
 
 
 @contextmanager
-def _reading() -> Iterator[None]:
-    """Read a file without messages of pydicom, which may quote a header; MedicalError for every exception."""
-    try:
-        from pydicom import config
-    except ImportError:
-        raise MedicalError(need("dicom")) from None
+def _settings() -> Iterator[None]:
+    """Read a file without messages of pydicom, which may quote a header."""
+    from pydicom import config
+
     logger = logging.getLogger("pydicom")
     with _alone:
         kept = logger.disabled, config.settings.reading_validation_mode
         logger.disabled, config.settings.reading_validation_mode = True, config.IGNORE
         try:
             yield
-        except MedicalError:
-            raise
-        except MemoryError:
-            raise MedicalError("it needs more memory than this machine has") from None
-        except Exception as error:
-            # pydicom and its decoders raise many types.
-            raise MedicalError(f"a damaged DICOM file ({type(error).__name__})") from error
         finally:
             logger.disabled, config.settings.reading_validation_mode = kept
 
@@ -171,8 +161,8 @@ def _reading() -> Iterator[None]:
 # Headers
 
 
-def _header(file: BinaryIO) -> tuple[Any, int]:
-    """Return the elements of TAGS, and the place of the pixels."""
+def _header(file: BinaryIO) -> Any:
+    """Return the elements of TAGS."""
     from pydicom.datadict import tag_for_keyword
     from pydicom.filereader import read_partial
 
@@ -197,8 +187,7 @@ def _header(file: BinaryIO) -> tuple[Any, int]:
             "gdcmconv --raw"
         )
     file.seek(0)
-    header = read_partial(file, stop_when=ends, specific_tags=[tag_for_keyword(keyword) for keyword in TAGS])
-    return header, file.tell()
+    return read_partial(file, stop_when=ends, specific_tags=[tag_for_keyword(keyword) for keyword in TAGS])
 
 
 def _syntax(file: BinaryIO) -> str:
@@ -275,7 +264,7 @@ def _check(header: Any, max_pixels: int) -> None:
 # Pixels
 
 
-def _decoded(file: BinaryIO, header: Any, start: int, number: int) -> np.ndarray[Any, Any]:
+def _decoded(file: BinaryIO, header: Any, number: int) -> np.ndarray[Any, Any]:
     """Return the stored values of one frame; colours as RGB, colours of a palette as their numbers."""
     from pydicom.pixels import pixel_array
 
@@ -285,81 +274,25 @@ def _decoded(file: BinaryIO, header: Any, start: int, number: int) -> np.ndarray
         raise MedicalError(f"{name} needs {_PACKAGES.get(module, module)}: {EXTRA}")
     if name == "JPEG Extended" and _whole(header, "BitsStored") > 8:
         raise MedicalError("12-bit JPEG Extended has no decoder of a free licence; convert the file")
-    if module:
-        _check_frame(file, header, start, number, name)
     if plugin == "gdcm":
         import gdcm
 
         gdcm.Trace.WarningOff()
         gdcm.Trace.ErrorOff()
+    compressed = "its compressed frame is damaged, or has another size than its header says"
+    damaged = compressed if name else "its pixels are damaged or cut off"
     try:
-        raw: np.ndarray[Any, Any] = pixel_array(file, index=number, decoding_plugin=plugin)
+        with warnings.catch_warnings():
+            # pydicom only warns of a segment that unpacks to more than its frame.
+            warnings.filterwarnings("error", message="The decoded RLE segment")
+            raw: np.ndarray[Any, Any] = pixel_array(file, index=number, decoding_plugin=plugin)
     except MemoryError:
         raise
     except Exception as error:
-        raise MedicalError(
-            f"its pixels are damaged or cut off ({name or 'uncompressed'}, {type(error).__name__})"
-        ) from error
-    rows, columns = _whole(header, "Rows"), _whole(header, "Columns")
-    if raw.shape[:2] != (rows, columns):
-        raise MedicalError("its pixels have another size than its header says")
+        raise MedicalError(f"{damaged} ({type(error).__name__})") from error
+    if raw.shape[:2] != (_whole(header, "Rows"), _whole(header, "Columns")):
+        raise MedicalError(damaged)
     return raw
-
-
-def _check_frame(file: BinaryIO, header: Any, start: int, number: int, name: str) -> None:
-    """Raise MedicalError if a compressed frame would decode to another size than the header says.
-
-    A decoder allocates memory by the sizes in the frame.
-    """
-    from pydicom.encaps import get_frame
-
-    file.seek(start)
-    start_tag = file.read(12)
-    if len(start_tag) < 12 or start_tag[8:12] != b"\xff\xff\xff\xff":
-        raise MedicalError("its pixels are said to be compressed, and are not")
-    data = get_frame(file, number, number_of_frames=max(_whole(header, "NumberOfFrames", 1), 1))
-    rows, columns = _whole(header, "Rows"), _whole(header, "Columns")
-    fits = (
-        _unpacked(data) <= rows * columns + 1
-        if name == "RLE"
-        else _size(data) == (columns, rows, _whole(header, "SamplesPerPixel", 1))
-    )
-    if not fits:
-        raise MedicalError("its compressed frame is damaged, or has another size than its header says")
-
-
-def _unpacked(data: bytes) -> int:
-    """The bytes of the longest segment of an RLE frame, unpacked (PS3.5 Annex G)."""
-    ends = [place for place in struct.unpack_from("<15I", data, 4) if place] + [len(data)]
-    longest = 0
-    for place, end in pairwise(ends[: int.from_bytes(data[:4], "little")] + ends[-1:]):
-        length = 0
-        while place < min(end, len(data)):
-            code = data[place]
-            length += code + 1 if code < 128 else 257 - code if code > 128 else 0
-            place += code + 2 if code < 128 else 2 if code > 128 else 1
-        longest = max(longest, length)
-    return longest
-
-
-def _size(data: bytes) -> tuple[int, int, int] | None:
-    """Width, height and components of a JPEG, JPEG-LS or JPEG 2000 stream by its own header; None without one."""
-    if data.startswith(b"\xff\x4f\xff\x51") and len(data) >= 42:
-        # SIZ: far and near corner of the image, then components (ISO 15444-1 A.5.1).
-        right, low, left, high = struct.unpack_from(">4I", data, 8)
-        return right - left, low - high, int.from_bytes(data[40:42], "big")
-    place = 2
-    while data[:2] == b"\xff\xd8" and place + 10 <= len(data) and data[place] == 0xFF:
-        marker = data[place + 1]
-        if marker == 0xFF:
-            place += 1
-            continue
-        # SOF0 to SOF15 but DHT, JPG and DAC; SOF55 is JPEG-LS (ITU T.81 B.2.2, T.87 C.2.2).
-        if (0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC)) or marker == 0xF7:
-            rows, columns, components = struct.unpack_from(">2HB", data, place + 5)
-            return columns, rows, components
-        place += 2 + int.from_bytes(data[place + 2 : place + 4], "big")
-    return None
 
 
 def _levels(

@@ -1,32 +1,59 @@
-"""The error of this room."""
+"""The error of this room, and the libraries that read medical files."""
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 EXTRA = "pip install 'pytest-medvqa[dicom]'"
 """Installs every reader of this room."""
 
 
-READERS: Mapping[str, tuple[str, str]] = {
-    "dicom": ("DICOM files", "pydicom"),
-    "nifti": ("NIfTI files", "nibabel"),
-    "slide": ("slides", "openslide"),
+class MedicalReader(NamedTuple):
+    """A library that reads one kind of file: the kind in words, its module, and what is said of a damaged file."""
+
+    files: str
+    module: str
+    damaged: str
+
+
+READERS: Mapping[str, MedicalReader] = {
+    "dicom": MedicalReader("DICOM files", "pydicom", "a damaged DICOM file"),
+    "nifti": MedicalReader("NIfTI files", "nibabel", "a damaged NIfTI file"),
+    "slide": MedicalReader("slides", "openslide", "no slide that openslide reads, or a damaged one"),
 }
-"""The module that reads each kind of file, with the kind in words."""
 
 
 class MedicalError(ValueError):
     """A medical file cannot be shown; the message quotes nothing of the file's texts."""
 
 
-def need(kind: str) -> str:
-    """Return the line that says what to install for a kind of file."""
-    files, module = READERS[kind]
-    return f"{files} need {module}: {EXTRA}"
+@contextmanager
+def reading(kind: str) -> Iterator[Any]:
+    """Yield the module that reads a kind of file; MedicalError for every exception, which may quote the file."""
+    reader = READERS[kind]
+    try:
+        module = importlib.import_module(reader.module)
+    except (ImportError, OSError):
+        raise MedicalError(_need(reader)) from None
+    try:
+        yield module
+    except MedicalError:
+        raise
+    except MemoryError:
+        raise MedicalError("it needs more memory than this machine has") from None
+    except Exception as error:
+        # The libraries, their decoders, zlib and numpy raise many types.
+        raise MedicalError(f"{reader.damaged} ({type(error).__name__})") from error
+
+
+def _need(reader: MedicalReader) -> str:
+    return f"{reader.files} need {reader.module}: {EXTRA}"
 
 
 def lacking() -> dict[str, str]:
     """Return the kinds of files whose reader is not installed, each with what to install."""
-    return {kind: need(kind) for kind, (_, module) in READERS.items() if importlib.util.find_spec(module) is None}
+    return {kind: _need(reader) for kind, reader in READERS.items() if importlib.util.find_spec(reader.module) is None}

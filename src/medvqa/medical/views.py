@@ -7,7 +7,6 @@ to the file's name.
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -134,51 +133,41 @@ def parse(parts: str) -> ImageView:
     )
 
 
-def of(text: str) -> ImageView:
-    """Return the view of a canonical form (`ImageView.text`)."""
-    return parse(text)
-
-
 def _window(values: dict[str, str]) -> tuple[str, tuple[float, float] | None]:
     if "range" in values:
-        low, high = _pair(values["range"], "range=LOW,HIGH: the values shown as black and as white")
+        low, high = map(
+            float, _numbers(values["range"], 2, _NUMBER, "range=LOW,HIGH: the values shown as black and as white")
+        )
         if low >= high:
             raise MedicalError("?range=LOW,HIGH: LOW is less than HIGH")
         return "", (low, high)
-    if "window" not in values:
-        return "", None
-    name = values["window"]
+    name = values.get("window", "")
     if name in windows.NAMED:
         return name, windows.limits(*windows.NAMED[name])
+    if "window" not in values:
+        return "", None
     advice = f"window=CENTRE,WIDTH, or one of {', '.join(windows.NAMED)}. Black and white in numbers are range=LOW,HIGH"
-    return "", windows.limits(*_pair(name, advice))
-
-
-def _pair(value: str, advice: str) -> tuple[float, float]:
-    numbers = value.split(",")
-    if len(numbers) != 2 or not all(_NUMBER.fullmatch(number) for number in numbers):
-        raise MedicalError(f"?{advice}")
-    first, second = map(float, numbers)
-    if not (math.isfinite(first) and math.isfinite(second)):
-        raise MedicalError(f"?{advice}")
-    return first, second
+    centre, width = map(float, _numbers(name, 2, _NUMBER, advice))
+    return "", windows.limits(centre, width)
 
 
 def _count(values: dict[str, str], name: str) -> int | None:
-    if name not in values:
-        return None
-    if not _COUNT.fullmatch(values[name]):
-        raise MedicalError(f"?{name}=: a whole number")
-    return int(values[name])
+    return int(_numbers(values[name], 1, _COUNT, f"{name}=: a whole number")[0]) if name in values else None
 
 
 def _region(values: dict[str, str]) -> tuple[int, int, int, int] | None:
     if "region" not in values:
         return None
-    numbers = values["region"].split(",")
-    if len(numbers) != 4 or not all(_COUNT.fullmatch(number) for number in numbers):
-        raise MedicalError("?region=X,Y,WIDTH,HEIGHT: whole numbers, in pixels of the largest level")
-    x, y, width, height = map(int, numbers)
+    advice = "region=X,Y,WIDTH,HEIGHT: whole numbers, in pixels of the largest level"
+    x, y, width, height = map(int, _numbers(values["region"], 4, _COUNT, advice))
     if not (width and height):
         raise MedicalError("?region=X,Y,WIDTH,HEIGHT: width and height are at least 1")
     return x, y, width, height
+
+
+def _numbers(value: str, count: int, form: re.Pattern[str], advice: str) -> list[str]:
+    """Return the numbers of a part, as they are written (MedicalError, with the advice, for any other text)."""
+    numbers = value.split(",")
+    if len(numbers) != count or not all(map(form.fullmatch, numbers)):
+        raise MedicalError(f"?{advice}")
+    return numbers

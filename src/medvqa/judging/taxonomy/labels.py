@@ -15,9 +15,10 @@ import msgspec
 
 from medvqa import decode
 from medvqa.items import QuestionKey, Result, UsageError
-from medvqa.judging.agreement import Coefficient, answer_id
-from medvqa.judging.taxonomy.cases import wrong_answers
+from medvqa.judging.coefficients import Coefficient
+from medvqa.judging.people import answer_id
 from medvqa.judging.taxonomy.trees import Taxonomy
+from medvqa.judging.taxonomy.wrong_answers import wrong_answers
 from medvqa.records import run_folder
 from medvqa.records.run_record import MAX_RUN
 
@@ -30,7 +31,7 @@ SCHEMA = 1
 class ErrorLabel:
     """The kind of one wrong answer.
 
-    `answer` is the id of its response (`agreement.answer_id`). `kind` is "" if there is none; `why` then says the
+    `answer` is the id of its response (`people.answer_id`). `kind` is "" if there is none; `why` then says the
     reason. `by` tells who gave it. `first` is the kind before people's correction, `first_by` its source. `replies` are
     the judge's.
     """

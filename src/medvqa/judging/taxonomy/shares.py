@@ -7,20 +7,20 @@ patients, cases or question, and Wilson's at the effective number (docs/statisti
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import partial
+from itertools import chain
 
-from medvqa import metrics, statistics
-from medvqa.items import Metric, Result
-from medvqa.judging.taxonomy.cases import VERSION, wrong_answers
-from medvqa.judging.taxonomy.labels import Classified, ErrorLabel
+from medvqa import metrics
+from medvqa.items import Item, Metric, Result
+from medvqa.judging.taxonomy.labels import Classified
 from medvqa.judging.taxonomy.trees import UNCLASSIFIED, main_kind
+from medvqa.judging.taxonomy.wrong_answers import VERSION, wrong_answers
+from medvqa.metrics.frames import EVERYTHING, groups
 from medvqa.records.run_record import RunRecord
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from medvqa.tags.lexicon import CROSSED
 
 Place = Mapping[str, str]
 
@@ -67,79 +67,48 @@ def shares(
 def _shares(
     classified: Classified, name: str, wrong: Sequence[Result], run: RunRecord, dimensions: Sequence[str]
 ) -> list[ErrorShare]:
-    import numpy as np
-
-    from medvqa.metrics.frames import groups
-
     labels = {label.key: label for label in classified.labels if label.benchmark == name}
     rows = [result for result in wrong if result.key in labels]
     if not rows:
         return []
     several = len({result.technique for result in wrong}) > 1
-    places = _places(rows, dimensions, several=several)
-    totals: dict[tuple[str, str], int] = {}
-    for result in wrong:
-        for place in _of(result, several=several):
-            totals[place] = totals.get(place, 0) + 1
-    entries = sorted((places[place], row) for row, result in enumerate(rows) for place in _of(result, several=several))
-    slice_of, row_of = (np.array(column, dtype=np.intp) for column in zip(*entries, strict=True))
-    group = groups(rows)[row_of]
-    given = [labels[result.key] for result in rows]
-    kinds = [*classified.trees[name].kinds, *([UNCLASSIFIED] if any(not label.kind for label in given) else [])]
-    ones, found = np.ones(len(row_of)), []
-    for kind in kinds:
-        is_kind = np.array([_is(label, kind) for label in given], dtype=float)[row_of]
-        table = statistics.UnitTable(is_kind, ones, row_of, group, slice_of, len(places))
-        estimates = statistics.clustered(statistics.ratios(table))
-        low, high = statistics.intervals(estimates, binary=True)
-        count, n = (np.bincount(slice_of, values, len(places)) for values in (is_kind, ones))
-        for place, i in places.items():
-            value = float(count[i] / n[i])
-            found.append(
-                ErrorShare(
-                    name,
-                    kind,
-                    value,
-                    *_bounds(low, high, i, value),
-                    int(count[i]),
-                    int(n[i]),
-                    totals[place],
-                    int(estimates.groups[i]),
-                    {place[0]: place[1]} if place[0] else {},
-                    _signature(classified, name, kind, run, rows, (int(n[i]), totals[place])),
-                )
-            )
-    rank = {kind: number for number, kind in enumerate(kinds)}
-    order = {place: number for number, place in enumerate(places)}
-    found.sort(key=lambda share: (order[next(iter(share.slice.items()), ("", ""))], rank[share.kind]))
-    return found
+    totals = Counter(place for result in wrong for place in _places(result, several=several))
+    names = [f"{row:09}" for row in range(len(rows))]
+    counted = [
+        _counted(row, group, result, several=several)
+        for row, group, result in zip(names, groups(rows).tolist(), rows, strict=True)
+    ]
+    given = {row: labels[result.key].kind for row, result in zip(names, rows, strict=True)}
+    kinds = [*classified.trees[name].kinds, *([UNCLASSIFIED] if "" in given.values() else [])]
+    of_kinds = [Metric(kind, partial(_terms, kind, given)) for kind in kinds]
+    first = ["technique", *(dimension for dimension in dimensions if CROSSED not in dimension)]
+    by_place: dict[tuple[str, str], list[ErrorShare]] = {}
+    for share in metrics.measures(counted, of_kinds, first, benchmark=name, signature={}):
+        place = next(iter(share.slice.items()), EVERYTHING)
+        n, count, value = int(share.n), int(share.count or 0), share.value or 0.0
+        signature = _signature(classified, name, share.name, run, rows, (n, totals[place]))
+        numbers = (value, share.low, share.high, count, n, totals[place], share.groups or 0)
+        by_place.setdefault(place, []).append(ErrorShare(name, share.name, *numbers, share.slice, signature))
+    return list(chain.from_iterable(by_place.values()))
 
 
-def _bounds(
-    low: NDArray[np.float64], high: NDArray[np.float64], i: int, value: float
-) -> tuple[float | None, float | None]:
-    if low[i] != low[i]:
-        return None, None
-    return min(float(low[i]), value), max(float(high[i]), value)
+def _counted(name: str, group: int, result: Result, *, several: bool) -> Result:
+    """Return a result that counts an answer as a question of its own, in its group and in the slices of `_places`."""
+    tags = {**result.item.tags, **({"technique": (result.technique,)} if several else {})}
+    item = Item(name, result.item.benchmark, result.item.kind, tags=tags, cluster_id=str(group))
+    return Result(result.run, item, "", result.answer, result.score)
 
 
-def _is(label: ErrorLabel, kind: str) -> bool:
-    """Whether a label is of a kind, or of a kind within it."""
-    return kind in (label.kind, main_kind(label.kind)) if label.kind else kind == UNCLASSIFIED
+def _terms(kind: str, kinds: Mapping[str, str], unit: Sequence[Result]) -> tuple[float, float]:
+    """Return 1 of 1 for an answer of a kind, or of a kind within it."""
+    own = kinds[unit[0].item.id]
+    return float(kind in (own, main_kind(own)) if own else kind == UNCLASSIFIED), 1.0
 
 
-def _of(result: Result, *, several: bool) -> list[tuple[str, str]]:
-    """The slices of an answer, as (dimension, value); ("", "") is the whole."""
+def _places(result: Result, *, several: bool) -> list[tuple[str, str]]:
+    """Return the slices of an answer, as (dimension, value)."""
     tags = {**({"technique": (result.technique,)} if several else {}), "kind": (result.item.kind,), **result.item.tags}
-    return [("", ""), *((name, value) for name, values in tags.items() for value in dict.fromkeys(values))]
-
-
-def _places(rows: Sequence[Result], dimensions: Sequence[str], *, several: bool) -> dict[tuple[str, str], int]:
-    """Number the slices: the whole, techniques, the benchmark's dimensions, then others by name."""
-    rank = {name: number for number, name in enumerate(("", "technique", *dimensions))}
-    found = {place for result in rows for place in _of(result, several=several)}
-    ordered = sorted(found, key=lambda place: (rank.get(place[0], len(rank)), place))
-    return {place: number for number, place in enumerate(ordered)}
+    return [EVERYTHING, *((name, value) for name, values in tags.items() for value in dict.fromkeys(values))]
 
 
 def _signature(
@@ -168,8 +137,4 @@ def _signature(
     if classified.people is not None:
         parts["corrected_by"] = "+".join(classified.people.raters)
     definition = tree.kinds.get(kind, "No kind was found.")
-    return metrics.signed(Metric(f"error {kind}", _no_terms, definition=definition), parts)
-
-
-def _no_terms(results: Sequence[Result]) -> tuple[float, float]:
-    raise AssertionError("shares of errors are counted by labels")
+    return metrics.signed(Metric(f"error {kind}", lambda unit: (0.0, 0.0), definition=definition), parts)

@@ -7,11 +7,12 @@ no mapping joins them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -22,7 +23,7 @@ from medvqa.judging.replies import NO_KIND
 
 SHIPPED = ("gmai-mmbench", "medlesionvqa")
 """The names of the shipped trees."""
-RULES = ("refused", "abstained", "empty")
+Rule = Literal["refused", "abstained", "empty"]
 """Answers whose kind is certain without a judge: refused, "cannot be determined", and without any text."""
 UNCLASSIFIED = "unclassified"
 """Stands for the kind of an answer that no kind was found for."""
@@ -40,16 +41,16 @@ MAX_KINDS, MAX_NAME, MAX_DEFINITION = 40, 80, 1000
 class Taxonomy:
     """A tree of kinds of errors.
 
-    `kinds` maps names to definitions, in the order of display; "a: b" is a kind within "a". `rules` maps names of RULES
+    `kinds` maps names to definitions, in the order of display; "a: b" is a kind within "a". `rules` maps names of Rule
     to the kind of such answers; an answer without a rule goes to the judge. `tags` maps tags of `reviews` to kinds.
     `label` is NAME@digest; the digest changes with every kind, definition and rule.
     """
 
     name: str
-    source: str
-    kinds: Mapping[str, str]
-    rules: Mapping[str, str]
-    tags: Mapping[str, str] = field(default_factory=dict)
+    source: str = ""
+    kinds: Mapping[str, Annotated[str, msgspec.Meta(max_length=MAX_DEFINITION)]] = field(default_factory=dict)
+    rules: Mapping[Rule, str] = field(default_factory=dict)
+    tags: Mapping[reviews.Tag, str] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -59,7 +60,7 @@ class Taxonomy:
         return f"{self.name}@{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
 
-def kinds_by_tag(tree: Taxonomy) -> Mapping[str, str]:
+def kinds_by_tag(tree: Taxonomy) -> Mapping[reviews.Tag, str]:
     """Return the kind of each tag. An errors.json of an earlier version has none: those of the shipped tree count."""
     if tree.tags or tree.name not in SHIPPED:
         return tree.tags
@@ -91,55 +92,38 @@ def shipped(name: str) -> Taxonomy:
     return parse(name, (resources.files(__package__) / "trees" / f"{name}.toml").read_bytes(), name)
 
 
-class _TreeFile(msgspec.Struct, frozen=True):
-    """The content of a file; see `Taxonomy`."""
-
-    source: str = ""
-    kinds: dict[str, str] = {}
-    rules: dict[str, str] = {}
-    tags: dict[str, str] = {}
-
-
 def parse(name: str, content: bytes, where: str) -> Taxonomy:
     """Return the tree in a TOML file's content; UsageError, which begins with `where`, if it is none."""
-    tree = decode.decode_bytes(content, _TreeFile, where)
-    try:
-        _check_kinds(tree.kinds)
-        _check_map("rules", tree.rules, RULES, tree.kinds)
-        _check_map("tags", tree.tags, tuple(reviews.TAGS), tree.kinds)
-    except UsageError as error:
-        raise UsageError(f"{where}: {error}") from None
-    return Taxonomy(printing.line(name)[:MAX_NAME], printing.line(tree.source), tree.kinds, tree.rules, tree.tags)
+    named = {"name": printing.line(name)[:MAX_NAME]}
+    tree = decode.decode_bytes(content, Taxonomy, where, given=named)
+    _check_kinds(tree.kinds, where)
+    for table, kind_by_key in (("rules", tree.rules.items()), ("tags", tree.tags.items())):
+        for key, kind in kind_by_key:
+            if kind not in tree.kinds:
+                meant = decode.did_you_mean(kind, tree.kinds)
+                raise UsageError(f"{where}: {table}.{key}: no kind {decode.shown(kind)}{meant}")
+    return replace(tree, source=printing.line(tree.source))
 
 
-def _check_map(name: str, kind_by_key: Mapping[str, str], keys: Sequence[str], kinds: Mapping[str, str]) -> None:
-    for key, kind in kind_by_key.items():
-        if key not in keys:
-            raise UsageError(f"[{name}]: no key {decode.shown(key)}{decode.did_you_mean(key, keys)}")
-        if kind not in kinds:
-            raise UsageError(f"{name}.{key}: no kind {decode.shown(kind)}{decode.did_you_mean(kind, kinds)}")
-
-
-def _check_kinds(kinds: Mapping[str, str]) -> None:
+def _check_kinds(kinds: Mapping[str, str], where: str) -> None:
+    """Raise UsageError for a name that a judge's reply or a sheet could not hold, and for a kind within none."""
     if not 2 <= len(kinds) <= MAX_KINDS:
-        raise UsageError(f"kinds: {len(kinds)} kinds; 2 to {MAX_KINDS} are expected")
-    seen: set[str] = set()
+        raise UsageError(f"{where}: kinds: {len(kinds)} kinds; 2 to {MAX_KINDS} are expected")
+    seen = {NONE, AGREED, UNCLASSIFIED}
     for kind, definition in kinds.items():
         plain = kind.isprintable() and kind == " ".join(kind.split()) and not set("<>*`") & set(kind)
+        problem = ""
         if not plain or not 1 <= len(kind) <= MAX_NAME:
-            raise UsageError(
-                f"kinds: {printing.line(kind)[:MAX_NAME]!r}: a name is a line of 1 to {MAX_NAME} characters, "
-                "without <, >, * and `"
+            problem = f"a name is a line of 1 to {MAX_NAME} characters, without <, >, * and `"
+        elif kind.casefold() in seen:
+            problem = "occurs twice, or has a meaning of its own; choose another name"
+        elif not definition.strip():
+            problem = "a definition is expected"
+        elif WITHIN in kind and (main_kind(kind) not in kinds or kind.count(WITHIN) > 1):
+            problem = (
+                f"a kind within '{main_kind(kind)}', which is no kind; a colon stands between a kind and one kind "
+                "within it"
             )
-        if kind.casefold() in (NONE, AGREED, UNCLASSIFIED):
-            raise UsageError(f"kinds: '{kind}' has a meaning of its own; choose another name")
-        if kind.casefold() in seen:
-            raise UsageError(f"kinds: '{kind}' occurs twice")
-        if not definition.strip() or len(definition) > MAX_DEFINITION:
-            raise UsageError(f"kinds: '{kind}': a definition of 1 to {MAX_DEFINITION} characters is expected")
+        if problem:
+            raise UsageError(f"{where}: kinds: {decode.shown(kind)}: {problem}")
         seen.add(kind.casefold())
-        if WITHIN in kind and (main_kind(kind) not in kinds or kind.count(WITHIN) > 1):
-            raise UsageError(
-                f"kinds: '{kind}' is a kind within '{main_kind(kind)}', which is no kind; "
-                "a colon stands between a kind and one kind within it"
-            )

@@ -11,8 +11,8 @@ from importlib import resources
 from medvqa.items import CHOICE_KINDS, OPTION_TECHNIQUES, Item, Prompt, Result, Score
 from medvqa.judging import fences, templates
 from medvqa.judging.cases import Case
-from medvqa.judging.rescoring import chose_none
-from medvqa.judging.taxonomy.trees import Taxonomy
+from medvqa.judging.scores import chose_none
+from medvqa.judging.taxonomy.trees import Rule, Taxonomy
 from medvqa.protocols import rotation
 from medvqa.scoring import cut_off, without_reasoning
 from medvqa.tags import selection
@@ -70,10 +70,13 @@ def _left_out(result: Result, *, partial: bool) -> str:
 def by_rule(result: Result, tree: Taxonomy) -> tuple[str, str] | None:
     """Return the kind of a wrong answer and the reason, if a rule of the tree is certain; else None."""
     outcome, answer = result.score.outcome, result.answer
+    rule: Rule
     if answer is not None and outcome == "unparsed" and fences.is_blank(without_reasoning(answer.reply)):
         rule, why = "empty", "the response is empty"
-    else:
+    elif outcome == "refused" or outcome == "abstained":
         rule, why = outcome, f"the answer was scored as {outcome}"
+    else:
+        return None
     return (tree.rules[rule], why) if rule in tree.rules else None
 
 

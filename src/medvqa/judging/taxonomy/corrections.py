@@ -7,28 +7,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from medvqa import files, tables
-from medvqa.items import DataError, Result, UsageError
-from medvqa.judging import reviews
-from medvqa.judging.agreement import answer_id, nominal
+from medvqa import tables
+from medvqa.items import Result, UsageError
+from medvqa.judging import people, reviews
+from medvqa.judging.coefficients import nominal
+from medvqa.judging.people import CONSENSUS, answer_id
 from medvqa.judging.taxonomy.labels import Classified, ErrorLabel, KindAgreement, People, with_labels
-from medvqa.judging.taxonomy.trees import (
-    AGREED,
-    NONE,
-    UNCLASSIFIED,
-    WITHIN,
-    Taxonomy,
-    kinds_by_tag,
-    main_kind,
-)
+from medvqa.judging.taxonomy.trees import AGREED, NONE, UNCLASSIFIED, WITHIN, Taxonomy, kinds_by_tag, main_kind
+from medvqa.metrics.frames import groups
 from medvqa.protocols import rotation
 from medvqa.records import run_folder
-from medvqa.tables import sheets
 
 COLUMNS = ("id", "question", "options", "reference", "response", "label", "correction", "remark")
 """Columns of a sheet; people fill in `correction`, and `remark` if they like."""
-CONSENSUS = "consensus"
-FORMATS = "corrections by people are a table (XLSX, or CSV or TSV in UTF-8) with the columns id and correction"
 SPLIT = "people disagree: no kind has a majority"
 
 Corrections = Mapping[str, Mapping[str, str]]
@@ -36,14 +27,7 @@ Corrections = Mapping[str, Mapping[str, str]]
 
 
 def write_sheet(path: Path, classified: Classified, results: Iterable[Result]) -> int:
-    """Write a row for each labelled response, and return their number; XLSX or CSV by the file's ending.
-
-    Raises UsageError for another ending, and if the file exists: it may contain corrections.
-    """
-    if path.suffix.lower() not in (".csv", ".xlsx"):
-        raise UsageError(f"--sheet={path}: a sheet is a .csv or an .xlsx file")
-    if path.exists():
-        raise UsageError(f"--sheet={path}: it exists and may contain corrections; name another file")
+    """Write a row for each labelled response, and return their number (UsageError as by `people.write_sheet`)."""
     labels = {label.key: label for label in classified.labels}
     rows: dict[str, tuple[str, ...]] = {}
     for result in results:
@@ -51,21 +35,10 @@ def write_sheet(path: Path, classified: Classified, results: Iterable[Result]) -
         if label is None or result.answer is None:
             continue
         item = rotation.as_shown(result.item, result.variant)
-        rows.setdefault(
-            label.answer,
-            (
-                label.answer,
-                item.question,
-                "\n".join(f"{letter}. {text}" for letter, text in item.options.items()),
-                " / ".join(item.answers),
-                result.answer.reply,
-                label.first or UNCLASSIFIED,
-                "",
-                "",
-            ),
-        )
-    with files.writing(f"--sheet={path}:"):
-        sheets.write(path, COLUMNS, rows.values())
+        options = "\n".join(f"{letter}. {text}" for letter, text in item.options.items())
+        given = (item.question, options, " / ".join(item.answers), result.answer.reply, label.first or UNCLASSIFIED)
+        rows.setdefault(label.answer, (label.answer, *given, "", ""))
+    people.write_sheet(path, COLUMNS, rows.values(), option="--sheet", filled_in="corrections")
     return len(rows)
 
 
@@ -76,49 +49,32 @@ def corrections(
     *,
     say: Callable[[str], None] = lambda _: None,
 ) -> dict[str, dict[str, str]]:
-    """Return the kinds that people gave, by rater and `answer_id`.
-
-    A file is a filled-in sheet, or `reviews` of `results`, all those of the run: the tags of a review name its kind
-    (`kind_of_tags`). `say` gets a line about the tags of each file of reviews.
+    """Return the kinds that people gave, by rater and `answer_id`, from what they hand in (`people.handed_in`).
 
     A cell of `correction` holds a kind's name, `ok` (the label is right) or `none` (no kind fits). A row with an empty
-    cell was not reviewed. The rater is in the column `rater`, else it is the file's name without ending. Raises
-    UsageError for a missing file and if nothing was reviewed; DataError, with file and row, for an unknown id or kind,
-    for an answer corrected twice by one rater, and for a review that is not of this run.
+    cell was not reviewed. `reviews` are of `results`, all those of the run: the tags of a review name its kind
+    (`kind_of_tags`). `say` gets a line about the tags of each file of reviews. Raises UsageError if nothing was
+    reviewed; DataError, with file and row, for an unknown id or kind.
     """
     results = tuple(results)
     labels = {label.answer: label for label in classified.labels}
-    stems = Counter(path.stem for path in paths)
-    found: dict[str, dict[str, str]] = {}
-    places: dict[tuple[str, str], str] = {}
-    for path in paths:
-        if not path.is_file():
-            raise UsageError(f"--human={path}: no such file")
-        rater_of_file = path.stem if stems[path.stem] == 1 else str(path)
-        if reviews.is_reviews(path):
-            if rater_of_file in (CONSENSUS, classified.judge.name):
-                raise UsageError(f"--human={path}: its name stands for the rater, and is the judge's; rename the file")
-            for answer, (kind, where) in _of_reviews(path, classified, results, say).items():
-                if before := places.get((rater_of_file, answer)):
-                    raise DataError(f"{where}: {rater_of_file} corrects this answer a second time, after {before}")
-                places[rater_of_file, answer] = where
-                found.setdefault(rater_of_file, {})[answer] = kind
-            continue
-        for row in tables.read(path, needed=[("id", "correction")], fold=True, hint=f"; {FORMATS}"):
-            written = " ".join(row.text("correction").split())
-            if not written:
-                continue
-            answer = row.identifier("id")
-            if answer not in labels:
-                raise row.error(f"no classified answer has the id {answer[:80]!r}: another run, or another response?")
-            rater = row.text("rater").strip() if "rater" in row.values else rater_of_file
-            if not rater or rater in (CONSENSUS, classified.judge.name):
-                raise row.error(f"rater {rater!r}: a name is expected, other than the judge's and '{CONSENSUS}'")
-            if before := places.get((rater, answer)):
-                raise row.error(f"{rater} corrects this answer a second time, after {before}; keep one of them")
-            places[rater, answer] = row.where
-            label = labels[answer]
-            found.setdefault(rater, {})[answer] = _kind_of(row, written, label, classified.trees[label.benchmark])
+
+    def of_row(row: tables.TableRow) -> tuple[str, str] | None:
+        written = " ".join(row.text("correction").split())
+        if not written:
+            return None
+        answer = row.identifier("id")
+        if answer not in labels:
+            raise ValueError(f"no classified answer has the id {answer[:80]!r}: another run, or another response?")
+        return answer, _kind_of(row, written, labels[answer], classified.trees[labels[answer].benchmark])
+
+    found = people.handed_in(
+        paths,
+        classified.judge.name,
+        "correction",
+        of_row=of_row,
+        of_reviews=lambda path: _of_reviews(path, classified, results, say),
+    )
     if not found:
         raise UsageError(
             f"--human={paths[0]}: no row has a correction; write a kind, {AGREED} or {NONE} into the column "
@@ -143,11 +99,11 @@ def _kind_of(row: tables.TableRow, written: str, label: ErrorLabel, tree: Taxono
     return kinds[0]
 
 
-def _tags_of(classified: Classified) -> dict[str, str]:
+def _tags_of(classified: Classified) -> dict[reviews.Tag, str]:
     return {tag: kind for tree in classified.trees.values() for tag, kind in kinds_by_tag(tree).items()}
 
 
-def kind_of_tags(tags: Iterable[str], tree: Taxonomy) -> str | None:
+def kind_of_tags(tags: Iterable[reviews.Tag], tree: Taxonomy) -> str | None:
     """Return the kind that the tags of a review name; None if they name no kind, or several.
 
     Several kinds within one kind count as that kind.
@@ -160,14 +116,11 @@ def kind_of_tags(tags: Iterable[str], tree: Taxonomy) -> str | None:
 
 def _of_reviews(
     path: Path, classified: Classified, results: Sequence[Result], say: Callable[[str], None]
-) -> dict[str, tuple[str, str]]:
-    """Return the kind and the place of each review that corrects an answer; `say` gets the counts.
-
-    Equal responses of several samples are one answer: their reviews must name one kind.
-    """
+) -> list[tuple[str, str, str]]:
+    """Return answer, kind and place of each review that corrects an answer; `say` gets the counts."""
     labels = {label.key: label for label in classified.labels}
     given = reviews.read(path, run_folder.answers_digest(results), {result.key for result in results})
-    found: dict[str, tuple[str, str]] = {}
+    found: list[tuple[str, str, str]] = []
     left_out = Counter[str]()
     for review in given:
         label = labels.get(review.key)
@@ -180,13 +133,12 @@ def _of_reviews(
             several = len({*review.tags} & kinds_by_tag(tree).keys()) > 1
             left_out["with tags of several kinds" if several else "with tags of no kind"] += 1
             continue
-        before = found.setdefault(label.answer, (kind, review.where))
-        if before[0] != kind:
-            raise DataError(f"{review.where}: the same response has another kind in {before[1]}; tag both alike")
+        found.append((label.answer, kind, review.where))
     tags = ", ".join(f"{tag} {count:,}" for tag, count in reviews.counts(given).items()) or "none"
     unused = ", ".join(f"{count:,} {why}" for why, count in left_out.items()) or "none"
+    answers = len({answer for answer, *_ in found})
     say(
-        f"medvqa: {path}: reviews: {len(given):,}; tags: {tags}; answers with a kind by their tags: {len(found):,}; "
+        f"medvqa: {path}: reviews: {len(given):,}; tags: {tags}; answers with a kind by their tags: {answers:,}; "
         f"reviews that change no kind: {unused}"
     )
     return found
@@ -211,14 +163,14 @@ def corrected(classified: Classified, given: Corrections, results: Iterable[Resu
             label = replace(label, kind=agreed or "", by="people", why=why)
         labels.append(label)
     first = {label.answer: label.first for label in labels}
-    people = People(
+    review = People(
         tuple(given),
         reviewed=len(chosen),
         changed=sum(kind is not None and kind != first[answer] for answer, kind in chosen.items()),
         split=sum(kind is None for kind in chosen.values()),
         agreements=_agreements(classified, labels, given, chosen, results),
     )
-    return with_labels(classified, labels, people)
+    return with_labels(classified, labels, review)
 
 
 def _uncorrected(label: ErrorLabel) -> ErrorLabel:
@@ -279,8 +231,6 @@ def _agreement(
     main: bool,
 ) -> KindAgreement:
     import numpy as np
-
-    from medvqa.metrics.frames import groups
 
     kinds = [kind for kind in classified.trees[name].kinds if not (main and WITHIN in kind)]
     number = {kind: place for place, kind in enumerate(kinds)}

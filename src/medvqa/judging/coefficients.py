@@ -1,8 +1,8 @@
 """Agreement of raters: exact agreement, mean absolute difference, Cohen's kappa and Krippendorff's alpha.
 
-Kappa has quadratic weights and alpha the level "interval". Tests compare them with scikit-learn (`cohen_kappa_score`)
-and `krippendorff` (`alpha`). The intervals are those of `medvqa.statistics`: CR2 over groups, and Wilson's at the
-effective number of answers. Exact agreement and mean difference are means from 0 to 1.
+Kappa has quadratic weights and is scikit-learn's (`cohen_kappa_score`); alpha has the level "interval" and is that of
+`krippendorff`. The intervals are those of `medvqa.statistics`: CR2 over groups, and Wilson's at the effective number of
+answers. Exact agreement and mean difference are means from 0 to 1.
 
 Kappa and alpha are 1 - D / E: D is the mean squared difference of the scores, from 0 to 1, and E its expectation by
 chance. The variance of D - (D / E) E takes both into account (Taylor linearisation, E squared times the variance of
@@ -15,18 +15,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from medvqa import statistics
 from medvqa.figures import Figure
 from medvqa.items import Result, UsageError
-from medvqa.judging.agreement.ratings import CONSENSUS, SCALE, Ratings
+from medvqa.judging.people import CONSENSUS
+from medvqa.metrics.frames import groups
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from medvqa.statistics import Influences
+
+SCALE = (0.0, 0.5, 1.0)
+"""Scores of an open answer: wrong, partly right, right (MedLesionVQA, A.5.1)."""
 
 MEASURES = ("exact", "difference", "kappa", "alpha")
 """The figures of `Agreement`, in the order of display."""
@@ -36,8 +40,22 @@ DEFAULT_DIMENSION = "ability"
 LEAST_GROUPS = 10
 """Fewest groups for an interval."""
 
+INSTALL = "pip install 'pytest-medvqa[agreement]'"
+
 MOST_PAIRED = 5
 """Most raters for comparisons in pairs: thirty would be 435 pairs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ratings:
+    """Scores of the same answers by several raters: `scores[rater][i]` is the score of `results[i]`, or None.
+
+    Raters are in the order of display; `notes` are sentences about answers that are not compared, with the reason.
+    """
+
+    results: tuple[Result, ...]
+    scores: Mapping[str, tuple[float | None, ...]]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,17 +136,11 @@ def _agreement(ratings: Ratings, raters: Sequence[str], slices: Sequence[Mapping
     if not len(used):
         return []
     codes, results = codes[used], [ratings.results[i] for i in used]
-    names = [_group(result) for result in results]
-    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
-    group = np.array([numbers[name] for name in names], dtype=np.intp)
-    member = np.array(
-        [
-            [all(value in result.item.tags.get(key, ()) for key, value in part.items()) for result in results]
-            for part in slices
-        ],
-        dtype=bool,
-    ).reshape(len(slices), len(results))
-    counts = counts_of(codes)
+    group, counts = groups(results), counts_of(codes)
+    member = [
+        np.array([all(value in result.item.tags.get(key, ()) for key, value in part.items()) for result in results])
+        for part in slices
+    ]
     return [
         Agreement(
             tuple(raters),
@@ -136,16 +148,10 @@ def _agreement(ratings: Ratings, raters: Sequence[str], slices: Sequence[Mapping
             groups=len(np.unique(group[inside])),
             **_figures(codes[inside], group[inside]),
             confusion=_table(counts[inside].sum(0)) if len(raters) == 2 else (),
-            slice=slices[i],
+            slice=part,
         )
-        for i, inside in enumerate(member)
+        for part, inside in zip(slices, member, strict=True)
     ]
-
-
-def _group(result: Result) -> tuple[str, str]:
-    """Return the group of dependent answers: same cluster (images, patients, cases), or same item."""
-    item = result.item
-    return item.benchmark, f"cluster {item.cluster_id}" if item.cluster_id is not None else f"item {item.id}"
 
 
 def _table(counts: NDArray[np.float64]) -> tuple[tuple[int, ...], ...]:
@@ -171,63 +177,24 @@ def counts_of(codes: NDArray[np.intp]) -> NDArray[np.float64]:
     return np.asarray(pairs / (of_answer.sum(1) - 1)[:, None, None])
 
 
-def figures_of(counts: NDArray[np.float64], *, two: bool) -> NDArray[np.float64]:
-    """Return the figures of tables of scores, (..., scale, scale) -> (..., measures) as in `MEASURES`, or NaN.
-
-    `two`: the tables have one rater in rows and the other in columns; else they hold coincidences, without kappa.
-    Sources: Cohen (1968), Psychological Bulletin 70:213, with the weights (a - b)^2; Krippendorff (2019), 12.3.
-    """
-    import numpy as np
-
-    distance = np.abs(np.subtract.outer(SCALE, SCALE))
-    total = counts.sum((-2, -1))
-
-    def ratio(numerator: NDArray[np.float64], denominator: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.divide(numerator, denominator, out=np.full(total.shape, np.nan), where=denominator > 0)
-
-    def expected(rows: NDArray[np.float64], columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(((rows @ distance**2) * columns).sum(-1))
-
-    observed = (counts * distance**2).sum((-2, -1))
-    kappa = np.full(total.shape, np.nan)
-    if two:
-        kappa = 1 - ratio(observed * total, expected(counts.sum(-1), counts.sum(-2)))
-    coincidences = counts + np.swapaxes(counts, -1, -2) if two else counts
-    marginal, n = coincidences.sum(-1), coincidences.sum((-2, -1))
-    alpha = 1 - ratio((coincidences * distance**2).sum((-2, -1)) * (n - 1), expected(marginal, marginal))
-    exact = ratio(np.trace(counts, axis1=-2, axis2=-1), total)
-    difference = ratio((counts * distance).sum((-2, -1)), total)
-    return np.stack([exact, difference, kappa, alpha], axis=-1)
-
-
-def estimates(codes: NDArray[np.intp]) -> dict[str, float | None]:
-    """Return the figures by name from codes (answers, raters), -1 for no score; None if undefined."""
-    import numpy as np
-
-    values = figures_of(counts_of(codes).sum(0), two=codes.shape[1] == 2).tolist()
-    return {name: None if np.isnan(value) else value for name, value in zip(MEASURES, values, strict=True)}
-
-
 def _figures(codes: NDArray[np.intp], group: NDArray[np.intp]) -> dict[str, Coefficient]:
-    """Return estimates with their intervals, from codes (answers, raters) in groups (answers,)."""
+    """Return the figures by name, from codes (answers, raters), -1 for no score, in groups (answers,)."""
     import numpy as np
 
     if not len(codes):
         return {name: Coefficient(None) for name in MEASURES}
-    values = estimates(codes)
-    if len(np.unique(group)) < LEAST_GROUPS:
-        return {name: Coefficient(value) for name, value in values.items()}
     counts, distance = counts_of(codes), np.abs(np.subtract.outer(SCALE, SCALE))
     two = codes.shape[1] == 2
-    exact = _interval(_ratio(counts, np.eye(len(SCALE)), group), binary=two)
-    figures = {"exact": exact, "difference": _interval(_ratio(counts, distance, group), binary=False)}
     pooled = counts + np.swapaxes(counts, 1, 2) if two else counts
     scores = float(pooled.sum())
-    # Alpha pairs scores without replacement, so its disagreement by chance is larger.
-    for name, paired, larger in (("kappa", counts, 1.0), ("alpha", pooled, scores / max(scores - 1, 1))):
-        if values[name] is not None:
-            figures[name] = _beyond_chance(counts, paired, distance**2, group, larger)
-    return {name: Coefficient(value, *figures.get(name, (None, None))) for name, value in values.items()}
+    kappa = cohen(codes[:, 0], codes[:, 1], len(SCALE), weights="quadratic") if two else None
+    return {
+        "exact": _mean(counts, np.eye(len(SCALE)), group, binary=two),
+        "difference": _mean(counts, distance, group, binary=False),
+        "kappa": _beyond_chance(kappa, counts, counts, distance**2, group),
+        # Alpha pairs scores without replacement, so its disagreement by chance is larger.
+        "alpha": _beyond_chance(alpha(codes), counts, pooled, distance**2, group, scores / max(scores - 1, 1)),
+    }
 
 
 def nominal(
@@ -246,34 +213,60 @@ def nominal(
     table = _table(counts.sum(0))
     if not len(one):
         return Coefficient(None), Coefficient(None), table
-    worth = 1 - np.eye(size)
-    exact, (chance, _) = float((one == other).mean()), _chance(counts, worth)
-    kappa = 1 - (1 - exact) / chance if chance > 0 else None
-    if len(np.unique(group)) < LEAST_GROUPS:
-        return Coefficient(exact), Coefficient(kappa), table
-    bounds = (None, None) if kappa is None else _beyond_chance(counts, counts, worth, group, 1.0)
-    return (
-        Coefficient(exact, *_interval(_ratio(counts, np.eye(size), group), binary=True)),
-        Coefficient(kappa, *bounds),
-        table,
-    )
+    exact = _mean(counts, np.eye(size), group, binary=True)
+    return exact, _beyond_chance(cohen(one, other, size), counts, counts, 1 - np.eye(size), group), table
+
+
+def cohen(
+    one: NDArray[np.intp], other: NDArray[np.intp], size: int, weights: Literal["quadratic"] | None = None
+) -> float | None:
+    """Return Cohen's kappa of two raters' codes from 0 to size - 1; None if all are equal (UsageError: see INSTALL)."""
+    try:
+        from sklearn.metrics import cohen_kappa_score
+    except ImportError:
+        raise UsageError(f"kappa needs scikit-learn: {INSTALL}") from None
+    if len({*one.tolist(), *other.tolist()}) < 2:
+        return None
+    return float(cohen_kappa_score(one, other, labels=list(range(size)), weights=weights))
+
+
+def alpha(codes: NDArray[np.intp]) -> float | None:
+    """Return Krippendorff's alpha of codes (answers, raters), -1 for none; None if all are equal (UsageError)."""
+    import numpy as np
+
+    try:
+        import krippendorff
+    except ImportError:
+        raise UsageError(f"alpha needs krippendorff: {INSTALL}") from None
+    if len(np.unique(codes[codes >= 0])) < 2:
+        return None
+    return float(krippendorff.alpha(np.where(codes < 0, np.nan, codes).T, level_of_measurement="interval"))
+
+
+def _mean(
+    counts: NDArray[np.float64], worth: NDArray[np.float64], group: NDArray[np.intp], *, binary: bool
+) -> Coefficient:
+    mean = _ratio(counts, worth, group)
+    return Coefficient(float(mean.value[0]), *_interval(mean, binary=binary))
 
 
 def _beyond_chance(
+    value: float | None,
     counts: NDArray[np.float64],
     paired: NDArray[np.float64],
     worth: NDArray[np.float64],
     group: NDArray[np.intp],
-    larger: float,
-) -> tuple[float | None, float | None]:
-    """Return the bounds of 1 - D / E; E is the chance of the `paired` counts, times `larger` (see the module)."""
+    larger: float = 1.0,
+) -> Coefficient:
+    """Return a value with the bounds of 1 - D / E; E is the chance of the `paired` counts, times `larger`."""
+    if value is None:
+        return Coefficient(None)
     disagreement, (chance, by_answer) = _ratio(counts, worth, group), _chance(paired, worth)
     share = float(disagreement.value[0]) / chance
-    spread = replace(disagreement, residual=disagreement.residual - share * by_answer)
-    low, high = _interval(spread, binary=False)
+    low, high = _interval(replace(disagreement, residual=disagreement.residual - share * by_answer), binary=False)
     if low is None or high is None:
-        return None, None
-    return max(1 - high / (chance * larger), -1.0), max(1 - low / (chance * larger), -1.0)
+        return Coefficient(value)
+    return Coefficient(value, max(1 - high / (chance * larger), -1.0), max(1 - low / (chance * larger), -1.0))
 
 
 def _ratio(counts: NDArray[np.float64], worth: NDArray[np.float64], group: NDArray[np.intp]) -> Influences:
@@ -286,6 +279,8 @@ def _ratio(counts: NDArray[np.float64], worth: NDArray[np.float64], group: NDArr
 
 
 def _interval(influences: Influences, *, binary: bool) -> tuple[float | None, float | None]:
+    if len(set(influences.group.tolist())) < LEAST_GROUPS:
+        return None, None
     (low,), (high,) = statistics.intervals(statistics.clustered(influences), binary=binary)
     return (None, None) if low != low else (float(low), float(high))
 

@@ -1,11 +1,14 @@
-"""Read the scores of raters: of judges from their runs, of people from the files they fill in."""
+"""Compare a judge's scores with those of people, or of another judge.
+
+Draw answers for people to score, write a sheet without the judge's scores, read the scores of all raters, and compute
+their agreement (`coefficients`).
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median_low
@@ -15,20 +18,16 @@ import msgspec
 
 from medvqa import printing, tables
 from medvqa.items import DataError, QuestionKey, Result, UsageError
-from medvqa.judging import reviews
+from medvqa.judging import people, reviews
+from medvqa.judging.coefficients import SCALE, Ratings
+from medvqa.judging.coefficients import agreements as agreements
+from medvqa.judging.coefficients import dimension_of as dimension_of
+from medvqa.judging.people import CONSENSUS, answer_id
 from medvqa.records import run_folder, run_record
 from medvqa.records.run_record import RUN
 
-SCALE = (0.0, 0.5, 1.0)
-"""Scores of an open answer: wrong, partly right, right (MedLesionVQA, A.5.1)."""
-
-CONSENSUS = "consensus"
-"""The name of the consensus of several people, in place of a rater's."""
-
-FORMATS = (
-    "scores by people are a table (XLSX, or CSV or TSV in UTF-8) with the columns id and score; several raters have a "
-    "file each (repeat --human), or a row each and a column rater"
-)
+COLUMNS = ("id", "question", "reference", "response", "score", "remark")
+"""Columns of a sheet; people fill in `score`, and `remark` if they like."""
 
 NAMED = 5
 """Most ids listed in a note or an error."""
@@ -52,40 +51,6 @@ class Judged:
     samples: Mapping[str, tuple[int, ...]]
     answers: Mapping[QuestionKey, str] = field(default_factory=dict)
     digest: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Ratings:
-    """Scores of the same answers by several raters: `scores[rater][i]` is the score of `results[i]`, or None.
-
-    Raters are in the order of display; `notes` are sentences about answers that are not compared, with the reason.
-    """
-
-    results: tuple[Result, ...]
-    scores: Mapping[str, tuple[float | None, ...]]
-    notes: tuple[str, ...] = ()
-
-
-def names_of(result: Result) -> tuple[str, ...]:
-    """Return the parts of a result's name: benchmark, item, technique, and the sample if there are several."""
-    return result.key.names
-
-
-def _question(result: Result) -> tuple[str, ...]:
-    return result.key.question.names
-
-
-def answer_id(result: Result) -> str:
-    """Return the id of an answer in a sheet: a digest of benchmark, item, technique and response.
-
-    The response includes reasoning and explanations (`Answer.reply`).
-
-    It does not reveal the score and is the same in every run and sample with this response. It begins with a letter, so
-    that no spreadsheet reads it as a number or a date.
-    """
-    response = result.answer.reply if result.answer else ""
-    content = msgspec.json.encode([*_question(result), response])
-    return f"k{hashlib.sha256(content).hexdigest()[:16]}"
 
 
 def judged(folder: Path) -> Judged:
@@ -151,13 +116,13 @@ def _not_in(one: Judged, other: Judged, *, responses: bool) -> list[str]:
 
     `responses`: include answers whose question has another response in the other run.
     """
-    questions = {_question(result) for results in (other.scored, other.others) for result in results.values()}
+    questions = {result.key.question.names for results in (other.scored, other.others) for result in results.values()}
     missing = {name: result for name, result in one.scored.items() if name not in other.scored}
     reasons: dict[str, list[str]] = {}
     for name, result in missing.items():
         if name in other.others:
             why = f"were not scored by a judge in {other.folder}"
-        elif _question(result) in questions:
+        elif result.key.question.names in questions:
             if not responses:
                 continue
             why = f"have another response in {other.folder}"
@@ -171,95 +136,50 @@ def _not_in(one: Judged, other: Judged, *, responses: bool) -> list[str]:
 
 
 def scores_of_people(files: Sequence[Path], run: Judged) -> tuple[dict[str, dict[str, float]], list[str]]:
-    """Return scores by rater and `answer_id`, and notes of omissions, from files with the columns id and score.
+    """Return scores by rater and `answer_id`, and notes of omissions, from what people hand in (`people.handed_in`).
 
     `id` is an `answer_id` from a sheet, or the data set's own id; the optional columns benchmark, technique and sample
-    make the latter unambiguous. The rater is in the column `rater`, else it is the file's name without ending. Scores
-    may have a decimal comma. A file of `reviews` gives the scores of those reviews that have one. Raises DataError,
-    with file and row, for an unknown or ambiguous id, for a score that is missing or off the scale, and for an answer
-    scored twice by one rater.
+    make the latter unambiguous. Scores may have a decimal comma. Of `reviews`, those with a score count. Raises
+    DataError, with file and row, for an unknown or ambiguous id, and for a score that is missing or off the scale.
     """
-    stems = Counter(path.stem for path in files)
     by_item: dict[str, list[str]] = {}
     for name, result in (*run.scored.items(), *run.others.items()):
         by_item.setdefault(result.item.id, []).append(name)
-    scores: dict[str, dict[str, float]] = {}
-    places: dict[tuple[str, str], str] = {}
-    unjudged: dict[str, str] = {}
     notes: list[str] = []
-    for path in files:
-        if not path.is_file():
-            raise UsageError(f"--human={path}: no such file")
-        rater_of_file = path.stem if stems[path.stem] == 1 else str(path)
-        if reviews.is_reviews(path):
-            given, without = _of_reviews(path, run, rater_of_file, places)
-            notes += [f"{without:,} reviews in {path} have no score, and are left out"] if without else []
-            for answer, score in given.items():
-                if answer in run.scored:
-                    scores.setdefault(rater_of_file, {})[answer] = score
-                else:
-                    unjudged[answer] = run.others[answer].item.id
-            continue
-        for row in tables.read(path, needed=[("id", "score")], fold=True, hint=f"; {FORMATS}"):
-            try:
-                answer, score = _answer(row, run, by_item), _score(row)
-                rater = row.text("rater").strip() if "rater" in row.values else rater_of_file
-                if not rater:
-                    raise ValueError("rater is blank")
-                _check_rater(rater, run)
-                if before := places.get((rater, answer)):
-                    raise ValueError(
-                        f"{rater} scores this answer a second time, after {before}; keep one of them"
-                        f"{_same(run, answer)}"
-                    )
-            except ValueError as error:
-                raise row.error(str(error)) from None
-            places[rater, answer] = row.where
-            if answer in run.scored:
-                scores.setdefault(rater, {})[answer] = score
-            else:
-                unjudged[answer] = run.others[answer].item.id
-    if unjudged:
+
+    def of_reviews(path: Path) -> Iterator[tuple[str, float, str]]:
+        read = reviews.read(path, run.digest, run.answers)
+        scores = [(run.answers[review.key], review.score, review.where) for review in read if review.score is not None]
+        without = len(read) - len(scores)
+        if not scores:
+            raise UsageError(
+                f"--human={path}: none of its {without:,} reviews has a score. Choose a score on the page, for answers "
+                "that a judge scored"
+            )
+        if without:
+            notes.append(f"{without:,} reviews in {path} have no score, and are left out")
+        yield from scores
+
+    given = people.handed_in(
+        files,
+        run.judge,
+        "score",
+        of_row=lambda row: (_answer(row, run, by_item), _score(row)),
+        of_reviews=of_reviews,
+        note=lambda answer: _same(run, answer),
+    )
+    scores = {
+        rater: kept
+        for rater, said in given.items()
+        if (kept := {answer: score for answer, score in said.items() if answer in run.scored})
+    }
+    answers = dict.fromkeys(answer for said in given.values() for answer in said)
+    if unjudged := [run.others[answer].item.id for answer in answers if answer not in run.scored]:
         count = f"{len(unjudged):,} answers that people scored have no score by the judge, and are left out"
-        notes.append(f"{count}: {printing.some(list(unjudged.values()), NAMED)}")
+        notes.append(f"{count}: {printing.some(unjudged, NAMED)}")
     if not scores:
         raise UsageError(f"{run.folder}: the judge scored none of the answers that people scored")
     return scores, notes
-
-
-def _check_rater(rater: str, run: Judged) -> None:
-    if rater in (run.judge, CONSENSUS):
-        raise ValueError(f"the rater has the same name as the judge or the consensus, '{rater}'; rename it")
-
-
-def _of_reviews(
-    path: Path, run: Judged, rater: str, places: dict[tuple[str, str], str]
-) -> tuple[dict[str, float], int]:
-    """Return the scores in a file of reviews by `answer_id`, and the number of reviews without a score.
-
-    Reviews of several samples with one response may repeat its score.
-    """
-    scores: dict[str, float] = {}
-    without = 0
-    for review in reviews.read(path, run.digest, run.answers):
-        if review.score is None:
-            without += 1
-            continue
-        answer = run.answers[review.key]
-        try:
-            _check_rater(rater, run)
-            if (before := places.get((rater, answer))) and scores.get(answer) != review.score:
-                raise ValueError(f"{rater} gives this answer another score than in {before}{_same(run, answer)}")
-        except ValueError as error:
-            raise DataError(f"{review.where}: {error}") from None
-        places.setdefault((rater, answer), review.where)
-        scores[answer] = review.score
-    if not scores:
-        raise UsageError(
-            f"--human={path}: none of its {without:,} reviews has a score. Choose a score on the page, for answers "
-            "that a judge scored"
-        )
-    return scores, without
 
 
 def _same(run: Judged, answer: str) -> str:
@@ -341,3 +261,49 @@ def _value(result: Result) -> float:
 
 def _scale() -> str:
     return ", ".join(f"{value:g}" for value in SCALE)
+
+
+def sample(run: Judged, number: int, dimension: str | None, seed: int = 0) -> tuple[Result, ...]:
+    """Draw up to `number` judged answers, stratified by a dimension and the judge's score, in random order.
+
+    All answers have the same chance, and strata get their share, rounded up or down: figures over the sample estimate
+    those over the run without weights. The sample is systematic with a random start; answers are sorted by stratum, in
+    random order within (Cochran 1977, Sampling Techniques, chapter 8). `seed` fixes the draw on every machine. Raises
+    UsageError if `number` is below 1.
+    """
+    if number < 1:
+        raise UsageError(f"--sample={number}: draw at least one answer")
+    answers = list(run.scored.values())
+    if number < len(answers):
+        tags = {result.key: result.item.tags.get(dimension or "", ()) for result in answers}
+        answers.sort(
+            key=lambda result: (
+                tags[result.key],
+                result.score.value or 0.0,
+                _random(seed, "draw", *result.key.names),
+            )
+        )
+        # In whole numbers: place i is (start + i * all) // number, with a start in [0, all).
+        start = int.from_bytes(_random(seed, "start")) % len(answers)
+        answers = [answers[(start + i * len(answers)) // number] for i in range(number)]
+    return tuple(sorted(answers, key=lambda result: _random(seed, "order", *result.key.names)))
+
+
+def _random(seed: int, *names: str) -> bytes:
+    return hashlib.sha256(msgspec.json.encode([seed, *names])).digest()
+
+
+def write_sheet(path: Path, results: Iterable[Result]) -> None:
+    """Write the answers for people, without the judge's scores (UsageError as by `people.write_sheet`)."""
+    rows = (
+        (
+            answer_id(result),
+            result.item.question,
+            " / ".join(result.item.answers),
+            result.answer.text if result.answer else "",
+            "",
+            "",
+        )
+        for result in results
+    )
+    people.write_sheet(path, COLUMNS, rows, option="--output", filled_in="scores")
