@@ -15,7 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from medvqa.scoring import Reading, gmai_rule, letter_rules, mediconfusion_rule, read_options, read_term
+from medvqa.benchmarks.gmai_mmbench import gmai_rule
+from medvqa.benchmarks.mediconfusion import mediconfusion_rule
+from medvqa.scoring import Reading, letter_rules, read_options, read_term
 from medvqa.scoring.kits import medevalkit_choice
 from medvqa.scoring.mmmu import mmmu_rule
 

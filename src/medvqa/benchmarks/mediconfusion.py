@@ -269,7 +269,7 @@ ORIGINAL = PROMPTS.pop("default")
 TOKENS = ("{}", "{}:", ".{}", ".{}:", "{}.", '{}")', '("{}":', '("{}")', '("{}").')
 
 
-def clean_up_manual(response: str, options: Mapping[str, str], *, multiple: bool = False) -> Reading:
+def mediconfusion_rule(response: str, options: Mapping[str, str], *, multiple: bool = False) -> Reading:
     """Read `response` as the owners' answer cleaner does, with its flaws: a refusal is `unparsed`.
 
     A letter is chosen if one of nine exact tokens (`A`, `A:`, `.A`, `.A:`, `A.`, `A")`, `("A":`, `("A")`,
@@ -342,7 +342,7 @@ BENCHMARKS = (
         public=True,
         owners=Owners(
             rule=OfficialRule(
-                score=partial(score_single_choice, read=clean_up_manual),
+                score=partial(score_single_choice, read=mediconfusion_rule),
                 note="a letter counts only as one of the tokens that the owners' clean_up_manual lists",
             ),
             paper_prompts=tuple(name for name in PROMPTS if name[0].isdigit()),

@@ -16,7 +16,6 @@ from medvqa.scoring.closed import is_yes_or_no, score_closed
 from medvqa.scoring.extraction import Reading, read_options, read_term
 from medvqa.scoring.likelihoods import likeliest, score_likeliest
 from medvqa.scoring.mmmu import mmmu_rule, score_mmmu_open, score_short_answer
-from medvqa.scoring.official import GMAI_VERSIONS, gmai_choice, gmai_rule, mediconfusion_rule
 from medvqa.scoring.open_answers import normalise, score_closed_vocabulary, unscored
 from medvqa.scoring.results import by_rule, check, result
 from medvqa.scoring.rules import scorer
@@ -24,7 +23,6 @@ from medvqa.scoring.similar import OMNIMEDVQA, PMC_VQA, similar_rule
 from medvqa.scoring.text import plain, without_reasoning
 
 __all__ = [
-    "GMAI_VERSIONS",
     "OMNIMEDVQA",
     "PMC_VQA",
     "Reader",
@@ -33,11 +31,8 @@ __all__ = [
     "check",
     "clipped",
     "cut_off",
-    "gmai_choice",
-    "gmai_rule",
     "is_yes_or_no",
     "likeliest",
-    "mediconfusion_rule",
     "mmmu_rule",
     "normalise",
     "overlap",
