@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.installed import Door
-from support.neighbours_opens import write_slake
+from support.neighbours import sample_of
 
 ROOT = Path(__file__).parents[2]
 IN_A_SENTENCE = re.compile(r"`((?:pytest|medvqa) [^`]+)`")
@@ -140,7 +140,7 @@ def prepared(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "models/phantom-vlm", folder / "FOLDER")
     mediconfusion(folder / "DIR")
     shutil.copytree(folder / "DIR", folder / "DATA")
-    write_slake(folder / "DIR")
+    sample_of("slake-en-test").write(folder / "DIR")
     door.write("cases.csv", CASES)
     door.write("klinik.toml", KLINIK)
     for n in range(8):

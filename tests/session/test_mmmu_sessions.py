@@ -9,10 +9,8 @@ from typing import Any
 import PIL.Image
 import pytest
 
-from support.neighbours import CANARY
-from support.neighbours_choices import OPEN
-from support.neighbours_choices import exam_row as row
-from support.neighbours_choices import write_exam as write
+from medvqa.benchmarks.mmmu import SUBJECTS
+from support.neighbours import CANARY, rows, write
 from support.servers import Reply, Request, Server, completion
 from support.sessions import folder, run, text, written
 
@@ -26,13 +24,23 @@ import pytest
 def test_it(item, evaluate):
     evaluate(item)
 """
-ROWS = {
-    "Pharmacy": [
-        row(id="validation_Pharmacy_1"),
-        row(id="validation_Pharmacy_2", **OPEN, image_1=30),
-        row(id="validation_Pharmacy_3", question="Which is it?", options="['a', 'b']", image_1=40, image_2=50),
-    ]
-}
+CHOICE, OPEN, *_ = rows("mmmu")
+FILE = "mmmu-health/{}/{}-00000-of-00001.parquet"
+PHARMACY = [
+    CHOICE,
+    OPEN | {"image_1": {"grey": 30}},
+    CHOICE
+    | {"id": "validation_Pharmacy_3", "question": "Which is it?", "options": "['a', 'b']"}
+    | {"image_1": {"grey": 40}, "image_2": {"grey": 50}},
+]
+
+
+def exams(split: str, **rows: Any) -> dict[str, Any]:
+    """The files of a split: a question for each subject without rows."""
+    return {
+        FILE.format(subject, split): rows.get(subject, [CHOICE | {"id": f"{split}_{subject}_1"}])
+        for subject in SUBJECTS
+    }
 
 
 def parts(request: Request) -> list[str]:
@@ -65,7 +73,7 @@ def test_a_server_gets_images_at_their_marks_and_an_empty_answer_is_wrong(
     pytester: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    data = write(tmp_path, ROWS)
+    data = write(tmp_path, exams("validation", Pharmacy=PHARMACY), {})
     with Server(reply) as server:
         made(pytester, server.url)
         result = run(pytester, "--model=served", "--benchmark=mmmu-health-val", f"--data={data}", "--run=mmmu")
@@ -91,7 +99,7 @@ def test_the_test_split_writes_a_submission(
     pytester: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    data = write(tmp_path, {}, "test")
+    data = write(tmp_path, exams("test"), {})
     with Server(lambda number, request: Reply(completion("B"))) as server:
         made(pytester, server.url, "mmmu-health-test")
         result = run(pytester, "--model=served", "--benchmark=mmmu-health-test", f"--data={data}", "--run=mmmu")

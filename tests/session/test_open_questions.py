@@ -10,8 +10,7 @@ import pytest
 
 from medvqa.cli import main
 from medvqa.records.run_folder import read
-from support.neighbours import write_image, write_json
-from support.neighbours_opens import SLAKE_ROWS, slake_row
+from support.neighbours import kept, rows, write
 from support.sessions import another, folder, run, text, written
 
 TEST = """
@@ -29,16 +28,16 @@ def data(pytester: pytest.Pytester) -> Path:
     pytester.makeini("[pytest]")
     pytester.makepyfile(test_drawn=TEST)
     folder = pytester.path / "data"
+    _, _, opened, chinese, *_ = rows("slake")
     train = [
-        slake_row(1, "zh", "图中包含肝脏吗?", "包含"),
-        slake_row(4, "zh", "图中包含肾脏吗?", "包含"),
-        slake_row(5, "en", "Which organ is it?", "Left Kidney", closed=False),
-        slake_row(6, "en", "Which organ is it?", "Heart", closed=False),
+        chinese | {"answer": "包含"},
+        chinese | {"answer": "包含", "img_id": 4, "qid": 41},
+        opened | {"img_id": 5, "qid": 50},
+        opened | {"img_id": 6, "qid": 60, "answer": "Heart"},
     ]
-    write_json(folder / "slake/test.json", SLAKE_ROWS)
-    write_json(folder / "slake/train.json", [row | {"qid": 100 + row["qid"]} for row in train])
-    for number in range(1, 7):
-        write_image(folder / f"slake/imgs/xmlab{number}/source.jpg", number)
+    train = [row | {"qid": 100 + row["qid"], "img_name": f"xmlab{row['img_id']}/source.jpg"} for row in train]
+    pictures = {f"slake/imgs/xmlab{number}/source.jpg": number for number in range(1, 7)}
+    write(folder, {**kept("slake")["files"], "slake/train.json": train}, pictures)
     return folder
 
 

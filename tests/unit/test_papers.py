@@ -150,7 +150,6 @@ def test_a_column_of_a_slice_may_come_from_the_other_split() -> None:
 
 KIT = "medevalkit_total_accuracy"
 """A measure of --metric-like, which is no metric of a benchmark."""
-SAMPLES = {sample.name: sample for sample in neighbours.found()}
 
 
 @pytest.mark.parametrize("name", sorted(TABLES.keys() - PAPERS))
@@ -199,7 +198,7 @@ def test_a_neighbours_row_and_page_have_the_published_rows(
     pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'pytest-medvqa[data]'")
     data = here / "data"
     data.mkdir()
-    SAMPLES[name].write(data)
+    neighbours.sample_of(name).write(data)
     paper = KNOWN[name].group or name
     typed = ["--model=majority", f"--benchmark={name}", "--data=data", "--technique=mc", "--run=first"]
     assert main(["paper", paper, *typed]) == 0

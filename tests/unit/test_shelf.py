@@ -240,7 +240,7 @@ def test_the_command_shows_vlmevalkit_s_folder(tmp_path: Path, capsys: pytest.Ca
 
 def test_the_path_is_the_folder_of_all_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'pytest-medvqa[data]'")
-    next(one for one in neighbours.found() if one.name == "mmmu-health-val").write(tmp_path / "d")
+    neighbours.sample_of("mmmu-health-val").write(tmp_path / "d")
     assert main(["data", "mmmu-health-val", "--data=d"]) == 1
     row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("mmmu-health-val"))
     assert row.split()[-1] == str(tmp_path / "d/mmmu-health")
