@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from medvqa.metrics.kits import medevalkit_choice
 from medvqa.scoring import Reading, gmai_rule, letter_rules, mediconfusion_rule, read_options, read_term
-from medvqa.scoring.kits import medevalkit_choice
 from medvqa.scoring.mmmu import mmmu_rule
 
 ROWS = Path(__file__).parents[1] / "tests/support/held_back.jsonl"

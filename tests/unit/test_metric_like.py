@@ -18,8 +18,8 @@ import pytest
 from medvqa import benchmarks, metrics, scoring
 from medvqa.benchmarks import literals, path_vqa, slake, vqa_rad
 from medvqa.items import Answer, Item, Judgement, Kit, Metric, Outcome, Result, Score, UsageError
-from medvqa.metrics import kits as kit_metrics
-from medvqa.scoring import kits, overlap
+from medvqa.metrics import kits
+from medvqa.scoring import overlap
 
 WORDS = [
     *("yes", "no", "abnormal", "normal", "know", "not", "left", "right", "lung", "liver", "the", "a", "an", "effusion"),
@@ -64,8 +64,8 @@ def value(results: Sequence[Result], counted: Sequence[Metric], name: str) -> tu
     return measure.value, measure.n
 
 
-LM = kit_metrics.llava_med(Kit())
-MK = kit_metrics.medevalkit(Kit())
+LM = kits.llava_med(Kit())
+MK = kits.medevalkit(Kit())
 OURS = metrics.closed_and_open("answer")
 
 
@@ -150,7 +150,7 @@ def test_counts_equal_those_of_llava_med_on_generated_answers(seed: int) -> None
     candidates = tuple(text or "heart" for text in texts(12, seed + 200, 2))
     references, responses = random.Random(seed).choices(candidates, k=150), texts(150, seed + 100)
     results = answered([opened(text) for text in references], responses)
-    counted = kit_metrics.llava_med(Kit(training=lambda: candidates))
+    counted = kits.llava_med(Kit(training=lambda: candidates))
     recalls = [lm_recall(*pair) for pair in zip(references, responses, strict=True)]
     assert value(results, counted, "llava_med_open_recall") == (pytest.approx(sum(recalls) / 150), 150)
     hits = [lm_nearest(*pair, candidates) for pair in zip(references, responses, strict=True)]
@@ -214,7 +214,7 @@ def test_trap_2_no_within_another_word(text: str) -> None:
 
 
 def test_trap_3_an_empty_answer_stands_for_the_first_candidate_and_exact_is_a_share_of_words() -> None:
-    counted = kit_metrics.llava_med(Kit(training=lambda: ("Heart", "left lung", "lung")))
+    counted = kits.llava_med(Kit(training=lambda: ("Heart", "left lung", "lung")))
     results = answered([opened("heart")], [""])
     assert value(results, counted, "llava_med_open_accuracy") == (1.0, 1)
     assert value(results, OURS, "open_exact") == (0.0, 1)
@@ -266,7 +266,7 @@ def test_slakes_closed_answers_are_left_out_if_medevalkit_would_count_them_twice
 def test_trap_6_an_empty_answer_is_the_first_option(seed: int) -> None:
     item = Item("1", "b", "single_choice", "?", {"A": "cyst", "B": "stone"}, ("A",))
     results = answered([item, item, item], ["", "the stony one", "B"])
-    counted = kit_metrics.medevalkit_choices(Kit(), line="{letter}.{text}")
+    counted = kits.medevalkit_choices(Kit(), line="{letter}.{text}")
     assert value(results, counted, "medevalkit_choice_accuracy") == (pytest.approx(1 / 3), 3)
     assert [result.score.outcome for result in results] == ["unparsed", "unparsed", "wrong"]
     shown = ["A.left lung", "B.right lung", "C.heart"]
@@ -342,17 +342,16 @@ def test_trap_10_options_written_as_a_list_are_data_and_no_code() -> None:
 
 
 def test_names_definitions_and_signatures_name_the_kit() -> None:
-    counted = (*LM, *MK, *kit_metrics.medevalkit_choices(Kit(), line="{letter}.{text}"))
+    counted = (*LM, *MK, *kits.medevalkit_choices(Kit(), line="{letter}.{text}"))
     assert len({metric.name for metric in counted}) == len(counted)
     ours = {metric.name for benchmark in slake.BENCHMARKS for metric in benchmark.metrics}
     for metric in counted:
         kit = "llava-med" if metric.name.startswith("llava_med_") else "medevalkit"
         assert metric.definition.startswith(f"As {kit} counts, with its flaws: ")
-        assert metrics.parts(metrics.signed(metric, {}))["like"] == f"{kit} {kit_metrics.COMMITS[kit]}"
+        assert metrics.parts(metrics.signed(metric, {}))["like"] == f"{kit} {kits.COMMITS[kit]}"
         assert metric.name not in ours
     one, other = (
-        metrics.signed(kit_metrics.llava_med(Kit(training=lambda names=names: names))[-1], {})
-        for names in (("a",), ("b",))
+        metrics.signed(kits.llava_med(Kit(training=lambda names=names: names))[-1], {}) for names in (("a",), ("b",))
     )
     assert one != other, "the candidates are signed"
 

@@ -1,6 +1,6 @@
 """Our counts like LLaVA-Med and MedEvalKit against the kits' own code, where a folder with it is named.
 
-The variable MEDVQA_PINNED names a folder with the kits' files at the commits of `scoring/kits.py`:
+The variable MEDVQA_PINNED names a folder with the kits' files at the commits of `metrics/kits.py`:
 llava_med_run_eval.py, llava_med_evaluate_metrics.py, llava_med_glossary.py, llava_med_utils.py; medevalkit_utils.py,
 medevalkit_VQA_RAD.py, medevalkit_PATH_VQA.py, medevalkit_SLAKE.py; and mathruler_grader.py of the package mathruler.
 Without it the tests are skipped: the files are not ours to ship.
