@@ -15,9 +15,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from medvqa.benchmarks.medframeqa import medframeqa_rule
+from medvqa.benchmarks.medxpertqa import medxpertqa_rule
+from medvqa.benchmarks.mmmu import mmmu_rule
+from medvqa.benchmarks.rexvqa import rexvqa_rule
 from medvqa.metrics.kits import medevalkit_choice
-from medvqa.scoring import Reading, gmai_rule, letter_rules, mediconfusion_rule, read_options, read_term
-from medvqa.scoring.mmmu import mmmu_rule
+from medvqa.scoring import Reading, gmai_rule, mediconfusion_rule, read_options, read_term
 
 ROWS = Path(__file__).parents[1] / "tests/support/held_back.jsonl"
 OTHERS: Mapping[str, Callable[[str, Mapping[str, str]], Reading]] = {
@@ -26,9 +29,9 @@ OTHERS: Mapping[str, Callable[[str, Mapping[str, str]], Reading]] = {
     "VLMEvalKit 2026-06": partial(gmai_rule, version="2026-06"),
     "MediConfusion": mediconfusion_rule,
     "MMMU": mmmu_rule,
-    "MedXpertQA": letter_rules.medxpertqa_rule,
-    "MedFrameQA": letter_rules.medframeqa_rule,
-    "ReXVQA": letter_rules.rexvqa_rule,
+    "MedXpertQA": medxpertqa_rule,
+    "MedFrameQA": medframeqa_rule,
+    "ReXVQA": rexvqa_rule,
 }
 """Published rules without the random option or the language model that some of them ask where they read nothing."""
 HALVES = ("development", "held back", "later", "misleading")

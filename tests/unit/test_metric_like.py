@@ -1,4 +1,4 @@
-"""--metric-like: counts of other kits, and the ten traps of their scorers, each beside our own count.
+"""--metric-like: counts of other kits, and nine traps of their scorers, each beside our own count.
 
 The functions `lm_*` and `mk_*` state the kits' formulas again, in their own order of steps, as an oracle:
 LLaVA-Med at ad758b687d4e, MedEvalKit at 9b12e3b34232, lmms-eval at 75571cfe0fa3, PathVQA at dd5180425138.
@@ -11,12 +11,11 @@ import re
 import string
 from collections.abc import Sequence
 from difflib import SequenceMatcher
-from functools import partial
 
 import pytest
 
 from medvqa import benchmarks, metrics, scoring
-from medvqa.benchmarks import literals, path_vqa, slake, vqa_rad
+from medvqa.benchmarks import path_vqa, slake, vqa_rad
 from medvqa.items import Answer, Item, Judgement, Kit, Metric, Outcome, Result, Score, UsageError
 from medvqa.metrics import kits
 from medvqa.scoring import overlap
@@ -326,16 +325,6 @@ def test_trap_9_our_judge_says_1_for_correct() -> None:
         assert isinstance(reading, JudgeReading)
         values[reply] = score(case, item, [reading], Settings()).outcome
     assert list(values.values()) == ["correct", "wrong"], "MedEvalKit's judge says 0 for correct"
-
-
-def test_trap_10_options_written_as_a_list_are_data_and_no_code() -> None:
-    ran: list[str] = []
-    evaluated = partial(eval, "[ran.append('code'), 'liver']", {"ran": ran})
-    evaluated()
-    assert ran == ["code"], "loaders that call eval run the code in a cell"
-    assert literals.texts("[ran.append('code'), 'liver']") is None
-    assert literals.texts("['kidney', 'liver']") == ["kidney", "liver"]
-    assert ran == ["code"]
 
 
 # Labels

@@ -1,7 +1,7 @@
 """Our copies of published rules against the owners' own code, where a folder with it is named.
 
-The variable MEDVQA_PINNED names a folder with the owners' files (the commits are in `scoring/mmmu.py` and
-`scoring/similar.py` and `scoring/letter_rules.py`): mmmu_eval_utils.py and example_outputs/ of MMMU,
+The variable MEDVQA_PINNED names a folder with the owners' files (the commits are in the data sets' own
+files): mmmu_eval_utils.py and example_outputs/ of MMMU,
 omnimedvqa_medicalqa.py, pmc_vqa_test.py, medevalkit_utils.py, medxpertqa_utils.py and medframeqa_eval_process.py.
 Without it the tests are skipped: the files are not ours to ship.
 """
@@ -19,10 +19,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from medvqa import scoring
 from medvqa.benchmarks import medframeqa, medxpertqa, mmmu, omnimedvqa, pmc_vqa
 from medvqa.items import Answer, Benchmark, Item, Kit, Result, Score
-from medvqa.scoring.letter_rules import medframeqa_rule, medxpertqa_rule
 
 ROOT = Path(__file__).parents[2]
 PINNED = Path(os.environ.get("MEDVQA_PINNED", ROOT.parent / "shared" / "pinned"))
@@ -31,6 +29,9 @@ needs_pinned = pytest.mark.skipif(
 )
 pytestmark = [pytest.mark.slow, needs_pinned]
 
+OFFICIAL: dict[str, Any] = {
+    benchmark.name: benchmark.owners.rule.score for file in (mmmu, omnimedvqa, pmc_vqa) for benchmark in file.BENCHMARKS
+}
 WORDS = (
     *("A", "B", "C", "D", "(A)", "(B)", "a", "b", "E", "Cyst", "cyst", "mass", "no", "normal", "abnormal", "the", "is"),
     *("answer", "Answer:", "answer is", "final answer", "**Answer:**", "so", "therefore", "could be", "=", "1,000"),
@@ -85,7 +86,7 @@ def test_mmmu_counts_choices_as_its_owners_do_where_nothing_is_drawn() -> None:
         theirs["parse_multi_choice_response"](text, list(item.options), item.options) == item.answers[0]
         for item, text in zip(items, said, strict=True)
     ]
-    assert hits(items, said, mmmu.official) == expected
+    assert hits(items, said, OFFICIAL["mmmu-health-val"]) == expected
     assert 200 < sum(expected) < 3800
 
 
@@ -100,7 +101,7 @@ def test_mmmu_counts_open_answers_as_its_owners_do() -> None:
         theirs["eval_open"](list(keys), theirs["parse_open_response"](text))
         for keys, text in zip(references, said, strict=True)
     ]
-    assert hits(items, said, scoring.score_mmmu_open) == expected
+    assert hits(items, said, mmmu.open_rule) == expected
     assert 200 < sum(expected) < 3800
 
 
@@ -116,7 +117,7 @@ def test_mmmus_own_example_outputs_have_its_own_counts(model: str, counts: list[
             options = row.get("index2ans", {})
             kind = "single_choice" if row["question_type"] == mmmu.CHOICE else "short_answer"
             item = Item(row["id"], "mmmu-health-val", kind, "?", options, tuple(keys))
-            scores.append(mmmu.official(item, Answer(row["response"])))
+            scores.append(OFFICIAL["mmmu-health-val"](item, Answer(row["response"])))
         right.append(sum(score.outcome == "correct" for score in scores))
         unparsed += sum(score.outcome == "unparsed" for score in scores)
     assert (right, unparsed) == (counts, 0 if model == "llava1.5_13b" else 5)
@@ -148,11 +149,11 @@ def test_letters_are_read_as_the_owners_read_them(file: str, name: str) -> None:
             sample = {"options": list(options), "label": ["A"]}
             # Their caller strips replies.
             letters.append("".join(read("zero_shot", trigger, text.strip(), "medxpertqa", "", sample)))
-            ours = medxpertqa_rule(text, options)
+            ours = medxpertqa.medxpertqa_rule(text, options)
         else:
             listed = {letter: f"{letter}. {option}".split(". ")[1] for letter, option in options.items()}
             letters.append(read(text, list(options), listed, "1"))
-            ours = medframeqa_rule(text, options)
+            ours = medframeqa.medframeqa_rule(text, options)
         assert "".join(ours.letters) == letters[-1], text
     assert set(letters) == {"", *options}
 
@@ -172,7 +173,7 @@ def test_omnimedvqa_counts_as_its_owners_do() -> None:
     marked, share = theirs["MedicalEval"](rows)
     # An item that raises there has no mark, and counts as wrong.
     expected = [row.get("is_correct") == "yes" for row in marked]
-    assert hits(items, said, omnimedvqa.official) == expected
+    assert hits(items, said, OFFICIAL["omnimedvqa"]) == expected
     assert share == pytest.approx(sum(expected) / len(said))
 
 
@@ -185,7 +186,7 @@ def test_pmc_vqa_counts_as_its_owners_do() -> None:
         written = [f" {letter}:{option}" for letter, option in item.options.items()]
         label = written[list(item.options).index(item.answers[0])]
         expected.append(similar(written, text) == similar(written, label))
-    assert hits(items, said, pmc_vqa.official) == expected
+    assert hits(items, said, OFFICIAL["pmc-vqa-test-2"]) == expected
 
 
 @pytest.mark.parametrize(

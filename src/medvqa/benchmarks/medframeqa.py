@@ -19,7 +19,8 @@ leave its denominator. The copy OctoMed/MedFrameQA has other columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -31,8 +32,7 @@ from medvqa.benchmarks import lettered, published
 from medvqa.items import Benchmark, Item, OfficialRule, Origin, OriginFile, Owners, Prompt, Technique
 from medvqa.metrics import kits
 from medvqa.protocols.prompts import Template, Templates
-from medvqa.scoring import score_single_choice
-from medvqa.scoring.letter_rules import medframeqa_rule
+from medvqa.scoring import Reading, score_single_choice
 from medvqa.tables.shards import whole
 from medvqa.tags import lexicon
 
@@ -117,6 +117,34 @@ def prompt(item: Item, technique: Technique) -> Prompt:
     return replace(COT.prompt(item, technique), text=COT.text.format(question=item.question, options=options))
 
 
+BOXED = re.compile(r"boxed\{([A-Z])\}")
+MARKERS = ("Answer:", "Answer*", "Final Answer", "final answer")
+
+
+def medframeqa_rule(response: str, options: Mapping[str, str]) -> Reading:
+    r"""Read `response` as MedFrameQA's `parse_multi_choice_response` does.
+
+    In this order: the first `boxed{X}`; after the last "Answer:" (or another marker), the first capital that is an
+    option's letter, even within a word; the last "(X)"; the last "X."; in more than five words, the option's text that
+    comes last. An option's text ends at its first ". ".
+    """
+    for letter in BOXED.findall(response):
+        if letter in options:
+            return lettered.published(letter, options, "boxed letter")
+    marker = next((marker for marker in MARKERS if marker in response), "")
+    stated = response.rpartition(marker)[2].strip() if marker else ""
+    if letter := min((letter for letter in options if letter in stated), key=stated.find, default=""):
+        return lettered.published(letter, options, f"first letter after {marker}")
+    text = lettered.bare(response)
+    for form, name in (("({})", "letter in brackets"), ("{}.", "letter with a full stop")):
+        if letter := lettered.last({letter: form.format(letter) for letter in options}, text):
+            return lettered.published(letter, options, f"last {name}")
+    texts = {letter: option.split(". ")[0].lower() for letter, option in options.items()}
+    if len(text.split()) > 5 and (letter := lettered.last(texts, text.lower())):
+        return lettered.published(letter, options, "text of the option that comes last")
+    return lettered.published("", options, "no letter or text")
+
+
 BENCHMARKS = (
     Benchmark(
         name=NAME,
@@ -138,7 +166,7 @@ BENCHMARKS = (
         ),
         owners=Owners(
             rule=OfficialRule(
-                score=partial(score_single_choice, read=medframeqa_rule),
+                score=lettered.scored_by(medframeqa_rule),
                 note="answers are read by the owners' parse_multi_choice_response",
             ),
             kits={kits.MEDEVALKIT: partial(kits.medevalkit_choices, line=OPTION)},

@@ -21,6 +21,7 @@ are cut off, and the prompt prints them, so that `--rotate` moves them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -32,8 +33,7 @@ from medvqa.benchmarks import lettered, published
 from medvqa.items import Benchmark, Item, OfficialRule, Origin, OriginFile, Owners
 from medvqa.metrics import kits
 from medvqa.protocols.prompts import Template, Templates
-from medvqa.scoring import score_single_choice
-from medvqa.scoring.letter_rules import medxpertqa_rule
+from medvqa.scoring import Reading, score_single_choice
 from medvqa.tables.image_files import ImageFolder
 from medvqa.tags import lexicon
 
@@ -143,6 +143,29 @@ DIRECT = Template(
 )
 """`zero_shot_ao_prompt`: one turn."""
 
+TRIGGER = "Therefore, among A through {last}, the answer is"
+UNWANTED = ("I understand", "A through J", "A through E", "A through D")
+
+
+def medxpertqa_rule(response: str, options: Mapping[str, str]) -> Reading:
+    """Read `response` as MedXpertQA's `answer_cleansing` does for its zero-shot prompts.
+
+    The text after the trigger of the second turn counts, if it is repeated; else that after " answer is "; else all.
+    In it, the first option letter that is a word in capitals is chosen. "A tumour" is A. For the prompt of one turn
+    the owners look for its own trigger, which ends in " answer is", too.
+    """
+    text = response.strip()
+    for mark in (TRIGGER.format(last=max(options, default="A")), " answer is "):
+        parts = text.split(mark)
+        if len(parts) > 1:
+            text = parts[1].strip()
+            break
+    for phrase in UNWANTED:
+        text = text.replace(phrase, "")
+    found = re.search(rf"\b({'|'.join(map(re.escape, options))})\b", text) if options else None
+    return lettered.published(found[1] if found else "", options, "first capital letter")
+
+
 BENCHMARKS = (
     Benchmark(
         name=NAME,
@@ -168,7 +191,7 @@ BENCHMARKS = (
         ),
         owners=Owners(
             rule=OfficialRule(
-                score=partial(score_single_choice, read=medxpertqa_rule),
+                score=lettered.scored_by(medxpertqa_rule),
                 note="an answer counts as its first capital letter after the trigger, by the owners' answer_cleansing",
             ),
             kits={kits.MEDEVALKIT: partial(kits.medevalkit_choices, line="{letter}. {text}", tagged=True)},

@@ -8,22 +8,25 @@ has 150 questions; the answers to the 1,752 of test are withheld, and the run wr
     subfield Pharmacology | img_type "['Diagrams']" | explanation (holds the answer, and is never read)
 
 Official code: https://github.com/MMMU-Benchmark/MMMU/tree/bb0b95a945998d91dfef37e969e07d49d1139438/mmmu with
-utils/eval_utils.py (`scoring.mmmu_rule`, `scoring.score_mmmu_open`) and configs/llava1.5.yaml (the prompt). Of its
-example outputs, LLaVA-1.5-13B's have 58 of 150 right, Qwen-VL's 47, and up to 5 more by options drawn at random.
+utils/eval_utils.py (the rules) and configs/llava1.5.yaml (the prompt). Where its rule reads no option, it draws one
+(seed 42); here the answer is `unparsed`, so a count of ours is theirs without the drawn hits. Of its example outputs,
+LLaVA-1.5-13B's have 58 of 150 right, Qwen-VL's 47, and up to 5 more by options drawn at random.
 Traps: options are a string of a Python list, which kits run as code; images belong where their mark stands.
 """
 
 from __future__ import annotations
 
+import ast
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from medvqa import files, metrics, scoring, tables
-from medvqa.benchmarks import folders, literals, published
-from medvqa.benchmarks.lettered import LETTERS
+from medvqa.benchmarks import folders, lettered, published
 from medvqa.items import (
     CHOICE_KINDS,
     Answer,
@@ -39,6 +42,7 @@ from medvqa.items import (
     Score,
 )
 from medvqa.protocols.prompts import Template, Templates
+from medvqa.scoring import Reading, clipped
 from medvqa.tables.shards import shards, whole
 from medvqa.tags import lexicon, selection
 
@@ -49,9 +53,10 @@ SUBJECTS = (
 )
 SPLITS = {"val": "validation", "test": "test"}
 IMAGES = tuple(f"image_{number}" for number in range(1, 8))
-CHOICE = "multiple-choice"
-OPEN_KINDS = ("open", "short-answer")
-"""The owners' outputs have the second name."""
+CHOICE, OPEN = "multiple-choice", ("open", "short-answer")
+"""Question types; the owners' outputs have the second name of open ones."""
+MAX_LITERAL = 100_000
+"""Characters of a cell that is parsed."""
 
 
 def paths(data: Path, split: str) -> Sequence[Path]:
@@ -77,40 +82,43 @@ def items(data: Path, split: str) -> Iterator[Item]:
 
 
 def _item(row: tables.TableRow, subject: str, split: str) -> Item:
-    options = _options(row)
-    kind = row.text("question_type")
-    chooses = kind == CHOICE
-    if kind not in (CHOICE, *OPEN_KINDS):
-        raise row.error(f"no question type '{kind[:40]}'; known: {CHOICE}, {', '.join(OPEN_KINDS)}", "question_type")
-    if chooses and len(options) < 2:
+    kind, options = row.text("question_type"), _literal(row.values.get("options"))
+    if not isinstance(options, list) or not all(isinstance(option, str) for option in options):
+        raise row.error("options are a list of texts, such as ['liver', 'spleen']", "options")
+    if len(options) > len(lettered.LETTERS):
+        raise row.error(f"{len(options)} options; a question has at most {len(lettered.LETTERS)}", "options")
+    if kind not in (CHOICE, *OPEN):
+        raise row.error(f"no question type '{kind[:40]}'; known: {CHOICE}, {', '.join(OPEN)}", "question_type")
+    if kind == CHOICE and len(options) < 2:
         raise row.error(f"a {CHOICE} question with {len(options)} options", "options")
+    by_letter = dict(zip(lettered.LETTERS, options, strict=False)) if kind == CHOICE else {}
     tags = {
         "subject": subject,
-        "question_type": CHOICE if chooses else "open",
+        "question_type": CHOICE if by_letter else "open",
         "difficulty": row.text("topic_difficulty"),
-        "image_type": literals.one_or_several(row.text("img_type")),
+        "image_type": _one_or_several(row.text("img_type")),
         "subfield": row.text("subfield"),
     }
     return Item(
         id=row.identifier("id"),
         benchmark=f"{GROUP}-{split}",
-        kind="single_choice" if chooses else "short_answer",
+        kind="single_choice" if by_letter else "short_answer",
         question=row.text("question"),
-        options=options if chooses else {},
-        answers=_answers(row, options if chooses else {}) if split == "val" else (),
+        options=by_letter,
+        answers=_answers(row, by_letter) if split == "val" else (),
         images=_images(row),
         tags={name: values for name, text in tags.items() if (values := lexicon.slugs(text))},
     )
 
 
-def _answers(row: tables.TableRow, options: dict[str, str]) -> tuple[str, ...]:
+def _answers(row: tables.TableRow, options: Mapping[str, str]) -> tuple[str, ...]:
     """The right letter, or the references of an open question, which may be a list as text."""
     written = row.text("answer").strip()
     if not written:
         raise row.error("blank", "answer")
     if options and written not in options:
         raise row.error(f"'{written[:40]}' is none of its options {', '.join(options)}", "answer")
-    return (written,) if options else literals.one_or_several(written)
+    return (written,) if options else _one_or_several(written)
 
 
 def _images(row: tables.TableRow) -> tuple[Image, ...]:
@@ -122,19 +130,25 @@ def _images(row: tables.TableRow) -> tuple[Image, ...]:
     return tuple(shown)
 
 
-def _options(row: tables.TableRow) -> dict[str, str]:
-    """The options by letter (DataError unless they are a list of texts)."""
-    listed = literals.texts(row.values.get("options"))
-    if listed is None:
-        raise row.error("options are a list of texts, such as ['liver', 'spleen']", "options")
-    if len(listed) > len(LETTERS):
-        raise row.error(f"{len(listed)} options; a question has at most {len(LETTERS)}", "options")
-    return dict(zip(LETTERS, listed, strict=False))
+def _one_or_several(text: str) -> tuple[str, ...]:
+    """The texts and numbers of a list as texts, each once; any other text itself."""
+    listed = _literal(text) if text.startswith("[") else None
+    if not isinstance(listed, list) or not all(isinstance(part, str | int | float) for part in listed):
+        listed = [text]
+    return tuple(dict.fromkeys(str(part) for part in listed if str(part).strip()))
+
+
+def _literal(cell: Any) -> Any:
+    """The value of a literal, None for a text that is none or above the limit; nothing is run. Another cell itself."""
+    try:
+        return ast.literal_eval(cell if len(cell) <= MAX_LITERAL else "None") if isinstance(cell, str) else cell
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
 
 
 TOKENS = 128
 """`max_new_tokens` of the official LLaVA run (utils/model_utils.py)."""
-CHOOSE = Template(
+LETTER = Template(
     "mmmu/mc",
     "{question}\n{options}\nAnswer with the option's letter from the given choices directly.",
     "({letter}) {text}\n",
@@ -142,7 +156,7 @@ CHOOSE = Template(
     order="in-place",
 )
 """configs/llava1.5.yaml, to the byte: YAML folds its blank lines to single line ends."""
-OPEN = Template(
+PHRASE = Template(
     "mmmu/open", "{question}\nAnswer the question using a single word or phrase.", max_tokens=TOKENS, order="in-place"
 )
 
@@ -153,11 +167,87 @@ def score(item: Item, answer: Answer) -> Score:
     return by_kind(item, answer)
 
 
+def mmmu_rule(response: str, options: Mapping[str, str]) -> Reading:
+    """Read a choice as `parse_multi_choice_response` does.
+
+    Letters in brackets count, such as "(B)"; else letters between blanks, "A patient" included; else, in answers of
+    more than five words, options whose text occurs anywhere ("abnormal" holds "normal"). The last occurrence decides.
+    """
+    text = lettered.bare(response)
+    ways = {"letter in brackets": "({letter})", "letter": " {letter} "}
+    for kind, form in ways.items():
+        if chosen := lettered.last({letter: form.format(letter=letter) for letter in options}, text):
+            return Reading((chosen,), "read", f"MMMU's rule: {kind} {chosen}")
+    texts = {letter: option.lower() for letter, option in options.items()} if len(text.split()) > 5 else {}
+    if chosen := lettered.last(texts, text.lower()):
+        return Reading((chosen,), "read", f"MMMU's rule: text {chosen}")
+    return Reading((), "unparsed", "MMMU's rule: no letter or text; the owners draw an option")
+
+
+LEADS = ("could be ", "so ", "is ", "thus ", "therefore ", "final ", "answer ", "result ")
+"""A key phrase follows one of these; in the last line also an equals sign."""
+NUMBERS = (
+    re.compile(r"-?\b\d{1,3}(?:,\d{3})+\b"),
+    re.compile(r"-?\d+(?:\.\d+)?[eE][+-]?\d+"),
+    re.compile(r"-?(?:\d+\.\d+|\.\d+|\d+\b)(?![eE][+-]?\d+)(?![,\d])"),
+)
+TOO_LONG = re.compile(r"[\d.,]{200}")
+"""No number is so long, and the expressions above take quadratic time in its length."""
+
+
+def open_rule(item: Item, answer: Answer) -> Score:
+    """Score an open answer as `parse_open_response` and `eval_open` do.
+
+    Right: a key phrase of the answer contains a reference, or a number in it equals one to two digits, in lower case
+    and without thousands separators. A reference of one character counts only beside a blank.
+    """
+    reading = scoring.reading_of(answer, _key_phrases)
+    if not item.answers:
+        return Score(None, "unscored", (), "no answer key")
+    if reading.status != "read":
+        return Score(0.0, reading.status, (), reading.why)
+    said = [value for phrase in reading.letters for value in _values(phrase)]
+    right = any(
+        any(value in phrase for phrase in said if isinstance(phrase, str)) if isinstance(value, str) else value in said
+        for reference in item.answers
+        for value in _values(reference)
+    )
+    shown = clipped(" | ".join(reading.letters))
+    why = f"MMMU's rule: {shown}" + ("" if right else f", correct is {clipped(' or '.join(item.answers))}")
+    return Score(float(right), "correct" if right else "wrong", (shown,), why)
+
+
+def _key_phrases(response: str) -> Reading:
+    """The shortest text after a lead of each line that has one, else the whole text; and the numbers in them."""
+    if not response.strip():
+        return Reading((), "unparsed", "the response is empty")
+    if TOO_LONG.search(response):
+        return Reading((), "unparsed", "a number of more than 200 digits")
+    text = response.strip().strip(".").lower()
+    *lines, end = text.split("\n")
+    led = [*(_shortest(line, LEADS) for line in lines), _shortest(end, (*LEADS, "="))]
+    phrases = [phrase for phrase in led if phrase not in ("", *":,.!?;'")] or [text]
+    numbers = [number for phrase in phrases for pattern in NUMBERS for number in pattern.findall(phrase)]
+    return Reading(tuple(dict.fromkeys([*phrases, *numbers])), "read", "")
+
+
+def _shortest(line: str, leads: Sequence[str]) -> str:
+    shortest = ""
+    for lead in leads:
+        if lead in line:
+            rest = line.rpartition(lead)[2].strip()
+            shortest = rest if not shortest or len(rest) < len(shortest) else shortest
+    return shortest
+
+
+def _values(text: str) -> list[str | float]:
+    value = scoring.value_of(text)
+    return [f" {value}", f"{value} "] if isinstance(value, str) and len(value) == 1 else [value]
+
+
 def official(item: Item, answer: Answer) -> Score:
     """Score by the owners' rules, without their random choice."""
-    if item.kind in CHOICE_KINDS:
-        return scoring.score_single_choice(item, answer, scoring.mmmu_rule)
-    return scoring.score_mmmu_open(item, answer)
+    return lettered.scored_by(mmmu_rule)(item, answer) if item.kind in CHOICE_KINDS else open_rule(item, answer)
 
 
 def submission(results: Sequence[Result], folder: Path) -> Path:
@@ -192,7 +282,7 @@ VAL = Benchmark(
     name=f"{GROUP}-val",
     title="MMMU Health and Medicine, validation",
     items=partial(items, split="val"),
-    prompt=Templates("default", {"mc": CHOOSE, "gd": CHOOSE}, dict.fromkeys(("short_answer",), OPEN)),
+    prompt=Templates("default", {"mc": LETTER, "gd": LETTER}, {"short_answer": PHRASE}),
     score=score,
     metrics=(metrics.mean_score, metrics.accuracy, metrics.open_score, *metrics.rates),
     headline=("mean_score", "accuracy"),

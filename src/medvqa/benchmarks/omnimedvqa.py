@@ -10,7 +10,7 @@ data set; a row, made up:
 
 Official code: `MedicalEval` in
 https://github.com/OpenGVLab/Multi-Modality-Arena/blob/bd2999a3be2bf4539a7e071cf2cfab5822f66417/MedicalEval/Question-answering_Score/utils/medicalqa.py
-takes the option most similar to the answer (`scoring.similar_rule`). Traps: the key is the text of an option; there are
+takes the option most similar to the answer (`lettered.similar`). Traps: the key is the text of an option; there are
 2 to 4 options; two equal options make the key ambiguous; one row of Chest CT Scan has `modality` for `modality_type`.
 """
 
@@ -23,8 +23,7 @@ from pathlib import Path
 
 from medvqa import metrics, scoring, tables
 from medvqa.benchmarks import lettered, published
-from medvqa.benchmarks.keys import warn_ambiguous
-from medvqa.items import Answer, Benchmark, Item, OfficialRule, Origin, OriginFile, Owners, Prompt, Score, Technique
+from medvqa.items import Benchmark, Item, OfficialRule, Origin, OriginFile, Owners, Prompt, Technique
 from medvqa.metrics import kits
 from medvqa.protocols.prompts import Template, Templates
 from medvqa.tables.image_files import ImageFolder
@@ -72,7 +71,7 @@ def items(data: Path) -> Iterator[Item]:
                 tags={name: values for name, text in tags.items() if (values := lexicon.slugs(text))},
                 cluster_id=image.name,
             )
-    warn_ambiguous(NAME, problems)
+    lettered.warn_ambiguous(NAME, problems)
 
 
 OPTION = "{letter}. {text}"
@@ -101,11 +100,6 @@ def owners(item: Item, technique: Technique) -> Prompt:
     return replace(OWNERS.prompt(item, technique), text=OWNERS.text.format(question=item.question, options=listed))
 
 
-def official(item: Item, answer: Answer) -> Score:
-    """Score the option that is most similar to the answer, as the owners do."""
-    return scoring.score_single_choice(item, answer, scoring.similar_rule)
-
-
 BENCHMARKS = (
     Benchmark(
         name=NAME,
@@ -131,7 +125,8 @@ BENCHMARKS = (
         ),
         owners=Owners(
             rule=OfficialRule(
-                score=official, note="an answer counts as the option that it is most similar to, whatever it says"
+                score=lettered.scored_by(lettered.similar),
+                note="an answer counts as the option that it is most similar to, whatever it says",
             ),
             kits={kits.MEDEVALKIT: partial(kits.medevalkit_choices, line=OPTION, tagged=True)},
             published=partial(published.read, NAME),

@@ -11,7 +11,7 @@ paper's) and test_2.csv of version 2 (33,430 questions without compound figures,
 
 Official code: https://github.com/xiaoman-zhang/PMC-VQA/blob/1678ec2c97f0b2bf84591ddccd2e84932630e450/src/MedVInT_TD/test.py
 takes the option most similar to the last character of its model's one token; here to the whole answer
-(`scoring.similar_rule`). Traps: options carry a prefix with or without a
+(`lettered.similar`). Traps: options carry a prefix with or without a
 blank; the answer may be a text, a prefixed text or a letter; the caption holds the answer and is never read.
 """
 
@@ -26,9 +26,8 @@ from pathlib import Path
 
 from medvqa import metrics, scoring, tables
 from medvqa.benchmarks import lettered, published
-from medvqa.benchmarks.keys import warn_ambiguous
 from medvqa.benchmarks.lettered import TOKENS
-from medvqa.items import Answer, Benchmark, Item, OfficialRule, Origin, OriginFile, Owners, Score
+from medvqa.items import Benchmark, Item, OfficialRule, Origin, OriginFile, Owners
 from medvqa.metrics import kits
 from medvqa.protocols.prompts import Template, Templates
 from medvqa.tables.image_files import ImageFolder
@@ -70,7 +69,7 @@ def items(data: Path, file: str, benchmark: str) -> Iterator[Item]:
             images=(holder.image(figure, row.where),),
             cluster_id=article[0] if article else figure,
         )
-    warn_ambiguous(benchmark, problems)
+    lettered.warn_ambiguous(benchmark, problems)
 
 
 def _names(folder: Path) -> frozenset[str]:
@@ -131,24 +130,19 @@ def _plain(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-OWNERS = Template(
-    "pmc-vqa/mc", "Question: {question}Choices:{options}The Answer is:", scoring.PMC_VQA, max_tokens=TOKENS
-)
+OPTION = " {letter}:{text}"
+"""How the owners write an option, which they compare with the answer."""
+OWNERS = Template("pmc-vqa/mc", "Question: {question}Choices:{options}The Answer is:", OPTION, max_tokens=TOKENS)
 """`PMC_QA_Dataset`, to the byte, for options with a blank before their prefix. It has no line breaks. The limit is
 ours: the owners' model writes one token."""
 
-MEDEVALKIT = lettered.medevalkit("pmc-vqa/medevalkit", scoring.PMC_VQA)
+MEDEVALKIT = lettered.medevalkit("pmc-vqa/medevalkit", OPTION)
 """The prompt of the published rows, but for their limit of tokens."""
 
 PREFIX = Template("pmc-vqa/ours-ps", "Question: {question} Answer:")
 """Ours for PS."""
 
 _BY_TECHNIQUE = {"mc": OWNERS, "gd": OWNERS, "ps": PREFIX}
-
-
-def official(item: Item, answer: Answer) -> Score:
-    """Score the option that is most similar to the answer, as the owners do."""
-    return scoring.score_single_choice(item, answer, partial(scoring.similar_rule, form=scoring.PMC_VQA))
 
 
 def _origin(table: str, archive: str, release: int) -> Origin:
@@ -180,9 +174,10 @@ BENCHMARKS = tuple(
         origin=_origin(file, archive, release),
         owners=Owners(
             rule=OfficialRule(
-                score=official, note="an answer counts as the option that it is most similar to, whatever it says"
+                score=lettered.scored_by(partial(lettered.similar, form=OPTION)),
+                note="an answer counts as the option that it is most similar to, whatever it says",
             ),
-            kits={kits.MEDEVALKIT: partial(kits.medevalkit_choices, line=scoring.PMC_VQA)},
+            kits={kits.MEDEVALKIT: partial(kits.medevalkit_choices, line=OPTION)},
             published=partial(published.read, GROUP),
         ),
     )

@@ -22,7 +22,7 @@ left out of its denominator; a text alone answers many of the questions.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -33,8 +33,7 @@ from medvqa import metrics, tables
 from medvqa.benchmarks import lettered, published
 from medvqa.items import Benchmark, Item, OfficialRule, Origin, OriginFile, Owners, Prompt, Technique
 from medvqa.protocols.prompts import Template
-from medvqa.scoring import score_single_choice
-from medvqa.scoring.letter_rules import rexvqa_rule
+from medvqa.scoring import Reading, score_single_choice
 from medvqa.tables.image_files import ImageFolder
 from medvqa.tags import lexicon
 
@@ -118,6 +117,15 @@ def first_image(item: Item, technique: Technique) -> Prompt:
     return OWNERS.prompt(replace(item, images=item.images[:1]), technique)
 
 
+def rexvqa_rule(response: str, options: Mapping[str, str]) -> Reading:
+    """Read `response` as the example script of ReXVQA's owners does: the first A, B, C or D in it, in either case.
+
+    It may be within a word: "Based on the image, C" is B, and "Answer: C" is A.
+    """
+    letter = next((letter for letter in response.strip().upper() if letter in "ABCD"), "")
+    return lettered.published(letter, options, "first letter of A to D")
+
+
 BENCHMARKS = tuple(
     Benchmark(
         name=f"{GROUP}-{split}",
@@ -146,7 +154,7 @@ BENCHMARKS = tuple(
         ),
         owners=Owners(
             rule=OfficialRule(
-                score=partial(score_single_choice, read=rexvqa_rule),
+                score=lettered.scored_by(rexvqa_rule),
                 note="an answer counts as its first a, b, c or d, by the owners' example script",
             ),
             published=partial(published.read, GROUP),

@@ -8,6 +8,7 @@ from medvqa.scoring.choices import (
     Reader,
     clipped,
     cut_off,
+    reading_of,
     score_multiple_choice,
     score_partial_credit,
     score_single_choice,
@@ -15,18 +16,15 @@ from medvqa.scoring.choices import (
 from medvqa.scoring.closed import is_yes_or_no, score_closed
 from medvqa.scoring.extraction import Reading, read_options, read_term
 from medvqa.scoring.likelihoods import likeliest, score_likeliest
-from medvqa.scoring.mmmu import mmmu_rule, score_mmmu_open, score_short_answer
 from medvqa.scoring.official import GMAI_VERSIONS, gmai_choice, gmai_rule, mediconfusion_rule
 from medvqa.scoring.open_answers import normalise, score_closed_vocabulary, unscored
 from medvqa.scoring.results import by_rule, check, result
 from medvqa.scoring.rules import scorer
-from medvqa.scoring.similar import OMNIMEDVQA, PMC_VQA, similar_rule
+from medvqa.scoring.short_answers import score_short_answer, value_of
 from medvqa.scoring.text import plain, without_reasoning
 
 __all__ = [
     "GMAI_VERSIONS",
-    "OMNIMEDVQA",
-    "PMC_VQA",
     "Reader",
     "Reading",
     "by_rule",
@@ -38,24 +36,23 @@ __all__ = [
     "is_yes_or_no",
     "likeliest",
     "mediconfusion_rule",
-    "mmmu_rule",
     "normalise",
     "overlap",
     "plain",
     "read_options",
     "read_term",
+    "reading_of",
     "result",
     "rules",
     "score_closed",
     "score_closed_vocabulary",
     "score_likeliest",
-    "score_mmmu_open",
     "score_multiple_choice",
     "score_partial_credit",
     "score_short_answer",
     "score_single_choice",
     "scorer",
-    "similar_rule",
     "unscored",
+    "value_of",
     "without_reasoning",
 ]
