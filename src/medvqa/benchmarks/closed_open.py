@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from medvqa import scoring, tables
+from medvqa import scoring
 from medvqa.benchmarks.lettered import TOKENS
-from medvqa.items import Answer, Image, Item, Kind, Score
+from medvqa.items import Answer, Item, Kind, Score
 from medvqa.protocols.prompts import Template, Templates
-from medvqa.tables.shards import shards, whole
+from medvqa.tables.shards import rows, shards
 
 JUDGED: frozenset[Kind] = frozenset({"short_answer"})
 """A rule scores closed questions, a judge open ones."""
@@ -49,23 +49,20 @@ def hub_items(data: Path, group: str, split: str) -> Iterator[Item]:
     An item's id is its number within the split. The group of an item is its image, by the image's bytes. DataError
     names file and record.
     """
-    number = 0
-    for path in whole(hub_files(data, group, split), group):
-        name = path.relative_to(data).as_posix()
-        for row in tables.read(path, name=name, needed=[("image", "question", "answer")], digests=True):
-            number += 1
-            image, answer = row.values["image"], row.text("answer").strip()
-            if not isinstance(image, Image) or not image.digest:
-                raise row.error("no image", "image")
-            yield Item(
-                id=str(number),
-                kind=kind_of(answer),
-                question=row.text("question"),
-                answers=(answer,) if answer else (),
-                images=(image,),
-                tags={"answer_type": ("closed" if kind_of(answer) == "judgment" else "open",)},
-                cluster_id=f"image {image.digest}",
-            )
+    read = rows(hub_files(data, group, split), data, group, needed=("image", "question", "answer"), digests=True)
+    for number, row in enumerate(read, 1):
+        image, answer = row.image("image"), row.text("answer").strip()
+        if image is None or not image.digest:
+            raise row.error("no image", "image")
+        yield Item(
+            id=str(number),
+            kind=kind_of(answer),
+            question=row.text("question"),
+            answers=(answer,) if answer else (),
+            images=(image,),
+            tags={"answer_type": ("closed" if kind_of(answer) == "judgment" else "open",)},
+            cluster_id=f"image {image.digest}",
+        )
 
 
 def hub_files(data: Path, group: str, split: str) -> Sequence[Path]:

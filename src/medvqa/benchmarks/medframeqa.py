@@ -33,7 +33,7 @@ from medvqa.items import Benchmark, Item, OfficialRule, Origin, OriginFile, Owne
 from medvqa.metrics import kits
 from medvqa.protocols.prompts import Template, Templates
 from medvqa.scoring import Reading, score_single_choice
-from medvqa.tables.shards import whole
+from medvqa.tables.shards import rows
 from medvqa.tags import lexicon
 
 NAME = "medframeqa"
@@ -63,9 +63,8 @@ def files(data: Path) -> Sequence[Path]:
 
 def items(data: Path) -> Iterator[Item]:
     """Yield the questions; those about one video are a cluster. DataError, which names file and row, for a bad one."""
-    for path in whole(files(data), NAME):
-        for row in tables.read(path, name=path.relative_to(data).as_posix(), needed=[NEEDED]):
-            yield _item(row, row.convert(FrameQuestion))
+    for row in rows(files(data), data, NAME, needed=NEEDED):
+        yield _item(row, row.convert(FrameQuestion))
 
 
 def _item(row: tables.TableRow, line: FrameQuestion) -> Item:

@@ -43,7 +43,7 @@ from medvqa.items import (
 )
 from medvqa.protocols.prompts import Template, Templates
 from medvqa.scoring import Reading, clipped
-from medvqa.tables.shards import shards, whole
+from medvqa.tables.shards import rows, shards
 from medvqa.tags import lexicon, selection
 
 GROUP = "mmmu-health"
@@ -69,12 +69,11 @@ def items(data: Path, split: str) -> Iterator[Item]:
     found = {subject: shards(data / GROUP / subject, SPLITS[split]) for subject in SUBJECTS}
     if missing := [subject for subject, parts in found.items() if not parts]:
         raise DataError(f"{GROUP}: no file {missing[0]}/{SPLITS[split]}-*.parquet; it has all of {', '.join(SUBJECTS)}")
-    needed = [("id", "question", "options", "image_1", "question_type", *(["answer"] if split == "val" else []))]
+    needed = ("id", "question", "options", "image_1", "question_type", *(["answer"] if split == "val" else []))
     read = [
         _item(row, subject, split)
         for subject, parts in found.items()
-        for path in whole(parts, f"{GROUP}, {subject}")
-        for row in tables.read(path, name=path.relative_to(data).as_posix(), needed=needed, digests=True)
+        for row in rows(parts, data, f"{GROUP}, {subject}", needed=needed, digests=True)
     ]
     clusters = selection.components([image.key for image in item.images] for item in read if item.images)
     for item in read:

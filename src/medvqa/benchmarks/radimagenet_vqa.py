@@ -32,7 +32,7 @@ from medvqa.benchmarks.lettered import TOKENS
 from medvqa.items import Answer, Benchmark, Item, Kind, Origin, OriginFile, Owners, Prompt, Score, Technique, of_data
 from medvqa.protocols.prompts import Template
 from medvqa.scoring import is_yes_or_no, score_single_choice
-from medvqa.tables.shards import whole
+from medvqa.tables.shards import rows
 from medvqa.tags import lexicon
 
 NAME = "radimagenet-vqa"
@@ -69,9 +69,7 @@ def items(data: Path) -> Iterator[Item]:
     The id is `question_id`, or the number of the row if some have none or share one.
     """
     loaded = [
-        _item(row, row.convert(ScanQuestion))
-        for path in whole(files(data), NAME)
-        for row in tables.read(path, name=path.relative_to(data).as_posix(), needed=[NEEDED], digests=True)
+        _item(row, row.convert(ScanQuestion)) for row in rows(files(data), data, NAME, needed=NEEDED, digests=True)
     ]
     unique = max(Counter(item.id for item in loaded).values(), default=1) == 1 and all(item.id for item in loaded)
     for number, item in enumerate(loaded, 1):

@@ -31,6 +31,7 @@ from medvqa.items import Benchmark, Item, Kind, Origin, OriginFile, Owners
 from medvqa.metrics import kits
 from medvqa.scoring import clipped
 from medvqa.tables.image_files import image_file
+from medvqa.tables.shards import rows
 from medvqa.tags import lexicon
 
 GROUP = "slake"
@@ -88,17 +89,16 @@ def items(data: Path, split: str, language: str) -> Iterator[Item]:
     A blank answer, which one training question has, is a withheld key.
     """
     seen: dict[str, str] = {}
-    for path in files(data, split):
-        for row in tables.read(path, name=path.relative_to(data).as_posix()):
-            line = row.convert(SlakeRow)
-            if line.q_lang not in TITLES:
-                raise row.error(f"no language {clipped(repr(line.q_lang))}; known: {', '.join(TITLES)}")
-            name = row.identifier("qid")
-            if name in seen:
-                raise row.error(f"qid {name} is also that of {seen[name]}")
-            seen[name] = row.where
-            if line.q_lang == language:
-                yield _item(row, line, name, data)
+    for row in rows(files(data, split), data, GROUP):
+        line = row.convert(SlakeRow)
+        if line.q_lang not in TITLES:
+            raise row.error(f"no language {clipped(repr(line.q_lang))}; known: {', '.join(TITLES)}")
+        name = row.identifier("qid")
+        if name in seen:
+            raise row.error(f"qid {name} is also that of {seen[name]}")
+        seen[name] = row.where
+        if line.q_lang == language:
+            yield _item(row, line, name, data)
 
 
 def _item(row: tables.TableRow, line: SlakeRow, name: str, data: Path) -> Item:

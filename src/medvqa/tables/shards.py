@@ -1,11 +1,12 @@
-"""The Parquet files of one split, as the hub writes them: `test-00000-of-00003-e9ad.parquet` and so on."""
+"""The files of one split, and the Parquet files that the hub writes: `test-00000-of-00003-e9ad.parquet` and so on."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from medvqa import tables
 from medvqa.items import DataError
 
 _NAME = re.compile(r"(?P<split>.+)-(?P<part>\d{1,9})-of-(?P<parts>\d{1,9})(?:-[0-9a-f]+)?\.parquet")
@@ -25,6 +26,18 @@ def shards(folder: Path, split: str) -> list[Path]:
         if found:
             return found
     return []
+
+
+def rows(
+    files: Sequence[Path], data: Path, name: str, *, needed: Sequence[str] = (), digests: bool = False
+) -> Iterator[tables.TableRow]:
+    """Yield the rows of the files of a split, which must be whole; errors name a file by its path in the data folder.
+
+    `name`, `needed` and `digests` are as in `whole` and `tables.read`.
+    """
+    for path in whole(files, name):
+        wanted = [needed] if needed else []
+        yield from tables.read(path, name=path.relative_to(data).as_posix(), needed=wanted, digests=digests)
 
 
 def whole(files: Sequence[Path], name: str) -> Sequence[Path]:
