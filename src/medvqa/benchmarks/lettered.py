@@ -28,11 +28,11 @@ MAX_COMPARED = 2**24
 _PREFIX = re.compile(r"\s*([A-Z])\s*[.:)]\s*(.*)", re.DOTALL)
 
 
-def listed(row: tables.TableRow, texts: Sequence[str], column: str) -> dict[str, str]:
+def listed(row: tables.TableRow, texts: Sequence[str], column: str, *, strip: bool = True) -> dict[str, str]:
     """Return the options of a list by letter (DataError for fewer than two or more than LETTERS)."""
     if not 2 <= len(texts) <= len(LETTERS):
         raise row.error(f"{len(texts)} options; a question has 2 to {len(LETTERS)}", column)
-    return {letter: text.strip() for letter, text in zip(LETTERS, texts, strict=False)}
+    return {letter: text.strip() if strip else text for letter, text in zip(LETTERS, texts, strict=False)}
 
 
 def unprefixed(row: tables.TableRow, texts: Sequence[str], column: str) -> dict[str, str]:

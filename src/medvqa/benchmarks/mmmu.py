@@ -32,7 +32,6 @@ from medvqa.items import (
     Answer,
     Benchmark,
     DataError,
-    Image,
     Item,
     OfficialRule,
     Origin,
@@ -81,19 +80,20 @@ def items(data: Path, split: str) -> Iterator[Item]:
 
 
 def _item(row: tables.TableRow, subject: str, split: str) -> Item:
-    kind, options = row.text("question_type"), _literal(row.values.get("options"))
-    if not isinstance(options, list) or not all(isinstance(option, str) for option in options):
-        raise row.error("options are a list of texts, such as ['liver', 'spleen']", "options")
-    if len(options) > len(lettered.LETTERS):
-        raise row.error(f"{len(options)} options; a question has at most {len(lettered.LETTERS)}", "options")
+    kind, texts = row.text("question_type"), _literal(row.values.get("options"))
     if kind not in (CHOICE, *OPEN):
         raise row.error(f"no question type '{kind[:40]}'; known: {CHOICE}, {', '.join(OPEN)}", "question_type")
-    if kind == CHOICE and len(options) < 2:
-        raise row.error(f"a {CHOICE} question with {len(options)} options", "options")
-    by_letter = dict(zip(lettered.LETTERS, options, strict=False)) if kind == CHOICE else {}
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise row.error("options are a list of texts, such as ['liver', 'spleen']", "options")
+    options = lettered.listed(row, texts, "options", strip=False) if kind == CHOICE else {}
+    # By number: the n-th image belongs to the mark <image n>.
+    images = [row.image(column) for column in IMAGES]
+    shown = tuple(image for image in images if image is not None)
+    if None in images[: len(shown)]:
+        raise row.error("an image is missing before another one; marks count from image_1")
     tags = {
         "subject": subject,
-        "question_type": CHOICE if by_letter else "open",
+        "question_type": CHOICE if options else "open",
         "difficulty": row.text("topic_difficulty"),
         "image_type": _one_or_several(row.text("img_type")),
         "subfield": row.text("subfield"),
@@ -101,11 +101,11 @@ def _item(row: tables.TableRow, subject: str, split: str) -> Item:
     return Item(
         id=row.identifier("id"),
         benchmark=f"{GROUP}-{split}",
-        kind="single_choice" if by_letter else "short_answer",
+        kind="single_choice" if options else "short_answer",
         question=row.text("question"),
-        options=by_letter,
-        answers=_answers(row, by_letter) if split == "val" else (),
-        images=_images(row),
+        options=options,
+        answers=_answers(row, options) if split == "val" else (),
+        images=shown,
         tags={name: values for name, text in tags.items() if (values := lexicon.slugs(text))},
     )
 
@@ -115,18 +115,7 @@ def _answers(row: tables.TableRow, options: Mapping[str, str]) -> tuple[str, ...
     written = row.text("answer").strip()
     if not written:
         raise row.error("blank", "answer")
-    if options and written not in options:
-        raise row.error(f"'{written[:40]}' is none of its options {', '.join(options)}", "answer")
-    return (written,) if options else _one_or_several(written)
-
-
-def _images(row: tables.TableRow) -> tuple[Image, ...]:
-    """The images by number, so that the n-th belongs to the mark <image n>."""
-    images = [row.image(column) for column in IMAGES]
-    shown = [image for image in images if image is not None]
-    if None in images[: len(shown)]:
-        raise row.error("an image is missing before another one; marks count from image_1")
-    return tuple(shown)
+    return lettered.key(row, written, options, "answer") if options else _one_or_several(written)
 
 
 def _one_or_several(text: str) -> tuple[str, ...]:
@@ -173,13 +162,11 @@ def mmmu_rule(response: str, options: Mapping[str, str]) -> Reading:
     more than five words, options whose text occurs anywhere ("abnormal" holds "normal"). The last occurrence decides.
     """
     text = lettered.bare(response)
-    ways = {"letter in brackets": "({letter})", "letter": " {letter} "}
-    for kind, form in ways.items():
-        if chosen := lettered.last({letter: form.format(letter=letter) for letter in options}, text):
+    for kind, form in (("letter in brackets", "({})"), ("letter", " {} "), ("text", "")):
+        forms = {letter: form.format(letter) if form else option.lower() for letter, option in options.items()}
+        chosen = lettered.last(forms, text if form else text.lower())
+        if chosen and (form or len(text.split()) > 5):
             return Reading((chosen,), "read", f"MMMU's rule: {kind} {chosen}")
-    texts = {letter: option.lower() for letter, option in options.items()} if len(text.split()) > 5 else {}
-    if chosen := lettered.last(texts, text.lower()):
-        return Reading((chosen,), "read", f"MMMU's rule: text {chosen}")
     return Reading((), "unparsed", "MMMU's rule: no letter or text; the owners draw an option")
 
 
