@@ -19,10 +19,11 @@ import msgspec
 from medvqa import printing, tables
 from medvqa.items import DataError, QuestionKey, Result, UsageError
 from medvqa.judging import people, reviews
-from medvqa.judging.coefficients import SCALE, Ratings
+from medvqa.judging.coefficients import Ratings
 from medvqa.judging.coefficients import agreements as agreements
 from medvqa.judging.coefficients import dimension_of as dimension_of
 from medvqa.judging.people import CONSENSUS, answer_id
+from medvqa.judging.templates import SCALE, SHOWN_SCALE
 from medvqa.records import run_folder, run_record
 from medvqa.records.run_record import RUN
 
@@ -78,7 +79,7 @@ def judged(folder: Path) -> Judged:
         )
     for result in scored.values():
         if result.score.value not in SCALE:
-            raise DataError(f"{folder}: a score of the judge, {result.score.value}, is not on the scale {_scale()}")
+            raise DataError(f"{folder}: a score of the judge, {result.score.value}, is not on the scale {SHOWN_SCALE}")
     names = sorted({result.judgement.judge for result in scored.values() if result.judgement})
     others = {name: result for name, result in results.items() if name not in scored}
     numbers = {name: tuple(numbers) for name, numbers in samples.items()}
@@ -236,7 +237,7 @@ def _score(row: tables.TableRow) -> float:
     except ValueError:
         value = -1.0
     if value not in SCALE:
-        raise ValueError(f"score '{written[:80]}' is not on the scale {_scale()}")
+        raise ValueError(f"score '{written[:80]}' is not on the scale {SHOWN_SCALE}")
     return value
 
 
@@ -257,10 +258,6 @@ def judge_and_people(run: Judged, people: Mapping[str, Mapping[str, float]], not
 
 def _value(result: Result) -> float:
     return cast(float, result.score.value)  # a result of `Judged.scored` has a value
-
-
-def _scale() -> str:
-    return ", ".join(f"{value:g}" for value in SCALE)
 
 
 def sample(run: Judged, number: int, dimension: str | None, seed: int = 0) -> tuple[Result, ...]:
