@@ -583,7 +583,7 @@ def test_samples_with_one_response_are_one_answer(tmp_path: Path) -> None:
     results = [result("1", None, sample=1), result("1", 0.5, sample=2), result("1", 1.0, sample=3)]
     judged = agreement.judged(write(tmp_path / "run", results))
     assert [each.score.value for each in judged.scored.values()] == [0.5]
-    assert not judged.others
+    assert judged.results == judged.scored
     found, _ = agreement.scores_of_people([scores(tmp_path / "x.csv", [("1", 1)])], judged)
     assert found == {"x": dict.fromkeys(judged.scored, 1.0)}
 
