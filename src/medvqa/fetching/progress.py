@@ -25,57 +25,55 @@ class FetchProgress:
     def __init__(self, bars: Progress | None) -> None:
         """Draw `bars`, or write lines without them."""
         self._bars = bars
-        self._total = 0
-        self._files = 0
+        self._whole = None if bars is None else bars.add_task("files", amount="")
+        self._total = self._files = 0
         self._bytes: dict[str, int] = {}
         self._tasks: dict[str, TaskID] = {}
         self._shown = time.monotonic()
         self._lock = threading.Lock()
-        self._whole: TaskID | None = None
 
     def expect(self, total: int) -> None:
         """Count to a number of files."""
         self._total = total
-        if self._bars is not None:
-            self._whole = self._bars.add_task("files", total=total, amount=f"0 of {total:,} files")
 
     def received(self, name: str, done: int, size: int | None) -> None:
         """Show the bytes of a file that are there."""
+        amount = data_size(done) if size is None else f"{data_size(done)} of {data_size(size)}"
         with self._lock:
             self._bytes[name] = done
-            if self._bars is not None:
-                if name not in self._tasks:
-                    self._tasks[name] = self._bars.add_task(printing.line(name), total=size, amount="")
-                amount = data_size(done) if size is None else f"{data_size(done)} of {data_size(size)}"
-                self._bars.update(self._tasks[name], completed=done, total=size, amount=amount)
-            elif time.monotonic() - self._shown >= EVERY:
-                self._line(f"; {name}: {data_size(done)}" + (f" of {data_size(size)}" if size else ""))
+            if self._bars is None:
+                self._line(f"; {name}: {amount}")
+                return
+            if name not in self._tasks:
+                self._tasks[name] = self._bars.add_task(printing.line(name), amount="")
+            self._bars.update(self._tasks[name], completed=done, total=size, amount=amount)
 
     def ended(self, name: str) -> None:
         """Count a file that is done or given up."""
         with self._lock:
             self._files += 1
-            if self._bars is not None and self._whole is not None:
-                if name in self._tasks:
-                    self._bars.remove_task(self._tasks.pop(name))
-                self._bars.update(
-                    self._whole, completed=self._files, amount=f"{self._files:,} of {self._total:,} files"
-                )
-            elif time.monotonic() - self._shown >= EVERY:
+            if self._bars is None or self._whole is None:
                 self._line("")
+                return
+            if name in self._tasks:
+                self._bars.remove_task(self._tasks.pop(name))
+            amount = f"{self._files:,} of {self._total:,} files"
+            self._bars.update(self._whole, completed=self._files, total=self._total, amount=amount)
 
     def tell(self, text: str) -> None:
         """Show a line."""
         with self._lock:
+            line = printing.lines(f"medvqa: {text}")
             if self._bars is not None:
-                self._bars.console.print(printing.lines(f"medvqa: {text}"), markup=False, highlight=False)
+                self._bars.console.print(line, markup=False, highlight=False)
             else:
-                printing.to_stderr(printing.lines(f"medvqa: {text}") + "\n")
+                printing.to_stderr(f"{line}\n")
 
     def _line(self, more: str) -> None:
-        self._shown = time.monotonic()
-        text = f"  {self._files:,} of {self._total:,} files, {data_size(sum(self._bytes.values()))}{more}"
-        printing.to_stderr(printing.lines(text) + "\n")
+        if time.monotonic() - self._shown >= EVERY:
+            self._shown = time.monotonic()
+            text = f"  {self._files:,} of {self._total:,} files, {data_size(sum(self._bytes.values()))}{more}"
+            printing.to_stderr(printing.lines(text) + "\n")
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -83,41 +83,29 @@ def look(benchmark: Benchmark, data: Path | None, *, check: bool = False, tell: 
     `check` counts the questions of large files, too, and computes the digest of each file for which the owners publish
     one.
     """
-    folder, paths, released, lmu = data, tuple[Path, ...](), ReleasedFiles(), False
+    entry = ShelfEntry(benchmark, "missing", data if benchmark.files is None else None)
     try:
         if benchmark.files is not None:
             own = benchmarks.folder_of(benchmark, data) if data is not None else None
             folder = own or benchmarks.folder_of(benchmark, None)
-            lmu = own is None and folder is not None
             paths = tuple(benchmark.files(folder)) if folder is not None else ()
-        if folder is not None or data is not None:
-            released = _released(benchmark, folder or data or Path(), paths, check, tell)
-        if benchmark.files is not None and folder is None:
-            here = sum(map(_bytes, released.places.values()))
-            return ShelfEntry(benchmark, "missing", size=here, released=released)
-        items = _items(benchmark, folder or Path(), paths, check, tell)
+            entry = replace(entry, folder=folder, lmu=own is None and folder is not None, paths=paths)
+        if (searched := entry.folder or data) is not None:
+            entry = replace(entry, released=_released(benchmark, searched, entry.paths, check, tell))
+        sizes = {path: _bytes(path) for path in (*entry.paths, *entry.released.places.values())}
+        if benchmark.files is not None and entry.folder is None:
+            return replace(entry, size=sum(sizes.values()))
+        items = _items(benchmark, entry.folder or Path(), entry.paths, check, tell)
     except (MedVQAError, OSError) as error:
-        state: State = "incomplete" if released.absent else "unreadable"
-        return ShelfEntry(benchmark, state, folder, lmu, paths, 0, released=released, problem=str(error))
-    pictures = {image.path: _bytes(Path(image.path)) for item in items or () for image in item.images}
-    sizes = {path: _bytes(path) for path in (*paths, *released.places.values())}
-    sizes |= {Path(path): size for path, size in pictures.items()}
-    questions, images, named = None, None, None
-    if items is not None:
-        shown = {(image.name, image.path) for item in items for image in item.images}
-        questions, named, images = len(items), len(shown), sum(pictures[path] > 0 for _, path in shown)
-    return ShelfEntry(
-        benchmark,
-        _state(benchmark, released, questions, images == named),
-        folder,
-        lmu,
-        paths,
-        sum(sizes.values()),
-        questions,
-        images,
-        named,
-        released,
-    )
+        return replace(entry, state="incomplete" if entry.released.absent else "unreadable", problem=str(error))
+    if items is None:
+        return replace(entry, state=_state(benchmark, entry.released, None, True), size=sum(sizes.values()))
+    pictures = {(image.name, image.path): _bytes(Path(image.path)) for item in items for image in item.images}
+    sizes |= {Path(path): size for (_, path), size in pictures.items()}
+    images = sum(size > 0 for size in pictures.values())
+    state = _state(benchmark, entry.released, len(items), images == len(pictures))
+    size = sum(sizes.values())
+    return replace(entry, state=state, size=size, questions=len(items), images=images, named=len(pictures))
 
 
 def _items(benchmark: Benchmark, folder: Path, paths: Iterable[Path], check: bool, tell: Tell) -> Sequence[Item] | None:
@@ -145,36 +133,25 @@ def _state(benchmark: Benchmark, released: ReleasedFiles, questions: int | None,
 def _released(benchmark: Benchmark, folder: Path, paths: Iterable[Path], check: bool, tell: Tell) -> ReleasedFiles:
     """Compare the files of a folder with those of the owners (OSError)."""
     # The files of a pattern such as data/*.parquet are known to the hub alone.
-    files = benchmark.origin.files if benchmark.origin is not None else ()
-    owners = tuple(file for file in files if "*" not in file.to)
+    owners = [file for file in (benchmark.origin.files if benchmark.origin else ()) if "*" not in file.to]
     # The tables of a release may lie in the data folder itself.
     by_name = {path.name: path for path in paths}
     places = {file.to: path for file in owners if (path := _place(folder, file, by_name)) is not None}
-    here = [(file, places[file.to]) for file in owners if file.to in places]
-    lists = {manifest.folder_of(folder, file.to)[0] for file, _ in here}
-    notes = {listed: manifest.read(listed) for listed in lists}
-    outcomes: dict[str, Digests] = {}
-    for file, path in here:
-        listed, name = manifest.folder_of(folder, file.to)
-        outcomes[file.to] = _compared(file, path, notes[listed].get(name), check, tell)
+    notes, outcomes = manifest.Notes(folder), dict[str, Digests]()
+    absent, short, parts = list[str](), list[str](), list[str]()
+    for file in owners:
+        if (path := places.get(file.to)) is not None:
+            outcomes[file.to] = _compared(file, path, notes.get(file.to), check, tell)
+            if file.size and (size := _bytes(path)) != file.size:
+                short.append(f"{file.to} ({size:,} of {file.size:,} bytes)")
+            continue
+        if not file.unpack:
+            absent.append(file.to)
+        if size := _bytes(PartFile(folder / file.to).path):
+            parts.append(f"{file.to} ({size:,}{f' of {file.size:,}' if file.size else ''} bytes)")
     differing = tuple(name for name, outcome in outcomes.items() if outcome == "differ")
-    return ReleasedFiles(
-        len(owners),
-        places,
-        tuple(file.to for file in owners if file.to not in places and not file.unpack),
-        tuple(
-            f"{file.to} ({_bytes(path):,} of {file.size:,} bytes)"
-            for file, path in here
-            if file.size and _bytes(path) != file.size
-        ),
-        differing,
-        tuple(
-            f"{file.to} ({size:,}{f' of {file.size:,}' if file.size else ''} bytes)"
-            for file in owners
-            if file.to not in places and (size := _bytes(PartFile(folder / file.to).path))
-        ),
-        next((outcome for outcome in WORST if outcome in outcomes.values()), ""),
-    )
+    worst: Digests = next((outcome for outcome in WORST if outcome in outcomes.values()), "")
+    return ReleasedFiles(len(owners), places, tuple(absent), tuple(short), differing, tuple(parts), worst)
 
 
 def _compared(file: OriginFile, path: Path, note: FileNote | None, check: bool, tell: Tell) -> Digests:
@@ -190,10 +167,8 @@ def _compared(file: OriginFile, path: Path, note: FileNote | None, check: bool, 
         if _bytes(path) > LARGE:
             tell(f"reading {file.to}, {_bytes(path):,} bytes, for its digest")
         return fine if manifest.digests_of(path, {kind})[kind] == digest else "differ"
-    status = path.stat()
-    unchanged = note is not None and (note.size, note.modified) == (status.st_size, status.st_mtime_ns)
-    known = note is not None and (not file.digest or note.checked == expected)
-    return fine if unchanged and known else "not checked"
+    known = note is not None and note.holds(path.stat()) and (not file.digest or note.checked == expected)
+    return fine if known else "not checked"
 
 
 def _place(folder: Path, file: OriginFile, by_name: Mapping[str, Path]) -> Path | None:
