@@ -262,18 +262,26 @@ def _for_technique(limit: int | Mapping[str, int] | None, technique: str) -> int
     return limit.get(technique) if isinstance(limit, Mapping) else limit
 
 
-class ProjectTable(msgspec.Struct):
-    """[tool.medvqa] of a pyproject.toml; `gate` is None without that table, which the gate reads itself."""
-
-    allowed_hosts: tuple[str, ...] = ()
-    gate: Any = None
+PROJECT_KEYS = ("allowed_hosts", "gate")
+"""Keys of [tool.medvqa] in pyproject.toml; others are refused, since a misspelt gate would pass unnoticed."""
 
 
-def project_table(path: Path, limit: int = decode.MAX_BYTES) -> ProjectTable:
-    """Return [tool.medvqa] of a pyproject.toml; UsageError for an unknown key or an unreadable file."""
-    tool = decode.decode(path, dict[str, Any], limit=limit, missing=b"").get("tool", {})
-    table = tool.get("medvqa", {}) if isinstance(tool, dict) else {}
-    return decode.converted(table, ProjectTable, str(path), table=("tool", "medvqa"))
+def project_table(path: Path, limit: int = decode.MAX_BYTES) -> dict[str, Any]:
+    """Return [tool.medvqa] of a pyproject.toml, {} without the table or the file.
+
+    Raises UsageError for an unknown key or an unreadable file.
+    """
+    table: Any = decode.decode(path, dict[str, Any], limit=limit, missing=b"")
+    for name in ("tool", "medvqa"):
+        table = table.get(name, {}) if isinstance(table, dict) else {}
+    if not isinstance(table, dict):
+        raise UsageError(f"{path}: tool.medvqa is not a table: write [tool.medvqa], in single brackets")
+    for name in table:
+        if name not in PROJECT_KEYS:
+            meant = decode.nearest(name, PROJECT_KEYS)
+            hint = f"did you mean {meant}?" if meant else f"there are: {', '.join(PROJECT_KEYS)}"
+            raise UsageError(f"{path}: [tool.medvqa] has no key {shown(name)}; {hint}")
+    return table
 
 
 def _files(folders: Sequence[Path]) -> dict[str, Path]:

@@ -467,8 +467,8 @@ def test_wrong_answers_that_may_fail_hide_no_other_failure(
 @pytest.mark.parametrize(
     ("rules", "said"),
     [
-        ('[tool.medvqa.gates]\nbaseline = "reports/main"', "[tool.medvqa]: no key 'gates'"),
-        ('[[tool.medvqa]]\n[tool.medvqa.gate]\nbaseline = "reports/main"', "[tool.medvqa]: a table is needed"),
+        ('[tool.medvqa.gates]\nbaseline = "reports/main"', "[tool.medvqa] has no key 'gates'"),
+        ('[[tool.medvqa]]\n[tool.medvqa.gate]\nbaseline = "reports/main"', "tool.medvqa is not a table"),
         ("[tool.medvqa.gate]\nmargin = 2", "names no baseline and no floor"),
     ],
 )

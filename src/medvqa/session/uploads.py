@@ -212,11 +212,15 @@ def other_pool(plan: Plan) -> Pool | None:
 
 def allowed_hosts(path: Path) -> frozenset[tuple[str, int | None]]:
     """Read the hosts that may get any data, as (host, port), port None for all. UsageError if an entry is no host."""
-    return frozenset(_entry(path, host) for host in configs.project_table(path).allowed_hosts)
+    table = configs.project_table(path)
+    listed = table.get(KEY, [])
+    if not isinstance(listed, list):
+        raise UsageError(f'{path}: [tool.medvqa] {KEY}: a list is expected, such as ["gpu1.clinic.example"]')
+    return frozenset(_entry(path, host) for host in listed)
 
 
-def _entry(path: Path, written: str) -> tuple[str, int | None]:
-    match = _HOST.fullmatch(written)
+def _entry(path: Path, written: object) -> tuple[str, int | None]:
+    match = _HOST.fullmatch(written) if isinstance(written, str) else None
     host = None if match is None else _normal(match[1])
     port = None if match is None or match[2] is None else int(match[2])
     if host is None or (port is not None and not 0 < port < 2**16):

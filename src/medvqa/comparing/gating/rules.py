@@ -249,8 +249,9 @@ def read(path: Path) -> Rules:
 
     UsageError also for rules that no run can break, and for a table whose name is nearly that of the rules.
     """
-    table = configs.project_table(path, MAX_BYTES).gate
-    rules = _rules({} if table is None else table, str(path), tuple(TABLE.split(".")))
+    tables = configs.project_table(path, MAX_BYTES)
+    table: Any = tables.get("gate", {})
+    rules = _rules(table, str(path), tuple(TABLE.split(".")))
     for number, floor in enumerate(rules.floor, 1):
         if floor.at_least == 0 or floor.at_most == 1:
             limit = "at_least = 0" if floor.at_most is None else "at_most = 1"
@@ -260,7 +261,7 @@ def read(path: Path) -> Rules:
             )
     if (name := _near_miss(path)) is not None:
         raise UsageError(f"{path}: [{name}] is not read, so its rules do nothing: write [{TABLE}]")
-    file = "" if table is None else os.path.relpath(path)
+    file = os.path.relpath(path) if "gate" in tables else ""
     return replace(rules, baseline=tuple(str(path.parent / baseline) for baseline in rules.baseline), file=file)
 
 
