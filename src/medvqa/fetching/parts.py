@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from email.message import Message
 from functools import partial
@@ -95,8 +96,9 @@ class PartFile:
     def __exit__(self, *_: object) -> None:
         """Release the part; an empty one is removed."""
         if self.size == 0:
-            self.path.unlink(missing_ok=True)
-            self._about.unlink(missing_ok=True)
+            with suppress(OSError):
+                self.path.unlink(missing_ok=True)
+                self._about.unlink(missing_ok=True)
         self._file.close()
 
     def clear(self) -> None:
@@ -253,11 +255,10 @@ def _begun(response: HTTPResponse, source: FileAddress, part: PartFile, version:
     else:
         words = response.headers.get("Content-Range", "").replace("/", " ").replace("-", " ").split()
         total = number(words[-1]) if words else None
-        same = total in (None, source.size) or source.size is None
+        same = (version or source.digests) and (source.size is None or total in (None, source.size))
         if response.status == 416:
             whole = part.size and total == part.size
         else:
-            same = same and bool(version or source.digests)
             same = same and (not version or _strong(response.headers.get("ETag", "")) in ("", version))
             whole = len(words) == 4 and words[0] == "bytes" and words[1] == str(part.size) != "0"
         if not (whole and same):

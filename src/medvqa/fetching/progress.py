@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,60 +19,53 @@ EVERY = 10.0
 
 
 class FetchProgress:
-    """Files done of a number of files; methods may be called by several threads."""
+    """Files done of a number of files; `received` and `tell` may be called by several threads."""
 
     def __init__(self, bars: Progress | None) -> None:
         """Draw `bars`, or write lines without them."""
         self._bars = bars
-        self._whole = None if bars is None else bars.add_task("files", amount="")
-        self._total = self._files = 0
-        self._bytes: dict[str, int] = {}
         self._tasks: dict[str, TaskID] = {}
+        self._bytes: dict[str, int] = {}
+        self._total = self._files = 0
         self._shown = time.monotonic()
-        self._lock = threading.Lock()
 
     def expect(self, total: int) -> None:
         """Count to a number of files."""
         self._total = total
+        self._show("", 0, total, f"0 of {total:,} files")
 
     def received(self, name: str, done: int, size: int | None) -> None:
         """Show the bytes of a file that are there."""
-        amount = data_size(done) if size is None else f"{data_size(done)} of {data_size(size)}"
-        with self._lock:
-            self._bytes[name] = done
-            if self._bars is None:
-                self._line(f"; {name}: {amount}")
-                return
-            if name not in self._tasks:
-                self._tasks[name] = self._bars.add_task(printing.line(name), amount="")
-            self._bars.update(self._tasks[name], completed=done, total=size, amount=amount)
+        self._bytes[name] = done
+        self._show(name, done, size, data_size(done) if size is None else f"{data_size(done)} of {data_size(size)}")
 
     def ended(self, name: str) -> None:
         """Count a file that is done or given up."""
-        with self._lock:
-            self._files += 1
-            if self._bars is None or self._whole is None:
-                self._line("")
-                return
-            if name in self._tasks:
-                self._bars.remove_task(self._tasks.pop(name))
-            amount = f"{self._files:,} of {self._total:,} files"
-            self._bars.update(self._whole, completed=self._files, total=self._total, amount=amount)
+        self._files += 1
+        if self._bars is not None and name in self._tasks:
+            self._bars.remove_task(self._tasks.pop(name))
+        self._show("", self._files, self._total, f"{self._files:,} of {self._total:,} files")
 
     def tell(self, text: str) -> None:
         """Show a line."""
-        with self._lock:
-            line = printing.lines(f"medvqa: {text}")
-            if self._bars is not None:
-                self._bars.console.print(line, markup=False, highlight=False)
-            else:
-                printing.to_stderr(f"{line}\n")
+        line = printing.lines(f"medvqa: {text}")
+        if self._bars is not None:
+            self._bars.console.print(line, markup=False, highlight=False)
+        else:
+            printing.to_stderr(f"{line}\n")
 
-    def _line(self, more: str) -> None:
-        if time.monotonic() - self._shown >= EVERY:
-            self._shown = time.monotonic()
-            text = f"  {self._files:,} of {self._total:,} files, {data_size(sum(self._bytes.values()))}{more}"
-            printing.to_stderr(printing.lines(text) + "\n")
+    def _show(self, name: str, done: int, size: int | None, amount: str) -> None:
+        """Move the bar of a file, or of all files; without bars, write a line if it is time."""
+        if self._bars is not None:
+            if name not in self._tasks:
+                self._tasks[name] = self._bars.add_task(printing.line(name) or "files", amount="")
+            self._bars.update(self._tasks[name], completed=done, total=size, amount=amount)
+        elif (now := time.monotonic()) - self._shown >= EVERY:
+            self._shown = now
+            received = data_size(sum(list(self._bytes.values())))
+            of_file = f"; {name}: {amount}" if name else ""
+            line = f"  {self._files:,} of {self._total:,} files, {received}{of_file}"
+            printing.to_stderr(printing.lines(line) + "\n")
 
 
 @contextmanager
