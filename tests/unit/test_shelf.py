@@ -59,11 +59,11 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_whole_benchmark_is_complete(data: Path) -> None:
     entry = shelf.look(made(), data)
-    assert (entry.state, entry.questions, entry.images, entry.named) == ("complete", 2, 2, 2)
-    assert entry.size == len(TABLE) + len(neighbours.png(50)) + len(neighbours.png(100))
-    assert entry.released.digests == "none published"
-    assert shelf.lacks(entry) == []
-    assert shelf.remedy(entry) == ""
+    assert (entry.state, entry.questions, entry.images, entry.images_named) == ("complete", 2, 2, 2)
+    assert entry.bytes == len(TABLE) + len(neighbours.png(50)) + len(neighbours.png(100))
+    assert entry.digests == "none published"
+    assert entry.lacks() == []
+    assert entry.remedy == ""
 
 
 def test_a_benchmark_without_a_number_of_questions_is_only_there(data: Path) -> None:
@@ -75,45 +75,45 @@ def test_a_missing_image_makes_it_incomplete(data: Path) -> None:
     (data / "made/images/2.png").unlink()
     entry = shelf.look(made(), data)
     assert entry.state == "incomplete"
-    assert shelf.lacks(entry) == ["1 of 2 images", "not there: made/images/2.png"]
-    assert shelf.remedy(entry) == "medvqa fetch made"
+    assert entry.lacks() == ["1 of 2 images", "not there: made/images/2.png"]
+    assert entry.remedy == "medvqa fetch made"
 
 
 def test_fewer_questions_than_released_make_it_incomplete(data: Path) -> None:
     entry = shelf.look(made(origin=origin(release=5)), data)
     assert entry.state == "incomplete"
-    assert "2 of 5 questions" in shelf.lacks(entry)
+    assert "2 of 5 questions" in entry.lacks()
 
 
 def test_a_file_of_another_size_makes_it_incomplete(data: Path) -> None:
     (data / "made/table.json").write_bytes(TABLE + b"  ")
     entry = shelf.look(made(), data)
     assert entry.state == "incomplete"
-    assert shelf.lacks(entry) == [f"of another size: made/table.json ({len(TABLE) + 2} of {len(TABLE)} bytes)"]
+    assert entry.lacks() == [f"of another size: made/table.json ({len(TABLE) + 2} of {len(TABLE)} bytes)"]
 
 
 def test_a_missing_benchmark_tells_how_to_get_it(data: Path) -> None:
     (data / "made/table.json").rename(data / "made/table.json.part")
     entry = shelf.look(made(origin=origin(terms="accept them at https://example.org")), data)
     assert entry.state == "missing"
-    assert shelf.lacks(entry) == [
+    assert entry.lacks() == [
         "2 of 3 files are there",
         f"fetched in part: made/table.json ({len(TABLE)} of {len(TABLE)} bytes)",
     ]
-    assert shelf.remedy(entry) == "medvqa fetch made (accept them at https://example.org)"
-    assert entry.size == len(neighbours.png(50)) + len(neighbours.png(100))
+    assert entry.remedy == "medvqa fetch made (accept them at https://example.org)"
+    assert entry.bytes == len(neighbours.png(50)) + len(neighbours.png(100))
     apply = shelf.look(made(origin=replace(BARE, apply="Write to them")), None)
-    assert shelf.remedy(apply) == "Write to them"
+    assert apply.remedy == "Write to them"
 
 
 def test_digests_are_computed_on_request(data: Path) -> None:
     md5 = hashlib.md5(TABLE, usedforsecurity=False).hexdigest()
     right, wrong = made(origin=origin(f"md5:{md5.upper()}")), made(origin=origin(f"md5:{'0' * 32}"))
-    assert [shelf.look(each, data).released.digests for each in (right, wrong)] == ["not checked", "not checked"]
-    assert shelf.look(right, data, check=True).released.digests == "as released"
+    assert [shelf.look(each, data).digests for each in (right, wrong)] == ["not checked", "not checked"]
+    assert shelf.look(right, data, check=True).digests == "as released"
     entry = shelf.look(wrong, data, check=True)
-    assert (entry.state, entry.released.digests) == ("incomplete", "differ")
-    assert shelf.lacks(entry) == ["with another digest: made/table.json"]
+    assert (entry.state, entry.digests) == ("incomplete", "differ")
+    assert entry.lacks() == ["with another digest: made/table.json"]
 
 
 def note(path: Path, to: str, checked: str = "") -> FileNote:
@@ -125,14 +125,14 @@ def test_files_that_fetch_has_checked_are_not_read_again(data: Path) -> None:
     sha = f"sha256:{hashlib.sha256(TABLE).hexdigest()}"
     table = data / "made/table.json"
     manifest.write(data / "made", note(table, "table.json", sha))
-    assert shelf.look(made(origin=origin(sha)), data).released.digests == "as released"
+    assert shelf.look(made(origin=origin(sha)), data).digests == "as released"
     for number in (1, 2):
         manifest.write(data / "made", note(data / f"made/images/{number}.png", f"images/{number}.png"))
-    assert shelf.look(made(), data).released.digests == "as fetched"
+    assert shelf.look(made(), data).digests == "as fetched"
     (data / "made/images/2.png").write_bytes(neighbours.png(7))
-    assert shelf.look(made(), data).released.digests == "not checked"
+    assert shelf.look(made(), data).digests == "not checked"
     entry = shelf.look(made(), data, check=True)
-    assert (entry.released.digests, entry.released.differing) == ("differ", ("made/images/2.png",))
+    assert (entry.digests, entry.digests_that_differ) == ("differ", ("made/images/2.png",))
 
 
 def test_an_archive_may_be_unpacked_and_removed(data: Path) -> None:
@@ -144,14 +144,14 @@ def test_an_archive_may_be_unpacked_and_removed(data: Path) -> None:
 def test_a_file_outside_of_the_data_folder_is_not_looked_at(data: Path, to: str) -> None:
     (data.parent / "outside").write_text("x")
     entry = shelf.look(made(origin=origin("", OriginFile(to=to, at="x"), release=None)), data)
-    assert entry.released.absent == (to,)
+    assert entry.files_absent == (to,)
 
 
 def test_a_damaged_benchmark_is_unreadable(data: Path) -> None:
     (data / "made/table.json").write_text("{")
     entry = shelf.look(made(origin=BARE), data)
     assert entry.state == "unreadable"
-    assert shelf.lacks(entry)[0].startswith("made/table.json: not JSON")
+    assert entry.lacks()[0].startswith("made/table.json: not JSON")
 
 
 def test_questions_of_large_files_are_counted_on_request(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,10 +169,10 @@ def test_a_folder_of_vlmevalkit_is_found(data: Path, tmp_path: Path) -> None:
     (lmu / "made").mkdir(parents=True)
     (lmu / "made/table.json").write_bytes(TABLE)
     benchmark = made(origin=origin(elsewhere=lambda: lmu))
-    assert not shelf.look(benchmark, data).lmu
+    assert not shelf.look(benchmark, data).vlmevalkit
     for nowhere in (None, tmp_path):
         entry = shelf.look(benchmark, nowhere)
-        assert (entry.lmu, entry.folder, entry.questions, entry.images) == (True, lmu, 2, 0)
+        assert (entry.vlmevalkit, entry.folder, entry.questions, entry.images) == (True, str(lmu), 2, 0)
 
 
 # The command.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 
 from medvqa.cli.arguments import DATA, Arguments, Command, option, positional, written_as
@@ -40,7 +41,7 @@ def run(typed: DataArguments) -> tuple[str, int]:
         say(f"medvqa: {line}")
 
     entries = [shelf.look(chosen[name], folder, check=typed.check, tell=tell) for name in sorted(chosen)]
-    write("--json", typed.json, lambda: list(map(shelf.as_json, entries)))
+    write("--json", typed.json, lambda: list(map(asdict, entries)))
     wanting = bool(names) and not all(entry.whole for entry in entries)
     # The commands below the table work without the option only if MEDVQA_DATA names the folder.
     written = typed.raw["data"]

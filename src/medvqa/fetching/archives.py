@@ -1,11 +1,14 @@
-"""Unpack zip and tar archives, which are not trusted: no name leads out, no link is made, and sizes are limited."""
+"""Unpack zip and tar archives, which are not trusted: no name leads out, no link is made, and sizes are limited.
+
+Python's own `extractall` is not used: `tarfile`'s data filter makes links and drops the `/` of a name, `zipfile` writes
+through links that lie in the folder, and neither has a limit or checks all names before it writes the first file.
+"""
 
 from __future__ import annotations
 
 import bz2
 import errno
 import gzip
-import io
 import lzma
 import os
 import shutil
@@ -24,7 +27,7 @@ from typing import IO, cast
 
 from medvqa import files, printing
 from medvqa.fetching.parts import ROOM
-from medvqa.fetching.web import NotFetched
+from medvqa.fetching.web import CHUNK, NotFetched
 
 MAX_FILES = 2**20
 MAX_RATIO = 100
@@ -35,16 +38,16 @@ OURS = ".medvqa"
 """Start of the names of this project's own files, such as the list of received files."""
 MAX_NAME = 255
 MAX_DEPTH = 20
-CHUNK = 2**18
 MAX_PIECE = 2**20
 """Bytes of a tar that are read at once, long headers included."""
 MAX_PADDING = 2**20
 """Bytes of zeros that may follow the end of a tar; its writers fill up records of 10,240."""
-BLOCK = tarfile.BLOCKSIZE
 MAX_LISTING = 2**28
 """Bytes of a zip that are read at once: its list of files, which is held, has some hundred bytes for each."""
+PACKED = ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ\x00", lzma.open))
+"""First bytes of a tar that is packed as a whole, and what opens it."""
 DAMAGED = (
-    *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, EOFError),
+    *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, EOFError, MemoryError),
     *(NotImplementedError, RuntimeError, ValueError, LookupError, OverflowError, struct.error),
 )
 """Errors of the readers of archives. Encrypted ones raise RuntimeError."""
@@ -52,39 +55,23 @@ DAMAGED = (
 
 @dataclass(frozen=True, slots=True)
 class ArchiveMember:
-    """An entry of an archive: its name, its size, and its CRC-32 (None if unknown).
-
-    `plain`: it is a file or a folder, and no link or device. The name of a folder ends in "/".
-    """
+    """An entry of an archive. `plain`: it is a file or a folder, no link or device. A folder's name ends in "/"."""
 
     name: str
     size: int
-    crc: int | None
     plain: bool
     open: Callable[[], IO[bytes] | None]
 
 
-class _Bounded(io.RawIOBase):
+class _Bounded:
     """A stream that refuses to be read in large pieces: headers are held in memory."""
 
     def __init__(self, stream: IO[bytes], most: int) -> None:
-        self._stream = stream
-        self._most = most
+        self._stream, self._most = stream, most
+        self.seek, self.tell, self.seekable = stream.seek, stream.tell, stream.seekable
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        return self._stream.seek(offset, whence)
-
-    def tell(self) -> int:
-        return self._stream.tell()
-
-    def read(self, size: int | None = -1) -> bytes:
-        content = self._stream.read(min(self._most + 1, size if size is not None and size >= 0 else self._most + 1))
+    def read(self, size: int = -1) -> bytes:
+        content = self._stream.read(min(self._most + 1, size if size >= 0 else self._most + 1))
         if len(content) > self._most:
             raise tarfile.ReadError("a header is too long")
         return content
@@ -93,8 +80,8 @@ class _Bounded(io.RawIOBase):
 def unpack(archive: Path, folder: Path, tick: Callable[[int, int], None]) -> int:
     """Unpack an archive into a folder, and return the number of its files (NotFetched, OSError).
 
-    A file that is there already, with the right size and CRC, is left alone, so that a second call continues; any
-    other file in the way is an error. `tick` takes the bytes done and the bytes in total.
+    A file that is there already with the same content is left alone, so that a second call continues; any other file in
+    the way is an error. `tick` takes the bytes done and the bytes in total.
     """
     shown = printing.line(archive.name)
     try:
@@ -109,11 +96,10 @@ def unpack(archive: Path, folder: Path, tick: Callable[[int, int], None]) -> int
                 raise NotFetched(f"{shown} needs {total:,} bytes unpacked, and {max(free, 0):,} are free in {folder}")
             done = 0
             for member in members:
-                tick(done, total)
                 _extract(member, folder, shown)
                 done += member.size
-            tick(done, total)
-    except (*DAMAGED, MemoryError, OSError) as error:
+                tick(done, total)
+    except (*DAMAGED, OSError) as error:
         # A damaged bzip2 is an OSError without number, a place outside of the file is EINVAL; any other is the disk's.
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
@@ -131,7 +117,6 @@ def _members(archive: Path) -> Iterator[Iterator[ArchiveMember]]:
                     ArchiveMember(
                         info.filename,
                         info.file_size,
-                        info.CRC,
                         info.is_dir() or not stat.S_IFMT(info.external_attr >> 16) & ~stat.S_IFREG,
                         partial(opened.open, info),
                     )
@@ -141,7 +126,8 @@ def _members(archive: Path) -> Iterator[Iterator[ArchiveMember]]:
         file.seek(0)
         start = file.read(6)
         file.seek(0)
-        with _unpacked(file, start) as stream, tarfile.open(fileobj=_Bounded(stream, MAX_PIECE), mode="r:") as tape:
+        stream = next((cast(IO[bytes], opening(file)) for magic, opening in PACKED if start.startswith(magic)), file)
+        with stream, tarfile.open(fileobj=cast(IO[bytes], _Bounded(stream, MAX_PIECE)), mode="r:") as tape:
             yield _taped(tape, stream)
 
 
@@ -150,32 +136,18 @@ def _taped(tape: tarfile.TarFile, stream: IO[bytes]) -> Iterator[ArchiveMember]:
 
     Python's reader takes a damaged header for the end, and an archive that was cut between two files for a whole one.
     """
-    for info in map(_bare, tape):
-        is_plain = info.isdir() or info.isreg()
+    for info in tape:
+        # A long list of entries would keep their further headers in memory.
+        info.pax_headers, info.linkname, info.uname, info.gname = {}, "", "", ""
         name = f"{info.name}/" if info.isdir() else info.name
-        yield ArchiveMember(name, info.size, None, is_plain, partial(tape.extractfile, info))
+        yield ArchiveMember(name, info.size, info.isdir() or info.isreg(), partial(tape.extractfile, info))
     stream.seek(tape.offset)
-    end = stream.read(2 * BLOCK)
-    if len(end) < BLOCK or any(end):
+    end = stream.read(2 * tarfile.BLOCKSIZE)
+    if len(end) < tarfile.BLOCKSIZE or any(end):
         raise tarfile.ReadError("it is cut off, or a header in it is damaged: the end of a tar is missing")
     padding = stream.read(MAX_PADDING + 1)
     if any(padding) or len(padding) > MAX_PADDING:
         raise tarfile.ReadError("it has a hole: something follows the end of the tar")
-
-
-def _bare(info: tarfile.TarInfo) -> tarfile.TarInfo:
-    """An entry of a tar without its further headers, which a long list of entries would keep in memory."""
-    info.pax_headers, info.linkname, info.uname, info.gname = {}, "", "", ""
-    return info
-
-
-def _unpacked(file: IO[bytes], start: bytes) -> IO[bytes]:
-    """Return the stream of a tar that may be packed as a whole."""
-    if start.startswith(b"\x1f\x8b"):
-        return cast(IO[bytes], gzip.GzipFile(fileobj=file))
-    if start.startswith(b"BZh"):
-        return bz2.BZ2File(file)
-    return lzma.LZMAFile(file) if start.startswith(b"\xfd7zXZ\x00") else file
 
 
 def _checked(listed: Iterable[ArchiveMember], archive: Path, shown: str) -> Iterator[ArchiveMember]:
@@ -215,43 +187,41 @@ def _path(name: str) -> str | None:
         and name.isprintable()
         and "\\" not in name
         and ":" not in parts[0]
-        and ".." not in parts
-        and not any(part.startswith(OURS) for part in parts)
-        and all(len(os.fsencode(part)) <= MAX_NAME for part in parts)
+        and not any(part == ".." or part.startswith(OURS) or len(os.fsencode(part)) > MAX_NAME for part in parts)
     )
     return "/".join(parts) if fine else None
 
 
 def _extract(member: ArchiveMember, folder: Path, shown: str) -> None:
-    """Write one file, whole or not at all."""
+    """Write one file, whole or not at all; one that is there already must have the same content."""
     *parents, name = member.name.split("/")
     for parent in parents:
         folder = files.subfolder(folder, parent)
     target = folder / name
-    if os.path.lexists(target):
-        # A tar has no CRC: its files are written again.
-        same = not target.is_symlink() and target.is_file() and target.stat().st_size == member.size
-        if same and member.crc is not None and _crc(target) == member.crc:
-            return
-        if not same or member.crc is not None:
-            raise NotFetched(f"{target} is in the way: it is not the {member.name} of {shown}; move it away")
     opened = member.open()
     if opened is None:
         raise NotFetched(f"{shown}: {member.name} cannot be read")
+    with opened:
+        content = _pieces(opened, member, shown)
+        if not os.path.lexists(target):
+            with files.replacing(target, sync=False) as file:
+                file.writelines(content)
+            return
+        same = not target.is_symlink() and target.is_file() and target.stat().st_size == member.size
+        if same:
+            with files.reading(target, follow=False) as file:
+                same = all(file.read(len(piece)) == piece for piece in content)
+        if not same:
+            raise NotFetched(f"{target} is in the way: it is not the {member.name} of {shown}; move it away")
+
+
+def _pieces(opened: IO[bytes], member: ArchiveMember, shown: str) -> Iterator[bytes]:
+    """Yield the content of a file; NotFetched if it has not the size that it claims."""
     left = member.size
-    with opened, files.replacing(target, sync=False) as file:
-        while chunk := opened.read(min(CHUNK, left + 1)):
-            left -= len(chunk)
-            if left < 0:
-                raise NotFetched(f"{shown}: {member.name} has more than the {member.size:,} bytes that it claims")
-            file.write(chunk)
-        if left:
-            raise NotFetched(f"{shown}: {member.name} has {left:,} bytes less than it claims")
-
-
-def _crc(path: Path) -> int:
-    value = 0
-    with files.reading(path, follow=False) as file:
-        while chunk := file.read(CHUNK):
-            value = zlib.crc32(chunk, value)
-    return value
+    while chunk := opened.read(min(CHUNK, left + 1)):
+        left -= len(chunk)
+        if left < 0:
+            raise NotFetched(f"{shown}: {member.name} has more than the {member.size:,} bytes that it claims")
+        yield chunk
+    if left:
+        raise NotFetched(f"{shown}: {member.name} has {left:,} bytes less than it claims")

@@ -1,8 +1,8 @@
 """Addresses of files of the Hugging Face hub.
 
-huggingface_hub knows the endpoint and the user's token. The bytes come by `parts`, as from any other server: one way to
-continue, to check and to use a mirror. The headers of `resolve` are documented in huggingface_hub's
-`get_hf_file_metadata`.
+huggingface_hub knows the endpoint, the user's token and whether the user is offline. The bytes and the lists come by
+`web`, as from any other server: huggingface_hub follows a redirect from https to http, and the address of a list's next
+page to any host with the token; it waits without end for a server that stalls, and has no limit for what it sends.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field, replace
+from email.message import Message
 from urllib.parse import quote, urlsplit
 
 import msgspec
 
 from medvqa.fetching.parts import FileAddress
-from medvqa.fetching.web import NotFetched, Web, is_loopback
+from medvqa.fetching.web import NotFetched, Web, is_loopback, number
 from medvqa.items import Origin, OriginFile
 
 ENDPOINT = "https://huggingface.co"
@@ -41,6 +42,11 @@ class Hub:
         """The endpoint's host."""
         return urlsplit(self.endpoint).netloc
 
+    def token_for(self, web: Web, url: str) -> str:
+        """Return the token if it may be sent: to this hub, not to a mirror, and not in clear."""
+        encrypted = url.startswith("https:") or is_loopback(urlsplit(url).hostname or "")
+        return self.token if encrypted and web.mirrored(url) == url else ""
+
 
 def from_environment() -> Hub:
     """Return the hub by HF_ENDPOINT, HF_HUB_OFFLINE and the login of `hf auth login`.
@@ -55,27 +61,16 @@ def from_environment() -> Hub:
 
 
 def source(web: Web, hub: Hub, origin: Origin, path: str) -> FileAddress:
-    """Return the address of a file of the origin's data set, with the size and the digest that the hub names.
+    """Return the address of a file of the origin's data set; the hub names size and digest as it sends the file."""
+    url = f"{hub.endpoint}/datasets/{quote(origin.hub)}/resolve/{_revision(origin)}/{quote(path)}"
+    return FileAddress(url, token=hub.token_for(web, url), described=described)
 
-    If the data set is gated, NotFetched names the terms to accept and the command to type.
-    """
-    revision = quote(origin.revision or "main", safe="")
-    url = f"{hub.endpoint}/datasets/{quote(origin.hub)}/resolve/{revision}/{quote(path)}"
-    token = _token(web, hub, url)
-    try:
-        headers = web.patiently(lambda: web.look(url, token=token))
-    except NotFetched as error:
-        raise _explained(error, web, hub, origin, path, token) from None
-    tag = headers.get("X-Linked-Etag") or headers.get("ETag") or ""
-    tag = tag.removeprefix("W/").strip('"')
+
+def described(headers: Message) -> tuple[int | None, str]:
+    """Return the size and the digest of a file by the hub's headers, as in huggingface_hub's `get_hf_file_metadata`."""
+    tag = (headers.get("X-Linked-Etag") or headers.get("ETag") or "").removeprefix("W/").strip('"')
     digest = f"{'sha256' if len(tag) == 64 else 'git'}:{tag}" if HEX.fullmatch(tag) else ""
-    size = headers.get("X-Linked-Size") or ("" if headers.get("Location") else headers.get("Content-Length")) or ""
-    return FileAddress(
-        url,
-        int(size) if size.isascii() and size.isdigit() and len(size) < 19 else None,
-        (digest,) if digest else (),
-        token,
-    )
+    return number(headers.get("X-Linked-Size", "")), digest
 
 
 def pattern(at: str) -> re.Pattern[str]:
@@ -83,47 +78,43 @@ def pattern(at: str) -> re.Pattern[str]:
     return re.compile("[^/]+".join(map(re.escape, at.split("*"))))
 
 
-def listed(web: Web, hub: Hub, origin: Origin, file: OriginFile) -> tuple[OriginFile, ...]:
+def listed(web: Web, hub: Hub, origin: Origin, file: OriginFile) -> list[OriginFile]:
     """Return the files of the origin's data set whose paths match `file.at`, with sizes and digests (NotFetched).
 
     https://huggingface.co/docs/hub/api: the tree of a folder, in pages.
     """
-    folder = file.at.rpartition("/")[0]
-    revision = quote(origin.revision or "main", safe="")
-    url = f"{hub.endpoint}/api/datasets/{quote(origin.hub)}/tree/{revision}" + (f"/{quote(folder)}" if folder else "")
-    token = _token(web, hub, url)
+    folder, parent = file.at.rpartition("/")[0], file.to.rpartition("/")[0]
+    url = f"{hub.endpoint}/api/datasets/{quote(origin.hub)}/tree/{_revision(origin)}/{quote(folder)}".rstrip("/")
     known: list[_TreeEntry] = []
     query = ""
     for _ in range(MAX_PAGES):
         try:
-            content, following = web.page(f"{url}{query}", MAX_LISTING, token=token)
+            content, following = web.page(f"{url}{query}", MAX_LISTING, token=hub.token_for(web, url))
             known += msgspec.json.decode(content, type=list[_TreeEntry])
         except NotFetched as error:
-            raise _explained(error, web, hub, origin, file.at, token) from None
+            raise explained(error, web, hub, origin, file.at) from None
         except msgspec.MsgspecError:
-            raise NotFetched(f"{web.named_host(url)} does not list the files of {origin.hub} as the hub does") from None
+            raise NotFetched(f"{web.named(url)} does not list the files of {origin.hub} as the hub does") from None
         if len(known) > MAX_LISTED:
-            raise NotFetched(f"{web.named_host(url)} lists more than {MAX_LISTED:,} files in {folder or origin.hub}")
+            raise NotFetched(f"{web.named(url)} lists more than {MAX_LISTED:,} files")
         if not following:
             break
         # The next page differs in its query alone: no other address is followed with the token.
         query = f"?{urlsplit(following).query}"
-    expression = pattern(file.at)
-    parent = file.to.rpartition("/")[0]
-    matching = sorted((one for one in known if one.type == "file" and expression.fullmatch(one.path)), key=_path_of)
+    matching = {one.path: one for one in known if one.type == "file" and pattern(file.at).fullmatch(one.path)}
     if not matching:
         page = web.named(f"{hub.endpoint}/datasets/{origin.hub}")
         raise NotFetched(f"{origin.hub} has no files {file.at}; look at {page}")
-    return tuple(
+    return [
         replace(
             file,
-            to=f"{parent}/{one.path.rpartition('/')[2]}",
-            at=one.path,
+            to=f"{parent}/{path.rpartition('/')[2]}",
+            at=path,
             size=one.lfs.size if one.lfs else one.size,
             digest=f"sha256:{one.lfs.oid}" if one.lfs and HEX.fullmatch(one.lfs.oid) else "",
         )
-        for one in matching
-    )
+        for path, one in sorted(matching.items())
+    ]
 
 
 class _LargeFile(msgspec.Struct):
@@ -138,27 +129,19 @@ class _TreeEntry(msgspec.Struct):
     lfs: _LargeFile | None = None
 
 
-def _path_of(entry: _TreeEntry) -> str:
-    return entry.path
+def _revision(origin: Origin) -> str:
+    return quote(origin.revision or "main", safe="")
 
 
-def _token(web: Web, hub: Hub, url: str) -> str:
-    """Return the token if it may be sent: to the hub of the user's environment, not to a mirror, and not in clear."""
-    encrypted = url.startswith("https:") or is_loopback(urlsplit(url).hostname or "")
-    return hub.token if encrypted and web.mirrored(url) == url else ""
-
-
-def _explained(error: NotFetched, web: Web, hub: Hub, origin: Origin, path: str, token: str) -> NotFetched:
-    """Return the error with the way out of it."""
-    code = error.headers.get("x-error-code", "")
+def explained(error: NotFetched, web: Web, hub: Hub, origin: Origin, path: str) -> NotFetched:
+    """Return the hub's refusal of a file with the way out of it: the terms to accept, and the command to type."""
     page = f"{hub.endpoint}/datasets/{origin.hub}"
     if error.status in (401, 403):
         login = "log in (hf auth login)" if hub.installed else f"type {INSTALL}, log in (hf auth login)"
         terms = origin.terms or f"Its owners may ask you to accept terms on {page}"
-        asked = "and try again" if token else f"{login} and try again"
+        asked = "and try again" if hub.token_for(web, page) else f"{login} and try again"
         return NotFetched(f"the hub gives {origin.hub} only to accounts that its owners let in. {terms}; {asked}")
     if error.status == 404:
-        missing = "file" if code in ("EntryNotFound", "") else "data set or revision"
-        host = web.named_host(hub.endpoint)
-        return NotFetched(f"{origin.hub} has no {path} on {host}: this {missing} does not exist; look at {page}")
+        missing = "file" if error.code in ("EntryNotFound", "") else "data set or revision"
+        return NotFetched(f"{web.named(page)} has no {path}: this {missing} does not exist")
     return error

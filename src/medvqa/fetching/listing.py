@@ -29,9 +29,10 @@ def text(entries: Sequence[ShelfEntry], folder: Path | None, where: str, lmu: Lm
     named: dict[str, list[str]] = {}
     for entry in entries:
         if not entry.whole:
-            name, lacks, remedy = entry.benchmark.name, shelf.lacks(entry), shelf.remedy(entry, where)
-            advice = "; ".join(filter(None, [*lacks, remedy]))
-            named.setdefault("" if advice == f"{shelf.FETCH} {name}{where}" else advice, []).append(name)
+            command = f"{shelf.FETCH} {entry.benchmark}"
+            remedy = entry.remedy.replace(command, f"{command}{where}", 1)
+            advice = "; ".join(filter(None, [*entry.lacks(), remedy]))
+            named.setdefault("" if advice == f"{command}{where}" else advice, []).append(entry.benchmark)
     simple = named.pop("", [])
     notes = [f"{shelf.FETCH} NAME{where} brings {', '.join(simple)}"] if simple else []
     notes += [f"{', '.join(names)}: {advice}" for advice, names in named.items()]
@@ -47,19 +48,16 @@ def text(entries: Sequence[ShelfEntry], folder: Path | None, where: str, lmu: Lm
 
 
 def _row(entry: ShelfEntry) -> tuple[str, ...]:
-    origin = entry.benchmark.origin
-    path = entry.folder if entry.paths else None
-    if path is not None:
-        path = Path(os.path.commonpath([each.parent for each in entry.paths]))
+    path = os.path.commonpath([Path(each).parent for each in entry.files]) if entry.folder and entry.files else DASH
     return (
-        entry.benchmark.name,
+        entry.benchmark,
         entry.state,
         _of(entry.questions, entry.release),
-        _of(entry.images, entry.named) if entry.named != 0 else DASH,
-        data_size(entry.size or None),
-        entry.released.digests or DASH,
-        _short(origin.licence if origin is not None else ""),
-        f"{path or DASH}{' (VLMEvalKit)' if entry.lmu else ''}",
+        _of(entry.images, entry.images_named) if entry.images_named != 0 else DASH,
+        data_size(entry.bytes or None),
+        entry.digests or DASH,
+        _short(entry.licence),
+        f"{path}{' (VLMEvalKit)' if entry.vlmevalkit else ''}",
     )
 
 

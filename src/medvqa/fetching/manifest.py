@@ -8,10 +8,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, BinaryIO, cast
 
 import msgspec
 
@@ -21,7 +22,6 @@ NAME = ".medvqa-fetch.jsonl"
 MAX_LINE = 2**16
 MAX_LINES = 2**18
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-CHUNK = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,10 @@ class FileNote:
     unpacked: Number | None = None
     at: str = ""
 
+    def holds(self, status: os.stat_result) -> bool:
+        """Whether a file has not been written since it was compared."""
+        return (self.size, self.modified) == (status.st_size, status.st_mtime_ns)
+
 
 def folder_of(data: Path, to: str) -> tuple[Path, str]:
     """Return the folder of the list that a file belongs to, and the file's name in it."""
@@ -59,39 +63,63 @@ def read(folder: Path) -> dict[str, FileNote]:
             for number, line in files.lines(file, path, MAX_LINE):
                 if number > MAX_LINES:
                     break
-                if (note := _note(line)) is not None:
-                    notes[note.to] = note
+                try:
+                    note = msgspec.json.decode(line, type=FileNote)
+                except decode.ERRORS:
+                    continue
+                notes[note.to] = note
     except OSError:
         pass
     return notes
 
 
-def _note(line: bytes) -> FileNote | None:
-    try:
-        return msgspec.json.decode(line, type=FileNote)
-    except decode.ERRORS:
-        return None
-
-
 def write(folder: Path, note: FileNote) -> None:
     """Append a note (OSError)."""
-    path = folder / NAME
-    descriptor = files.appending(path, readable=True)
-    try:
-        size = os.fstat(descriptor).st_size
+    with open(files.appending(folder / NAME, readable=True), "a+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(size - 1, 0))
         # A killed process may have left half a line.
-        start = b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b""
-        os.write(descriptor, start + json.dumps(asdict(note)).encode() + b"\n")
-    finally:
-        os.close(descriptor)
+        start = b"\n" if file.read(1) not in (b"", b"\n") else b""
+        file.write(start + json.dumps(asdict(note)).encode() + b"\n")
 
 
-def digests_of(path: Path, names: set[str], tick: Callable[[], None] = lambda: None) -> dict[str, str]:
-    """Return digests of a file in hex, by name: md5, sha256 (OSError); `tick` is called for each chunk."""
-    hashes = {name: hashlib.new(name, usedforsecurity=False) for name in names}
+class Notes:
+    """The notes of a data folder, by path in it; each list is read once."""
+
+    def __init__(self, data: Path) -> None:
+        """Read the lists of `data` when they are asked for."""
+        self._data = data
+        self._lists: dict[Path, dict[str, FileNote]] = {}
+
+    def get(self, to: str) -> FileNote | None:
+        """Return the note of a file."""
+        return self.beside(to).get(to)
+
+    def beside(self, to: str) -> dict[str, FileNote]:
+        """Return the notes of the list that a file belongs to."""
+        folder, name = folder_of(self._data, to)
+        if folder not in self._lists:
+            self._lists[folder] = {to.removesuffix(name) + note.to: note for note in read(folder).values()}
+        return self._lists[folder]
+
+    def put(self, to: str, note: FileNote) -> None:
+        """Add a note, unless it says nothing new (OSError)."""
+        if note != self.get(to):
+            self.beside(to)[to] = note
+            write(folder_of(self._data, to)[0], note)
+
+
+def digest(file: BinaryIO, kind: str) -> str:
+    """Return a digest of a whole file in hex: md5, sha256, or git's of a blob."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    start = hashlib.new("sha1" if kind == "git" else kind, usedforsecurity=False)
+    if kind == "git":
+        start.update(b"blob %d\0" % size)
+    return hashlib.file_digest(cast(BufferedReader, file), lambda: start).hexdigest()
+
+
+def digests_of(path: Path, kinds: Iterable[str]) -> dict[str, str]:
+    """Return digests of a file in hex, by kind (OSError)."""
     with files.reading(path) as file:
-        while chunk := file.read(CHUNK):
-            tick()
-            for one in hashes.values():
-                one.update(chunk)
-    return {name: one.hexdigest() for name, one in hashes.items()}
+        return {kind: digest(file, kind) for kind in kinds}

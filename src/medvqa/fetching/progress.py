@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,62 +19,53 @@ EVERY = 10.0
 
 
 class FetchProgress:
-    """Files done of a number of files; methods may be called by several threads."""
+    """Files done of a number of files; `received` and `tell` may be called by several threads."""
 
     def __init__(self, bars: Progress | None) -> None:
         """Draw `bars`, or write lines without them."""
         self._bars = bars
-        self._total = 0
-        self._files = 0
-        self._bytes: dict[str, int] = {}
         self._tasks: dict[str, TaskID] = {}
+        self._bytes: dict[str, int] = {}
+        self._total = self._files = 0
         self._shown = time.monotonic()
-        self._lock = threading.Lock()
-        self._whole: TaskID | None = None
 
     def expect(self, total: int) -> None:
         """Count to a number of files."""
         self._total = total
-        if self._bars is not None:
-            self._whole = self._bars.add_task("files", total=total, amount=f"0 of {total:,} files")
+        self._show("", 0, total, f"0 of {total:,} files")
 
     def received(self, name: str, done: int, size: int | None) -> None:
         """Show the bytes of a file that are there."""
-        with self._lock:
-            self._bytes[name] = done
-            if self._bars is not None:
-                if name not in self._tasks:
-                    self._tasks[name] = self._bars.add_task(printing.line(name), total=size, amount="")
-                amount = data_size(done) if size is None else f"{data_size(done)} of {data_size(size)}"
-                self._bars.update(self._tasks[name], completed=done, total=size, amount=amount)
-            elif time.monotonic() - self._shown >= EVERY:
-                self._line(f"; {name}: {data_size(done)}" + (f" of {data_size(size)}" if size else ""))
+        self._bytes[name] = done
+        self._show(name, done, size, data_size(done) if size is None else f"{data_size(done)} of {data_size(size)}")
 
     def ended(self, name: str) -> None:
         """Count a file that is done or given up."""
-        with self._lock:
-            self._files += 1
-            if self._bars is not None and self._whole is not None:
-                if name in self._tasks:
-                    self._bars.remove_task(self._tasks.pop(name))
-                self._bars.update(
-                    self._whole, completed=self._files, amount=f"{self._files:,} of {self._total:,} files"
-                )
-            elif time.monotonic() - self._shown >= EVERY:
-                self._line("")
+        self._files += 1
+        if self._bars is not None and name in self._tasks:
+            self._bars.remove_task(self._tasks.pop(name))
+        self._show("", self._files, self._total, f"{self._files:,} of {self._total:,} files")
 
     def tell(self, text: str) -> None:
         """Show a line."""
-        with self._lock:
-            if self._bars is not None:
-                self._bars.console.print(printing.lines(f"medvqa: {text}"), markup=False, highlight=False)
-            else:
-                printing.to_stderr(printing.lines(f"medvqa: {text}") + "\n")
+        line = printing.lines(f"medvqa: {text}")
+        if self._bars is not None:
+            self._bars.console.print(line, markup=False, highlight=False)
+        else:
+            printing.to_stderr(f"{line}\n")
 
-    def _line(self, more: str) -> None:
-        self._shown = time.monotonic()
-        text = f"  {self._files:,} of {self._total:,} files, {data_size(sum(self._bytes.values()))}{more}"
-        printing.to_stderr(printing.lines(text) + "\n")
+    def _show(self, name: str, done: int, size: int | None, amount: str) -> None:
+        """Move the bar of a file, or of all files; without bars, write a line if it is time."""
+        if self._bars is not None:
+            if name not in self._tasks:
+                self._tasks[name] = self._bars.add_task(printing.line(name) or "files", amount="")
+            self._bars.update(self._tasks[name], completed=done, total=size, amount=amount)
+        elif (now := time.monotonic()) - self._shown >= EVERY:
+            self._shown = now
+            received = data_size(sum(list(self._bytes.values())))
+            of_file = f"; {name}: {amount}" if name else ""
+            line = f"  {self._files:,} of {self._total:,} files, {received}{of_file}"
+            printing.to_stderr(printing.lines(line) + "\n")
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,46 +28,28 @@ def terms(benchmarks: Sequence[Benchmark]) -> list[str]:
 
 def text(benchmarks: Sequence[Benchmark], data: Path, done: Fetched) -> str:
     """Return a line for each benchmark, and one list of missing files with reasons."""
-    lines = [_line(benchmark, data, done) for benchmark in benchmarks]
-    lines += _recorded(data, done)
-    if done.lacking:
-        lines += ["", "Could not be had:"]
-        reasons: dict[str, list[str]] = {}
-        for lacking in done.lacking:
-            reasons.setdefault(lacking.reason, []).append(lacking.name)
-        for reason, names in reasons.items():
-            lines.append(f"  {printing.some(names, NAMED)}: {reason}")
-    return "\n".join(lines)
-
-
-def _line(benchmark: Benchmark, data: Path, done: Fetched) -> str:
-    if benchmark.name in done.nothing:
-        return f"{benchmark.name}: needs no files from elsewhere; nothing to fetch"
-    if benchmark.name in done.present:
-        return f"{benchmark.name}: is there, in {data}; its owners publish nothing to compare it with"
-    wishes = [wish for wish in done.wishes if benchmark.name in wish.benchmarks]
-    if not wishes:
-        return f"{benchmark.name}: not there"
-    notes = [done.notes[wish.file.to] for wish in wishes if wish.file.to in done.notes]
-    received = sum(wish.file.to in done.received for wish in wishes)
-    size = data_size(sum(note.size for note in notes))
-    files = f"{len(wishes):,} file{'s' * (len(wishes) != 1)}"
-    lacking = {one.name for one in done.lacking}
-    named = benchmark.origin.files if benchmark.origin is not None else ()
-    if len(notes) < len(wishes) or any(file.to in lacking for file in named):
-        return f"{benchmark.name}: incomplete, {len(notes):,} of {files} in {data}, {received:,} of them fetched now"
-    return f"{benchmark.name}: complete, {files}, {size} in {data}, {received:,} of them fetched now"
-
-
-def _recorded(data: Path, done: Fetched) -> list[str]:
-    """Return a line for each folder with files whose owners publish no digest."""
-    unpublished: dict[Path, int] = {}
-    for wish in done.wishes:
-        if wish.file.to in done.notes and not wish.file.digest:
-            folder = manifest.folder_of(data, wish.file.to)[0]
-            unpublished[folder] = unpublished.get(folder, 0) + 1
-    return [
+    lines = [f"{benchmark.name}: {_state(benchmark, data, done)}" for benchmark in benchmarks]
+    unpublished = [wish.file.to for wish in done.wishes if wish.file.to in done.notes and not wish.file.digest]
+    lines += [
         f"{count:,} file{'s have' if count != 1 else ' has'} no published digest: SHA-256 recorded in "
         f"{folder / manifest.NAME}, and compared by later calls"
-        for folder, count in unpublished.items()
+        for folder, count in Counter(manifest.folder_of(data, to)[0] for to in unpublished).items()
     ]
+    reasons: dict[str, list[str]] = {}
+    for name, reason in done.lacking.items():
+        reasons.setdefault(reason, []).append(name)
+    lines += ["", "Could not be had:"] if reasons else []
+    return "\n".join([*lines, *(f"  {printing.some(names, NAMED)}: {reason}" for reason, names in reasons.items())])
+
+
+def _state(benchmark: Benchmark, data: Path, done: Fetched) -> str:
+    wishes = [wish.file.to for wish in done.wishes if benchmark.name in wish.benchmarks]
+    if benchmark.name in done.settled or not wishes:
+        return done.settled.get(benchmark.name, "not there")
+    notes = [done.notes[to] for to in wishes if to in done.notes]
+    files = f"{len(wishes):,} file{'s' * (len(wishes) != 1)}"
+    now = f"in {data}, {sum(to in done.received for to in wishes):,} of them fetched now"
+    named = benchmark.origin.files if benchmark.origin is not None else ()
+    if len(notes) < len(wishes) or any(file.to in done.lacking for file in named):
+        return f"incomplete, {len(notes):,} of {files} {now}"
+    return f"complete, {files}, {data_size(sum(note.size for note in notes))} {now}"

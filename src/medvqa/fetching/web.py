@@ -11,7 +11,7 @@ import string
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from email.message import Message
 from http.client import HTTPException, HTTPResponse
@@ -24,6 +24,7 @@ from medvqa.items import MedVQAError, UsageError
 
 T = TypeVar("T")
 AGENT = f"pytest-medvqa/{__version__} (medvqa fetch)"
+CHUNK = 2**18
 MAX_REDIRECTS = 8
 MOVED = 2**20
 """Bytes since the last failure after which tries are counted anew: a long download may be cut often."""
@@ -31,40 +32,29 @@ MAX_TRIES = 1000
 TOLD = 4.0
 """Seconds of a wait that the user is told about."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_USER = re.compile("//[^/@]*@")
 SLOWEST = 1000
 """Bytes a second below which a connection counts as broken."""
 MAX_REASON = 200
 """Characters of a server's words in a message."""
-NEXT = re.compile(r'<([^<>]*)>;\s*rel="?next')
 BUSY = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Statuses after which another try may succeed."""
+_USER = re.compile("//[^/@]*@")
+_NEXT = re.compile(r'<([^<>]*)>;\s*rel="?next')
 
 
 class NotFetched(MedVQAError):
     """A file that could not be had; the text is the reason.
 
     `again`: another try may succeed, after `wait` seconds at the earliest. `host`: all files of this host are affected,
-    "" if only this one is. `status`: the server's, 0 without one; `headers` are those of its answer.
+    "" if only this one is. `status` and `code` are the server's, 0 and "" without one.
     """
 
     def __init__(
-        self,
-        reason: str,
-        *,
-        again: bool = False,
-        wait: float = 0,
-        host: str = "",
-        status: int = 0,
-        headers: Mapping[str, str] | None = None,
+        self, reason: str, *, again: bool = False, wait: float = 0, host: str = "", status: int = 0, code: str = ""
     ) -> None:
         """Take the reason and the attributes."""
         super().__init__(reason)
-        self.again = again
-        self.wait = wait
-        self.host = host
-        self.status = status
-        self.headers = headers or {}
+        self.again, self.wait, self.host, self.status, self.code = again, wait, host, status, code
 
 
 class Stopped(Exception):
@@ -96,8 +86,7 @@ def mirrors_of(typed: list[str], standard: str) -> dict[str, str]:
     mirrors = {}
     for value in typed:
         host, _, base = value.partition("=") if "://" not in value.partition("=")[0] else (standard, "", value)
-        parts = _split(base)
-        if not host or "/" in host or parts is None:
+        if not host or "/" in host or _split(base) is None:
             raise UsageError(
                 f"--mirror={shown(value)}: write --mirror=URL in place of the hub, or --mirror=HOST=URL in place of "
                 "another host, such as --mirror=https://hf-mirror.com"
@@ -127,12 +116,11 @@ class Web:
         manners: Manners,
         mirrors: Mapping[str, str] | None = None,
         *,
-        stop: threading.Event | None = None,
         tell: Callable[[str], None] = lambda text: None,
     ) -> None:
         """Use a mirror for each host named in `mirrors`; `tell` takes a line about a long wait."""
         self.manners = manners
-        self.stop = stop or threading.Event()
+        self.stop = threading.Event()
         self._mirrors = mirrors or {}
         self._tell = tell
         self._lock = threading.Lock()
@@ -153,56 +141,48 @@ class Web:
         at = self.mirrored(url)
         return shown(url) if at == url else f"{shown(at)} (mirror of {shown(url)})"
 
-    def _where(self, asked: str, url: str) -> str:
-        """Return the address that answered: `url`, after redirects from `asked`."""
-        return self.named(asked) if url == self.mirrored(asked) else shown(url)
+    def open(
+        self, url: str, headers: Mapping[str, str] | None = None, *, token: str = ""
+    ) -> tuple[HTTPResponse, Message]:
+        """Return the answer to one GET, after redirects, and the last headers of the URL's own host.
 
-    def named_host(self, url: str) -> str:
-        """Return the host of an address, for errors; if a mirror is asked instead, both hosts."""
-        at, host = self.mirrored(url), urlsplit(url).netloc
-        return host if at == url else f"{urlsplit(at).netloc} (mirror of {host})"
-
-    def open(self, url: str, headers: Mapping[str, str] | None = None, *, token: str = "") -> HTTPResponse:
-        """Return the answer to one GET, after redirects; its status is 200, 206 or 416 (NotFetched, Stopped).
-
-        `token` is sent to the URL's own host alone, never to a redirect's.
+        The status is 200, 206 or 416 (NotFetched, Stopped). `token` is sent to the URL's own host alone, never to a
+        redirect's.
         """
-        asked = url
-        url = self.mirrored(url)
-        first = _origin(url)
+        at = first = self.mirrored(url)
+        own = Message()
         for _ in range(MAX_REDIRECTS + 1):
-            response = self._request("GET", url, headers, token if _origin(url) == first else "")
+            is_own = _origin(at) == _origin(first)
+            response = self._request(at, headers, token if is_own else "")
+            own = response.headers if is_own else own
             if response.status not in REDIRECTS:
                 break
-            url = self._next_url(url, response)
+            at = self._next_url(at, response)
         else:
-            response.close()
-            raise NotFetched(f"{self.named(asked)} redirects more than {MAX_REDIRECTS} times")
+            raise NotFetched(f"{self.named(url)} redirects more than {MAX_REDIRECTS} times")
         if response.status not in (200, 206, 416):
             response.close()
-            raise refusal(url, response.status, response.headers, self._where(asked, url))
-        return response
+            raise refusal(at, response.status, response.headers, self.named(url) if at == first else shown(at))
+        return response, own
 
-    def look(self, url: str, *, token: str = "") -> Message:
-        """Return the headers of a HEAD request, following redirects within its host (NotFetched, Stopped).
-
-        A redirect to another host ends the search: its own headers are returned.
-        """
-        asked = url
-        url = self.mirrored(url)
-        for _ in range(MAX_REDIRECTS + 1):
-            with self._request("HEAD", url, None, token) as response:
-                if response.status not in REDIRECTS:
-                    break
-                target = self._next_url(url, response)
-                if _origin(target) != _origin(url):
-                    return response.headers
-                url = target
-        else:
-            raise NotFetched(f"{self.named(asked)} redirects more than {MAX_REDIRECTS} times")
-        if response.status != 200:
-            raise refusal(url, response.status, response.headers, self._where(asked, url))
-        return response.headers
+    def chunks(self, response: HTTPResponse, url: str) -> Iterator[bytes]:
+        """Yield a body as it comes; NotFetched for a connection that breaks or brings next to nothing a minute."""
+        since, came = time.monotonic(), 0
+        while not self.stop.is_set():
+            try:
+                chunk = response.read1(CHUNK)
+            except (OSError, HTTPException) as error:
+                # One file's connection: the host itself may be well.
+                raise NotFetched(str(broken(self.mirrored(url), error)), again=True) from None
+            if not chunk:
+                return
+            yield chunk
+            came += len(chunk)
+            if (passed := time.monotonic() - since) >= self.manners.timeout:
+                if came < SLOWEST * passed:
+                    raise NotFetched(f"{self.named(url)}: the connection is too slow", again=True)
+                since, came = time.monotonic(), 0
+        raise Stopped
 
     def page(self, url: str, most: int, *, token: str = "") -> tuple[bytes, str]:
         """Return a short document and the address of its next page, "" without one (NotFetched, Stopped).
@@ -211,22 +191,19 @@ class Web:
         """
 
         def once() -> tuple[bytes, str]:
-            with self.open(url, token=token) as response:
-                content, started = b"", time.monotonic()
-                try:
-                    while len(content) <= most and (piece := response.read1(most + 1 - len(content))):
-                        content += piece
-                        passed = time.monotonic() - started
-                        if passed > self.manners.timeout and len(content) < SLOWEST * passed:
-                            raise NotFetched(f"{self.named(url)}: the connection is too slow", again=True)
-                except (OSError, HTTPException) as error:
-                    raise broken(url, error) from None
-                cut = bool(response.length)
+            response, _ = self.open(url, token=token)
+            content = b""
+            with response:
+                announced = response.length
+                for chunk in self.chunks(response, url):
+                    content += chunk
+                    if len(content) > most:
+                        break
             if response.status != 200 or len(content) > most:
                 raise NotFetched(f"{self.named(url)} does not answer with a list of files")
-            if cut:
+            if announced is not None and len(content) < announced:
                 raise NotFetched(f"{self.named(url)}: the connection was cut", again=True)
-            following = NEXT.search(response.headers.get("Link", ""))
+            following = _NEXT.search(response.headers.get("Link", ""))
             return content, following[1] if following else ""
 
         return self.patiently(once)
@@ -236,66 +213,48 @@ class Web:
 
         `moved` returns the bytes that are there: tries that get on are not counted.
         """
-        failures = 0
-        before = moved()
-        for tries in range(MAX_TRIES):
-            if self.stop.is_set():
-                raise Stopped
+        failures, tries, before = 0, 0, moved()
+        while True:
             try:
                 return call()
             except NotFetched as error:
-                now = moved()
-                failures = 1 if now - before >= MOVED else failures + 1
-                before = now
-                if not error.again:
-                    self._lose(error)
-                    raise
-                if error.wait > self.manners.longest_wait:
-                    self._lose(error)
-                    raise NotFetched(f"{error}, and asks to wait {error.wait:,.0f} s", status=error.status) from None
-                if failures >= self.manners.attempts or tries == MAX_TRIES - 1:
-                    self._lose(error)
+                now, tries = moved(), tries + 1
+                failures, before = 1 if now - before >= MOVED else failures + 1, now
+                asked_wait = error.again and error.wait > self.manners.longest_wait
+                if not error.again or asked_wait or failures >= self.manners.attempts or tries == MAX_TRIES:
+                    # Nothing more is asked of a host that cannot be reached or wants to be left alone.
+                    if error.host:
+                        self._lost.setdefault(error.host, str(error))
+                    if asked_wait:
+                        raise NotFetched(f"{error}, and asks to wait {error.wait:,.0f} s") from None
                     raise
                 wait = min(self.manners.first_wait * 2 ** (failures - 1), self.manners.longest_wait)
                 wait = max(error.wait, wait * random.uniform(0.75, 1))  # noqa: S311
-                if wait >= TOLD and self._is_new(f"{error} {failures}"):
+                # Several threads may wait for the same host.
+                if wait >= TOLD and (told := f"{error} {failures}") not in self._told:
+                    self._told.add(told)
                     self._tell(f"{error}; trying again in {wait:.0f} s")
                 self._wait(wait)
-        raise AssertionError("the last try returns or raises")
-
-    def _is_new(self, text: str) -> bool:
-        """Return whether no other thread has told this: all wait for the same host."""
-        with self._lock:
-            new = text not in self._told
-            self._told.add(text)
-        return new
-
-    def _lose(self, error: NotFetched) -> None:
-        """Ask nothing more of a host that cannot be reached or wants to be left alone."""
-        if error.host:
-            with self._lock:
-                self._lost.setdefault(error.host, str(error))
 
     def _wait(self, seconds: float) -> None:
         if self.stop.wait(seconds):
             raise Stopped
 
-    def _request(self, method: str, url: str, headers: Mapping[str, str] | None, token: str) -> HTTPResponse:
+    def _request(self, url: str, headers: Mapping[str, str] | None, token: str) -> HTTPResponse:
         parts = _split(url)
         if parts is None:
             raise NotFetched(f"{shown(url)[:200]!r} is not an http or https address")
         host = parts.netloc
+        if host in self._lost:
+            raise NotFetched(self._lost[host])
         with self._lock:
-            if host in self._lost:
-                raise NotFetched(self._lost[host])
             start = max(self._next.get(host, 0), time.monotonic())
             self._next[host] = start + self.manners.pause
         self._wait(max(0.0, start - time.monotonic()))
-        request = urllib.request.Request(url, method=method, headers={"User-Agent": AGENT, **(headers or {})})  # noqa: S310
-        request.add_header("Accept-Encoding", "identity")
-        if token:
-            request.add_header("Authorization", f"Bearer {token}")
+        sent = {"User-Agent": AGENT, "Accept-Encoding": "identity", **(headers or {})}
+        sent |= {"Authorization": f"Bearer {token}"} if token else {}
         try:
+            request = urllib.request.Request(url, headers=sent)  # noqa: S310
             opened: HTTPResponse = _opener(parts.hostname or "").open(request, timeout=self.manners.timeout)
         except (OSError, HTTPException) as error:
             raise broken(url, error) from None
@@ -320,17 +279,16 @@ class Web:
 
 def refusal(url: str, status: int, headers: Message, where: str) -> NotFetched:
     """Return the error for a status that is no success; `where` is the address as it is shown."""
-    host = urlsplit(url).netloc
-    plain = {name.lower(): value for name, value in headers.items()}
+    host, again, code = urlsplit(url).netloc, status in BUSY, headers.get("X-Error-Code", "")
     if status in (401, 403):
-        return NotFetched(f"{host} refuses {where} ({status})", status=status, headers=plain)
-    if status in (404, 410):
-        return NotFetched(f"{where} does not exist ({status})", status=status, headers=plain)
-    if status in BUSY:
-        wait = _retry_after(headers.get("Retry-After", ""))
-        whole = host if status in (429, 503) else ""
-        return NotFetched(f"{host} is busy ({status})", again=True, wait=wait, host=whole, status=status, headers=plain)
-    return NotFetched(f"{host} answers {status} for {where}", status=status, headers=plain)
+        words = f"{host} refuses {where} ({status})"
+    elif status in (404, 410):
+        words = f"{where} does not exist ({status})"
+    else:
+        words = f"{host} is busy ({status})" if again else f"{host} answers {status} for {where}"
+    wait = _retry_after(headers.get("Retry-After", "")) if again else 0
+    whole = host if status in (429, 503) else ""
+    return NotFetched(words, again=again, wait=wait, host=whole, status=status, code=code)
 
 
 def broken(url: str, error: OSError | HTTPException) -> NotFetched:
@@ -348,6 +306,11 @@ def broken(url: str, error: OSError | HTTPException) -> NotFetched:
     text = (inner.strerror if isinstance(inner, OSError) else "") or str(inner) or type(inner).__name__
     # A reply that is no HTTP is quoted whole by the library.
     return NotFetched(f"{host} cannot be reached: {printing.line(text)[:MAX_REASON]}", again=True, host=host)
+
+
+def number(text: str) -> int | None:
+    """Return the size that a server writes, None for anything else."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
 def _split(url: str) -> SplitResult | None:
