@@ -162,10 +162,13 @@ def mmmu_rule(response: str, options: Mapping[str, str]) -> Reading:
     more than five words, options whose text occurs anywhere ("abnormal" holds "normal"). The last occurrence decides.
     """
     text = lettered.bare(response)
-    for kind, form in (("letter in brackets", "({})"), ("letter", " {} "), ("text", "")):
-        forms = {letter: form.format(letter) if form else option.lower() for letter, option in options.items()}
-        chosen = lettered.last(forms, text if form else text.lower())
-        if chosen and (form or len(text.split()) > 5):
+    texts = options if len(text.split()) > 5 else {}
+    for kind, searched, forms in (
+        ("letter in brackets", text, {letter: f"({letter})" for letter in options}),
+        ("letter", text, {letter: f" {letter} " for letter in options}),
+        ("text", text.lower(), {letter: option.lower() for letter, option in texts.items()}),
+    ):
+        if chosen := lettered.last(forms, searched):
             return Reading((chosen,), "read", f"MMMU's rule: {kind} {chosen}")
     return Reading((), "unparsed", "MMMU's rule: no letter or text; the owners draw an option")
 
