@@ -65,6 +65,11 @@ def reason(server: FileServer, target: Path, **more: Any) -> str:
     return str(failed.value)
 
 
+def listed(visits: web.Web, url: str) -> list[bytes]:
+    """Return a list of one page."""
+    return list(visits.pages(url, lambda content, headers: ""))
+
+
 @pytest.fixture
 def target(tmp_path: Path) -> Path:
     return tmp_path / "file.bin"
@@ -303,7 +308,7 @@ def test_a_list_that_trickles_is_given_up() -> None:
     with saying(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", *[b"x"] * 100, pause=0.05) as url:
         start = time.monotonic()
         with pytest.raises(NotFetched, match="the connection is too slow"):
-            web.Web(replace(QUICK, attempts=1)).page(f"{url}/list", 2**20)
+            listed(web.Web(replace(QUICK, attempts=1)), f"{url}/list")
         assert time.monotonic() - start < 3
 
 
@@ -412,7 +417,7 @@ def test_requests_to_a_host_keep_a_distance() -> None:
     with FileServer(lambda n, asked: Sent(b"x")) as server:
         visits = web.Web(replace(QUICK, pause=0.05))
         for _ in range(4):
-            visits.page(f"{server.url}/x", 9)
+            listed(visits, f"{server.url}/x")
     assert server.asked[3].at - server.asked[0].at >= 0.14
 
 
@@ -550,7 +555,7 @@ def test_the_hub_says_no_and_the_message_what_to_do(
 def test_a_mirror_and_a_stranger_in_clear_never_get_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
     mirrored = web.Web(QUICK, {"huggingface.co": "http://mirror"})
     assert hub.source(mirrored, hub.Hub(token="hf_secret"), ORIGIN, "a").token == ""
-    monkeypatch.setattr(hub, "is_loopback", lambda host: False)
+    monkeypatch.setattr(hub, "is_remote", lambda origin: True)
     assert hub.source(web.Web(QUICK), hub.Hub("http://127.0.0.1", "hf_secret"), ORIGIN, "a").token == ""
 
 
@@ -620,7 +625,7 @@ def test_a_long_list_has_pages() -> None:
     ],
 )
 def test_an_article_may_be_missing(answer: Sent, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pmc, "MAX_LISTING", 2**16)
+    monkeypatch.setattr(web, "MAX_LISTING", 2**16)
     with pytest.raises(NotFetched) as failed:
         stored(lambda n, asked: answer)
     assert words in str(failed.value)

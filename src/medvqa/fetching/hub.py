@@ -15,16 +15,16 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
+from medvqa.backend import is_remote
 from medvqa.fetching.parts import FileAddress
-from medvqa.fetching.web import NotFetched, Web, is_loopback, number
+from medvqa.fetching.web import NotFetched, Web, number, origin_of
 from medvqa.items import Origin, OriginFile
 
 ENDPOINT = "https://huggingface.co"
 HEX = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-MAX_LISTING = 2**24
-MAX_PAGES = 20
 MAX_LISTED = 100_000
 """Files of a folder; the largest known one has some hundred."""
+_NEXT = re.compile(r'<([^<>]*)>;\s*rel="?next')
 INSTALL = "pip install 'pytest-medvqa[data]'"
 
 
@@ -44,7 +44,7 @@ class Hub:
 
     def token_for(self, web: Web, url: str) -> str:
         """Return the token if it may be sent: to this hub, not to a mirror, and not in clear."""
-        encrypted = url.startswith("https:") or is_loopback(urlsplit(url).hostname or "")
+        encrypted = url.startswith("https:") or not is_remote(origin_of(url))
         return self.token if encrypted and web.mirrored(url) == url else ""
 
 
@@ -85,22 +85,22 @@ def listed(web: Web, hub: Hub, origin: Origin, file: OriginFile) -> list[OriginF
     """
     folder, parent = file.at.rpartition("/")[0], file.to.rpartition("/")[0]
     url = f"{hub.endpoint}/api/datasets/{quote(origin.hub)}/tree/{_revision(origin)}/{quote(folder)}".rstrip("/")
-    known: list[_TreeEntry] = []
-    query = ""
-    for _ in range(MAX_PAGES):
-        try:
-            content, following = web.page(f"{url}{query}", MAX_LISTING, token=hub.token_for(web, url))
-            known += msgspec.json.decode(content, type=list[_TreeEntry])
-        except NotFetched as error:
-            raise explained(error, web, hub, origin, file.at) from None
-        except msgspec.MsgspecError:
-            raise NotFetched(f"{web.named(url)} does not list the files of {origin.hub} as the hub does") from None
-        if len(known) > MAX_LISTED:
-            raise NotFetched(f"{web.named(url)} lists more than {MAX_LISTED:,} files")
-        if not following:
-            break
+
+    def following(_: bytes, headers: Message) -> str:
         # The next page differs in its query alone: no other address is followed with the token.
-        query = f"?{urlsplit(following).query}"
+        link = _NEXT.search(headers.get("Link", ""))
+        return f"{url}?{urlsplit(link[1]).query}" if link else ""
+
+    known: list[_TreeEntry] = []
+    try:
+        for content in web.pages(url, following, token=hub.token_for(web, url)):
+            known += msgspec.json.decode(content, type=list[_TreeEntry])
+            if len(known) > MAX_LISTED:
+                raise NotFetched(f"{web.named(url)} lists more than {MAX_LISTED:,} files")
+    except NotFetched as error:
+        raise explained(error, web, hub, origin, file.at) from None
+    except msgspec.MsgspecError:
+        raise NotFetched(f"{web.named(url)} does not list the files of {origin.hub} as the hub does") from None
     matching = {one.path: one for one in known if one.type == "file" and pattern(file.at).fullmatch(one.path)}
     if not matching:
         page = web.named(f"{hub.endpoint}/datasets/{origin.hub}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import email.utils
-import ipaddress
 import random
 import re
 import ssl
@@ -14,12 +13,14 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from email.message import Message
+from functools import partial
 from http.client import HTTPException, HTTPResponse
 from typing import TypeVar
 from urllib.error import URLError
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
 from medvqa import __version__, printing
+from medvqa.backend import is_remote
 from medvqa.items import MedVQAError, UsageError
 
 T = TypeVar("T")
@@ -38,8 +39,10 @@ MAX_REASON = 200
 """Characters of a server's words in a message."""
 BUSY = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Statuses after which another try may succeed."""
+MAX_LISTING = 2**24
+"""Bytes of a page of a list."""
+MAX_PAGES = 20
 _USER = re.compile("//[^/@]*@")
-_NEXT = re.compile(r'<([^<>]*)>;\s*rel="?next')
 
 
 class NotFetched(MedVQAError):
@@ -100,14 +103,6 @@ def shown(url: str) -> str:
     return _USER.sub("//", url.partition("?")[0].partition("#")[0], count=1)
 
 
-def is_loopback(host: str) -> bool:
-    """Whether a host name or address stands for this machine."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
 class Web:
     """Opens URLs within the limits of `Manners`; `stop` ends every wait."""
 
@@ -152,7 +147,7 @@ class Web:
         at = first = self.mirrored(url)
         own = Message()
         for _ in range(MAX_REDIRECTS + 1):
-            is_own = _origin(at) == _origin(first)
+            is_own = origin_of(at) == origin_of(first)
             response = self._request(at, headers, token if is_own else "")
             own = response.headers if is_own else own
             if response.status not in REDIRECTS:
@@ -184,29 +179,31 @@ class Web:
                 since, came = time.monotonic(), 0
         raise Stopped
 
-    def page(self, url: str, most: int, *, token: str = "") -> tuple[bytes, str]:
-        """Return a short document and the address of its next page, "" without one (NotFetched, Stopped).
+    def pages(self, url: str, following: Callable[[bytes, Message], str], *, token: str = "") -> Iterator[bytes]:
+        """Yield the pages of a list (NotFetched, Stopped).
 
-        It is tried several times.
+        `following` takes a page with its headers and returns the address of the next one, "" after the last.
         """
+        for _ in range(MAX_PAGES):
+            content, headers = self.patiently(partial(self._page, url, token))
+            yield content
+            if not (url := following(content, headers)):
+                return
 
-        def once() -> tuple[bytes, str]:
-            response, _ = self.open(url, token=token)
-            content = b""
-            with response:
-                announced = response.length
-                for chunk in self.chunks(response, url):
-                    content += chunk
-                    if len(content) > most:
-                        break
-            if response.status != 200 or len(content) > most:
-                raise NotFetched(f"{self.named(url)} does not answer with a list of files")
-            if announced is not None and len(content) < announced:
-                raise NotFetched(f"{self.named(url)}: the connection was cut", again=True)
-            following = _NEXT.search(response.headers.get("Link", ""))
-            return content, following[1] if following else ""
-
-        return self.patiently(once)
+    def _page(self, url: str, token: str) -> tuple[bytes, Message]:
+        response, _ = self.open(url, token=token)
+        content = b""
+        with response:
+            announced = response.length
+            for chunk in self.chunks(response, url):
+                content += chunk
+                if len(content) > MAX_LISTING:
+                    break
+        if response.status != 200 or len(content) > MAX_LISTING:
+            raise NotFetched(f"{self.named(url)} does not answer with a list of files")
+        if announced is not None and len(content) < announced:
+            raise NotFetched(f"{self.named(url)}: the connection was cut", again=True)
+        return content, response.headers
 
     def patiently(self, call: Callable[[], T], moved: Callable[[], int] = lambda: 0) -> T:
         """Call until it succeeds, fails for good, or fails too often; wait longer after each failure.
@@ -255,7 +252,7 @@ class Web:
         sent |= {"Authorization": f"Bearer {token}"} if token else {}
         try:
             request = urllib.request.Request(url, headers=sent)  # noqa: S310
-            opened: HTTPResponse = _opener(parts.hostname or "").open(request, timeout=self.manners.timeout)
+            opened: HTTPResponse = _opener(url).open(request, timeout=self.manners.timeout)
         except (OSError, HTTPException) as error:
             raise broken(url, error) from None
         except ValueError:
@@ -323,9 +320,10 @@ def _split(url: str) -> SplitResult | None:
     return parts if fine else None
 
 
-def _origin(url: str) -> tuple[str, str]:
+def origin_of(url: str) -> str:
+    """Return the scheme, the host and the port of a URL."""
     parts = _split(url)
-    return (parts.scheme, parts.netloc.lower()) if parts else ("", "")
+    return f"{parts.scheme}://{parts.netloc.lower()}" if parts else ""
 
 
 def _retry_after(value: str) -> float:
@@ -339,10 +337,10 @@ def _retry_after(value: str) -> float:
         return 0.0
 
 
-def _opener(host: str) -> urllib.request.OpenerDirector:
+def _opener(url: str) -> urllib.request.OpenerDirector:
     """Return an opener that knows http and https alone, and follows nothing by itself."""
     opener = urllib.request.OpenerDirector()
-    opener.add_handler(urllib.request.ProxyHandler({} if is_loopback(host) else None))
+    opener.add_handler(urllib.request.ProxyHandler(None if is_remote(origin_of(url)) else {}))
     opener.add_handler(urllib.request.UnknownHandler())
     opener.add_handler(urllib.request.HTTPHandler())
     opener.add_handler(urllib.request.HTTPSHandler())
