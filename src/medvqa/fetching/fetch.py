@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from medvqa import files
 from medvqa.benchmarks import origins
 from medvqa.fetching import archives, hub, manifest, parts, pmc, progress
 from medvqa.fetching.manifest import FileNote
@@ -146,26 +145,6 @@ def whence(wish: Wish) -> str:
     return shown(at) if "://" in at else f"{hub.ENDPOINT}/datasets/{wish.origin.hub}"
 
 
-def place(data: Path, to: str) -> Path:
-    """Return the path of a file in the data folder, whose folders are made (NotFetched if it would leave it, OSError).
-
-    A link in the place of a folder is refused: nothing is written outside.
-    """
-    *parents, name = names_of(to)
-    folder = data
-    for parent in parents:
-        folder = files.subfolder(folder, parent)
-    return folder / name
-
-
-def names_of(to: str) -> list[str]:
-    """Return the parts of a path in the data folder (NotFetched for a path that is none)."""
-    names = to.split("/")
-    if not to.isprintable() or "\\" in to or any(name in ("", ".", "..") for name in names):
-        raise NotFetched(f"{to!r} is no path in the data folder")
-    return names
-
-
 class _Fetcher:
     """One call: the data folder, the servers, and the progress."""
 
@@ -196,7 +175,7 @@ class _Fetcher:
             if not (self._offline or self._hub.offline):
                 try:
                     listed = hub.listed(self._web, self._hub, wish.origin, file)
-                    place(self._data, file.to)
+                    parts.place(self._data, file.to)
                     name = manifest.folder_of(self._data, file.to)[1]
                     self._note(file.to, FileNote(name, 0, "", 0, unpacked=len(listed)))
                     return [replace(wish, file=one) for one in listed]
@@ -239,7 +218,7 @@ class _Fetcher:
 
     def _held(self, file: OriginFile, strangers: Iterator[Path]) -> FileNote | None:
         """Return the note of a file that is there, perhaps under another name or unpacked (NotFetched, OSError)."""
-        path = self._data.joinpath(*names_of(file.to))
+        path = self._data.joinpath(*parts.names_of(file.to))
         note = self._present(path, file)
         if note is None and file.digest:
             note = next((found for one in strangers if (found := self._same(one, file)) is not None), None)
@@ -296,7 +275,7 @@ class _Fetcher:
         """Return whether nothing is to be unpacked: all files of the archive are there, by their number."""
         if not file.unpack:
             return True
-        folder = self._data.joinpath(*names_of(file.unpack))
+        folder = self._data.joinpath(*parts.names_of(file.unpack))
         return note.unpacked is not None and note.unpacked <= sum(len(names) for _, _, names in os.walk(folder))
 
     # --- files that are not -----------------------------------------------------------------------------------
@@ -350,7 +329,7 @@ class _Fetcher:
         """Return the note of a file that was copied from a folder of --from; None if none has it."""
         for candidate in (path for folder in self._folders for path in _candidates(folder, file)):
             if candidate.is_file():
-                path = place(self._data, file.to)
+                path = parts.place(self._data, file.to)
                 if (digest := parts.copy(candidate, path, file.size, file.digest)) is not None:
                     return self._new(file.to, path, digest, file.digest.lower(), str(candidate))
         return None
@@ -360,7 +339,7 @@ class _Fetcher:
         file = wish.file
         if self._offline:
             raise NotFetched(f"not asked for (offline); from {whence(wish)}")
-        path, reasons = place(self._data, file.to), []
+        path, reasons = parts.place(self._data, file.to), []
         most = MAX_BYTES if path.suffix.lower() in IMAGES else max(MOST, file.size)
 
         def report(received: int, size: int | None) -> None:
@@ -392,7 +371,7 @@ class _Fetcher:
 
     def _unpack(self, file: OriginFile, path: Path, note: FileNote) -> FileNote:
         """Unpack an archive, and note the number of its files."""
-        folder = place(self._data, f"{file.unpack}/-").parent
+        folder = parts.place(self._data, f"{file.unpack}/-").parent
         self._bars.tell(f"unpacks {file.to} to {folder}")
         count = archives.unpack(path, folder, lambda done, total: self._bars.received(file.to, done, total))
         self._bars.tell(f"{file.to}: {count:,} file{'s' * (count != 1)} unpacked")

@@ -145,6 +145,26 @@ class PartFile:
         self._about.unlink(missing_ok=True)
 
 
+def place(data: Path, to: str) -> Path:
+    """Return the path of a file in the data folder, whose folders are made (NotFetched if it would leave it, OSError).
+
+    A link in the place of a folder is refused: nothing is written outside.
+    """
+    *parents, name = names_of(to)
+    folder = data
+    for parent in parents:
+        folder = files.subfolder(folder, parent)
+    return folder / name
+
+
+def names_of(to: str) -> list[str]:
+    """Return the parts of a path in the data folder (NotFetched for a path that is none)."""
+    names = to.split("/")
+    if not to.isprintable() or "\\" in to or any(name in ("", ".", "..") for name in names):
+        raise NotFetched(f"{to!r} is no path in the data folder")
+    return names
+
+
 def receive(
     web: Web, source: FileAddress, target: Path, *, most: int, report: Callable[[int, int | None], None]
 ) -> str:

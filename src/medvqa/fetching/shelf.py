@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from medvqa import benchmarks
-from medvqa.benchmarks import folders, origins
+from medvqa.benchmarks import origins
 from medvqa.fetching import manifest
 from medvqa.fetching.manifest import FileNote
 from medvqa.fetching.parts import PartFile
@@ -19,10 +18,11 @@ from medvqa.items import Benchmark, DataError, DataWarning, Item, MedVQAError, O
 
 State = Literal["complete", "incomplete", "there", "missing", "unreadable"]
 """`there`: it can be evaluated, and nobody counted, or nobody knows how much there should be."""
-Digests = Literal["differ", "not checked", "none published", "as fetched", "as released", ""]
-"""Files that the owners publish no digest of are compared with the one that `medvqa fetch` recorded (`as fetched`)."""
-WORST: tuple[Digests, ...] = ("differ", "not checked", "as released", "as fetched", "none published")
-"""The first outcome of some file is that of a benchmark."""
+Digests = Literal["differ", "not checked", "as released", "as fetched", "none published", ""]
+"""The first that holds for some file is that of a benchmark.
+
+Files that the owners publish no digest of are compared with the one that `medvqa fetch` recorded (`as fetched`).
+"""
 
 LARGE = 2**28
 """Bytes of files whose questions are counted only on request: a table of 9 GB is read for minutes the first time."""
@@ -181,7 +181,7 @@ def _compared(
             size = _bytes(PartFile(folder / file.to).path)
             parts += [f"{file.to} ({size:,}{of} bytes)"] if size else []
             absent += [] if file.unpack else [file.to]
-    worst: Digests = next((outcome for outcome in WORST if outcome in outcomes.values()), "")
+    worst: Digests = min(outcomes.values(), key=get_args(Digests).index, default="")
     return replace(
         entry,
         files_released=len(owners),
@@ -226,30 +226,3 @@ def _bytes(path: Path) -> int:
         return path.stat().st_size
     except (OSError, ValueError):
         return 0
-
-
-@dataclass(frozen=True, slots=True)
-class LmuTables:
-    """VLMEvalKit's folder: the tables in it that a benchmark reads, and the others, which are in its own form."""
-
-    folder: Path
-    read: tuple[str, ...]
-    others: tuple[str, ...]
-
-
-def lmu_tables(known: Iterable[Benchmark]) -> LmuTables | None:
-    """Return the tables of VLMEvalKit's folder, None without it."""
-    folder = folders.lmu_data()
-    if folder is None:
-        return None
-    try:
-        names = sorted(name for name in os.listdir(folder) if name.lower().endswith(".tsv"))
-        read = {
-            path.name
-            for benchmark in known
-            if benchmark.origin is not None and benchmark.origin.elsewhere is not None
-            for path in origins.files_of(benchmark, folder)
-        }
-    except OSError:
-        return None
-    return LmuTables(folder, tuple(sorted(read)), tuple(name for name in names if name not in read))
