@@ -92,7 +92,9 @@ def fetch(
             raise UsageError(f"{data}: the data folder cannot be made: {error.strerror}") from error
     _without_files(benchmarks, data, done)
     with progress.show() as bars:
-        fetcher = _Fetcher(data, folders, Web(manners or MANNERS, mirrors, tell=bars.tell), bars, offline=offline)
+        web = Web(manners or MANNERS, mirrors or {}, tell=bars.tell)
+        notes, store = manifest.Notes(data), pmc.ArticleStore(web)
+        fetcher = _Fetcher(data, folders, web, bars, hub.from_environment(), store, notes, offline)
         done.wishes = [wish for pattern in wishes_of(benchmarks) for wish in fetcher.expanded(pattern, done)]
         bars.expect(len(done.wishes))
         missing = [wish for wish in done.wishes if not fetcher.look(wish, _strangers(wish, benchmarks, data), done)]
@@ -145,20 +147,18 @@ def whence(wish: Wish) -> str:
     return shown(at) if "://" in at else f"{hub.ENDPOINT}/datasets/{wish.origin.hub}"
 
 
+@dataclass(frozen=True, slots=True)
 class _Fetcher:
-    """One call: the data folder, the servers, and the progress."""
+    """One call: the data folder, the folders of --from, the servers, and the progress."""
 
-    def __init__(
-        self, data: Path, folders: Sequence[Path], web: Web, bars: progress.FetchProgress, *, offline: bool
-    ) -> None:
-        self._data = data
-        self._folders = folders
-        self._web = web
-        self._bars = bars
-        self._offline = offline
-        self._store = pmc.ArticleStore(web)
-        self._hub = hub.from_environment()
-        self._notes = manifest.Notes(data)
+    data: Path
+    folders: Sequence[Path]
+    web: Web
+    bars: progress.FetchProgress
+    hub: hub.Hub
+    store: pmc.ArticleStore
+    notes: manifest.Notes
+    offline: bool
 
     # --- patterns -----------------------------------------------------------------------------------------------
 
@@ -167,16 +167,16 @@ class _Fetcher:
         file = wish.file
         if "*" not in file.at:
             return [wish]
-        pattern, beside = hub.pattern(file.to), self._notes.beside(file.to)
+        pattern, beside = hub.pattern(file.to), self.notes.beside(file.to)
         found = {to: note.checked for to, note in beside.items() if to != file.to and pattern.fullmatch(to)}
-        counted = self._notes.get(file.to)
+        counted = self.notes.get(file.to)
         number = None if counted is None else counted.unpacked
         if number != len(found):
-            if not (self._offline or self._hub.offline):
+            if not (self.offline or self.hub.offline):
                 try:
-                    listed = hub.listed(self._web, self._hub, wish.origin, file)
-                    parts.place(self._data, file.to)
-                    name = manifest.folder_of(self._data, file.to)[1]
+                    listed = hub.listed(self.web, self.hub, wish.origin, file)
+                    parts.place(self.data, file.to)
+                    name = manifest.folder_of(self.data, file.to)[1]
                     self._note(file.to, FileNote(name, 0, "", 0, unpacked=len(listed)))
                     return [replace(wish, file=one) for one in listed]
                 except (NotFetched, OSError) as error:
@@ -195,8 +195,8 @@ class _Fetcher:
     def _matching(self, file: OriginFile) -> Iterator[str]:
         """Yield the files of a pattern that lie in the data folder or in a folder of --from."""
         parent, _, last = file.to.rpartition("/")
-        folders = [self._data / parent]
-        for folder in self._folders:
+        folders = [self.data / parent]
+        for folder in self.folders:
             folders += [folder / parent, folder / parent.partition("/")[2], (folder / file.at).parent]
         yield from (f"{parent}/{path.name}" for folder in folders for path in folder.glob(last))
 
@@ -213,16 +213,16 @@ class _Fetcher:
             if note is None:
                 return False
             done.notes[file.to] = note
-        self._bars.ended(file.to)
+        self.bars.ended(file.to)
         return True
 
     def _held(self, file: OriginFile, strangers: Iterator[Path]) -> FileNote | None:
         """Return the note of a file that is there, perhaps under another name or unpacked (NotFetched, OSError)."""
-        path = self._data.joinpath(*parts.names_of(file.to))
+        path = self.data.joinpath(*parts.names_of(file.to))
         note = self._present(path, file)
         if note is None and file.digest:
             note = next((found for one in strangers if (found := self._same(one, file)) is not None), None)
-        noted = self._notes.get(file.to)
+        noted = self.notes.get(file.to)
         if note is None and noted is not None and file.unpack and noted.checked.lower() == file.digest.lower():
             # The archive may have been removed.
             return noted if self._is_unpacked(file, noted) else None
@@ -239,7 +239,7 @@ class _Fetcher:
         if file.size and (size := path.stat().st_size) != file.size:
             raise NotFetched(f"{path} has {size:,} bytes, and the release {file.size:,}; {MOVE}")
         kind, _, expected = file.digest.lower().partition(":")
-        noted, note = self._notes.get(file.to), self._compared(file.to, path, kind, small_too=True)
+        noted, note = self.notes.get(file.to), self._compared(file.to, path, kind, small_too=True)
         if note.checked.lower() != file.digest.lower():
             have = note.checked.partition(":")[2]
             raise NotFetched(f"{path} is not the released file: its {kind} is {have}, not {expected}; {MOVE}")
@@ -252,20 +252,20 @@ class _Fetcher:
         """Return the note of a file of another name if it has the digest of the release."""
         if file.size and path.stat().st_size != file.size:
             return None
-        to, kind = path.relative_to(self._data).as_posix(), file.digest.partition(":")[0]
+        to, kind = path.relative_to(self.data).as_posix(), file.digest.partition(":")[0]
         note = self._compared(to, path, kind, small_too=False)
         self._note(to, note)
         return note if note.checked.lower() == file.digest.lower() else None
 
     def _compared(self, to: str, path: Path, kind: str, *, small_too: bool) -> FileNote:
         """Return the note of a file by its content; the noted one if it has not changed (`small_too` are read anew)."""
-        status, noted = path.stat(), self._notes.get(to)
+        status, noted = path.stat(), self.notes.get(to)
         is_large = status.st_size > SMALL
         known = noted is not None and noted.holds(status) and noted.checked.partition(":")[0] == kind
         if noted is not None and known and (is_large or not small_too):
             return noted
         if is_large:
-            self._bars.tell(f"reads {path}, {data_size(status.st_size)}, to compare its digest")
+            self.bars.tell(f"reads {path}, {data_size(status.st_size)}, to compare its digest")
         digests = manifest.digests_of(path, filter(None, ("sha256", kind)))
         checked = f"{kind}:{digests[kind]}" if kind else ""
         note = self._new(to, path, digests["sha256"], checked, noted.source if noted else "")
@@ -275,7 +275,7 @@ class _Fetcher:
         """Return whether nothing is to be unpacked: all files of the archive are there, by their number."""
         if not file.unpack:
             return True
-        folder = self._data.joinpath(*parts.names_of(file.unpack))
+        folder = self.data.joinpath(*parts.names_of(file.unpack))
         return note.unpacked is not None and note.unpacked <= sum(len(names) for _, _, names in os.walk(folder))
 
     # --- files that are not -----------------------------------------------------------------------------------
@@ -288,17 +288,17 @@ class _Fetcher:
 
         def work() -> None:
             with suppress(queue.Empty, Stopped):
-                while not self._web.stop.is_set():
+                while not self.web.stop.is_set():
                     wish = waiting.get_nowait()
                     ended.put((wish, self._outcome(wish)))
 
         # Daemons, so that a server that does not answer cannot hold up the end of the process.
-        for number in range(min(self._web.manners.jobs, len(missing))):
+        for number in range(min(self.web.manners.jobs, len(missing))):
             threading.Thread(target=work, daemon=True, name=f"medvqa-fetch-{number}").start()
         try:
             for _ in missing:
                 wish, outcome = ended.get()
-                self._bars.ended(wish.file.to)
+                self.bars.ended(wish.file.to)
                 if isinstance(outcome, BaseException):
                     raise outcome
                 if isinstance(outcome, str):
@@ -309,7 +309,7 @@ class _Fetcher:
         except KeyboardInterrupt:
             raise KeyboardInterrupt("interrupted; type the same command again to go on") from None
         finally:
-            self._web.stop.set()
+            self.web.stop.set()
 
     def _outcome(self, wish: Wish) -> FileNote | str | BaseException:
         """Return the note of a file that was received, or the reason why it was not (Stopped)."""
@@ -317,7 +317,7 @@ class _Fetcher:
         try:
             note = self._copied(file) or self._received(wish)
             self._note(file.to, note)
-            return self._unpack(file, self._data / file.to, note) if file.unpack else note
+            return self._unpack(file, self.data / file.to, note) if file.unpack else note
         except Stopped:
             raise
         except (NotFetched, DataError, OSError) as error:
@@ -327,9 +327,9 @@ class _Fetcher:
 
     def _copied(self, file: OriginFile) -> FileNote | None:
         """Return the note of a file that was copied from a folder of --from; None if none has it."""
-        for candidate in (path for folder in self._folders for path in _candidates(folder, file)):
+        for candidate in (path for folder in self.folders for path in _candidates(folder, file)):
             if candidate.is_file():
-                path = parts.place(self._data, file.to)
+                path = parts.place(self.data, file.to)
                 if (digest := parts.copy(candidate, path, file.size, file.digest)) is not None:
                     return self._new(file.to, path, digest, file.digest.lower(), str(candidate))
         return None
@@ -337,44 +337,44 @@ class _Fetcher:
     def _received(self, wish: Wish) -> FileNote:
         """Return the note of a file that a server sent (NotFetched, OSError, Stopped)."""
         file = wish.file
-        if self._offline:
+        if self.offline:
             raise NotFetched(f"not asked for (offline); from {whence(wish)}")
-        path, reasons = parts.place(self._data, file.to), []
+        path, reasons = parts.place(self.data, file.to), []
         most = MAX_BYTES if path.suffix.lower() in IMAGES else max(MOST, file.size)
 
         def report(received: int, size: int | None) -> None:
-            self._bars.received(file.to, received, size)
+            self.bars.received(file.to, received, size)
 
         for at in (file.at, *(one for one in file.also if not one.startswith(LOCAL))):
             try:
                 source = self._source(wish.origin, file, at)
-                digest = parts.receive(self._web, source, path, most=most, report=report)
+                digest = parts.receive(self.web, source, path, most=most, report=report)
                 return self._new(file.to, path, digest, file.digest.lower(), shown(source.url))
             except NotFetched as error:
                 by_hub = "://" not in at and not at.startswith(pmc.SCHEME)
-                explained = hub.explained(error, self._web, self._hub, wish.origin, at) if by_hub else error
+                explained = hub.explained(error, self.web, self.hub, wish.origin, at) if by_hub else error
                 reasons.append(str(explained))
         raise NotFetched("; ".join(reasons))
 
     def _source(self, origin: Origin, file: OriginFile, at: str) -> FileAddress:
         """Return an address with all that is known about the file; NotFetched if server and release disagree."""
         if at.startswith(pmc.SCHEME):
-            source = self._store.source(at)
+            source = self.store.source(at)
         elif "://" in at:
             source = FileAddress(at)
-        elif self._hub.offline:
+        elif self.hub.offline:
             raise NotFetched(f"not asked for (HF_HUB_OFFLINE is set); from {hub.ENDPOINT}/datasets/{origin.hub}")
         else:
-            source = hub.source(self._web, self._hub, origin, at)
+            source = hub.source(self.web, self.hub, origin, at)
         released = replace(source, size=file.size or None, digests=(file.digest.lower(),) if file.digest else ())
-        return released.agreeing(source.size, next(iter(source.digests), ""), self._web.named(source.url))
+        return released.agreeing(source.size, next(iter(source.digests), ""), self.web.named(source.url))
 
     def _unpack(self, file: OriginFile, path: Path, note: FileNote) -> FileNote:
         """Unpack an archive, and note the number of its files."""
-        folder = parts.place(self._data, f"{file.unpack}/-").parent
-        self._bars.tell(f"unpacks {file.to} to {folder}")
-        count = archives.unpack(path, folder, lambda done, total: self._bars.received(file.to, done, total))
-        self._bars.tell(f"{file.to}: {count:,} file{'s' * (count != 1)} unpacked")
+        folder = parts.place(self.data, f"{file.unpack}/-").parent
+        self.bars.tell(f"unpacks {file.to} to {folder}")
+        count = archives.unpack(path, folder, lambda done, total: self.bars.received(file.to, done, total))
+        self.bars.tell(f"{file.to}: {count:,} file{'s' * (count != 1)} unpacked")
         unpacked = replace(note, unpacked=count)
         self._note(file.to, unpacked)
         return unpacked
@@ -382,17 +382,17 @@ class _Fetcher:
     # --- notes ------------------------------------------------------------------------------------------------
 
     def _new(self, to: str, path: Path, sha256: str, checked: str, source: str) -> FileNote:
-        status, name = path.stat(), manifest.folder_of(self._data, to)[1]
+        status, name = path.stat(), manifest.folder_of(self.data, to)[1]
         at = datetime.now(UTC).strftime("%Y-%m-%d")
         return FileNote(name, status.st_size, sha256, status.st_mtime_ns, source, checked, None, at)
 
     def _note(self, to: str, note: FileNote) -> None:
         """Add a note to the list of its folder; a folder may be read-only."""
         try:
-            self._notes.put(to, note)
+            self.notes.put(to, note)
         except OSError as error:
-            self._bars.tell(
-                f"{manifest.folder_of(self._data, to)[0] / manifest.NAME} cannot be written: {error.strerror}"
+            self.bars.tell(
+                f"{manifest.folder_of(self.data, to)[0] / manifest.NAME} cannot be written: {error.strerror}"
             )
 
 

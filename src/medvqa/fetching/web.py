@@ -11,7 +11,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.message import Message
 from functools import partial
 from http.client import HTTPException, HTTPResponse
@@ -103,30 +103,26 @@ def shown(url: str) -> str:
     return _USER.sub("//", url.partition("?")[0].partition("#")[0], count=1)
 
 
+@dataclass(slots=True)
 class Web:
-    """Opens URLs within the limits of `Manners`; `stop` ends every wait."""
+    """Opens URLs within the limits of `manners`; `stop` ends every wait.
 
-    def __init__(
-        self,
-        manners: Manners,
-        mirrors: Mapping[str, str] | None = None,
-        *,
-        tell: Callable[[str], None] = lambda text: None,
-    ) -> None:
-        """Use a mirror for each host named in `mirrors`; `tell` takes a line about a long wait."""
-        self.manners = manners
-        self.stop = threading.Event()
-        self._mirrors = mirrors or {}
-        self._tell = tell
-        self._lock = threading.Lock()
-        self._next: dict[str, float] = {}
-        self._lost: dict[str, str] = {}
-        self._told: set[str] = set()
+    `mirrors` are base URLs by the host whose place they take. `tell` takes a line about a long wait.
+    """
+
+    manners: Manners
+    mirrors: Mapping[str, str] = field(default_factory=dict)
+    tell: Callable[[str], None] = field(default=lambda text: None, kw_only=True)
+    stop: threading.Event = field(default_factory=threading.Event, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _next: dict[str, float] = field(default_factory=dict, init=False)
+    _lost: dict[str, str] = field(default_factory=dict, init=False)
+    _told: set[str] = field(default_factory=set, init=False)
 
     def mirrored(self, url: str) -> str:
         """Return the URL at the mirror of its host, if there is one."""
         parts = _split(url)
-        base = self._mirrors.get(parts.netloc.lower()) if parts else None
+        base = self.mirrors.get(parts.netloc.lower()) if parts else None
         if parts is None or base is None:
             return url
         return base + parts.path + (f"?{parts.query}" if parts.query else "")
@@ -230,7 +226,7 @@ class Web:
                 # Several threads may wait for the same host.
                 if wait >= TOLD and (told := f"{error} {failures}") not in self._told:
                     self._told.add(told)
-                    self._tell(f"{error}; trying again in {wait:.0f} s")
+                    self.tell(f"{error}; trying again in {wait:.0f} s")
                 self._wait(wait)
 
     def _wait(self, seconds: float) -> None:
