@@ -63,7 +63,7 @@ def wishes_of(benchmarks: Sequence[Benchmark]) -> list[Wish]:
         # A benchmark that reads no files needs none, such as the phantom.
         if origin is None or not origins.needs_files(benchmark):
             continue
-        for file in origin.files:
+        for file in map(manifest.released, origin.files):
             before = wishes.get(file.to, Wish(file, origin, ()))
             wishes[file.to] = replace(before, benchmarks=(*before.benchmarks, benchmark.name))
     return list(wishes.values())
@@ -194,11 +194,9 @@ class _Fetcher:
 
     def _matching(self, file: OriginFile) -> Iterator[str]:
         """Yield the files of a pattern that lie in the data folder or in a folder of --from."""
-        parent, _, last = file.to.rpartition("/")
-        folders = [self.data / parent]
-        for folder in self.folders:
-            folders += [folder / parent, folder / parent.partition("/")[2], (folder / file.at).parent]
-        yield from (f"{parent}/{path.name}" for folder in folders for path in folder.glob(last))
+        places = [self.data / file.to, *(place for folder in self.folders for place in _candidates(folder, file))]
+        to = file.to.rpartition("/")[0]
+        yield from (f"{to}/{path.name}" for place in places for path in place.parent.glob(place.name))
 
     # --- files that are there ---------------------------------------------------------------------------------
 
@@ -223,7 +221,7 @@ class _Fetcher:
         if note is None and file.digest:
             note = next((found for one in strangers if (found := self._same(one, file)) is not None), None)
         noted = self.notes.get(file.to)
-        if note is None and noted is not None and file.unpack and noted.checked.lower() == file.digest.lower():
+        if note is None and noted is not None and file.unpack and noted.checked == file.digest:
             # The archive may have been removed.
             return noted if self._is_unpacked(file, noted) else None
         if note is not None and path.exists() and not self._is_unpacked(file, note):
@@ -238,9 +236,9 @@ class _Fetcher:
             raise NotFetched(f"{path} is in the way: it is not a file; {MOVE}")
         if file.size and (size := path.stat().st_size) != file.size:
             raise NotFetched(f"{path} has {size:,} bytes, and the release {file.size:,}; {MOVE}")
-        kind, _, expected = file.digest.lower().partition(":")
+        kind, _, expected = file.digest.partition(":")
         noted, note = self.notes.get(file.to), self._compared(file.to, path, kind, small_too=True)
-        if note.checked.lower() != file.digest.lower():
+        if note.checked != file.digest:
             have = note.checked.partition(":")[2]
             raise NotFetched(f"{path} is not the released file: its {kind} is {have}, not {expected}; {MOVE}")
         if not kind and noted is not None and noted.sha256 != note.sha256:
@@ -255,7 +253,7 @@ class _Fetcher:
         to, kind = path.relative_to(self.data).as_posix(), file.digest.partition(":")[0]
         note = self._compared(to, path, kind, small_too=False)
         self._note(to, note)
-        return note if note.checked.lower() == file.digest.lower() else None
+        return note if note.checked == file.digest else None
 
     def _compared(self, to: str, path: Path, kind: str, *, small_too: bool) -> FileNote:
         """Return the note of a file by its content; the noted one if it has not changed (`small_too` are read anew)."""
@@ -331,7 +329,7 @@ class _Fetcher:
             if candidate.is_file():
                 path = parts.place(self.data, file.to)
                 if (digest := parts.copy(candidate, path, file.size, file.digest)) is not None:
-                    return self._new(file.to, path, digest, file.digest.lower(), str(candidate))
+                    return self._new(file.to, path, digest, file.digest, str(candidate))
         return None
 
     def _received(self, wish: Wish) -> FileNote:
@@ -349,7 +347,7 @@ class _Fetcher:
             try:
                 source = self._source(wish.origin, file, at)
                 digest = parts.receive(self.web, source, path, most=most, report=report)
-                return self._new(file.to, path, digest, file.digest.lower(), shown(source.url))
+                return self._new(file.to, path, digest, file.digest, shown(source.url))
             except NotFetched as error:
                 by_hub = "://" not in at and not at.startswith(pmc.SCHEME)
                 explained = hub.explained(error, self.web, self.hub, wish.origin, at) if by_hub else error
@@ -362,11 +360,9 @@ class _Fetcher:
             source = self.store.source(at)
         elif "://" in at:
             source = FileAddress(at)
-        elif self.hub.offline:
-            raise NotFetched(f"not asked for (HF_HUB_OFFLINE is set); from {hub.ENDPOINT}/datasets/{origin.hub}")
         else:
             source = hub.source(self.web, self.hub, origin, at)
-        released = replace(source, size=file.size or None, digests=(file.digest.lower(),) if file.digest else ())
+        released = replace(source, size=file.size or None, digests=(file.digest,) if file.digest else ())
         return released.agreeing(source.size, next(iter(source.digests), ""), self.web.named(source.url))
 
     def _unpack(self, file: OriginFile, path: Path, note: FileNote) -> FileNote:

@@ -42,6 +42,10 @@ class Hub:
         """The endpoint's host."""
         return urlsplit(self.endpoint).netloc
 
+    def page(self, origin: Origin) -> str:
+        """Return the address of the page of the origin's data set."""
+        return f"{self.endpoint}/datasets/{quote(origin.hub)}"
+
     def token_for(self, web: Web, url: str) -> str:
         """Return the token if it may be sent: to this hub, not to a mirror, and not in clear."""
         encrypted = url.startswith("https:") or not is_remote(origin_of(url))
@@ -61,8 +65,13 @@ def from_environment() -> Hub:
 
 
 def source(web: Web, hub: Hub, origin: Origin, path: str) -> FileAddress:
-    """Return the address of a file of the origin's data set; the hub names size and digest as it sends the file."""
-    url = f"{hub.endpoint}/datasets/{quote(origin.hub)}/resolve/{_revision(origin)}/{quote(path)}"
+    """Return the address of a file of the origin's data set; NotFetched if the user is offline.
+
+    The hub names size and digest as it sends the file.
+    """
+    if hub.offline:
+        raise NotFetched(f"not asked for (HF_HUB_OFFLINE is set); from {hub.page(origin)}")
+    url = f"{hub.page(origin)}/resolve/{_revision(origin)}/{quote(path)}"
     return FileAddress(url, token=hub.token_for(web, url), described=described)
 
 
@@ -103,7 +112,7 @@ def listed(web: Web, hub: Hub, origin: Origin, file: OriginFile) -> list[OriginF
         raise NotFetched(f"{web.named(url)} does not list the files of {origin.hub} as the hub does") from None
     matching = {one.path: one for one in known if one.type == "file" and pattern(file.at).fullmatch(one.path)}
     if not matching:
-        page = web.named(f"{hub.endpoint}/datasets/{origin.hub}")
+        page = web.named(hub.page(origin))
         raise NotFetched(f"{origin.hub} has no files {file.at}; look at {page}")
     return [
         replace(
@@ -135,7 +144,7 @@ def _revision(origin: Origin) -> str:
 
 def explained(error: NotFetched, web: Web, hub: Hub, origin: Origin, path: str) -> NotFetched:
     """Return the hub's refusal of a file with the way out of it: the terms to accept, and the command to type."""
-    page = f"{hub.endpoint}/datasets/{origin.hub}"
+    page = hub.page(origin)
     if error.status in (401, 403):
         login = "log in (hf auth login)" if hub.installed else f"type {INSTALL}, log in (hf auth login)"
         terms = origin.terms or f"Its owners may ask you to accept terms on {page}"

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from io import BufferedReader
 from pathlib import Path
 from typing import Annotated, BinaryIO, cast
@@ -17,6 +17,7 @@ from typing import Annotated, BinaryIO, cast
 import msgspec
 
 from medvqa import decode, files
+from medvqa.items import DataError, OriginFile
 
 NAME = ".medvqa-fetch.jsonl"
 MAX_LINE = 2**16
@@ -107,6 +108,13 @@ class Notes:
         if note != self.get(to):
             self.beside(to)[to] = note
             write(folder_of(self._data, to)[0], note)
+
+
+def released(file: OriginFile) -> OriginFile:
+    """Return a file of a release with its digest in lower case (DataError for a digest of another kind)."""
+    if file.digest and file.digest.partition(":")[0].lower() not in ("md5", "sha256"):
+        raise DataError(f"{file.to}: the digest {file.digest!r} is neither md5:HEX nor sha256:HEX")
+    return replace(file, digest=file.digest.lower())
 
 
 def digest(file: BinaryIO, kind: str) -> str:

@@ -121,7 +121,7 @@ class PartFile:
     def problem(self, digests: tuple[str, ...], where: str) -> str:
         """Return the reason why a whole file from `where` is not the right one, "" if it is."""
         for kind, _, expected in (each.partition(":") for each in digests):
-            if (have := self.digest(kind)) != expected.lower():
+            if (have := self.digest(kind)) != expected:
                 return f"{where} has the wrong content: its {kind} is {have}, expected {expected}"
         self._file.seek(0)
         return unlike(self.target.suffix, self._file.read(512), where)
@@ -196,7 +196,7 @@ def copy(source: Path, target: Path, size: int, digest: str) -> str | None:
     with files.reading(source) as file:
         if size and os.fstat(file.fileno()).st_size != size:
             return None
-        if kind and manifest.digest(file, kind) != expected.lower():
+        if kind and manifest.digest(file, kind) != expected:
             return None
         file.seek(0)
         if unlike(target.suffix, file.read(512), str(source)):
