@@ -1197,8 +1197,9 @@ def test_an_interruption_keeps_the_parts(tmp_path: Path) -> None:
 
 def test_shared_files_are_fetched_once() -> None:
     first = stars(OriginFile(to="stars/a", at="a"))
-    (wish,) = fetch.wishes_of([first, replace(first, name="stars-zh")])
-    assert wish.benchmarks == ("stars", "stars-zh")
+    both = first, replace(first, name="stars-zh")
+    (wish,) = fetch.wishes_of(both)
+    assert wish.benchmarks == both
 
 
 def test_benchmarks_without_files_to_fetch(tmp_path: Path) -> None:

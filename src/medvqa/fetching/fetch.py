@@ -37,7 +37,7 @@ class Wish:
 
     file: OriginFile
     origin: Origin
-    benchmarks: tuple[str, ...]
+    benchmarks: tuple[Benchmark, ...]
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ def wishes_of(benchmarks: Sequence[Benchmark]) -> list[Wish]:
             continue
         for file in map(manifest.released, origin.files):
             before = wishes.get(file.to, Wish(file, origin, ()))
-            wishes[file.to] = replace(before, benchmarks=(*before.benchmarks, benchmark.name))
+            wishes[file.to] = replace(before, benchmarks=(*before.benchmarks, benchmark))
     return list(wishes.values())
 
 
@@ -97,8 +97,8 @@ def fetch(
         fetcher = _Fetcher(data, folders, web, bars, hub.from_environment(), store, notes, offline)
         done.wishes = [wish for pattern in wishes_of(benchmarks) for wish in fetcher.expanded(pattern, done)]
         bars.expect(len(done.wishes))
-        missing = [wish for wish in done.wishes if not fetcher.look(wish, _strangers(wish, benchmarks, data), done)]
-        for line in _elsewhere(missing, benchmarks, folders):
+        missing = [wish for wish in done.wishes if not fetcher.look(wish, _strangers(wish, data), done)]
+        for line in _elsewhere(missing, folders):
             bars.tell(line)
         fetcher.bring(missing, done)
     order = {wish.file.to: number for number, wish in enumerate(done.wishes)}
@@ -120,23 +120,20 @@ def _without_files(benchmarks: Sequence[Benchmark], data: Path, done: Fetched) -
             done.lacking[benchmark.name] = origins.how_to_obtain(benchmark) or "its `origin` names no files"
 
 
-def _strangers(wish: Wish, benchmarks: Sequence[Benchmark], data: Path) -> Iterator[Path]:
+def _strangers(wish: Wish, data: Path) -> Iterator[Path]:
     """Yield files that a benchmark would read and that are none of its released names: the release under another."""
-    for benchmark in benchmarks:
-        if benchmark.name in wish.benchmarks and benchmark.origin and data.is_dir():
-            released = [hub.pattern(str(data / file.to)) for file in benchmark.origin.files]
-            for path in origins.files_of(benchmark, data):
-                if not any(one.fullmatch(str(path)) for one in released):
-                    yield path
+    for benchmark in wish.benchmarks if data.is_dir() else ():
+        released = [hub.pattern(str(data / file.to)) for file in benchmark.origin.files] if benchmark.origin else []
+        paths = origins.files_of(benchmark, data)
+        yield from (path for path in paths if not any(one.fullmatch(str(path)) for one in released))
 
 
-def _elsewhere(missing: Sequence[Wish], benchmarks: Sequence[Benchmark], folders: Sequence[Path]) -> Iterator[str]:
+def _elsewhere(missing: Sequence[Wish], folders: Sequence[Path]) -> Iterator[str]:
     """Yield a line for each benchmark that another tool's folder may hold."""
-    for benchmark in benchmarks:
+    for name, benchmark in {each.name: each for wish in missing for each in wish.benchmarks}.items():
         folder = origins.elsewhere(benchmark)
-        wanted = any(benchmark.name in wish.benchmarks for wish in missing)
-        if wanted and folder is not None and folder not in folders and origins.files_of(benchmark, folder):
-            yield f"{folder} holds files of {benchmark.name}; --from={folder} takes them if they are the released ones"
+        if folder is not None and folder not in folders and origins.files_of(benchmark, folder):
+            yield f"{folder} holds files of {name}; --from={folder} takes them if they are the released ones"
 
 
 def whence(wish: Wish) -> str:

@@ -43,7 +43,7 @@ def text(benchmarks: Sequence[Benchmark], data: Path, done: Fetched) -> str:
 
 
 def _state(benchmark: Benchmark, data: Path, done: Fetched) -> str:
-    wishes = [wish.file.to for wish in done.wishes if benchmark.name in wish.benchmarks]
+    wishes = [wish.file.to for wish in done.wishes if benchmark in wish.benchmarks]
     if benchmark.name in done.settled or not wishes:
         return done.settled.get(benchmark.name, "not there")
     notes = [done.notes[to] for to in wishes if to in done.notes]
