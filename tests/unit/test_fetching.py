@@ -930,10 +930,10 @@ def test_a_file_that_changed_is_named_and_left_alone(
     )
     get(tmp_path, *files)
     # A large file is read again only if it changed.
-    monkeypatch.setattr(fetch, "SMALL", small)
+    monkeypatch.setattr(manifest, "LARGE", small)
     read: list[str] = []
     digests_of = manifest.digests_of
-    monkeypatch.setattr(manifest, "digests_of", lambda path, kinds: read.append(path.name) or digests_of(path, kinds))
+    monkeypatch.setattr(manifest, "digests_of", lambda path, *more: read.append(path.name) or digests_of(path, *more))
     assert get(tmp_path, *files).lacking == {}
     assert read == ([] if small == 10 else ["a.bin", "b.bin"])
     changed = CONTENT[:-1] + b"x"
@@ -963,7 +963,7 @@ def test_released_files_under_other_names_are_recognised(tmp_path: Path, monkeyp
         done = get(tmp_path, *files)
         found = {to: note.to for to, note in done.notes.items()}
         assert (done.lacking, found) == ({}, {f"stars/{n}.bin": f"mine-{2 - n}.bin" for n in range(3)})
-        monkeypatch.setattr(manifest, "digests_of", lambda path, kinds: pytest.fail("was read again"))
+        monkeypatch.setattr(manifest, "digests_of", lambda *_: pytest.fail("was read again"))
 
 
 def test_another_tools_folder_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

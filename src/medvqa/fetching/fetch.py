@@ -16,14 +16,11 @@ from medvqa.fetching import archives, hub, manifest, parts, pmc, progress
 from medvqa.fetching.manifest import FileNote
 from medvqa.fetching.parts import FileAddress
 from medvqa.fetching.web import Manners, NotFetched, Stopped, Web, shown
-from medvqa.figures import data_size
 from medvqa.image import MAX_BYTES
 from medvqa.items import Benchmark, DataError, Origin, OriginFile, UsageError
 
 MOST = 2**37
 """Limit in bytes of a file of unknown size; the largest known archive has 19 GB."""
-SMALL = 2**28
-"""Files up to this many bytes are read and compared by every call, larger ones only if they have changed."""
 LOCAL = "from:"
 """Start of an address in `OriginFile.also` that is a path below a folder of --from."""
 IMAGES = frozenset({".jpg", ".jpeg", ".png", ".gif", ".tif", ".tiff", ".webp"})
@@ -255,13 +252,10 @@ class _Fetcher:
     def _compared(self, to: str, path: Path, kind: str, *, small_too: bool) -> FileNote:
         """Return the note of a file by its content; the noted one if it has not changed (`small_too` are read anew)."""
         status, noted = path.stat(), self.notes.get(to)
-        is_large = status.st_size > SMALL
         known = noted is not None and noted.holds(status) and noted.checked.partition(":")[0] == kind
-        if noted is not None and known and (is_large or not small_too):
+        if noted is not None and known and (status.st_size > manifest.LARGE or not small_too):
             return noted
-        if is_large:
-            self.bars.tell(f"reads {path}, {data_size(status.st_size)}, to compare its digest")
-        digests = manifest.digests_of(path, filter(None, ("sha256", kind)))
+        digests = manifest.digests_of(path, filter(None, ("sha256", kind)), self.bars.tell)
         checked = f"{kind}:{digests[kind]}" if kind else ""
         note = self._new(to, path, digests["sha256"], checked, noted.source if noted else "")
         return note if noted is None else replace(note, unpacked=noted.unpacked, at=noted.at)

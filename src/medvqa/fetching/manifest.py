@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from io import BufferedReader
 from pathlib import Path
@@ -17,11 +17,14 @@ from typing import Annotated, BinaryIO, cast
 import msgspec
 
 from medvqa import decode, files
+from medvqa.figures import data_size
 from medvqa.items import DataError, OriginFile
 
 NAME = ".medvqa-fetch.jsonl"
 MAX_LINE = 2**16
 MAX_LINES = 2**18
+LARGE = 2**28
+"""Files of more bytes are read only if they have changed, or on request: one of 9 GB is read for minutes."""
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
@@ -127,7 +130,9 @@ def digest(file: BinaryIO, kind: str) -> str:
     return hashlib.file_digest(cast(BufferedReader, file), lambda: start).hexdigest()
 
 
-def digests_of(path: Path, kinds: Iterable[str]) -> dict[str, str]:
-    """Return digests of a file in hex, by kind (OSError)."""
+def digests_of(path: Path, kinds: Iterable[str], tell: Callable[[str], None]) -> dict[str, str]:
+    """Return digests of a file in hex, by kind (OSError); `tell` gets a line before a large one is read."""
     with files.reading(path) as file:
+        if (size := os.fstat(file.fileno()).st_size) > LARGE:
+            tell(f"reads {path}, {data_size(size)}, to compare its digest")
         return {kind: digest(file, kind) for kind in kinds}

@@ -24,9 +24,6 @@ Digests = Literal["differ", "not checked", "as released", "as fetched", "none pu
 Files that the owners publish no digest of are compared with the one that `medvqa fetch` recorded (`as fetched`).
 """
 
-LARGE = 2**28
-"""Bytes of files whose questions are counted only on request: a table of 9 GB is read for minutes the first time."""
-
 FETCH = "medvqa fetch"
 Tell = Callable[[str], None]
 """Gets a line before a long step."""
@@ -139,7 +136,7 @@ def _counted(entry: ShelfEntry, items: Sequence[Item] | None, sizes: dict[Path, 
 
 def _items(benchmark: Benchmark, folder: Path, paths: Iterable[Path], check: bool, tell: Tell) -> Sequence[Item] | None:
     """The items, None if they are not counted, since their files are large."""
-    if sum(map(_bytes, paths)) > LARGE:
+    if sum(map(_bytes, paths)) > manifest.LARGE:
         if not check:
             return None
         tell(f"counting the questions of {benchmark.name}")
@@ -203,9 +200,7 @@ def _outcome(file: OriginFile, path: Path, note: FileNote | None, check: bool, t
     if not digest:
         return "none published"
     if check:
-        if _bytes(path) > LARGE:
-            tell(f"reading {file.to}, {_bytes(path):,} bytes, for its digest")
-        return fine if manifest.digests_of(path, {kind})[kind] == digest else "differ"
+        return fine if manifest.digests_of(path, {kind}, tell)[kind] == digest else "differ"
     known = note is not None and note.holds(path.stat()) and (not file.digest or note.checked == expected)
     return fine if known else "not checked"
 
