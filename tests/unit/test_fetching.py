@@ -571,6 +571,8 @@ def test_without_huggingface_hub_public_files_can_be_had(monkeypatch: pytest.Mon
     monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", None)
     monkeypatch.delenv("HF_ENDPOINT", raising=False)
     assert hub.from_environment() == hub.Hub("https://huggingface.co", "", installed=False)
+    monkeypatch.setenv("HF_ENDPOINT", "https://hub.hospital/")
+    assert hub.from_environment().endpoint == "https://hub.hospital"
 
 
 # --- the store of articles --------------------------------------------------------------------------------------

@@ -41,15 +41,13 @@ class Wish:
 class Fetched:
     """The end of a call: notes of the files that are there, by `OriginFile.to`, and reasons for those that are not.
 
-    `received` are the files of this call. `lacking` has a file's path, or a benchmark's name, and the reason. `settled`
-    has a phrase about each benchmark of which no files are to be fetched, although it is there or needs none.
+    `received` are the files of this call. `lacking` has a file's path, or a benchmark's name, and the reason.
     """
 
     wishes: list[Wish] = field(default_factory=list)
     notes: dict[str, FileNote] = field(default_factory=dict)
     received: set[str] = field(default_factory=set)
     lacking: dict[str, str] = field(default_factory=dict)
-    settled: dict[str, str] = field(default_factory=dict)
 
 
 def wishes_of(benchmarks: Sequence[Benchmark]) -> list[Wish]:
@@ -87,7 +85,7 @@ def fetch(
             data.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"{data}: the data folder cannot be made: {error.strerror}") from error
-    _without_files(benchmarks, data, done)
+    done.lacking |= _without_files(benchmarks, data)
     with progress.show() as bars:
         web = Web(manners or MANNERS, mirrors or {}, tell=bars.tell)
         notes, store = manifest.Notes(data), pmc.ArticleStore(web)
@@ -103,18 +101,12 @@ def fetch(
     return done
 
 
-def _without_files(benchmarks: Sequence[Benchmark], data: Path, done: Fetched) -> None:
-    """Say what is known about the benchmarks without files in `origin`."""
+def _without_files(benchmarks: Sequence[Benchmark], data: Path) -> Iterator[tuple[str, str]]:
+    """Yield the name of each benchmark whose `origin` names no files and that is not there, and how to get it."""
     for benchmark in benchmarks:
-        origin = benchmark.origin
-        if not origins.needs_files(benchmark):
-            done.settled[benchmark.name] = "needs no files from elsewhere; nothing to fetch"
-        elif origin is not None and origin.files:
-            continue
-        elif data.is_dir() and origins.files_of(benchmark, data):
-            done.settled[benchmark.name] = f"is there, in {data}; its owners publish nothing to compare it with"
-        else:
-            done.lacking[benchmark.name] = origins.how_to_obtain(benchmark) or "its `origin` names no files"
+        named = benchmark.origin is None or benchmark.origin.files or not origins.needs_files(benchmark)
+        if not (named or (data.is_dir() and origins.files_of(benchmark, data))):
+            yield benchmark.name, origins.how_to_obtain(benchmark) or "its `origin` names no files"
 
 
 def _strangers(wish: Wish, data: Path) -> Iterator[Path]:
@@ -138,7 +130,7 @@ def whence(wish: Wish) -> str:
     at = wish.file.at
     if at.startswith(pmc.SCHEME):
         return f"PubMed Central's open-data store, {pmc.STORE}"
-    return shown(at) if "://" in at else f"{hub.ENDPOINT}/datasets/{wish.origin.hub}"
+    return shown(at) if "://" in at else f"{origins.HUB}/datasets/{wish.origin.hub}"
 
 
 @dataclass(frozen=True, slots=True)

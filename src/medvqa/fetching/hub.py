@@ -16,11 +16,11 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from medvqa.backend import is_remote
+from medvqa.benchmarks.origins import HUB
 from medvqa.fetching.parts import FileAddress
 from medvqa.fetching.web import NotFetched, Web, number, origin_of
 from medvqa.items import Origin, OriginFile
 
-ENDPOINT = "https://huggingface.co"
 HEX = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 MAX_LISTED = 100_000
 """Files of a folder; the largest known one has some hundred."""
@@ -32,7 +32,7 @@ INSTALL = "pip install 'pytest-medvqa[data]'"
 class Hub:
     """The hub that the user's environment names, and the user's token for it ("" without a login)."""
 
-    endpoint: str = ENDPOINT
+    endpoint: str = HUB
     token: str = field(default="", repr=False)
     offline: bool = False
     installed: bool = True
@@ -60,7 +60,7 @@ def from_environment() -> Hub:
     try:
         from huggingface_hub import constants, get_token
     except ImportError:
-        return Hub(os.environ.get("HF_ENDPOINT", "").rstrip("/") or ENDPOINT, installed=False)
+        return Hub(os.environ.get("HF_ENDPOINT", "").rstrip("/") or HUB, installed=False)
     return Hub(constants.ENDPOINT.rstrip("/"), get_token() or "", constants.is_offline_mode())
 
 
