@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
@@ -128,7 +127,7 @@ class PartFile:
 
     def remember(self, url: str, validator: str) -> None:
         """Note the server's name of this version of the file, so that a later call continues the same version."""
-        files.replace(self._about, json.dumps({"url": shown(url), "validator": validator}).encode(), sync=False)
+        files.replace(self._about, msgspec.json.encode(_Version(shown(url), validator)), sync=False)
 
     def remembered(self, url: str) -> str:
         """Return the noted name of the version, "" if there is none for this address."""
