@@ -15,12 +15,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from medvqa.benchmarks.gmai_mmbench import gmai_rule
 from medvqa.benchmarks.medframeqa import medframeqa_rule
+from medvqa.benchmarks.mediconfusion import mediconfusion_rule
 from medvqa.benchmarks.medxpertqa import medxpertqa_rule
 from medvqa.benchmarks.mmmu import mmmu_rule
 from medvqa.benchmarks.rexvqa import rexvqa_rule
 from medvqa.metrics.kits import medevalkit_choice
-from medvqa.scoring import Reading, gmai_rule, mediconfusion_rule, read_options, read_term
+from medvqa.scoring import Reading, read_options, read_term
 
 ROWS = Path(__file__).parents[1] / "tests/support/held_back.jsonl"
 OTHERS: Mapping[str, Callable[[str, Mapping[str, str]], Reading]] = {

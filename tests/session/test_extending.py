@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.installed import Door
+from support.installed import ROOT, Door
 from support.pages import Page
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -125,6 +125,29 @@ def add(commands, common):
 def run(options):
     return f"hello {options.name}", len(options.name) // (len(options.name) - 1)
 """
+
+
+def test_a_data_set_with_its_paper_is_one_file(door: Door) -> None:
+    """The example of docs/extending.md: questions, prompts, the owners' rule and published rows in 60 lines."""
+    (text,) = re.findall(r"```python\n(\"\"\"Signs.*?)```", (ROOT / "docs/extending.md").read_text(), re.S)
+    assert len([line for line in text.splitlines() if "Template(" not in line]) <= 60
+    door.write("conftest.py", text)
+    row = "{n},images/{n}.png,Which sign is shown?,bronchogram,none,A\n"
+    for n in range(4):
+        door.picture(f"data/signs/images/{n}.png", (n, n, n))
+    missing = door.run("medvqa run --model=echo:x --benchmark=signs --data=data")
+    assert missing.code == 4
+    assert "data/signs/signs.csv; it holds signs/. Fetch it: medvqa fetch signs --data=DATA" in missing.output
+    door.write("data/signs/signs.csv", "id,image,question,A,B,answer\n" + "".join(row.format(n=n) for n in range(4)))
+    done = door.run("medvqa run '--model=echo:B or A' --benchmark=signs --data=data --extraction=official --run=one")
+    assert done.code == 0, done.output
+    assert re.search(r"^signs +accuracy +4/4 ", done.output, re.M), done.output
+    assert "the last letter of a response counts" in done.output
+    assert "signs: the data hold 4 of the release's 300 questions." in done.output
+    paper = door.run("medvqa paper signs reports/one")
+    assert re.search(r"Doe-VL +61\.3", paper.output), paper.output
+    assert "published figures: Doe et al., Table 2" in paper.output
+    assert re.search(r"^signs +incomplete +4 of 300 +4 ", door.run("medvqa data --data=data").output, re.M)
 
 
 def test_a_package_adds_a_command_and_a_broken_one_is_named(door: Door) -> None:

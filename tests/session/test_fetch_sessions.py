@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 
 from medvqa import benchmarks
-from medvqa.benchmarks import articles, gmai_mmbench, mediconfusion
+from medvqa.benchmarks import gmai_mmbench, mediconfusion
 from medvqa.cli import main
 from medvqa.fetching import fetch
 from medvqa.fetching.web import Manners
@@ -43,7 +43,7 @@ class Publisher:
 
     def __init__(self) -> None:
         self.missing = {"PMC5034018"}
-        self.files = {f"{one.article}.2/{one.file}": image_of(one.file) for one in articles.released()}
+        self.files = {f"{one.article}.2/{one.file}": image_of(one.file) for one in mediconfusion.released()}
         self.hub: dict[str, bytes] = {}
         self.gated = False
         self.seen: set[str] = set()
@@ -88,7 +88,7 @@ def publisher() -> Iterator[tuple[Publisher, FileServer, list[str]]]:
 
 def dataset() -> bytes:
     """One pair in the released format."""
-    first, second = articles.released()[:2]
+    first, second = mediconfusion.released()[:2]
     pair = {
         **{"im_1": first.roco, "im_1_local": int(first.image), "im_1_correct": "A", "category_1": ["Spinal"]},
         **{"im_2": second.roco, "im_2_local": int(second.image), "im_2_correct": "B", "category_2": ["Spinal"]},
@@ -129,10 +129,10 @@ def test_mediconfusion_arrives_from_the_hub_and_the_store_of_articles(
     ]
     (loaded,) = {item.pair_id for item in benchmarks.load(mediconfusion.BENCHMARKS[0], tmp_path / "DATA")}
     assert loaded == "10001"
-    for one in articles.released()[1:]:
+    for one in mediconfusion.released()[1:]:
         assert (tmp_path / "DATA/mediconfusion/images" / f"{one.image}.jpg").read_bytes() == image_of(one.file)
     # The second source: a folder of ROCO.
-    roco = tmp_path / "roco" / articles.released()[0].roco
+    roco = tmp_path / "roco" / mediconfusion.released()[0].roco
     roco.parent.mkdir(parents=True)
     roco.write_bytes(image_of("from ROCO"))
     before = len(server.asked)

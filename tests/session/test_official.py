@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from medvqa import benchmarks, engine, judging, scoring
+from medvqa import benchmarks, engine, judging
 from medvqa.backend import Backend
 from medvqa.benchmarks import gmai_mmbench, phantom
 from medvqa.cli import main
@@ -187,10 +187,10 @@ DERIVED: Sequence[tuple[str, str]] = (
 
 @pytest.mark.parametrize(("response", "letters"), DERIVED)
 def test_each_version_reads_as_the_harness_did(response: str, letters: str) -> None:
-    read = [scoring.gmai_rule(response, LUNGS, version=version) for version in VERSIONS]
+    read = [gmai_mmbench.gmai_rule(response, LUNGS, version=version) for version in VERSIONS]
     assert "".join("".join(each.letters) or "-" for each in read) == letters.replace("Z", "-")
-    assert scoring.gmai_rule(response, LUNGS) == read[-1]
-    assert [scoring.gmai_choice(response, LUNGS, version)[0] or "-" for version in VERSIONS] == list(letters)
+    assert gmai_mmbench.gmai_rule(response, LUNGS) == read[-1]
+    assert [gmai_mmbench.gmai_choice(response, LUNGS, version)[0] or "-" for version in VERSIONS] == list(letters)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import PIL.Image
 import pytest
 
 from medvqa.backends.openai import data_url
-from medvqa.benchmarks.mediconfusion_prompts import MC
+from medvqa.benchmarks import mediconfusion
 from medvqa.cli import main
 from medvqa.items import Image, Item
 from medvqa.protocols.shots import Chooser, Pool
@@ -25,6 +25,7 @@ from support.sessions import written
 
 __all__ = ["repository"]  # a fixture
 
+MC = mediconfusion.ORIGINAL.by_technique["mc"]
 SPREAD = [pytest.param((), id="serial"), pytest.param(("-n2",), id="n2", marks=pytest.mark.slow)]
 CONFIG = """
 backend = "openai"

@@ -75,29 +75,7 @@ def lm_normalised(text: str) -> str:
     digits = ["none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
     numbers = {"zero": "0", **{word: str(number) for number, word in enumerate(digits)}}
     result = text
-    for sign in [
-        ";",
-        "/",
-        "[",
-        "]",
-        '"',
-        "{",
-        "}",
-        "(",
-        ")",
-        "=",
-        "+",
-        "\\",
-        "_",
-        "-",
-        ">",
-        "<",
-        "@",
-        "`",
-        ",",
-        "?",
-        "!",
-    ]:
+    for sign in ';/[]"{}()=+\\_-><@`,?!':
         beside = f"{sign} " in text or f" {sign}" in text or re.search(r"(\d)(\,)(\d)", text) is not None
         result = result.replace(sign, "") if beside else result.replace(sign, " ")
     result = re.sub(r"(?!<=\d)(\.)(?!\d)", "", result, count=int(re.UNICODE))
@@ -124,7 +102,7 @@ def mk_parsed(response: str) -> str:
     if "boxed" in response:
         box = re.search(r".*\\boxed\{([^{}]*)\}", response, re.S)
         response = box[1].strip() if box else "None"
-    for pattern in (
+    patterns = (
         "**answer**:",
         "**answer**",
         "*answer*:",
@@ -133,8 +111,8 @@ def mk_parsed(response: str) -> str:
         "answer:",
         "答案:",
         "final answer",
-        "final answer is",
-    ):
+    )
+    for pattern in (*patterns, "final answer is"):
         response = response.split(pattern)[-1]
     return response
 

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa import answers, scoring
+from medvqa.benchmarks.mediconfusion import mediconfusion_rule
 from medvqa.items import KINDS, Answer, Item, Prompt
 from medvqa.protocols import prompts
 from medvqa.protocols.prompts import Template
@@ -117,7 +118,7 @@ def test_without_the_line_nothing_is_guessed(reply: str, finish: str) -> None:
 
 def test_a_published_rule_reads_the_line_alone() -> None:
     def official(reply: str) -> tuple[str, tuple[str, ...]]:
-        scored = scoring.score_single_choice(ITEM, COT.read(Answer(reply)), scoring.mediconfusion_rule)
+        scored = scoring.score_single_choice(ITEM, COT.read(Answer(reply)), mediconfusion_rule)
         return scored.outcome, scored.extracted
 
     assert official("A is round . A\nFinal answer: **B**") == ("correct", ("B",))

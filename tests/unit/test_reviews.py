@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from medvqa import report
 from medvqa.cli import main
 from medvqa.items import Answer, DataError, Item, Judgement, Outcome, QuestionKey, Result, Score, UsageError
-from medvqa.judging import agreement, coefficients, reviews, taxonomy
+from medvqa.judging import agreement, reviews, taxonomy
 from medvqa.judging.taxonomy import Classified, ErrorJudge, ErrorSample
 from medvqa.records import run_folder
 from medvqa.records.run_folder import Recorder
@@ -266,10 +266,6 @@ class TestKinds:
         with pytest.raises(DataError, match="line 1: the review is of another run"):
             taxonomy.corrections([path], self.made(), self.RESULTS)
 
-    def test_a_file_named_as_the_judge_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(DataError, match="line 1: the rater has the same name as the judge"):
-            self.read(tmp_path / "gpt-4.jsonl", [["perception"]], [])
-
     def test_sheets_and_reviews_are_several_people(self, tmp_path: Path) -> None:
         made = self.made()
         reviewed = write(tmp_path / "anna.jsonl", [line("0", run=self.DIGEST)])
@@ -278,10 +274,6 @@ class TestKinds:
         found = taxonomy.corrections([reviewed, sheet], made, self.RESULTS)
         assert list(found) == ["anna", "ben"]
         assert len({kind for kinds in found.values() for kind in kinds.values()}) == 1
-
-
-def test_scores_of_reviews_are_those_of_sheets() -> None:
-    assert reviews.SCORES == coefficients.SCALE
 
 
 def test_the_page_has_the_same_tags() -> None:

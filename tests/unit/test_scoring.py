@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from medvqa.benchmarks.gmai_mmbench import gmai_rule
+from medvqa.benchmarks.mediconfusion import mediconfusion_rule
 from medvqa.items import OUTCOMES, Answer, Item, Kind
 from medvqa.scoring import (
     Reading,
-    gmai_rule,
-    mediconfusion_rule,
     normalise,
     read_options,
     score_closed_vocabulary,

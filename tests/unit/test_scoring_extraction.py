@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvqa.scoring import Reading, mediconfusion_rule, read_options
+from medvqa.benchmarks.mediconfusion import mediconfusion_rule
+from medvqa.scoring import Reading, read_options
 from medvqa.scoring.text import HEAD, TAIL
 from support.laws import examples
 

@@ -15,9 +15,9 @@ from tools.vlm.architecture import IMAGE, IMAGE_TOKENS
 from tools.vlm.data import Asked
 
 _PROMPTS = {
-    "phantom-gmai-mmbench": gmai_mmbench.prompt,
-    "phantom-mediconfusion": mediconfusion.BENCHMARKS[0].prompt,
-    "phantom-medlesionvqa": medlesionvqa.prompt,
+    "phantom-gmai-mmbench": gmai_mmbench.PROMPT,
+    "phantom-mediconfusion": mediconfusion.ORIGINAL,
+    "phantom-medlesionvqa": medlesionvqa.PROMPT,
 }
 QUESTION_ONLY = "Question: {question} Answer:"
 """What precedes an option's text when its likelihood is asked for (PS)."""

@@ -34,13 +34,11 @@ from medvqa.items import (
     Origin,
     OriginFile,
     Owners,
-    Prompt,
-    PromptFunction,
     Result,
     Score,
-    Technique,
 )
-from medvqa.protocols.prompts import Template
+from medvqa.protocols.prompts import Template, Templates
+from medvqa.scoring import Reading
 from medvqa.tables import limits
 from medvqa.tags import lexicon
 
@@ -57,7 +55,6 @@ TAGS = {
 """Lexicon dimensions and their columns."""
 
 NEEDED = ("question", "a", "b", *TAGS.values())
-
 
 RELEASED = re.compile(r"gmai[-_]mm[-_]?bench[-_]", re.I)
 """Start of the names of released tables; such a table may lie in the data folder itself, as in VLMEvalKit's."""
@@ -156,17 +153,13 @@ def _label(*texts: str) -> dict[str, tuple[str, ...]]:
     return {"label": tuple(map(lexicon.slug, texts))} if texts else {}
 
 
-def _plain(text: str) -> str:
-    return " ".join(text.casefold().split())
-
-
 def recover(item: Item) -> Item:
     """Return the item with its withheld answer: the one option with the text of `category`.
 
     Letter case and white space do not count. If no option or several match, the answer stays withheld.
     """
-    category = _plain(str(item.extra.get("category", "")))
-    letters = [letter for letter, text in item.options.items() if _plain(text) == category]
+    category = str(item.extra.get("category", "")).casefold().split()
+    letters = [letter for letter, text in item.options.items() if text.casefold().split() == category]
     if item.answers or len(letters) != 1:
         return item
     return replace(item, answers=tuple(letters), tags={**item.tags, **_label(item.options[letters[0]])})
@@ -198,12 +191,11 @@ PREFIX = Template("gmai-mmbench/ours-ps", "Question: {question} Answer:")
 """Ours for PS, in the form of MediConfusion: the owners of this benchmark ask for the letter alone."""
 
 
-def prompt(item: Item, technique: Technique) -> Prompt:
-    """Return the official harness's prompt for MC and GD; our own prefix for PS."""
-    if technique == "ps":
-        return PREFIX.prompt(item, technique)
-    template = MULTIPLE_RESPONSE if item.kind == "multiple_response" else SINGLE_CHOICE
-    return template.prompt(item, technique)
+PROMPT = Templates(
+    "default",
+    {"mc": SINGLE_CHOICE, "gd": SINGLE_CHOICE, "ps": PREFIX},
+    {"multiple_response": MULTIPLE_RESPONSE},
+)
 
 
 def score(item: Item, answer: Answer) -> Score:
@@ -212,16 +204,81 @@ def score(item: Item, answer: Answer) -> Score:
     return by_kind(item, answer)
 
 
-OFFICIAL_NOTE = (
-    "answers are read by VLMEvalKit's exact matching, without its random choice where nothing is read; "
-    "the paper's numbers come from extraction by ChatGPT instead"
+REFUSALS = (
+    "Sorry, I can't help with images of people yet.",
+    "I can't process this file.",
+    "I'm sorry, but without the image provided",
+    "Cannot determine the answer",
 )
-"""The same for all versions; the version is recorded beside it."""
+_SPACES = str.maketrans(dict.fromkeys(".()[],:;!*#{}", " "))
+_STATEMENT = re.compile(r"answer\s+is\s+\**([A-D])", re.I)
+
+GMAI_VERSIONS = ("2024-02", "2025-08", "2026-06")
+"""Versions of `gmai_rule`, by the month in which VLMEvalKit changed its rule, the oldest first."""
+
+
+def gmai_rule(
+    response: str, options: Mapping[str, str], *, multiple: bool = False, version: str = GMAI_VERSIONS[-1]
+) -> Reading:
+    """Read `response` by the exact matching of VLMEvalKit, the harness of GMAI-MMBench's authors.
+
+    First by letter (`can_infer_option`): fourteen punctuation marks become spaces, and exactly one option letter must
+    be among the words. Then by text (`can_infer_text`): the response must contain exactly one option's text, in any
+    case and across word borders ("abnormal" contains "normal"). `multiple` changes nothing: the harness reads one
+    letter. The versions differ:
+
+    - 2024-02: as above, anywhere in the response. "A patient ..." is A.
+    - 2025-08: the letter must first occur among the last four words. Texts are searched only if the response is at
+      most twice as long as all options together.
+    - 2026-06: if the words give no letter, one of A to D after "answer is" counts, in either case. "The answer is
+      a tumour ..." is A.
+
+    Differences from a run of the harness: if nothing matches, the harness asks an LLM for the letter (or Z for none).
+    After three failures it draws a random option. Here the answer is `unparsed`, as under the harness's
+    `exact_matching` policy. As there, a letter Z or one of four known refusals is `unparsed` before texts are searched.
+    The environment variable VERBOSE is ignored; it makes the harness distrust the letter A in answers of more than
+    three words. The paper's numbers used ChatGPT-3.5-turbo-0613 as the extractor (supplement, D), so this rule
+    approximates them.
+
+    Source: vlmeval/utils/matching_util.py of https://github.com/open-compass/VLMEvalKit/tree/COMMIT, where COMMIT is
+    98e3733f7d5f37efa1587ab03ec349a863bdd149 for 2024-02 (that of the months in which the benchmark was published),
+    c3371551bb84a36b8012d277231059c901ffa2f7 for 2025-08, and a67ace50033b1feed0e42c60749a9f5d0354c7d8 for 2026-06.
+    """
+    chosen, why = gmai_choice(response, options, version)
+    return Reading((chosen,) if chosen in options else (), "read" if chosen in options else "unparsed", why)
+
+
+def gmai_choice(response: str, options: Mapping[str, str], version: str = GMAI_VERSIONS[-1]) -> tuple[str, str]:
+    """Return the result of `gmai_rule` and the reason: a letter of `options`, "Z" for none of them, "" if unreadable.
+
+    The harness reads both the answers of models and the replies of its extractor in this way.
+    """
+    if version not in GMAI_VERSIONS:
+        raise ValueError(f"no version {version!r}; there are: {', '.join(GMAI_VERSIONS)}")
+    if "Failed to obtain answer via API" not in response:
+        if any(refusal in response for refusal in REFUSALS):
+            return "Z", "exact matching: a known refusal"
+        words = response.translate(_SPACES).split()
+        letters = [letter for letter in options if letter in words]
+        if len(letters) == 1 and (version < "2025-08" or words.index(letters[0]) > len(words) - 5):
+            return letters[0], f"exact matching: letter {letters[0]}"
+        if not letters and "Z" in words:
+            return "Z", "exact matching: the letter Z"
+        stated = _STATEMENT.search(response) if version >= "2026-06" else None
+        if stated and stated[1].upper() in options:
+            return stated[1].upper(), f"exact matching: the answer is {stated[1].upper()}"
+    lowered = response.lower()
+    if version >= "2025-08" and len(lowered) > 2 * sum(map(len, options.values())):
+        return "", "exact matching: no letter, and too long for a text"
+    letters = [letter for letter, text in options.items() if text.lower() in lowered]
+    if len(letters) == 1:
+        return letters[0], f"exact matching: text of {letters[0]}"
+    return "", f"exact matching: {'texts of ' + ', '.join(letters) if letters else 'no letter or text'}"
 
 
 def _official(version: str) -> Callable[[Item, Answer], Score]:
-    """Score one letter, read by a version of the harness's exact matching."""
-    return partial(scoring.score_single_choice, read=partial(scoring.gmai_rule, version=version))
+    """Score one letter, read by a version of `gmai_rule`."""
+    return partial(scoring.score_single_choice, read=partial(gmai_rule, version=version))
 
 
 def _reply(reply: str, options: Mapping[str, str]) -> tuple[str, ...] | None:
@@ -230,7 +287,7 @@ def _reply(reply: str, options: Mapping[str, str]) -> tuple[str, ...] | None:
     Ours: a reply with another letter, or with a Z beside one, is unreadable. It may restate the answer, and the harness
     would read "B\\nIt may be A" as A.
     """
-    chosen, _ = scoring.gmai_choice(reply, options)
+    chosen, _ = gmai_choice(reply, options)
     letters = {letter for letter in (*options, "Z") if re.search(rf"(?<!\w){letter}(?!\w)", reply)}
     return None if chosen == "" or letters - {chosen} else () if chosen == "Z" else (chosen,)
 
@@ -241,7 +298,6 @@ def submission(results: Sequence[Result], folder: Path) -> Path:
     return predictions.write(folder / "gmai-mmbench-test-submission.xlsx", results, columns)
 
 
-LICENCE = "Apache-2.0 by its card; the images come from 284 data sets with terms of their own"
 MD5_VAL = "254bd581627866f1c499d3d6b4422324"
 MD5_TEST = (
     "900d735231230a63f4ed45665c078ef4",
@@ -259,9 +315,14 @@ MD5_TEST = (
 """MD5 of VAL and of TEST's parts 1 to 11, and their repositories: `GMAIMMBenchDataset` of VLMEvalKit,
 https://github.com/open-compass/VLMEvalKit/blob/e8e78f05f3080fe28154f2130321f17951c3be94/vlmeval/dataset/image_mcq.py"""
 
-ORIGIN_VAL = Origin(
-    licence=LICENCE,
+ORIGIN = Origin(
+    licence="Apache-2.0 by its card; the images come from 284 data sets with terms of their own",
     home="https://uni-medical.github.io/GMAI-MMBench.github.io/",
+    elsewhere=folders.lmu_data,
+    group=GROUP,
+)
+ORIGIN_VAL = replace(
+    ORIGIN,
     hub="VLMEval/GMAI-MMBench",
     files=(
         OriginFile(
@@ -275,20 +336,14 @@ ORIGIN_VAL = Origin(
     release=4550,
     find=partial(files, split="val"),
     reads=(f"{GROUP}/*.tsv with the word VAL in its name", "GMAI-MMBench_VAL.tsv"),
-    elsewhere=folders.lmu_data,
-    group=GROUP,
 )
-ORIGIN_TEST = Origin(
-    licence=LICENCE,
-    home="https://uni-medical.github.io/GMAI-MMBench.github.io/",
+ORIGIN_TEST = replace(
+    ORIGIN,
     hub="OpenGVLab/GMAI-MMBench",
     files=tuple(
-        OriginFile(
-            to=f"{GROUP}/GMAI_mm_bench_TEST_part_{part}.tsv",
-            at=f"GMAI_mm_bench_TEST_part_{part}.tsv",
-            digest=f"md5:{md5}",
-        )
+        OriginFile(to=f"{GROUP}/{name}", at=name, digest=f"md5:{md5}")
         for part, md5 in enumerate(MD5_TEST, 1)
+        for name in [f"GMAI_mm_bench_TEST_part_{part}.tsv"]
     ),
     terms="Open https://huggingface.co/datasets/OpenGVLab/GMAI-MMBench, and agree there to share your contact "
     "information with its owners",
@@ -296,8 +351,6 @@ ORIGIN_TEST = Origin(
     release=None,
     find=partial(files, split="test"),
     reads=(f"{GROUP}/*.tsv with the word TEST in its name", f"GMAI_mm_bench_TEST_part_1.tsv to _{PARTS}.tsv"),
-    elsewhere=folders.lmu_data,
-    group=GROUP,
 )
 
 VAL = Benchmark(
@@ -305,7 +358,7 @@ VAL = Benchmark(
     origin=ORIGIN_VAL,
     title="GMAI-MMBench, validation",
     items=partial(items, split="val"),
-    prompt=PromptFunction(prompt, ("mc", "gd", "ps")),
+    prompt=PROMPT,
     score=score,
     metrics=(
         metrics.accuracy,
@@ -321,11 +374,12 @@ VAL = Benchmark(
     public=True,
     owners=Owners(
         rule=OfficialRule(
-            score=_official(scoring.GMAI_VERSIONS[-1]),
-            note=OFFICIAL_NOTE,
+            score=_official(GMAI_VERSIONS[-1]),
+            note="answers are read by VLMEvalKit's exact matching, without its random choice where nothing is read; "
+            "the paper's numbers come from extraction by ChatGPT instead",
             kinds=frozenset({"single_choice"}),
-            version=scoring.GMAI_VERSIONS[-1],
-            earlier={version: _official(version) for version in scoring.GMAI_VERSIONS[:-1]},
+            version=GMAI_VERSIONS[-1],
+            earlier={version: _official(version) for version in GMAI_VERSIONS[:-1]},
         ),
         extractor=Extractor("options-vlmevalkit", _reply),
         taxonomy="gmai-mmbench",

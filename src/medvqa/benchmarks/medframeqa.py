@@ -20,7 +20,7 @@ leave its denominator. The copy OctoMed/MedFrameQA has other columns.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from pathlib import Path
 import msgspec
 
 from medvqa import metrics, tables
-from medvqa.benchmarks import lettered, published
+from medvqa.benchmarks import lettered, origins, published
 from medvqa.items import Benchmark, Item, OfficialRule, Origin, OriginFile, Owners, Prompt, Technique
 from medvqa.metrics import kits
 from medvqa.protocols.prompts import Template, Templates
@@ -41,6 +41,14 @@ IMAGES = tuple(f"image_{number}" for number in range(1, 6))
 NEEDED = ("question_id", "question", "options", "correct_answer", "video_id", *IMAGES[:2])
 FEWEST = 2
 """Images of a question at least."""
+ORIGIN = Origin(
+    licence="CC BY 4.0",
+    home="https://github.com/haojinw0027/MedFrameQA",
+    hub="SuhaoYu1020/MedFrameQA",
+    files=(OriginFile(to=f"{NAME}/data/*.parquet", at="data/*.parquet"),),
+    note="the frames come from videos on YouTube",
+    release=2851,
+)
 
 
 class FrameQuestion(msgspec.Struct, frozen=True):
@@ -56,14 +64,9 @@ class FrameQuestion(msgspec.Struct, frozen=True):
     modality: str | None = None
 
 
-def files(data: Path) -> Sequence[Path]:
-    """Return the Parquet files."""
-    return sorted((data / NAME / "data").glob("*.parquet"))
-
-
 def items(data: Path) -> Iterator[Item]:
     """Yield the questions; those about one video are a cluster. DataError, which names file and row, for a bad one."""
-    for row in rows(files(data), data, NAME, needed=NEEDED):
+    for row in rows(origins.found(ORIGIN, data), data, NAME, needed=NEEDED):
         yield _item(row, row.convert(FrameQuestion))
 
 
@@ -155,14 +158,7 @@ BENCHMARKS = (
         metrics=(metrics.accuracy, *metrics.rates),
         dimensions=("system", "organ", "modality", "image_count"),
         public=True,
-        origin=Origin(
-            licence="CC BY 4.0",
-            home="https://github.com/haojinw0027/MedFrameQA",
-            hub="SuhaoYu1020/MedFrameQA",
-            files=(OriginFile(to=f"{NAME}/data/*.parquet", at="data/*.parquet"),),
-            note="the frames come from videos on YouTube",
-            release=2851,
-        ),
+        origin=ORIGIN,
         owners=Owners(
             rule=OfficialRule(
                 score=lettered.scored_by(medframeqa_rule),

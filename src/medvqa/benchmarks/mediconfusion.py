@@ -15,7 +15,7 @@ Licence: MIT for the questions; each image keeps the licence of the article in P
 and `dataset.csv` is its twin, a row for each pair, with lists as Python prints them. The image of `im_1_local` is
 images/20192.jpg.
 
-Prompts: `mediconfusion_prompts`. Official rule and score table: `clean_up_manual`, `check_answer` and
+Prompts: mediconfusion_prompts.toml. Official rule and score table: `clean_up_manual`, `check_answer` and
 `create_score_table` of utils/answering.py in
 https://github.com/AIF4S/MediConfusion/tree/2eb1686ba79f38d80435d70cc4fbd92f6714d8e7
 """
@@ -23,20 +23,33 @@ https://github.com/AIF4S/MediConfusion/tree/2eb1686ba79f38d80435d70cc4fbd92f6714
 from __future__ import annotations
 
 import ast
+import csv
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from math import inf
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 import msgspec
 
-from medvqa import metrics, tables
-from medvqa.benchmarks import articles, published
-from medvqa.benchmarks.mediconfusion_prompts import ORIGINAL, OWNERS, VARIATIONS
-from medvqa.items import Benchmark, DataError, DataWarning, Item, OfficialRule, Origin, OriginFile, Owners, UsageError
-from medvqa.scoring import mediconfusion_rule, score_single_choice
+from medvqa import decode, metrics, tables
+from medvqa.benchmarks import published
+from medvqa.items import (
+    Benchmark,
+    DataError,
+    DataWarning,
+    Item,
+    OfficialRule,
+    Origin,
+    OriginFile,
+    Owners,
+    Technique,
+    UsageError,
+)
+from medvqa.protocols.prompts import Template, Templates
+from medvqa.scoring import Reading, score_single_choice
 from medvqa.tables.image_files import image_file
 from medvqa.tags import lexicon, selection
 
@@ -79,7 +92,7 @@ def items_of(folder: Path, *, root: Path, benchmark: str = "mediconfusion") -> I
 
     `root` is the data folder that image names are relative to. Images need not be there. Items that are connected
     by shared images, or by images of one article, which may show one patient, have one `cluster_id`. Only the released
-    images have known articles (`articles`); other data are joined by images alone. Raises DataError, which names file
+    images have known articles (`released`); other data are joined by images alone. Raises DataError, which names file
     and row, as `tables.read` does, for a pair that occurs twice, a correct letter without option, and an image outside
     of the folder. Warns of a pair with one correct letter for both images.
     """
@@ -98,8 +111,7 @@ def items_of(folder: Path, *, root: Path, benchmark: str = "mediconfusion") -> I
     loaded = [item for pair in pairs.values() for item in pair]
     lexicon.warn_unknown(loaded, lexicon.mediconfusion())
     clusters = selection.components(
-        [link for item in pair for link in articles.links(item.images[0].name, item.extra["im"])]
-        for pair in pairs.values()
+        [link for item in pair for link in _links(item.images[0].name, item.extra["im"])] for pair in pairs.values()
     )
     for item in loaded:
         yield replace(item, cluster_id=clusters[item.images[0].name])
@@ -190,6 +202,91 @@ def _similarity(row: tables.TableRow, column: str, value: float | None) -> dict[
     return {dimension: (lexicon.slug(next(name for end, name in ranges if value < end)),)}
 
 
+ARTICLES = Path(__file__).parent / "published_rows" / "mediconfusion-articles.csv"
+"""228 images of 219 articles of PubMed Central, with the names of their files: data/image_dict.json of
+https://github.com/AIF4S/MediConfusion at commit 35cc5f97566438e00b86c8151649c220c34c0aad."""
+
+
+class ReleasedImage(NamedTuple):
+    """An image of the release: its number, its path in ROCO, its article, and the file's name in the article."""
+
+    image: str
+    roco: str
+    article: str
+    file: str
+
+
+@cache
+def released() -> tuple[ReleasedImage, ...]:
+    """Return the images of the release, by number."""
+    with ARTICLES.open(encoding="utf-8", newline="") as file:
+        return tuple(ReleasedImage(**row) for row in csv.DictReader(file))
+
+
+@cache
+def _articles() -> Mapping[tuple[str, str], str]:
+    """Return the article of each image of the release, by its number and its path in ROCO."""
+    return {(one.image, one.roco): one.article for one in released()}
+
+
+def _links(image: str, roco: str) -> list[str]:
+    """Return the texts that an image shares with others: its name, and its article if it is in the release.
+
+    Number and path must both agree, so that other data with the same numbers are not mistaken for the release.
+    """
+    article = _articles().get((PurePosixPath(image).stem, roco))
+    # "~" sorts behind letters: the smallest member names a component, and must be an image.
+    return [image] if article is None else [image, f"~{article}"]
+
+
+class PromptTexts(msgspec.Struct, frozen=True):
+    """The file of prompts: the template of each technique by prompt, and the fields of each template."""
+
+    prompts: dict[str, dict[Technique, str]]
+    templates: dict[str, dict[str, str | int]]
+
+
+def _prompts() -> dict[str, Templates]:
+    """Return the owners' prompts by name, in the order of the file."""
+    texts, made = (
+        decode.decode(Path(__file__).with_name("mediconfusion_prompts.toml"), PromptTexts),
+        dict[str, Template](),
+    )
+    for key, fields in texts.templates.items():
+        own = {field: value for field, value in fields.items() if field not in ("like", "name")}
+        base = made[str(fields["like"])] if "like" in fields else Template("", "")
+        made[key] = replace(base, name=f"mediconfusion/{fields.get('name', key)}", **own)  # type: ignore[arg-type]
+    return {
+        name: Templates(name, {technique: made[key] for technique, key in by_technique.items()})
+        for name, by_technique in texts.prompts.items()
+    }
+
+
+PROMPTS = _prompts()
+ORIGINAL = PROMPTS.pop("default")
+
+
+TOKENS = ("{}", "{}:", ".{}", ".{}:", "{}.", '{}")', '("{}":', '("{}")', '("{}").')
+
+
+def mediconfusion_rule(response: str, options: Mapping[str, str], *, multiple: bool = False) -> Reading:
+    """Read `response` as the owners' answer cleaner does, with its flaws: a refusal is `unparsed`.
+
+    A letter is chosen if one of nine exact tokens (`A`, `A:`, `.A`, `.A:`, `A.`, `A")`, `("A":`, `("A")`,
+    `("A").`) stands between spaces or line ends. Letters of several options, or of none, make the answer invalid.
+    "(A)" and "**A**" are invalid, "A patient ..." is A. `multiple` changes nothing: the benchmark has single
+    choices only.
+
+    Source: https://github.com/AIF4S/MediConfusion/blob/2eb1686ba79f38d80435d70cc4fbd92f6714d8e7/utils/answering.py
+    (its two tokens with a line break never match, because it first turns line breaks into spaces).
+    """
+    tokens = set(response.replace("\n", " ").split(" "))
+    letters = [letter for letter in options if any(form.format(letter) in tokens for form in TOKENS)]
+    if len(letters) == 1:
+        return Reading((letters[0],), "read", f"official token list: {letters[0]}")
+    return Reading((), "unparsed", f"official token list: {' and '.join(letters) or 'no letter'}")
+
+
 ORIGIN = Origin(
     licence="MIT; each image has the licence of its article",
     home="https://github.com/AIF4S/MediConfusion",
@@ -211,7 +308,7 @@ ORIGIN = Origin(
                 at=f"pmc:{one.article}/{one.file}",
                 also=(f"from:{one.roco}", f"from:{one.image}.jpg", f"from:images/{one.image}.jpg"),
             )
-            for one in articles.released()
+            for one in released()
         ),
     ),
     note=(
@@ -230,7 +327,7 @@ BENCHMARKS = (
         title="MediConfusion",
         items=items,
         prompt=ORIGINAL,
-        prompts={templates.name: templates for templates in (*VARIATIONS, *OWNERS)},
+        prompts=PROMPTS,
         score=score_single_choice,
         metrics=(
             metrics.set_accuracy,
@@ -248,7 +345,7 @@ BENCHMARKS = (
                 score=partial(score_single_choice, read=mediconfusion_rule),
                 note="a letter counts only as one of the tokens that the owners' clean_up_manual lists",
             ),
-            paper_prompts=tuple(templates.name for templates in VARIATIONS),
+            paper_prompts=tuple(name for name in PROMPTS if name[0].isdigit()),
             published=partial(published.read, "mediconfusion"),
         ),
     ),

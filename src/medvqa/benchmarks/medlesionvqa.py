@@ -39,12 +39,10 @@ from medvqa.items import (
     Kind,
     Origin,
     Owners,
-    Prompt,
     Score,
-    Technique,
     of_data,
 )
-from medvqa.protocols.prompts import Template
+from medvqa.protocols.prompts import Template, Templates
 from medvqa.scoring import score_partial_credit, unscored
 from medvqa.tables.image_files import image_file
 from medvqa.tags import lexicon, selection
@@ -231,9 +229,7 @@ OURS: Mapping[Kind, Template] = {
 Its Figure 3 shows the prompts that make questions, extract letters and judge answers."""
 
 
-def prompt(item: Item, technique: Technique) -> Prompt:
-    """Return our prompt for the kind of question."""
-    return OURS[item.kind].prompt(item, technique)
+PROMPT = Templates("default", {"mc": OURS["short_answer"]}, OURS)
 
 
 def score(item: Item, answer: Answer) -> Score:
@@ -271,7 +267,7 @@ BENCHMARKS = tuple(
         title=f"MedLesionVQA {split}",
         items=partial(items, split=split),
         judged=OPEN_KINDS,
-        prompt=prompt,
+        prompt=PROMPT,
         score=score,
         metrics=(
             metrics.mean_score,

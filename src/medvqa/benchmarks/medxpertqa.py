@@ -22,14 +22,14 @@ are cut off, and the prompt prints them, so that `--rotate` moves them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from medvqa import metrics, tables
-from medvqa.benchmarks import lettered, published
+from medvqa.benchmarks import lettered, origins, published
 from medvqa.items import Benchmark, Item, OfficialRule, Origin, OriginFile, Owners
 from medvqa.metrics import kits
 from medvqa.protocols.prompts import Template, Templates
@@ -40,6 +40,18 @@ from medvqa.tags import lexicon
 NAME = "medxpertqa-mm"
 FILES = ("MM/test.jsonl", "medxpertqa_mm_input.jsonl")
 """The released file, and the same rows in the owners' code; the first that is there is read."""
+ORIGIN = Origin(
+    licence="MIT",
+    home="https://github.com/TsinghuaC3I/MedXpertQA",
+    hub="TsinghuaC3I/MedXpertQA",
+    revision="f4e6fe7e5a9e13d6c97d7aa2b91cdd8b80c9cc61",
+    files=(
+        OriginFile(to=f"{NAME}/MM/test.jsonl", at="MM/test.jsonl"),
+        OriginFile(to=f"{NAME}/images.zip", at="images.zip", unpack=NAME),
+    ),
+    release=2000,
+    reads=tuple(f"{NAME}/{name}" for name in FILES),
+)
 CHOICES = "\nAnswer Choices:"
 """Stands between the question and its options."""
 
@@ -70,15 +82,10 @@ class ExamQuestion(msgspec.Struct, frozen=True):
     question_type: str
 
 
-def files(data: Path) -> Sequence[Path]:
-    """Return the file with the questions, () if there is none."""
-    return [path for name in FILES if (path := data / NAME / name).is_file()][:1]
-
-
 def items(data: Path) -> Iterator[Item]:
     """Yield the questions; DataError, which names file and line, for a row of another form."""
     folder = ImageFolder(data / NAME / "images", data)
-    for path in files(data):
+    for path in origins.found(ORIGIN, data):
         for row in tables.read(path, name=path.relative_to(data).as_posix(), lines=True):
             yield _item(row, row.convert(ExamQuestion), folder)
 
@@ -177,18 +184,7 @@ BENCHMARKS = (
         metrics=(metrics.accuracy, *metrics.rates),
         dimensions=("question_type", "medical_task", "body_system", "image_count"),
         public=True,
-        origin=Origin(
-            licence="MIT",
-            home="https://github.com/TsinghuaC3I/MedXpertQA",
-            hub="TsinghuaC3I/MedXpertQA",
-            revision="f4e6fe7e5a9e13d6c97d7aa2b91cdd8b80c9cc61",
-            files=(
-                OriginFile(to=f"{NAME}/MM/test.jsonl", at="MM/test.jsonl"),
-                OriginFile(to=f"{NAME}/images.zip", at="images.zip", unpack=NAME),
-            ),
-            release=2000,
-            reads=tuple(f"{NAME}/{name}" for name in FILES),
-        ),
+        origin=ORIGIN,
         owners=Owners(
             rule=OfficialRule(
                 score=lettered.scored_by(medxpertqa_rule),

@@ -162,10 +162,13 @@ def mmmu_rule(response: str, options: Mapping[str, str]) -> Reading:
     more than five words, options whose text occurs anywhere ("abnormal" holds "normal"). The last occurrence decides.
     """
     text = lettered.bare(response)
-    for kind, form in (("letter in brackets", "({})"), ("letter", " {} "), ("text", "")):
-        forms = {letter: form.format(letter) if form else option.lower() for letter, option in options.items()}
-        chosen = lettered.last(forms, text if form else text.lower())
-        if chosen and (form or len(text.split()) > 5):
+    texts = options if len(text.split()) > 5 else {}
+    for kind, searched, forms in (
+        ("letter in brackets", text, {letter: f"({letter})" for letter in options}),
+        ("letter", text, {letter: f" {letter} " for letter in options}),
+        ("text", text.lower(), {letter: option.lower() for letter, option in texts.items()}),
+    ):
+        if chosen := lettered.last(forms, searched):
             return Reading((chosen,), "read", f"MMMU's rule: {kind} {chosen}")
     return Reading((), "unparsed", "MMMU's rule: no letter or text; the owners draw an option")
 
@@ -249,47 +252,40 @@ def submission(results: Sequence[Result], folder: Path) -> Path:
     return path
 
 
-def _origin(split: str) -> Origin:
-    names = [f"{subject}/{SPLITS[split]}-00000-of-00001.parquet" for subject in SUBJECTS]
-    return Origin(
-        licence="Apache-2.0 (card)",
-        home="https://huggingface.co/datasets/MMMU/MMMU",
-        hub="MMMU/MMMU",
-        files=tuple(OriginFile(to=f"{GROUP}/{name}", at=name) for name in names),
-        note="the owners withhold the answers of test" if split == "test" else "",
-        release={"val": 150, "test": 1752}[split],
-        find=partial(paths, split=split),
-        reads=(f"{GROUP}/SUBJECT/{SPLITS[split]}-*.parquet for {', '.join(SUBJECTS)}",),
-        group=GROUP,
-    )
-
-
-VAL = Benchmark(
-    name=f"{GROUP}-val",
-    title="MMMU Health and Medicine, validation",
-    items=partial(items, split="val"),
-    prompt=Templates("default", {"mc": LETTER, "gd": LETTER}, {"short_answer": PHRASE}),
-    score=score,
-    metrics=(metrics.mean_score, metrics.accuracy, metrics.open_score, *metrics.rates),
-    headline=("mean_score", "accuracy"),
-    dimensions=("subject", "question_type", "difficulty", "image_type"),
-    public=True,
-    origin=_origin("val"),
-    owners=Owners(
-        rule=OfficialRule(
-            score=official,
-            note="answers are read by the owners' eval_utils.py, without its random choice where nothing is read",
-            kinds=frozenset({"single_choice", "short_answer"}),
+BENCHMARKS = tuple(
+    Benchmark(
+        name=f"{GROUP}-{split}",
+        title=f"MMMU Health and Medicine, {of_hub}",
+        items=partial(items, split=split),
+        prompt=Templates("default", {"mc": LETTER, "gd": LETTER}, {"short_answer": PHRASE}),
+        score=score,
+        metrics=(metrics.mean_score, metrics.accuracy, metrics.open_score, *metrics.rates),
+        headline=("mean_score", "accuracy"),
+        dimensions=("subject", "question_type", "difficulty", "image_type"),
+        public=True,
+        origin=Origin(
+            licence="Apache-2.0 (card)",
+            home="https://huggingface.co/datasets/MMMU/MMMU",
+            hub="MMMU/MMMU",
+            files=tuple(
+                OriginFile(to=f"{GROUP}/{file}", at=file)
+                for file in (f"{subject}/{of_hub}-00000-of-00001.parquet" for subject in SUBJECTS)
+            ),
+            note="the owners withhold the answers of test" if split == "test" else "",
+            release={"val": 150, "test": 1752}[split],
+            find=partial(paths, split=split),
+            reads=(f"{GROUP}/SUBJECT/{of_hub}-*.parquet for {', '.join(SUBJECTS)}",),
+            group=GROUP,
         ),
-        published=partial(published.read, GROUP),
-    ),
+        owners=Owners(
+            rule=OfficialRule(
+                score=official,
+                note="answers are read by the owners' eval_utils.py, without its random choice where nothing is read",
+                kinds=frozenset({"single_choice", "short_answer"}),
+            ),
+            submission=submission if split == "test" else None,
+            published=partial(published.read, GROUP),
+        ),
+    )
+    for split, of_hub in SPLITS.items()
 )
-TEST = replace(
-    VAL,
-    name=f"{GROUP}-test",
-    title="MMMU Health and Medicine, test",
-    items=partial(items, split="test"),
-    origin=_origin("test"),
-    owners=replace(VAL.owners, submission=submission),
-)
-BENCHMARKS = (VAL, TEST)

@@ -16,13 +16,13 @@ takes the option most similar to the answer (`lettered.similar`). Traps: the key
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from medvqa import metrics, scoring, tables
-from medvqa.benchmarks import lettered, published
+from medvqa.benchmarks import lettered, origins, published
 from medvqa.items import Benchmark, Item, OfficialRule, Origin, OriginFile, Owners, Prompt, Technique
 from medvqa.metrics import kits
 from medvqa.protocols.prompts import Template, Templates
@@ -30,21 +30,25 @@ from medvqa.tables.image_files import ImageFolder
 from medvqa.tags import lexicon
 
 NAME = "omnimedvqa"
-ROOTS = (NAME, f"{NAME}/OmniMedVQA")
-"""The zip has a folder of its own."""
 LETTERS = "ABCD"
+ORIGIN = Origin(
+    licence="each data set's own (the owners' README lists them)",
+    home="https://huggingface.co/datasets/foreverbeliever/OmniMedVQA",
+    hub="foreverbeliever/OmniMedVQA",
+    revision="1ba51c28fc0773bdf7efb8396e5bcfd4227e22da",
+    files=(OriginFile(to=f"{NAME}/OmniMedVQA.zip", at="OmniMedVQA.zip", unpack=NAME),),
+    note="one archive of 10.7 GB; the questions of restricted-access data sets have no images and are not read",
+    release=88_996,
+    # The zip has a folder of its own.
+    reads=tuple(f"{root}/QA_information/Open-access/*.json" for root in (NAME, f"{NAME}/OmniMedVQA")),
+)
 NEEDED = [("question_id", "question", "gt_answer", "image_path", "option_A", "option_B")]
-
-
-def files(data: Path) -> Sequence[Path]:
-    """Return the JSON files of the open-access part."""
-    return [path for root in ROOTS for path in sorted((data / root / "QA_information/Open-access").glob("*.json"))]
 
 
 def items(data: Path) -> Iterator[Item]:
     """Yield the questions of all data sets; those about one image share a cluster."""
     problems: list[str] = []
-    for path in files(data):
+    for path in origins.found(ORIGIN, data):
         # The folder that holds QA_information and Images.
         images = ImageFolder(path.parents[2], data)
         for row in tables.read(path, name=path.relative_to(data).as_posix(), needed=NEEDED):
@@ -112,17 +116,7 @@ BENCHMARKS = (
         headline=("accuracy",),
         dimensions=("question_type", "modality", "dataset"),
         public=True,
-        origin=Origin(
-            licence="each data set's own (the owners' README lists them)",
-            home="https://huggingface.co/datasets/foreverbeliever/OmniMedVQA",
-            hub="foreverbeliever/OmniMedVQA",
-            revision="1ba51c28fc0773bdf7efb8396e5bcfd4227e22da",
-            files=(OriginFile(to=f"{NAME}/OmniMedVQA.zip", at="OmniMedVQA.zip", unpack=NAME),),
-            note="one archive of 10.7 GB; the questions of restricted-access data sets have no images and are not read",
-            release=88_996,
-            find=files,
-            reads=(f"{NAME}/QA_information/Open-access/*.json",),
-        ),
+        origin=ORIGIN,
         owners=Owners(
             rule=OfficialRule(
                 score=lettered.scored_by(lettered.similar),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from medvqa.items import Benchmark
+from medvqa.items import Benchmark, Origin
 
 HUB = "https://huggingface.co"
 
@@ -17,25 +17,24 @@ def needs_files(benchmark: Benchmark) -> bool:
 
 def files_of(benchmark: Benchmark, data: Path) -> tuple[Path, ...]:
     """Return the files with the benchmark's questions in a data folder, () if they are missing (OSError)."""
-    origin = benchmark.origin
-    if origin is None:
-        return ()
+    return () if benchmark.origin is None else found(benchmark.origin, data)
+
+
+def found(origin: Origin, data: Path) -> tuple[Path, ...]:
+    """Return the files of an origin with questions in a data folder, () if they are missing (OSError)."""
     if origin.find is not None:
         return tuple(origin.find(data))
-    found = [tuple(sorted(path for path in data.glob(name) if path.is_file())) for name in _names(benchmark)]
-    return next(filter(None, found), ()) if origin.reads else tuple(path for paths in found for path in paths)
+    paths = [tuple(sorted(path for path in data.glob(name) if path.is_file())) for name in _names(origin)]
+    return next(filter(None, paths), ()) if origin.reads else tuple(path for each in paths for path in each)
 
 
 def sought(benchmark: Benchmark) -> str:
     """Describe the files with the benchmark's questions, relative to the data folder; "" if nothing says."""
-    return " or ".join(_names(benchmark))
+    return "" if benchmark.origin is None else " or ".join(_names(benchmark.origin))
 
 
-def _names(benchmark: Benchmark) -> tuple[str, ...]:
-    origin = benchmark.origin
-    if origin is None or origin.reads:
-        return () if origin is None else origin.reads
-    return tuple(file.to for file in origin.files if not file.unpack)
+def _names(origin: Origin) -> tuple[str, ...]:
+    return origin.reads or tuple(file.to for file in origin.files if not file.unpack)
 
 
 def elsewhere(benchmark: Benchmark) -> Path | None:

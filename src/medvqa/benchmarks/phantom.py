@@ -60,7 +60,7 @@ def _applies_medlesionvqa(item: Item, technique: Technique) -> bool:
 def _prompt_medlesionvqa(item: Item, technique: Technique) -> Prompt:
     """The parent's prompt; for PS the prefix, which a term of the vocabulary continues."""
     if technique != "ps":
-        return medlesionvqa.prompt(item, technique)
+        return medlesionvqa.PROMPT(item, technique)
     return PREFIX.prompt(replace(item, options={term: term for term in item.extra.get("vocabulary", ())}), technique)
 
 

@@ -19,7 +19,7 @@ mean over content types mixes easy closed questions with hard open ones. Hence t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from pathlib import Path
 import msgspec
 
 from medvqa import metrics, tables
-from medvqa.benchmarks import closed_open, lettered, published
+from medvqa.benchmarks import closed_open, lettered, origins, published
 from medvqa.benchmarks.lettered import TOKENS
 from medvqa.items import Answer, Benchmark, Item, Kind, Origin, OriginFile, Owners, Prompt, Score, Technique, of_data
 from medvqa.protocols.prompts import Template
@@ -38,6 +38,18 @@ from medvqa.tags import lexicon
 NAME = "radimagenet-vqa"
 FILE = "benchmark/test-00000-of-00001.parquet"
 KINDS: Mapping[str, Kind] = {"multiple_choice": "single_choice", "closed": "judgment", "open": "short_answer"}
+ORIGIN = Origin(
+    licence="Apache-2.0 by its first card; RadImageNet's images have terms of their own",
+    home="https://huggingface.co/datasets/raidium/RadImageNet-VQA",
+    hub="raidium/RadImageNet-VQA",
+    files=(OriginFile(to=f"{NAME}/{FILE}", at=FILE),),
+    terms=(
+        "log in to the hub, and accept the terms of https://huggingface.co/datasets/raidium/RadImageNet-VQA "
+        "if it shows any"
+    ),
+    release=9000,
+    reads=(f"{NAME}/benchmark/test*.parquet",),
+)
 
 
 class ScanMetadata(msgspec.Struct, frozen=True):
@@ -58,25 +70,17 @@ class ScanQuestion(msgspec.Struct, frozen=True):
     choices: list[str] | None = None
 
 
-def files(data: Path) -> Sequence[Path]:
-    """Return the files of the benchmark's config."""
-    return sorted((data / NAME / "benchmark").glob("test*.parquet"))
-
-
 def items(data: Path) -> Iterator[Item]:
     """Yield the questions; those about one image are a cluster. DataError, which names file and row, for a bad one.
 
     The id is `question_id`, or the number of the row if some have none or share one.
     """
-    loaded = [
-        _item(row, row.convert(ScanQuestion)) for row in rows(files(data), data, NAME, needed=NEEDED, digests=True)
-    ]
+    needed = ("image", "question", "answer", "question_type", "metadata")
+    read = rows(origins.found(ORIGIN, data), data, NAME, needed=needed, digests=True)
+    loaded = [_item(row, row.convert(ScanQuestion)) for row in read]
     unique = max(Counter(item.id for item in loaded).values(), default=1) == 1 and all(item.id for item in loaded)
     for number, item in enumerate(loaded, 1):
         yield item if unique else replace(item, id=str(number))
-
-
-NEEDED = ("image", "question", "answer", "question_type", "metadata")
 
 
 def _item(row: tables.TableRow, line: ScanQuestion) -> Item:
@@ -142,18 +146,7 @@ BENCHMARKS = (
         metrics=(metrics.accuracy, *metrics.closed_and_open("answer_type"), *metrics.rates),
         headline=("accuracy", *metrics.open_questions.HEADLINE),
         dimensions=("content_type", "question_type", "modality", "content_type+question_type"),
-        origin=Origin(
-            licence="Apache-2.0 by its first card; RadImageNet's images have terms of their own",
-            home="https://huggingface.co/datasets/raidium/RadImageNet-VQA",
-            hub="raidium/RadImageNet-VQA",
-            files=(OriginFile(to=f"{NAME}/{FILE}", at=FILE),),
-            terms=(
-                "log in to the hub, and accept the terms of https://huggingface.co/datasets/raidium/RadImageNet-VQA "
-                "if it shows any"
-            ),
-            release=9000,
-            reads=(f"{NAME}/benchmark/test*.parquet",),
-        ),
+        origin=ORIGIN,
         owners=Owners(published=partial(published.read, NAME)),
     ),
 )

@@ -22,7 +22,7 @@ left out of its denominator; a text alone answers many of the questions.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,7 @@ from pathlib import Path
 import msgspec
 
 from medvqa import metrics, tables
-from medvqa.benchmarks import lettered, published
+from medvqa.benchmarks import lettered, origins, published
 from medvqa.items import Benchmark, Item, OfficialRule, Origin, OriginFile, Owners, Prompt, Technique
 from medvqa.protocols.prompts import Template
 from medvqa.scoring import Reading, score_single_choice
@@ -38,8 +38,26 @@ from medvqa.tables.image_files import ImageFolder
 from medvqa.tags import lexicon
 
 GROUP = "rexvqa"
-SPLITS = ("test", "valid")
 METADATA = "metadata"
+ORIGINS = {
+    split: Origin(
+        licence="non-commercial research, by the agreements of both data sets",
+        home="https://huggingface.co/datasets/rajpurkarlab/ReXVQA",
+        hub="rajpurkarlab/ReXVQA",
+        files=(OriginFile(to=f"{GROUP}/{METADATA}/{split}_vqa_data.json", at=f"{METADATA}/{split}_vqa_data.json"),),
+        terms=(
+            "accept the terms of https://huggingface.co/datasets/rajpurkarlab/ReXVQA and of "
+            "https://huggingface.co/datasets/rajpurkarlab/ReXGradient-160K"
+        ),
+        note=(
+            "the images are the split archive deid_png.part* of rajpurkarlab/ReXGradient-160K: "
+            f"cat deid_png.part* | tar --zstd -xf - -C DATA/{GROUP}"
+        ),
+        group=GROUP,
+        on_request=split != "test",
+    )
+    for split in ("test", "valid")
+}
 
 
 class StudyQuestion(msgspec.Struct, frozen=True):
@@ -56,21 +74,14 @@ class StudyQuestion(msgspec.Struct, frozen=True):
     category: str | None = None
 
 
-def files(data: Path, split: str) -> Sequence[Path]:
-    """Return the file of a split, () if it is missing."""
-    path = data / GROUP / METADATA / f"{split}_vqa_data.json"
-    return [path] if path.is_file() else []
-
-
 def items(data: Path, split: str) -> Iterator[Item]:
     """Yield the questions; those about one patient are a cluster.
 
     DataError, which names file and question, for a bad row, and for a path of an image that leaves DATA/rexvqa.
     """
-    for path in files(data, split):
-        name = path.relative_to(data).as_posix()
-        folder = ImageFolder(data / GROUP, data)
-        for row in tables.read(path, name=name, key="question_id"):
+    folder = ImageFolder(data / GROUP, data)
+    for path in origins.found(ORIGINS[split], data):
+        for row in tables.read(path, name=path.relative_to(data).as_posix(), key="question_id"):
             yield _item(row, row.convert(StudyQuestion), folder)
 
 
@@ -136,22 +147,7 @@ BENCHMARKS = tuple(
         score=score_single_choice,
         metrics=(metrics.accuracy, *metrics.rates),
         dimensions=("task", "category", "image_count"),
-        origin=Origin(
-            licence="non-commercial research, by the agreements of both data sets",
-            home="https://huggingface.co/datasets/rajpurkarlab/ReXVQA",
-            hub="rajpurkarlab/ReXVQA",
-            files=(OriginFile(to=f"{GROUP}/{METADATA}/{split}_vqa_data.json", at=f"{METADATA}/{split}_vqa_data.json"),),
-            terms=(
-                "accept the terms of https://huggingface.co/datasets/rajpurkarlab/ReXVQA and of "
-                "https://huggingface.co/datasets/rajpurkarlab/ReXGradient-160K"
-            ),
-            note=(
-                "the images are the split archive deid_png.part* of rajpurkarlab/ReXGradient-160K: "
-                f"cat deid_png.part* | tar --zstd -xf - -C DATA/{GROUP}"
-            ),
-            group=GROUP,
-            on_request=split != "test",
-        ),
+        origin=ORIGINS[split],
         owners=Owners(
             rule=OfficialRule(
                 score=lettered.scored_by(rexvqa_rule),
@@ -160,5 +156,5 @@ BENCHMARKS = tuple(
             published=partial(published.read, GROUP),
         ),
     )
-    for split in SPLITS
+    for split in ORIGINS
 )

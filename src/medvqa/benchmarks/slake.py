@@ -18,7 +18,7 @@ https://github.com/EvolvingLMMs-Lab/lmms-eval/blob/75571cfe0fa36ca5ec2e6aa2bb268
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from pathlib import Path
 import msgspec
 
 from medvqa import metrics, tables
-from medvqa.benchmarks import closed_open, published
+from medvqa.benchmarks import closed_open, origins, published
 from medvqa.items import Benchmark, Item, Kind, Origin, OriginFile, Owners
 from medvqa.metrics import kits
 from medvqa.scoring import clipped
@@ -78,18 +78,13 @@ class SlakeRow(msgspec.Struct, frozen=True):
     content_type: str = ""
 
 
-def files(data: Path, split: str) -> Sequence[Path]:
-    """Return the file of a split, () if it is missing."""
-    return [path for name in FILES[split] if (path := data / GROUP / name).is_file()][:1]
-
-
 def items(data: Path, split: str, language: str) -> Iterator[Item]:
     """Yield the questions of a split in one language; DataError names file and record.
 
     A blank answer, which one training question has, is a withheld key.
     """
     seen: dict[str, str] = {}
-    for row in rows(files(data, split), data, GROUP):
+    for row in rows(origins.found(ORIGINS[split], data), data, GROUP):
         line = row.convert(SlakeRow)
         if line.q_lang not in TITLES:
             raise row.error(f"no language {clipped(repr(line.q_lang))}; known: {', '.join(TITLES)}")

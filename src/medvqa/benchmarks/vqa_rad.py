@@ -18,7 +18,7 @@ https://github.com/alibaba-damo-academy/MedEvalKit/blob/9b12e3b34232a8779cc12754
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from pathlib import Path
 import msgspec
 
 from medvqa import metrics, tables
-from medvqa.benchmarks import closed_open, published
+from medvqa.benchmarks import closed_open, origins, published
 from medvqa.items import Benchmark, Item, Kind, Origin, OriginFile, Owners
 from medvqa.metrics import kits
 from medvqa.scoring import clipped
@@ -79,19 +79,13 @@ class OsfRow(msgspec.Struct, frozen=True):
     image_case_url: str | None = None
 
 
-def osf_files(data: Path) -> Sequence[Path]:
-    """Return the file of the OSF form, () if it is missing."""
-    path = data / GROUP / PUBLIC
-    return [path] if path.is_file() else []
-
-
 def osf_items(data: Path, split: str) -> Iterator[Item]:
     """Yield the questions of a split of the OSF form; DataError names file and record.
 
     Questions about one image or case, and paraphrases (`qid_linked_id`), are one group.
     """
     read: dict[str, tuple[Item, list[str]]] = {}
-    for path in osf_files(data):
+    for path in origins.found(OSF, data):
         for row in tables.read(path, name=f"{GROUP}/{PUBLIC}", fold=True):
             line = row.convert(OsfRow)
             if line.phrase_type.strip().lower().startswith("test") != (split == "test"):
@@ -101,7 +95,7 @@ def osf_items(data: Path, split: str) -> Iterator[Item]:
                 raise row.error(f"qid {name} occurs twice")
             links = [f"image {line.image_name.strip()}"]
             links += [
-                f"{column} {text}" for column in ("qid_linked_id", "image_case_url") if (text := _told(row, column))
+                f"{column} {text}" for column in ("qid_linked_id", "image_case_url") if (text := _filled(row, column))
             ]
             read[name] = _item(row, line, name, data), links
     clusters = selection.components(links for _, links in read.values())
@@ -109,7 +103,7 @@ def osf_items(data: Path, split: str) -> Iterator[Item]:
         yield replace(item, cluster_id=clusters[links[0]])
 
 
-def _told(row: tables.TableRow, column: str) -> str:
+def _filled(row: tables.TableRow, column: str) -> str:
     """A cell's text; "" for NULL, as the release writes empty cells."""
     text = row.text(column).strip()
     return "" if text.upper() == "NULL" else text
@@ -122,8 +116,8 @@ def _item(row: tables.TableRow, line: OsfRow, name: str, data: Path) -> Item:
     answer = row.text("answer").strip()
     tags = {
         "answer_type": lexicon.slugs(line.answer_type),
-        "question_type": lexicon.slugs(re.split(r"[,;]", _told(row, "question_type"))),
-        "organ": lexicon.slugs(_told(row, "image_organ")),
+        "question_type": lexicon.slugs(re.split(r"[,;]", _filled(row, "question_type"))),
+        "organ": lexicon.slugs(_filled(row, "image_organ")),
         "phrase_type": lexicon.slugs(line.phrase_type),
     }
     file = f"{IMAGES}/{line.image_name.strip()}"
@@ -138,8 +132,6 @@ def _item(row: tables.TableRow, line: OsfRow, name: str, data: Path) -> Item:
 
 
 def _named(split: str, osf: bool) -> Benchmark:
-    name = f"{GROUP}{'-osf' * osf}{'-train' * (split == 'train')}"
-    tagged = ("answer_type", *(("question_type", "organ", "phrase_type") if osf else ()))
     hub = Origin(
         licence=OSF.licence,
         home=OSF.home,
@@ -151,7 +143,7 @@ def _named(split: str, osf: bool) -> Benchmark:
         group=GROUP,
     )
     return Benchmark(
-        name=name,
+        name=f"{GROUP}{'-osf' * osf}{'-train' * (split == 'train')}",
         title=f"VQA-RAD{', OSF' * osf}{', train' * (split == 'train')}",
         items=partial(osf_items, split=split) if osf else partial(closed_open.hub_items, group=GROUP, split=split),
         prompt=closed_open.templates(GROUP, "medevalkit", closed_open.YES_OR_NO, closed_open.BRIEFLY),
@@ -159,7 +151,7 @@ def _named(split: str, osf: bool) -> Benchmark:
         judged=closed_open.JUDGED,
         metrics=(*metrics.closed_and_open("answer_type" if osf else "answer"), *metrics.rates),
         headline=metrics.open_questions.HEADLINE,
-        dimensions=tagged,
+        dimensions=("answer_type", *(("question_type", "organ", "phrase_type") if osf else ())),
         public=True,
         origin=replace(OSF if osf else hub, release=RELEASED[split, osf], on_request=split == "train"),
         owners=Owners(

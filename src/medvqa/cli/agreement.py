@@ -50,7 +50,7 @@ class AgreementArguments(Arguments):
 def run(typed: AgreementArguments) -> tuple[str, int]:
     """Write a sheet for people, or return the figures, and 1 if they are too low."""
     from medvqa.judging import agreement
-    from medvqa.judging.coefficients import SCALE
+    from medvqa.judging.templates import SCALE
     from medvqa.report import raters
 
     _check(typed)
@@ -97,17 +97,16 @@ def _check(typed: AgreementArguments) -> None:
 
 def _sheet(typed: AgreementArguments, judged: Judged, number: int) -> str:
     from medvqa.judging import agreement
-    from medvqa.judging.coefficients import SCALE
+    from medvqa.judging.templates import SHOWN_SCALE
 
     path = typed.output or judged.folder / "agreement.csv"
     dimension = agreement.dimension_of(list(judged.scored.values()), typed.by)
     drawn = agreement.sample(judged, number, dimension, typed.seed or 0)
     agreement.write_sheet(path, drawn)
-    scale = ", ".join(f"{value:g}" for value in SCALE)
     strata = f"{dimension} and the judge's score" if dimension else "the judge's score"
     return (
         f"wrote {path}: {len(drawn):,} of {len(judged.scored):,} judged answers, stratified by {strata}\n"
-        f"Each rater fills in the column score ({scale}) in a copy of their own, then:\n"
+        f"Each rater fills in the column score ({SHOWN_SCALE}) in a copy of their own, then:\n"
         f"medvqa agreement {judged.folder} --human=COPY"
     )
 

@@ -19,10 +19,11 @@ import msgspec
 from medvqa import printing, tables
 from medvqa.items import DataError, QuestionKey, Result, UsageError
 from medvqa.judging import people, reviews
-from medvqa.judging.coefficients import SCALE, Ratings
+from medvqa.judging.coefficients import Ratings
 from medvqa.judging.coefficients import agreements as agreements
 from medvqa.judging.coefficients import dimension_of as dimension_of
 from medvqa.judging.people import CONSENSUS, answer_id
+from medvqa.judging.templates import SCALE, SHOWN_SCALE
 from medvqa.records import run_folder, run_record
 from medvqa.records.run_record import RUN
 
@@ -37,7 +38,7 @@ _ANSWER_ID = re.compile("k[0-9a-f]{16}")
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The answers of a run by `answer_id`, sorted by item: `scored` by a judge, and `others`.
+    """The answers of a run by `answer_id`, sorted by item: all `results`, and those that a judge `scored`.
 
     `judge` is the judge's name. The same answer in several samples of a question appears once, with the judge's first
     score; `samples` lists the numbers of these samples, 0 if the question was asked once. `answers` has the `answer_id`
@@ -46,8 +47,8 @@ class Judged:
 
     folder: Path
     judge: str
+    results: Mapping[str, Result]
     scored: Mapping[str, Result]
-    others: Mapping[str, Result]
     samples: Mapping[str, tuple[int, ...]]
     answers: Mapping[QuestionKey, str] = field(default_factory=dict)
     digest: str = ""
@@ -78,12 +79,11 @@ def judged(folder: Path) -> Judged:
         )
     for result in scored.values():
         if result.score.value not in SCALE:
-            raise DataError(f"{folder}: a score of the judge, {result.score.value}, is not on the scale {_scale()}")
+            raise DataError(f"{folder}: a score of the judge, {result.score.value}, is not on the scale {SHOWN_SCALE}")
     names = sorted({result.judgement.judge for result in scored.values() if result.judgement})
-    others = {name: result for name, result in results.items() if name not in scored}
     numbers = {name: tuple(numbers) for name, numbers in samples.items()}
     digest = run_folder.answers_digest(stored)
-    return Judged(folder, " and ".join(names), scored, others, numbers, answers, digest)
+    return Judged(folder, " and ".join(names), results, scored, numbers, answers, digest)
 
 
 def _is_scored(result: Result) -> bool:
@@ -116,11 +116,11 @@ def _not_in(one: Judged, other: Judged, *, responses: bool) -> list[str]:
 
     `responses`: include answers whose question has another response in the other run.
     """
-    questions = {result.key.question.names for results in (other.scored, other.others) for result in results.values()}
+    questions = {result.key.question.names for result in other.results.values()}
     missing = {name: result for name, result in one.scored.items() if name not in other.scored}
     reasons: dict[str, list[str]] = {}
     for name, result in missing.items():
-        if name in other.others:
+        if name in other.results:
             why = f"were not scored by a judge in {other.folder}"
         elif result.key.question.names in questions:
             if not responses:
@@ -143,7 +143,7 @@ def scores_of_people(files: Sequence[Path], run: Judged) -> tuple[dict[str, dict
     DataError, with file and row, for an unknown or ambiguous id, and for a score that is missing or off the scale.
     """
     by_item: dict[str, list[str]] = {}
-    for name, result in (*run.scored.items(), *run.others.items()):
+    for name, result in run.results.items():
         by_item.setdefault(result.item.id, []).append(name)
     notes: list[str] = []
 
@@ -174,7 +174,7 @@ def scores_of_people(files: Sequence[Path], run: Judged) -> tuple[dict[str, dict
         if (kept := {answer: score for answer, score in said.items() if answer in run.scored})
     }
     answers = dict.fromkeys(answer for said in given.values() for answer in said)
-    if unjudged := [run.others[answer].item.id for answer in answers if answer not in run.scored]:
+    if unjudged := [run.results[answer].item.id for answer in answers if answer not in run.scored]:
         count = f"{len(unjudged):,} answers that people scored have no score by the judge, and are left out"
         notes.append(f"{count}: {printing.some(unjudged, NAMED)}")
     if not scores:
@@ -190,7 +190,7 @@ def _same(run: Judged, answer: str) -> str:
 
 def _answer(row: tables.TableRow, run: Judged, by_item: Mapping[str, Sequence[str]]) -> str:
     name = row.identifier("id")
-    if name in run.scored or name in run.others:
+    if name in run.results:
         return name
     # Sheets that are safe to open put an apostrophe before an id such as "=1".
     candidates = by_item.get(name) or by_item.get(name.removeprefix("'"), ())
@@ -200,10 +200,9 @@ def _answer(row: tables.TableRow, run: Judged, by_item: Mapping[str, Sequence[st
         raise ValueError(f"{run.folder} has no item '{name[:80]}'")
     fields = ("benchmark", "technique", "sample")
     wanted = [row.identifier(field) if row.text(field).strip() else "" for field in fields]
-    results = [(answer, run.scored.get(answer) or run.others[answer]) for answer in candidates]
     answers = {
-        (result.item.benchmark, result.technique, str(sample or "")): answer
-        for answer, result in results
+        (run.results[answer].item.benchmark, run.results[answer].technique, str(sample or "")): answer
+        for answer in candidates
         for sample in run.samples[answer]
     }
     fitting = {
@@ -236,7 +235,7 @@ def _score(row: tables.TableRow) -> float:
     except ValueError:
         value = -1.0
     if value not in SCALE:
-        raise ValueError(f"score '{written[:80]}' is not on the scale {_scale()}")
+        raise ValueError(f"score '{written[:80]}' is not on the scale {SHOWN_SCALE}")
     return value
 
 
@@ -257,10 +256,6 @@ def judge_and_people(run: Judged, people: Mapping[str, Mapping[str, float]], not
 
 def _value(result: Result) -> float:
     return cast(float, result.score.value)  # a result of `Judged.scored` has a value
-
-
-def _scale() -> str:
-    return ", ".join(f"{value:g}" for value in SCALE)
 
 
 def sample(run: Judged, number: int, dimension: str | None, seed: int = 0) -> tuple[Result, ...]:

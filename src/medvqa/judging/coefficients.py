@@ -21,6 +21,7 @@ from medvqa import statistics
 from medvqa.figures import Figure
 from medvqa.items import Result, UsageError
 from medvqa.judging.people import CONSENSUS
+from medvqa.judging.templates import SCALE
 from medvqa.metrics.frames import groups
 
 if TYPE_CHECKING:
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from medvqa.statistics import Influences
-
-SCALE = (0.0, 0.5, 1.0)
-"""Scores of an open answer: wrong, partly right, right (MedLesionVQA, A.5.1)."""
 
 MEASURES = ("exact", "difference", "kappa", "alpha")
 """The figures of `Agreement`, in the order of display."""

@@ -65,7 +65,7 @@ def handed_in(
     row says of it, None for a row that is not filled in, and raises ValueError for a wrong one. `of_reviews` yields
     answer, content and place of each review; equal responses of several samples must get the same. `note` ends messages
     about an answer. Raises UsageError for a missing file; DataError, with file and row, for a rater named as the judge
-    or the consensus, and for an answer that one rater is heard about twice.
+    or the consensus, and for an answer that a rater gives two values.
     """
     formats = (
         f"; {column}s by people are a table (XLSX, or CSV or TSV in UTF-8) with the columns id and {column}; several "

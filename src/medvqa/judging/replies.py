@@ -9,11 +9,9 @@ from dataclasses import dataclass, field, replace
 from medvqa.items import Prompt
 from medvqa.judging.cases import Case
 from medvqa.judging.settings import HIGHEST, LOWEST
-from medvqa.judging.templates import NONE, filled
+from medvqa.judging.templates import NONE, SCALE, filled
 from medvqa.scoring import plain, without_reasoning
 
-SCORES = (0.0, 0.5, 1.0)
-"""The scale of MedLesionVQA's rubric."""
 NO_KIND = "none"
 """Means "none of the kinds" in a reply."""
 
@@ -105,7 +103,7 @@ def _score(reply: str) -> JudgeReading | Complaint:
     content = _MARKUP.sub("", tagged).strip()
     if not _NUMBER.fullmatch(content):
         return Complaint("What stands in <result>...</result> is no number.")
-    if float(content) not in SCORES:
+    if float(content) not in SCALE:
         return Complaint(f"{content} is not one of 0.0, 0.5 and 1.0.")
     return JudgeReading(score=float(content))
 

@@ -14,6 +14,7 @@ import msgspec
 
 from medvqa import decode, files
 from medvqa.items import DataError, QuestionKey
+from medvqa.judging.templates import SCALE, SHOWN_SCALE
 from medvqa.tables import json_text, limits
 
 Tag = Literal["wrong_key", "perception", "knowledge", "laterality", "extraction", "image_quality"]
@@ -30,7 +31,6 @@ VERSION = 1
 """Value of `review` in each line."""
 MAX_FILE, MAX_REVIEWS, MAX_COMMENT, MAX_NAME = 2**26, 200_000, 4000, 4000
 """Most bytes of a file, reviews of a file, and characters of a comment and of each part of a key."""
-SCORES = (0.0, 0.5, 1.0)
 FORMAT = "; a file of reviews is exported by the page of the run"
 
 _Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
@@ -111,9 +111,8 @@ def _review(value: object, where: str, digest: str) -> Review:
             f"{where}: the review is of another run: its digest is {line.run[:40]!r}, that of this run {digest!r}. A "
             "run that goes on or is answered again is another run"
         )
-    if line.score is not None and line.score not in SCORES:
-        scale = ", ".join(f"{score:g}" for score in SCORES)
-        raise DataError(f"{where}: score {line.score:g} is not on the scale {scale}")
+    if line.score is not None and line.score not in SCALE:
+        raise DataError(f"{where}: score {line.score:g} is not on the scale {SHOWN_SCALE}")
     key = QuestionKey(line.benchmark, line.item, line.technique, line.variant, line.sample)
     return Review(key, tuple(dict.fromkeys(line.tags)), line.comment, line.score, where)
 

@@ -38,6 +38,10 @@ OTHER_FIELDS: Mapping[str, tuple[str, ...]] = {
 }
 """Optional fields of a prompt: `fence` is the name of the tag around data; docs/judging.md describes the others."""
 
+SCALE = (0.0, 0.5, 1.0)
+"""Scores of an open answer: wrong, partly right, right (MedLesionVQA, A.5.1)."""
+SHOWN_SCALE = ", ".join(f"{score:g}" for score in SCALE)
+
 NONE = "Z"
 """Means "no option" in replies, as in the prompts of MedLesionVQA and of GMAI-MMBench's harness."""
 

@@ -199,16 +199,12 @@ def _formats() -> list[str]:
     return [name for name in PIL.Image.OPEN if name not in _EXTERNAL]
 
 
-MEDICAL = (".dcm", ".dicom", ".nii", ".nii.gz", ".svs", ".ndpi", ".mrxs", ".scn", ".vms", ".bif")
-"""Endings of medical images."""
-
-
 def is_named_image(name: str) -> bool:
     """Whether the ending of a file's name is that of an image."""
     import PIL.Image
 
     _formats()
-    return name.lower().endswith((*MEDICAL, *PIL.Image.registered_extensions()))
+    return name.lower().endswith((*views.SUFFIXES, *PIL.Image.registered_extensions()))
 
 
 def _scaled(picture: PIL.Image.Image) -> PIL.Image.Image:

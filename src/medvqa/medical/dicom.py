@@ -101,33 +101,24 @@ def picture(
         raw = _decoded(file, header, number)
         photometric = _text(header, "PhotometricInterpretation")
         if photometric in _GREY:
-            grey = windows.grey(_levels(raw, header, number, view, window))
-            grey.info[windows.SHOWN] = _shown(header, number, view, window)
+            tags = _tags(header, number)
+            levels, applied = _levels(raw, header, tags, view, window)
+            grey = windows.grey(levels)
+            grey.info[windows.SHOWN] = windows.described(applied, _spacing(tags))
             return grey
         if window is not None:
             raise MedicalError("a window is for grey images, and this one has colours; remove it")
         return _coloured(raw, header, photometric)
 
 
-def _shown(header: Any, number: int, view: ImageView, window: tuple[float, float] | None) -> str:
-    """Return the window that was applied to a frame, and the spacing of its pixels, in words."""
-    tags = _tags(header, number)
-    if window is not None:
-        applied = windows.said(window, view.named)
-    elif tags.get("VOILUTSequence"):
-        applied = "the file's own table of values (VOI LUT)"
-    elif tags.get("WindowCenter") not in (None, "") and tags.get("WindowWidth") not in (None, ""):
-        centre, width = _first(tags.WindowCenter), _first(tags.WindowWidth)
-        applied = f"the file's own window: centre {centre:g}, width {width:g}"
-    else:
-        applied = "no window: all stored values"
+def _spacing(tags: Any) -> str:
+    """Return the spacing of the rows and columns of a frame in words; "" if it is not known."""
     for keyword in _SPACINGS:
         values = tags.get(keyword)
         if values is not None and not isinstance(values, str) and len(values) == 2:
-            at = "" if keyword == "PixelSpacing" else " at the detector"
             spacing = windows.spaced(float(values[0]), float(values[1]))
-            return f"{applied}; {spacing}{at}" if spacing else applied
-    return applied
+            return f"{spacing} at the detector" if spacing and keyword != "PixelSpacing" else spacing
+    return ""
 
 
 def signs(file: BinaryIO) -> Signs:
@@ -296,13 +287,12 @@ def _decoded(file: BinaryIO, header: Any, number: int) -> np.ndarray[Any, Any]:
 
 
 def _levels(
-    raw: np.ndarray[Any, Any], header: Any, number: int, view: ImageView, window: tuple[float, float] | None
-) -> np.ndarray[Any, Any]:
-    """Return a grey frame as levels between 0 (black) and 1."""
+    raw: np.ndarray[Any, Any], header: Any, tags: Any, view: ImageView, window: tuple[float, float] | None
+) -> tuple[np.ndarray[Any, Any], str]:
+    """Return a grey frame as levels between 0 (black) and 1, and in words the window that was applied."""
     import numpy as np
     from pydicom.pixels import apply_modality_lut
 
-    tags = _tags(header, number)
     padding = _padding(raw, header)
     stored = _whole(header, "BitsStored")
     values = apply_modality_lut(_stored(raw, header), tags)
@@ -312,18 +302,18 @@ def _levels(
             "?window=CENTRE,WIDTH or ?range=LOW,HIGH"
         )
     if window is not None:
-        levels = windows.shown(values, *window)
+        levels, applied = windows.shown(values, *window), windows.said(window, view.named)
     elif (own := _own(values, tags)) is not None:
-        levels = own
+        levels, applied = own
     elif stored > 8 or tags.get("ModalityLUTSequence") or raw.dtype.kind == "f":
         raise windows.needed(f"{stored} bits a pixel")
     else:
         signed = _whole(header, "PixelRepresentation", 0) == 1
         low = -(2 ** (stored - 1)) if signed else 0
-        levels = windows.shown(_stored(raw, header), low, low + 2**stored - 1)
+        levels, applied = windows.shown(_stored(raw, header), low, low + 2**stored - 1), windows.ALL
     if _text(header, "PhotometricInterpretation") == "MONOCHROME1":
         levels = 1 - levels
-    return levels if padding is None else np.where(padding, 0, levels)
+    return levels if padding is None else np.where(padding, 0, levels), applied
 
 
 def _tags(header: Any, number: int) -> Any:
@@ -379,8 +369,8 @@ def _is_hounsfield(header: Any, tags: Any) -> bool:
     return rescaled and (_text(header, "Modality") == "CT" or _text(tags, "RescaleType") == "HU")
 
 
-def _own(values: np.ndarray[Any, Any], tags: Any) -> np.ndarray[Any, Any] | None:
-    """Return levels by the file's own VOI LUT or window, the first of several; None without one."""
+def _own(values: np.ndarray[Any, Any], tags: Any) -> tuple[np.ndarray[Any, Any], str] | None:
+    """Return levels by the file's own VOI LUT or window, the first of several, and it in words; None without one."""
     import numpy as np
     from pydicom.pixels import apply_voi
 
@@ -388,11 +378,18 @@ def _own(values: np.ndarray[Any, Any], tags: Any) -> np.ndarray[Any, Any] | None
     if lut is not None and lut.get("LUTDescriptor") is not None and lut.get("LUTData") is not None:
         bits = int(lut.LUTDescriptor[2])
         mapped = apply_voi(np.rint(values).astype(np.int64), tags)
-        return windows.shown(mapped, 0, 2**bits - 1)
+        return windows.shown(mapped, 0, 2**bits - 1), "the file's own table of values (VOI LUT)"
     centre, width = (_first(tags.get(keyword)) for keyword in ("WindowCenter", "WindowWidth"))
     if centre is None or width is None:
         return None
     function = _text(tags, "VOILUTFunction") or "LINEAR"
+    return _by_function(values, function, centre, width), f"the file's own window: centre {centre:g}, width {width:g}"
+
+
+def _by_function(values: np.ndarray[Any, Any], function: str, centre: float, width: float) -> np.ndarray[Any, Any]:
+    """Return levels by a VOI LUT function (MedicalError)."""
+    import numpy as np
+
     if function == "LINEAR" and width == 1:
         return (values > centre - 0.5).astype(np.float64)
     if function == "LINEAR":

@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 EXTRA = "pip install 'pytest-medvqa[dicom]'"
 """Installs every reader of this room."""
@@ -32,15 +32,15 @@ class MedicalError(ValueError):
 
 
 @contextmanager
-def reading(kind: str) -> Iterator[Any]:
-    """Yield the module that reads a kind of file; MedicalError for every exception, which may quote the file."""
+def reading(kind: str) -> Iterator[None]:
+    """Read a kind of file: MedicalError without its module, and for every exception, which may quote the file."""
     reader = READERS[kind]
     try:
-        module = importlib.import_module(reader.module)
+        importlib.import_module(reader.module)
     except (ImportError, OSError):
         raise MedicalError(_need(reader)) from None
     try:
-        yield module
+        yield
     except MedicalError:
         raise
     except MemoryError:

@@ -40,9 +40,14 @@ def picture(
     axis, at = _place(view, shape, turned)
     volume = _volume(view, volumes)
     values = _slice(nibabel, file, header, shape, turned, axis, at, volume)
-    picture = _shown(header, _upright(values, axis, view.display), window, max_pixels)
-    if picture.mode == "L":
-        picture.info[windows.SHOWN] = _said(header, turned, axis, view, window)
+    if values.size > max_pixels:
+        raise MedicalError(f"more than {max_pixels:,} pixels")
+    upright = _upright(values, axis, view.display)
+    if header.get_data_dtype().names is not None:
+        return _coloured(upright, window)
+    limits, applied = _window(header, view, window)
+    picture = windows.grey(windows.shown(upright, *limits))
+    picture.info[windows.SHOWN] = windows.described(applied, _spacing(header, turned, axis))
     return picture
 
 
@@ -143,46 +148,35 @@ def _upright(values: np.ndarray[Any, Any], axis: int, display: str) -> np.ndarra
     return values[:: -1 if mirrored else 1, ::-1].T
 
 
-def _said(
-    header: Any, turned: list[tuple[int, bool]], axis: int, view: ImageView, window: tuple[float, float] | None
-) -> str:
-    """Return the window that was applied to a slice, and the spacing of its rows and columns, in words."""
-    low, high = float(header["cal_min"]), float(header["cal_max"])
+def _window(header: Any, view: ImageView, window: tuple[float, float] | None) -> tuple[tuple[float, float], str]:
+    """Return the values shown as black and white, and in words where they come from (MedicalError without any)."""
+    import numpy as np
+
     if window is not None:
-        applied = windows.said(window, view.named)
-    elif math.isfinite(low) and math.isfinite(high) and low < high:
-        applied = f"the file's own range: {low:g} to {high:g}"
-    else:
-        applied = "no window: all stored values"
+        return window, windows.said(window, view.named)
+    low, high = float(header["cal_min"]), float(header["cal_max"])
+    if math.isfinite(low) and math.isfinite(high) and low < high:
+        return (low, high), f"the file's own range: {low:g} to {high:g}"
+    kind = header.get_data_dtype()
+    if kind == np.uint8 and header.get_slope_inter() in ((1.0, 0.0), (None, None)):
+        return (0, 255), windows.ALL
+    raise windows.needed(f"voxels of type {kind.name}")
+
+
+def _spacing(header: Any, turned: list[tuple[int, bool]], axis: int) -> str:
+    """Return the spacing of the rows and columns of a slice in words; "" if it is not known."""
     sizes = [float(size) for size in header.get_zooms()[:3]] + [0.0, 0.0, 0.0]
     column, row = (sizes[turned[other][0]] for other in range(3) if other != axis)
-    known = header.get_xyzt_units()[0] == "mm"
-    spacing = windows.spaced(row, column) if known else ""
-    return f"{applied}; {spacing}" if spacing else applied
+    return windows.spaced(row, column) if header.get_xyzt_units()[0] == "mm" else ""
 
 
-def _shown(
-    header: Any, values: np.ndarray[Any, Any], window: tuple[float, float] | None, max_pixels: int
-) -> PIL.Image.Image:
+def _coloured(values: np.ndarray[Any, Any], window: tuple[float, float] | None) -> PIL.Image.Image:
     import numpy as np
     import PIL.Image
 
-    if values.size > max_pixels:
-        raise MedicalError(f"more than {max_pixels:,} pixels")
-    kind = header.get_data_dtype()
-    if kind.names is not None:
-        if window is not None:
-            raise MedicalError("a window is for grey images, and this one has colours; remove it")
-        if kind.names[:3] != ("R", "G", "B") or any(kind[name] != np.uint8 for name in kind.names):
-            raise MedicalError("its voxels are no numbers and no colours of 8 bits")
-        return PIL.Image.fromarray(np.stack([values[name] for name in "RGB"], axis=-1))
-    if window is None:
-        low, high = float(header["cal_min"]), float(header["cal_max"])
-        scaled = header.get_slope_inter() not in ((1.0, 0.0), (None, None))
-        if math.isfinite(low) and math.isfinite(high) and low < high:
-            window = low, high
-        elif kind == np.uint8 and not scaled:
-            window = 0, 255
-        else:
-            raise windows.needed(f"voxels of type {kind.name}")
-    return windows.grey(windows.shown(values, *window))
+    if window is not None:
+        raise MedicalError("a window is for grey images, and this one has colours; remove it")
+    kind = values.dtype
+    if kind.names is None or kind.names[:3] != ("R", "G", "B") or any(kind[name] != np.uint8 for name in kind.names):
+        raise MedicalError("its voxels are no numbers and no colours of 8 bits")
+    return PIL.Image.fromarray(np.stack([values[name] for name in "RGB"], axis=-1))

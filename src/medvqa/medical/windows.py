@@ -47,6 +47,14 @@ SHOWN = "shown"
 """Key of `info` of a picture: the window that was applied and the spacing of its pixels, in words without any name."""
 
 
+ALL = "no window: all stored values"
+
+
+def described(applied: str, spacing: str) -> str:
+    """Return what is shown, in words; `spacing` may be ""."""
+    return f"{applied}; {spacing}" if spacing else applied
+
+
 def said(window: tuple[float, float], named: str = "") -> str:
     """Return a window, the values shown as black and white, in words: "window lung: centre -600, width 1500"."""
     low, high = window

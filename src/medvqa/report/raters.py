@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from medvqa import printing
 from medvqa.figures import Column, Table, number, numbers, terminal, texts
-from medvqa.judging.coefficients import SCALE, Agreement, Coefficient
+from medvqa.judging.coefficients import Agreement, Coefficient
+from medvqa.judging.templates import SCALE
 from medvqa.tags import lexicon
 
 CHECKED: Mapping[str, str] = {"exact": "exact agreement", "kappa": "kappa", "alpha": "alpha"}

@@ -16,7 +16,6 @@ from medvqa.scoring.choices import (
 from medvqa.scoring.closed import is_yes_or_no, score_closed
 from medvqa.scoring.extraction import Reading, read_options, read_term
 from medvqa.scoring.likelihoods import likeliest, score_likeliest
-from medvqa.scoring.official import GMAI_VERSIONS, gmai_choice, gmai_rule, mediconfusion_rule
 from medvqa.scoring.open_answers import normalise, score_closed_vocabulary, unscored
 from medvqa.scoring.results import by_rule, check, result
 from medvqa.scoring.rules import scorer
@@ -24,18 +23,14 @@ from medvqa.scoring.short_answers import score_short_answer, value_of
 from medvqa.scoring.text import plain, without_reasoning
 
 __all__ = [
-    "GMAI_VERSIONS",
     "Reader",
     "Reading",
     "by_rule",
     "check",
     "clipped",
     "cut_off",
-    "gmai_choice",
-    "gmai_rule",
     "is_yes_or_no",
     "likeliest",
-    "mediconfusion_rule",
     "normalise",
     "overlap",
     "plain",

@@ -19,7 +19,7 @@ _LENGTH = frozenset({"length", "max_tokens", "max_output_tokens", "token_limit",
 
 
 class Reader(Protocol):
-    """A function from a response to option letters: `read_options`, or a rule of `medvqa.scoring.official`."""
+    """A function from a response to option letters: `read_options`, or the rule of a data set's owners."""
 
     def __call__(self, response: str, options: Mapping[str, str], *, multiple: bool = False) -> Reading:
         """Return the letters of `options` that `response` chooses, one unless `multiple`."""

@@ -12,7 +12,7 @@ from medvqa.items import Result, UsageError
 from medvqa.judging import people, reviews
 from medvqa.judging.coefficients import nominal
 from medvqa.judging.people import CONSENSUS, answer_id
-from medvqa.judging.taxonomy.labels import Classified, ErrorLabel, KindAgreement, People, with_labels
+from medvqa.judging.taxonomy.labels import Classified, ErrorLabel, KindAgreement, People
 from medvqa.judging.taxonomy.trees import AGREED, NONE, UNCLASSIFIED, WITHIN, Taxonomy, kinds_by_tag, main_kind
 from medvqa.metrics.frames import groups
 from medvqa.protocols import rotation
@@ -170,7 +170,7 @@ def corrected(classified: Classified, given: Corrections, results: Iterable[Resu
         split=sum(kind is None for kind in chosen.values()),
         agreements=_agreements(classified, labels, given, chosen, results),
     )
-    return with_labels(classified, labels, review)
+    return replace(classified, labels=tuple(labels), people=review)
 
 
 def _uncorrected(label: ErrorLabel) -> ErrorLabel:

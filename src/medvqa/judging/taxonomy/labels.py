@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -166,8 +166,3 @@ def write(folder: Path, classified: Classified, shares: Sequence[Any]) -> None:
     """Write errors.json, with the shares for other programs (OSError)."""
     content = msgspec.to_builtins(classified)
     run_folder.write_json(folder / FILE, {"schema": SCHEMA, **content, "shares": shares})
-
-
-def with_labels(classified: Classified, labels: Sequence[ErrorLabel], people: People | None) -> Classified:
-    """Return the classification with corrected labels."""
-    return replace(classified, labels=tuple(labels), people=people)
