@@ -65,6 +65,11 @@ def reason(server: FileServer, target: Path, **more: Any) -> str:
     return str(failed.value)
 
 
+def listed(visits: web.Web, url: str) -> list[bytes]:
+    """Return a list of one page."""
+    return list(visits.pages(url, lambda content, headers: ""))
+
+
 @pytest.fixture
 def target(tmp_path: Path) -> Path:
     return tmp_path / "file.bin"
@@ -303,7 +308,7 @@ def test_a_list_that_trickles_is_given_up() -> None:
     with saying(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", *[b"x"] * 100, pause=0.05) as url:
         start = time.monotonic()
         with pytest.raises(NotFetched, match="the connection is too slow"):
-            web.Web(replace(QUICK, attempts=1)).page(f"{url}/list", 2**20)
+            listed(web.Web(replace(QUICK, attempts=1)), f"{url}/list")
         assert time.monotonic() - start < 3
 
 
@@ -412,7 +417,7 @@ def test_requests_to_a_host_keep_a_distance() -> None:
     with FileServer(lambda n, asked: Sent(b"x")) as server:
         visits = web.Web(replace(QUICK, pause=0.05))
         for _ in range(4):
-            visits.page(f"{server.url}/x", 9)
+            listed(visits, f"{server.url}/x")
     assert server.asked[3].at - server.asked[0].at >= 0.14
 
 
@@ -550,7 +555,7 @@ def test_the_hub_says_no_and_the_message_what_to_do(
 def test_a_mirror_and_a_stranger_in_clear_never_get_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
     mirrored = web.Web(QUICK, {"huggingface.co": "http://mirror"})
     assert hub.source(mirrored, hub.Hub(token="hf_secret"), ORIGIN, "a").token == ""
-    monkeypatch.setattr(hub, "is_loopback", lambda host: False)
+    monkeypatch.setattr(hub, "is_remote", lambda origin: True)
     assert hub.source(web.Web(QUICK), hub.Hub("http://127.0.0.1", "hf_secret"), ORIGIN, "a").token == ""
 
 
@@ -566,6 +571,8 @@ def test_without_huggingface_hub_public_files_can_be_had(monkeypatch: pytest.Mon
     monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", None)
     monkeypatch.delenv("HF_ENDPOINT", raising=False)
     assert hub.from_environment() == hub.Hub("https://huggingface.co", "", installed=False)
+    monkeypatch.setenv("HF_ENDPOINT", "https://hub.hospital/")
+    assert hub.from_environment().endpoint == "https://hub.hospital"
 
 
 # --- the store of articles --------------------------------------------------------------------------------------
@@ -620,7 +627,7 @@ def test_a_long_list_has_pages() -> None:
     ],
 )
 def test_an_article_may_be_missing(answer: Sent, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pmc, "MAX_LISTING", 2**16)
+    monkeypatch.setattr(web, "MAX_LISTING", 2**16)
     with pytest.raises(NotFetched) as failed:
         stored(lambda n, asked: answer)
     assert words in str(failed.value)
@@ -925,10 +932,10 @@ def test_a_file_that_changed_is_named_and_left_alone(
     )
     get(tmp_path, *files)
     # A large file is read again only if it changed.
-    monkeypatch.setattr(fetch, "SMALL", small)
+    monkeypatch.setattr(manifest, "LARGE", small)
     read: list[str] = []
     digests_of = manifest.digests_of
-    monkeypatch.setattr(manifest, "digests_of", lambda path, kinds: read.append(path.name) or digests_of(path, kinds))
+    monkeypatch.setattr(manifest, "digests_of", lambda path, *more: read.append(path.name) or digests_of(path, *more))
     assert get(tmp_path, *files).lacking == {}
     assert read == ([] if small == 10 else ["a.bin", "b.bin"])
     changed = CONTENT[:-1] + b"x"
@@ -958,7 +965,7 @@ def test_released_files_under_other_names_are_recognised(tmp_path: Path, monkeyp
         done = get(tmp_path, *files)
         found = {to: note.to for to, note in done.notes.items()}
         assert (done.lacking, found) == ({}, {f"stars/{n}.bin": f"mine-{2 - n}.bin" for n in range(3)})
-        monkeypatch.setattr(manifest, "digests_of", lambda path, kinds: pytest.fail("was read again"))
+        monkeypatch.setattr(manifest, "digests_of", lambda *_: pytest.fail("was read again"))
 
 
 def test_another_tools_folder_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -1192,8 +1199,9 @@ def test_an_interruption_keeps_the_parts(tmp_path: Path) -> None:
 
 def test_shared_files_are_fetched_once() -> None:
     first = stars(OriginFile(to="stars/a", at="a"))
-    (wish,) = fetch.wishes_of([first, replace(first, name="stars-zh")])
-    assert wish.benchmarks == ("stars", "stars-zh")
+    both = first, replace(first, name="stars-zh")
+    (wish,) = fetch.wishes_of(both)
+    assert wish.benchmarks == both
 
 
 def test_benchmarks_without_files_to_fetch(tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ def test_a_damaged_benchmark_is_unreadable(data: Path) -> None:
 
 
 def test_questions_of_large_files_are_counted_on_request(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shelf, "LARGE", 10)
+    monkeypatch.setattr(manifest, "LARGE", 10)
     told: list[str] = []
     entry = shelf.look(made(), data, tell=told.append)
     assert (entry.state, entry.questions, told) == ("there", None, [])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from medvqa.items import Benchmark, Origin
 
-HUB = "https://huggingface.co/datasets"
+HUB = "https://huggingface.co"
 
 
 def needs_files(benchmark: Benchmark) -> bool:
@@ -50,6 +50,6 @@ def how_to_obtain(benchmark: Benchmark) -> str:
         return "" if origin is None else origin.apply
     terms = f"{origin.terms[0].upper()}{origin.terms[1:]}, then fetch it" if origin.terms else "Fetch it"
     folder = origin.files[0].to.partition("/")[0]
-    by_hand = f"; or put the files of {HUB}/{origin.hub} into DATA/{folder}/" if origin.hub else ""
+    by_hand = f"; or put the files of {HUB}/datasets/{origin.hub} into DATA/{folder}/" if origin.hub else ""
     note = f" ({origin.note})" if origin.note else ""
     return f"{terms}: medvqa fetch {benchmark.name} --data=DATA{by_hand}{note}"

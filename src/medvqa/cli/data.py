@@ -46,7 +46,7 @@ def run(typed: DataArguments) -> tuple[str, int]:
     # The commands below the table work without the option only if MEDVQA_DATA names the folder.
     written = typed.raw["data"]
     where = "" if folder is not None and not written else " " + shlex.quote(f"--data={written or 'DIR'}")
-    return listing.text(entries, folder, where, shelf.lmu_tables(known.values())), int(wanting)
+    return listing.text(entries, folder, where, known.values()), int(wanting)
 
 
 COMMAND = Command(DataArguments, run, DATA)

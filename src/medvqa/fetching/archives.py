@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from medvqa import files, printing
-from medvqa.fetching.parts import ROOM
+from medvqa.fetching.parts import ROOM, place
 from medvqa.fetching.web import CHUNK, NotFetched
 
 MAX_FILES = 2**20
@@ -194,10 +194,7 @@ def _path(name: str) -> str | None:
 
 def _extract(member: ArchiveMember, folder: Path, shown: str) -> None:
     """Write one file, whole or not at all; one that is there already must have the same content."""
-    *parents, name = member.name.split("/")
-    for parent in parents:
-        folder = files.subfolder(folder, parent)
-    target = folder / name
+    target = place(folder, member.name)
     opened = member.open()
     if opened is None:
         raise NotFetched(f"{shown}: {member.name} cannot be read")

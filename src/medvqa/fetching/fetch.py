@@ -11,20 +11,16 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from medvqa import files
 from medvqa.benchmarks import origins
 from medvqa.fetching import archives, hub, manifest, parts, pmc, progress
 from medvqa.fetching.manifest import FileNote
 from medvqa.fetching.parts import FileAddress
 from medvqa.fetching.web import Manners, NotFetched, Stopped, Web, shown
-from medvqa.figures import data_size
 from medvqa.image import MAX_BYTES
 from medvqa.items import Benchmark, DataError, Origin, OriginFile, UsageError
 
 MOST = 2**37
 """Limit in bytes of a file of unknown size; the largest known archive has 19 GB."""
-SMALL = 2**28
-"""Files up to this many bytes are read and compared by every call, larger ones only if they have changed."""
 LOCAL = "from:"
 """Start of an address in `OriginFile.also` that is a path below a folder of --from."""
 IMAGES = frozenset({".jpg", ".jpeg", ".png", ".gif", ".tif", ".tiff", ".webp"})
@@ -38,22 +34,20 @@ class Wish:
 
     file: OriginFile
     origin: Origin
-    benchmarks: tuple[str, ...]
+    benchmarks: tuple[Benchmark, ...]
 
 
 @dataclass(slots=True)
 class Fetched:
     """The end of a call: notes of the files that are there, by `OriginFile.to`, and reasons for those that are not.
 
-    `received` are the files of this call. `lacking` has a file's path, or a benchmark's name, and the reason. `settled`
-    has a phrase about each benchmark of which no files are to be fetched, although it is there or needs none.
+    `received` are the files of this call. `lacking` has a file's path, or a benchmark's name, and the reason.
     """
 
     wishes: list[Wish] = field(default_factory=list)
     notes: dict[str, FileNote] = field(default_factory=dict)
     received: set[str] = field(default_factory=set)
     lacking: dict[str, str] = field(default_factory=dict)
-    settled: dict[str, str] = field(default_factory=dict)
 
 
 def wishes_of(benchmarks: Sequence[Benchmark]) -> list[Wish]:
@@ -64,9 +58,9 @@ def wishes_of(benchmarks: Sequence[Benchmark]) -> list[Wish]:
         # A benchmark that reads no files needs none, such as the phantom.
         if origin is None or not origins.needs_files(benchmark):
             continue
-        for file in origin.files:
+        for file in map(manifest.released, origin.files):
             before = wishes.get(file.to, Wish(file, origin, ()))
-            wishes[file.to] = replace(before, benchmarks=(*before.benchmarks, benchmark.name))
+            wishes[file.to] = replace(before, benchmarks=(*before.benchmarks, benchmark))
     return list(wishes.values())
 
 
@@ -91,13 +85,15 @@ def fetch(
             data.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"{data}: the data folder cannot be made: {error.strerror}") from error
-    _without_files(benchmarks, data, done)
+    done.lacking |= _without_files(benchmarks, data)
     with progress.show() as bars:
-        fetcher = _Fetcher(data, folders, Web(manners or MANNERS, mirrors, tell=bars.tell), bars, offline=offline)
+        web = Web(manners or MANNERS, mirrors or {}, tell=bars.tell)
+        notes, store = manifest.Notes(data), pmc.ArticleStore(web)
+        fetcher = _Fetcher(data, folders, web, bars, hub.from_environment(), store, notes, offline)
         done.wishes = [wish for pattern in wishes_of(benchmarks) for wish in fetcher.expanded(pattern, done)]
         bars.expect(len(done.wishes))
-        missing = [wish for wish in done.wishes if not fetcher.look(wish, _strangers(wish, benchmarks, data), done)]
-        for line in _elsewhere(missing, benchmarks, folders):
+        missing = [wish for wish in done.wishes if not fetcher.look(wish, _strangers(wish, data), done)]
+        for line in _elsewhere(missing, folders):
             bars.tell(line)
         fetcher.bring(missing, done)
     order = {wish.file.to: number for number, wish in enumerate(done.wishes)}
@@ -105,37 +101,28 @@ def fetch(
     return done
 
 
-def _without_files(benchmarks: Sequence[Benchmark], data: Path, done: Fetched) -> None:
-    """Say what is known about the benchmarks without files in `origin`."""
+def _without_files(benchmarks: Sequence[Benchmark], data: Path) -> Iterator[tuple[str, str]]:
+    """Yield the name of each benchmark whose `origin` names no files and that is not there, and how to get it."""
     for benchmark in benchmarks:
-        origin = benchmark.origin
-        if not origins.needs_files(benchmark):
-            done.settled[benchmark.name] = "needs no files from elsewhere; nothing to fetch"
-        elif origin is not None and origin.files:
-            continue
-        elif data.is_dir() and origins.files_of(benchmark, data):
-            done.settled[benchmark.name] = f"is there, in {data}; its owners publish nothing to compare it with"
-        else:
-            done.lacking[benchmark.name] = origins.how_to_obtain(benchmark) or "its `origin` names no files"
+        named = benchmark.origin is None or benchmark.origin.files or not origins.needs_files(benchmark)
+        if not (named or (data.is_dir() and origins.files_of(benchmark, data))):
+            yield benchmark.name, origins.how_to_obtain(benchmark) or "its `origin` names no files"
 
 
-def _strangers(wish: Wish, benchmarks: Sequence[Benchmark], data: Path) -> Iterator[Path]:
+def _strangers(wish: Wish, data: Path) -> Iterator[Path]:
     """Yield files that a benchmark would read and that are none of its released names: the release under another."""
-    for benchmark in benchmarks:
-        if benchmark.name in wish.benchmarks and benchmark.origin and data.is_dir():
-            released = [hub.pattern(str(data / file.to)) for file in benchmark.origin.files]
-            for path in origins.files_of(benchmark, data):
-                if not any(one.fullmatch(str(path)) for one in released):
-                    yield path
+    for benchmark in wish.benchmarks if data.is_dir() else ():
+        released = [hub.pattern(str(data / file.to)) for file in benchmark.origin.files] if benchmark.origin else []
+        paths = origins.files_of(benchmark, data)
+        yield from (path for path in paths if not any(one.fullmatch(str(path)) for one in released))
 
 
-def _elsewhere(missing: Sequence[Wish], benchmarks: Sequence[Benchmark], folders: Sequence[Path]) -> Iterator[str]:
+def _elsewhere(missing: Sequence[Wish], folders: Sequence[Path]) -> Iterator[str]:
     """Yield a line for each benchmark that another tool's folder may hold."""
-    for benchmark in benchmarks:
+    for name, benchmark in {each.name: each for wish in missing for each in wish.benchmarks}.items():
         folder = origins.elsewhere(benchmark)
-        wanted = any(benchmark.name in wish.benchmarks for wish in missing)
-        if wanted and folder is not None and folder not in folders and origins.files_of(benchmark, folder):
-            yield f"{folder} holds files of {benchmark.name}; --from={folder} takes them if they are the released ones"
+        if folder is not None and folder not in folders and origins.files_of(benchmark, folder):
+            yield f"{folder} holds files of {name}; --from={folder} takes them if they are the released ones"
 
 
 def whence(wish: Wish) -> str:
@@ -143,43 +130,21 @@ def whence(wish: Wish) -> str:
     at = wish.file.at
     if at.startswith(pmc.SCHEME):
         return f"PubMed Central's open-data store, {pmc.STORE}"
-    return shown(at) if "://" in at else f"{hub.ENDPOINT}/datasets/{wish.origin.hub}"
+    return shown(at) if "://" in at else f"{origins.HUB}/datasets/{wish.origin.hub}"
 
 
-def place(data: Path, to: str) -> Path:
-    """Return the path of a file in the data folder, whose folders are made (NotFetched if it would leave it, OSError).
-
-    A link in the place of a folder is refused: nothing is written outside.
-    """
-    *parents, name = names_of(to)
-    folder = data
-    for parent in parents:
-        folder = files.subfolder(folder, parent)
-    return folder / name
-
-
-def names_of(to: str) -> list[str]:
-    """Return the parts of a path in the data folder (NotFetched for a path that is none)."""
-    names = to.split("/")
-    if not to.isprintable() or "\\" in to or any(name in ("", ".", "..") for name in names):
-        raise NotFetched(f"{to!r} is no path in the data folder")
-    return names
-
-
+@dataclass(frozen=True, slots=True)
 class _Fetcher:
-    """One call: the data folder, the servers, and the progress."""
+    """One call: the data folder, the folders of --from, the servers, and the progress."""
 
-    def __init__(
-        self, data: Path, folders: Sequence[Path], web: Web, bars: progress.FetchProgress, *, offline: bool
-    ) -> None:
-        self._data = data
-        self._folders = folders
-        self._web = web
-        self._bars = bars
-        self._offline = offline
-        self._store = pmc.ArticleStore(web)
-        self._hub = hub.from_environment()
-        self._notes = manifest.Notes(data)
+    data: Path
+    folders: Sequence[Path]
+    web: Web
+    bars: progress.FetchProgress
+    hub: hub.Hub
+    store: pmc.ArticleStore
+    notes: manifest.Notes
+    offline: bool
 
     # --- patterns -----------------------------------------------------------------------------------------------
 
@@ -188,16 +153,16 @@ class _Fetcher:
         file = wish.file
         if "*" not in file.at:
             return [wish]
-        pattern, beside = hub.pattern(file.to), self._notes.beside(file.to)
+        pattern, beside = hub.pattern(file.to), self.notes.beside(file.to)
         found = {to: note.checked for to, note in beside.items() if to != file.to and pattern.fullmatch(to)}
-        counted = self._notes.get(file.to)
+        counted = self.notes.get(file.to)
         number = None if counted is None else counted.unpacked
         if number != len(found):
-            if not (self._offline or self._hub.offline):
+            if not (self.offline or self.hub.offline):
                 try:
-                    listed = hub.listed(self._web, self._hub, wish.origin, file)
-                    place(self._data, file.to)
-                    name = manifest.folder_of(self._data, file.to)[1]
+                    listed = hub.listed(self.web, self.hub, wish.origin, file)
+                    parts.place(self.data, file.to)
+                    name = manifest.folder_of(self.data, file.to)[1]
                     self._note(file.to, FileNote(name, 0, "", 0, unpacked=len(listed)))
                     return [replace(wish, file=one) for one in listed]
                 except (NotFetched, OSError) as error:
@@ -215,11 +180,9 @@ class _Fetcher:
 
     def _matching(self, file: OriginFile) -> Iterator[str]:
         """Yield the files of a pattern that lie in the data folder or in a folder of --from."""
-        parent, _, last = file.to.rpartition("/")
-        folders = [self._data / parent]
-        for folder in self._folders:
-            folders += [folder / parent, folder / parent.partition("/")[2], (folder / file.at).parent]
-        yield from (f"{parent}/{path.name}" for folder in folders for path in folder.glob(last))
+        places = [self.data / file.to, *(place for folder in self.folders for place in _candidates(folder, file))]
+        to = file.to.rpartition("/")[0]
+        yield from (f"{to}/{path.name}" for place in places for path in place.parent.glob(place.name))
 
     # --- files that are there ---------------------------------------------------------------------------------
 
@@ -234,17 +197,17 @@ class _Fetcher:
             if note is None:
                 return False
             done.notes[file.to] = note
-        self._bars.ended(file.to)
+        self.bars.ended(file.to)
         return True
 
     def _held(self, file: OriginFile, strangers: Iterator[Path]) -> FileNote | None:
         """Return the note of a file that is there, perhaps under another name or unpacked (NotFetched, OSError)."""
-        path = self._data.joinpath(*names_of(file.to))
+        path = self.data.joinpath(*parts.names_of(file.to))
         note = self._present(path, file)
         if note is None and file.digest:
             note = next((found for one in strangers if (found := self._same(one, file)) is not None), None)
-        noted = self._notes.get(file.to)
-        if note is None and noted is not None and file.unpack and noted.checked.lower() == file.digest.lower():
+        noted = self.notes.get(file.to)
+        if note is None and noted is not None and file.unpack and noted.checked == file.digest:
             # The archive may have been removed.
             return noted if self._is_unpacked(file, noted) else None
         if note is not None and path.exists() and not self._is_unpacked(file, note):
@@ -259,9 +222,9 @@ class _Fetcher:
             raise NotFetched(f"{path} is in the way: it is not a file; {MOVE}")
         if file.size and (size := path.stat().st_size) != file.size:
             raise NotFetched(f"{path} has {size:,} bytes, and the release {file.size:,}; {MOVE}")
-        kind, _, expected = file.digest.lower().partition(":")
-        noted, note = self._notes.get(file.to), self._compared(file.to, path, kind, small_too=True)
-        if note.checked.lower() != file.digest.lower():
+        kind, _, expected = file.digest.partition(":")
+        noted, note = self.notes.get(file.to), self._compared(file.to, path, kind, small_too=True)
+        if note.checked != file.digest:
             have = note.checked.partition(":")[2]
             raise NotFetched(f"{path} is not the released file: its {kind} is {have}, not {expected}; {MOVE}")
         if not kind and noted is not None and noted.sha256 != note.sha256:
@@ -273,21 +236,18 @@ class _Fetcher:
         """Return the note of a file of another name if it has the digest of the release."""
         if file.size and path.stat().st_size != file.size:
             return None
-        to, kind = path.relative_to(self._data).as_posix(), file.digest.partition(":")[0]
+        to, kind = path.relative_to(self.data).as_posix(), file.digest.partition(":")[0]
         note = self._compared(to, path, kind, small_too=False)
         self._note(to, note)
-        return note if note.checked.lower() == file.digest.lower() else None
+        return note if note.checked == file.digest else None
 
     def _compared(self, to: str, path: Path, kind: str, *, small_too: bool) -> FileNote:
         """Return the note of a file by its content; the noted one if it has not changed (`small_too` are read anew)."""
-        status, noted = path.stat(), self._notes.get(to)
-        is_large = status.st_size > SMALL
+        status, noted = path.stat(), self.notes.get(to)
         known = noted is not None and noted.holds(status) and noted.checked.partition(":")[0] == kind
-        if noted is not None and known and (is_large or not small_too):
+        if noted is not None and known and (status.st_size > manifest.LARGE or not small_too):
             return noted
-        if is_large:
-            self._bars.tell(f"reads {path}, {data_size(status.st_size)}, to compare its digest")
-        digests = manifest.digests_of(path, filter(None, ("sha256", kind)))
+        digests = manifest.digests_of(path, filter(None, ("sha256", kind)), self.bars.tell)
         checked = f"{kind}:{digests[kind]}" if kind else ""
         note = self._new(to, path, digests["sha256"], checked, noted.source if noted else "")
         return note if noted is None else replace(note, unpacked=noted.unpacked, at=noted.at)
@@ -296,7 +256,7 @@ class _Fetcher:
         """Return whether nothing is to be unpacked: all files of the archive are there, by their number."""
         if not file.unpack:
             return True
-        folder = self._data.joinpath(*names_of(file.unpack))
+        folder = self.data.joinpath(*parts.names_of(file.unpack))
         return note.unpacked is not None and note.unpacked <= sum(len(names) for _, _, names in os.walk(folder))
 
     # --- files that are not -----------------------------------------------------------------------------------
@@ -309,17 +269,17 @@ class _Fetcher:
 
         def work() -> None:
             with suppress(queue.Empty, Stopped):
-                while not self._web.stop.is_set():
+                while not self.web.stop.is_set():
                     wish = waiting.get_nowait()
                     ended.put((wish, self._outcome(wish)))
 
         # Daemons, so that a server that does not answer cannot hold up the end of the process.
-        for number in range(min(self._web.manners.jobs, len(missing))):
+        for number in range(min(self.web.manners.jobs, len(missing))):
             threading.Thread(target=work, daemon=True, name=f"medvqa-fetch-{number}").start()
         try:
             for _ in missing:
                 wish, outcome = ended.get()
-                self._bars.ended(wish.file.to)
+                self.bars.ended(wish.file.to)
                 if isinstance(outcome, BaseException):
                     raise outcome
                 if isinstance(outcome, str):
@@ -330,7 +290,7 @@ class _Fetcher:
         except KeyboardInterrupt:
             raise KeyboardInterrupt("interrupted; type the same command again to go on") from None
         finally:
-            self._web.stop.set()
+            self.web.stop.set()
 
     def _outcome(self, wish: Wish) -> FileNote | str | BaseException:
         """Return the note of a file that was received, or the reason why it was not (Stopped)."""
@@ -338,7 +298,7 @@ class _Fetcher:
         try:
             note = self._copied(file) or self._received(wish)
             self._note(file.to, note)
-            return self._unpack(file, self._data / file.to, note) if file.unpack else note
+            return self._unpack(file, self.data / file.to, note) if file.unpack else note
         except Stopped:
             raise
         except (NotFetched, DataError, OSError) as error:
@@ -348,54 +308,52 @@ class _Fetcher:
 
     def _copied(self, file: OriginFile) -> FileNote | None:
         """Return the note of a file that was copied from a folder of --from; None if none has it."""
-        for candidate in (path for folder in self._folders for path in _candidates(folder, file)):
+        for candidate in (path for folder in self.folders for path in _candidates(folder, file)):
             if candidate.is_file():
-                path = place(self._data, file.to)
+                path = parts.place(self.data, file.to)
                 if (digest := parts.copy(candidate, path, file.size, file.digest)) is not None:
-                    return self._new(file.to, path, digest, file.digest.lower(), str(candidate))
+                    return self._new(file.to, path, digest, file.digest, str(candidate))
         return None
 
     def _received(self, wish: Wish) -> FileNote:
         """Return the note of a file that a server sent (NotFetched, OSError, Stopped)."""
         file = wish.file
-        if self._offline:
+        if self.offline:
             raise NotFetched(f"not asked for (offline); from {whence(wish)}")
-        path, reasons = place(self._data, file.to), []
+        path, reasons = parts.place(self.data, file.to), []
         most = MAX_BYTES if path.suffix.lower() in IMAGES else max(MOST, file.size)
 
         def report(received: int, size: int | None) -> None:
-            self._bars.received(file.to, received, size)
+            self.bars.received(file.to, received, size)
 
         for at in (file.at, *(one for one in file.also if not one.startswith(LOCAL))):
             try:
                 source = self._source(wish.origin, file, at)
-                digest = parts.receive(self._web, source, path, most=most, report=report)
-                return self._new(file.to, path, digest, file.digest.lower(), shown(source.url))
+                digest = parts.receive(self.web, source, path, most=most, report=report)
+                return self._new(file.to, path, digest, file.digest, shown(source.url))
             except NotFetched as error:
                 by_hub = "://" not in at and not at.startswith(pmc.SCHEME)
-                explained = hub.explained(error, self._web, self._hub, wish.origin, at) if by_hub else error
+                explained = hub.explained(error, self.web, self.hub, wish.origin, at) if by_hub else error
                 reasons.append(str(explained))
         raise NotFetched("; ".join(reasons))
 
     def _source(self, origin: Origin, file: OriginFile, at: str) -> FileAddress:
         """Return an address with all that is known about the file; NotFetched if server and release disagree."""
         if at.startswith(pmc.SCHEME):
-            source = self._store.source(at)
+            source = self.store.source(at)
         elif "://" in at:
             source = FileAddress(at)
-        elif self._hub.offline:
-            raise NotFetched(f"not asked for (HF_HUB_OFFLINE is set); from {hub.ENDPOINT}/datasets/{origin.hub}")
         else:
-            source = hub.source(self._web, self._hub, origin, at)
-        released = replace(source, size=file.size or None, digests=(file.digest.lower(),) if file.digest else ())
-        return released.agreeing(source.size, next(iter(source.digests), ""), self._web.named(source.url))
+            source = hub.source(self.web, self.hub, origin, at)
+        released = replace(source, size=file.size or None, digests=(file.digest,) if file.digest else ())
+        return released.agreeing(source.size, next(iter(source.digests), ""), self.web.named(source.url))
 
     def _unpack(self, file: OriginFile, path: Path, note: FileNote) -> FileNote:
         """Unpack an archive, and note the number of its files."""
-        folder = place(self._data, f"{file.unpack}/-").parent
-        self._bars.tell(f"unpacks {file.to} to {folder}")
-        count = archives.unpack(path, folder, lambda done, total: self._bars.received(file.to, done, total))
-        self._bars.tell(f"{file.to}: {count:,} file{'s' * (count != 1)} unpacked")
+        folder = parts.place(self.data, f"{file.unpack}/-").parent
+        self.bars.tell(f"unpacks {file.to} to {folder}")
+        count = archives.unpack(path, folder, lambda done, total: self.bars.received(file.to, done, total))
+        self.bars.tell(f"{file.to}: {count:,} file{'s' * (count != 1)} unpacked")
         unpacked = replace(note, unpacked=count)
         self._note(file.to, unpacked)
         return unpacked
@@ -403,17 +361,17 @@ class _Fetcher:
     # --- notes ------------------------------------------------------------------------------------------------
 
     def _new(self, to: str, path: Path, sha256: str, checked: str, source: str) -> FileNote:
-        status, name = path.stat(), manifest.folder_of(self._data, to)[1]
+        status, name = path.stat(), manifest.folder_of(self.data, to)[1]
         at = datetime.now(UTC).strftime("%Y-%m-%d")
         return FileNote(name, status.st_size, sha256, status.st_mtime_ns, source, checked, None, at)
 
     def _note(self, to: str, note: FileNote) -> None:
         """Add a note to the list of its folder; a folder may be read-only."""
         try:
-            self._notes.put(to, note)
+            self.notes.put(to, note)
         except OSError as error:
-            self._bars.tell(
-                f"{manifest.folder_of(self._data, to)[0] / manifest.NAME} cannot be written: {error.strerror}"
+            self.bars.tell(
+                f"{manifest.folder_of(self.data, to)[0] / manifest.NAME} cannot be written: {error.strerror}"
             )
 
 

@@ -15,16 +15,16 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
+from medvqa.backend import is_remote
+from medvqa.benchmarks.origins import HUB
 from medvqa.fetching.parts import FileAddress
-from medvqa.fetching.web import NotFetched, Web, is_loopback, number
+from medvqa.fetching.web import NotFetched, Web, number, origin_of
 from medvqa.items import Origin, OriginFile
 
-ENDPOINT = "https://huggingface.co"
 HEX = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-MAX_LISTING = 2**24
-MAX_PAGES = 20
 MAX_LISTED = 100_000
 """Files of a folder; the largest known one has some hundred."""
+_NEXT = re.compile(r'<([^<>]*)>;\s*rel="?next')
 INSTALL = "pip install 'pytest-medvqa[data]'"
 
 
@@ -32,7 +32,7 @@ INSTALL = "pip install 'pytest-medvqa[data]'"
 class Hub:
     """The hub that the user's environment names, and the user's token for it ("" without a login)."""
 
-    endpoint: str = ENDPOINT
+    endpoint: str = HUB
     token: str = field(default="", repr=False)
     offline: bool = False
     installed: bool = True
@@ -42,9 +42,13 @@ class Hub:
         """The endpoint's host."""
         return urlsplit(self.endpoint).netloc
 
+    def page(self, origin: Origin) -> str:
+        """Return the address of the page of the origin's data set."""
+        return f"{self.endpoint}/datasets/{quote(origin.hub)}"
+
     def token_for(self, web: Web, url: str) -> str:
         """Return the token if it may be sent: to this hub, not to a mirror, and not in clear."""
-        encrypted = url.startswith("https:") or is_loopback(urlsplit(url).hostname or "")
+        encrypted = url.startswith("https:") or not is_remote(origin_of(url))
         return self.token if encrypted and web.mirrored(url) == url else ""
 
 
@@ -56,13 +60,18 @@ def from_environment() -> Hub:
     try:
         from huggingface_hub import constants, get_token
     except ImportError:
-        return Hub(os.environ.get("HF_ENDPOINT", "").rstrip("/") or ENDPOINT, installed=False)
+        return Hub(os.environ.get("HF_ENDPOINT", "").rstrip("/") or HUB, installed=False)
     return Hub(constants.ENDPOINT.rstrip("/"), get_token() or "", constants.is_offline_mode())
 
 
 def source(web: Web, hub: Hub, origin: Origin, path: str) -> FileAddress:
-    """Return the address of a file of the origin's data set; the hub names size and digest as it sends the file."""
-    url = f"{hub.endpoint}/datasets/{quote(origin.hub)}/resolve/{_revision(origin)}/{quote(path)}"
+    """Return the address of a file of the origin's data set; NotFetched if the user is offline.
+
+    The hub names size and digest as it sends the file.
+    """
+    if hub.offline:
+        raise NotFetched(f"not asked for (HF_HUB_OFFLINE is set); from {hub.page(origin)}")
+    url = f"{hub.page(origin)}/resolve/{_revision(origin)}/{quote(path)}"
     return FileAddress(url, token=hub.token_for(web, url), described=described)
 
 
@@ -85,25 +94,25 @@ def listed(web: Web, hub: Hub, origin: Origin, file: OriginFile) -> list[OriginF
     """
     folder, parent = file.at.rpartition("/")[0], file.to.rpartition("/")[0]
     url = f"{hub.endpoint}/api/datasets/{quote(origin.hub)}/tree/{_revision(origin)}/{quote(folder)}".rstrip("/")
-    known: list[_TreeEntry] = []
-    query = ""
-    for _ in range(MAX_PAGES):
-        try:
-            content, following = web.page(f"{url}{query}", MAX_LISTING, token=hub.token_for(web, url))
-            known += msgspec.json.decode(content, type=list[_TreeEntry])
-        except NotFetched as error:
-            raise explained(error, web, hub, origin, file.at) from None
-        except msgspec.MsgspecError:
-            raise NotFetched(f"{web.named(url)} does not list the files of {origin.hub} as the hub does") from None
-        if len(known) > MAX_LISTED:
-            raise NotFetched(f"{web.named(url)} lists more than {MAX_LISTED:,} files")
-        if not following:
-            break
+
+    def following(_: bytes, headers: Message) -> str:
         # The next page differs in its query alone: no other address is followed with the token.
-        query = f"?{urlsplit(following).query}"
+        link = _NEXT.search(headers.get("Link", ""))
+        return f"{url}?{urlsplit(link[1]).query}" if link else ""
+
+    known: list[_TreeEntry] = []
+    try:
+        for content in web.pages(url, following, token=hub.token_for(web, url)):
+            known += msgspec.json.decode(content, type=list[_TreeEntry])
+            if len(known) > MAX_LISTED:
+                raise NotFetched(f"{web.named(url)} lists more than {MAX_LISTED:,} files")
+    except NotFetched as error:
+        raise explained(error, web, hub, origin, file.at) from None
+    except msgspec.MsgspecError:
+        raise NotFetched(f"{web.named(url)} does not list the files of {origin.hub} as the hub does") from None
     matching = {one.path: one for one in known if one.type == "file" and pattern(file.at).fullmatch(one.path)}
     if not matching:
-        page = web.named(f"{hub.endpoint}/datasets/{origin.hub}")
+        page = web.named(hub.page(origin))
         raise NotFetched(f"{origin.hub} has no files {file.at}; look at {page}")
     return [
         replace(
@@ -135,7 +144,7 @@ def _revision(origin: Origin) -> str:
 
 def explained(error: NotFetched, web: Web, hub: Hub, origin: Origin, path: str) -> NotFetched:
     """Return the hub's refusal of a file with the way out of it: the terms to accept, and the command to type."""
-    page = f"{hub.endpoint}/datasets/{origin.hub}"
+    page = hub.page(origin)
     if error.status in (401, 403):
         login = "log in (hf auth login)" if hub.installed else f"type {INSTALL}, log in (hf auth login)"
         terms = origin.terms or f"Its owners may ask you to accept terms on {page}"

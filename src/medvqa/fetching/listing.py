@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from medvqa import printing
+from medvqa.benchmarks import folders, origins
 from medvqa.fetching import shelf
-from medvqa.fetching.shelf import LmuTables, ShelfEntry
+from medvqa.fetching.shelf import ShelfEntry
 from medvqa.figures import DASH, Table, data_size, numbers, terminal, texts
+from medvqa.items import Benchmark
 
 SHOWN = 3
 """Tables that are named in a line."""
@@ -17,8 +19,11 @@ WIDEST = 40
 """Characters of a licence in the table."""
 
 
-def text(entries: Sequence[ShelfEntry], folder: Path | None, where: str, lmu: LmuTables | None) -> str:
-    """Return the table, and lines that say how to get what is missing; `where` ends their commands."""
+def text(entries: Sequence[ShelfEntry], folder: Path | None, where: str, known: Iterable[Benchmark]) -> str:
+    """Return the table, and lines that say how to get what is missing; `where` ends their commands.
+
+    Lines about VLMEvalKit's folder name the tables in it that one of the `known` benchmarks reads, and the others.
+    """
     columns = (
         *(*texts("benchmark", "state"), *numbers("questions", "images", "size")),
         *texts("digests", "licence", "path"),
@@ -36,15 +41,25 @@ def text(entries: Sequence[ShelfEntry], folder: Path | None, where: str, lmu: Lm
     simple = named.pop("", [])
     notes = [f"{shelf.FETCH} NAME{where} brings {', '.join(simple)}"] if simple else []
     notes += [f"{', '.join(names)}: {advice}" for advice, names in named.items()]
-    if lmu is not None:
-        notes.append(
-            f"VLMEvalKit's folder {lmu.folder}: {printing.some(lmu.read, SHOWN) or 'no table'} can be read here"
+    return "\n".join([printing.line(about), "", table, *map(printing.line, (*notes, *_of_vlmevalkit(known)))]).rstrip(
+        "\n"
+    )
+
+
+def _of_vlmevalkit(known: Iterable[Benchmark]) -> Iterator[str]:
+    if (folder := folders.lmu_data()) is None:
+        return
+    there = (path for each in known if origins.elsewhere(each) == folder for path in origins.files_of(each, folder))
+    try:
+        read = sorted({path.name for path in there})
+        others = sorted(
+            path.name for path in folder.iterdir() if path.suffix.lower() == ".tsv" and path.name not in read
         )
-        if lmu.others:
-            notes.append(
-                f"not read, since these tables are in VLMEvalKit's own form: {printing.some(lmu.others, SHOWN)}"
-            )
-    return "\n".join([printing.line(about), "", table, *map(printing.line, notes)]).rstrip("\n")
+    except OSError:
+        return
+    yield f"VLMEvalKit's folder {folder}: {printing.some(read, SHOWN) or 'no table'} can be read here"
+    if others:
+        yield f"not read, since these tables are in VLMEvalKit's own form: {printing.some(others, SHOWN)}"
 
 
 def _row(entry: ShelfEntry) -> tuple[str, ...]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
 from io import BufferedReader
 from pathlib import Path
 from typing import Annotated, BinaryIO, cast
@@ -17,10 +17,14 @@ from typing import Annotated, BinaryIO, cast
 import msgspec
 
 from medvqa import decode, files
+from medvqa.figures import data_size
+from medvqa.items import DataError, OriginFile
 
 NAME = ".medvqa-fetch.jsonl"
 MAX_LINE = 2**16
 MAX_LINES = 2**18
+LARGE = 2**28
+"""Files of more bytes are read only if they have changed, or on request: one of 9 GB is read for minutes."""
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
@@ -109,6 +113,13 @@ class Notes:
             write(folder_of(self._data, to)[0], note)
 
 
+def released(file: OriginFile) -> OriginFile:
+    """Return a file of a release with its digest in lower case (DataError for a digest of another kind)."""
+    if file.digest and file.digest.partition(":")[0].lower() not in ("md5", "sha256"):
+        raise DataError(f"{file.to}: the digest {file.digest!r} is neither md5:HEX nor sha256:HEX")
+    return replace(file, digest=file.digest.lower())
+
+
 def digest(file: BinaryIO, kind: str) -> str:
     """Return a digest of a whole file in hex: md5, sha256, or git's of a blob."""
     size = file.seek(0, os.SEEK_END)
@@ -119,7 +130,9 @@ def digest(file: BinaryIO, kind: str) -> str:
     return hashlib.file_digest(cast(BufferedReader, file), lambda: start).hexdigest()
 
 
-def digests_of(path: Path, kinds: Iterable[str]) -> dict[str, str]:
-    """Return digests of a file in hex, by kind (OSError)."""
+def digests_of(path: Path, kinds: Iterable[str], tell: Callable[[str], None]) -> dict[str, str]:
+    """Return digests of a file in hex, by kind (OSError); `tell` gets a line before a large one is read."""
     with files.reading(path) as file:
+        if (size := os.fstat(file.fileno()).st_size) > LARGE:
+            tell(f"reads {path}, {data_size(size)}, to compare its digest")
         return {kind: digest(file, kind) for kind in kinds}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
@@ -121,14 +120,14 @@ class PartFile:
     def problem(self, digests: tuple[str, ...], where: str) -> str:
         """Return the reason why a whole file from `where` is not the right one, "" if it is."""
         for kind, _, expected in (each.partition(":") for each in digests):
-            if (have := self.digest(kind)) != expected.lower():
+            if (have := self.digest(kind)) != expected:
                 return f"{where} has the wrong content: its {kind} is {have}, expected {expected}"
         self._file.seek(0)
         return unlike(self.target.suffix, self._file.read(512), where)
 
     def remember(self, url: str, validator: str) -> None:
         """Note the server's name of this version of the file, so that a later call continues the same version."""
-        files.replace(self._about, json.dumps({"url": shown(url), "validator": validator}).encode(), sync=False)
+        files.replace(self._about, msgspec.json.encode(_Version(shown(url), validator)), sync=False)
 
     def remembered(self, url: str) -> str:
         """Return the noted name of the version, "" if there is none for this address."""
@@ -143,6 +142,26 @@ class PartFile:
         os.fsync(self._file.fileno())
         files.move(self.path, self.target)
         self._about.unlink(missing_ok=True)
+
+
+def place(data: Path, to: str) -> Path:
+    """Return the path of a file in the data folder, whose folders are made (NotFetched if it would leave it, OSError).
+
+    A link in the place of a folder is refused: nothing is written outside.
+    """
+    *parents, name = names_of(to)
+    folder = data
+    for parent in parents:
+        folder = files.subfolder(folder, parent)
+    return folder / name
+
+
+def names_of(to: str) -> list[str]:
+    """Return the parts of a path in the data folder (NotFetched for a path that is none)."""
+    names = to.split("/")
+    if not to.isprintable() or "\\" in to or any(name in ("", ".", "..") for name in names):
+        raise NotFetched(f"{to!r} is no path in the data folder")
+    return names
 
 
 def receive(
@@ -176,7 +195,7 @@ def copy(source: Path, target: Path, size: int, digest: str) -> str | None:
     with files.reading(source) as file:
         if size and os.fstat(file.fileno()).st_size != size:
             return None
-        if kind and manifest.digest(file, kind) != expected.lower():
+        if kind and manifest.digest(file, kind) != expected:
             return None
         file.seek(0)
         if unlike(target.suffix, file.read(512), str(source)):

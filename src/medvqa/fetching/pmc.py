@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import re
 from dataclasses import dataclass, field
+from email.message import Message
 from urllib.parse import quote, urlencode
 
 from medvqa.fetching.parts import FileAddress
@@ -17,8 +18,6 @@ from medvqa.fetching.web import NotFetched, Web, number
 STORE = "https://pmc-oa-opendata.s3.amazonaws.com"
 SCHEME = "pmc:"
 """Start of `OriginFile.at` for a file of an article: pmc:PMC3284869/FILE."""
-MAX_LISTING = 2**24
-MAX_PAGES = 20
 ADDRESS = re.compile(r"pmc:(PMC[0-9]{1,12})/([^/\\]+)")
 _ENTRY = re.compile(r"<Contents>(.*?)</Contents>", re.DOTALL)
 _FIELD = re.compile(r"<(Key|ETag|Size)>([^<]*)</\1>")
@@ -52,10 +51,14 @@ class ArticleStore:
     def _listed(self, article: str) -> dict[str, FileAddress]:
         """Return the files of an article by their keys (NotFetched)."""
         # The dot keeps PMC32848690 out of the list of PMC3284869.
-        query = {"list-type": "2", "prefix": f"{article}."}
+        first = f"{STORE}/?{urlencode({'list-type': '2', 'prefix': f'{article}.'})}"
+
+        def following(content: bytes, _: Message) -> str:
+            token = _NEXT.search(content.decode("utf-8", "replace"))
+            return f"{first}&{urlencode({'continuation-token': html.unescape(token[1])})}" if token else ""
+
         stored: dict[str, FileAddress] = {}
-        for _ in range(MAX_PAGES):
-            content, _ = self.web.page(f"{STORE}/?{urlencode(query)}", MAX_LISTING)
+        for content in self.web.pages(first, following):
             text = content.decode("utf-8", "replace")
             if "<ListBucketResult" not in text or not text.rstrip().endswith("</ListBucketResult>"):
                 raise NotFetched(f"{self.web.mirrored(STORE)} does not list its files as S3 does")
@@ -65,8 +68,4 @@ class ArticleStore:
                 # The ETag of a file stored in one piece is its MD5; that of several pieces ends in their number.
                 digests = (f"md5:{tag}",) if re.fullmatch(r"[0-9a-f]{32}", tag) else ()
                 stored[key] = FileAddress(f"{STORE}/{quote(key)}", number(about.get("Size", "")), digests)
-            following = _NEXT.search(text)
-            if following is None:
-                break
-            query["continuation-token"] = html.unescape(following[1])
         return stored

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from medvqa import benchmarks
-from medvqa.benchmarks import folders, origins
+from medvqa.benchmarks import origins
 from medvqa.fetching import manifest
 from medvqa.fetching.manifest import FileNote
 from medvqa.fetching.parts import PartFile
@@ -19,13 +18,11 @@ from medvqa.items import Benchmark, DataError, DataWarning, Item, MedVQAError, O
 
 State = Literal["complete", "incomplete", "there", "missing", "unreadable"]
 """`there`: it can be evaluated, and nobody counted, or nobody knows how much there should be."""
-Digests = Literal["differ", "not checked", "none published", "as fetched", "as released", ""]
-"""Files that the owners publish no digest of are compared with the one that `medvqa fetch` recorded (`as fetched`)."""
-WORST: tuple[Digests, ...] = ("differ", "not checked", "as released", "as fetched", "none published")
-"""The first outcome of some file is that of a benchmark."""
+Digests = Literal["differ", "not checked", "as released", "as fetched", "none published", ""]
+"""The first that holds for some file is that of a benchmark.
 
-LARGE = 2**28
-"""Bytes of files whose questions are counted only on request: a table of 9 GB is read for minutes the first time."""
+Files that the owners publish no digest of are compared with the one that `medvqa fetch` recorded (`as fetched`).
+"""
 
 FETCH = "medvqa fetch"
 Tell = Callable[[str], None]
@@ -139,7 +136,7 @@ def _counted(entry: ShelfEntry, items: Sequence[Item] | None, sizes: dict[Path, 
 
 def _items(benchmark: Benchmark, folder: Path, paths: Iterable[Path], check: bool, tell: Tell) -> Sequence[Item] | None:
     """The items, None if they are not counted, since their files are large."""
-    if sum(map(_bytes, paths)) > LARGE:
+    if sum(map(_bytes, paths)) > manifest.LARGE:
         if not check:
             return None
         tell(f"counting the questions of {benchmark.name}")
@@ -166,7 +163,8 @@ def _compared(
 ) -> ShelfEntry:
     """Compare the files of a folder with those of the owners, and add theirs to the `sizes` of files (OSError)."""
     # The files of a pattern such as data/*.parquet are known to the hub alone.
-    owners = [file for file in (benchmark.origin.files if benchmark.origin else ()) if "*" not in file.to]
+    files = benchmark.origin.files if benchmark.origin else ()
+    owners = [manifest.released(file) for file in files if "*" not in file.to]
     # The tables of a release may lie in the data folder itself.
     by_name = {path.name: path for path in sizes}
     notes, outcomes = manifest.Notes(folder), dict[str, Digests]()
@@ -181,7 +179,7 @@ def _compared(
             size = _bytes(PartFile(folder / file.to).path)
             parts += [f"{file.to} ({size:,}{of} bytes)"] if size else []
             absent += [] if file.unpack else [file.to]
-    worst: Digests = next((outcome for outcome in WORST if outcome in outcomes.values()), "")
+    worst: Digests = min(outcomes.values(), key=get_args(Digests).index, default="")
     return replace(
         entry,
         files_released=len(owners),
@@ -196,18 +194,14 @@ def _compared(
 
 def _outcome(file: OriginFile, path: Path, note: FileNote | None, check: bool, tell: Tell) -> Digests:
     """Compare a file with its published digest, else with the one that `medvqa fetch` recorded (OSError)."""
-    expected = file.digest.lower() or (f"sha256:{note.sha256}" if note is not None else "")
+    expected = file.digest or (f"sha256:{note.sha256}" if note is not None else "")
     kind, _, digest = expected.partition(":")
     fine: Digests = "as released" if file.digest else "as fetched"
     if not digest:
         return "none published"
-    if kind not in ("md5", "sha256"):
-        raise DataError(f"{file.to}: the digest {file.digest!r} is neither md5:HEX nor sha256:HEX")
     if check:
-        if _bytes(path) > LARGE:
-            tell(f"reading {file.to}, {_bytes(path):,} bytes, for its digest")
-        return fine if manifest.digests_of(path, {kind})[kind] == digest else "differ"
-    known = note is not None and note.holds(path.stat()) and (not file.digest or note.checked.lower() == expected)
+        return fine if manifest.digests_of(path, {kind}, tell)[kind] == digest else "differ"
+    known = note is not None and note.holds(path.stat()) and (not file.digest or note.checked == expected)
     return fine if known else "not checked"
 
 
@@ -226,30 +220,3 @@ def _bytes(path: Path) -> int:
         return path.stat().st_size
     except (OSError, ValueError):
         return 0
-
-
-@dataclass(frozen=True, slots=True)
-class LmuTables:
-    """VLMEvalKit's folder: the tables in it that a benchmark reads, and the others, which are in its own form."""
-
-    folder: Path
-    read: tuple[str, ...]
-    others: tuple[str, ...]
-
-
-def lmu_tables(known: Iterable[Benchmark]) -> LmuTables | None:
-    """Return the tables of VLMEvalKit's folder, None without it."""
-    folder = folders.lmu_data()
-    if folder is None:
-        return None
-    try:
-        names = sorted(name for name in os.listdir(folder) if name.lower().endswith(".tsv"))
-        read = {
-            path.name
-            for benchmark in known
-            if benchmark.origin is not None and benchmark.origin.elsewhere is not None
-            for path in origins.files_of(benchmark, folder)
-        }
-    except OSError:
-        return None
-    return LmuTables(folder, tuple(sorted(read)), tuple(name for name in names if name not in read))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from medvqa import printing
+from medvqa.benchmarks import origins
 from medvqa.fetching import manifest
 from medvqa.fetching.fetch import Fetched
 from medvqa.figures import data_size
@@ -43,13 +44,16 @@ def text(benchmarks: Sequence[Benchmark], data: Path, done: Fetched) -> str:
 
 
 def _state(benchmark: Benchmark, data: Path, done: Fetched) -> str:
-    wishes = [wish.file.to for wish in done.wishes if benchmark.name in wish.benchmarks]
-    if benchmark.name in done.settled or not wishes:
-        return done.settled.get(benchmark.name, "not there")
+    origin = benchmark.origin
+    if origin is None or not origins.needs_files(benchmark):
+        return "needs no files from elsewhere; nothing to fetch"
+    wishes = [wish.file.to for wish in done.wishes if benchmark in wish.benchmarks]
+    if not wishes:
+        there = not origin.files and benchmark.name not in done.lacking
+        return f"is there, in {data}; its owners publish nothing to compare it with" if there else "not there"
     notes = [done.notes[to] for to in wishes if to in done.notes]
     files = f"{len(wishes):,} file{'s' * (len(wishes) != 1)}"
     now = f"in {data}, {sum(to in done.received for to in wishes):,} of them fetched now"
-    named = benchmark.origin.files if benchmark.origin is not None else ()
-    if len(notes) < len(wishes) or any(file.to in done.lacking for file in named):
+    if len(notes) < len(wishes) or any(file.to in done.lacking for file in origin.files):
         return f"incomplete, {len(notes):,} of {files} {now}"
     return f"complete, {files}, {data_size(sum(note.size for note in notes))} {now}"

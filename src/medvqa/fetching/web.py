@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import email.utils
-import ipaddress
 import random
 import re
 import ssl
@@ -12,14 +11,16 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.message import Message
+from functools import partial
 from http.client import HTTPException, HTTPResponse
 from typing import TypeVar
 from urllib.error import URLError
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
 from medvqa import __version__, printing
+from medvqa.backend import is_remote
 from medvqa.items import MedVQAError, UsageError
 
 T = TypeVar("T")
@@ -38,8 +39,10 @@ MAX_REASON = 200
 """Characters of a server's words in a message."""
 BUSY = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Statuses after which another try may succeed."""
+MAX_LISTING = 2**24
+"""Bytes of a page of a list."""
+MAX_PAGES = 20
 _USER = re.compile("//[^/@]*@")
-_NEXT = re.compile(r'<([^<>]*)>;\s*rel="?next')
 
 
 class NotFetched(MedVQAError):
@@ -100,38 +103,26 @@ def shown(url: str) -> str:
     return _USER.sub("//", url.partition("?")[0].partition("#")[0], count=1)
 
 
-def is_loopback(host: str) -> bool:
-    """Whether a host name or address stands for this machine."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
+@dataclass(slots=True)
 class Web:
-    """Opens URLs within the limits of `Manners`; `stop` ends every wait."""
+    """Opens URLs within the limits of `manners`; `stop` ends every wait.
 
-    def __init__(
-        self,
-        manners: Manners,
-        mirrors: Mapping[str, str] | None = None,
-        *,
-        tell: Callable[[str], None] = lambda text: None,
-    ) -> None:
-        """Use a mirror for each host named in `mirrors`; `tell` takes a line about a long wait."""
-        self.manners = manners
-        self.stop = threading.Event()
-        self._mirrors = mirrors or {}
-        self._tell = tell
-        self._lock = threading.Lock()
-        self._next: dict[str, float] = {}
-        self._lost: dict[str, str] = {}
-        self._told: set[str] = set()
+    `mirrors` are base URLs by the host whose place they take. `tell` takes a line about a long wait.
+    """
+
+    manners: Manners
+    mirrors: Mapping[str, str] = field(default_factory=dict)
+    tell: Callable[[str], None] = field(default=lambda text: None, kw_only=True)
+    stop: threading.Event = field(default_factory=threading.Event, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _next: dict[str, float] = field(default_factory=dict, init=False)
+    _lost: dict[str, str] = field(default_factory=dict, init=False)
+    _told: set[str] = field(default_factory=set, init=False)
 
     def mirrored(self, url: str) -> str:
         """Return the URL at the mirror of its host, if there is one."""
         parts = _split(url)
-        base = self._mirrors.get(parts.netloc.lower()) if parts else None
+        base = self.mirrors.get(parts.netloc.lower()) if parts else None
         if parts is None or base is None:
             return url
         return base + parts.path + (f"?{parts.query}" if parts.query else "")
@@ -152,7 +143,7 @@ class Web:
         at = first = self.mirrored(url)
         own = Message()
         for _ in range(MAX_REDIRECTS + 1):
-            is_own = _origin(at) == _origin(first)
+            is_own = origin_of(at) == origin_of(first)
             response = self._request(at, headers, token if is_own else "")
             own = response.headers if is_own else own
             if response.status not in REDIRECTS:
@@ -184,29 +175,31 @@ class Web:
                 since, came = time.monotonic(), 0
         raise Stopped
 
-    def page(self, url: str, most: int, *, token: str = "") -> tuple[bytes, str]:
-        """Return a short document and the address of its next page, "" without one (NotFetched, Stopped).
+    def pages(self, url: str, following: Callable[[bytes, Message], str], *, token: str = "") -> Iterator[bytes]:
+        """Yield the pages of a list (NotFetched, Stopped).
 
-        It is tried several times.
+        `following` takes a page with its headers and returns the address of the next one, "" after the last.
         """
+        for _ in range(MAX_PAGES):
+            content, headers = self.patiently(partial(self._page, url, token))
+            yield content
+            if not (url := following(content, headers)):
+                return
 
-        def once() -> tuple[bytes, str]:
-            response, _ = self.open(url, token=token)
-            content = b""
-            with response:
-                announced = response.length
-                for chunk in self.chunks(response, url):
-                    content += chunk
-                    if len(content) > most:
-                        break
-            if response.status != 200 or len(content) > most:
-                raise NotFetched(f"{self.named(url)} does not answer with a list of files")
-            if announced is not None and len(content) < announced:
-                raise NotFetched(f"{self.named(url)}: the connection was cut", again=True)
-            following = _NEXT.search(response.headers.get("Link", ""))
-            return content, following[1] if following else ""
-
-        return self.patiently(once)
+    def _page(self, url: str, token: str) -> tuple[bytes, Message]:
+        response, _ = self.open(url, token=token)
+        content = b""
+        with response:
+            announced = response.length
+            for chunk in self.chunks(response, url):
+                content += chunk
+                if len(content) > MAX_LISTING:
+                    break
+        if response.status != 200 or len(content) > MAX_LISTING:
+            raise NotFetched(f"{self.named(url)} does not answer with a list of files")
+        if announced is not None and len(content) < announced:
+            raise NotFetched(f"{self.named(url)}: the connection was cut", again=True)
+        return content, response.headers
 
     def patiently(self, call: Callable[[], T], moved: Callable[[], int] = lambda: 0) -> T:
         """Call until it succeeds, fails for good, or fails too often; wait longer after each failure.
@@ -233,7 +226,7 @@ class Web:
                 # Several threads may wait for the same host.
                 if wait >= TOLD and (told := f"{error} {failures}") not in self._told:
                     self._told.add(told)
-                    self._tell(f"{error}; trying again in {wait:.0f} s")
+                    self.tell(f"{error}; trying again in {wait:.0f} s")
                 self._wait(wait)
 
     def _wait(self, seconds: float) -> None:
@@ -255,7 +248,7 @@ class Web:
         sent |= {"Authorization": f"Bearer {token}"} if token else {}
         try:
             request = urllib.request.Request(url, headers=sent)  # noqa: S310
-            opened: HTTPResponse = _opener(parts.hostname or "").open(request, timeout=self.manners.timeout)
+            opened: HTTPResponse = _opener(url).open(request, timeout=self.manners.timeout)
         except (OSError, HTTPException) as error:
             raise broken(url, error) from None
         except ValueError:
@@ -323,9 +316,10 @@ def _split(url: str) -> SplitResult | None:
     return parts if fine else None
 
 
-def _origin(url: str) -> tuple[str, str]:
+def origin_of(url: str) -> str:
+    """Return the scheme, the host and the port of a URL."""
     parts = _split(url)
-    return (parts.scheme, parts.netloc.lower()) if parts else ("", "")
+    return f"{parts.scheme}://{parts.netloc.lower()}" if parts else ""
 
 
 def _retry_after(value: str) -> float:
@@ -339,10 +333,10 @@ def _retry_after(value: str) -> float:
         return 0.0
 
 
-def _opener(host: str) -> urllib.request.OpenerDirector:
+def _opener(url: str) -> urllib.request.OpenerDirector:
     """Return an opener that knows http and https alone, and follows nothing by itself."""
     opener = urllib.request.OpenerDirector()
-    opener.add_handler(urllib.request.ProxyHandler({} if is_loopback(host) else None))
+    opener.add_handler(urllib.request.ProxyHandler(None if is_remote(origin_of(url)) else {}))
     opener.add_handler(urllib.request.UnknownHandler())
     opener.add_handler(urllib.request.HTTPHandler())
     opener.add_handler(urllib.request.HTTPSHandler())
