@@ -79,9 +79,9 @@ from medvqa.scoring.mentions import FIRM, NEGATIVE, NOR, TEXT, WEAK, Mention, Ph
 from medvqa.scoring.text import SEAL, occurrences, tokens, visible
 from medvqa.scoring.words import CJK, compiled, word_set
 
-_SENTENCE_END = compiled(r"[.!?;。！？；\n]")
-_FULL_STOP = compiled(r"[.!?。！？\n]")
-_CLAUSE_END = compiled(r"\s*(?:[.,;!()\]}\n。，；！번]|$|\s(?&because)\b)", re.I)
+_SENTENCE_END = compiled(r"[.!?;。\n]")
+_FULL_STOP = compiled(r"[.!?。\n]")
+_CLAUSE_END = compiled(r"\s*(?:[.,;!()\]}\n。번]|$|\s(?&because)\b)", re.I)
 _ALSO = compiled(r"\balso\b", re.I)
 _MARKS = compiled(f"[{FIRM}{WEAK}{TEXT}{SEAL}]")
 _ABBREVIATION = compiled(r"\b(?:vit|figs?|vs|e\.g|i\.e|dr|no|ca|cf|approx|st|resp|gr|v\.a|z\.n|z\.b|d\.h)\.$", re.I)
@@ -239,7 +239,7 @@ def _weighed(
         if mention.mark == TEXT and evidence and _denied_along(marked, evidence[-1], at, phrases):
             denied = True
         end = _SENTENCE_END.search(marked, at + 1, at + 2 * _CONTEXT)
-        in_question = end is not None and end[0] in "?？" and weight < Weight.FINAL
+        in_question = end is not None and end[0] == "?" and weight < Weight.FINAL
         discussed = DISCUSSION.match(marked, at + 1) or (mention.pure and PREDICATE.match(marked, at + 1))
         conditional = HYPOTHESIS.search(sentence) or CONDITION.match(marked, at + 1) or WOULD_IF.match(marked, at + 1)
         stated = Weight.NAMED < weight < Weight.FINAL and rule not in ("first words", "label")

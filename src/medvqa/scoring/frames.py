@@ -106,7 +106,7 @@ FRAMES = (
     _frame("answer", _ANSWER + _IS + _FILLER + _MENTION, STATED, explicit=True),
     _frame(
         "answer letter",
-        rf"(?:^|[.;:!?,，。]\s{{0,3}})(?:(?:the|my|die|la|le|a|el)\s)?(?&answer_noun)\s{{1,3}}"
+        rf"(?:^|[.;:!?,。]\s{{0,3}})(?:(?:the|my|die|la|le|a|el)\s)?(?&answer_noun)\s{{1,3}}"
         rf"(?P<m>[{FIRM}{WEAK}])(?=\s*(?:[.,;:!)\n]|$))",
         STATED,
         explicit=True,
@@ -158,9 +158,9 @@ REJECTIONS = (
 _NEGATION = compiled(r"(?&negation)|n't\b", re.I)
 _RELATION = compiled(r"(?&relation)(?:\s\w+){0,3}\s*$", re.I)
 _NO_NEGATION = compiled("(?&no_negation)", re.I)
-_TURN = r"[.;!?。；！？\n]|(?&turn)"
-_LETTER_TURN = compiled(f"[,，]|{_TURN}", re.I)
-_TEXT_TURN = compiled(f"{_TURN}|[,，](?=[^,]*(?&clause))", re.I)
+_TURN = r"[.;!?。\n]|(?&turn)"
+_LETTER_TURN = compiled(f",|{_TURN}", re.I)
+_TEXT_TURN = compiled(f"{_TURN}|,(?=[^,]*(?&clause))", re.I)
 
 
 def negated(before: str, *, text: bool) -> bool:
@@ -173,14 +173,14 @@ def negated(before: str, *, text: bool) -> bool:
     return _RELATION.search(clause) is not None or _NEGATION.search(_NO_NEGATION.sub("", clause)) is not None
 
 
-_SENTENCE = compiled(r"(?<!\bvs)(?<!\bdr)(?<!\be\.g)(?<!\bi\.e)(?<!\bv\.a)(?<!\bz\.n)\.|[!?;。！？；\n]", re.I)
+_SENTENCE = compiled(r"(?<!\bvs)(?<!\bdr)(?<!\be\.g)(?<!\bi\.e)(?<!\bv\.a)(?<!\bz\.n)\.|[!?;。\n]", re.I)
 _HEADING = compiled(r"^[^:]{1,40}:")
 NO_FINDING = compiled("(?&no_finding)", re.I)
 _LATER = compiled(
-    r"(?:, now)?[^.!?;,。，\n]{0,16}?(?&later)",
+    r"(?:, now)?[^.!?;,。\n]{0,16}?(?&later)",
     re.I,
 )
-_RESTART = compiled(r"[,，]\s?(?=(?:this|it|there|here|the image|we|i)\b)", re.I)
+_RESTART = compiled(r",\s?(?=(?:this|it|there|here|the image|we|i)\b)", re.I)
 ALTERNATIVE = compiled(r"\s+(?:or|oder|ou|или)\b", re.I)
 _SHOWS = compiled("(?&shows)", re.I)
 _SEEN = compiled(
@@ -248,7 +248,7 @@ def asserted(before: str, after: str) -> bool:
         between = sentence[shows[-1].end() :]
         if _MODIFIERS.fullmatch(between) and not _PLACE.search(between) and _SHOWN.match(after):
             return True
-    phrase = re.split(r"[,，:]", sentence)[-1]
+    phrase = re.split(r"[,:]", sentence)[-1]
     if seen:
         return not _PLACE.search(phrase)
     return bool(_NOUN_PHRASE.fullmatch(phrase) and not _PLACE.search(phrase) and _ENDS_PHRASE.match(after))
@@ -256,7 +256,7 @@ def asserted(before: str, after: str) -> bool:
 
 _NOT_MINE = compiled("(?&not_mine)", re.I)
 _SAID_BY = compiled("(?&said_by)", re.I)
-_MINE = compiled(r"[,，]\s?(?=(?:i|we|my)\b)", re.I)
+_MINE = compiled(r",\s?(?=(?:i|we|my)\b)", re.I)
 
 
 def of_somebody_else(before: str, after: str) -> bool:

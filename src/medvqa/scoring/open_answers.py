@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from medvqa.items import Answer, Item, Score
-from medvqa.scoring.choices import clipped, cut_off, reading_of
+from medvqa.printing import clipped
+from medvqa.scoring.choices import cut_off, reading_of
 from medvqa.scoring.clauses import is_unspaced, read_clause
 from medvqa.scoring.extraction import Reading, read_term
 from medvqa.scoring.text import ARTICLES, plain, tokens
