@@ -13,6 +13,7 @@ from medvqa.scoring import (
     read_term,
     rules,
     score_closed_vocabulary,
+    score_multiple_choice,
     score_single_choice,
 )
 
@@ -104,11 +105,63 @@ def test_a_walk_through_the_options_is_never_read_as_a_wrong_letter_wherever_it_
     assert single(walk, "stop") == "correct"
 
 
+@pytest.mark.parametrize(
+    ("response", "outcome"),
+    [
+        ("The answer is C", "correct"),
+        ("The answer is C. The image", "correct"),
+        ("Final answer: C.", "correct"),
+        ("<answer>C</answer>", "correct"),
+        ("C\n\nExplanation: there is a", "correct"),
+        ("C. pneumothorax\n\nExplanation: there is a", "correct"),
+        ("C. pneumothorax\nQuestion: Is the heart", "correct"),
+        ("C", "unparsed"),
+        ("(C)", "unparsed"),
+        ("C. pneumothorax", "unparsed"),
+        ("The image shows a pneumothorax", "unparsed"),
+        ("It looks like C, but", "unparsed"),
+        ("A: no, B: no, C: yes", "unparsed"),
+        ("The answer is A or", "unparsed"),
+        ("The answer is not", "unparsed"),
+        ("I'm sorry, but I can't help with", "refused"),
+    ],
+)
+def test_of_an_answer_that_was_cut_off_only_an_explicit_statement_counts(response: str, outcome: str) -> None:
+    assert single(response, "length") == outcome
+
+
 def test_the_reason_says_that_the_answer_was_cut_off() -> None:
     reading = read_options("A. pneumonia - would", CHEST, finished=False)
     assert (reading.status, reading.letters) == ("unparsed", ())
     assert "cut off" in reading.why
     assert "cut off" not in read_options("Let's see.", CHEST).why
+
+
+@pytest.mark.parametrize("response", ["The answer is P", "Answer: N", "The answer is A"])
+def test_a_letter_where_the_answer_was_cut_off_may_be_the_beginning_of_an_option(response: str) -> None:
+    """Tokens end within words: "P" may go on to "pneumothorax"."""
+    options = {"A": "mass", "P": "pneumothorax", "N": "pneumonia", "X": "normal", "Y": "abscess", "Z": "plaque"}
+    assert read_options(response, options, finished=False).status == "unparsed"
+    assert read_options(f"{response}.", options, finished=False).status == "read"
+
+
+@pytest.mark.parametrize(
+    ("response", "outcome", "extracted"),
+    [
+        ("The correct answers are A and C. The lesion", "correct", ("A", "C")),
+        ("Answer: A, C\n\nThe lesion", "correct", ("A", "C")),
+        ("<answer>A, C</answer>", "correct", ("A", "C")),
+        ("The correct answers are A and C", "unparsed", ()),
+        ("Answer: A,", "unparsed", ()),
+        ("A, C", "unparsed", ()),
+        ("1. papule\n2. scale\n", "unparsed", ()),
+        ("<answer>A, C", "unparsed", ()),
+    ],
+)
+def test_a_list_that_was_cut_off_may_lack_options(response: str, outcome: str, extracted: tuple[str, ...]) -> None:
+    item = Item("1", "example", "multiple_response", "Which?", SKIN, ("A", "C"))
+    score = score_multiple_choice(item, Answer(response, finish="length"))
+    assert (score.outcome, score.extracted) == (outcome, extracted)
 
 
 @pytest.mark.parametrize(
