@@ -30,7 +30,8 @@ def combined(
     (`voting.ballot`).
     """
     if protocol.combine in VOTES:
-        whole = voting.with_all(results, protocol.samples)
+        ballots = voting.by_question(tuple(results)).values()
+        whole = [samples for samples in ballots if voting.has_all(samples, protocol.samples)]
         if protocol.combine == "vote":
             results = [voting.vote(samples) for samples in whole]
         else:
@@ -113,7 +114,8 @@ def votes(results: Sequence[Result], protocol: Protocol) -> voting.Votes | None:
     """Return the number of ties and of answers that did not vote; None if the protocol does not vote."""
     if protocol.combine != "vote":
         return None
-    return voting.Votes.of([sample for samples in voting.with_all(results, protocol.samples) for sample in samples])
+    whole = [samples for samples in voting.by_question(results).values() if voting.has_all(samples, protocol.samples)]
+    return voting.Votes.of([sample for samples in whole for sample in samples])
 
 
 def first(results: Iterable[Result], samples: int) -> tuple[Result, ...]:

@@ -85,14 +85,10 @@ def ballot(samples: Iterable[Result]) -> Ballot:
     return Ballot(dict(order), {name: silent[name] for name in OUTCOMES if silent[name]})
 
 
-def with_all(results: Iterable[Result], number: int | None) -> list[list[Result]]:
-    """Return the samples of each question that has samples 1 to `number`: fewer votes are another protocol."""
-
-    def whole(samples: Sequence[Result]) -> bool:
-        numbers = {result.sample for result in samples}
-        return number is None or (len(numbers) == number and numbers == set(range(1, len(numbers) + 1)))
-
-    return list(filter(whole, by_question(results).values()))
+def has_all(samples: Sequence[Result], number: int | None) -> bool:
+    """Return whether the answers to a question are its samples 1 to `number`: fewer votes are another protocol."""
+    numbers = {result.sample for result in samples}
+    return number is None or (len(numbers) == number and min(numbers) == 1 and max(numbers) == number)
 
 
 def can_vote(item: Item, benchmark: Benchmark) -> bool:
@@ -233,7 +229,7 @@ class Votes:
         )
 
 
-def by_question(results: Iterable[Result]) -> dict[QuestionKey, list[Result]]:
+def by_question(results: Sequence[Result]) -> dict[QuestionKey, list[Result]]:
     """Return the samples of each question and variant, sorted by key."""
     ordered = sorted(results, key=lambda result: result.key)
     grouped = groupby(ordered, key=lambda result: result.key._replace(sample=0))

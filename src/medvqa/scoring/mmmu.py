@@ -11,8 +11,7 @@ import re
 from collections.abc import Mapping
 
 from medvqa.items import Answer, Item, Score
-from medvqa.printing import clipped
-from medvqa.scoring.choices import reading_of
+from medvqa.scoring.choices import clipped, reading_of
 from medvqa.scoring.extraction import Reading
 from medvqa.scoring.open_answers import normalise
 from medvqa.scoring.text import SEAL, visible
