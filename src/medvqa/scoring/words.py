@@ -7,6 +7,7 @@ patterns of this room take a tenth of a second.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,16 +16,18 @@ from typing import Any, cast
 CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3"
 """Characters (as a regex range) of scripts without spaces between words, or between words and particles."""
 
+_UNSPACED = re.compile(f"[{CJK}]")
 _NAMED = re.compile(r"\(\?&(\w+)\)")
+_BETWEEN = re.compile(r" \| |\n")
 
 
 @dataclass(frozen=True, slots=True)
 class WordLists:
     """The lists of words.toml by name: of whole words, of texts within words, and of folded words for comparison."""
 
-    words: dict[str, tuple[str, ...]]
-    pieces: dict[str, tuple[str, ...]]
-    sets: dict[str, frozenset[str]]
+    words: Mapping[str, str]
+    pieces: Mapping[str, str]
+    sets: Mapping[str, str]
 
 
 @cache
@@ -36,19 +39,25 @@ def lists() -> WordLists:
     return decode.decode(Path(__file__).with_name("words.toml"), WordLists)
 
 
+def entries(text: str) -> tuple[str, ...]:
+    """Return the entries of a list."""
+    return tuple(filter(None, _BETWEEN.split(text)))
+
+
+@cache
 def word_set(name: str) -> frozenset[str]:
     """Return a set of folded words."""
-    return lists().sets[name]
+    return frozenset(entries(lists().sets[name]))
 
 
 @cache
 def any_of(name: str) -> str:
     """Return a pattern of the entries of a list; words of scripts without spaces get no word borders."""
-    if name in lists().pieces:
-        return expanded(f"(?:{'|'.join(lists().pieces[name])})")
-    entries = lists().words[name]
-    unspaced = [entry for entry in entries if re.search(f"[{CJK}]", entry)]
-    spaced = "|".join(entry for entry in entries if entry not in unspaced)
+    if (pieces := lists().pieces.get(name)) is not None:
+        return expanded(f"(?:{'|'.join(entries(pieces))})")
+    words = entries(lists().words[name])
+    unspaced = [word for word in words if _UNSPACED.search(word)]
+    spaced = "|".join(word for word in words if word not in unspaced)
     return expanded("|".join([rf"(?:\b(?:{spaced})\b", *unspaced]) + ")")
 
 
