@@ -71,7 +71,7 @@ def test_mapping_back_is_the_inverse_of_showing(item: Item, shift: int, data: st
     logprobs = {letter: -float(place + 1) for place, letter in enumerate(item.options)}
     variant, answer = Variant(rotation=shift).name, Answer("", logprobs)
     seen = Result("run", shown, "", answer, Score(0.0, "wrong", chosen), "mc", variant=variant)
-    result = rotation.result_back(seen, item)
+    result = rotation.result_back(seen, item, shift)
     back = result.score
     assert {item.options[letter] for letter in back.extracted} == {shown.options[letter] for letter in chosen}
     assert rotation.answer_shown(result.answer, item.options, variant) == answer

@@ -81,12 +81,11 @@ def score_back(score: Score, item: Item, variant: str) -> Score:
     return replace(score, extracted=extracted, why=f"in the order {_name(shift)}: {score.why}")
 
 
-def result_back(result: Result, item: Item) -> Result:
-    """Return the result of a question as its variant shows it in the terms of the data set's `item`.
+def result_back(result: Result, item: Item, shift: int | None) -> Result:
+    """Return the result of a question as shown in the terms of the data set's `item`.
 
     Log-probabilities are by the data set's letters then; the text of the answer stays as the model wrote it.
     """
-    shift = Variant.parse(result.variant).rotation
     if not shift:
         return result
     answer = _relettered(result.answer, _original(item, shift))

@@ -252,7 +252,7 @@ class Asker:
             result = self._judged(self._judge.judge, result, pending)
         if isinstance(reply, SelectedAnswer):
             result = replace(result, ranking=reply.ranking)
-        return rotation.result_back(result, query.item)
+        return rotation.result_back(result, query.item, query.variant.rotation)
 
     def _begin(self, query: Query, answer: Answer | AnswerError, reply: Reply) -> tuple[Result, Pending | None]:
         """Read an answer, score it by rule as its question was shown, and submit it to the judge if it needs one."""
