@@ -18,8 +18,10 @@ CHEST = {"A": "pneumonia", "B": "pleural effusion", "C": "pneumothorax", "D": "n
 EXAMPLES = {
     "abstention": ("{}", "abstained"),
     "adverb": ("B is {} correct.", "B"),
+    "after_finding": ("Large pneumothorax {} a b", "C"),
     "after_noun": ("Here the scan shows pneumothorax {} the lung.", "C"),
     "after_text": ("so pneumothorax {} it", "C"),
+    "announces_abroad": ("{}:\n(A) because of it", ""),
     "answer": ("The {} is B.", "B"),
     "answer_noun": ("{} B.", "B"),
     "auxiliary": ("A. (B) {} correct.", ""),
@@ -29,15 +31,21 @@ EXAMPLES = {
     "believe": ("We all {} B.", "B"),
     "beside": ("A pneumothorax is seen {} it", ""),
     "choose": ("Hm. I would {} B.", "B"),
+    "clause": ("No pneumonia, {} pneumothorax.", "C"),
     "conclusion": ("Now {} B.", "B"),
     "consequence": ("It fits, {} B", "B"),
+    "cue": ("The answer is (A). {}, the answer is (B).", "B"),
     "decisive": ("Option B is {} here, it fits.", "B"),
+    "discussion": ("(B) {} round.", ""),
     "figure": ("So the {} (B)", ""),
     "final_answer": ("A. So the answer is A.\n{}: B", "B"),
     "finding": ("The thing in the lung {} pneumothorax.", "C"),
+    "examine": ("Now we {} the options:\n(A) because of it", ""),
+    "fits": ("Option B better {}.", "B"),
     "fits_best": ("Option B {}.", "B"),
     "good": ("B is {}.", "B"),
     "hedge": ("The lesion {} B.", "B"),
+    "hypothesis": ("{} it were large, the answer is B.", ""),
     "is": ("Answer {} B", "B"),
     "is_bad_abroad": ("Antwort: B. (B) {}", ""),
     "is_good_abroad": ("B {}.", "B"),
@@ -49,6 +57,7 @@ EXAMPLES = {
     "of_the_image": ("The {} is normal, and round.", "D"),
     "option": ("{} b", "B"),
     "option_unspaced": ("{} b", "B"),
+    "options": ("Now we discuss {}:\n(A) because of it", ""),
     "particle": ("So {} B.", "B"),
     "person": ("The {} chose B.", ""),
     "place": ("The image shows a lesion {} pneumothorax.", ""),
@@ -56,7 +65,9 @@ EXAMPLES = {
     "relation": ("It shows {} pneumothorax.", ""),
     "retraction": ("B. {}", ""),
     "says": ("The student {} it is B.", ""),
+    "seen": ("The left of it pneumothorax {}.", "C"),
     "shows": ("Here the scan {} pneumothorax.", "C"),
+    "supposing": ("(B) - it {} look round.", ""),
     "turn": ("not A {} it is B", "B"),
     "verb": ("So (B) {} round.", ""),
 }
@@ -67,6 +78,7 @@ UNREAD = {
     r"v\.a": "its full stop ends a sentence",
     "не[ ]": "a response ends without white space",
     "or": "it joins an alternative",
+    r"can be (?:\w+ly )?(?:seen|identified|observed|noted|appreciated)": "with an adverb it describes the option",
 }
 
 
@@ -106,8 +118,8 @@ def read(response: str) -> str:
 def test_every_list_is_used() -> None:
     room = Path(scoring.__file__).parent
     sources = "".join(path.read_text() for path in [*room.glob("*.py"), room / "words.toml"])
-    used = {*re.findall(r"\(\?&(\w+)\)", sources), *re.findall(r'word_set\("(\w+)"\)', sources)} - {"list", "answer"}
-    assert used | {"answer"} == LISTS.keys() | SETS.keys()
+    used = {*re.findall(r"\(\?&(\w+)\)", sources), *re.findall(r'word_set\("(\w+)"\)', sources)} - {"list"}
+    assert used == LISTS.keys() | SETS.keys()
 
 
 @pytest.mark.parametrize("name", [*LISTS, *SETS])

@@ -159,9 +159,8 @@ def read_term(response: str, vocabulary: Phrases, *, finished: bool = True, comm
     in passing; by default, this holds for English yes and no.
     """
     phrases = {term: (term, *synonyms) for term, synonyms in vocabulary.items()}
-    judgments = {
-        term for term, texts in phrases.items() if all(word_set("judgments").issuperset(tokens(text)) for text in texts)
-    }
+    words = {word for text in word_set("yes") | word_set("no") for word in tokens(text)}
+    judgments = {term for term, texts in phrases.items() if all(words.issuperset(tokens(text)) for text in texts)}
     return _read(
         response, phrases, phrases.keys() if common else judgments, letters=False, multiple=False, finished=finished
     )
