@@ -165,9 +165,9 @@ def test_fingerprints_are_remembered_until_a_file_changes(
     read.clear()
     assert len(remembered.fingerprints(images, tmp_path, turned=True)[0].looks) == 8
     assert len(read) == 3
-    (stored,) = cache.rglob("*.msgpack")
+    (stored,) = cache.rglob("*-looks.jsonl")
     assert stored.stat().st_mode & 0o077 == 0
-    for damaged in (b"", b"\x93\x01", stored.read_bytes()[:-5]):
+    for damaged in (b"", b"[3,256]\n", stored.read_bytes()[:-5]):
         stored.write_bytes(damaged)
         assert remembered.fingerprints(images[:1], tmp_path) == first[:1]
     remembered.fingerprints(images, tmp_path)

@@ -6,24 +6,20 @@ import hashlib
 import os
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
-from medvqa import files
 from medvqa.items import Image
 from medvqa.likeness.pictures import BITS, Fingerprint, of_image
 from medvqa.tables import cached
 from medvqa.tables.progress import Progress
 
-FORMAT = 2
+STAMP = (3, BITS)
 """Version of the stored fingerprints, for other rules of decoding or hashing."""
-SUFFIX = ".medvqa-looks.msgpack"
-LARGEST = 2**31
-"""Bytes of a stored file that is read."""
 EVERY = 120.0
 """Seconds after which fingerprints are stored before all are done."""
 AHEAD = 64
@@ -32,18 +28,13 @@ MOST_THREADS = 8
 
 
 class _StoredLook(msgspec.Struct, frozen=True, array_like=True):
-    """A fingerprint and the state of the file that it was computed from."""
+    """A fingerprint and the state of the file that it was computed from; `name` is that of `_name`."""
 
+    name: str
     size: int
     mtime_ns: int
     turned: bool
     fingerprint: Fingerprint
-
-
-class _StoredLooks(msgspec.Struct, frozen=True, array_like=True):
-    format: int
-    bits: int
-    looks: dict[str, _StoredLook]
 
 
 def fingerprints(
@@ -54,8 +45,8 @@ def fingerprints(
     The cache of each `folder` is a file of its own; it knows an image by its name and its file's size and time of
     change. What was computed is stored at the end, every two minutes, and if the caller is interrupted.
     """
-    place = cached.place_of(folder).with_suffix(SUFFIX)
-    stored = _load(place)
+    place = cached.place_of(folder, "looks")
+    stored = {look.name: look for look in cached.load(place, STAMP, _StoredLook) or ()}
     states = _states(images)
     done: dict[int, Fingerprint] = {}
     for number, (image, state) in enumerate(zip(images, states, strict=True)):
@@ -75,9 +66,9 @@ def fingerprints(
                 looks = pool.map(lambda number: of_image(images[number], turned=turned), some)
                 for number, found in zip(some, looks, strict=True):
                     done[number] = found
-                    size, mtime_ns = states[number]
                     if found.content:
-                        stored[_name(images[number])] = _StoredLook(size, mtime_ns, turned, found)
+                        key = _name(images[number])
+                        stored[key] = _StoredLook(key, *states[number], turned, found)
                         computed = True
                 if progress is not None:
                     progress(len(done), len(images))
@@ -112,19 +103,7 @@ def _states(images: Sequence[Image]) -> list[tuple[int, int]]:
     return [known[image.path] for image in images]
 
 
-def _load(place: Path) -> dict[str, _StoredLook]:
-    try:
-        with files.reading(place, follow=False) as file:
-            if not cached.is_private(file) or os.fstat(file.fileno()).st_size > LARGEST:
-                return {}
-            stored = msgspec.msgpack.decode(file.read(), type=_StoredLooks)
-    except (OSError, msgspec.DecodeError):
-        return {}
-    return stored.looks if (stored.format, stored.bits) == (FORMAT, BITS) else {}
-
-
-def _store(place: Path, looks: dict[str, _StoredLook]) -> None:
+def _store(place: Path, looks: Mapping[str, _StoredLook]) -> None:
     # Without a cache, they are computed again next time.
     with suppress(OSError):
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        files.replace(place, msgspec.msgpack.encode(_StoredLooks(FORMAT, BITS, looks)), mode=0o600)
+        cached.store(place, STAMP, looks.values())

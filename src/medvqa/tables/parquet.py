@@ -6,21 +6,17 @@ import datetime
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from medvqa import files
 from medvqa.image import ParquetCell, bytes_of_images
 from medvqa.items import DataError, Image
 from medvqa.tables import cached, limits
 
 START = b"PAR1"
 """The first bytes of a Parquet file."""
-SUFFIX = ".medvqa-images.json"
 BATCH = 32
 """Rows that are held at a time."""
 MAX_BATCH = 2**29
@@ -148,41 +144,18 @@ def _leaves(file: Any, pictured: set[str]) -> list[str]:
 def _digests(path: Path, name: str, columns: Sequence[str]) -> Mapping[str, Sequence[Any]]:
     """The SHA-256 of each image by column and row: None for an empty cell, a list for a list of images.
 
-    Those of a large file are stored in the user's cache directory, as the index of a table is (`benchmarks.index`).
+    Those of a large file are stored in the user's cache directory.
     """
-    stamp = cached.stamp_of(path)
-    place = cached.place_of(path).with_suffix(SUFFIX)
-    stored = _load(place, stamp, columns)
-    if stored is not None:
-        return stored
-    computed = {column: list(_hashed(path, name, column)) for column in columns}
-    if stamp.size >= cached.SMALL:
-        try:
-            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with files.replacing(place, mode=0o600) as file:
-                file.write(msgspec.json.encode(_StoredDigests(stamp, computed)))
-        except OSError:
-            # They are computed again next time.
-            pass
-    return computed
-
-
-class _StoredDigests(msgspec.Struct, frozen=True):
-    """The digests of a file in this state, by column."""
-
-    stamp: cached.Stamp
-    columns: dict[str, list[Any]]
-
-
-def _load(place: Path, stamp: cached.Stamp, columns: Sequence[str]) -> Mapping[str, Sequence[Any]] | None:
-    try:
-        with files.reading(place, follow=False) as file:
-            if not cached.is_private(file):
-                return None
-            stored = msgspec.json.decode(file.read(), type=_StoredDigests)
-    except (OSError, msgspec.DecodeError, msgspec.ValidationError):
-        return None
-    return stored.columns if stored.stamp == stamp and stored.columns.keys() == set(columns) else None
+    state = cached.stamp_of(path)
+    place, stamp = cached.place_of(path, "images"), (state, columns)
+    stored = cached.load(place, stamp, list[Any])
+    if stored is None:
+        stored = [list(_hashed(path, name, column)) for column in columns]
+        if state.size >= cached.SMALL:
+            # Without a cache, they are computed again next time.
+            with suppress(OSError):
+                cached.store(place, stamp, stored)
+    return dict(zip(columns, stored, strict=True))
 
 
 def _hashed(path: Path, name: str, column: str) -> Iterator[Any]:
