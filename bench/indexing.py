@@ -34,8 +34,8 @@ with path.open("rb", buffering=0) as file:
         pass
 """
 INDEX = """
-from medvqa.benchmarks import index
-index.read(path, root=path.parent)
+from medvqa.tables import image_cells
+image_cells.read(path, root=path.parent)
 """
 
 
