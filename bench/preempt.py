@@ -1,6 +1,6 @@
 """How long a run takes to end after SIGTERM, whatever it does: `python bench/preempt.py [--only=WORD]`.
 
-Each session is started as users start it, and gets SIGTERM in one state: the seconds until all of its processes ended,
+`--only` measures the states whose name has this word. Each session is started as users start it, and gets SIGTERM in one state: the seconds until all of its processes ended,
 the exit code, the number of results on disk, and what the session did with its reports. What hangs never returns.
 Fails if a session takes more than ten seconds, or leaves a process; native code that holds Python's lock in the only
 process is the known exception.
@@ -8,7 +8,6 @@ process is the known exception.
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import socketserver
@@ -20,7 +19,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+import harness
 
 from support.repositories import Repository
 
@@ -214,15 +213,13 @@ def reports(repository: Repository, output: str) -> str:
 
 def main() -> int:
     """Print a table of all states."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="measure the states whose name has this word")
-    arguments = parser.parse_args()
+    typed = harness.options(__doc__, only="")
     print(f"load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores\n")
     print("| state | seconds | exit code | results | reports |\n|---|---:|---:|---:|---|")
     failed = []
     with tempfile.TemporaryDirectory() as folder:
         for number, state in enumerate(STATES):
-            if arguments.only in state.name:
+            if typed.only in state.name:
                 took, row, left = measure(state, Path(folder) / str(number))
                 if (took > LIMIT or left) and not state.excepted:
                     failed.append(state.name)

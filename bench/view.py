@@ -1,6 +1,6 @@
 """Memory and times of `medvqa view` with large runs: `python bench/view.py [--items N] [--runs N] [--keep DIR]`.
 
-A run in the shape of GMAI-MMBench with responses of about 300 characters (bench/page.py), and ten runs of 26,000
+A run in the shape of GMAI-MMBench with responses of about 300 characters (bench/harness.py), and ten runs of 26,000
 questions, are generated and served by a real server. A client then reads the list, the progress, 100 pages at random
 places and filters, searches of texts, and the history of an item, while an event stream is open. Lines are appended to
 the large run under its lock, and their events awaited. The peak of the server's memory is read from /proc before and
@@ -10,7 +10,6 @@ and takes those that are there.
 
 from __future__ import annotations
 
-import argparse
 import http.client
 import itertools
 import json
@@ -28,7 +27,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote, urlencode, urlsplit
 
-import page
+import harness
 
 from medvqa.benchmarks import gmai_mmbench
 from medvqa.items import OUTCOMES, QuestionKey
@@ -57,13 +56,15 @@ def large(folder: Path, items: int) -> None:
     """A finished run with the keys that it selected."""
     if folder.exists():
         return
-    page.make(folder, items)
+    harness.make_run(folder, items)
     keys = [QuestionKey(NAME, f"{number:05}", "mc") for number in range(items)]
     selected.select(folder, "s", keys)
     selected.add_selected(folder)
-    run = {**run_record.read_run(folder), "name": "large", "finished": "2026-01-01T01:00:00+00:00"}
+    run = {**run_record.read_run(folder).as_json(), "name": "large", "finished": "2026-01-01T01:00:00+00:00"}
     run["benchmarks"][NAME]["questions"] = {"mc": items}
-    run_folder.write_json(folder / RUN, {**run, "selection": coverage.select_from(keys, run, ()).as_json()})
+    run_folder.write_json(folder / RUN, run)
+    chosen = coverage.select_from(keys, run_record.read_run(folder), ())
+    run_folder.write_json(folder / RUN, {**run, "selection": chosen.as_json()})
 
 
 class Client:
@@ -202,7 +203,7 @@ def live(listener: Listener, folder: Path, items: int) -> None:
     """Append results under the lock, and wait for each to be told."""
     lock = Lock(folder)
     lock.acquire()
-    lines = list(itertools.islice(page.results(items + 500, seed=3), items, items + 500))
+    lines = list(itertools.islice(harness.results(items + 500, seed=3), items, items + 500))
     total, taken = items, []
     with (folder / RESULTS).open("ab") as file:
         size = file.tell()
@@ -220,19 +221,14 @@ def live(listener: Listener, folder: Path, items: int) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--items", type=int, default=130_000)
-    parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("--keep", type=Path)
-    parser.add_argument("--no-drawing", action="store_true")
-    options = parser.parse_args()
+    typed = harness.options(__doc__, items=130_000, runs=10, keep=None, no_drawing=False)
     with tempfile.TemporaryDirectory() as temporary:
-        root = options.keep or Path(temporary, "reports")
-        make(root, options.items, options.runs)
+        root = typed.keep or Path(temporary, "reports")
+        make(root, typed.items, typed.runs)
         size = (root / "large" / RESULTS).stat().st_size / 1e6
-        print(f"{options.items:,} items ({size:.0f} MB), and {options.runs} runs of 26,000")
+        print(f"{typed.items:,} items ({size:.0f} MB), and {typed.runs} runs of 26,000")
         with server(root) as (pid, client):
-            measure(pid, client, root, options.items, drawing=not options.no_drawing)
+            measure(pid, client, root, typed.items, drawing=not typed.no_drawing)
     return 0
 
 
