@@ -1,6 +1,6 @@
-"""How long a run takes to end after SIGTERM, whatever it does: `python bench/preempt.py [--only=WORD]`.
+"""How long a run takes to end after SIGTERM, whatever it does: `python bench/preempt.py [--only=WORD OF A NAME]`.
 
-`--only` measures the states whose name has this word. Each session is started as users start it, and gets SIGTERM in one state: the seconds until all of its processes ended,
+Each session is started as users start it, and gets SIGTERM in one state: the seconds until all of its processes ended,
 the exit code, the number of results on disk, and what the session did with its reports. What hangs never returns.
 Fails if a session takes more than ten seconds, or leaves a process; native code that holds Python's lock in the only
 process is the known exception.

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from PIL import Image
 
-from medvqa.benchmarks import overlays
 from support.laws import examples
-from tools import scenes
+from tools import overlays, scenes
 from tools.canvas import Finding, Scene
 from tools.questions import LETTERS, multiple_responses, single_choices
 
