@@ -15,7 +15,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -40,15 +39,9 @@ def asked(folder: Path) -> Counter[str]:
     return Counter(calls.read_text().split() if calls.exists() else ())
 
 
-def killed(folder: Path, items: int, part: float, *words: str) -> None:
-    """Start a session, and kill its process group once so many questions were asked."""
-    environment = os.environ | {"ITEMS": str(items), "WRONG": "0.6", "OMP_NUM_THREADS": "1"}
-    with (folder / "output").open("ab") as output:
-        command = [sys.executable, "-m", *words]
-        session = subprocess.Popen(
-            command, cwd=folder, env=environment, stdout=output, stderr=output, start_new_session=True
-        )
-    while asked(folder).total() < part * items and session.poll() is None:
+def kill(folder: Path, session: subprocess.Popen[bytes], questions: float) -> None:
+    """Kill the process group of a session once so many questions were asked."""
+    while asked(folder).total() < questions and session.poll() is None:
         time.sleep(0.05)
     if session.poll() is not None:
         raise SystemExit(f"ended before it was killed:\n{(folder / 'output').read_text()[-3000:]}")
@@ -64,7 +57,8 @@ def main() -> None:
     environment = {"ITEMS": typed.items, "WRONG": 0.6}
     with harness.suite(NOTES) as folder:
         for part in sorted(chance.uniform(0.05, 0.9) for _ in range(2)):
-            killed(folder, typed.items, part, *words, "--run=killed", f"-n{typed.workers}")
+            session = harness.start(folder, *words, "--run=killed", f"-n{typed.workers}", **environment)
+            kill(folder, session, part * typed.items)
         cost = harness.session(folder, *words, "--run=killed", f"-n{typed.then}", **environment)
         again = asked(folder).total() - typed.items
         print(f"the rest, -n {typed.then}: {cost.wall:.0f} s; asked twice: {again} questions, {again / 32:.1f} batches")

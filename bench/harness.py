@@ -128,6 +128,21 @@ class Cost:
     output: str
 
 
+def start(folder: Path, *module: str, **environment: object) -> subprocess.Popen[bytes]:
+    """Start a module of Python in a process group of its own; its output is added to the file `output`."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "MEDVQA_"))}
+    told = {name: str(value) for name, value in environment.items()}
+    with (folder / "output").open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", *module],
+            cwd=folder,
+            env=own | {"OMP_NUM_THREADS": "1"} | told,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+
+
 def session(folder: Path, *module: str, **environment: object) -> Cost:
     """Run a module of Python in a folder to its end. SystemExit with what it printed if it fails."""
     told = {name: str(value) for name, value in environment.items()}

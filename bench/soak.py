@@ -92,22 +92,14 @@ class Machine:
             "xdist": [*PYTEST, "-n2"],
             "run": RUN,
             "judge": [*RUN, "--judge=grader:1"],
-            "sweep": ["-m", "medvqa.cli", "sweep", "grid.toml", "--plugin=conftest.py"],
+            "sweep": ["medvqa.cli", "sweep", "grid.toml", "--plugin=conftest.py"],
             "bucket": [*PYTEST, "-n2", f"--answers={bucket.url}" if bucket is not None else ""],
         }[kind]
 
     def start(self) -> subprocess.Popen[bytes]:
         """Start a session in a process group of its own."""
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "MEDVQA_"))}
-        output = (self.repository.path / "output").open("ab")
-        return subprocess.Popen(
-            [sys.executable, *self.words],
-            cwd=self.repository.path,
-            env=environment | {"ITEMS": str(self.repository.items)} | self.repository.environment,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
+        repository = self.repository
+        return harness.start(repository.path, *self.words, ITEMS=repository.items, **repository.environment)
 
     @property
     def asked(self) -> int:
@@ -125,8 +117,8 @@ class Machine:
 
 
 MS = 4
-PYTEST = ["-m", "pytest", "-p", "no:randomly", "-p", "no:html", "-p", "no:benchmark", f"--model=slow:{MS}", "--run=run"]
-RUN = ["-m", "medvqa.cli", "run", "--plugin=conftest.py", "--benchmark=slow", f"--model=slow:{MS}", "--run=run"]
+PYTEST = [*harness.PYTEST, "-p", "no:benchmark", f"--model=slow:{MS}", "--run=run"]
+RUN = ["medvqa.cli", "run", "--plugin=conftest.py", "--benchmark=slow", f"--model=slow:{MS}", "--run=run"]
 
 
 def kill(machine: Machine, session: subprocess.Popen[bytes], chance: random.Random) -> str | None:

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -26,7 +26,7 @@ from medvqa.tables.progress import Progress, show
 FORMAT = 3
 """Version of the stored index; an index of another version is built again."""
 
-PIECE = 2**18
+PIECE = 2**17
 """Bytes that are read at once."""
 
 STEP = 2**20
@@ -87,11 +87,14 @@ def read(
         rows = stored
         _check_needed([*rows[0].cells, "image"], needed, name)
 
-    def image(row: _IndexedRow) -> Image:
+    def placed(row: _IndexedRow) -> TableRow:
         cell = TextCell(row.start, row.length)
-        return Image(f"{name} row {row.holder}", str(path), digest=row.digest, cell=cell)
+        # Not a copy: the texts of all rows are held.
+        values: dict[str, Any] = row.cells
+        values["image"] = Image(f"{name} row {row.holder}", str(path), digest=row.digest, cell=cell)
+        return TableRow(name, "row", row.number, row.line, values)
 
-    return tuple(TableRow(name, "row", row.number, row.line, {**row.cells, "image": image(row)}) for row in rows)
+    return tuple(map(placed, rows))
 
 
 def distinct(paths: Sequence[Path]) -> list[Path]:
@@ -180,25 +183,20 @@ def _rows(cells: _Cells, columns: Sequence[str], name: str) -> Iterator[_Indexed
         rows[key] = row
         if reference:
             references[row.number] = reference
-    # The last row of each chain of references: each chain is followed once, not once per row.
-    ends: dict[int, _IndexedRow] = {}
     for row in rows.values():
-        holder = row
-        followed: set[int] = set()
-        while holder.number in references and holder.number not in ends:
-            reference = references[holder.number]
+        holder, followed = row, set[int]()
+        while wanted := references.get(holder.number):
             where = limits.place(name, "row", row.number, row.line)
-            if reference not in rows:
-                raise DataError(f"{where}: its image is that of index {reference!r}, which no row has")
+            if wanted not in rows:
+                raise DataError(f"{where}: its image is that of index {wanted!r}, which no row has")
             if holder.number in followed:
-                raise DataError(f"{where}: its image is that of index {reference!r}, in a circle")
+                raise DataError(f"{where}: its image is that of index {wanted!r}, in a circle")
             followed.add(holder.number)
-            holder = rows[reference]
-        holder = ends.get(holder.number, holder)
-        ends.update(dict.fromkeys(followed, holder))
-        yield msgspec.structs.replace(
-            row, holder=holder.number, start=holder.start, length=holder.length, digest=holder.digest
-        )
+            holder = rows[wanted]
+        # Each chain of references is followed once, not once per row.
+        references.update(dict.fromkeys(followed, holder.cells["index"]))
+        row.holder, row.start, row.length, row.digest = holder.number, holder.start, holder.length, holder.digest
+        yield row
 
 
 def _row(cells: _Cells, columns: Sequence[str], where: str, number: int) -> tuple[_IndexedRow, str] | None:
@@ -285,7 +283,7 @@ class _Cells:
     def _cut(self) -> Iterator[tuple[int, bytes, bytes]]:
         """Yield what stands between tabs and line ends: its first byte, its bytes, and the TAB or LINE_END behind them.
 
-        What is cut by the end of a piece comes in parts, all but the last with b"" behind. The end of the file is a LINE_END.
+        What the end of a piece cuts comes in parts, all but the last with b"" behind. The file ends with a LINE_END.
         """
         told = 0
         while piece := self._file.read(PIECE):
