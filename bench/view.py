@@ -10,7 +10,6 @@ and takes those that are there.
 
 from __future__ import annotations
 
-import http.client
 import itertools
 import json
 import os
@@ -25,7 +24,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from urllib.parse import quote, urlencode, urlsplit
+from typing import Any
+from urllib.parse import quote, urlencode
+from urllib.request import HTTPCookieProcessor, ProxyHandler, build_opener
 
 import harness
 
@@ -71,28 +72,15 @@ class Client:
     """Requests with the cookie of the server."""
 
     def __init__(self, address: str) -> None:
-        parts = urlsplit(address)
-        self.host, self.port = str(parts.hostname), parts.port
-        connection = self.connect()
-        connection.request("GET", f"/?{parts.query}")
-        answer = connection.getresponse()
-        answer.read()
-        self.cookie = str(answer.getheader("set-cookie")).partition(";")[0]
+        self._origin = address.partition("/?")[0]
+        self._opener = build_opener(ProxyHandler({}), HTTPCookieProcessor())
+        self._opener.open(address)
 
-    def connect(self) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection(self.host, self.port, timeout=600)
-
-    def open(self, path: str) -> http.client.HTTPResponse:
-        connection = self.connect()
-        connection.request("GET", path, headers={"Cookie": self.cookie})
-        answer = connection.getresponse()
-        if answer.status != 200:
-            raise SystemExit(f"{path}: {answer.status} {answer.read()!r}")
-        return answer
+    def open(self, path: str) -> Any:
+        return self._opener.open(self._origin + path, timeout=600)
 
     def get(self, path: str, **parameters: object) -> dict:
-        query = f"?{urlencode(parameters)}" if parameters else ""
-        return json.loads(self.open(path + query).read())
+        return json.loads(self.open(f"{path}?{urlencode(parameters)}").read())
 
 
 @contextmanager
