@@ -197,7 +197,7 @@ HOSTILE = parts(
 @pytest.mark.parametrize("size", [40_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("unit", HOSTILE, ids=repr)
 def test_hostile_text_is_read_in_passing(unit: str, size: int) -> None:
-    """bench/extraction.py prints how fast; here anything but linear time would show as a hang."""
+    """Anything but linear time would show as a hang."""
     response = unit * (size // len(unit))
     options = BLEED | {"C": "nevus", "D": "no nevus"}
     for multiple in (False, True):
