@@ -69,8 +69,7 @@ def _checked(typed: ImportArguments) -> tuple[str, int]:
     validation = importing.validate(
         sheet,
         guess,
-        typed.images or typed.file.parent,
-        settings=chosen,
+        table_files.table_of(declaration, to),
         progress=count_up("images"),
         load=lambda: benchmarks.load(benchmark, Path()),
     )

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from medvqa.benchmarks.table import TableQuestion
 from medvqa.importing.across import plain
-from medvqa.importing.cases import TableCase
-from medvqa.importing.mistakes import RowNumber
+from medvqa.tables.problems import RowNumber
 
 NEAR = 0.8
 """Share of the words of two questions that they have in common (Jaccard), from which on they are nearly equal."""
@@ -30,12 +30,12 @@ class Alike:
     near: tuple[tuple[RowNumber, RowNumber], ...] | None = ()
 
 
-def alike(cases: Sequence[TableCase]) -> Alike:
+def alike(cases: Sequence[TableQuestion]) -> Alike:
     """Return equal and nearly equal questions; letter case and punctuation do not count."""
     rows: defaultdict[str, list[RowNumber]] = defaultdict(list)
     for case in cases:
-        if text := plain(case.question):
-            rows[text].append(case.row)
+        if text := plain(case.item.question):
+            rows[text].append(case.number)
     most = max(rows.values(), key=len, default=[])
     return Alike(len(rows), tuple(most), _near({text: found[0] for text, found in rows.items()}))
 

@@ -1,27 +1,15 @@
-"""Mistakes within one cell, whatever its role: formulas, wrong encodings, markup, dates that a spreadsheet made."""
+"""Warnings about one cell: wrong encodings, markup, dates and numbers that a spreadsheet made."""
 
 from __future__ import annotations
 
-import datetime
 import re
 import unicodedata
 from collections.abc import Iterator
-from typing import Any
 
-from medvqa.importing.mistakes import Mistake, RowNumber, clipped, quoted
-from medvqa.importing.sheet import ERRORS, ErrorCell
+from medvqa.benchmarks.table import MAX_IMAGES, parts_of
 from medvqa.items import are_withheld, of_data
-from medvqa.tables import workbooks
-
-PLACEHOLDERS = frozenset(
-    {
-        *("todo", "to do", "tbd", "tba", "n/a", "na", "n.a.", "k.a.", "?", "??", "???", "-", "--", "---", "xxx", "nan"),
-        *("null", "#n/a", "fixme", "leer", "offen", "folgt", "fehlt", "待定", "待补", "缺失", "未填"),
-    }
-)
-"""Cells that stand for a value which is still missing."""
-UNFINISHED = PLACEHOLDERS - {"n/a", "na", "n.a.", "-", "--", "---", "?", "offen", "null"}
-"""Those that are no option of a real question."""
+from medvqa.tables import TableRow, workbooks
+from medvqa.tables.problems import Problem, clipped, quoted
 
 _MARKUP = re.compile(
     r"</?(?:p|br|b|i|u|em|strong|sub|sup|span|div|font|table|tr|td|ul|ol|li|img|a|script|style)\b[^<>]{0,200}>"
@@ -39,68 +27,51 @@ _DECIMAL = re.compile(r"-?\d+[.,]0+")
 _BIG = 2**53
 
 
-def checked(value: Any, row: RowNumber, column: str, *, role: str, printed: bool) -> Iterator[Mistake]:
-    """Yield the mistakes of a cell.
+def warnings(row: TableRow, column: str, role: str) -> Iterator[Problem]:
+    """Yield the warnings of a cell; `role` is that of its column."""
+    for value in parts_of(row.values.get(column))[:MAX_IMAGES]:
+        if isinstance(value, workbooks.Formula | workbooks.MergedCell) or workbooks.is_error(value):
+            continue
+        for kind, what, do in _wrong(value, role):
+            yield row.problem(kind, column, what, do, refused=False)
 
-    `role` is that of its column. `printed`: its text may stand in a message; False for a patient's column.
-    """
 
-    def mistake(kind: str, what: str, do: str, *, refused: bool = False) -> Mistake:
-        return Mistake(kind, row, column, what, do, refused)
-
-    if isinstance(value, workbooks.Formula):
-        yield mistake("formula", "a formula", "copy the column and paste it as values", refused=True)
-        return
-    if isinstance(value, ErrorCell) or (isinstance(value, str) and value.strip().upper() in ERRORS):
-        yield mistake(
-            "error_cell", f"the spreadsheet's error {value.strip()[:10]}", "write its value in its place", refused=True
-        )
-        return
-    if isinstance(value, datetime.date | datetime.time | datetime.timedelta):
-        what = "a date: a spreadsheet may have made it from text such as 1-2"
-        yield mistake("date", what, "format the column as text, and type the value again", refused=True)
-        return
+def _wrong(value: object, role: str) -> Iterator[tuple[str, str, str]]:
     if isinstance(value, int | float) and not isinstance(value, bool) and role == "id" and abs(value) >= _BIG:
         what = "a number of more than 15 digits, which a spreadsheet rounds"
-        yield mistake("scientific", what, "format the column as text, and type the id again")
+        yield "scientific", what, "format the column as text, and type the id again"
     if isinstance(value, str):
-        yield from _of_text(value, role, printed, mistake)
+        yield from _of_text(value, role)
 
 
-def _of_text(value: str, role: str, printed: bool, mistake: Any) -> Iterator[Mistake]:
+def _of_text(value: str, role: str) -> Iterator[tuple[str, str, str]]:
+    # Texts of patients, ids and pairs stand in no message.
+    printed = role not in ("patient", "case", "cluster", "id", "pair")
     text = value.strip()
     if not text:
         if value:
-            yield mistake("white_space", "only white space", "delete it")
+            yield "white_space", "only white space", "delete it"
         return
     if hidden := next((c for c in value if _is_control(c)), None):
         shown = f"U+{ord(hidden):04X}"
-        yield mistake("control", f"the invisible character {shown}", "delete it; it may come from a copied document")
+        yield "control", f"the invisible character {shown}", "delete it; it may come from a copied document"
     if (garbled := _garbled(text)) is not None:
         before, after = garbled
         shown = f" {quoted(before)} in place of {quoted(after)}" if printed and after and not are_withheld() else ""
-        yield mistake("mojibake", f"a wrong encoding{shown}", "export the table again as UTF-8, and correct the text")
+        yield "mojibake", f"a wrong encoding{shown}", "export the table again as UTF-8, and correct the text"
     if found := _MARKUP.search(text):
-        yield mistake("html", f"HTML: {of_data(clipped(found[0]))}", "write plain text: models read the marks as text")
+        yield "html", f"HTML: {of_data(clipped(found[0]))}", "write plain text: models read the marks as text"
     is_short = role in ("option", "answer", "id", "pair", "patient", "case", "cluster")
     if is_short and len(text) <= 30:
         if role in ("option", "answer") and _DATE.fullmatch(text):
             shown = f"{quoted(text)} looks like a date that a spreadsheet made from text such as 1-2"
-            yield mistake("date", shown, "format the column as text, and type the value again")
+            yield "date", shown, "format the column as text, and type the value again"
         elif _SCIENTIFIC.fullmatch(text):
             what = "a number in scientific notation, of which a spreadsheet keeps 15 digits"
-            yield mistake("scientific", what, "format the column as text, and type the value again")
+            yield "scientific", what, "format the column as text, and type the value again"
         elif _DECIMAL.fullmatch(text) and not (role == "option" and "," in text):
             shown = quoted(text) if printed else "a number with decimals"
-            yield mistake(
-                "number", f"{shown} looks like a whole number with added decimals", "write it without decimals"
-            )
-
-
-def is_placeholder(text: str, role: str) -> bool:
-    """Return whether a cell stands for a missing value: in an option, N/A and ? may be meant."""
-    word = " ".join(text.split()).casefold()
-    return word in (UNFINISHED if role == "option" else PLACEHOLDERS)
+            yield "number", f"{shown} looks like a whole number with added decimals", "write it without decimals"
 
 
 def _is_control(character: str) -> bool:
