@@ -6,6 +6,7 @@ import math
 import random
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from medvqa.importing.validation import Validation
 from medvqa.items import DataError, Image, Item, Kind, UsageError, withholding
 from medvqa.medical import apart
 from medvqa.tables import TableRow, people
-from medvqa.tables.problems import Problem, row_list
+from medvqa.tables.problems import TableProblem, row_list
 
 HEADER = ("id", "image", "question", "A", "B", "C", "answer", "kind", "pair", "patient", "modality", "modality")
 
@@ -914,7 +915,9 @@ def test_rows_are_listed_as_ranges(rows: Sequence[int], text: str) -> None:
 
 
 def test_equal_mistakes_of_rows_are_one_line() -> None:
-    mistakes = [Problem("html", row, "question", "HTML: <b>", "write plain text", refused=False) for row in (4, 5, 9)]
+    mistakes = [
+        TableProblem("html", row, "question", "HTML: <b>", "write plain text", refused=False) for row in (4, 5, 9)
+    ]
     (group,) = grouped(mistakes)
     assert group.line("a.csv", "row") == "a.csv rows 4, 5 and 9, column 'question': HTML: <b>; write plain text"
 

@@ -17,7 +17,7 @@ import medvqa
 from medvqa import benchmarks, importing
 from medvqa.benchmarks import own, table_files
 from medvqa.items import Benchmark, DataError, UsageError, withholding
-from medvqa.tables.problems import Problem, Problems
+from medvqa.tables.problems import Problems, TableProblem
 from support.laws import examples
 
 OPTIONS = "question,A,B,answer"
@@ -149,7 +149,7 @@ def refused(benchmark: Benchmark) -> str:
     return ""
 
 
-def collected(benchmark: Benchmark) -> tuple[list[Problem], str]:
+def collected(benchmark: Benchmark) -> tuple[list[TableProblem], str]:
     """The problems that `import` collects from a table that is refused by none of them alone, and its name."""
     source = table_files.source_of(benchmark)
     assert source is not None
@@ -416,7 +416,7 @@ def test_import_and_a_run_refuse_the_same_rows_with_the_same_words(
             assert {problem.kind for problem in problems if problem.refused} <= {"image_missing"}
 
 
-def imported(path: Path, to: Path) -> tuple[Benchmark, tuple[Problem, ...]] | None:
+def imported(path: Path, to: Path) -> tuple[Benchmark, tuple[TableProblem, ...]] | None:
     """The benchmark and the problems of an import that asks nothing; None if it cannot tell the columns."""
     from medvqa.importing import asking, drawn, settings, writing
 

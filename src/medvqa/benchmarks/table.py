@@ -23,13 +23,13 @@ from medvqa import tables
 from medvqa.benchmarks import languages, own
 from medvqa.benchmarks.table_columns import TableColumns, columns_of, folded
 from medvqa.benchmarks.table_declaration import LETTERS as LETTERS
-from medvqa.benchmarks.table_declaration import TableDeclaration
+from medvqa.benchmarks.table_declaration import TableDeclaration, wrong_keys
 from medvqa.image import inside
 from medvqa.items import CHOICE_KINDS, KINDS, DataError, Image, Item, Kind, are_withheld, of_data
 from medvqa.medical import views
 from medvqa.tables import delimited, people, workbooks
 from medvqa.tables.image_files import IMAGE_FILE, image_file
-from medvqa.tables.problems import Problem, Problems, RowNumber, clipped, quoted, row_list
+from medvqa.tables.problems import Problems, RowNumber, TableProblem, clipped, quoted, row_list
 from medvqa.tags import lexicon, selection
 
 MAX_IMAGES = 100
@@ -70,7 +70,7 @@ class TableQuestion(NamedTuple):
         """The row as messages count it."""
         return self.row.place[1]
 
-    def warning(self, kind: str, column: str, what: str, do: str) -> Problem:
+    def warning(self, kind: str, column: str, what: str, do: str) -> TableProblem:
         """Return a warning about the question."""
         return self.row.problem(kind, column, what, do, refused=False)
 
@@ -101,6 +101,8 @@ class Source:
         """
         if _URL.match(self.shown):
             raise DataError(f"{clipped(self.shown)}: a table is a file; download it, and give its path")
+        for key, why in wrong_keys(self.declaration):
+            raise DataError(f"{self.shown}: {key}: {why}")
         yield from self.items_of(self.read(Problems(self.shown)))
 
     def items_of(self, rows: Sequence[tables.TableRow]) -> Iterator[Item]:
@@ -116,7 +118,7 @@ class Source:
         with suppress(DataError):
             problems = Problems(self.shown)
             rows = self.read(problems)
-            column = self._columns(rows, problems).id
+            column = self.columns(rows, problems).id
             for number, row in enumerate(rows, 1):
                 name = _composed(row.identifier(column)) if column else str(row.number)
                 places[name] = f"{row.unit} {row.number}" if isinstance(row.number, int) else f"record {number}"
@@ -134,7 +136,7 @@ class Source:
 
     def questions(self, rows: Sequence[tables.TableRow], problems: Problems) -> list[TableQuestion]:
         """Return the questions of rows, each with its own problems, and those that ids and pairs show together."""
-        columns = self._columns(rows, problems)
+        columns = self.columns(rows, problems)
         declaration = self.declaration
         table = _Table(
             self,
@@ -165,7 +167,8 @@ class Source:
                 problems.add(pair[0].row.problem("pair_size", columns.pair, what, do))
         return questions
 
-    def _columns(self, rows: Sequence[tables.TableRow], problems: Problems) -> TableColumns:
+    def columns(self, rows: Sequence[tables.TableRow], problems: Problems) -> TableColumns:
+        """Return the column of each role; rows of JSON may have different ones (DataError)."""
         header = tuple(dict.fromkeys(column for row in rows for column in row.values))
         with_images = self.images is not None
         return columns_of(self.declaration, header, problems, toml=self.toml, with_images=with_images)

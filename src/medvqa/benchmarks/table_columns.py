@@ -10,7 +10,7 @@ from typing import NamedTuple
 from medvqa.benchmarks import languages
 from medvqa.benchmarks.table_declaration import LETTERS, ROLES, Slice, TableDeclaration
 from medvqa.items import DataError, are_withheld
-from medvqa.tables.problems import HEADER, Problem, Problems, clipped
+from medvqa.tables.problems import HEADER, Problems, TableProblem, clipped
 from medvqa.tags import lexicon
 
 _NUMBERED_IMAGE = re.compile(r"(?:images?|bild|图像|图片|圖像|圖片) ?\d+")
@@ -58,7 +58,7 @@ def columns_of(
     `toml` names the file that declares the table in advice, "" for `medvqa.table`; `with_images`: a folder of images is
     named, so a column of images is needed.
     """
-    return _Header(declaration, header, problems, toml).columns(with_images=with_images)
+    return _NamedColumns(declaration, header, problems, toml).columns(with_images=with_images)
 
 
 def folded(text: str) -> str:
@@ -67,7 +67,7 @@ def folded(text: str) -> str:
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()).strip()
 
 
-class _Header:
+class _NamedColumns:
     """The names of a table's columns, to be assigned to roles."""
 
     def __init__(self, declaration: TableDeclaration, header: Sequence[str], problems: Problems, toml: str) -> None:
@@ -133,7 +133,7 @@ class _Header:
                 continue
             if plain in free:
                 what = f"columns '{clipped(free[plain])}' and '{clipped(column)}' have the same name"
-                self._problems.add(Problem("duplicate_column", None, "", what, "rename one of them", unit=HEADER))
+                self._problems.add(TableProblem("duplicate_column", None, "", what, "rename one of them", unit=HEADER))
             free.setdefault(plain, column)
         for plain, column in list(free.items()):
             free.setdefault(folded(plain), column)
@@ -185,10 +185,10 @@ class _Header:
         if letters != LETTERS[: len(letters)]:
             gap = next(letter for letter in LETTERS if letter not in letters)
             what = f"columns {', '.join(letters)} are options, and there is no column {gap}"
-            self._problems.add(Problem("option_gap", None, "", what, "rename what is no option", unit=HEADER))
+            self._problems.add(TableProblem("option_gap", None, "", what, "rename what is no option", unit=HEADER))
         if "options" in roles:
             what = f"options are in '{roles['options']}' and in columns {', '.join(letters)}"
-            self._problems.add(Problem("two_options", None, "", what, "drop one of them", unit=HEADER))
+            self._problems.add(TableProblem("two_options", None, "", what, "drop one of them", unit=HEADER))
         return {letter: by_letter[letter] for letter in letters}
 
     def _tags(self) -> dict[str, str]:

@@ -185,8 +185,10 @@ def wrong_keys(declaration: TableDeclaration) -> Iterator[tuple[str, str]]:
     for key, why, is_wrong in _checks(declaration):
         if is_wrong:
             yield key, why
-    options = declaration.options
+    options, known = declaration.options, (*ROLES, *LETTERS)
     for role, column in declaration.columns.items():
+        if role not in known:
+            yield f"columns.{role}", f"no such role; there are: {', '.join(known)}"
         if isinstance(column, list) and role != "image":
             yield f"columns.{role}", "one column is expected; only images have several"
         if isinstance(column, list) and not column:

@@ -152,15 +152,11 @@ def table(
     that anybody may have the data, so that they may be sent to another machine without --allow-upload.
     `allow_burned_in` shows DICOM files whose header says that annotation is burnt into the pixels.
 
-    UsageError for a wrong argument. Errors in the data are DataErrors that name file, row and column; they are raised
-    when the benchmark is read.
+    Errors in the data are DataErrors that name file, row and column; they and those of wrong arguments are raised when
+    the benchmark is read, in one line.
     """
     folder = folder_of(sys._getframe(1))
     roles = {role.lower() if role.lower() in ROLES else role: column for role, column in (columns or {}).items()}
-    known = (*ROLES, *LETTERS)
-    for role in roles:
-        if role not in known:
-            raise UsageError(f"medvqa.table: columns={{'{role}': ...}}: no such role; there are: {', '.join(known)}")
     declaration = TableDeclaration(
         file=str(path),
         name=name,
@@ -169,12 +165,12 @@ def table(
         images="" if images is None else str(images),
         window=None if window is None else list(window),
         allow_burned_in=allow_burned_in,
-        prompt=prompt,
         tags=[tags] if isinstance(tags, str) else list(tags),
         columns=dict(roles),
     )
-    source = _source(checked(declaration, f"medvqa.table({str(path)!r})"), folder, str(path), "")
-    return _of_source(source, name or name_of(source.file))
+    source = _source(declaration, folder, str(path), "")
+    benchmark = _of_source(source, name or name_of(source.file))
+    return replace(benchmark, prompt=prompt) if prompt else benchmark
 
 
 def source_of(benchmark: Benchmark) -> Source | None:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from medvqa.benchmarks.table import TableQuestion
 from medvqa.tables import is_blank, people
-from medvqa.tables.problems import Problem, row_list
+from medvqa.tables.problems import TableProblem, row_list
 
 K = TypeVar("K", bound=Hashable)
 
@@ -29,7 +29,7 @@ def plain(text: str) -> str:
     return " ".join(re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold()))
 
 
-def checked(cases: Sequence[TableQuestion], names: Mapping[str, str], images: Sequence[str]) -> Iterator[Problem]:
+def checked(cases: Sequence[TableQuestion], names: Mapping[str, str], images: Sequence[str]) -> Iterator[TableProblem]:
     """Yield warnings that several rows show together, and those about texts.
 
     `names` has the column of each role, "" for none, and `images` all columns of images.
@@ -42,14 +42,14 @@ def checked(cases: Sequence[TableQuestion], names: Mapping[str, str], images: Se
     yield from _files(cases, names["image"])
 
 
-def slices(cases: Sequence[TableQuestion], columns: Mapping[str, str]) -> Iterator[Problem]:
+def slices(cases: Sequence[TableQuestion], columns: Mapping[str, str]) -> Iterator[TableProblem]:
     """Yield a warning for each slice of fewer than two questions on average; `columns` has the column of each slice."""
     for name, column in columns.items():
         values = {value for case in cases for value in case.item.tags.get(name, ())}
         if len(values) > 1 and 2 * len(values) > len(cases):
             what = f"{len(values):,} different values for {len(cases):,} questions: slices of so few show nothing"
             do = f'write ranges into [slices] of the benchmark file, such as {{ column = "{column}", cuts = [18, 65] }}'
-            yield Problem("slice_values", None, column, what, do, refused=False)
+            yield TableProblem("slice_values", None, column, what, do, refused=False)
 
 
 def files_of(case: TableQuestion) -> list[str]:
@@ -68,7 +68,7 @@ def _rows(cases: Iterable[TableQuestion]) -> str:
     return row_list([case.number for case in cases])
 
 
-def _pairs(cases: Sequence[TableQuestion], column: str) -> Iterator[Problem]:
+def _pairs(cases: Sequence[TableQuestion], column: str) -> Iterator[TableProblem]:
     for pair in _by((case.item.pair_id, case) for case in cases if case.item.pair_id is not None).values():
         if len(pair) == 2 and pair[0].item.answers and _key(pair[0]) == _key(pair[1]):
             what = f"a pair with equal answers (rows {_rows(pair)})"
@@ -81,7 +81,7 @@ def _key(case: TableQuestion) -> tuple[str, ...]:
     return tuple(sorted(plain(case.item.options.get(answer, answer)) for answer in case.item.answers))
 
 
-def _patients(cases: Sequence[TableQuestion], names: Mapping[str, str]) -> Iterator[Problem]:
+def _patients(cases: Sequence[TableQuestion], names: Mapping[str, str]) -> Iterator[TableProblem]:
     for role in ("patient", "case", "cluster"):
         spelled = _by(
             (re.sub(r"[\W_]+", "", plain(case.item.extra[role])) or case.item.extra[role], case)
@@ -97,7 +97,7 @@ def _patients(cases: Sequence[TableQuestion], names: Mapping[str, str]) -> Itera
                 yield same[0].warning("patient_spelling", names[role], what, do)
 
 
-def _duplicates(cases: Sequence[TableQuestion], names: Mapping[str, str]) -> Iterator[Problem]:
+def _duplicates(cases: Sequence[TableQuestion], names: Mapping[str, str]) -> Iterator[TableProblem]:
     asked = _by(
         ((plain(case.item.question), tuple(image.key for image in case.item.images)), case)
         for case in cases
@@ -118,7 +118,7 @@ def _duplicates(cases: Sequence[TableQuestion], names: Mapping[str, str]) -> Ite
                 yield same[0].warning("conflict", names["answer"], what, "correct one of them")
 
 
-def _leaks(cases: Sequence[TableQuestion], names: Mapping[str, str]) -> Iterator[Problem]:
+def _leaks(cases: Sequence[TableQuestion], names: Mapping[str, str]) -> Iterator[TableProblem]:
     for case in cases:
         item = case.item
         right = [plain(item.options.get(answer, answer)) for answer in item.answers]
@@ -146,7 +146,7 @@ def _holds(text: str, part: str) -> bool:
     return f" {part} " in text if part.isascii() else part in text
 
 
-def _without_image(cases: Sequence[TableQuestion], columns: Sequence[str]) -> Iterator[Problem]:
+def _without_image(cases: Sequence[TableQuestion], columns: Sequence[str]) -> Iterator[TableProblem]:
     without = [
         case
         for case in cases
@@ -161,7 +161,7 @@ def _without_image(cases: Sequence[TableQuestion], columns: Sequence[str]) -> It
         yield case.warning("no_image", column, what, "name it, if it needs one")
 
 
-def _files(cases: Sequence[TableQuestion], column: str) -> Iterator[Problem]:
+def _files(cases: Sequence[TableQuestion], column: str) -> Iterator[TableProblem]:
     for case in cases:
         for doubt in sorted({people.suspected(file) for file in files_of(case)} - {""}):
             what = f"the name of the image file may hold {doubt} of a patient"
@@ -171,7 +171,7 @@ def _files(cases: Sequence[TableQuestion], column: str) -> Iterator[Problem]:
 
 def named(
     cases: Sequence[TableQuestion], names: Mapping[str, str], people_of: people.Names, options: str, tags: str
-) -> Iterator[Problem]:
+) -> Iterator[TableProblem]:
     """Yield a warning for each text that holds a name of `people_of`, or speaks of a person by a title.
 
     `names` has the column of each role, `options` and `tags` the first ones of these.

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from medvqa.benchmarks.table import MAX_IMAGES, parts_of
 from medvqa.items import are_withheld, of_data
 from medvqa.tables import TableRow, workbooks
-from medvqa.tables.problems import Problem, clipped, quoted
+from medvqa.tables.problems import TableProblem, clipped, quoted
 
 _MARKUP = re.compile(
     r"</?(?:p|br|b|i|u|em|strong|sub|sup|span|div|font|table|tr|td|ul|ol|li|img|a|script|style)\b[^<>]{0,200}>"
@@ -27,7 +27,7 @@ _DECIMAL = re.compile(r"-?\d+[.,]0+")
 _BIG = 2**53
 
 
-def warnings(row: TableRow, column: str, role: str) -> Iterator[Problem]:
+def warnings(row: TableRow, column: str, role: str) -> Iterator[TableProblem]:
     """Yield the warnings of a cell; `role` is that of its column."""
     for value in parts_of(row.values.get(column))[:MAX_IMAGES]:
         if isinstance(value, workbooks.Formula | workbooks.MergedCell) or workbooks.is_error(value):

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from medvqa.tables.problems import Problem, RowNumber, row_list
+from medvqa.tables.problems import RowNumber, TableProblem, row_list
 
 LINES_OF_A_KIND = 12
 """Lines of one kind in the terminal; JSON and --report have all."""
@@ -16,7 +16,7 @@ LINES_OF_A_KIND = 12
 class ProblemGroup:
     """Equal problems of several rows."""
 
-    problem: Problem
+    problem: TableProblem
     rows: tuple[RowNumber, ...]
 
     def line(self, name: str, unit: str) -> str:
@@ -25,9 +25,9 @@ class ProblemGroup:
         return self.problem.at(f"{name}{rows}")
 
 
-def grouped(problems: Iterable[Problem]) -> list[ProblemGroup]:
+def grouped(problems: Iterable[TableProblem]) -> list[ProblemGroup]:
     """Join equal problems of several rows, in the order of their first row; the first refused, then warnings."""
-    rows: defaultdict[Problem, list[RowNumber]] = defaultdict(list)
+    rows: defaultdict[TableProblem, list[RowNumber]] = defaultdict(list)
     for problem in problems:
         found = rows[replace(problem, row=None, line=0)]
         if problem.row is not None and problem.row not in found[-1:]:

@@ -20,7 +20,7 @@ from medvqa.items import DataError, Image, UsageError, are_withheld
 from medvqa.medical.errors import EXTRA
 from medvqa.tables import people
 from medvqa.tables.image_files import IMAGE_FILE
-from medvqa.tables.problems import Problem
+from medvqa.tables.problems import TableProblem
 from medvqa.tables.progress import Progress
 
 if TYPE_CHECKING:
@@ -59,9 +59,9 @@ class TablePictures:
 
 def checked(
     cases: Sequence[TableQuestion], folder: Path, column: str, progress: Progress | None = None
-) -> tuple[TablePictures, list[Problem]]:
+) -> tuple[TablePictures, list[TableProblem]]:
     """Return the images and their problems; each file is read once, and a problem names all of its rows."""
-    problems: list[Problem] = []
+    problems: list[TableProblem] = []
     rows: defaultdict[str, list[TableQuestion]] = defaultdict(list)
     images: dict[str, Image] = {}
     for case in cases:

@@ -9,7 +9,7 @@ from typing import Any
 
 from medvqa.benchmarks import table
 from medvqa.tables import TableRow, encodings, is_blank, limits
-from medvqa.tables.problems import Problem, Problems, clipped
+from medvqa.tables.problems import Problems, TableProblem, clipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,5 +64,5 @@ def _guessed(path: Path, problems: Problems) -> str:
     if encoding:
         what = f"the text is not UTF-8, first at line {line}; it is read as {encoding}"
         do = "look at letters such as ä or 肝; type --set encoding=NAME if they are wrong, or save it as CSV UTF-8"
-        problems.add(Problem("encoding", None, "", what, do, refused=False))
+        problems.add(TableProblem("encoding", None, "", what, do, refused=False))
     return encoding

@@ -18,7 +18,7 @@ from medvqa.importing.sheet import Sheet
 from medvqa.importing.textonly import TextBaseline
 from medvqa.items import DataError, Item
 from medvqa.tables import people
-from medvqa.tables.problems import Problem, clipped
+from medvqa.tables.problems import TableProblem, clipped
 from medvqa.tables.progress import Progress
 from medvqa.tags import lexicon
 
@@ -35,7 +35,7 @@ class Validation:
     questions: int
     columns: tuple[tuple[str, str], ...]
     settings: TableDeclaration
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[TableProblem, ...] = ()
     balance: Balance = field(default_factory=Balance)
     pictures: TablePictures = field(default_factory=TablePictures)
     alike: Alike = field(default_factory=Alike)
@@ -72,7 +72,7 @@ def validate(
         cases = source.questions(sheet.rows, problems)
     except DataError as error:
         cases = []
-        problems.add(Problem("refused", None, "", str(error).removeprefix(f"{source.shown}: "), ""))
+        problems.add(TableProblem("refused", None, "", str(error).removeprefix(f"{source.shown}: "), ""))
     roles = _roles(sheet, columns)
     for row in sheet.rows:
         for column, role in roles.items():
@@ -94,7 +94,7 @@ def validate(
         try:
             load()
         except DataError as error:
-            problems.add(Problem("refused", None, "", str(error), "correct it"))
+            problems.add(TableProblem("refused", None, "", str(error), "correct it"))
     items = [_sided(case.item, declaration.all_words) for case in cases]
     numbers = power.grouped(cases)
     groups = power.groups_of(cases, numbers)

@@ -25,7 +25,7 @@ import msgspec
 
 from medvqa.items import CELL, DataError, Image, are_withheld, of_data
 from medvqa.tables import delimited, encodings, json_text, limits, parquet, workbooks
-from medvqa.tables.problems import HEADER, Problem, Problems, RowNumber, clipped
+from medvqa.tables.problems import HEADER, Problems, RowNumber, TableProblem, clipped
 
 T = TypeVar("T")
 
@@ -54,10 +54,10 @@ class TableRow(msgspec.Struct, frozen=True):
         """Unit and number for messages: a key of a JSON object is data, and is not named if texts are withheld."""
         return ("record", self.line) if isinstance(self.number, str) and are_withheld() else (self.unit, self.number)
 
-    def problem(self, kind: str, column: str, what: str, do: str, *, refused: bool = True) -> Problem:
+    def problem(self, kind: str, column: str, what: str, do: str, *, refused: bool = True) -> TableProblem:
         """Return a problem of this row, or of one of its cells."""
         unit, number = self.place
-        return Problem(kind, number, column, what, do, refused, unit, self.line)
+        return TableProblem(kind, number, column, what, do, refused, unit, self.line)
 
     def error(self, message: str, column: str = "") -> DataError:
         """Return the error for this row, or for one of its cells."""
@@ -256,7 +256,7 @@ def _named(
     titled = named == 1 and below > 2
     if number > 1 or titled:
         what = f"{number - 1} blank rows at the top" if number > 1 else "the first row has no names of columns"
-        problems.add(Problem("header", 1, "", what, "delete the rows above the names of the columns"))
+        problems.add(TableProblem("header", 1, "", what, "delete the rows above the names of the columns"))
         if titled and row is not None:
             (_, _, header), row = row, next(filled, None)
     columns = ["" if cell is None else str(cell).strip() for cell in header]
@@ -277,7 +277,7 @@ def _named(
             end = "; the file ends here, it may be truncated" if row is None else ""
             what = f"{count} cells where the first line has {width}{end}"
             do = f'put a cell with a comma in quotes ("a, b"), or {do}'
-            problems.add(Problem("row_width", number, "", what, do, line=line))
+            problems.add(TableProblem("row_width", number, "", what, do, line=line))
         elif len(places) < width:
             values = {column: cells[place] if place < used else "" for column, place in places.items()}
             yield TableRow(name, "row", number, line, values)
@@ -293,10 +293,10 @@ def _places(columns: Sequence[str], problems: Problems) -> dict[str, int]:
     for column, count in Counter(columns).items():
         if count > 1 and column:
             what = f"column '{clipped(column)}' occurs twice"
-            problems.add(Problem("duplicate_column", None, "", what, "rename or delete the others", unit=HEADER))
+            problems.add(TableProblem("duplicate_column", None, "", what, "rename or delete the others", unit=HEADER))
         elif count > 1:
             what = f"{count} columns have no name"
-            problems.add(Problem("blank_column", None, "", what, "name them in the first row", unit=HEADER))
+            problems.add(TableProblem("blank_column", None, "", what, "name them in the first row", unit=HEADER))
     return {column: place for place, column in reversed(list(enumerate(columns)))}
 
 

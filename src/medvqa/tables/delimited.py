@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from medvqa.items import DataError
 from medvqa.tables import encodings, limits
-from medvqa.tables.problems import Problem, Problems
+from medvqa.tables.problems import Problems, TableProblem
 
 if TYPE_CHECKING:
     import _csv
@@ -57,7 +57,7 @@ def rows(file: BinaryIO, hint: str, delimiter: str, problems: Problems) -> Itera
                     return
                 except csv.Error as error:
                     do = 'write "" for a quote inside of a cell, and a quote at the end of the cell'
-                    problems.add(Problem("quote", number, "", _wrong(error), do, line=line))
+                    problems.add(TableProblem("quote", number, "", _wrong(error), do, line=line))
                 broken += 1
                 if broken > MAX_BROKEN:
                     raise DataError(f"{name}: more than {MAX_BROKEN} quotes do not match; is this a CSV file?")

@@ -14,7 +14,7 @@ import msgspec
 from medvqa import decode
 from medvqa.items import DataError
 from medvqa.tables import limits
-from medvqa.tables.problems import Problem, Problems
+from medvqa.tables.problems import Problems, TableProblem
 
 
 def lines(file: BinaryIO, name: str, longest: int) -> Iterator[tuple[int, bytes]]:
@@ -42,7 +42,7 @@ def values(file: BinaryIO, name: str, problems: Problems | None = None) -> Itera
             if isinstance(value, dict) and line.count(b":") > len(value):
                 decode.parsed(line, where, "JSON", DataError)
         except (*decode.ERRORS, DataError) as error:
-            problems.add(Problem("json", number, "", _reason(error, where), "", unit="line"))
+            problems.add(TableProblem("json", number, "", _reason(error, where), "", unit="line"))
         else:
             yield number, value
 

@@ -20,7 +20,7 @@ RowNumber = int | str
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class TableProblem:
     """One problem of a table.
 
     `kind` is a slug. `row` is the row as the file counts it, in the unit of the file, and `line` where it begins; None
@@ -61,9 +61,9 @@ class Problems:
         """Name the table, and choose whether problems are collected."""
         self.file = file
         self.collects = collects
-        self.found: list[Problem] = []
+        self.found: list[TableProblem] = []
 
-    def add(self, problem: Problem) -> None:
+    def add(self, problem: TableProblem) -> None:
         """Keep a problem, or raise it (DataError)."""
         if self.collects:
             self.found.append(problem)

@@ -11,7 +11,7 @@ from typing import IO, Any, BinaryIO
 
 from medvqa.items import DataError
 from medvqa.tables import limits
-from medvqa.tables.problems import Problem, Problems, clipped
+from medvqa.tables.problems import Problems, TableProblem, clipped
 
 START = b"PK\x03\x04"
 """The first bytes of an XLSX file, which is a ZIP archive."""
@@ -111,23 +111,23 @@ def _value(cell: Any) -> object:
     return "" if value is None else value
 
 
-def _unseen(worksheets: Sequence[Any], read: Any, shape: _Shape, *, named: bool) -> Iterator[Problem]:
+def _unseen(worksheets: Sequence[Any], read: Any, shape: _Shape, *, named: bool) -> Iterator[TableProblem]:
     """Yield warnings about sheets that are not read, and about hidden sheets, rows and columns."""
     hidden = [sheet for sheet in worksheets if sheet.sheet_state != "visible"]
     do = "delete them, or show them"
     if len(worksheets) > 1 and not named:
         what = f"{len(worksheets)} sheets; only the first, '{clipped(read.title)}', is read"
-        yield Problem("several_sheets", None, "", what, "set sheet=NAME for another one", refused=False)
+        yield TableProblem("several_sheets", None, "", what, "set sheet=NAME for another one", refused=False)
     if hidden:
         listed = ", ".join(f"'{clipped(sheet.title)}'" for sheet in hidden[:5])
         is_read = ", of which one is read" if read in hidden else ""
-        yield Problem("hidden_sheets", None, "", f"hidden sheets: {listed}{is_read}", do, refused=False)
+        yield TableProblem("hidden_sheets", None, "", f"hidden sheets: {listed}{is_read}", do, refused=False)
     what = "hidden in the spreadsheet, and read like all others"
     for row in shape.hidden_rows:
-        yield Problem("hidden_rows", row, "", what, "delete it, or show it", refused=False)
+        yield TableProblem("hidden_rows", row, "", what, "delete it, or show it", refused=False)
     if shape.hidden_columns:
         what = f"hidden columns, {shape.hidden_columns} in all, which are read like all others"
-        yield Problem("hidden_columns", None, "", what, do, refused=False)
+        yield TableProblem("hidden_columns", None, "", what, do, refused=False)
 
 
 @dataclass(frozen=True, slots=True)
