@@ -6,7 +6,6 @@ import math
 import random
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 

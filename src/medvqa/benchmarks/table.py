@@ -294,7 +294,10 @@ class _RowReader:
 
     def _check(self, column: str) -> None:
         """Report a cell that holds no value: a formula, an error, a date or a part of merged cells."""
-        for value in parts_of(self.row.values.get(column))[:MAX_IMAGES]:
+        whole = self.row.values.get(column)
+        if whole is None or (type(whole) is str and "#" not in whole):
+            return
+        for value in parts_of(whole)[:MAX_IMAGES]:
             if isinstance(value, workbooks.Formula):
                 self._unread("formula", column, "a formula", "copy the column and paste it as values")
             elif workbooks.is_error(value):
