@@ -17,6 +17,7 @@ import medvqa
 from medvqa import benchmarks, importing
 from medvqa.benchmarks import own, table_files
 from medvqa.items import Benchmark, DataError, UsageError, withholding
+from medvqa.tables import delimited, limits
 from medvqa.tables.problems import Problems, TableProblem
 from support.laws import examples
 
@@ -318,6 +319,24 @@ def test_errors_of_data_that_are_not_public_quote_no_cell(text: str, tmp_path: P
         with suppress(DataError):
             problems, shown = collected(made)
             assert NAME.casefold() not in "".join(problem.text(shown) for problem in problems).casefold()
+
+
+@pytest.mark.parametrize(
+    ("table", "limit", "value", "message"),
+    [
+        ("question,answer\nQ?,x\n" + "Q?\n" * 5, "MAX_ROWS", 3, "more than 3 problems"),
+        ("question,answer\n" + "Q?,x\n" * 5, "MAX_ROWS", 3, "t.csv row 5: more than 3 rows"),
+        ('question,answer\nQ?,x\n"a\n"a\n"a\n"a\n', "MAX_BROKEN", 2, "more than 2 quotes do not match"),
+        ("question,answer\n" + "Q?,x\n" * 50, "MAX_DOCUMENT", 99, "t.csv: larger than 99 bytes"),
+    ],
+)
+def test_what_import_collects_has_limits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str, limit: str, value: int, message: str
+) -> None:
+    made, *_ = doors(tmp_path, "", table)
+    monkeypatch.setattr(delimited if limit == "MAX_BROKEN" else limits, limit, value)
+    with pytest.raises(DataError, match=message):
+        collected(made)
 
 
 # Laws

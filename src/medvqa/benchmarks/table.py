@@ -27,7 +27,7 @@ from medvqa.benchmarks.table_declaration import TableDeclaration, wrong_keys
 from medvqa.image import inside
 from medvqa.items import CHOICE_KINDS, KINDS, DataError, Image, Item, Kind, are_withheld, of_data
 from medvqa.medical import views
-from medvqa.tables import delimited, people, workbooks
+from medvqa.tables import delimited, limits, people, workbooks
 from medvqa.tables.image_files import IMAGE_FILE, image_file
 from medvqa.tables.problems import Problems, RowNumber, TableProblem, clipped, quoted, row_list
 from medvqa.tags import lexicon, selection
@@ -182,6 +182,7 @@ def read(
         file,
         name=problems.file,
         key="id",
+        largest=limits.MAX_DOCUMENT,
         digests=True,
         encoding=encoding,
         delimiter=delimiter or delimited.SIGNS,

@@ -162,7 +162,7 @@ def table(
         name=name,
         title=title,
         public=public,
-        images="" if images is None else str(images),
+        images="" if images is None else str(images) or ".",
         window=None if window is None else list(window),
         allow_burned_in=allow_burned_in,
         tags=[tags] if isinstance(tags, str) else list(tags),
@@ -272,10 +272,8 @@ def _about(source: Source, content: bytes, items: Sequence[Item], root: Path) ->
     declaration = source.declaration
     names = (*declaration.slices, *declaration.crossings)
     words = declaration.words or JudgmentWords()
-    digest = hashlib.sha256()
     with limits.opened(source.file, source.shown) as table:
-        while piece := table.read(2**20):
-            digest.update(piece)
+        digest = hashlib.file_digest(table, "sha256")
     path = Path(os.path.abspath(source.toml))
     return RecordedFile(
         sha256=hashlib.sha256(content).hexdigest(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import os
 import re
 from typing import BinaryIO
 
@@ -50,13 +51,13 @@ def advice(file: BinaryIO) -> str:
 def detected(file: BinaryIO) -> tuple[str, int]:
     """Return the likely encoding of a text file that is not UTF-8, and the line where that shows; "" and 0 for others.
 
-    Files that are no text have none, and neither has text that no likely encoding fits.
+    Files that are no text have none, and neither has text that no likely encoding fits, or above MAX_DOCUMENT.
     """
-    start = file.read(4)
-    if start.startswith((b"PK\x03\x04", b"PAR1", b"\xd0\xcf\x11\xe0")) or not (line := undecodable(file)):
+    is_packed = file.read(4) in (b"PK\x03\x04", b"PAR1", b"\xd0\xcf\x11\xe0")
+    if is_packed or os.fstat(file.fileno()).st_size > limits.MAX_DOCUMENT or not (line := undecodable(file)):
         return "", 0
     file.seek(0)
-    content = file.read(limits.MAX_DOCUMENT + 1)
+    content = file.read()
     encoding, _ = guessed(content)
     try:
         content.decode(encoding)

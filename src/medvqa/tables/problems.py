@@ -64,9 +64,11 @@ class Problems:
         self.found: list[TableProblem] = []
 
     def add(self, problem: TableProblem) -> None:
-        """Keep a problem, or raise it (DataError)."""
-        if self.collects:
+        """Keep a problem, or raise it (DataError); warnings above MAX_ROWS problems are dropped."""
+        if self.collects and len(self.found) < limits.MAX_ROWS:
             self.found.append(problem)
+        elif self.collects and problem.refused:
+            raise limits.above(self.file, limits.MAX_ROWS, "problems")
         elif problem.refused:
             raise DataError(problem.text(self.file))
 
