@@ -19,8 +19,8 @@ from medvqa.benchmarks import table_files
 from medvqa.benchmarks.table import TableQuestion
 from medvqa.benchmarks.table_declaration import TableDeclaration
 from medvqa.cli import main
-from medvqa.importing import asking, drawn, power, settings, textonly, writing
-from medvqa.importing.mistakes import grouped
+from medvqa.importing import asking, power, report_text, settings, textonly, writing
+from medvqa.importing.problem_groups import grouped
 from medvqa.importing.roles import Guess
 from medvqa.importing.validation import Validation
 from medvqa.items import DataError, Image, Item, Kind, UsageError, withholding
@@ -123,7 +123,7 @@ def bad(tmp_path_factory: pytest.TempPathFactory) -> tuple[Validation, dict[str,
     """The report about a table with all these mistakes, the row of each, and the report's text."""
     path, numbers = bad_table(tmp_path_factory.mktemp("bad"))
     validation = validated(path)
-    return validation, numbers, drawn.text(validation, every=True)
+    return validation, numbers, report_text.text(validation, every=True)
 
 
 def bad_table(folder: Path) -> tuple[Path, dict[str, int]]:
@@ -171,7 +171,7 @@ def test_a_report_that_withholds_cells_has_the_same_lines_without_them(
     path, _ = bad_table(tmp_path)
     with withholding():
         validation = validated(path)
-        written = drawn.text(validation, every=True) + json.dumps(drawn.values(validation))
+        written = report_text.text(validation, every=True) + json.dumps(report_text.values(validation))
     assert [(m.kind, m.row, m.column) for m in validation.problems] == [
         (m.kind, m.row, m.column) for m in bad[0].problems
     ]
@@ -205,7 +205,7 @@ def test_names_in_paths_and_texts_are_reported_by_their_rows(tmp_path: Path) -> 
         picture(tmp_path / f"{number}.png", number)
     with withholding():
         validation = validated(path)
-        written = drawn.text(validation, every=True) + json.dumps(drawn.values(validation))
+        written = report_text.text(validation, every=True) + json.dumps(report_text.values(validation))
     found = {(m.row, m.column) for m in validation.problems if m.kind == "private_name"}
     images = {(row, "image") for row in (2, 3, 4)}
     tags = {(row, "Modalität") for row in (8, 9)}
@@ -282,7 +282,7 @@ def test_the_report_has_a_line_for_each_kind_and_none_for_a_fine_row(
     assert [problem for problem in validation.problems if problem.row in range(fine, fine + 19)] == []
     assert validation.pictures.equal == [("copy_a.png", "copy_b.png")]
     assert "equal files: 'copy_a.png', 'copy_b.png'" in text
-    assert "Mueller" not in text + json.dumps(drawn.values(validation)), "a suspected name"
+    assert "Mueller" not in text + json.dumps(report_text.values(validation)), "a suspected name"
 
 
 # Spreadsheets, Parquet, JSON lines
@@ -332,10 +332,10 @@ def test_mistakes_of_a_spreadsheet(tmp_path: Path, kind: str, row: int | None, p
     validation = validated(tmp_path / "cases.xlsx")
     found = [mistake for mistake in validation.problems if mistake.kind == kind]
     assert [mistake.row for mistake in found] == [row]
-    assert part in drawn.text(validation)
+    assert part in report_text.text(validation)
     # Birth dates are not read.
     assert validation.private == ("birth",)
-    assert "1950" not in drawn.text(validation)
+    assert "1950" not in report_text.text(validation)
 
 
 def parquet(path: Path, *pictures: bytes) -> None:
@@ -357,7 +357,7 @@ def test_mistakes_of_parquet(tmp_path: Path) -> None:
     assert {mistake.kind for mistake in validation.problems if mistake.refused} == {
         *("duplicate_id", "empty_question", "placeholder", "image_damaged"),
     }
-    assert "cases.parquet record 2, column 'question': the question is empty" in drawn.text(validation)
+    assert "cases.parquet record 2, column 'question': the question is empty" in report_text.text(validation)
 
 
 def test_cells_end_at_the_sign_that_a_benchmark_file_takes(tmp_path: Path) -> None:
@@ -371,7 +371,7 @@ def test_cells_end_at_the_sign_that_a_benchmark_file_takes(tmp_path: Path) -> No
 def test_every_line_that_is_no_json_is_named(tmp_path: Path) -> None:
     path = tmp_path / "cases.jsonl"
     path.write_text('{"id": 1, "question": "Why?", "answer": "so"}\n{"id": 2,\n[1]\n{"id": 1, "answer": ["x", 3]}\n')
-    lines = drawn.text(validated(path))
+    lines = report_text.text(validated(path))
     for part in (
         "cases.jsonl line 2: not JSON",
         "line 3: Expected `object`, got `array`",
@@ -611,7 +611,7 @@ def test_cells_of_patients_are_in_no_output(tmp_path: Path) -> None:
     )
     validation = validated(path)
     assert validation.private == ("Name", "DOB", "Adresse", "who", "when")
-    written = drawn.text(validation, every=True) + json.dumps(drawn.values(validation))
+    written = report_text.text(validation, every=True) + json.dumps(report_text.values(validation))
     assert [secret for secret in SECRETS if secret in written] == []
     assert "patient_spelling" in {mistake.kind for mistake in validation.problems}
     assert validation.groups is not None
@@ -716,7 +716,9 @@ def test_no_difference_is_promised_beyond_the_questions_in_which_the_models_diff
     shown = power.power_of(found)
     assert shown is not None
     assert all(each is None or each <= shown.discordance for each in shown.difference)
-    lines = list(drawn._power(Validation("t", "row", groups * size, (), TableDeclaration(), groups=found, power=shown)))
+    lines = list(
+        report_text._power(Validation("t", "row", groups * size, (), TableDeclaration(), groups=found, power=shown))
+    )
     assert lines[0].startswith(said)
 
 
@@ -809,7 +811,7 @@ def test_similar_images_are_listed(tmp_path: Path) -> None:
     (tmp_path / "cases.csv").write_text("image,question,answer\na.png,Why?,so\nb.png,How?,so\nc.png,Who?,so\n")
     validation = validated(tmp_path / "cases.csv")
     assert validation.pictures.near == (("a.png", "c.png"),)
-    assert "similar images: 'a.png' and 'c.png'" in drawn.text(validation)
+    assert "similar images: 'a.png' and 'c.png'" in report_text.text(validation)
 
 
 def test_without_imagehash_the_report_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -818,7 +820,7 @@ def test_without_imagehash_the_report_says_so(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setitem(sys.modules, "imagehash", None)
     picture(tmp_path / "a.png")
     (tmp_path / "cases.csv").write_text("image,question,answer\na.png,Why?,so\n")
-    text = drawn.text(validated(tmp_path / "cases.csv"))
+    text = report_text.text(validated(tmp_path / "cases.csv"))
     assert "similar images were not looked for: pip install 'pytest-medvqa[data]'" in text
 
 
@@ -916,7 +918,7 @@ def test_equal_mistakes_of_rows_are_one_line() -> None:
 
 
 def test_json_holds_no_command_of_a_ci_log() -> None:
-    text = drawn.as_json({"what": "##[error]x"})
+    text = report_text.as_json({"what": "##[error]x"})
     assert "##" not in text
     assert json.loads(text) == {"what": "##[error]x"}
 
@@ -1015,7 +1017,7 @@ def test_names_of_columns_with_line_ends_stay_in_one_line(tmp_path: Path) -> Non
     path.write_text('"Frage\n(kurz)",x,"Richtige\nAntwort"\n,1,so\n')
     sheet = importing.read(path, "cases.csv")
     validation = validation_of(sheet, importing.guess(sheet, ["question=frage (KURZ)"]), path)
-    assert "cases.csv row 2, column 'Frage (kurz)': the question is empty" in drawn.text(validation)
+    assert "cases.csv row 2, column 'Frage (kurz)': the question is empty" in report_text.text(validation)
     assert dict(validation.columns) == {"Frage (kurz)": "question", "Richtige Antwort": "answer"}
 
 
@@ -1045,7 +1047,7 @@ def test_a_dicom_file_with_burnt_in_text_is_refused_without_its_header(tmp_path:
     path.write_text('image,question,answer\n"x.dcm?range=0,63",Why?,so\nx.dcm?window=lungs,How?,so\n')
     validation = validated(path)
     assert [mistake.kind for mistake in validation.problems if mistake.refused] == ["image_view", "image_burnt_in"]
-    assert "Petermann" not in drawn.text(validation) + json.dumps(drawn.values(validation))
+    assert "Petermann" not in report_text.text(validation) + json.dumps(report_text.values(validation))
     file.BurnedInAnnotation = "NO"
     file.save_as(tmp_path / "x.dcm", enforce_file_format=True)
     assert [mistake.kind for mistake in validated(path).problems if mistake.refused] == ["image_view"]

@@ -468,7 +468,7 @@ def test_import_and_a_run_refuse_the_same_rows_with_the_same_words(
 
 def imported(path: Path, to: Path) -> tuple[Benchmark, tuple[TableProblem, ...]] | None:
     """The benchmark and the problems of an import that asks nothing; None if it cannot tell the columns."""
-    from medvqa.importing import asking, drawn, settings, writing
+    from medvqa.importing import asking, report_text, settings, writing
 
     try:
         sheet = importing.read(path, path.name)
@@ -480,8 +480,8 @@ def imported(path: Path, to: Path) -> tuple[Benchmark, tuple[TableProblem, ...]]
         assert "\n" not in str(error)
         return None
     validation = importing.validate(sheet, guess, table_files.table_of(declaration, to))
-    assert drawn.text(validation)
-    drawn.as_json(drawn.values(validation))
+    assert report_text.text(validation)
+    report_text.as_json(report_text.values(validation))
     return benchmark, validation.problems
 
 

@@ -1,7 +1,7 @@
 """Check a spreadsheet of cases, and make a benchmark of it.
 
     read (`sheet`) -> guess the columns (`roles`) -> declaration (`writing`)
-    -> questions, as in a run (`benchmarks.table`) -> report (`validation`, `drawn`) -> benchmark file
+    -> questions, as in a run (`benchmarks.table`) -> report (`validation`, `report_text`) -> benchmark file
 
 Files are hostile: cells are limited, columns that name patients are not read, and messages hold no cell of a patient's
 column.

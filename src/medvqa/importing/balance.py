@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from medvqa.importing.across import spread
+from medvqa.importing.table_warnings import spread
 from medvqa.items import Item
 
 LEAST_EXPECTED = 5.0

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from medvqa.benchmarks.table_declaration import LETTERS
-from medvqa.importing.across import plain
+from medvqa.importing.table_warnings import plain
 from medvqa.items import Item
 
 if TYPE_CHECKING:

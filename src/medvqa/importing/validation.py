@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from medvqa.benchmarks import own
 from medvqa.benchmarks.table import Source
 from medvqa.benchmarks.table_declaration import LETTERS, ROLES, TableDeclaration
-from medvqa.importing import across, alike, balance, cells, pictures, power, textonly
-from medvqa.importing.alike import Alike
+from medvqa.importing import balance, cell_warnings, pictures, power, similar_questions, table_warnings, textonly
 from medvqa.importing.balance import Balance
 from medvqa.importing.pictures import TablePictures
 from medvqa.importing.power import Groups, Power
 from medvqa.importing.roles import Guess, RoleColumns
 from medvqa.importing.sheet import Sheet
+from medvqa.importing.similar_questions import SimilarQuestions
 from medvqa.importing.textonly import TextBaseline
 from medvqa.items import DataError, Item
 from medvqa.tables import people
@@ -38,7 +38,7 @@ class Validation:
     problems: tuple[TableProblem, ...] = ()
     balance: Balance = field(default_factory=Balance)
     pictures: TablePictures = field(default_factory=TablePictures)
-    alike: Alike = field(default_factory=Alike)
+    alike: SimilarQuestions = field(default_factory=SimilarQuestions)
     baselines: tuple[TextBaseline, ...] = ()
     groups: Groups | None = None
     power: Power | None = None
@@ -76,7 +76,7 @@ def validate(
     roles = _roles(sheet, columns)
     for row in sheet.rows:
         for column, role in roles.items():
-            for problem in cells.warnings(row, column, "option" if role in LETTERS else role):
+            for problem in cell_warnings.warnings(row, column, "option" if role in LETTERS else role):
                 problems.add(problem)
     names = dict.fromkeys(ROLES, "") | {role: column for column, role in reversed(roles.items())}
     images = [sheet.columns[place] for place in columns.images]
@@ -85,9 +85,9 @@ def validate(
     options, tags = names.get("A") or names["options"], names.get("tag", "")
     for problem in (
         *of_images,
-        *across.checked(cases, names, images),
-        *across.slices(cases, slices),
-        *across.named(cases, names, people_of(sheet, columns), options, tags),
+        *table_warnings.checked(cases, names, images),
+        *table_warnings.slices(cases, slices),
+        *table_warnings.named(cases, names, people_of(sheet, columns), options, tags),
     ):
         problems.add(problem)
     if load is not None and not any(problem.refused for problem in problems.found):
@@ -108,7 +108,7 @@ def validate(
         problems=tuple(problems.found),
         balance=balance.balance_of(items, {lexicon.slug(tag): tag for tag in declaration.tags} | slices),
         pictures=found,
-        alike=alike.alike(cases),
+        alike=similar_questions.similar(cases),
         baselines=tuple(textonly.baselines(items, numbers)),
         groups=groups,
         power=power.power_of(groups),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from medvqa.benchmarks.table import TableQuestion
-from medvqa.importing.across import plain
+from medvqa.importing.table_warnings import plain
 from medvqa.tables.problems import RowNumber
 
 NEAR = 0.8
@@ -19,7 +19,7 @@ MAX_PAIRS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
+class SimilarQuestions:
     """Different texts of questions, and the rows of the text that is asked most often.
 
     `near` are first rows of pairs of texts that are nearly equal; None: too many to compare.
@@ -30,14 +30,14 @@ class Alike:
     near: tuple[tuple[RowNumber, RowNumber], ...] | None = ()
 
 
-def alike(cases: Sequence[TableQuestion]) -> Alike:
+def similar(cases: Sequence[TableQuestion]) -> SimilarQuestions:
     """Return equal and nearly equal questions; letter case and punctuation do not count."""
     rows: defaultdict[str, list[RowNumber]] = defaultdict(list)
     for case in cases:
         if text := plain(case.item.question):
             rows[text].append(case.number)
     most = max(rows.values(), key=len, default=[])
-    return Alike(len(rows), tuple(most), _near({text: found[0] for text, found in rows.items()}))
+    return SimilarQuestions(len(rows), tuple(most), _near({text: found[0] for text, found in rows.items()}))
 
 
 def _near(rows: dict[str, RowNumber]) -> tuple[tuple[RowNumber, RowNumber], ...] | None:

@@ -10,8 +10,8 @@ from medvqa import printing
 from medvqa.benchmarks.table import shown_file
 from medvqa.figures import between, chance, counted, number
 from medvqa.importing.balance import RARE
-from medvqa.importing.mistakes import LINES_OF_A_KIND, ProblemGroup, grouped
 from medvqa.importing.power import FEW_GROUPS, TARGET
+from medvqa.importing.problem_groups import LINES_OF_A_KIND, ProblemGroup, grouped
 from medvqa.importing.settings import KEYS
 from medvqa.importing.validation import Validation
 from medvqa.tables.problems import row_list
