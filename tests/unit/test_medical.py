@@ -23,8 +23,7 @@ import pytest
 
 from medvqa import benchmarks, medical
 from medvqa.benchmarks import own
-from medvqa.benchmarks.table_files import table
-from medvqa.benchmarks.table_files import benchmark_file
+from medvqa.benchmarks.table_files import benchmark_file, table
 from medvqa.items import Answer, Benchmark, DataError, Image, Item, Result, Score
 from medvqa.medical import MedicalError, apart, dicom, volumes, windows
 from medvqa.medical.views import parse, split
