@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from medvqa.backend import Backend as Backend
-    from medvqa.benchmarks.table import table as table
     from medvqa.benchmarks.table_files import benchmark_file as benchmark_file
+    from medvqa.benchmarks.table_files import table as table
     from medvqa.face import ComparedRuns as ComparedRuns
     from medvqa.face import LoadedRun as LoadedRun
     from medvqa.face import compare as compare
@@ -42,7 +42,7 @@ _WHERE = {
     "evaluate": "medvqa.face",
     "load": "medvqa.face",
     "metric": "medvqa.metrics",
-    "table": "medvqa.benchmarks.table",
+    "table": "medvqa.benchmarks.table_files",
 }
 
 

@@ -23,8 +23,7 @@ import pytest
 
 from medvqa import benchmarks, medical
 from medvqa.benchmarks import own
-from medvqa.benchmarks.table import table
-from medvqa.benchmarks.table_files import benchmark_file
+from medvqa.benchmarks.table_files import benchmark_file, table
 from medvqa.image import TextCell
 from medvqa.items import Answer, Benchmark, DataError, Image, Item, Result, Score
 from medvqa.medical import MedicalError, apart, dicom, volumes, windows
@@ -163,7 +162,7 @@ def test_the_view_is_in_the_key_and_in_records_and_old_keys_stay() -> None:
 def test_a_benchmark_file_finds_a_name_with_letters_and_their_dots_apart(tmp_path: Path) -> None:
     apart_name = unicodedata.normalize("NFD", "Schädel.dcm")
     scans.dicom(tmp_path / apart_name, CT, bits=12)
-    (tmp_path / "q.jsonl").write_text('{"image": "Schädel.dcm?range=0,4095", "question": "?", "answer": "x"}\n')
+    (tmp_path / "q.jsonl").write_text('{"image": "Schädel.dcm?range=0,4095", "question": "Q?", "answer": "x"}\n')
     (tmp_path / "q.toml").write_text('file = "q.jsonl"\nallow_burned_in = true\n')
     (item,) = own.completed(benchmark_file(tmp_path / "q.toml")).items(tmp_path)
     assert item.images[0].pil().size == (64, 48)
@@ -171,16 +170,18 @@ def test_a_benchmark_file_finds_a_name_with_letters_and_their_dots_apart(tmp_pat
 
 
 def test_a_wrong_view_names_row_and_column(tmp_path: Path) -> None:
-    (tmp_path / "q.csv").write_text("image,question,answer\na.dcm?windw=lung,?,x\n")
+    (tmp_path / "q.csv").write_text("image,question,answer\na.dcm?windw=lung,Q?,x\n")
     with pytest.raises(
-        DataError, match=r"q\.csv row 2, column 'image': image a\.dcm\?windw=lung: \?windw=: no such part"
+        DataError, match=r"q\.csv row 2, column 'image': 'a\.dcm\?windw=lung' has a wrong view: \?windw=: no such part"
     ):
         list(table(tmp_path / "q.csv").items(tmp_path))
 
 
 def test_views_of_one_file_share_its_name(tmp_path: Path) -> None:
     scans.dicom(tmp_path / "a.dcm", CT, bits=12, **HU)
-    (tmp_path / "q.csv").write_text("image,question,answer\na.dcm?window=lung,?,x\na.dcm?window=bone,??,y\nb.png,?,z\n")
+    (tmp_path / "q.csv").write_text(
+        "image,question,answer\na.dcm?window=lung,Q?,x\na.dcm?window=bone,Why?,y\nb.png,Q?,z\n"
+    )
     items = benchmarks.load(own.completed(table(tmp_path / "q.csv")), tmp_path)
     assert [item.images[0].name for item in items] == ["a.dcm?window=lung", "a.dcm?window=bone", "b.png"]
     assert items[0].cluster_id == items[1].cluster_id != items[2].cluster_id
@@ -693,7 +694,7 @@ def test_burnt_in_annotation_is_refused_unless_allowed(tmp_path: Path) -> None:
     allowed = Image("a.dcm", str(path), allow_burned_in=True)
     assert (np.asarray(allowed.pil())[:, :, 0] == pixels).all()
     assert allowed.key == replace(allowed, allow_burned_in=False).key
-    (tmp_path / "q.csv").write_text("image,question,answer\na.dcm,?,x\n")
+    (tmp_path / "q.csv").write_text("image,question,answer\na.dcm,Q?,x\n")
     for allow in (True, False):
         (item,) = own.completed(table(tmp_path / "q.csv", allow_burned_in=allow)).items(tmp_path)
         assert item.images[0].allow_burned_in is allow

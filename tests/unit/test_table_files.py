@@ -8,7 +8,7 @@ import pytest
 
 from medvqa import benchmarks, printing, scoring
 from medvqa.benchmarks import table_files, toml_text
-from medvqa.benchmarks.table_files import JudgmentWords, NumberRanges, TableFile
+from medvqa.benchmarks.table_declaration import JudgmentWords, NumberRanges, TableDeclaration, labels_of
 from medvqa.items import Answer, Benchmark, DataError, Item, UsageError
 from medvqa.session.registry import Registry
 from medvqa.tables import encodings
@@ -252,62 +252,6 @@ def test_a_wrong_key_is_one_line_that_names_it(text: str, message: str, tmp_path
     assert "\n" not in str(caught.value).strip()
 
 
-@pytest.mark.parametrize(
-    ("text", "table", "message"),
-    [
-        (
-            "",
-            "Antwort\nx\n",
-            "t.csv: no column 'question'; there are: antwort. Rename one of them, or write question =",
-        ),
-        (
-            '[columns]\nquestion = "Fragen"',
-            "Frage,Antwort\nQ?,x\n",
-            "no column 'Fragen'; there are: frage, antwort. Write one of these for question in klinik.toml",
-        ),
-        ('[slices]\nage = "Alter"', "Frage,Antwort\nQ?,x\n", "no column 'Alter'; there are: frage, antwort. Name one"),
-        ("", "Frage,Antwort,Referenz\nQ?,x,y\n", 'could both be the answer; write answer = "antwort" into [columns]'),
-        (
-            '[slices]\nage = { column = "Alter", cuts = [18] }',
-            "Frage,Antwort,Alter\nQ?,x,\nQ?,x,alt\n",
-            "t.csv row 3, column 'alter': 'alt' is no number with a decimal point; correct it, or leave the cell empty",
-        ),
-        (
-            'language = "de"\n[slices]\nage = { column = "Alter", cuts = [18] }',
-            "Frage;Antwort;Alter\nQ?;x;1.234\n",
-            "t.csv row 2, column 'alter': '1.234' is no number with a decimal comma",
-        ),
-        ('language = "de"\nkind = "judgment"', "Frage,Antwort\nQ?,vielleicht\n", "or declare words = { yes = [...]"),
-        ('kind = "judgment"', "Frage,Antwort\nQ?,Ja\n", "t.csv row 2, column 'antwort': 'Ja' is no judgment"),
-        (
-            '[slices]\nwho = "Patient"',
-            "Frage,Antwort,Patient\nQ?,x,4711\n",
-            "column 'patient', which names the patient",
-        ),
-        ('tags = ["Fall"]', "Frage,Antwort,Fall\nQ?,x,4711\n", "'fall' shows the column 'fall', which names the case"),
-        (
-            '[columns]\nid = "Nr"\npatient = "Nr"',
-            "Frage,Antwort,Nr\nQ?,x,1\n",
-            "t.csv: id and patient are both the column 'nr'; name another for one",
-        ),
-        ("numbers_from = 1", "Frage,A,B,Antwort\nQ?,x,y,3\n", "'3' is no number of an option, 1 to 2 (numbers_from in"),
-        ("numbers_from = 1", "Frage,A,B,Antwort\nQ?,x,y,B\n", "'B' is no number of an option"),
-        ("", "Frage,A,B,Antwort\nQ?,x,y,A) y\n", "row 2, column 'antwort': 'A) y' is none of its options A, B"),
-        ("", "Frage,Antwort\nf\xfcr,x\n".encode("cp1252"), "not UTF-8: invalid start byte. It looks like Windows-1252"),
-        ("", "问题,答案\n有没有积液,有\n".encode("gbk"), "It looks like Chinese text in GBK: save it as UTF-8"),
-        ("", "Frage,Antwort\nf\xfcr,x\n".encode("utf-16"), 'It looks like UTF-16 (Excel calls it "Unicode Text")'),
-        ('encoding = "gbk"', b"Frage,Antwort\nok,ok\n\xff\n", "t.csv line 3: not gbk, which is"),
-        ('encoding = "cp1252"', b"PK\x03\x04", "t.csv: encoding = 'cp1252' is for text, and this is none"),
-    ],
-)
-def test_a_wrong_row_is_one_line_that_names_file_row_and_column(
-    text: str, table: str | bytes, message: str, tmp_path: Path
-) -> None:
-    with pytest.raises(DataError) as caught:
-        items_of(declare(tmp_path, f'file = "t.csv"\npublic = true\n{text}\n', table, "t.csv"))
-    assert message in str(caught.value)
-
-
 def test_options_may_be_texts_between_separators_and_answers_their_numbers(tmp_path: Path) -> None:
     text = 'file = "t.csv"\noptions = "Wahl"\nseparator = ";"\nnumbers_from = 1\ndelimiter = ","\n'
     table = 'Frage,Wahl,Antwort\nQ?,Leber; Milz;Niere,２\nQ?,A) Leber; B) Milz,"1, 2"\nQ?,B: Leber;A: Milz,1\n'
@@ -408,7 +352,7 @@ def test_without_a_language_judgments_are_english_as_before(tmp_path: Path) -> N
 
 
 def test_written_files_are_read_as_they_were_declared(tmp_path: Path) -> None:
-    declaration = TableFile(
+    declaration = TableDeclaration(
         file='bösartig "\x7f\\.csv',
         name="klinik 1",
         title="Klinik\tund\nmehr",
@@ -431,14 +375,14 @@ def test_written_files_are_read_as_they_were_declared(tmp_path: Path) -> None:
     assert content.decode().startswith("# Zeile 1\n# Zeile 2 ")
     assert b"\x1b" not in content
     with pytest.raises(UsageError, match="key 'kind'"):
-        table_files.write(TableFile(file="x.csv", kind="essay"), path)
+        table_files.write(TableDeclaration(file="x.csv", kind="essay"), path)
     assert path.read_bytes() == content
     with pytest.raises(UsageError, match="not UTF-8"):
-        table_files.write(TableFile(file="f\udcfc.csv"), path)
+        table_files.write(TableDeclaration(file="f\udcfc.csv"), path)
 
 
 def test_ranges_have_names_that_tell_them_apart() -> None:
-    assert table_files.labels_of(NumberRanges("a", [-1, 0.5])) == [
+    assert labels_of(NumberRanges("a", [-1, 0.5])) == [
         "under minus 1",
         "minus 1 to under 0.5",
         "0.5 and over",

@@ -210,11 +210,13 @@ class OwnPrompt(PromptSource):
 
 def is_judgment(text: str, words: Mapping[str, tuple[str, ...]] = YES_OR_NO) -> bool:
     """Whether an answer key says yes or no, by these words."""
-    return scoring.normalise(text) in {scoring.normalise(word) for word in _listed(words)}
+    return bool(side(text, words))
 
 
-def _listed(words: Mapping[str, tuple[str, ...]]) -> list[str]:
-    return [*words, *(text for texts in words.values() for text in texts)]
+def side(text: str, words: Mapping[str, tuple[str, ...]]) -> str:
+    """Return "yes" or "no" for an answer key that says so by these words, "" for any other."""
+    plain = scoring.normalise(text)
+    return next((side for side, others in words.items() if plain in map(scoring.normalise, (side, *others))), "")
 
 
 def score(item: Item, answer: Answer) -> Score:

@@ -45,7 +45,7 @@ def run(typed: ImportArguments) -> tuple[str, int]:
 def _checked(typed: ImportArguments) -> tuple[str, int]:
     from medvqa import benchmarks, importing
     from medvqa.benchmarks import table_files
-    from medvqa.importing import asking, drawn, settings, writing
+    from medvqa.importing import asking, report_text, settings, writing
 
     to = typed.to or Path(f"{typed.file.stem}.toml")
     if to.suffix.lower() != ".toml":
@@ -69,15 +69,14 @@ def _checked(typed: ImportArguments) -> tuple[str, int]:
     validation = importing.validate(
         sheet,
         guess,
-        typed.images or typed.file.parent,
-        settings=chosen,
+        table_files.table_of(declaration, to),
         progress=count_up("images"),
         load=lambda: benchmarks.load(benchmark, Path()),
     )
-    write("--report", typed.report, lambda: f"{printing.lines(drawn.text(validation, every=True))}\n")
+    write("--report", typed.report, lambda: f"{printing.lines(report_text.text(validation, every=True))}\n")
     # Unlike other JSON, it holds no sign that a CI log interprets as a command.
-    write("--json", typed.json, lambda: f"{printing.lines(drawn.as_json(drawn.values(validation)))}\n")
-    report = drawn.text(validation)
+    write("--json", typed.json, lambda: f"{printing.lines(report_text.as_json(report_text.values(validation)))}\n")
+    report = report_text.text(validation)
     if validation.refused:
         return f"{report}\n\nnothing was written: correct these mistakes, and type the command again", 1
     try:

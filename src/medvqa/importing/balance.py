@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from medvqa.importing.across import spread
-from medvqa.importing.cases import TableCase
+from medvqa.importing.table_warnings import spread
+from medvqa.items import Item
 
 LEAST_EXPECTED = 5.0
 """Expected answers of each letter below which no chi-square test is made (Cochran 1954, Biometrics 10:417)."""
@@ -45,22 +45,25 @@ class Balance:
     tags: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
 
 
-def balance_of(cases: Sequence[TableCase]) -> Balance:
-    """Return the balance of the cases."""
-    single = [case for case in cases if case.kind == "single_choice" and len(case.answers) == 1 and case.options]
-    counts = Counter(case.answers[0] for case in single)
+def balance_of(items: Sequence[Item], columns: Mapping[str, str]) -> Balance:
+    """Return the balance of the questions; `columns` has the column of each tag."""
+    single = [item for item in items if item.kind == "single_choice" and len(item.answers) == 1 and item.options]
+    counts = Counter(item.answers[0] for item in single)
     expected: Counter[str] = Counter()
-    for case in single:
-        for letter in case.options:
-            expected[letter] += 1 / len(case.options)  # type: ignore[assignment]
-    names = dict.fromkeys(name for case in cases for name in case.tags)
+    for item in single:
+        for letter in item.options:
+            expected[letter] += 1 / len(item.options)  # type: ignore[assignment]
+    names = dict.fromkeys(name for item in items for name in item.tags)
     return Balance(
         letters=tuple(_letter(letter, counts[letter], expected[letter], len(single)) for letter in sorted(expected)),
         p=_chi_square(counts, expected),
-        judgments=tuple(spread(answer for case in cases if case.kind == "judgment" for answer in case.answers)),
-        kinds=tuple(spread(case.kind for case in cases)),
-        options=tuple(sorted(Counter(len(case.options) for case in cases if case.options).items())),
-        tags={name: tuple(spread(value for case in cases for value in case.tags.get(name, ()))) for name in names},
+        judgments=tuple(spread(answer for item in items if item.kind == "judgment" for answer in item.answers)),
+        kinds=tuple(spread(item.kind for item in items)),
+        options=tuple(sorted(Counter(len(item.options) for item in items if item.options).items())),
+        tags={
+            columns.get(name, name): tuple(spread(value for item in items for value in item.tags.get(name, ())))
+            for name in names
+        },
     )
 
 

@@ -15,15 +15,12 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from medvqa import likeness
-from medvqa.image import inside
-from medvqa.importing.cases import TableCase, shown_file
-from medvqa.importing.mistakes import Mistake
-from medvqa.importing.settings import FileSettings
-from medvqa.items import DataError, Image, UsageError, are_withheld, of_data
-from medvqa.medical import views
+from medvqa.benchmarks.table import TableQuestion, shown_file
+from medvqa.items import DataError, Image, UsageError, are_withheld
 from medvqa.medical.errors import EXTRA
 from medvqa.tables import people
-from medvqa.tables.image_files import image_file
+from medvqa.tables.image_files import IMAGE_FILE
+from medvqa.tables.problems import TableProblem
 from medvqa.tables.progress import Progress
 
 if TYPE_CHECKING:
@@ -61,130 +58,89 @@ class TablePictures:
 
 
 def checked(
-    cases: Sequence[TableCase],
-    folder: Path,
-    column: str,
-    settings: FileSettings,
-    progress: Progress | None = None,
-) -> tuple[TablePictures, list[Mistake]]:
-    """Return the images and their mistakes; each file is read once, and a mistake names all of its rows."""
-    mistakes: list[Mistake] = []
-    rows: defaultdict[str, list[TableCase]] = defaultdict(list)
-    images: dict[str, Image | Mistake] = {}
+    cases: Sequence[TableQuestion], folder: Path, column: str, progress: Progress | None = None
+) -> tuple[TablePictures, list[TableProblem]]:
+    """Return the images and their problems; each file is read once, and a problem names all of its rows."""
+    problems: list[TableProblem] = []
+    rows: defaultdict[str, list[TableQuestion]] = defaultdict(list)
+    images: dict[str, Image] = {}
     for case in cases:
-        for file in case.files:
-            rows[file].append(case)
-            if file not in images:
-                images[file] = _located(file, folder, settings)
-        for image in case.images:
+        for image in case.item.images:
             images.setdefault(image.name, image)
             rows[image.name].append(case)
-    walked = _Walked(folder) if any(case.files for case in cases) else None
+    walked = _Walked(folder) if any(image.cell is None for image in images.values()) else None
     digests: dict[str, str] = {}
     looks: dict[str, str] = {}
     why_not = ""
-    for done, (name, reference) in enumerate(images.items(), 1):
-        found = _opened(reference, name, walked)
-        if isinstance(found, Mistake):
-            mistakes += [replace(found, row=case.row, column=column) for case in rows[name]]
-        elif isinstance(reference, Image):
-            mistakes += [
-                replace(mistake, row=case.row, column=column)
-                for mistake in _texts(reference, name)
-                for case in rows[name]
-            ]
-            digests[name] = replace(reference, digest=reference.sha256()).key
+    for done, (name, image) in enumerate(images.items(), 1):
+        found = _opened(image, walked)
+        if isinstance(found, tuple):
+            kind, what, do = found
+            problems += [case.row.problem(kind, column, what, do) for case in rows[name]]
+        else:
+            if image.burnt_in()[1]:
+                what = f"{shown_file(name)} is of a kind that often has text in the picture"
+                do = "look at it: the text may name the patient"
+                problems += [case.warning("image_text", column, what, do) for case in rows[name]]
+            digests[name] = replace(image, digest=image.sha256()).key
             try:
                 looks[name] = likeness.look_of(found)
             except UsageError:
                 why_not = "similar images were not looked for: pip install 'pytest-medvqa[data]'"
         if progress is not None:
             progress(done, len(images))
-    lost = all(mistake.kind == "image_missing" for mistake in mistakes)
+    lost = all(problem.kind == "image_missing" for problem in problems)
     if walked is not None and not digests and lost and (inner := walked.inner_folder(images)):
         do = f"type {shlex.quote(f'--images={(folder / inner).as_posix()}')}"
         do = "name that folder by --images=DIR (--show-cells names it)" if are_withheld() else do
         what = f"no image is in the folder of the images, and all of them are in its folder {shown_file(inner)}"
-        mistakes = [Mistake("image_missing", one.row, column, what, do) for one in mistakes]
+        problems = [replace(one, what=what, do=do) for one in problems]
     near = None if why_not else tuple(islice(_near(looks, digests), MAX_NEAR))
     unused = 0 if walked is None or walked.cut else walked.unused(images)
-    return TablePictures(len(images), len(digests), digests, near, why_not, unused), mistakes
+    return TablePictures(len(images), len(digests), digests, near, why_not, unused), problems
 
 
-def _located(file: str, folder: Path, settings: FileSettings) -> Image | Mistake:
-    """The reference to an image file, or the mistake in its path or view."""
-    shown = shown_file(file)
-    try:
-        inside(folder, views.split(file)[0], where="")
-    except (DataError, ValueError):
-        do = "copy the file into the folder of the images, or name its folder by --images=DIR"
-        return Mistake("image_leaves", None, "", f"{shown} leaves the folder", do)
-    try:
-        return image_file(
-            file,
-            folder=folder,
-            root=folder,
-            where="",
-            window=settings.window,
-            allow_burned_in=settings.allow_burned_in,
-        )
-    except DataError as error:
-        problem = str(error).removeprefix(": ").removeprefix(f"image {of_data(file)}: ")
-        # The text of the error may repeat the path.
-        what = f"{shown} has a wrong view" if people.suspected(file) or are_withheld() else f"{shown}: {problem}"
-        return Mistake("image_view", None, "", what, "correct the text after ?")
-
-
-def _texts(image: Image, name: str) -> Iterator[Mistake]:
-    """Yield a warning if the kind of picture suggests text in the pixels."""
-    if image.burnt_in()[1]:
-        what = f"{shown_file(name)} is of a kind that often has text in the picture"
-        yield Mistake("image_text", None, "", what, "look at it: the text may name the patient", refused=False)
-
-
-def _opened(image: Image | Mistake, name: str, walked: _Walked | None) -> PIL.Image.Image | Mistake:
-    """The picture of an image, or its mistake."""
-    shown = shown_file(name)
-    if isinstance(image, Mistake):
-        return image
+def _opened(image: Image, walked: _Walked | None) -> PIL.Image.Image | tuple[str, str, str]:
+    """The picture of an image; else the kind of its problem, what it is and what to do."""
+    name, shown = image.name, shown_file(image.name)
     if image.cell is None:
         path = Path(image.path)
         try:
             if path.is_dir():
-                return Mistake("image_folder", None, "", f"{shown} is a folder", "write the path of a file")
+                return "image_folder", f"{shown} is a folder", "write the path of a file"
             if not path.is_file():
                 advice = walked.advice(name) if walked is not None else "put it there"
-                return Mistake("image_missing", None, "", f"no image {shown}", advice)
+                return "image_missing", f"no image {shown}", advice
             if not os.path.getsize(path):
-                return Mistake("image_empty", None, "", f"{shown} is empty (0 bytes)", "copy the file again")
+                return "image_empty", f"{shown} is empty (0 bytes)", "copy the file again"
         except (OSError, ValueError):
-            return Mistake("image_missing", None, "", f"no image {shown}", "correct its name")
+            return "image_missing", f"no image {shown}", "correct its name"
     try:
         return image.pil()
     except DataError as error:
-        problem = str(error).removeprefix(f"image {image.name}: ")
+        problem = str(error).removeprefix(f"image {name}: ")
         # What else a decoder says may repeat the path.
-        return _explained(problem.replace(image.path, shown).replace(image.name, shown), shown)
+        return _explained(problem.replace(image.path, shown).replace(name, shown), shown)
 
 
-def _explained(problem: str, shown: str) -> Mistake:
-    """The mistake for an image that cannot be opened."""
+def _explained(problem: str, shown: str) -> tuple[str, str, str]:
+    """The same for an image that cannot be opened."""
     if "BurnedInAnnotation" in problem:
         what = f"{shown}: its header says that text is burnt into the picture"
         do = "look at all such images; if they name nobody, type --set allow_burned_in=true"
-        return Mistake("image_burnt_in", None, "", what, do)
+        return "image_burnt_in", what, do
     if "bits a channel" in problem:
         bits = problem.partition(" (")[0]
         do = "type --set window=LOW,HIGH, the raw values for black and white; or convert it to 8 bits"
-        return Mistake("image_bits", None, "", f"{shown} has {bits}", do)
+        return "image_bits", f"{shown} has {bits}", do
     if EXTRA in problem:
         # The name of the file is left out, so that all rows share one line.
-        return Mistake("image_reader", None, "", problem.partition(f": {EXTRA}")[0], f"type {EXTRA}")
+        return "image_reader", problem.partition(f": {EXTRA}")[0], f"type {EXTRA}"
     if problem.startswith("not an image"):
-        return Mistake("image_format", None, "", f"{shown} is {problem}", "convert it to PNG")
+        return "image_format", f"{shown} is {problem}", "convert it to PNG"
     if problem.startswith("damaged"):
-        return Mistake("image_damaged", None, "", f"{shown} is damaged", "copy it again, or export it again")
-    return Mistake("image_unreadable", None, "", f"{shown}: {problem}", "correct it, or leave the question out")
+        return "image_damaged", f"{shown} is damaged", "copy it again, or export it again"
+    return "image_unreadable", f"{shown}: {problem}", "correct it, or leave the question out"
 
 
 class _Walked:
@@ -237,8 +193,6 @@ class _Walked:
 
     def unused(self, named: Collection[str]) -> int:
         """Return the number of image files that are not named."""
-        from medvqa.importing.roles import IMAGE_FILE
-
         written = {str(PurePosixPath(os.path.normpath(name.partition("?")[0]))).casefold() for name in named}
         return sum(low not in written and bool(IMAGE_FILE.search(low)) for low in self._by_path)
 

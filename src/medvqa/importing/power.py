@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from medvqa.importing.cases import TableCase
+from medvqa.benchmarks.table import TableQuestion
 from medvqa.statistics import planning
 from medvqa.statistics.intervals import LEAST_DF
 from medvqa.tags.selection import components
@@ -52,31 +51,25 @@ class Power:
     discordance: float = DISCORDANCE
 
 
-def grouped(cases: Sequence[TableCase]) -> list[int]:
-    """Return the number of each case's group."""
+def grouped(cases: Sequence[TableQuestion]) -> list[int]:
+    """Return the number of each question's group."""
     links = []
     for i, case in enumerate(cases):
-        own = [f"row {i}"]
-        own += [f"{role} {value}" for role, value in case.links.items()]
-        own += [f"image {posixpath.normpath(file)}" for file in case.files]
-        own += [f"image {image.key}" for image in case.images]
-        own += [f"pair {case.pair}"] if case.pair else []
-        links.append(own)
+        pair = [f"pair {case.item.pair_id}"] if case.item.pair_id else []
+        links.append([f"row {i}", *case.links, *pair])
     joined = components(links)
     numbers: dict[str, int] = {}
     return [numbers.setdefault(joined[f"row {i}"], len(numbers)) for i in range(len(cases))]
 
 
-def groups_of(cases: Sequence[TableCase], numbers: Sequence[int]) -> Groups:
+def groups_of(cases: Sequence[TableQuestion], numbers: Sequence[int]) -> Groups:
     """Return the sizes of the groups."""
     sizes = list(Counter(numbers).values())
     total, squares = sum(sizes), sum(size**2 for size in sizes)
-    images = {posixpath.normpath(file) for case in cases for file in case.files}
-    images |= {image.key for case in cases for image in case.images}
     return Groups(
         questions=total,
-        patients=len({case.links["patient"] for case in cases if "patient" in case.links}),
-        images=len(images),
+        patients=len({case.item.extra["patient"] for case in cases if "patient" in case.item.extra}),
+        images=len({image.digest or image.file for case in cases for image in case.item.images}),
         groups=len(sizes),
         largest=max(sizes, default=0),
         effective=total**2 / squares if squares else 0.0,

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from medvqa.benchmarks import languages
-from medvqa.benchmarks.table import LETTERS, ROLES
+from medvqa.benchmarks.table_declaration import LETTERS, ROLES
 from medvqa.importing.sheet import Sheet
 from medvqa.items import KINDS, UsageError
+from medvqa.tables.image_files import IMAGE_FILE
 from medvqa.tags import lexicon
 
 NAMES: Mapping[str, tuple[str, ...]] = {
@@ -85,7 +86,6 @@ SEVERAL = ("image", "tag", "slice", "private")
 ONE = tuple(ROLES)
 ROLE_NAMES = (*ONE, "A", "B", "...", "tag", "slice", "private")
 
-IMAGE_FILE = re.compile(r"\.(?:png|jpe?g|webp|bmp|gif|tiff?|dcm|dicom|nii|nii\.gz|svs|ndpi|mrxs)(?:\?\S*)?$", re.I)
 _NUMBERED_IMAGE = re.compile(r"(?:images?|bild|img|图片|图像) ?\d{1,2}")
 _LETTER = re.compile(r"(?:option|choice|antwort|auswahl|answer|opt|选项|選項|antwortoption) ?([a-y])|([a-y])")
 _NUMBERED = re.compile(r"(?:option|choice|antwort|auswahl|opt|选项|選項|antwortoption|distractor) ?(\d{1,2})")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+
+import msgspec
 
 from medvqa import tables
-from medvqa.benchmarks import languages, own
+from medvqa.benchmarks import own
+from medvqa.benchmarks.table_declaration import TableDeclaration, words_of, wrong_keys
 from medvqa.importing.roles import RoleColumns
 from medvqa.importing.sheet import Sheet
 from medvqa.items import KINDS, UsageError
@@ -42,65 +43,43 @@ MOST = 0.9
 """Share of answers that must be numbers of options, to be read so."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileSettings:
-    """Keys of a benchmark file. `numbers_from`: answers are numbers of options, counted from 0 or 1; None: letters."""
-
-    language: str = ""
-    window: tuple[float, float] | None = None
-    numbers_from: int | None = None
-    separator: str = ""
-    encoding: str = ""
-    delimiter: str = ""
-    sheet: str = ""
-    allow_burned_in: bool = False
-    kind: str = ""
-    name: str = ""
-    title: str = ""
-    licence: str = ""
-
-
-def split(typed: Iterable[str]) -> tuple[list[str], FileSettings]:
-    """Return the typed roles of columns, and the settings among `KEY=VALUE` texts (UsageError)."""
+def split(typed: Iterable[str]) -> tuple[list[str], TableDeclaration]:
+    """Return the typed roles of columns, and the keys among `KEY=VALUE` texts (UsageError)."""
     roles: list[str] = []
-    settings = FileSettings()
+    keys = TableDeclaration(file="-")
     for text in typed:
         key, _, value = text.partition("=")
         key = key.strip().lower()
-        if key == "kind" and value.strip() in KINDS:
-            settings = replace(settings, kind=value.strip())
-        elif key not in KEYS:
+        if key not in KEYS and not (key == "kind" and value.strip() in KINDS):
             roles.append(text)
-        elif key == "window":
-            settings = replace(settings, window=_window(text, value))
-        elif key == "numbers_from":
-            if value.strip() not in ("0", "1"):
-                raise UsageError(f"--set={text}: options are counted from 0 or from 1")
-            settings = replace(settings, numbers_from=int(value))
-        elif key == "allow_burned_in":
-            if value.strip().lower() not in ("true", "false"):
-                raise UsageError(f"--set={text}: write true or false")
-            settings = replace(settings, allow_burned_in=value.strip().lower() == "true")
-        else:
-            values: dict[str, Any] = {key: value if key == "delimiter" else value.strip()}
-            settings = replace(settings, **values)
-    return roles, settings
+            continue
+        keys = msgspec.structs.replace(keys, **{key: _value(text, key, value if key == "delimiter" else value.strip())})
+        for wrong, why in wrong_keys(keys):
+            if wrong == key:
+                raise UsageError(f"--set={text}: {why}")
+    return roles, keys
 
 
-def _window(text: str, value: str) -> tuple[float, float]:
-    parts = value.split(",")
+def _value(text: str, key: str, value: str) -> object:
+    """The value of a key as its type (UsageError)."""
+    if key == "allow_burned_in":
+        if value.lower() not in ("true", "false"):
+            raise UsageError(f"--set={text}: write true or false")
+        return value.lower() == "true"
+    if key == "numbers_from":
+        return int(value) if value in ("0", "1") else -1
+    if key != "window":
+        return value
     try:
-        low, high = map(float, parts)
+        low, high = map(float, value.split(","))
     except ValueError:
         raise UsageError(f"--set={text}: write the raw values for black and white, such as window=0,4095") from None
-    if low == high or not abs(low) + abs(high) < float("inf"):
-        raise UsageError(f"--set={text}: two different numbers are needed, such as window=0,4095")
-    return low, high
+    return [low, high]
 
 
-def guessed(sheet: Sheet, columns: RoleColumns, typed: FileSettings) -> FileSettings:
-    """Return the typed settings, and for those not typed what the cells show."""
-    return replace(
+def guessed(sheet: Sheet, columns: RoleColumns, typed: TableDeclaration) -> TableDeclaration:
+    """Return the typed keys, and for those not typed what the cells show."""
+    return msgspec.structs.replace(
         typed,
         language=typed.language or _language(sheet, columns),
         numbers_from=typed.numbers_from if typed.numbers_from is not None else _numbers(sheet, columns),
@@ -119,7 +98,7 @@ def _kind(sheet: Sheet, columns: RoleColumns) -> str:
     """The kind judgment, if no column names kinds or options and all answers are yes or no; else ""."""
     if "kind" in columns.one or columns.options or "options" in columns.one:
         return ""
-    words = languages.WORDS.get(_language(sheet, columns), own.YES_OR_NO)
+    words = words_of(_language(sheet, columns))
     values = [] if "answer" not in columns.one else sheet.values(columns.one["answer"])
     return "judgment" if values and all(own.is_judgment(str(value), words) for value in values) else ""
 

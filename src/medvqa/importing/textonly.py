@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from medvqa.benchmarks.table import LETTERS
-from medvqa.importing.across import plain
-from medvqa.importing.cases import TableCase
+from medvqa.benchmarks.table_declaration import LETTERS
+from medvqa.importing.table_warnings import plain
+from medvqa.items import Item
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,9 +62,9 @@ class _TextQuestion:
     group: int
 
 
-def baselines(cases: Sequence[TableCase], groups: Sequence[int]) -> list[TextBaseline]:
+def baselines(items: Sequence[Item], groups: Sequence[int]) -> list[TextBaseline]:
     """Return the baselines of the questions with one right option, and of those answered by yes or no."""
-    asked = [one for case, group in zip(cases, groups, strict=True) if (one := _asked(case, group)) is not None]
+    asked = [one for item, group in zip(items, groups, strict=True) if (one := _asked(item, group)) is not None]
     judged = [one for one in asked if one.texts == JUDGED]
     choices = [one for one in asked if one.texts != JUDGED]
     return [*_of_choices(choices), *_of_judgments(judged)]
@@ -134,13 +134,13 @@ def _folds(group: NDArray[np.intp]) -> NDArray[np.intp] | None:
     return fold
 
 
-def _asked(case: TableCase, group: int) -> _TextQuestion | None:
-    if case.kind == "judgment" and case.answers in (("yes",), ("no",)):
-        return _TextQuestion(plain(case.question), JUDGED, JUDGED.index(case.answers[0]), group)
-    if case.kind == "single_choice" and len(case.answers) == 1 and len(case.options) > 1:
-        letters = list(case.options)
-        texts = tuple(plain(text) for text in case.options.values())
-        return _TextQuestion(plain(case.question), texts, letters.index(case.answers[0]), group)
+def _asked(item: Item, group: int) -> _TextQuestion | None:
+    if item.kind == "judgment" and item.answers in (("yes",), ("no",)):
+        return _TextQuestion(plain(item.question), JUDGED, JUDGED.index(item.answers[0]), group)
+    if item.kind == "single_choice" and len(item.answers) == 1 and len(item.options) > 1:
+        letters = list(item.options)
+        texts = tuple(plain(text) for text in item.options.values())
+        return _TextQuestion(plain(item.question), texts, letters.index(item.answers[0]), group)
     return None
 
 

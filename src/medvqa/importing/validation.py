@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
-from medvqa.importing import across, alike, balance, cases, pictures, power, textonly
-from medvqa.importing.alike import Alike
+from medvqa.benchmarks import own
+from medvqa.benchmarks.table import Source
+from medvqa.benchmarks.table_declaration import LETTERS, ROLES, TableDeclaration
+from medvqa.importing import balance, cell_warnings, pictures, power, similar_questions, table_warnings, textonly
 from medvqa.importing.balance import Balance
-from medvqa.importing.cases import TableCase
-from medvqa.importing.mistakes import Mistake
 from medvqa.importing.pictures import TablePictures
 from medvqa.importing.power import Groups, Power
 from medvqa.importing.roles import Guess, RoleColumns
-from medvqa.importing.settings import FileSettings, guessed
 from medvqa.importing.sheet import Sheet
+from medvqa.importing.similar_questions import SimilarQuestions
 from medvqa.importing.textonly import TextBaseline
-from medvqa.items import DataError
+from medvqa.items import DataError, Item
 from medvqa.tables import people
+from medvqa.tables.problems import TableProblem, clipped
 from medvqa.tables.progress import Progress
+from medvqa.tags import lexicon
 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """The report of one table. `name` and `unit` begin the lines of its mistakes; `private` names columns not read.
+    """The report of one table. `name` and `unit` begin the lines of its problems; `private` names columns not read.
 
     `grouped_by`: the private column whose names tell patients apart, "" for none.
     """
@@ -33,11 +34,11 @@ class Validation:
     unit: str
     questions: int
     columns: tuple[tuple[str, str], ...]
-    settings: FileSettings
-    mistakes: tuple[Mistake, ...] = ()
+    settings: TableDeclaration
+    problems: tuple[TableProblem, ...] = ()
     balance: Balance = field(default_factory=Balance)
     pictures: TablePictures = field(default_factory=TablePictures)
-    alike: Alike = field(default_factory=Alike)
+    alike: SimilarQuestions = field(default_factory=SimilarQuestions)
     baselines: tuple[TextBaseline, ...] = ()
     groups: Groups | None = None
     power: Power | None = None
@@ -48,64 +49,81 @@ class Validation:
 
     @property
     def refused(self) -> int:
-        """The number of mistakes that must be corrected."""
-        return sum(mistake.refused for mistake in self.mistakes)
+        """The number of problems that must be corrected."""
+        return sum(problem.refused for problem in self.problems)
 
 
 def validate(
     sheet: Sheet,
     guess: Guess,
-    folder: Path,
+    source: Source,
     *,
-    settings: FileSettings | None = None,
     progress: Progress | None = None,
     load: Callable[[], object] | None = None,
 ) -> Validation:
     """Return the report of a table whose columns have roles.
 
-    `folder` holds the images, `settings` are those of the benchmark file (default: guessed). `progress` is called
-    after each image. `load` reads the benchmark as a run would; its error is a mistake that the checks here did
-    not find. It is called only if they found none that is refused.
+    `source` is the table as the benchmark file declares it. `progress` is called after each image. `load` reads the
+    benchmark as a run would; its error is a problem that the checks here did not find. It is called only if they
+    found none that is refused.
     """
-    columns = guess.columns
-    chosen = guessed(sheet, columns, FileSettings()) if settings is None else settings
-    listed, mistakes = cases.cases_of(sheet, columns, chosen)
-    names = {role: _name(sheet, columns, role) for role in ("id", "question", "answer", "pair", "patient", "case")}
-    names |= {"cluster": _name(sheet, columns, "cluster"), "image": _image_name(sheet, columns)}
-    found, of_images = pictures.checked(listed, folder, names["image"], chosen, progress)
-    sliced = across.slices(listed, [sheet.columns[place] for place in columns.slices])
-    mistakes = [*sheet.mistakes, *mistakes, *of_images, *across.checked(listed, names), *sliced]
-    mistakes += _named(sheet, columns, listed, names)
-    if load is not None and not any(mistake.refused for mistake in mistakes):
+    columns, declaration, problems = guess.columns, source.declaration, sheet.problems
+    try:
+        cases = source.questions(sheet.rows, problems)
+    except DataError as error:
+        cases = []
+        problems.add(TableProblem("refused", None, "", str(error).removeprefix(f"{source.shown}: "), ""))
+    roles = _roles(sheet, columns)
+    for row in sheet.rows:
+        for column, role in roles.items():
+            for problem in cell_warnings.warnings(row, column, "option" if role in LETTERS else role):
+                problems.add(problem)
+    names = dict.fromkeys(ROLES, "") | {role: column for column, role in reversed(roles.items())}
+    images = [sheet.columns[place] for place in columns.images]
+    found, of_images = pictures.checked(cases, source.folder, names["image"], progress)
+    slices = {piece.name: piece.column for piece in declaration.pieces}
+    options, tags = names.get("A") or names["options"], names.get("tag", "")
+    for problem in (
+        *of_images,
+        *table_warnings.checked(cases, names, images),
+        *table_warnings.slices(cases, slices),
+        *table_warnings.named(cases, names, people_of(sheet, columns), options, tags),
+    ):
+        problems.add(problem)
+    if load is not None and not any(problem.refused for problem in problems.found):
         try:
             load()
         except DataError as error:
-            mistakes.append(Mistake("refused", None, "", str(error), "correct it"))
-    numbers = power.grouped(listed)
-    groups = power.groups_of(listed, numbers)
-    read = columns.read
+            problems.add(TableProblem("refused", None, "", str(error), "correct it"))
+    items = [_sided(case.item, declaration.all_words) for case in cases]
+    numbers = power.grouped(cases)
+    groups = power.groups_of(cases, numbers)
+    unread = {*columns.read, *columns.private, *guess.holding_answer}
     return Validation(
         name=sheet.name,
         unit=sheet.unit,
-        questions=len(listed),
-        columns=_roles(sheet, columns),
-        settings=chosen,
-        mistakes=tuple(mistakes),
-        balance=balance.balance_of(listed),
+        questions=len(cases),
+        columns=tuple((clipped(column), role) for column, role in roles.items()),
+        settings=declaration,
+        problems=tuple(problems.found),
+        balance=balance.balance_of(items, {lexicon.slug(tag): tag for tag in declaration.tags} | slices),
         pictures=found,
-        alike=alike.alike(listed),
-        baselines=tuple(textonly.baselines(listed, numbers)),
+        alike=similar_questions.similar(cases),
+        baselines=tuple(textonly.baselines(items, numbers)),
         groups=groups,
         power=power.power_of(groups),
         private=tuple(sheet.shown(place) for place in columns.private),
         grouped_by=next((sheet.shown(p) for p in columns.private if p == columns.one.get("patient")), ""),
         holding_answer=tuple(sheet.shown(place) for place in guess.holding_answer),
-        not_read=tuple(
-            sheet.shown(place)
-            for place, name in enumerate(sheet.columns)
-            if name and place not in read and place not in columns.private and place not in guess.holding_answer
-        ),
+        not_read=tuple(sheet.shown(place) for place, name in enumerate(sheet.columns) if name and place not in unread),
     )
+
+
+def _sided(item: Item, words: Mapping[str, tuple[str, ...]]) -> Item:
+    """A judgment with yes or no as its answers."""
+    if item.kind != "judgment":
+        return item
+    return replace(item, answers=tuple(dict.fromkeys(filter(None, (own.side(text, words) for text in item.answers)))))
 
 
 def people_of(sheet: Sheet, columns: RoleColumns) -> people.Names:
@@ -114,26 +132,10 @@ def people_of(sheet: Sheet, columns: RoleColumns) -> people.Names:
     return people.Names.of(text for place in places for cell in sheet.values(place) for text in people.texts_of(cell))
 
 
-def _named(
-    sheet: Sheet, columns: RoleColumns, listed: Sequence[TableCase], names: Mapping[str, str]
-) -> Iterator[Mistake]:
-    first = [next(iter(columns.options.values()), columns.one.get("options")), next(iter(columns.tags), None)]
-    options, tags = ("" if place is None else sheet.columns[place] for place in first)
-    return across.named(listed, names, people_of(sheet, columns), options, tags)
-
-
-def _name(sheet: Sheet, columns: RoleColumns, role: str) -> str:
-    return sheet.columns[columns.one[role]] if role in columns.one else ""
-
-
-def _image_name(sheet: Sheet, columns: RoleColumns) -> str:
-    return sheet.columns[columns.images[0]] if columns.images else ""
-
-
-def _roles(sheet: Sheet, columns: RoleColumns) -> tuple[tuple[str, str], ...]:
+def _roles(sheet: Sheet, columns: RoleColumns) -> dict[str, str]:
     """The role of each column that is read, in the order of the table."""
     roles: dict[int, str] = {place: role for role, place in columns.one.items()}
     for role, places in (("image", columns.images), ("tag", columns.tags), ("slice", columns.slices)):
         for place in places:
             roles.setdefault(place, role)
-    return tuple((sheet.shown(place), roles[place]) for place in sorted(roles) if place not in columns.private)
+    return {sheet.columns[place]: roles[place] for place in sorted(roles) if place not in columns.private}

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import msgspec
+
 from medvqa import decode, files
 from medvqa.benchmarks import table_files
-from medvqa.benchmarks.table import LETTERS, ROLES
+from medvqa.benchmarks.table_declaration import LETTERS, ROLES, TableDeclaration
 from medvqa.importing.roles import RoleColumns, known_names, plain
-from medvqa.importing.settings import FileSettings
 from medvqa.importing.sheet import Sheet
 from medvqa.items import UsageError
 from medvqa.tags import lexicon
@@ -18,15 +19,15 @@ NOTE = "Written by medvqa import. docs/own-questions.md explains every key."
 
 
 def declared(
-    sheet: Sheet, columns: RoleColumns, settings: FileSettings, *, file: Path, images: Path | None, to: Path
-) -> table_files.TableFile:
+    sheet: Sheet, columns: RoleColumns, settings: TableDeclaration, *, file: Path, images: Path | None, to: Path
+) -> TableDeclaration:
     """Return the declaration of a benchmark; paths are relative to the folder of `to`."""
     letters = "".join(columns.options)
-    has_letters = len(letters) > 1 and letters == LETTERS[: len(letters)]
+    has_letters = len(letters) > 1 and letters == LETTERS[: len(letters)] and "options" not in columns.one
     roles: dict[str, str | list[str]] = {
         role: sheet.columns[place]
         for role, place in columns.one.items()
-        if role != "options" and not (has_letters and role in LETTERS)
+        if not (has_letters and role in LETTERS) and (role != "options" or letters)
     }
     if columns.images:
         names = [sheet.columns[place] for place in columns.images]
@@ -35,27 +36,16 @@ def declared(
         role: "" for role in ROLES if role not in roles and role != "options" and _would_find(role, sheet, columns)
     }
     listed = [sheet.columns[place] for place in columns.options.values()] if has_letters else ""
-    if not listed and "options" in columns.one:
+    if not letters and "options" in columns.one:
         listed = sheet.columns[columns.one["options"]]
-    return table_files.TableFile(
+    return msgspec.structs.replace(
+        settings,
         file=_relative(file, to),
-        name=settings.name,
-        title=settings.title,
-        language=settings.language,
-        licence=settings.licence,
         images=_relative(images, to) if images is not None else "",
-        encoding=settings.encoding,
-        delimiter=settings.delimiter,
-        sheet=settings.sheet,
-        allow_burned_in=settings.allow_burned_in,
         options=listed,
-        separator=settings.separator,
-        numbers_from=settings.numbers_from,
-        kind=settings.kind,
-        window=list(settings.window) if settings.window is not None else None,
         tags=[sheet.columns[place] for place in columns.tags],
         columns=roles,
-        slices=_slices(sheet, columns),
+        slices={lexicon.slug(sheet.columns[place]): sheet.columns[place] for place in columns.slices},
     )
 
 
@@ -66,23 +56,19 @@ def _would_find(role: str, sheet: Sheet, columns: RoleColumns) -> bool:
     return any(plain(name) in known_names(role) for name in others)
 
 
-def _slices(sheet: Sheet, columns: RoleColumns) -> dict[str, str | table_files.NumberRanges]:
-    return {lexicon.slug(sheet.columns[place]): sheet.columns[place] for place in columns.slices}
-
-
 def _relative(path: Path, to: Path) -> str:
     """A path as the benchmark file names it."""
     return Path(os.path.relpath(os.path.abspath(path), os.path.abspath(to.parent))).as_posix()
 
 
-def write(declaration: table_files.TableFile, to: Path) -> None:
+def write(declaration: TableDeclaration, to: Path) -> None:
     """Write the benchmark file; UsageError if it cannot be written, or if another file is there."""
     if to.exists() and not _is_same(declaration, to):
         raise UsageError(f"{to} is there already: delete it, or name another file by --to")
     table_files.write(declaration, to, note=NOTE)
 
 
-def _is_same(declaration: table_files.TableFile, to: Path) -> bool:
+def _is_same(declaration: TableDeclaration, to: Path) -> bool:
     """Whether a file holds this declaration."""
     try:
         return table_files.declared(files.read(to, decode.MAX_BYTES), str(to)) == declaration

@@ -16,12 +16,13 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import unquote
 
 from medvqa import benchmarks, importing
-from medvqa.benchmarks import table
-from medvqa.importing.mistakes import row_list
+from medvqa.benchmarks import table_files
+from medvqa.benchmarks.table_declaration import TableDeclaration
 from medvqa.items import Benchmark, DataError, Item, UsageError
 from medvqa.records.private import source_texts
 from medvqa.tables import people
 from medvqa.tables.people import Names
+from medvqa.tables.problems import row_list
 
 MAX_UNPACKED = 2**30
 """Bytes of a packed file that are looked through."""
@@ -89,10 +90,10 @@ def wanted_of_benchmark(benchmark: Benchmark, data: Path | None) -> Wanted:
         raise UsageError(f"{error}. {_ADVICE}") from None
     if items is None:
         raise UsageError(f"benchmark '{benchmark.name}': its data are not here. {_ADVICE}")
-    source = table.source_of(benchmark)
+    source = table_files.source_of(benchmark)
     if source is None:
         return wanted_of(items)
-    return wanted_of(items, _private_cells(source.file, source.encoding, source.delimiter, source.sheet))
+    return wanted_of(items, _private_cells(source.file, source.declaration))
 
 
 def wanted_of_table(file: Path) -> Wanted:
@@ -100,9 +101,10 @@ def wanted_of_table(file: Path) -> Wanted:
     return wanted_of((), _private_cells(file))
 
 
-def _private_cells(file: Path, encoding: str = "", delimiter: str = "", sheet: str = "") -> list[object]:
+def _private_cells(file: Path, declaration: TableDeclaration | None = None) -> list[object]:
     """Return the cells of a table's private columns and of that of its patients (DataError)."""
-    found = importing.read(file, file.name, encoding=encoding, delimiter=delimiter, sheet=sheet)
+    keys = declaration or TableDeclaration()
+    found = importing.read(file, file.name, encoding=keys.encoding, delimiter=keys.delimiter, sheet=keys.sheet)
     columns = importing.guess(found).columns
     places = {*columns.private, *([columns.one["patient"]] if "patient" in columns.one else [])}
     return [cell for place in sorted(places) for cell in found.values(place)]

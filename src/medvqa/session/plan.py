@@ -15,7 +15,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from medvqa import benchmarks, configs, engine, printing, scoring
 from medvqa.backend import Backend, said
-from medvqa.benchmarks import own, table
+from medvqa.benchmarks import own, table_files
 from medvqa.benchmarks.folders import natural
 from medvqa.items import (
     OPTION_TECHNIQUES,
@@ -171,7 +171,7 @@ class Plan:
 
     @once
     def _places(self, name: str) -> Mapping[str, str]:
-        source = table.source_of(self.benchmarks[name])
+        source = table_files.source_of(self.benchmarks[name])
         known = source.rows() if source is not None else {}
         numbered = {one.id: f"question {number}" for number, one in enumerate(self.items(name), 1)}
         return {**numbered, **{id: row for id, row in known.items() if id in numbered}}

@@ -32,6 +32,7 @@ import msgspec
 from medvqa import benchmarks, decode, printing
 from medvqa.benchmarks import folders, origins, own, table_files
 from medvqa.benchmarks.table import Source
+from medvqa.benchmarks.table_declaration import TableDeclaration
 from medvqa.items import Benchmark, Technique, UsageError
 from medvqa.protocols.prompts import FIELDS, Template, wrong_field
 from medvqa.protocols.shots import Form, Pool
@@ -117,7 +118,8 @@ def load(source: PoolSource, data: Path | None, root: Path) -> Pool:
                 f"{origins.how_to_obtain(named)}"
             )
         return Pool(source.name, items, public=source.benchmark.public)
-    table = Source(file=source.path, shown=source.name, images=(data or root) if source.shipped else None)
+    declaration = TableDeclaration(file=source.name)
+    table = Source(declaration, source.path, source.name, (data or root) if source.shipped else None)
     if source.path.suffix.lower() != ".toml":
         return _fixed(source, Pool(source.name, (), fixed=True), Benchmark(name=_called(source), items=table.items))
     content = decode.decode(source.path, _PoolFile, where=f"--shot-pool={source.name}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
 import re
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from medvqa.items import DataError
 from medvqa.tables import encodings, limits
+from medvqa.tables.problems import Problems, TableProblem
 
 if TYPE_CHECKING:
     import _csv
@@ -23,34 +23,47 @@ _SEPARATOR = re.compile(r'"?sep=(.)"?[\r\n]*', re.I)
 """A first line that names the delimiter, as some programs write it for Excel, which hides it."""
 
 
-def rows(file: BinaryIO, name: str, hint: str, delimiter: str = "") -> Iterator[tuple[int, int, list[str]]]:
+MAX_BROKEN = 20
+"""Quotes that do not match, each of which is looked for to the end of the file."""
+
+
+def rows(file: BinaryIO, hint: str, delimiter: str, problems: Problems) -> Iterator[tuple[int, int, list[str]]]:
     """Yield the number of each row, the line in which it begins, and its cells; a blank row has none.
 
     Cells end at `delimiter`; if it holds several signs, at the most frequent one in the header outside of quotes.
     Without a single one, they end at the sign of a first line `sep=;`. By default they end at tabs if the header has
     one, else at commas, else at semicolons. Text is UTF-8, with or without a byte order mark, and lines end in LF, CRLF
-    or CR. Raises DataError, which begins with `name`, for other encodings, quotes that do not match, and a row above a
-    limit.
+    or CR. A quote that does not match is a problem, after which the next line is read. Raises DataError, which begins
+    with the file's name, for other encodings, and for a row above a limit.
     """
-    number, line, hidden = 1, 1, 0
+    name, number, line, broken = problems.file, 1, 1, 0
     with io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
         try:
             delimiter, is_hidden = chosen(text.readline(limits.MAX_ROW), delimiter)
-            if is_hidden:
-                hidden, line = 1, 2
-            else:
+            line += is_hidden
+            while True:
                 text.seek(0)
-            # strict: an unbalanced quote is an error; without, the rest of the file becomes one cell.
-            pieces = _Pieces(text, name)
-            reader = csv.reader(pieces, delimiter=delimiter, strict=True)
-            while (row := next_row(reader)) is not None:
-                yield number, line, row
-                number, line = number + 1, reader.line_num + 1 + hidden
-                pieces.next_row()
-        except csv.Error as error:
-            raise DataError(f"{limits.place(name, 'row', number, line)}: {_wrong(error)}") from None
+                before = line - 1
+                for _ in range(before):
+                    text.readline()
+                # strict: an unbalanced quote is an error; without, the rest of the file becomes one cell.
+                pieces = _Pieces(text, name, number)
+                reader = csv.reader(pieces, delimiter=delimiter, strict=True)
+                try:
+                    while (row := next_row(reader)) is not None:
+                        yield number, line, row
+                        number, line = number + 1, before + reader.line_num + 1
+                        pieces.next_row()
+                    return
+                except csv.Error as error:
+                    do = 'write "" for a quote inside of a cell, and a quote at the end of the cell'
+                    problems.add(TableProblem("quote", number, "", _wrong(error), do, line=line))
+                broken += 1
+                if broken > MAX_BROKEN:
+                    raise DataError(f"{name}: more than {MAX_BROKEN} quotes do not match; is this a CSV file?")
+                number, line = number + 1, line + 1
         except UnicodeDecodeError as error:
-            where = f"{name} line {_undecodable(file)}"
+            where = f"{name} line {encodings.undecodable(file)}"
             raise DataError(f"{where}: not UTF-8: {error.reason}{hint}{encodings.advice(file)}") from None
 
 
@@ -67,10 +80,10 @@ def chosen(first: str, delimiter: str) -> tuple[str, bool]:
 class _Pieces:
     """The lines of a file for `csv`, with a limit of a row's length."""
 
-    def __init__(self, file: TextIO, name: str) -> None:
+    def __init__(self, file: TextIO, name: str, row: int) -> None:
         self._file = file
         self._name = name
-        self._row = 0
+        self._row = row - 1
         self.next_row()
 
     def next_row(self) -> None:
@@ -106,17 +119,3 @@ def _wrong(error: csv.Error) -> str:
     if message == "unexpected end of data":
         return "a quote is never closed, the file may be truncated"
     return "text follows a closing quote" if "expected after" in message else f"not CSV: {message}"
-
-
-def _undecodable(file: BinaryIO) -> int:
-    """Return the line of the first byte that is not UTF-8; chunks were read ahead of the rows."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    line = 1
-    file.seek(0)
-    try:
-        while chunk := file.read(2**16):
-            line += decoder.decode(chunk).count("\n")
-        decoder.decode(b"", final=True)
-    except UnicodeDecodeError as error:
-        line += error.object[: error.start].count(b"\n")
-    return line

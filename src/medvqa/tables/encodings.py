@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import os
 import re
 from typing import BinaryIO
 
@@ -47,13 +48,36 @@ def advice(file: BinaryIO) -> str:
     )
 
 
+def detected(file: BinaryIO) -> tuple[str, int]:
+    """Return the likely encoding of a text file that is not UTF-8, and the line where that shows; "" and 0 for others.
+
+    Files that are no text have none, and neither has text that no likely encoding fits, or above MAX_DOCUMENT.
+    """
+    is_packed = file.read(4) in (b"PK\x03\x04", b"PAR1", b"\xd0\xcf\x11\xe0")
+    if is_packed or os.fstat(file.fileno()).st_size > limits.MAX_DOCUMENT or not (line := undecodable(file)):
+        return "", 0
+    file.seek(0)
+    content = file.read()
+    encoding, _ = guessed(content)
+    try:
+        content.decode(encoding)
+    except UnicodeDecodeError:
+        return "", 0
+    return encoding, line
+
+
+def is_utf_16(content: bytes) -> bool:
+    """Return whether text begins with the mark of UTF-16."""
+    return content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+
+
 def guessed(content: bytes) -> tuple[str, str]:
     """Return the likely encoding of text that is not UTF-8, and its name for people.
 
     Chinese characters in GBK are pairs of bytes, both mostly above 0x80, and the first of a frequent one is 0xB0 to
     0xD7. Accented letters of Western encodings mostly stand alone, and small ones begin at 0xDF.
     """
-    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    if is_utf_16(content):
         return "utf-16", 'UTF-16 (Excel calls it "Unicode Text")'
     runs = _HIGH.findall(content)
     firsts = b"".join(run[::2] for run in runs if len(run) % 2 == 0)
@@ -61,3 +85,17 @@ def guessed(content: bytes) -> tuple[str, str]:
     if 4 * frequent > sum(map(len, runs)):
         return "gb18030", "Chinese text in GBK"
     return "cp1252", "Windows-1252, the encoding of Excel's plain CSV"
+
+
+def undecodable(file: BinaryIO) -> int:
+    """Return the line of the first byte of a text that is not UTF-8, 0 without one."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    line = 1
+    file.seek(0)
+    try:
+        while chunk := file.read(2**16):
+            line += decoder.decode(chunk).count("\n")
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        return line + error.object[: error.start].count(b"\n")
+    return 0

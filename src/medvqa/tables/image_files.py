@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 import unicodedata
 from pathlib import Path
 
 from medvqa.image import inside
 from medvqa.items import DataError, Image
 from medvqa.medical import views
+
+IMAGE_FILE = re.compile(r"\.(?:png|jpe?g|webp|bmp|gif|tiff?|dcm|dicom|nii|nii\.gz|svs|ndpi|mrxs)(?:\?\S*)?$", re.I)
+"""The end of a path of an image."""
 
 
 def image_file(

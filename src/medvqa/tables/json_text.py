@@ -14,6 +14,7 @@ import msgspec
 from medvqa import decode
 from medvqa.items import DataError
 from medvqa.tables import limits
+from medvqa.tables.problems import Problems, TableProblem
 
 
 def lines(file: BinaryIO, name: str, longest: int) -> Iterator[tuple[int, bytes]]:
@@ -29,20 +30,27 @@ def lines(file: BinaryIO, name: str, longest: int) -> Iterator[tuple[int, bytes]
             yield number, content
 
 
-def values(file: BinaryIO, name: str) -> Iterator[tuple[int, Any]]:
-    """Yield number and value of each line; DataError for a line that is not JSON."""
+def values(file: BinaryIO, name: str, problems: Problems | None = None) -> Iterator[tuple[int, Any]]:
+    """Yield number and value of each line; a line that is not JSON is a problem (default: DataError)."""
+    problems = Problems(name) if problems is None else problems
     value_of = msgspec.json.Decoder().decode
     for number, line in lines(file, name, limits.MAX_TEXT):
         where = f"{name} line {number}"
         try:
             value = value_of(line)
-        except decode.ERRORS as error:
-            reason = f"UTF-8: {error.reason}" if isinstance(error, UnicodeDecodeError) else f"JSON: {error}"
-            raise DataError(f"{where}: not {reason}") from error
-        # Each member has a colon: only a line with more colons needs the slower parser.
-        if isinstance(value, dict) and line.count(b":") > len(value):
-            decode.parsed(line, where, "JSON", DataError)
-        yield number, value
+            # Each member has a colon: only a line with more colons needs the slower parser.
+            if isinstance(value, dict) and line.count(b":") > len(value):
+                decode.parsed(line, where, "JSON", DataError)
+        except (*decode.ERRORS, DataError) as error:
+            problems.add(TableProblem("json", number, "", _reason(error, where), "", unit="line"))
+        else:
+            yield number, value
+
+
+def _reason(error: Exception, where: str) -> str:
+    if isinstance(error, DataError):
+        return str(error).removeprefix(f"{where}: ")
+    return f"not UTF-8: {error.reason}" if isinstance(error, UnicodeDecodeError) else f"not JSON: {error}"
 
 
 def document(file: BinaryIO, name: str, hint: str) -> Any:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from medvqa.importing.cases import TableCase
-from medvqa.importing.mistakes import RowNumber
+from medvqa.benchmarks.table import TableQuestion
 from medvqa.likeness import QuestionIndex, words
+from medvqa.tables.problems import RowNumber
 
 MAX_QUESTIONS = 4_000
 """Different questions that are compared with one another."""
@@ -18,7 +18,7 @@ MAX_PAIRS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
+class SimilarQuestions:
     """Different texts of questions, and the rows of the text that is asked most often.
 
     `near` are first rows of pairs of texts that are nearly equal; None: too many to compare.
@@ -29,15 +29,15 @@ class Alike:
     near: tuple[tuple[RowNumber, RowNumber], ...] | None = ()
 
 
-def alike(cases: Sequence[TableCase]) -> Alike:
+def similar(cases: Sequence[TableQuestion]) -> SimilarQuestions:
     """Return equal and nearly equal questions, by the rule of `likeness.questions`."""
-    index = QuestionIndex(case.question for case in cases)
+    index = QuestionIndex(case.item.question for case in cases)
     rows: defaultdict[int, list[RowNumber]] = defaultdict(list)
     for place, case in zip(index.of, cases, strict=True):
-        if words(case.question):
-            rows[place].append(case.row)
+        if words(case.item.question):
+            rows[place].append(case.number)
     most = max(rows.values(), key=len, default=[])
     if len(index) > MAX_QUESTIONS:
-        return Alike(len(index), tuple(most), None)
+        return SimilarQuestions(len(index), tuple(most), None)
     near = tuple((rows[one][0], rows[other][0]) for one, other in islice(index.near(), MAX_PAIRS))
-    return Alike(len(index), tuple(most), near)
+    return SimilarQuestions(len(index), tuple(most), near)

@@ -7,12 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from medvqa import printing
+from medvqa.benchmarks.table import shown_file
 from medvqa.figures import between, chance, counted, number
 from medvqa.importing.balance import RARE
-from medvqa.importing.cases import shown_file
-from medvqa.importing.mistakes import LINES_OF_A_KIND, MistakeGroup, grouped, row_list
 from medvqa.importing.power import FEW_GROUPS, TARGET
+from medvqa.importing.problem_groups import LINES_OF_A_KIND, ProblemGroup, grouped
+from medvqa.importing.settings import KEYS
 from medvqa.importing.validation import Validation
+from medvqa.tables.problems import row_list
 
 MOST_VALUES = 8
 """Values of a tag in a line."""
@@ -61,22 +63,22 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _mistakes(validation: Validation, every: bool) -> Iterator[str]:
-    groups = grouped(validation.mistakes)
+    groups = grouped(validation.problems)
     if not groups:
         yield "none found"
         return
     refused = validation.refused
-    warned = len(validation.mistakes) - refused
+    warned = len(validation.problems) - refused
     yield f"{refused:,} to correct, {counted(warned, 'warnings')}"
     by_kind: Counter[str] = Counter()
-    left: dict[str, list[MistakeGroup]] = {}
+    left: dict[str, list[ProblemGroup]] = {}
     for group in groups:
-        kind = group.mistake.kind
+        kind = group.problem.kind
         by_kind[kind] += 1
         if not every and by_kind[kind] > LINES_OF_A_KIND:
             left.setdefault(kind, []).append(group)
             continue
-        mark = "" if group.mistake.refused else "warning: "
+        mark = "" if group.problem.refused else "warning: "
         yield f"{mark}{group.line(validation.name, validation.unit)}"
     for kind, more in left.items():
         rows = [row for group in more for row in group.rows]
@@ -235,18 +237,18 @@ def values(validation: Validation) -> dict[str, Any]:
         "file": validation.name,
         "questions": validation.questions,
         "columns": dict(validation.columns),
-        "settings": msgspec.to_builtins(validation.settings),
+        "settings": {key: value for key, value in msgspec.structs.asdict(validation.settings).items() if key in KEYS},
         "refused": validation.refused,
         "mistakes": [
             {
-                "kind": group.mistake.kind,
+                "kind": group.problem.kind,
                 "rows": list(group.rows),
-                "column": group.mistake.column,
-                "what": group.mistake.what,
-                "do": group.mistake.do,
-                "refused": group.mistake.refused,
+                "column": group.problem.column,
+                "what": group.problem.what,
+                "do": group.problem.do,
+                "refused": group.problem.refused,
             }
-            for group in grouped(validation.mistakes)
+            for group in grouped(validation.problems)
         ],
         "balance": msgspec.to_builtins(balance),
         "images": {
