@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from medvqa import benchmarks, report
-from medvqa.items import Item, Judgement, Result, SelfRanking
+from medvqa.items import Item, Judgement, Result
 from medvqa.protocols import prompts
 from medvqa.report import html
 from support import pages
@@ -231,12 +231,8 @@ def strangers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     benchmark, results = pages.hostile()
     hostile = pages.HOSTILE
     said = Judgement(hostile[0], hostile[1], "options", hostile, 1.0, {hostile[3]: 1.0})
-    ranking = SelfRanking(hostile, 1, hostile[2], hostile[1])
     beside = {"thoughts": hostile[0], "whole": hostile[3], "earlier": hostile, "served_by": hostile[1]}
-    made = [
-        replace(sent_by(benchmark, r), judgement=said, ranking=ranking, answer=replace(r.answer, **beside))
-        for r in results
-    ]
+    made = [replace(sent_by(benchmark, r), judgement=said, answer=replace(r.answer, **beside)) for r in results]
     folder = pages.write(tmp_path_factory.mktemp("strangers") / "1", made, model={"name": hostile[3]})
     (folder / html.FILE).write_bytes(html.render(report.build(folder, {"strange": benchmark})))
     return folder / html.FILE

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from medvqa import comparing
-from medvqa.items import Judgement, SelfRanking
+from medvqa.items import Judgement
 from medvqa.report import html
 from support import pages
 from support.tabs import Tab, until
@@ -198,10 +198,9 @@ def strangers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("strangers")
     benchmark, results = pages.hostile()
     said = Judgement(pages.HOSTILE[0], pages.HOSTILE[1], "options", pages.HOSTILE, 1.0, {pages.HOSTILE[3]: 1.0})
-    ranking = SelfRanking(pages.HOSTILE, 1, pages.HOSTILE[2], pages.HOSTILE[1])
     beside = {"thoughts": pages.HOSTILE[0], "whole": pages.HOSTILE[3], "earlier": pages.HOSTILE}
     judged = [
-        replace(result, judgement=said, ranking=ranking, answer=replace(result.answer, **beside))
+        replace(result, judgement=said, answer=replace(result.answer, **beside))
         for result in pages.marked(results, right=True)
     ]
     sides = []

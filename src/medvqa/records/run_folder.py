@@ -37,7 +37,6 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Result)
 _IMPOSSIBLE = f'"{answers.IMPOSSIBLE}"'.encode()
 _NO_VARIANT = b',"variant":""}'
-_NO_RANKING = b',"ranking":null}'
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=@-]{0,119}")
 
 
@@ -61,14 +60,11 @@ def run_name(model: str, when: str, folder: Path, end: str = "") -> str:
 def encode(result: Result) -> bytes:
     """One JSON line without its line end. Images keep name, extent and digest; absolute paths are dropped.
 
-    Left out if they are empty: the last fields `variant` and `ranking`, and the fields LATER of images.
+    Left out if they are empty: the last field `variant`, and the fields LATER of images.
     """
     images: Any = tuple(map(_image, result.item.images))
     answer: Any = None if result.answer is None else answers.to_json(result.answer)
     line = _encoder.encode(replace(result, item=replace(result.item, images=images), answer=answer))
-    if result.ranking is not None:
-        return line
-    line = line.removesuffix(_NO_RANKING) + b"}"
     return line if result.variant else line.removesuffix(_NO_VARIANT) + b"}"
 
 
