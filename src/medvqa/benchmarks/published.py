@@ -1,7 +1,7 @@
-"""The main tables of the benchmarks' papers: published figures, and the measures that give the same columns.
+"""The tables of the benchmarks' papers: published figures, and the measures that give the same columns.
 
-The figures are facts, copied from the papers; `published/*.json` names table and known slips. The tables of the
-neighbours hold single rows with their sources.
+The figures are facts, copied from the papers; `published_rows/*.json` names table and known slips: a file for the main
+table of each paper, `tables.json` for the others. The tables of the neighbours hold single rows with their sources.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from importlib import resources
 from typing import Any, TypeVar
 
 from medvqa import decode
-from medvqa.items import Measure
+from medvqa.items import Measure, UsageError
 
 T = TypeVar("T")
 
-PAPERS = ("mediconfusion", "gmai-mmbench", "medlesionvqa")
+PAPERS: Mapping[str, str] = {"mediconfusion": "1", "gmai-mmbench": "2", "medlesionvqa": "2"}
+"""The papers, with the numbers of their main tables."""
 NEIGHBOURS = (
     *("vqa-rad", "slake", "path-vqa", "pmc-vqa", "omnimedvqa", "mmmu-health"),
     *("medxpertqa-mm", "medframeqa", "radimagenet-vqa", "rexvqa"),
@@ -31,15 +32,16 @@ CHECKED: Mapping[str, str] = {
 }
 """How a row of the neighbours was checked."""
 TEST = "test"
+BEST = "best"
+"""In place of a column's technique: that of the largest figure over the table's techniques."""
 
 
 @dataclass(frozen=True, slots=True)
 class PaperColumn:
     """A column of a paper's table, and the measure that gives it; no `measure`: no run can give it.
 
-    `technique`, `slice` and `split` (val or test) are those of the measure. `best`: the largest of these columns, by
-    number. `weight`: the number of questions of a slice. `mean` (micro or macro): published rows have the mean of the
-    columns with weights.
+    `technique` (or BEST), `slice` and `split` (val or test) are those of the measure. `weight`: the number of questions
+    of a slice. `mean` (micro or macro): published rows have the mean of the columns with weights.
     """
 
     title: str
@@ -47,7 +49,6 @@ class PaperColumn:
     technique: str = "mc"
     split: str = TEST
     slice: Mapping[str, str] = field(default_factory=dict)
-    best: tuple[int, ...] = ()
     weight: float = 0.0
     mean: str = ""
 
@@ -92,7 +93,7 @@ class Overall:
 
 @dataclass(frozen=True, slots=True)
 class PaperTable:
-    """The main table of a paper.
+    """A table of a paper.
 
     `benchmarks`: names by split. `extraction` and `techniques`: how its authors asked and read answers. `overall`: the
     column and the measure of all questions, by split. `judge` and `extractor`: the models that scored free answers, and
@@ -114,6 +115,11 @@ class PaperTable:
     judge: str = ""
     extractor: str = ""
     metric_like: str = ""
+
+    @property
+    def measured(self) -> bool:
+        """Whether measures of a run give columns of it."""
+        return any(column.measure for column in self.columns)
 
     def of(self, name: str) -> Overall | None:
         """Return the published figures of a benchmark over all questions; None if the table has none."""
@@ -155,11 +161,11 @@ def _numbers(values: Iterable[float | None]) -> tuple[float, ...]:
 class PublishedFigure:
     """A figure of a run in a column of a paper's table; values are fractions.
 
-    `other`: it comes from the other split than the paper's. `measure`: None for a maximum over columns.
+    `other`: it comes from the other split than the paper's.
     """
 
     value: float
-    measure: Measure | None = None
+    measure: Measure
     other: bool = False
 
 
@@ -177,33 +183,48 @@ def figures(table: PaperTable, measures: Iterable[Measure], stands_in: str = "")
         splits = [column.split, *(table.benchmarks if column.slice or column.mean else ())]
         for split in splits:
             benchmark = stands_in or table.benchmarks[split]
-            key = (benchmark, column.technique, column.measure, *next(iter(column.slice.items()), ("", "")))
-            measure = by_key.get(key)
-            if measure is not None and measure.value is not None:
-                return PublishedFigure(measure.value, measure, split != column.split)
+            place = (column.measure, *next(iter(column.slice.items()), ("", "")))
+            techniques = table.techniques if column.technique == BEST else (column.technique,)
+            found = [measure for each in techniques if (measure := by_key.get((benchmark, each, *place))) is not None]
+            given = [(measure.value, measure) for measure in found if measure.value is not None]
+            if given:
+                value, measure = max(given, key=lambda each: each[0])
+                return PublishedFigure(value, measure, split != column.split)
         return None
 
-    found = [figure(column) if column.measure else None for column in table.columns]
-    for place, column in enumerate(table.columns):
-        values = [each.value for i in column.best if (each := found[i]) is not None]
-        if values:
-            found[place] = PublishedFigure(max(values))
-    return found
+    return [figure(column) if column.measure else None for column in table.columns]
+
+
+def _read(name: str, type: type[T]) -> T:
+    file = resources.files("medvqa").joinpath("benchmarks", "published_rows", f"{name}.json")
+    return decode.decode_bytes(file.read_bytes(), type, name, "JSON")
 
 
 @cache
 def tables() -> dict[str, PaperTable]:
     """Return the main table of each paper by the paper's name."""
-    folder = resources.files("medvqa").joinpath("benchmarks", "published_rows")
-
-    def read(name: str, type: type[T]) -> T:
-        return decode.decode_bytes(folder.joinpath(f"{name}.json").read_bytes(), type, name, "JSON")
-
-    found = {name: read(name, PaperTable) for name in PAPERS} | read("neighbours", dict[str, PaperTable])
+    found = {name: _read(name, PaperTable) for name in PAPERS} | _read("neighbours", dict[str, PaperTable])
     return {
         name: replace(table, rows=tuple(_with_means(row, table.columns) for row in table.rows))
         for name, table in found.items()
     }
+
+
+@cache
+def further() -> dict[str, dict[str, PaperTable]]:
+    """Return the other tables with published figures, by the paper's name and the table's number."""
+    return _read("tables", dict[str, dict[str, PaperTable]])
+
+
+def numbered(paper: str, number: str = "") -> PaperTable:
+    """Return a table of a paper; the main one without a number, or by its own (UsageError)."""
+    if number in ("", PAPERS.get(paper)):
+        return tables()[paper]
+    others = further().get(paper, {})
+    if number not in others:
+        listed = ", ".join(sorted({*others, PAPERS[paper]}, key=int)) if paper in PAPERS else "the main one, without it"
+        raise UsageError(f"--table={number}: {paper} has published figures of: {listed}")
+    return others[number]
 
 
 @cache

@@ -1,4 +1,4 @@
-"""`medvqa paper`: a model's row in the main table of a benchmark's paper."""
+"""`medvqa paper`: a model's row in a table of a benchmark's paper."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medvqa.benchmarks import published
-from medvqa.cli.arguments import RUN_OPTIONS, Arguments, Command, positional, run_folders
+from medvqa.cli.arguments import RUN_OPTIONS, Arguments, Command, option, positional, run_folders
 from medvqa.cli.common import known_and_named, known_from, say
 from medvqa.cli.run import lines_of
 from medvqa.items import UsageError
@@ -25,6 +25,8 @@ examples:
                                                                         Table 2: VAL, TEST and the tasks of TEST
   medvqa paper medlesionvqa --model=MODEL --judge=JUDGE --data=DIR      Table 2: each ability, micro and macro
   medvqa paper mediconfusion reports/RUN reports/OTHER                  the row of recorded runs; nothing is asked
+  medvqa paper gmai-mmbench reports/RUN --table=3                       another table of the paper: by department
+  medvqa paper mediconfusion --table=10                                 its published rows alone
   medvqa paper mediconfusion --model=random --benchmark=phantom-mediconfusion
 
 Options of `medvqa run` are valid here, too. The exit codes are those of `medvqa run`.
@@ -32,20 +34,29 @@ Options of `medvqa run` are valid here, too. The exit codes are those of `medvqa
 
 
 class PaperArguments(Arguments):
-    """Ask a model what a row of a paper's main table needs, and print the row beside the published ones.
+    """Ask a model what a row of a paper's table needs, and print the row beside the published ones.
 
     It is one run, as with `medvqa run`. With RUN, print the row of recorded runs instead.
     """
 
     paper: str = positional(", ".join(_NAMES), "PAPER", choices=_NAMES)
     runs: list[Path] = run_folders(least=0)
+    table: str = option(
+        "another table, by its number (default: the main one); without RUN and --model, its published rows alone",
+        "N",
+        default="",
+    )
 
 
 def run(typed: PaperArguments) -> tuple[str, int]:
     """Return the row of recorded runs, or ask for it; with the exit code."""
     from medvqa import report
 
-    table = published.tables()[typed.paper]
+    table = published.numbered(typed.paper, typed.table)
+    if not typed.runs and typed.table and typed.raw["model"] is None:
+        return _text(table, []), 0
+    if not table.measured:
+        raise UsageError(f"--table={typed.table}: no measure gives it; docs/papers.md names the script that prints it")
     if not typed.runs:
         return _asked(table, typed)
     if given := typed.first_given(*RUN_OPTIONS):
@@ -85,9 +96,10 @@ def _text(table: PaperTable, reports: Sequence[Report]) -> str:
     from medvqa.figures import terminal
     from medvqa.report import papers
 
-    row = papers.row_of(table, reports)
-    notes = [f"! {printing.line(line.removesuffix('.'))}." for line in papers.notes(table, row, reports)]
-    return "\n".join([terminal(papers.beside(table, row)), terminal(papers.own(table, row)), *notes])
+    row = papers.row_of(table, reports) if reports else None
+    shown = [papers.beside(table, row), *([] if row is None else [papers.own(table, row)])]
+    notes = papers.sources(table, row) if row is None else papers.notes(table, row, reports)
+    return "\n".join([*map(terminal, shown), *(f"! {printing.line(line.removesuffix('.'))}." for line in notes)])
 
 
 COMMAND = Command(PaperArguments, run, RUN_OPTIONS, _EXAMPLES)
