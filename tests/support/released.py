@@ -11,7 +11,6 @@ from medvqa.tags import lexicon
 from support.neighbours import png
 
 GRANULARITIES = ("Image Level", "Box Level", "Mask Level", "Contour Level")
-ABILITIES = ("lesion", "location", "attribute", "spatial", "reasoning", "diagnosis", "suggestion")
 
 
 def mediconfusion(data: Path, name: str = "mediconfusion") -> None:
@@ -43,6 +42,7 @@ def gmai_mmbench(data: Path) -> None:
     words = lexicon.gmai_mmbench().dimensions
     names = [[*words[dimension].values.values()] for dimension in ("task", "department", "modality")]
     rows = list(itertools.islice(zip(*map(itertools.cycle, (*names, GRANULARITIES)), strict=False), 80))
+    rows.append(("Disease Diagnosis", "Ophthalmology", "Fundus Photography", "Image Level"))
     options = ("polyp", "ulcer", "naevus", "abscess")
     columns = ("index", "image", "question", *"ABCD", "answer", "category", "clinical VQA task", "department")
     columns += ("modality", "perceptual granularity", "original task")
@@ -52,7 +52,6 @@ def gmai_mmbench(data: Path) -> None:
     def table(first: int, key: bool) -> Iterator[str]:
         yield "\t".join(columns)
         for number, (task, department, modality, level) in enumerate(rows, first):
-            # Contours show the cases of masks again.
             image = base64.b64encode(png(number % 200, (4, 3 + number // 200))).decode()
             right = number % 4
             cells = (image, f"What is shown in image {number}?", *options, "ABCD"[right] if key else "", options[right])
@@ -69,7 +68,6 @@ def medlesionvqa(data: Path) -> None:
     """Write val and test: a question of each type for each ability."""
     folder = data / "medlesionvqa"
     (folder / "images").mkdir(parents=True)
-    (folder / "images/1.jpg").write_bytes(png())
     values = lexicon.medlesionvqa().dimensions["ability"].values
     types: Mapping[str, Mapping[str, Any]] = {
         "multi_choice": {"options": {"A": "papule", "B": "plaque", "C": "ulcer"}, "answer": "AB"},
@@ -81,7 +79,9 @@ def medlesionvqa(data: Path) -> None:
     for split in ("val", "test"):
         for number, (ability, (kind, more)) in enumerate(itertools.product(values, types.items())):
             meta = {"body_region": "forehead", "lesions": ["papule"], "diseases": ["acne"]}
-            line = {"id": f"{split}{number}", "split": split, "image": "images/1.jpg", "ability": ability}
+            image = f"images/{split}{number}.jpg"
+            (folder / image).write_bytes(png(number, (4, 3 if split == "val" else 4)))
+            line = {"id": f"{split}{number}", "split": split, "image": image, "ability": ability}
             line |= {"question_type": kind, "question": f"Question {number}: what is it?", "meta": meta, **more}
             lines.append(json.dumps(line))
     (folder / "all.jsonl").write_text("\n".join(lines) + "\n")
