@@ -222,7 +222,9 @@ def test_published_rows_stand_only_beside_the_questions_they_are_of() -> None:
     assert paper.rows[0] == ("MCB_RAD (copied)", "mc", (None, 60.6, 25.4))
 
 
-@pytest.mark.parametrize("name", ["mmmu-health-val", "slake-en-test", "medframeqa"])
+@pytest.mark.parametrize(
+    "name", [name for name in neighbours.NAMES if name not in ("slake-zh-test", "pmc-vqa-test-clean")]
+)
 def test_a_neighbours_row_and_page_have_the_published_rows(
     name: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -244,7 +246,10 @@ def test_a_neighbours_row_and_page_have_the_published_rows(
     (part,) = Page((here / "reports/first/index.html").read_text()).block("head")["run"]["slices"]
     published_rows = part["published"]
     assert (published_rows is not None) == bool(table.rows)
-    assert {row.shown for row in table.rows} <= {row["name"] for row in (published_rows or {"rows": []})["rows"]}
+    paper_rows = published.overall(name)
+    assert paper_rows is not None
+    # A row may have figures of slices alone, which the page does not show.
+    assert {of for of, *_ in paper_rows.rows} <= {row["name"] for row in (published_rows or {"rows": []})["rows"]}
     if name == "vqa-rad":
         assert "all" in published_rows["columns"], "the published figures are no counts of MedEvalKit"
         same = "In the row of this run, all is medevalkit total accuracy, closed is closed accuracy"
