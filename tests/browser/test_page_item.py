@@ -254,10 +254,7 @@ def test_a_hostile_item_fires_nothing_and_asks_for_nothing(tab: Tab, strangers: 
         until(page, "!document.querySelector('dialog').innerText.includes('Reading the')")
         assert dialog.locator(".judged").first.locator(".response").count() == len(pages.HOSTILE)
         names = {name.strip() for name in dialog.locator("details.folded > summary").all_inner_texts()}
-        assert names >= {
-            *("Earlier replies", "Hidden thoughts", "Answers to select from (selected: 1)", "Selecting reply"),
-            "The exact prompt",
-        }
+        assert names >= {"Earlier replies", "Hidden thoughts", "The exact prompt"}
         assert pages.HOSTILE[0] in dialog.inner_text()
         page.keyboard.press("Escape")
         dialog.wait_for(state="detached")
