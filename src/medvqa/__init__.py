@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from medvqa.face import compare as compare
     from medvqa.face import evaluate as evaluate
     from medvqa.face import load as load
+    from medvqa.face import published as published
+    from medvqa.face import questions as questions
     from medvqa.items import Answer as Answer
     from medvqa.items import AnswerError as AnswerError
     from medvqa.items import Benchmark as Benchmark
@@ -42,6 +44,8 @@ _WHERE = {
     "evaluate": "medvqa.face",
     "load": "medvqa.face",
     "metric": "medvqa.metrics",
+    "published": "medvqa.face",
+    "questions": "medvqa.face",
     "table": "medvqa.benchmarks.table_files",
 }
 

@@ -222,7 +222,7 @@ def check_token_limit(number: int, limits: TokenLimits | None, where: str) -> No
         raise UsageError(f"{where}: a checkpoint without a limit may write for ever; set a number of 1 or more")
 
 
-BUDGETS = frozenset({*INSTRUCTIONS, "ranking"})
+BUDGETS = frozenset(INSTRUCTIONS)
 """Names in [max_tokens] of limits that belong to a protocol, and to no benchmark."""
 
 

@@ -321,26 +321,11 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True)
-class SelfRanking:
-    """The choice of a model among its own answers to a question, for `--combine=best-self`.
-
-    `candidates` are the answers; `chosen` is the number of the selected one, from 1, None if the `reply` selects none.
-    `template` names the prompt with a digest.
-    """
-
-    candidates: tuple[str, ...]
-    chosen: int | None
-    reply: str
-    template: str
-
-
-@dataclass(frozen=True, slots=True)
 class Result:
     """One line of results.jsonl.
 
     `prompt` is the digest of the prompt. `answer` is None if the item ended in error, `judgement` if a rule scored the
-    answer. `sample` and `variant` are as in `QuestionKey`. With `ranking`, `answer` is the selected candidate, or the
-    reply that selects none.
+    answer. `sample` and `variant` are as in `QuestionKey`.
     """
 
     run: str
@@ -352,7 +337,6 @@ class Result:
     judgement: Judgement | None = None
     sample: int = 0
     variant: str = ""
-    ranking: SelfRanking | None = None
 
     @property
     def key(self) -> QuestionKey:

@@ -1,4 +1,4 @@
-"""The main table of a paper: its columns, with the measures that give them, and its published rows.
+"""The tables of a paper: columns, with the measures that give them, and its published rows.
 
 The figures are facts, copied from the papers; each table names its source and known slips.
 """
@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from medvqa.image import UsageError
+
 CHECKED: Mapping[str, str] = {
     "copied": "as the paper or card prints it",
     "seen": "in the authors' own data",
@@ -17,15 +19,16 @@ CHECKED: Mapping[str, str] = {
 }
 """How a row of the neighbours was checked."""
 TEST = "test"
+BEST = "best"
+"""In place of a column's technique: that of the largest figure over the table's techniques."""
 
 
 @dataclass(frozen=True, slots=True)
 class PaperColumn:
     """A column of a paper's table, and the measure that gives it; no `measure`: no run can give it.
 
-    `technique`, `slice` and `split` (val or test) are those of the measure. `best`: the largest of these columns, by
-    number. `weight`: the number of questions of a slice. `mean` (micro or macro): published rows have the mean of the
-    columns with weights.
+    `technique` (or BEST), `slice` and `split` (val or test) are those of the measure. `weight`: the number of questions
+    of a slice. `mean` (micro or macro): published rows have the mean of the columns with weights.
     """
 
     title: str
@@ -33,7 +36,6 @@ class PaperColumn:
     technique: str = "mc"
     split: str = TEST
     slice: Mapping[str, str] = field(default_factory=dict)
-    best: tuple[int, ...] = ()
     weight: float = 0.0
     mean: str = ""
 
@@ -78,12 +80,13 @@ class Overall:
 
 @dataclass(frozen=True, slots=True)
 class PaperTable:
-    """The main table of a paper.
+    """A table of a paper.
 
     `benchmarks`: names by split. `extraction` and `techniques`: how its authors asked and read answers. `overall`: the
     column and the measure of all questions, by split. `judge` and `extractor`: the models that scored free answers, and
     read options where rules found none, as the paper names them. `needs_judge`: no figure is of use without one, if the
-    benchmark has open questions. `metric_like`: the kit whose counts its columns have, as for --metric-like.
+    benchmark has open questions. `metric_like`: the kit whose counts its columns have, as for --metric-like. `number`:
+    the table's in the paper. `further`: the paper's other tables with published figures, by their numbers.
     """
 
     title: str
@@ -100,6 +103,23 @@ class PaperTable:
     judge: str = ""
     extractor: str = ""
     metric_like: str = ""
+    number: str = ""
+    further: Mapping[str, PaperTable] = field(default_factory=dict)
+
+    @property
+    def measured(self) -> bool:
+        """Whether measures of a run give columns of it."""
+        return any(column.measure for column in self.columns)
+
+    def numbered(self, number: str) -> PaperTable:
+        """Return the paper's table of that number, the main one for "" (UsageError)."""
+        if number in ("", self.number):
+            return self
+        if number not in self.further:
+            numbers = sorted({*self.further, self.number} - {""}, key=int)
+            listed = ", ".join(numbers) or "the main one, without it"
+            raise UsageError(f"--table={number}: {self.title} has published figures of: {listed}")
+        return self.further[number]
 
     def of(self, name: str) -> Overall | None:
         """Return the published figures of a benchmark over all questions; None if the table has none."""

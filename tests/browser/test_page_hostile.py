@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from medvqa import benchmarks, report
-from medvqa.items import Judgement, Result, SelfRanking
+from medvqa.items import Judgement, Result
 from medvqa.report import html
 from support import pages
 from support.tabs import Tab
@@ -35,10 +35,9 @@ NOTHING = {"pwned": None, "elements": 0, "sources": [], "turned": False, "pollut
 
 
 def strange() -> list[Result]:
-    """Results whose texts are all hostile: of questions, answers, judges, rankings, thoughts and tags."""
+    """Results whose texts are all hostile: of questions, answers, judges, thoughts and tags."""
     words = pages.HOSTILE
     said = Judgement(words[0], words[1], "options", words, 1.0, {words[3]: 1.0, "__proto__": 2.0})
-    ranking = SelfRanking(words, 1, words[2], words[1])
     beside = {"thoughts": words[0], "whole": words[3], "earlier": words}
     named = dict.fromkeys(NAMES, NAMES)
     results = pages.hostile()[1]
@@ -47,7 +46,6 @@ def strange() -> list[Result]:
             result,
             item=replace(result.item, tags={**result.item.tags, **named}),
             judgement=said,
-            ranking=ranking,
             answer=replace(result.answer, **beside),
         )
         for result in results

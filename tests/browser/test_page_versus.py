@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from medvqa import comparing
-from medvqa.items import Judgement, SelfRanking
+from medvqa.items import Judgement
 from medvqa.report import html
 from support import pages
 from support.tabs import Tab, until
@@ -198,10 +198,9 @@ def strangers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("strangers")
     benchmark, results = pages.hostile()
     said = Judgement(pages.HOSTILE[0], pages.HOSTILE[1], "options", pages.HOSTILE, 1.0, {pages.HOSTILE[3]: 1.0})
-    ranking = SelfRanking(pages.HOSTILE, 1, pages.HOSTILE[2], pages.HOSTILE[1])
     beside = {"thoughts": pages.HOSTILE[0], "whole": pages.HOSTILE[3], "earlier": pages.HOSTILE}
     judged = [
-        replace(result, judgement=said, ranking=ranking, answer=replace(result.answer, **beside))
+        replace(result, judgement=said, answer=replace(result.answer, **beside))
         for result in pages.marked(results, right=True)
     ]
     sides = []
@@ -254,13 +253,13 @@ def test_a_judge_and_folded_texts_stand_beside_a_flipped_answer(tab: Tab, strang
     sync_api.expect(said.locator(".response")).to_have_count(len(pages.HOSTILE))
     assert pages.HOSTILE[0] in said.inner_text()
     folded = new.locator("details.folded")
-    names = ["Whole reply", "Earlier replies", "Hidden thoughts", "Answers to select from (selected: 1)"]
-    assert [text.strip() for text in folded.locator("summary").all_inner_texts()][:5] == [*names, "Selecting reply"]
+    names = ["Whole reply", "Earlier replies", "Hidden thoughts"]
+    assert [text.strip() for text in folded.locator("summary").all_inner_texts()][:3] == names
     thoughts = folded.nth(2).locator(".response")
     assert not thoughts.is_visible()
     folded.nth(2).locator("summary").click()
     assert thoughts.inner_text() == pages.HOSTILE[0]
-    assert folded.nth(3).locator(".response").count() == len(pages.HOSTILE)
+    assert folded.nth(1).locator(".response").count() == len(pages.HOSTILE)
     assert page.locator("dialog .answer").nth(0).locator(".judged, details.folded").count() == 0
     assert page.evaluate("window.pwned") is None
 

@@ -1,4 +1,4 @@
-"""Reasoning, explanations, two turns, hidden thoughts and self-ranking, in whole sessions with a scripted server."""
+"""Reasoning, explanations, two turns and hidden thoughts, in whole sessions with a scripted server."""
 
 import json
 import os
@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from medvqa.benchmarks import folders
 from medvqa.cli import main
 from medvqa.items import Result
 from medvqa.records import baseline_file, run_folder
@@ -152,11 +151,6 @@ def test_the_limit_of_a_reasoned_answer_is_configured_apart(slake: pytest.Pytest
             "--reasoning=cot-2: backend 'stubborn' takes one turn alone, and this needs two; those that take several: "
             "echo, hf, majority, openai, random. A class of your own that sends Prompt.turns before the text declares "
             "converses = True",
-        ),
-        (("--combine=best-self",), "--combine=best-self: it combines several answers; add --samples=N"),
-        (
-            ("--combine=best-self", "--samples=3"),
-            "--combine=best-self: 'random' cannot select one of its answers: it reads no prompt",
         ),
     ],
 )
@@ -317,132 +311,6 @@ def test_the_judge_gets_no_thoughts(slake: pytest.Pytester) -> None:
     assert {request.body["model"] for request in server.requests} == {"tiny", "judge"}
 
 
-# --- self-ranking ---------------------------------------------------------------------------------------------------
-
-
-def ranking(request: Request) -> dict[str, Any]:
-    """Candidates by their seeds: B, C, A. Selects the right one, and none for question 20."""
-    if request.body["model"] == "judge":
-        options = re.findall(r"\[Answer ([A-C])\]", said(request))
-        response = re.search(r"I think it is ([A-C])", said(request))[1]  # type: ignore[index]
-        return completion("\n".join(f"{o}: {9 if o == response else 1}" for o in dict.fromkeys(options)))
-    n, seed = number(request), request.body.get("seed", 0)
-    if "Select the best answer" in said(request):
-        assert seed == 0
-        shown = re.findall(r"I think it is ([A-C])\.", said(request))
-        assert shown == ["B", "C", "A"]
-        return completion("None of them." if n == 20 else f"Best: {shown.index('ABC'[n % 3]) + 1}")
-    return completion(f"I think it is {'ABC'[seed % 3]}.")
-
-
-def calls(server: Server) -> Counter[tuple[int, int | str]]:
-    """Requests by question, and sample or "select"."""
-    return Counter(
-        (number(request), "select" if "Select the best" in said(request) else request.body["seed"])
-        for request in server.requests
-        if request.body["model"] == "tiny"
-    )
-
-
-EACH_ONCE = Counter({(n, call): 1 for n in range(24) for call in (1, 2, 3, "select")})
-BEST = ("--model=tiny", "--samples=3", "--combine=best-self", "--run=first")
-
-
-@pytest.mark.parametrize("spread", SPREAD)
-def test_the_model_selects_one_of_its_answers(slake: pytest.Pytester, spread: tuple[str, ...]) -> None:
-    with served(slake, ranking) as server:
-        done = run(slake, *BEST, *spread)
-        assert done.ret == 0, text(done)
-        assert calls(server) == EACH_ONCE
-        assert run(slake, *BEST).ret == 0
-        assert calls(server) == EACH_ONCE, "all answers are stored"
-    found = results(slake)
-    assert len(found) == 24
-    assert Counter(result.score.outcome for result in found.values()) == {"correct": 23, "unparsed": 1}
-    one = found["q07"]
-    assert one.ranking is not None
-    assert one.answer is not None
-    assert (one.ranking.chosen, one.answer.text, one.sample) == (1, "I think it is B.", 0)
-    assert one.ranking.candidates == ("I think it is B.", "I think it is C.", "I think it is A.")
-    none = found["q20"]
-    assert none.ranking is not None
-    assert (none.ranking.chosen, none.score.why) == (None, "the model selects none of its 3 answers")
-    run_about = about(slake)
-    assert (run_about["repeat"], run_about["protocol"]) == (3, {"combine": "best-self"})
-    signature = run_about["benchmarks"]["slake"]["signature"]
-    assert signature["combine"] == "best-self"
-    assert re.fullmatch(r"ranking@[0-9a-f]{8}", signature["ranking"])
-    assert run_about["usage"] == {"input": 96_000, "output": 960}
-    assert run_about["sessions"][0]["asked"] == 24
-    assert "1 of 24 questions the model selected none of its answers" in " ".join(text(done).split())
-    # A reply that selects none stays one when it is scored again.
-    assert main(["rescore", str(slake.path / "reports" / "first"), f"--plugin={slake.path / 'conftest.py'}"]) == 0
-    assert results(slake) == found
-
-
-@pytest.mark.parametrize("spread", SPREAD_SLOWLY)
-def test_the_selected_free_answer_alone_is_judged(slake: pytest.Pytester, spread: tuple[str, ...]) -> None:
-    with served(slake, ranking) as server:
-        done = run(slake, *BEST, "--technique=ff", "--judge=judge", *spread)
-    assert done.ret == 0, text(done)
-    assert calls(server) == EACH_ONCE
-    assert sum(request.body["model"] == "judge" for request in server.requests) == 23
-    found = results(slake)
-    assert Counter(result.score.outcome for result in found.values()) == {"correct": 23, "unparsed": 1}
-
-
-def test_a_missing_candidate_is_an_error_and_asked_again(slake: pytest.Pytester) -> None:
-    broken = [True]
-
-    def script(request: Request) -> dict[str, Any]:
-        if broken[0] and number(request) == 4 and request.body.get("seed") == 2:
-            return {"error": "none"}
-        return ranking(request)
-
-    with served(slake, script) as server:
-        assert run(slake, *BEST).ret == 1
-        failed = results(slake)["q04"]
-        assert failed.score.outcome == "error"
-        assert failed.score.why.startswith("answer 2 of 3: ")
-        assert (4, "select") not in calls(server)
-        broken[0] = False
-        assert run(slake, *BEST).ret == 0
-    assert calls(server) == EACH_ONCE + Counter({(4, 2): 1})
-    assert results(slake)["q04"].score.outcome == "correct"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("spread", SPREAD)
-@pytest.mark.parametrize("after", [5, 50])
-def test_a_killed_ranking_goes_on_and_loses_calls_in_flight_alone(
-    slake: pytest.Pytester, spread: tuple[str, ...], after: int
-) -> None:
-    with served(slake, ranking, delay=0.03) as server:
-        killed_after(slake, server, after, *BEST, *spread)
-        before = len(server.requests)
-        assert run(slake, *BEST, *spread).ret == 0
-    assert after <= before < 96
-    assert not EACH_ONCE - calls(server)
-    assert (calls(server) - EACH_ONCE).total() <= 4 * (2 if spread else 1)
-    assert Counter(result.score.outcome for result in results(slake).values()) == {"correct": 23, "unparsed": 1}
-
-
-def test_reasoned_answers_are_shown_whole_and_read_by_their_line(slake: pytest.Pytester) -> None:
-    def script(request: Request) -> dict[str, Any]:
-        if "Select the best answer" in said(request):
-            assert said(request).count("Final answer: ") == 3
-            return completion("Best: 2")
-        return completion(f"Because.\nFinal answer: {'ABC'[request.body['seed'] % 3]}")
-
-    with served(slake, script):
-        assert run(slake, *BEST, "--reasoning=cot", "-k", "q02").ret == 0
-    (result,) = results(slake).values()
-    assert result.answer is not None
-    assert result.ranking is not None
-    assert (result.answer.text, result.score.outcome) == ("C", "correct")
-    assert result.ranking.candidates[1] == "Because.\nFinal answer: C"
-
-
 # --- judges and recordings ------------------------------------------------------------------------------------------
 
 
@@ -502,50 +370,31 @@ def test_python_asks_by_the_same_protocols(slake: pytest.Pytester, monkeypatch: 
     import medvqa
 
     monkeypatch.chdir(slake.path)
-    with served(slake, ranking):
-        done = medvqa.evaluate(
-            model="tiny", benchmark="slake", plugins=["conftest.py"], samples=3, combine="best-self", limit=4
-        )
+    with served(slake, lambda request: completion(f"Because.\nFinal answer: {'ABC'[number(request) % 3]}")):
+        done = medvqa.evaluate(model="tiny", benchmark="slake", plugins=["conftest.py"], reasoning="cot", limit=4)
     assert done.finished
     found = [*map(run_folder.decode, (done.folder / RESULTS).read_bytes().splitlines())]
     assert {result.score.outcome for result in found} == {"correct"}
-    assert all(result.ranking is not None and result.ranking.chosen is not None for result in found)
 
 
 # --- the model that ships -------------------------------------------------------------------------------------------
 
-SAMPLING = """
-backend = "hf"
-argument = "{checkpoint}"
-
-[options]
-device = "cpu"
-generation = {{do_sample = true, temperature = 0.7}}
-"""
-
 
 @pytest.mark.slow
-@pytest.mark.parametrize("protocol", ["--reasoning=cot", "--reasoning=cot-2", "--explain", "--combine=best-self"])
+@pytest.mark.parametrize("protocol", ["--reasoning=cot", "--reasoning=cot-2", "--explain"])
 def test_the_model_that_ships_is_asked_by_each_protocol(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, protocol: str
 ) -> None:
     pytest.importorskip("transformers", reason="needs transformers: pip install 'pytest-medvqa[hf]'")
     monkeypatch.chdir(pytester.path)
-    pytester.mkdir("models")
-    config = SAMPLING.format(checkpoint=folders.bundled("models") / "phantom-vlm")
-    (pytester.path / "models" / "sampling.toml").write_text(config)
-    ranks = protocol == "--combine=best-self"
     command = ["run", "--benchmark=phantom-medlesionvqa", "--limit=4", "--technique=mc", "--run=first", protocol]
-    model = ["--model=sampling", "--samples=3"] if ranks else ["--model=phantom-vlm"]
-    assert main([*command, *model]) == 0
+    assert main([*command, "--model=phantom-vlm"]) == 0
     found = run_folder.read(pytester.path / "reports" / "first").results
     assert len(found) == 4
     answers = [result.answer for result in found if result.answer is not None]
     assert len(answers) == 4
     if protocol == "--reasoning=cot-2":
         assert all(len(answer.earlier) == 1 for answer in answers)
-    elif ranks:
-        assert all(result.ranking is not None and len(result.ranking.candidates) == 3 for result in found)
     else:
         assert all(answer.text in answer.whole for answer in answers)
         assert any(answer.whole for answer in answers)

@@ -1,4 +1,4 @@
-"""`--samples` with `--combine`: votes and oracles in whole runs, recorded runs combined, gates and comparisons."""
+"""`--samples` with `--combine`: votes in whole runs, recorded runs combined, gates and comparisons."""
 
 import json
 import re
@@ -21,7 +21,7 @@ from medvqa.records import run_folder
 from support import processes
 from support.pages import Page
 from support.servers import Reply, Request, Server, completion
-from support.sessions import SPREAD_SLOWLY, another, run, text, written
+from support.sessions import SPREAD_SLOWLY, run, text, written
 
 SHARED = Path(__file__).parents[3] / "shared"
 REFERENCE = SHARED / "reference"
@@ -195,86 +195,6 @@ def test_free_answers_are_not_voted_on(pytester: pytest.Pytester, capsys: pytest
     assert "votes on " in output
 
 
-# --- oracle -------------------------------------------------------------------------------------------------
-
-
-def test_an_oracle_names_itself_in_every_file(suite: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
-    """A, B, A, ?: A in 50 %, B in 25 % of four answers. At 50 % every A question is right, none of B."""
-    with by_seed("ABA?") as server:
-        model = configure(suite, server)
-        words = ("--samples=4", "--combine=best-oracle", "--threshold=25,50", "--threshold=75", "--run=best")
-        result = run(suite, model, *words)
-    assert result.ret == 0, text(result)
-    best = measured(suite, "best")
-    assert all(name.startswith("oracle_") for name in best)
-    assert (best["oracle_set_accuracy"]["count"], best["oracle_individual_accuracy"]["count"]) == (36, 72)
-    assert "|thresholds:25,50,75|" in best["oracle_set_accuracy"]["signature"]
-    assert best["oracle_set_accuracy"]["references"] == {}
-    made = suite.path / "reports" / "best"
-    rows = {
-        (row["name"], row["threshold"]): row["count"]
-        for row in written(made)["thresholds"]
-        if row["name"] in ("oracle_set_accuracy", "oracle_individual_accuracy")
-    }
-    assert rows == {
-        ("oracle_set_accuracy", 25): 36,
-        ("oracle_individual_accuracy", 25): 72,
-        ("oracle_set_accuracy", 50): 0,
-        ("oracle_individual_accuracy", 50): 36,
-        ("oracle_set_accuracy", 75): 0,
-        ("oracle_individual_accuracy", 75): 0,
-    }
-    for shown in (text(result), (made / "summary.md").read_text(), Page((made / "index.html").read_text()).told):
-        assert "oracle: 25 % of 4" in shown
-        assert "threshold %" in shown.lower()
-    other = another(made, "other")
-    code, output = medvqa_says(capsys, "gate", made, f"--baseline={other}")
-    assert code == 4
-    assert "no verdict can be given: " in output
-    assert "which uses the answer key to choose answers" in output
-    # Of the first two answers, A and B, each is right in 50 %.
-    code, output = medvqa_says(capsys, "combine", made, "--samples=2,4", "--threshold=50,75")
-    assert code == 0
-    titles = re.findall(r"right if at least (\d+) % of the first N answers are right", output)
-    rows = [line.split()[:2] for line in output.splitlines() if re.match(r"[24] +\d", line)]
-    assert titles == ["50", "75"]
-    assert rows == [["2", "100.00"], ["4", "0.00"], ["2", "0.00"], ["4", "0.00"]], "a table for each threshold"
-
-
-def test_table_eight_s_protocol_judges_free_answers_with_a_gap_of_two(
-    suite: pytest.Pytester, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Of four free answers the judge finds one closest to A, by 2 points, two to B, by 7, and one to neither."""
-    said = ("alpha", "beta", "beta", "gamma")
-    closeness = {"alpha": "A: 8\nB: 6\nBecause.", "beta": "A: 2\nB: 9\nBecause.", "gamma": "A: 5\nB: 5\nBecause."}
-
-    def judge(number: int, request: Request) -> Reply:
-        (word,) = (word for word in closeness if word in json.dumps(request.body))
-        return Reply(completion(closeness[word]))
-
-    def model(number: int, request: Request) -> Reply:
-        return Reply(completion(said[request.body["seed"] - 1]))
-
-    with Server(model) as asked, Server(judge) as judged:
-        configure(suite, asked)
-        configure(suite, judged, "judge")
-        words = ["run", "--model=warm", "--judge=judge", "--technique=ff", f"--benchmark={PAIRS}", "--select=cardiac"]
-        words += ["--samples=4", "--ff-gap=2"]
-        assert main([*words, "--combine=best-oracle", "--threshold=25,50", "--run=best"]) == 0
-        assert main([*words, "--combine=vote", "--run=vote"]) == 0
-        capsys.readouterr()
-    rows = {
-        (row["name"], row["threshold"]): (row["count"], row["n"]) for row in written(Path("reports/best"))["thresholds"]
-    }
-    assert rows["oracle_set_accuracy", 25] == (4, 4)
-    assert rows["oracle_set_accuracy", 50] == (0, 4)
-    assert rows["oracle_individual_accuracy", 50] == (4, 8)
-    # The vote is B, by two of three valid answers.
-    vote = measured(suite, "vote")
-    assert (vote["individual_accuracy"]["count"], vote["confusion"]["count"]) == (4, 4)
-    assert written(Path("reports/vote"))["votes"][PAIRS]["silent"] == {"unparsed": 8}
-
-
 # --- gate and comparison ------------------------------------------------------------------------------------
 
 
@@ -312,8 +232,8 @@ def test_votes_are_gated_and_compared_as_votes(suite: pytest.Pytester, capsys: p
 
 def test_a_vote_of_other_samples_is_another_measure(suite: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
     """Means of two and of three answers estimate the same, votes do not."""
-    for number, how in ((2, "vote"), (3, "vote"), (2, "best-oracle"), (3, "best-oracle")):
-        words = (f"--benchmark={PAIRS}", f"--samples={number}", f"--combine={how}", f"--run={how}{number}")
+    for number in (2, 3):
+        words = (f"--benchmark={PAIRS}", f"--samples={number}", "--combine=vote", f"--run=vote{number}")
         assert main(["run", "--model=random", "--select=cardiac", *words]) == 0
     capsys.readouterr()
     code, output = medvqa_says(capsys, "gate", "reports/vote3", "--baseline=reports/vote2")
@@ -322,13 +242,6 @@ def test_a_vote_of_other_samples_is_another_measure(suite: pytest.Pytester, caps
     code, output = medvqa_says(capsys, "compare", "reports/vote2", "reports/vote3")
     assert code == 0
     assert "the effect of vote of 3 answers instead of vote of 2 answers" in output
-    code, output = medvqa_says(capsys, "compare", "reports/best-oracle2", "reports/best-oracle3")
-    assert code == 0
-    assert "\noracle_set_accuracy" in output
-    assert "\nset_accuracy" not in output
-    code, output = medvqa_says(capsys, "compare", "reports/vote2", "reports/best-oracle2")
-    assert code == 0
-    assert "the effect of best-oracle of 2 answers instead of vote of 2 answers" in output
 
 
 def test_an_error_among_the_samples_blocks_the_gate(suite: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
@@ -358,10 +271,8 @@ def test_an_error_among_the_samples_blocks_the_gate(suite: pytest.Pytester, caps
 
 def test_python_takes_the_options(suite: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
     options: dict[str, Any] = {"model": "random", "benchmark": PAIRS, "samples": 4, "limit": 20}
-    best = medvqa.evaluate(**options, combine="best-oracle", threshold=[25, 50.5], run="best")
-    assert set(best.measures["measure"]) >= {"oracle_set_accuracy"}
-    about = json.loads((best.folder / "run.json").read_text())
-    assert about["protocol"] == {"combine": "best-oracle", "thresholds": [25, 50.5]}
+    voted = medvqa.evaluate(**options, combine="vote", run="voted")
+    assert json.loads((voted.folder / "run.json").read_text())["protocol"] == {"combine": "vote"}
     with pytest.raises(UsageError, match=r"--combine=vote: it combines several answers; add --samples=N"):
         medvqa.evaluate(model="random", benchmark=PAIRS, combine="vote")
     # The earlier name of the option.
@@ -490,9 +401,7 @@ def test_what_cannot_be_combined_is_refused(recorded: pytest.Pytester, capsys: p
                 ("reports/a", "--samples=x"),
                 "--samples=x: whole numbers from 1 on are expected, such as --samples=1,10,100",
             ),
-            (("reports/a", "--combine=best"), "no way to combine 'best'; there are: mean, vote, best-oracle"),
-            (("reports/a", "--combine=best-oracle", "--threshold=0"), "--threshold=0: a number above 0 is expected"),
-            (("reports/a", "--combine=vote", "--threshold=5"), "--threshold: it belongs to --combine=best-oracle"),
+            (("reports/a", "--combine=best"), "no way to combine 'best'; there are: mean, vote"),
             (("reports/a", "-o", "c"), "c exists: name another with -o"),
             (("reports/none",), "reports/none is no run folder"),
             (

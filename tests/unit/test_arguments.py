@@ -20,10 +20,9 @@ COMMANDS: dict[str, Command[Any]] = {
     name: import_module(f"medvqa.cli.{module}").COMMAND for name, module in dispatch.MODULES.items()
 }
 OWN = [pytest.param(name, row, id=f"{name}-{row.name}") for name, command in COMMANDS.items() for row in command.rows()]
-SAMPLES = {"text": "x", "path": "~/x", "count": "7", "whole number": "7", "number": "0.5", "percentages": "20,60"}
+SAMPLES = {"text": "x", "path": "~/x", "count": "7", "whole number": "7", "number": "0.5"}
 READ = {
     **{"text": "x", "path": Path.home() / "x", "count": 7, "whole number": 7, "number": 0.5, "flag": True},
-    "percentages": (20.0, 60.0),
 }
 
 

@@ -108,10 +108,10 @@ def test_a_run_took_as_long_as_its_sessions(
 
 
 def test_the_command_asks_by_the_same_protocol() -> None:
-    protocol = {"prompts": ["4-expert"], "combine": "best-oracle", "thresholds": [2.0], "rotations": None}
+    protocol = {"prompts": ["4-expert"], "combine": "vote", "rotations": None}
     run = {"options": {"model": "m"}, "repeat": 5, "protocol": {**protocol, "reasoning": "cot"}}
     assert facts.command(record(run)) == [
-        *("pytest", "--model=m", "--prompt=4-expert", "--samples=5", "--combine=best-oracle", "--threshold=2"),
+        *("pytest", "--model=m", "--prompt=4-expert", "--samples=5", "--combine=vote"),
         *("--reasoning=cot", "--rotate=all"),
     ]
 

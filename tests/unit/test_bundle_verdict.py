@@ -222,11 +222,9 @@ def test_groups_that_are_too_few_have_no_interval(tmp_path: Path) -> None:
     assert "right, no interval: 2 independent groups (40 questions)." in told(tmp_path / "r", grouped)
 
 
-def test_an_oracle_and_an_ablation_are_named_in_the_title(tmp_path: Path) -> None:
+def test_a_vote_and_an_ablation_are_named_in_the_title(tmp_path: Path) -> None:
     samples = [replace(r, sample=k) for r in answered(40, 30) for k in (1, 2)]
-    oracle = told(tmp_path / "o", samples, repeat=2, protocol={"combine": "best-oracle"})
-    assert oracle.startswith("ward (oracle: ")
-    assert "single-choice questions right" not in oracle
+    assert told(tmp_path / "v", samples, repeat=2, protocol={"combine": "vote"}).startswith("ward (vote of 2): 75 %")
     assert told(tmp_path / "b", answered(40, 30), ablation="blank").startswith("ward (blank images): 75 %")
 
 
@@ -397,13 +395,11 @@ def test_failed_metrics_have_their_reason(tmp_path: Path) -> None:
     assert [(each.name, each.why) for each in card.parts[0].failed] == [("long answer", "conftest.py:3: TypeError")]
 
 
-def test_tables_of_combined_answers_come_along(tmp_path: Path) -> None:
+def test_the_components_of_variance_come_along(tmp_path: Path) -> None:
     samples = [replace(r, sample=k) for r in answered(40, 30) for k in (1, 2, 3, 4)]
-    about = {"repeat": 4, "protocol": {"combine": "best-oracle", "thresholds": [25, 50]}}
-    made = report.build(pages.write(tmp_path / "run", samples, **about), {"ward": ward()})
-    (table, *_) = scorecard.scorecard_of(made).tables
-    assert table.columns[0] == "threshold %"
-    assert len(table.rows) == 2
+    made = report.build(pages.write(tmp_path / "run", samples, repeat=4), {"ward": ward()})
+    (table,) = scorecard.scorecard_of(made).tables
+    assert table.title.startswith("Variance components")
 
 
 # ---- the gate --------------------------------------------------------------------------------------------------------

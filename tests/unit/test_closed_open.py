@@ -184,13 +184,3 @@ def test_signatures_name_how_closed_is_told_and_how_tokens_are_counted() -> None
     for name, parts in by_type.items():
         changed = {key for key, value in parts.items() if by_answer[name][key] != value}
         assert changed == {"closed"}, name
-
-
-def test_an_oracles_answers_have_no_text_and_so_no_measures_of_words() -> None:
-    from medvqa.benchmarks import path_vqa
-    from medvqa.protocols.combining import named
-    from medvqa.protocols.protocol import Protocol
-
-    benchmark = named(path_vqa.BENCHMARKS[0], Protocol(samples=3, combine="best-oracle"))
-    assert benchmark.headline == ("oracle_closed_accuracy", "oracle_open_judged")
-    assert not any(metric.reads_text for metric in benchmark.metrics)

@@ -1,4 +1,4 @@
-"""Votes and the oracle: hand-computed examples, and their laws."""
+"""Votes: hand-computed examples, and their laws."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,15 +10,14 @@ from hypothesis import strategies as st
 
 from medvqa import metrics
 from medvqa.benchmarks import mediconfusion, medlesionvqa, phantom
-from medvqa.items import Answer, Item, Judgement, Kind, Measure, Outcome, Result, Score, UsageError
+from medvqa.items import Answer, Item, Judgement, Kind, Outcome, Result, Score, UsageError
 from medvqa.protocols import combining, voting
-from medvqa.protocols.protocol import Combine, Protocol
+from medvqa.protocols.protocol import Protocol
 from support.laws import examples
 from support.runs import record
 
 QUESTION = Item("q1", "slake", "single_choice", "Which?", {"A": "liver", "B": "spleen", "C": "lung"}, ("A",))
 VOTE = Protocol(samples=3, combine="vote")
-ORACLE = Protocol(samples=6, combine="best-oracle", thresholds=(50.0,))
 SILENT: dict[str, Outcome] = {"?": "unparsed", "!": "refused", "-": "abstained"}
 
 
@@ -150,14 +149,12 @@ def test_only_samples_of_one_variant_vote_together() -> None:
     assert [(result.variant, result.score.extracted) for result in folded] == [("long", ("A",)), ("short", ("A",))]
 
 
-@pytest.mark.parametrize("combine", ["vote", "best-oracle"])
 @pytest.mark.parametrize("samples", [(), (1,), (1, 2), (1, 2, 4), (2, 3, 4), (1, 2, 3, 4), (0,), (0, 1, 2)])
-def test_a_vote_of_three_needs_samples_one_to_three(combine: Combine, samples: tuple[int, ...]) -> None:
+def test_a_vote_of_three_needs_samples_one_to_three(samples: tuple[int, ...]) -> None:
     """A vote of fewer or other answers must not pass for it, as in an unfinished run or with -k sample1."""
-    protocol = Protocol(samples=3, combine=combine)
     whole, part = answered("AAA"), [_sample(number, "A", replace(QUESTION, id="q2")) for number in samples]
-    assert [result.item.id for result in combining.combined([*whole, *part], protocol)] == ["q1"]
-    votes = combining.votes([*whole, *part], protocol)
+    assert [result.item.id for result in combining.combined([*whole, *part], VOTE)] == ["q1"]
+    votes = combining.votes([*whole, *part], VOTE)
     assert votes is None or (votes.questions, votes.answers) == (1, 3)
 
 
@@ -194,46 +191,6 @@ def test_a_prompt_that_lacks_a_rotation_leaves_the_question_out() -> None:
     assert [result.variant for result in combining.combined(whole, run.protocol, run.prompts)] == ["long", "short"]
 
 
-# --- oracle -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("said", "threshold", "outcome"),
-    [
-        ("A" + 99 * "B", 1, "correct"),  # at least 1 %: one of 100
-        ("A" + 99 * "B", 1.01, "unparsed"),
-        (5 * "A" + 95 * "?", 5, "correct"),
-        (4 * "A" + 96 * "?", 5, "unparsed"),
-        (100 * "B", 1, "unparsed"),
-        ("AB", 50, "correct"),
-        ("ABB", 33.3, "correct"),
-        ("ABB", 33.4, "unparsed"),
-        ("BB", 0.001, "unparsed"),  # never without a right answer
-        # An error is no answer: one of two is right.
-        ("ABx", 50, "correct"),
-        ("xx", 1, "error"),
-    ],
-)
-def test_the_oracle_by_hand(said: str, threshold: float, outcome: str) -> None:
-    result = voting.oracle(answered(said), threshold)
-    assert result.score.outcome == outcome
-    assert result.score.extracted == (("A",) if outcome == "correct" else ())
-
-
-def test_the_oracle_names_itself_and_has_no_chance_level() -> None:
-    (benchmark,) = mediconfusion.BENCHMARKS
-    named = combining.named(benchmark, ORACLE)
-    assert all(metric.name.startswith("oracle_") for metric in named.metrics)
-    assert all("oracle" in name for name in named.headline)
-    assert combining.named(benchmark, VOTE) is benchmark
-    assert combining.label(ORACLE) == "oracle: 50 % of 6"
-    assert combining.label(VOTE) == "vote of 3"
-    assert combining.label(Protocol(samples=6)) == combining.label(Protocol()) == ""
-    measure = Measure("slake", "accuracy", 0.5, None, None, 2, references={"random": 0.5})
-    assert combining.without_chance([measure], ORACLE) == [replace(measure, references={})]
-    assert combining.without_chance([measure], VOTE) == [measure]
-
-
 # --- laws ---------------------------------------------------------------------------------------------------
 
 SAID = st.text(st.sampled_from("ABC?!-x"), min_size=1, max_size=12)
@@ -244,7 +201,6 @@ SAID = st.text(st.sampled_from("ABC?!-x"), min_size=1, max_size=12)
 def test_the_order_of_the_samples_does_not_matter(said: str, data: st.DataObject) -> None:
     other = "".join(data.draw(st.permutations(said)))
     assert voting.vote(answered(said)) == voting.vote(answered(other))
-    assert voting.oracle(answered(said), 20) == voting.oracle(answered(other), 20)
 
 
 @examples(50)
@@ -257,25 +213,6 @@ def test_a_vote_of_one_is_the_answer(letter: str) -> None:
         single.score.outcome,
         single.score.extracted,
     )
-
-
-@examples(100)
-@given(said=SAID, low=st.floats(0.01, 100), high=st.floats(0.01, 100))
-def test_a_higher_threshold_never_makes_a_question_right(said: str, low: float, high: float) -> None:
-    low, high = sorted((low, high))
-    samples = answered(said)
-    assert (
-        voting.oracle(samples, high).score.outcome != "correct"
-        or voting.oracle(samples, low).score.outcome == "correct"
-    )
-
-
-@examples(100)
-@given(said=SAID)
-def test_the_oracle_from_any_right_answer_is_at_least_the_vote(said: str) -> None:
-    samples = answered(said)
-    if voting.vote(samples).score.outcome == "correct":
-        assert voting.oracle(samples, 1e-9).score.outcome == "correct"
 
 
 @examples(50)

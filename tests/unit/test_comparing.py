@@ -819,20 +819,6 @@ ONE_SETTING = [
         id="vote",
     ),
     pytest.param(
-        {"signature": {"repeat": "100", "combine": "best-oracle", "thresholds": "1,2"}, "repeat": 100},
-        "the answers: best-oracle of 100 answers at 1,2 % in new, one answer in old",
-        "the effect of best-oracle of 100 answers at 1,2 % instead of one answer",
-        "the effect of one answer instead of best-oracle of 100 answers at 1,2 %",
-        id="oracle",
-    ),
-    pytest.param(
-        {"signature": {"repeat": "10", "combine": "best-self", "ranking": "ranking@1a2b3c4d"}, "repeat": 10},
-        "the answers: best-self of 10 answers (prompt ranking) in new, one answer in old",
-        "the effect of best-self of 10 answers (prompt ranking) instead of one answer",
-        "the effect of one answer instead of best-self of 10 answers (prompt ranking)",
-        id="self-ranking",
-    ),
-    pytest.param(
         {"signature": {"rotations": "all"}},
         "the order of options: every order in new, the data set's order in old",
         "the effect of every order instead of the data set's order",

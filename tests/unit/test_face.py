@@ -670,3 +670,27 @@ def test_damaged_data_are_an_error_before_anything_is_asked() -> None:
     with pytest.raises(DataError, match="ZeroDivisionError"):
         medvqa.evaluate(Always, broken)
     assert not Path("reports").exists()
+
+
+# --- questions and published rows -------------------------------------------------------------------------------------
+
+
+def test_questions_are_those_of_a_benchmark_or_of_a_group(tmp_path: Path) -> None:
+    items = medvqa.questions("phantom-mediconfusion")
+    assert (len(items), items[0].id, items[0].benchmark) == (72, "1/1", "phantom-mediconfusion")
+    assert {item.benchmark for item in medvqa.questions("phantom")} > {"phantom-mediconfusion", "phantom-medlesionvqa"}
+    with pytest.raises(UsageError, match="no benchmark 'nothing'"):
+        medvqa.questions("nothing")
+    with pytest.raises(UsageError, match=r"^--data=elsewhere: no such folder"):
+        medvqa.questions("mediconfusion", data="elsewhere")
+
+
+def test_published_rows_have_the_columns_of_the_table() -> None:
+    rows = medvqa.published("mediconfusion", 10)
+    assert [*rows.columns] == ["row", "Set acc.", "Indiv. acc.", "Confusion"]
+    assert rows.set_index("row").loc["10"].tolist() == [23.30, 57.39, 68.00]
+    assert medvqa.published("gmai-mmbench").equals(medvqa.published("gmai-mmbench", "2"))
+    with pytest.raises(UsageError, match=r"^no paper 'mmbench'; there are: mediconfusion, gmai-mmbench"):
+        medvqa.published("mmbench")
+    with pytest.raises(UsageError, match=r"mediconfusion has published figures of: 1, 2, 5, 6, 8, 9, 10$"):
+        medvqa.published("mediconfusion", 99)

@@ -827,7 +827,6 @@ def test_every_answer_becomes_one_sample(sizes: list[int]) -> None:
             {"benchmark": {"max_tokens": {"mc": {"single_choice": 8}}}},
             "slake: the token limit of mc is 32 in one and 8 in three",
         ),
-        ({"protocol": {"combine": "best-self"}}, "in three the model selected one of its answers (best-self)"),
     ],
 )
 def test_runs_that_differ_are_refused_by_the_difference(changes: dict[str, Any], line: str) -> None:
@@ -843,9 +842,8 @@ def test_models_may_differ_in_a_vote_alone() -> None:
     assert pooled.notes == ("these answers are those of 2 models: cold, warm",)
     assert pooled.about.as_json()["model"]["name"] == "warm + cold"
     assert pooled.about.as_json()["benchmarks"]["slake"]["signature"]["models"] == "warm+cold"
-    for combine in ("mean", "best-oracle"):
-        with pytest.raises(UsageError, match="only --combine=vote takes answers of several models"):
-            merge([samples_of("one"), samples_of("three", **cold)], "all", Protocol(samples=1, combine=combine))  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="only --combine=vote takes answers of several models"):
+        merge([samples_of("one"), samples_of("three", **cold)], "all", Protocol(samples=1))
 
 
 def test_recordings_do_not_tell_their_model() -> None:

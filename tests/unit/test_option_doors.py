@@ -17,7 +17,7 @@ from medvqa.session import door
 from medvqa.session.options import OLD_NAMES, OPTIONS, Option, Options, names_of
 from medvqa.session.project import Project
 
-VALUES = {"text": "a", "count": 2, "flag": True, "whole number": 3, "number": 1.5, "percentages": 20.0}
+VALUES = {"text": "a", "count": 2, "flag": True, "whole number": 3, "number": 1.5}
 OWN_VALUES = {"judge-prompt": "score:judge.txt", "shard": "1/2"}
 TYPED = [(name, row) for row in OPTIONS.values() for name in names_of(row.name)]
 

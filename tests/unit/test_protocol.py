@@ -12,8 +12,7 @@ PROTOCOLS = st.builds(
     Protocol,
     prompts=st.lists(st.text(min_size=1), max_size=3).map(tuple),
     samples=st.none() | st.integers(2, 100),
-    combine=st.sampled_from(("mean", "vote", "best-oracle", "best-self")),
-    thresholds=st.lists(st.floats(0.1, 100), max_size=3).map(tuple),
+    combine=st.sampled_from(("mean", "vote")),
     shots=st.integers(0, 5),
     pool=st.text(),
     reasoning=st.sampled_from(("", "cot", "cot-2")),
@@ -34,8 +33,8 @@ def test_the_default_protocol_adds_nothing_to_records() -> None:
 
 
 def test_the_signature_holds_each_setting() -> None:
-    protocol = Protocol(samples=10, combine="best-oracle", thresholds=(1.0, 2.5), rotations=None, shots=3)
-    parts = {"repeat": "10", "combine": "best-oracle", "thresholds": "1,2.5", "rotations": "all", "shots": "3"}
+    protocol = Protocol(samples=10, combine="vote", rotations=None, shots=3)
+    parts = {"repeat": "10", "combine": "vote", "rotations": "all", "shots": "3"}
     assert protocol.signature() == parts
 
 
@@ -43,7 +42,6 @@ def test_the_signature_holds_each_setting() -> None:
     ("protocol", "message"),
     [
         (Protocol(combine="vote"), "--combine=vote: it combines several answers; add --samples=N"),
-        (Protocol(samples=2, thresholds=(1.0,)), "--threshold: it belongs to --combine=best-oracle"),
         (Protocol(pool="pool.toml"), "--shot-pool=pool.toml: no solved examples are asked for; add --shots=N"),
         (Protocol(explain=True, reasoning="cot"), "--explain and --reasoning=cot: both say how to answer"),
     ],

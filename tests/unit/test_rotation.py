@@ -43,9 +43,7 @@ def measured(results: list[Result]) -> dict[str, Measure]:
     benchmark = Benchmark(name="b", items=lambda folder: [], metrics=(metrics.accuracy,))
     measure = partial(metrics.measures, dimensions=(), benchmark="b", signature={})
     computed = position.measures(results, results, None, benchmark, measure)
-    return {
-        m.name if not m.slice else f"{m.name} {m.slice['position']}": m for m in computed if not m.slice.get("kind")
-    }
+    return {m.name: m for m in computed if not m.slice}
 
 
 items = st.builds(
@@ -185,8 +183,6 @@ def test_a_model_that_always_says_a_is_never_right_and_has_the_full_bias(count: 
     assert values[position.BIAS].value == pytest.approx(1 - 1 / count)
     assert values[position.CONSISTENCY].value == 0
     assert values[position.MEAN + "accuracy"].value == pytest.approx(1 / count)
-    shares = [values[f"{position.SHARE} {place}"].value for place in range(1, count + 1)]
-    assert shares == [1.0] + [0.0] * (count - 1)
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -198,10 +194,6 @@ def test_an_oracle_is_right_in_every_rotation_and_has_no_bias(count: int) -> Non
     assert values[position.BIAS].value == pytest.approx(0)
     assert values[position.BIAS].percent is False
     assert values[position.CONSISTENCY].value == 1
-    for place in range(1, count + 1):
-        share = values[f"{position.SHARE} {place}"]
-        assert share.value == pytest.approx(1 / count)
-        assert share.references == {"random": pytest.approx(1 / count)}
 
 
 def test_a_model_without_eyes_is_confused_in_every_pair() -> None:
@@ -255,7 +247,6 @@ def test_position_bias_by_hand() -> None:
     values = measured(results)
     assert values[position.BIAS].value == pytest.approx(0.25)
     assert values[position.CONSISTENCY].value == 0.5
-    assert values[f"{position.SHARE} 1"].value == pytest.approx(0.75)
     # An invalid answer has no place.
     values = measured([*results[:3], answered(other, 1, "no idea")])
     assert values[position.BIAS].value == pytest.approx(0.5)

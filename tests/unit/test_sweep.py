@@ -181,7 +181,7 @@ def test_a_cell_has_its_name_whatever_else_is_in_the_grid(values: list[str]) -> 
         ("[grid]\nlimit = [inf]", "line 2: [grid] limit: a whole number is expected, not inf"),
         ("[options]\nlimit = nan", "line 2: [options] limit: a whole number is expected, not nan"),
         ("[grid]\nff-gap = [" + "9" * 400 + "]", "line 2: grid.ff-gap[0]: a whole number of more than 64 bits"),
-        ("[options]\nthreshold = 'many'", "line 2: [options] threshold: a number is expected, not 'many'"),
+        ("[options]\ndeadline = 'many'", "line 2: [options] deadline: a number is expected, not 'many'"),
         ("max-cost = nan", "line 1: max-cost: a sum above 0 is expected"),
         ("max-cost = inf", "line 1: max-cost: a sum above 0 is expected"),
         ("max-cost = " + "9" * 400, "line 1: max-cost: a whole number of more than 64 bits"),
@@ -192,17 +192,6 @@ def test_a_file_that_cannot_be_used_is_named_with_line_and_key(tmp_path: Path, t
         read(tmp_path, text)
     assert message in str(raised.value)
     assert str(raised.value).startswith(str(tmp_path / "grid.toml"))
-
-
-def test_thresholds_are_written_as_on_the_command_line(tmp_path: Path) -> None:
-    sweep = read(tmp_path, "[options]\nsamples = 3\ncombine = 'best-oracle'\n[grid]\nthreshold = [1, [2, 5], '3,4']")
-    assert names(sweep) == ["grid-threshold-1", "grid-threshold-2+5", "grid-threshold-3+4"]
-    typed = [shlex.split(cell.command) for cell in sweep.cells]
-    assert [[word for word in words if "threshold=" in word] for words in typed] == [
-        ["--threshold=1"],
-        ["--threshold=2", "--threshold=5"],
-        ["--threshold=3,4"],
-    ]
 
 
 def test_numbers_that_differ_in_a_late_digit_are_runs_of_their_own(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from medvqa import judging, metrics
 from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa, phantom
-from medvqa.items import Answer, DataError, Image, Item, Outcome, Result, Score, SelfRanking, UsageError
+from medvqa.items import Answer, DataError, Image, Item, Outcome, Result, Score, UsageError
 from medvqa.judging import agreement, taxonomy
 from medvqa.judging.taxonomy import Classified, ErrorJudge, ErrorLabel, ErrorSample, trees
 from medvqa.records.run_record import RunRecord
@@ -173,21 +173,18 @@ class TestWrongAnswers:
             result("7", outcome="unparsed", finish="length"),
             result("8", outcome="refused"),
             result("9", outcome="wrong", finish="length"),
-            replace(result("10", outcome="unparsed"), ranking=SelfRanking(("A", "C"), None, "Neither.", "t")),
-            replace(result("11"), ranking=SelfRanking(("A", "It is A, a nevus."), 2, "2", "t")),
         ]
         wrong, left_out = taxonomy.wrong_answers(results)
-        assert [each.item.id for each in wrong] == ["1", "8", "9", "11"]
+        assert [each.item.id for each in wrong] == ["1", "8", "9"]
         assert left_out == {
             "without an answer or a score (error)": 1,
             "unscored": 1,
             "partly right": 1,
             "chosen by likelihood, without a response in words": 1,
             "cut off at a limit of tokens before an answer": 1,
-            "the model selected none of its own answers": 1,
         }
         wrong, left_out = taxonomy.wrong_answers(results, partial=True)
-        assert [each.item.id for each in wrong] == ["1", "5", "8", "9", "11"]
+        assert [each.item.id for each in wrong] == ["1", "5", "8", "9"]
         assert "partly right" not in left_out
 
     @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from medvqa import answers
 from medvqa.backend import Backend
 from medvqa.engine import Failure, Unavailable, ask, attempt
-from medvqa.items import Answer, AnswerError, Item, Prompt, Result, Score, SelfRanking, Turn
+from medvqa.items import Answer, AnswerError, Item, Prompt, Result, Score, Turn
 from medvqa.metrics import is_complete
 from medvqa.records import baseline_file
 from medvqa.records.run_folder import decode, encode
@@ -182,17 +182,16 @@ def test_long_thoughts_are_shortened() -> None:
 FULL = Answer("B", thoughts="t", earlier=("first",), whole="x\nFinal answer: B", cut=True)
 
 
-def result(answer: Answer, ranking: SelfRanking | None = None) -> Result:
+def result(answer: Answer) -> Result:
     item = Item("q", "b", "single_choice", "?", {"A": "a", "B": "b"}, ("B",))
-    return Result("r", item, "p", answer, Score(1.0, "correct", ("B",)), ranking=ranking)
+    return Result("r", item, "p", answer, Score(1.0, "correct", ("B",)))
 
 
 def test_answers_keep_thoughts_and_earlier_replies() -> None:
     assert answers.decode(answers.encode(FULL)) == FULL == answers.checked(FULL)
     assert b"thoughts" not in answers.encode(Answer("B"))
     assert b"whole" not in answers.encode(Answer("B"))
-    ranked = result(FULL, SelfRanking(("A", "B"), 2, "Best: 2", "ranking@1"))
-    assert decode(encode(ranked)) == ranked
+    assert decode(encode(result(FULL))) == result(FULL)
     assert encode(result(Answer("B"))).endswith(b'"sample":0}')
 
 
@@ -207,8 +206,7 @@ def test_all_texts_of_an_answer_are_redacted() -> None:
     assert hidden == Answer("[key]", thoughts="[key]", earlier=("[key]",), whole="[key]", cut=True)
 
 
-def test_a_baseline_without_responses_has_no_thoughts_and_no_candidates() -> None:
-    kept = baseline_file.without_response(result(FULL, SelfRanking(("A", "B"), 2, "Best: 2", "ranking@1")))
-    assert kept.ranking is None
+def test_a_baseline_without_responses_has_no_thoughts() -> None:
+    kept = baseline_file.without_response(result(FULL))
     # Whether it was cut off stays: measures count it.
     assert kept.answer == Answer(baseline_file.response_digest(FULL), cut=True)

@@ -12,18 +12,18 @@ from importlib import resources
 
 from medvqa import decode
 from medvqa.items import Benchmark, Measure
-from medvqa.paper_tables import Overall, PaperColumn, PaperTable, Row
+from medvqa.paper_tables import BEST, Overall, PaperColumn, PaperTable, Row
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedFigure:
     """A figure of a run in a column of a paper's table; values are fractions.
 
-    `other`: it comes from the other split than the paper's. `measure`: None for a maximum over columns.
+    `other`: it comes from the other split than the paper's.
     """
 
     value: float
-    measure: Measure | None = None
+    measure: Measure
     other: bool = False
 
 
@@ -41,18 +41,16 @@ def figures(table: PaperTable, measures: Iterable[Measure], stands_in: str = "")
         splits = [column.split, *(table.benchmarks if column.slice or column.mean else ())]
         for split in splits:
             benchmark = stands_in or table.benchmarks[split]
-            key = (benchmark, column.technique, column.measure, *next(iter(column.slice.items()), ("", "")))
-            measure = by_key.get(key)
-            if measure is not None and measure.value is not None:
-                return PublishedFigure(measure.value, measure, split != column.split)
+            place = (column.measure, *next(iter(column.slice.items()), ("", "")))
+            techniques = table.techniques if column.technique == BEST else (column.technique,)
+            found = [measure for each in techniques if (measure := by_key.get((benchmark, each, *place))) is not None]
+            given = [(measure.value, measure) for measure in found if measure.value is not None]
+            if given:
+                value, measure = max(given, key=lambda each: each[0])
+                return PublishedFigure(value, measure, split != column.split)
         return None
 
-    found = [figure(column) if column.measure else None for column in table.columns]
-    for place, column in enumerate(table.columns):
-        values = [each.value for i in column.best if (each := found[i]) is not None]
-        if values:
-            found[place] = PublishedFigure(max(values))
-    return found
+    return [figure(column) if column.measure else None for column in table.columns]
 
 
 @cache

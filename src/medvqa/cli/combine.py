@@ -1,4 +1,4 @@
-"""`medvqa combine`: combine the answers of recorded runs, by vote, by mean or by an oracle."""
+"""`medvqa combine`: combine the answers of recorded runs, by vote or by mean."""
 
 from __future__ import annotations
 
@@ -33,14 +33,11 @@ def run(typed: CombineArguments) -> tuple[str, int]:
     from medvqa.report import sample_tables
 
     registry, options = known_from(typed, typed.runs), typed.options()
-    joined, text = joining.combine(typed.runs, typed.output, registry, options.combine, options.thresholds)
+    joined, text = joining.combine(typed.runs, typed.output, registry, options.combine)
     texts, about, protocol = [text] if text else [], joined.about, joined.about.protocol
     if typed.output is None or typed.samples is not None:
         numbers = _numbers(typed.samples, protocol.samples or 1)
-        if len(protocol.thresholds) > 1 and typed.samples is None:
-            tables = sample_tables.by_threshold(joined.results, about, registry.benchmarks, protocol)
-        else:
-            tables = sample_tables.by_samples(joined.results, about, registry.benchmarks, protocol, numbers)
+        tables = sample_tables.by_samples(joined.results, about, registry.benchmarks, protocol, numbers)
         texts += [f"{printing.line(table.title)}\n\n{terminal(table)}" for table in tables]
     return "\n".join(texts).rstrip("\n"), int(not joined.complete)
 
@@ -60,9 +57,6 @@ COMMAND = Command(
     CombineArguments,
     run,
     {
-        "combine": "vote (majority of the options), mean (average the scores) or best-oracle (right if --threshold of "
-        "the answers are right); default: as the first run if it combined its answers, else vote",
-        "threshold": "with --combine=best-oracle: the share of the answers that must be right (repeatable, or P,P; "
-        "default: 1)",
+        "combine": "vote (majority of the options, the default) or mean (average the scores)",
     },
 )

@@ -20,8 +20,7 @@ class LexiconArguments(Arguments):
         "only this dimension, such as modality, or two that are crossed, as ability+question_type (repeatable)", "NAME"
     )
     counts: bool = option(
-        "print a table for each dimension instead: its values with their numbers of questions, modalities and "
-        "labels, beside the published ones"
+        "print a table for each dimension instead: its values with their numbers of questions, modalities and labels"
     )
     html: Path | None = option("write the tree as an interactive page instead", "FILE")
 
@@ -57,7 +56,7 @@ def run(typed: LexiconArguments) -> str:
             where = f", read from {folder}" if folder not in (options.data, Path()) else ""
             blocks.append(f"{name}: {len(items)} items{where}")
             if typed.counts:
-                blocks += [tag_counts.text(items, each, name) for each in wanted or there(known[name].dimensions)]
+                blocks += [tag_counts.text(items, each) for each in wanted or there(known[name].dimensions)]
             else:
                 blocks.append(lexicon.render(items, dimensions=wanted or None))
     if not blocks:

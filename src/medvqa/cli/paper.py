@@ -1,4 +1,4 @@
-"""`medvqa paper`: a model's row in the main table of a benchmark's paper."""
+"""`medvqa paper`: a model's row in a table of a benchmark's paper."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medvqa.benchmarks import published
-from medvqa.cli.arguments import RUN_OPTIONS, Arguments, Command, positional, run_folders
+from medvqa.cli.arguments import RUN_OPTIONS, Arguments, Command, option, positional, run_folders
 from medvqa.cli.common import known_and_named, known_from, say
 from medvqa.cli.run import lines_of
 from medvqa.decode import did_you_mean
@@ -26,6 +26,8 @@ examples:
                                                                         Table 2: VAL, TEST and the tasks of TEST
   medvqa paper medlesionvqa --model=MODEL --judge=JUDGE --data=DIR      Table 2: each ability, micro and macro
   medvqa paper mediconfusion reports/RUN reports/OTHER                  the row of recorded runs; nothing is asked
+  medvqa paper gmai-mmbench reports/RUN --table=3                       another table of the paper: by department
+  medvqa paper mediconfusion --table=10                                 its published rows alone
   medvqa paper mediconfusion --model=random --benchmark=phantom-mediconfusion
 
 Options of `medvqa run` are valid here, too. The exit codes are those of `medvqa run`.
@@ -33,35 +35,51 @@ Options of `medvqa run` are valid here, too. The exit codes are those of `medvqa
 
 
 class PaperArguments(Arguments):
-    """Ask a model what a row of a paper's main table needs, and print the row beside the published ones.
+    """Ask a model what a row of a paper's table needs, and print the row beside the published ones.
 
     It is one run, as with `medvqa run`. With RUN, print the row of recorded runs instead.
     """
 
     paper: str = positional("a data set with published rows, such as mediconfusion", "PAPER")
     runs: list[Path] = run_folders(least=0)
+    table: str = option(
+        "another table, by its number (default: the main one); without RUN and --model, its published rows alone",
+        "N",
+        default="",
+    )
 
 
 def run(typed: PaperArguments) -> tuple[str, int]:
     """Return the row of recorded runs, or ask for it; with the exit code."""
     from medvqa import report
 
+    if not typed.runs and typed.table and typed.raw["model"] is None:
+        return _text(_table(typed, known_from(typed)), []), 0
     if not typed.runs:
         return _asked(typed)
     if given := typed.first_given(*RUN_OPTIONS):
         raise UsageError(f"{given}: runs are recorded and nothing is asked; leave it out, or leave out RUN")
     known = known_from(typed, typed.runs)
-    table = _table(typed.paper, known)
+    table = _measured(typed, known)
     reports = [report.build(folder, known.benchmarks) for folder in dict.fromkeys(typed.runs)]
     return _text(table, reports), 0
 
 
-def _table(name: str, known: Registry) -> PaperTable:
-    """Return the table of a data set (UsageError if none is published)."""
+def _table(typed: PaperArguments, known: Registry) -> PaperTable:
+    """Return the table of a data set that was named (UsageError if none is published)."""
     tables = published.tables(known.benchmarks.values())
-    if name not in tables:
-        raise UsageError(f"no published rows of '{name}'{did_you_mean(name, list(tables), 'there are those of')}")
-    return tables[name]
+    if typed.paper not in tables:
+        wanted = did_you_mean(typed.paper, list(tables), "there are those of")
+        raise UsageError(f"no published rows of '{typed.paper}'{wanted}")
+    return tables[typed.paper].numbered(typed.table)
+
+
+def _measured(typed: PaperArguments, known: Registry) -> PaperTable:
+    """Return the table, if measures of a run give columns of it (UsageError)."""
+    table = _table(typed, known)
+    if not table.measured:
+        raise UsageError(f"--table={typed.table}: no measure gives it; docs/papers.md names the script that prints it")
+    return table
 
 
 def _asked(typed: PaperArguments) -> tuple[str, int]:
@@ -75,7 +93,7 @@ def _asked(typed: PaperArguments) -> tuple[str, int]:
 
     here, options, select = Path.cwd(), typed.options(), typed.raw["select"]
     known, names = known_and_named(typed, options.benchmarks)
-    table = _table(typed.paper, known)
+    table = _measured(typed, known)
     if typed.raw["model"] is None:
         raise UsageError("medvqa paper: name --model=MODEL, or recorded runs")
     project = Project(root_of(here), here, known, replace(options, benchmarks=tuple(names)))
@@ -95,9 +113,10 @@ def _text(table: PaperTable, reports: Sequence[Report]) -> str:
     from medvqa.figures import terminal
     from medvqa.report import papers
 
-    row = papers.row_of(table, reports)
-    notes = [f"! {printing.line(line.removesuffix('.'))}." for line in papers.notes(table, row, reports)]
-    return "\n".join([terminal(papers.beside(table, row)), terminal(papers.own(table, row)), *notes])
+    row = papers.row_of(table, reports) if reports else None
+    shown = [papers.beside(table, row), *([] if row is None else [papers.own(table, row)])]
+    notes = papers.sources(table, row) if row is None else papers.notes(table, row, reports)
+    return "\n".join([*map(terminal, shown), *(f"! {printing.line(line.removesuffix('.'))}." for line in notes)])
 
 
 COMMAND = Command(PaperArguments, run, RUN_OPTIONS, _EXAMPLES)

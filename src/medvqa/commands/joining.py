@@ -9,14 +9,13 @@ from pathlib import Path
 from medvqa import benchmarks, printing, report
 from medvqa.comparing import gating
 from medvqa.items import UsageError
-from medvqa.protocols.combining import VOTES
-from medvqa.protocols.protocol import COMBINES, Protocol, check
+from medvqa.protocols.protocol import COMBINES, Protocol
 from medvqa.records import coverage, join, remaining, run_folder, run_record
 from medvqa.records.join import Joined, RunPart
 from medvqa.records.log import ANSWERS
 from medvqa.records.recall import EARLIER_REPLIES
 from medvqa.records.run_folder import RESULTS
-from medvqa.records.run_record import RUN, RunRecord
+from medvqa.records.run_record import RUN
 from medvqa.records.selected import SELECTED
 from medvqa.report.terminal import summary
 from medvqa.session.registry import Registry
@@ -39,13 +38,11 @@ def merge(runs: Sequence[Path], output: Path, registry: Registry) -> tuple[str, 
     return "\n".join([text, *map(printing.line, remaining.to_type(joined, parts))]), joined.complete
 
 
-def combine(
-    runs: Sequence[Path], output: Path | None, registry: Registry, how: str | None, thresholds: tuple[float, ...]
-) -> tuple[Joined, str]:
+def combine(runs: Sequence[Path], output: Path | None, registry: Registry, how: str | None) -> tuple[Joined, str]:
     """Join the answers of finished runs as samples of one run; return it and its notes.
 
-    With `output`, it is written as a new run, and its summary is returned too. `how` and `thresholds` are --combine and
-    --threshold; the default is that of the first run if it combined its answers, else a vote (UsageError).
+    With `output`, it is written as a new run, and its summary is returned too. `how` is --combine, by default a vote
+    (UsageError).
     """
     folder = None if output is None else folder_of(output, runs[0])
     if folder is not None and folder.exists():
@@ -55,7 +52,9 @@ def combine(
         if not covered.finished:
             raise UsageError(f"{path}: {'; '.join(covered.lines)}. Finish that run first: pytest --run={path.name}")
     parts = _parts_of(runs, registry)
-    protocol = _protocol(how, thresholds, parts[0].about)
+    if (how := how or "vote") not in COMBINES:
+        raise UsageError(f"no way to combine '{how}'; there are: {', '.join(COMBINES)}")
+    protocol = Protocol(samples=1, combine=how)
     joined = join.join(parts, "combined" if folder is None else folder.name, protocol)
     return joined, "\n".join(_notes(joined)) if folder is None else _written(joined, folder, registry)
 
@@ -87,20 +86,6 @@ def _written(
 
 def _notes(joined: Joined) -> list[str]:
     return [f"! {printing.line(note)}" for note in joined.notes]
-
-
-def _protocol(how: str | None, thresholds: tuple[float, ...], first: RunRecord) -> Protocol:
-    """Return the typed way to combine answers, else the first run's, else a vote (UsageError)."""
-    recorded = first.protocol
-    how = how or (recorded.combine if recorded.combine in VOTES else "best-oracle" if thresholds else "vote")
-    allowed = [name for name in COMBINES if name != "best-self"]
-    if how not in allowed:
-        raise UsageError(f"no way to combine '{how}'; there are: {', '.join(allowed)}")
-    if not thresholds and how == "best-oracle":
-        thresholds = recorded.thresholds
-    protocol = Protocol(samples=1, combine=how, thresholds=thresholds)
-    check(protocol)
-    return protocol
 
 
 def _kept(folder: Path, parts: Sequence[RunPart]) -> str | None:

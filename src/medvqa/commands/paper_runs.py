@@ -68,7 +68,7 @@ def _benchmarks(table: PaperTable, options: Options, known: Registry, say: Calla
     found = {
         split: name
         for split, name in table.benchmarks.items()
-        if benchmarks.is_found(known.benchmarks[name], options.data)
+        if name in known.benchmarks and benchmarks.is_found(known.benchmarks[name], options.data)
     }
     shown = {column.split for column in table.columns if column.measure}
     asked = [name for split, name in found.items() if split in shown]

@@ -18,7 +18,7 @@ from msgspec import structs
 from medvqa import benchmarks, engine, files, judging, metrics, scoring
 from medvqa.commands.judge_checks import check_judge
 from medvqa.items import OPTION_TECHNIQUES, Benchmark, Extraction, Item, Kind, Result, UsageError
-from medvqa.judging import chose_none, may_ask
+from medvqa.judging import may_ask
 from medvqa.protocols import rotation
 from medvqa.records import run_folder, run_record
 from medvqa.records.private import Pseudonyms
@@ -257,7 +257,7 @@ def _judged(
 
 def _begun(rescoring: Rescoring, result: Result, judge: engine.Judge) -> tuple[Result, engine.Pending | None]:
     """Score a result by rule, and submit it to the judge if needed; return both."""
-    if result.answer is None or result.technique in OPTION_TECHNIQUES or chose_none(result):
+    if result.answer is None or result.technique in OPTION_TECHNIQUES:
         return result, None
     benchmark = rescoring.known[result.item.benchmark]
     item, ruled = rotation.as_shown(result.item, result.variant), _by_rule(rescoring, replace(result, judgement=None))

@@ -13,7 +13,6 @@ from medvqa.comparing import matching
 from medvqa.comparing.sides import Side
 from medvqa.items import Benchmark, FailedMetric, Metric, QuestionKey, Result, withholding
 from medvqa.metrics import Layout, Tabled
-from medvqa.protocols import combining
 from medvqa.records.baseline_file import DIGESTS
 from medvqa.statistics import Comparison, Prepared, UnitTable
 
@@ -27,15 +26,11 @@ Counted = Literal["items", "pairs", "items and pairs"]
 
 
 def under_protocols(benchmark: Benchmark, sides: Sequence[Side]) -> Benchmark:
-    """The benchmark with the names of its measures under the runs' protocols: an oracle's, if all have one.
-
-    If no run has a judge, measures that need one are no headline measures.
-    """
-    if not any(side.run.judge for side in sides):
-        needed = measures.judged(benchmark)
-        benchmark = replace(benchmark, headline=tuple(name for name in benchmark.headline if name not in needed))
-    first, *others = (combining.named(benchmark, side.run.protocol) for side in sides)
-    return first if all(other.headline == first.headline for other in others) else benchmark
+    """The benchmark; if no run has a judge, measures that need one are no headline measures."""
+    if any(side.run.judge for side in sides):
+        return benchmark
+    needed = measures.judged(benchmark)
+    return replace(benchmark, headline=tuple(name for name in benchmark.headline if name not in needed))
 
 
 @dataclass(frozen=True, slots=True)

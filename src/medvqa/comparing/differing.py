@@ -71,9 +71,7 @@ class _Setting:
 def _samples(values: _Values) -> str:
     if "repeat" not in values:
         return "one answer"
-    thresholds = f" at {values['thresholds']} %" if "thresholds" in values else ""
-    by = f" (prompt {values['ranking']})" if "ranking" in values else ""
-    return f"{values.get('combine', 'mean')} of {values['repeat']} answers{thresholds}{by}"
+    return f"{values.get('combine', 'mean')} of {values['repeat']} answers"
 
 
 def _shots(values: _Values) -> str:
@@ -104,7 +102,7 @@ SETTINGS: Mapping[str, _Setting] = {
         lambda values: "asked for" if values else "not asked for",
         "an explanation",
     ),
-    "samples": _Setting("the answers", ("repeat", "combine", "thresholds", "ranking"), _samples),
+    "samples": _Setting("the answers", ("repeat", "combine"), _samples),
     "rotate": _Setting("the order of options", ("rotations",), _orders),
 }
 """Settings that a signature holds, by the option of a run that sets them."""

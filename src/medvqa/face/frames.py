@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from medvqa.comparing import Compared, Flip, PairedPart
 from medvqa.items import Item, MedVQAError, Result
+from medvqa.paper_tables import PaperTable
 from medvqa.report import Report
 
 if TYPE_CHECKING:
@@ -295,6 +296,12 @@ def parts(compared: Iterable[PairedPart]) -> pd.DataFrame:
         for part in compared
     ]
     return _frame(PART, rows)
+
+
+def published(table: PaperTable) -> pd.DataFrame:
+    """Return a row per published row: its name, and its figures by the titles of the table's columns."""
+    columns = {"row": "string", **dict.fromkeys((column.title for column in table.columns), "float64")}
+    return _frame(columns, [(row.shown, *row.values) for row in table.rows])
 
 
 def _cells(result: Result | None) -> tuple[object, ...]:

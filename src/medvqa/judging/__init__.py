@@ -6,7 +6,7 @@ A judge is a `Model` with text prompts. This room writes its prompts and reads i
 
 from medvqa.judging.cases import Case, as_shown, case_of, may_ask
 from medvqa.judging.replies import Complaint, JudgeReading, again, read
-from medvqa.judging.scores import chose_none, led_by, rescored, score
+from medvqa.judging.scores import led_by, rescored, score
 from medvqa.judging.settings import RECORDED, Settings
 from medvqa.judging.templates import TASKS, Task, shipped, variants
 
@@ -21,7 +21,6 @@ __all__ = [
     "again",
     "as_shown",
     "case_of",
-    "chose_none",
     "led_by",
     "may_ask",
     "read",

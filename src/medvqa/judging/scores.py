@@ -85,21 +85,14 @@ def led_by(result: Result, *, benchmark: Benchmark, settings: Settings) -> Resul
     return replace(result, score=score(case, result.item, readable[:1], settings)) if readable else result
 
 
-def chose_none(result: Result) -> bool:
-    """Return whether a model selected none of its answers (`--combine=best-self`): there is no answer to score."""
-    return result.ranking is not None and result.ranking.chosen is None
-
-
 def rescored(
     result: Result, *, benchmark: Benchmark, extraction: Extraction, settings: Settings | None = None
 ) -> Result:
     """Score a result again by another rule of reading answers.
 
-    Errors, options chosen by likelihood, judged results, and rankings that chose none are returned unchanged.
+    Errors, options chosen by likelihood and judged results are returned unchanged.
     """
     if result.answer is None or result.judgement is not None or result.technique in OPTION_TECHNIQUES:
-        return result
-    if chose_none(result):
         return result
     item = rotation.as_shown(result.item, result.variant)
     found = scoring.by_rule(item, result.technique, result.answer, benchmark=benchmark, extraction=extraction)

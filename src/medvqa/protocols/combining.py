@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 
-from medvqa.items import Benchmark, Measure, QuestionKey, Result, Variant
+from medvqa.items import QuestionKey, Result, Variant
 from medvqa.protocols import rotation, voting
 from medvqa.protocols.protocol import Protocol
 
-THRESHOLD = 1.0
-"""The default of --threshold, in percent: the first row of MediConfusion's Table 8."""
 NO_PROMPTS: Mapping[str, Sequence[str]] = MappingProxyType({})
-VOTES = ("vote", "best-oracle")
-"""The ways to combine that make one result of the samples of a question, and need all of them."""
-ORACLE = "oracle_"
-"""Begins the names of measures that use the answer key to choose an answer."""
 
 
 def combined(
@@ -25,18 +18,12 @@ def combined(
     """Return the results that metrics count, sorted by key: one for each question if the protocol combines answers.
 
     With `combine="mean"`, metrics average the samples of a question, so the results stay as they are. Rotations are
-    folded last: those of each sample, or the votes. Questions drop out if they lack an answer: a sample of a vote or of
-    an oracle, a rotation, or one of the `prompts` of their benchmark. UsageError if a vote has nothing to vote on
-    (`voting.ballot`).
+    folded last: those of each sample, or the votes. Questions drop out if they lack an answer: a sample of a vote, a
+    rotation, or one of the `prompts` of their benchmark. UsageError if a vote has nothing to vote on (`voting.ballot`).
     """
-    if protocol.combine in VOTES:
+    if protocol.combine == "vote":
         ballots = voting.by_question(tuple(results)).values()
-        whole = [samples for samples in ballots if voting.has_all(samples, protocol.samples)]
-        if protocol.combine == "vote":
-            results = [voting.vote(samples) for samples in whole]
-        else:
-            threshold = thresholds(protocol)[0]
-            results = [voting.oracle(samples, threshold) for samples in whole]
+        results = [voting.vote(samples) for samples in ballots if voting.has_all(samples, protocol.samples)]
     if protocol.rotations != 0:
         results = rotation.folded(results, protocol.rotations)
     return tuple(_by_every_prompt(results, prompts))
@@ -61,11 +48,6 @@ def _by_every_prompt(results: Iterable[Result], prompts: Mapping[str, Sequence[s
     return [result for result in results if result.item.benchmark not in prompts or result.key.question in whole]
 
 
-def thresholds(protocol: Protocol) -> tuple[float, ...]:
-    """Return the oracle's thresholds in percent; its measures are those of the first."""
-    return protocol.thresholds or (THRESHOLD,)
-
-
 def label(protocol: Protocol, models: Sequence[str] = ()) -> str:
     """Return how answers are combined, for titles, in few words: "vote of 10, every order"; "" for means.
 
@@ -75,39 +57,9 @@ def label(protocol: Protocol, models: Sequence[str] = ()) -> str:
     names = []
     if protocol.combine == "vote":
         names.append(f"vote{of}" + (f" by {len(models)} models" if len(models) > 1 else ""))
-    if protocol.combine == "best-oracle":
-        names.append(f"oracle: {thresholds(protocol)[0]:g} %{of}")
-    if protocol.combine == "best-self":
-        names.append(f"best-self{of}")
     if protocol.rotations != 0:
         names.append("every order" if protocol.rotations is None else f"{protocol.rotations} orders")
     return ", ".join(names)
-
-
-def named(benchmark: Benchmark, protocol: Protocol) -> Benchmark:
-    """Return the benchmark with the names of its measures under a protocol: an oracle's begin with `ORACLE`.
-
-    An oracle's numbers are upper bounds, so they must not pass for the measures of the same names. Its answers have no
-    text, so that metrics of texts are left out.
-    """
-    if protocol.combine != "best-oracle":
-        return benchmark
-    # Its answers are right or invalid, so rates of wrong ones, such as confusion, say nothing.
-    left_out = {metric.name for metric in benchmark.metrics if metric.better == "lower" or metric.reads_text}
-    return replace(
-        benchmark,
-        metrics=tuple(
-            replace(metric, name=f"{ORACLE}{metric.name}") for metric in benchmark.metrics if not metric.reads_text
-        ),
-        headline=tuple(f"{ORACLE}{name}" for name in benchmark.headline if name not in left_out),
-    )
-
-
-def without_chance(measures: Sequence[Measure], protocol: Protocol) -> list[Measure]:
-    """Return the measures without reference lines if an oracle chose the answers: it lifts chance, too."""
-    if protocol.combine != "best-oracle":
-        return list(measures)
-    return [replace(measure, references={}) for measure in measures]
 
 
 def votes(results: Sequence[Result], protocol: Protocol) -> voting.Votes | None:

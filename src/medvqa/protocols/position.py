@@ -13,7 +13,7 @@ MEAN = "rotation_mean_"
 """Before the name of a metric: its mean over the rotations, in place of the fold."""
 DIGITS = 12
 """Digits of a bias: sums of opposite differences leave less than this."""
-BIAS, CONSISTENCY, SHARE = "first_position_bias", "rotation_consistency", "position_share"
+BIAS, CONSISTENCY = "first_position_bias", "rotation_consistency"
 
 
 def names(headline: Sequence[str]) -> tuple[str, ...]:
@@ -21,43 +21,15 @@ def names(headline: Sequence[str]) -> tuple[str, ...]:
     return (*(MEAN + name for name in headline), CONSISTENCY, BIAS)
 
 
-def places(result: Result) -> tuple[float, ...]:
-    """Return the share of the chosen options at each shown place; () if the answer is invalid or was not rotated."""
-    shift = Variant.parse(result.variant).rotation
-    letters = list(result.item.options)
-    chosen = {letters.index(letter) for letter in result.score.extracted if letter in result.item.options}
-    valid = result.score.outcome in SCORED_OUTCOMES - INVALID_OUTCOMES
-    if shift is None or not valid or not chosen:
-        return ()
-    return tuple(((place + shift) % len(letters) in chosen) / len(chosen) for place in range(len(letters)))
-
-
 @metrics.ratio(name=BIAS, binary=False, kinds=CHOICE_KINDS, percent=False)
 def first_position_bias(results: Sequence[Result]) -> tuple[float, float]:
     """Mean over valid answers of the share of the first shown option among the chosen ones, minus 1/k."""
-    shares = places(results[0])
-    return (shares[0] - 1 / len(shares), 1.0) if shares else (0.0, 0.0)
-
-
-def _share(place: int) -> Metric:
-    """Return the metric of one shown place, counted from 0, over the answers that have so many options."""
-
-    def terms(results: Sequence[Result]) -> tuple[float, float]:
-        shares = places(results[0])
-        return (shares[place], 1.0) if place < len(shares) else (0.0, 0.0)
-
-    definition = f"Mean over valid answers of the share of shown option {place + 1} among the chosen ones."
-    return Metric(f"{SHARE}_{place + 1}", terms, binary=False, kinds=CHOICE_KINDS, definition=definition)
-
-
-def _even(place: int) -> Metric:
-    """Return the metric that `_share` has without bias: 1/k."""
-
-    def terms(results: Sequence[Result]) -> tuple[float, float]:
-        shares = places(results[0])
-        return (1 / len(shares), 1.0) if place < len(shares) else (0.0, 0.0)
-
-    return replace(_share(place), name=f"{SHARE}_{place + 1}_even", terms=terms)
+    (result,) = results
+    shift, letters = Variant.parse(result.variant).rotation, list(result.item.options)
+    chosen = {letter for letter in result.score.extracted if letter in letters}
+    if shift is None or not chosen or result.score.outcome not in SCORED_OUTCOMES - INVALID_OUTCOMES:
+        return 0.0, 0.0
+    return (letters[shift % len(letters)] in chosen) / len(chosen) - 1 / len(letters), 1.0
 
 
 def _consistency(groups: Sequence[rotation.Rotations]) -> Metric:
@@ -80,9 +52,9 @@ def measures(
 ) -> list[Measure]:
     """Return the measures that only rotated runs have; [] if no question was asked in all its rotations.
 
-    They are the headline metrics of `of` as means over the rotations, the position bias, the consistency, and the share
-    of each shown place as slices `position`. `results` are single answers; `in_order` are those that count in each
-    order, such as votes, and those to questions that were asked once. `measured` is `metrics.measures` with settings.
+    They are the headline metrics of `of` as means over the rotations, the position bias and the consistency. `results`
+    are single answers; `in_order` are those that count in each order, such as votes, and those to questions that were
+    asked once. `measured` is `metrics.measures` with settings.
     """
     whole, _, _ = rotation.grouped(results, rotations)
     rotated = [result for group in whole for result in group.results]
@@ -100,7 +72,6 @@ def measures(
         *measured(counted, metrics=means),
         *measured(rotated, metrics=[first_position_bias]),
         *measured([group.folded for group in whole], metrics=[_consistency(whole)]),
-        *_shares(rotated, measured),
     ]
     # A constant letter names other options in each rotation.
     return [
@@ -116,15 +87,3 @@ def _rounded(measure: Measure) -> float | None:
 
 def _without_majority(references: Mapping[str, float]) -> dict[str, float]:
     return {name: value for name, value in references.items() if name != "majority"}
-
-
-def _shares(results: Sequence[Result], measured: Callable[..., list[Measure]]) -> list[Measure]:
-    most = max(len(result.item.options) for result in results)
-    each = [(_share(place), _even(place)) for place in range(most)]
-    computed = measured(results, metrics=[metric for pair in each for metric in pair])
-    overall = {measure.name: measure for measure in computed if not measure.slice}
-    return [
-        replace(overall[share.name], name=SHARE, slice={"position": str(place + 1)}, references={"random": chance})
-        for place, (share, even) in enumerate(each)
-        if (chance := overall[even.name].value) is not None
-    ]

@@ -10,9 +10,8 @@ from medvqa.items import Ablation, Image, Item, Prompt, Query, Shot, Technique, 
 from medvqa.protocols import ablation, rotation
 from medvqa.protocols.reasoning import INSTRUCTIONS, Instruction
 
-Combine = Literal["mean", "vote", "best-oracle", "best-self"]
-"""mean: metrics average the samples of a question. vote: the option that most samples choose. best-oracle: right if
-enough samples are right. best-self: the model chooses one of its samples."""
+Combine = Literal["mean", "vote"]
+"""mean: metrics average the samples of a question. vote: the option that most samples choose."""
 Reasoning = Literal["", "cot", "cot-2"]
 """cot: the prompt asks to reason, and to end with a line that holds the final answer. cot-2: to reason; a second turn
 asks for the answer."""
@@ -35,7 +34,6 @@ OPTION_OF: Mapping[str, str] = {
     "prompts": "--prompt",
     "samples": "--samples",
     "combine": "--combine",
-    "thresholds": "--threshold",
     "shots": "--shots",
     "pool": "--shot-pool",
     "reasoning": "--reasoning",
@@ -50,7 +48,7 @@ class Protocol:
     """How the questions of a run are asked. The defaults ask each question once, by the benchmark's own prompt.
 
     `prompts`: names of prompts, () for the benchmark's own. `samples`: answers to each prompt, None: one without a
-    number. `combine`: how samples become one answer; `thresholds`, in percent of the samples, belong to best-oracle.
+    number. `combine`: how samples become one answer.
     `shots`: solved examples before each question, taken from `pool` ("": the benchmark itself). `reasoning` and
     `explain` add to the prompt. `rotations`: cyclic orders of the options that each question is asked in, 0 for the
     data set's own, None for all.
@@ -59,7 +57,6 @@ class Protocol:
     prompts: tuple[str, ...] = ()
     samples: int | None = None
     combine: Combine = "mean"
-    thresholds: tuple[float, ...] = ()
     shots: int = 0
     pool: str = ""
     reasoning: Reasoning = ""
@@ -127,8 +124,6 @@ def check(protocol: Protocol) -> None:
     """Raise UsageError for settings that contradict each other."""
     if protocol.combine != "mean" and protocol.samples is None:
         raise UsageError(f"--combine={protocol.combine}: it combines several answers; add --samples=N")
-    if protocol.thresholds and protocol.combine != "best-oracle":
-        raise UsageError("--threshold: it belongs to --combine=best-oracle")
     if protocol.pool and not protocol.shots:
         raise UsageError(f"--shot-pool={protocol.pool}: no solved examples are asked for; add --shots=N")
     for name, value in (("explain", protocol.explain), (f"reasoning={protocol.reasoning}", protocol.reasoning)):

@@ -1,9 +1,8 @@
-"""Combine the samples of one question into one result: by majority vote, or by an oracle that knows the key.
+"""Combine the samples of one question into one result by majority vote.
 
 Majority vote: MediConfusion (Sepehri et al. 2024), appendix H.2.3 and Table 10, after Wang et al. 2022. The paper takes
 the most frequent of N answers and names no rule for ties. Our reading: invalid answers do not vote, and a tie is
-invalid. Oracle: appendix H.2.1 and Table 8. A question counts as right if the right answer is frequent enough among its
-N answers. The paper writes "exceeds a certain threshold"; our reading is "at least", so that 1 % of 100 answers is one.
+invalid.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from itertools import groupby
 from math import fsum
 
@@ -140,37 +138,6 @@ def _invalid(counted: Ballot) -> Outcome:
     kinds = {outcome: number for outcome, number in counted.silent.items() if outcome in INVALID_OUTCOMES}
     most = [outcome for outcome, number in kinds.items() if number == max(kinds.values())]
     return most[0] if len(most) == 1 and not counted.tied else "unparsed"
-
-
-def frequency(samples: Sequence[Result]) -> tuple[int, int]:
-    """Return the number of right answers to one question, and of its answers without errors."""
-    outcomes = Counter(result.score.outcome for result in samples)
-    return outcomes["correct"], outcomes.total() - outcomes["error"]
-
-
-def oracle(samples: Sequence[Result], threshold: float) -> Result:
-    """Return one result for the answers to one question: right if at least `threshold` % of them are right.
-
-    Below the threshold the result is `unparsed`, so invalid. This uses the answer key: it is an upper bound, no score.
-    """
-    right, of = frequency(samples)
-    if not of:
-        return _combined(samples, Score(None, "error", why="no answers"), None)
-    if any(result.score.outcome == "unscored" for result in samples):
-        return _combined(samples, Score(None, "unscored", why="no answer key, which the oracle needs"), "")
-    share = f"oracle: {right} of {of} answers are right"
-    if reaches(right, of, threshold):
-        key = tuple(sorted(samples[0].item.answers))
-        extracted = key if samples[0].item.kind in CHOICE_KINDS else ()
-        return _combined(
-            samples, Score(1.0, "correct", extracted, f"{share}, at least {threshold:g} %"), ", ".join(key)
-        )
-    return _combined(samples, Score(0.0, "unparsed", (), f"{share}, fewer than {threshold:g} %"), "")
-
-
-def reaches(right: int, of: int, threshold: float) -> bool:
-    """Return whether `right` of `of` answers are at least `threshold` %, and at least one; exact in decimal."""
-    return right > 0 and Fraction(100 * right, of) >= Fraction(str(threshold))
 
 
 def _combined(samples: Sequence[Result], score: Score, text: str | None) -> Result:

@@ -106,7 +106,7 @@ def write_baseline(
 
 
 def without_response(result: Result) -> Result:
-    """The result with digests in place of responses, and without thoughts, candidates and the judge's replies."""
+    """The result with digests in place of responses, and without thoughts and the judge's replies."""
     answer, score, judgement = result.answer, result.score, result.judgement
     if answer is not None:
         answer = Answer(response_digest(answer), finish=answer.finish, served_by=answer.served_by, cut=answer.cut)
@@ -114,7 +114,7 @@ def without_response(result: Result) -> Result:
     if judgement is not None:
         judgement = replace(judgement, replies=())
     score = replace(score, extracted=extracted, why="")
-    return replace(result, answer=answer, score=score, judgement=judgement, ranking=None)
+    return replace(result, answer=answer, score=score, judgement=judgement)
 
 
 def _digest(text: str) -> str:

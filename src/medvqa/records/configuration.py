@@ -28,7 +28,6 @@ NAMES: Mapping[str, str] = {
     "ablation": "the ablation",
     "judge": "the judge",
     "combine": "the way to combine answers",
-    "thresholds": "the threshold",
 }
 """Parts of a signature, in words; other parts keep their names."""
 ABSENT: Mapping[str, str] = {"ablation": "none", "combine": "mean"}

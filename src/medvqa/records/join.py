@@ -54,7 +54,7 @@ from medvqa.records.selected import selected, store_selected
 _RECORDED = "replay"
 """The backend of recordings, which do not tell their models."""
 _OF_MODELS = ("model", "config", "limit")
-_COMBINED = frozenset({"combine", "thresholds", "samples", "repeat"})
+_COMBINED = frozenset({"combine", "samples", "repeat"})
 _COMBINED |= {OPTION_OF[field] for field in _COMBINED if field in OPTION_OF}
 """Settings of a protocol, by their options and in signatures, that combining replaces."""
 
@@ -340,12 +340,6 @@ def _how(run: RunRecord) -> str:
 
 def _check_samples(runs: Sequence[RunPart], samples: Protocol) -> list[str]:
     """Return notes about models; UsageError for the first difference that is not allowed."""
-    for run in runs:
-        if run.about.protocol.combine == "best-self":
-            raise UsageError(
-                f"these runs cannot be combined: in {run.name} the model selected one of its answers (best-self); "
-                "combine runs whose answers all count"
-            )
     first, *others = runs
     for run in others:
         same = first.model == run.model
@@ -429,7 +423,6 @@ def _record(
             abouts[0].protocol,
             samples=sum(len(run.numbers) for run in runs),
             combine=samples.combine,
-            thresholds=samples.thresholds,
         )
         abouts = [about.under(whole) for about in abouts]
     first, usage, judge_usage = abouts[0], Counter[str](), Counter[str]()

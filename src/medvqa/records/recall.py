@@ -280,7 +280,6 @@ class _ResultName(msgspec.Struct):
     variant: str = ""
     sample: int = 0
     judgement: _Asked | None = None
-    ranking: dict[str, object] | None = None
 
 
 _names = msgspec.json.Decoder(_ResultName)
@@ -358,8 +357,7 @@ class ResultAnswers:
         """Yield what was asked for a result, and which of the judge's replies answers it."""
         benchmark, item = result.item.benchmark, result.item.id
         if self._role == "candidate":
-            if result.ranking is None:
-                yield (benchmark, item, result.variant, result.prompt, result.sample), 0
+            yield (benchmark, item, result.variant, result.prompt, result.sample), 0
             return
         # A reply that could not be read may have been cut off, which a result does not tell.
         asked = () if result.judgement is None or result.score.outcome == "error" else result.judgement.asked

@@ -62,7 +62,6 @@ _extents = msgspec.json.Decoder(_LineExtents)
 _BASE64 = b'"encoding":"base64"'
 _IMPOSSIBLE = f'"{answers.IMPOSSIBLE}"'.encode()
 _NO_VARIANT = b',"variant":""}'
-_NO_RANKING = b',"ranking":null}'
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=@-]{0,119}")
 
 
@@ -86,13 +85,10 @@ def run_name(model: str, when: str, folder: Path, end: str = "") -> str:
 def encode(result: Result) -> bytes:
     """One JSON line without its line end. Images keep name, extent and digest; absolute paths are dropped.
 
-    Left out if they are empty: the last fields `variant` and `ranking`, and the fields LATER of images.
+    Left out if they are empty: the last field `variant`, and the fields LATER of images.
     """
     answer: Any = None if result.answer is None else answers.to_json(result.answer)
     line = _encoder.encode(replace(result, item=_with_images(result.item, _image), answer=answer))
-    if result.ranking is not None:
-        return line
-    line = line.removesuffix(_NO_RANKING) + b"}"
     return line if result.variant else line.removesuffix(_NO_VARIANT) + b"}"
 
 
@@ -275,10 +271,10 @@ def properties(result: Result) -> list[tuple[str, str]]:
     ]
 
 
-def _digest(values: Iterable[Any], end: bytes = b"") -> str:
+def _digest(values: Iterable[Any]) -> str:
     total = hashlib.sha256()
     for value in values:
-        total.update(_encoder.encode(value) + end)
+        total.update(_encoder.encode(value))
     return total.hexdigest()
 
 
@@ -298,10 +294,12 @@ def decisive_digest(results: Iterable[Result]) -> tuple[str, int]:
 
     Whatever a number is computed from changes it, and neither replaced lines nor their order in the file do.
     """
-    last = {result.key: result for result in results}
-    ordered = (last[key] for key in sorted(last))
-    written = (replace(result, item=_with_images(result.item, _published)) for result in ordered)
-    return _digest(written, b"\n"), len(last)
+    last, total = {result.key: result for result in results}, hashlib.sha256()
+    for key in sorted(last):
+        line = _encoder.encode(replace(last[key], item=_with_images(last[key].item, _published)))
+        # Digests of earlier versions cover a field that results no longer have.
+        total.update(line.removesuffix(b"}") + b',"ranking":null}\n')
+    return total.hexdigest(), len(last)
 
 
 def answers_digest(results: Iterable[Result]) -> str:

@@ -374,7 +374,6 @@ class RecordedProtocol(RecordPart, frozen=True, eq=False):
 
     prompts: tuple[str, ...] = ()
     combine: Combine = "mean"
-    thresholds: tuple[float, ...] = ()
     shots: Count = 0
     pool: str = ""
     reasoning: Reasoning = ""

@@ -165,8 +165,7 @@ class Report:
     def counted(self) -> str:
         """The plural unit of results: "answers" if items have several samples or prompts, else "items"."""
         protocol = self.run.protocol
-        sampled = protocol.samples is not None and protocol.combine != "best-self"
-        several = sampled or any(result.variant for part in self.parts for result in part.results)
+        several = protocol.samples is not None or any(result.variant for part in self.parts for result in part.results)
         return "answers" if several else "items"
 
     @property
@@ -292,7 +291,6 @@ def _headline(benchmark: Benchmark) -> tuple[str, ...]:
 
 def _under(benchmark: Benchmark, run: RunRecord) -> Benchmark:
     """Return a benchmark with the names of its measures in a run, without those of a judge if there was none."""
-    benchmark = combining.named(benchmark, run.protocol)
     if run.judge is not None:
         return benchmark
     shown = tuple(name for name in benchmark.headline if name not in metrics.judged(benchmark))
@@ -393,7 +391,7 @@ def _part(
         measures += position.measures(results, in_order, protocol.rotations, benchmark, alone)
     paired = any(metric.unit == "pair" for metric in benchmark.metrics)
     broken = metrics.broken_pairs(results) if paired else ()
-    signed = tuple(replace(measure, technique=technique) for measure in combining.without_chance(measures, protocol))
+    signed = tuple(replace(measure, technique=technique) for measure in measures)
     return Part(
         benchmark.name,
         benchmark,
@@ -416,14 +414,9 @@ def _spreads(
     prompts: Mapping[str, Sequence[str]],
     order: Sequence[str],
 ) -> tuple[metrics.Spread, ...]:
-    """Return the spreads over prompts, in this `order`, and samples.
-
-    The spread of single answers is none of an oracle's numbers.
-    """
-    if protocol.combine == "best-oracle":
-        return ()
+    """Return the spreads over prompts, in this `order`, and samples."""
     # Each sample has a value of its own: samples stay apart, rotations do not.
-    separate = combining.combined(results, replace(protocol, combine="mean", thresholds=()), prompts)
+    separate = combining.combined(results, replace(protocol, combine="mean"), prompts)
     spreads = metrics.spreads(
         separate,
         benchmark.metrics,

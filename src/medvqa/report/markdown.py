@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from medvqa.figures import markdown as grid
 from medvqa.printing import markdown as escape
-from medvqa.report import errors, gate, sample_tables
+from medvqa.report import errors, gate
 from medvqa.report.build import Report
 from medvqa.report.notes import notes_of, usage_of
 from medvqa.report.sentences import limits, sentences
-from medvqa.report.tables import adds, by_dimension, by_prompt, headline, image_gain, outcomes, spread
+from medvqa.report.tables import adds, by_dimension, by_prompt, components, headline, image_gain, outcomes, spread
 
 ROWS = 40
 """Maximum number of rules in the table; with more, guards that pass and slices not gated are left out."""
@@ -29,8 +29,8 @@ def render(report: Report) -> str:
         *_verdict(report),
         grid(outcomes(report)),
     ]
-    for table in sample_tables.details(report):
-        blocks += [f"## {escape(table.title)}", grid(table)]
+    if (parts := components(report)).rows:
+        blocks += [f"## {escape(parts.title)}", grid(parts)]
     if usage := usage_of(report):
         blocks.append(escape(usage))
     if notes := notes_of(report):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from medvqa import metrics, printing, scoring, statistics
-from medvqa.figures import counted, number
+from medvqa.figures import counted
 from medvqa.items import Measure, Metric, QuestionKey, Result, Variant
 from medvqa.protocols import position, rotation
 from medvqa.records.run_folder import RESULTS
@@ -207,9 +207,6 @@ def _of_part(report: Report, part: Part, *, recorded: bool) -> list[Note]:
     answers = [result.answer for result in part.results if result.answer is not None]
     if lacking := sum(bool(answer.whole) and not answer.text for answer in answers):
         warn(f"{lacking} of {len(answers)} replies have no line that holds the answer.")
-    rankings = [result.ranking for result in part.results if result.ranking is not None]
-    if undecided := sum(ranking.chosen is None for ranking in rankings):
-        say(f"for {undecided} of {len(rankings)} questions the model selected none of its answers.")
     if part.truncated:
         limits = (recorded_part.max_tokens or {}).get(part.technique)
         warn(_truncation(part, limits, recorded=recorded))
@@ -302,7 +299,7 @@ def _alike(report: Report, part: Part) -> list[str]:
 
 
 def _rotated(report: Report, part: Part) -> list[str]:
-    """Notes about the rotations of a part's questions, and the shares of the shown places."""
+    """Notes about the rotations of a part's questions."""
     rotations = report.run.protocol.rotations
     if rotations == 0:
         return []
@@ -317,14 +314,6 @@ def _rotated(report: Report, part: Part) -> list[str]:
         )
     if asked_once := {result.key.question for result in once}:
         lines.append(f"{len(asked_once)} questions were asked once, because they show no options under letters")
-    shares = [measure for measure in part.measures if measure.name == position.SHARE]
-    if shares:
-        places = ", ".join(
-            f"place {share.slice['position']} in {number(share.value)} %"
-            + "".join(f" ({number(even)} % without a preference)" for even in share.references.values())
-            for share in shares
-        )
-        lines.append(f"valid answers chose the option at {places}")
     return lines
 
 

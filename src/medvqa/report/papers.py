@@ -1,4 +1,4 @@
-"""The row of a run in the main table of its benchmark's paper."""
+"""The row of a run in a table of its benchmark's paper."""
 
 from __future__ import annotations
 
@@ -75,17 +75,20 @@ def _check_once(reports: Sequence[Report]) -> None:
                 )
 
 
-def beside(table: PaperTable, row: PaperRow) -> Table:
-    """The published rows of the row's ablation in percent, and the row below them."""
+def beside(table: PaperTable, row: PaperRow | None) -> Table:
+    """The published rows of the row's ablation, in percent or as counts, and the row below them, if any."""
+    counts = not table.measured and all(value == round(value or 0) for of in table.rows for value in of.values)
+    digits = 0 if counts else 2
     rows = [
         (
             f"{of.shown} {SLIP}" if of.slip else of.shown,
-            *(None if value is None else number(value, percent=False, digits=2) for value in of.values),
+            *(None if value is None else number(value, percent=False, digits=digits) for value in of.values),
         )
         for of in _rows(table, row)
     ]
-    rows.append((f"> {row.name}", *(_shown(figure) for figure in row.figures)))
-    columns = (Column("percent"), *numbers(*(column.title for column in table.columns)))
+    if row is not None:
+        rows.append((f"> {row.name}", *(_shown(figure) for figure in row.figures)))
+    columns = (Column("counts" if counts else "percent"), *numbers(*(column.title for column in table.columns)))
     return Table(table.title, columns, tuple(rows))
 
 
@@ -94,17 +97,22 @@ def own(table: PaperTable, row: PaperRow) -> Table:
     rows = [
         (column.title, figure.measure.name, _shown(figure), *(figure.measure.figure,) * 2)
         for column, figure in zip(table.columns, row.figures, strict=True)
-        if figure is not None and figure.measure is not None
+        if figure is not None
     ]
     columns = (*texts("column", "measure"), *numbers("%"), Column("95 % interval", "interval"), Column("n", "units"))
     return Table("", columns, tuple(rows))
 
 
-def notes(table: PaperTable, row: PaperRow, reports: Sequence[Report]) -> list[str]:
-    """Sentences about the published rows, and about differences of the runs."""
+def sources(table: PaperTable, row: PaperRow | None) -> list[str]:
+    """Sentences about the published rows."""
     lines = [f"published figures: {table.source}. {table.note}".rstrip()]
     lines += [f"{how}: {CHECKED[how]}" for how in dict.fromkeys(of.checked for of in _rows(table, row)) if how]
-    lines += [f"{SLIP} {of.name}: {of.slip}" for of in _rows(table, row) if of.slip]
+    return lines + [f"{SLIP} {of.name}: {of.slip}" for of in _rows(table, row) if of.slip]
+
+
+def notes(table: PaperTable, row: PaperRow, reports: Sequence[Report]) -> list[str]:
+    """Sentences about the published rows, and about differences of the runs."""
+    lines = sources(table, row)
     if row.stands_in:
         lines.append(f"the questions are those of {row.stands_in}: compare no figure with the published ones")
     if any(figure is not None and figure.other for figure in row.figures) and not row.stands_in:
@@ -112,12 +120,12 @@ def notes(table: PaperTable, row: PaperRow, reports: Sequence[Report]) -> list[s
     blank = [column.title for column, of in zip(table.columns, row.figures, strict=True) if column.measure and not of]
     if blank:
         lines.append(f"no figure for {', '.join(blank)}")
-    if closed := [column.title for column in table.columns if not (column.measure or column.best)]:
+    if closed := [column.title for column in table.columns if not column.measure]:
         means = any(column.mean for column in table.columns)
         why = "no weighting of the questions gives the paper's" if means else "no measure gives"
         lines.append(f"{why} {', '.join(closed)}; the row of a run is empty there")
     lines += [line for report in reports for line in _of_run(table, report)]
-    used = {figure.measure.benchmark for figure in row.figures if figure is not None and figure.measure is not None}
+    used = {figure.measure.benchmark for figure in row.figures if figure is not None}
     asked = {part.benchmark.name for report in reports for part in report.parts} & set(table.benchmarks.values())
     lines += [f"no column is of {name}: medvqa table has its figures" for name in sorted(asked - used)]
     if row.ablation:
@@ -221,13 +229,12 @@ def _of_part(report: Report, part: Part) -> Iterator[str]:
             yield f"{number} of {len(part.results)} answers to {part.name} {ended}"
 
 
-def _rows(table: PaperTable, row: PaperRow) -> list[Row]:
-    """The published rows of the row's ablation; all others if the paper has none of it."""
+def _rows(table: PaperTable, row: PaperRow | None) -> list[Row]:
+    """The published rows of the row's ablation; all others if the paper has none of it. Without a row, all."""
+    if row is None:
+        return list(table.rows)
     return [of for of in table.rows if of.ablation == row.ablation] or [of for of in table.rows if not of.ablation]
 
 
 def _shown(figure: PublishedFigure | None) -> str:
-    if figure is None:
-        return DASH
-    shown = number(figure.value) if figure.measure is None else figure.measure.figure.text
-    return shown + (OTHER if figure.other else "")
+    return DASH if figure is None else figure.measure.figure.text + (OTHER if figure.other else "")

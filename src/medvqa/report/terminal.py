@@ -10,7 +10,7 @@ from medvqa import printing
 from medvqa.comparing.gating import Decided
 from medvqa.figures import Column, Table, terminal
 from medvqa.items import Measure
-from medvqa.report import errors, gate, sample_tables
+from medvqa.report import errors, gate
 from medvqa.report.build import Report
 from medvqa.report.notes import answers_of, notes_of, usage_of
 from medvqa.report.sentences import limits
@@ -84,8 +84,8 @@ def summary(report: Report, *, width: int, colour: bool = False, bars: bool = Fa
     lacking = [f"! {printing.line(line)}" for line in limits(report)]
     drawn = (terminal(table, colour=colour) for table in shown if table.rows)
     blocks = [*lacking, *([""] if lacking else []), f"{asked(report)}\n", *drawn]
-    titled = [*sample_tables.oracle(report), *([gain] if (gain := image_gain(report)).rows else [])]
-    blocks += [f"{printing.line(table.title)}\n\n{terminal(table, colour=colour)}" for table in titled]
+    if (gain := image_gain(report)).rows:
+        blocks.append(f"{printing.line(gain.title)}\n\n{terminal(gain, colour=colour)}")
     notes = [f"! {printing.line(note)}" for note in notes_of(report)]
     usage = [line for line in (answers_of(report), usage_of(report)) if line]
     kinds = kinds_of_errors(report, colour=colour)

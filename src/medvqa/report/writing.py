@@ -11,7 +11,7 @@ from medvqa import files, metrics
 from medvqa.figures import csv
 from medvqa.items import Measure, Result, Variant
 from medvqa.records import run_folder
-from medvqa.report import errors, html, junit, markdown, sample_tables
+from medvqa.report import errors, html, junit, markdown
 from medvqa.report.build import Part, Report
 from medvqa.report.html import Pictures
 from medvqa.report.tables import DEVIATIONS, REFERENCES
@@ -151,7 +151,6 @@ def as_json(report: Report) -> dict[str, Any]:
         **({"blank": report.blank} if report.blank is not None else {}),
         "outcomes": {key(part): dict(part.outcomes) for part in report.parts if part.results},
         **({"votes": votes} if (votes := {key(part): part.votes for part in report.parts if part.votes}) else {}),
-        **({"thresholds": thresholds} if (thresholds := sample_tables.threshold_measures(report)) else {}),
         "truncated": {key(part): len(part.truncated) for part in report.parts if part.truncated},
         "broken_pairs": {key(part): part.broken_pairs for part in report.parts if part.broken_pairs},
         **({"failed_metrics": failed} if failed else {}),

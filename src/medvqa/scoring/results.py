@@ -63,11 +63,10 @@ def result(
     run: str,
     digest: str,
     extraction: Extraction = "sound",
-    score: Score | None = None,
 ) -> Result:
     """Return the result of one answer, with outcome `error` if there is none or its log-probabilities are invalid.
 
-    `digest` is the prompt's. `score` replaces the score by rule, if it is already known.
+    `digest` is the prompt's.
     """
     item, technique = query.item, query.technique
     rule = scorer(benchmark, extraction)
@@ -78,7 +77,7 @@ def result(
         if technique in OPTION_TECHNIQUES:
             scored = score_likeliest(item, answer, prompt.options, technique, rule)
         else:
-            scored = score or by_rule(item, technique, answer, benchmark=benchmark, extraction=extraction)
+            scored = by_rule(item, technique, answer, benchmark=benchmark, extraction=extraction)
         scored_answer = answer
     except AnswerError as error:
         scored = Score(None, "error", why=str(error))

@@ -15,7 +15,6 @@ from msgspec import structs
 from medvqa import answers, metrics, scoring
 from medvqa.configs import ModelConfig
 from medvqa.items import Benchmark, DataError, Item, Kind, Prompt, Query, Technique
-from medvqa.judging import ranking
 from medvqa.protocols.prompts import Templates
 from medvqa.records import recall, run_folder
 from medvqa.records.run_record import (
@@ -184,7 +183,6 @@ def _of_benchmark(plan: Plan, benchmark: Benchmark) -> RecordedBenchmark:
         **({"ablation": plan.ablation} if plan.ablation else {}),
         **plan.protocol.signature(),
         **plan.signed_pool(benchmark.name),
-        **({"ranking": ranking.TEMPLATE.label} if plan.ranks else {}),
         **(plan.judge.settings.signature(benchmark) if plan.judge is not None and judged else {}),
     }
     names, texts = _named(plan, benchmark)

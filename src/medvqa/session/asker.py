@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from medvqa import answers, engine, files
@@ -34,7 +33,6 @@ from medvqa.session.confirming import Confirming
 from medvqa.session.delivery import Delivery, LeftOut, used
 from medvqa.session.opening import MAIN, LoadedJudge, LoadedModel, Memory, Process
 from medvqa.session.plan import Plan
-from medvqa.session.self_ranking import Candidates, RankingAsker, SelectedAnswer
 
 STOP = "stop"
 """File in the run folder that makes workers stop after their current question. Its text is the reason."""
@@ -94,7 +92,6 @@ class Asker:
         self._streaks = {"model": 0, "judge": 0}
         self._ahead: engine.Lookahead | None = None
         self._confirming = Confirming()
-        self._ranking: RankingAsker | None = None
         self._counted: dict[str, endpoints.Endpoints] = {}
         self._reporting: dict[str, Backend] = {}
         """The model and the judge, if they tell the numbers of their endpoints."""
@@ -162,9 +159,6 @@ class Asker:
         self._reporting = {name: each for name, each in models.items() if said(each, "status") and not each.pools}
         self._ahead = ahead
         follow: Callable[[Query, Answer, Reply], Any] | None = None if self._judge is None else self._begin
-        if plan.ranks:
-            self._ranking = RankingAsker(plan, follow)
-            follow, ahead = self._hear, Candidates(ahead, self._ranking.number)
         if self.process.sources.places:
             for own in self._memories:
                 own.exchange_by(self._exchange)
@@ -235,14 +229,11 @@ class Asker:
     def _reply(self, query: Query, model: Model | None) -> Reply:
         """Ask: wait for the stream, which works ahead; another model is asked at once."""
         if self._stream is not None and (model is None or model is self._model):
-            return self._stream.answer(query) if self._ranking is None else self._ranking.answer(self._stream, query)
+            return self._stream.answer(query)
         if model is None:
             raise UsageError(self.stop or "the model was not made")
-        ask = partial(engine.ask, model, secrets=self.plan.secrets)
-        if self._ranking is not None:
-            return self._ranking.ask(ask, query)
         prompt = self.plan.prompt(query)
-        (answer,) = ask([prompt])
+        (answer,) = engine.ask(model, [prompt], secrets=self.plan.secrets)
         return Reply(prompt, prompts.digest(prompt), answer)
 
     def _result(self, query: Query, reply: Reply) -> Result:
@@ -250,15 +241,12 @@ class Asker:
         result, pending = reply.then or self._begin(query, reply.answer, reply)
         if pending is not None and self._judge is not None:
             result = self._judged(self._judge.judge, result, pending)
-        if isinstance(reply, SelectedAnswer):
-            result = replace(result, ranking=reply.ranking)
         return rotation.result_back(result, query.item, query.variant.rotation)
 
     def _begin(self, query: Query, answer: Answer | AnswerError, reply: Reply) -> tuple[Result, Pending | None]:
         """Read an answer, score it by rule as its question was shown, and submit it to the judge if it needs one."""
-        score = reply.score if isinstance(reply, SelectedAnswer) else None
-        result = self.plan.result(query, reply.prompt, reply.digest, answer, self.process.folder.name, score)
-        if self._judge is None or result.answer is None or score is not None:
+        result = self.plan.result(query, reply.prompt, reply.digest, answer, self.process.folder.name)
+        if self._judge is None or result.answer is None:
             return result, None
         judge, benchmark = self._judge.judge, self.plan.benchmarks[query.item.benchmark]
         return result, judge.begin(benchmark, result.item, query.technique, result.answer, result.score)
@@ -285,12 +273,6 @@ class Asker:
         if self.plan.options.max_cost is not None and (stop := self.process.folder / STOP).exists():
             self.stop = files.read(stop, 2**20).decode("utf-8", "replace")
 
-    def _hear(self, query: Query, answer: Answer, reply: Reply) -> engine.Ticket | None:
-        """Note a candidate of `--combine=best-self`, in a lane's thread."""
-        if self._ranking is None or self._stream is None:
-            return None
-        return self._ranking.hear(self._stream, query, answer, reply)
-
     def confirm(self) -> Delivery | None:
         """Check that reused answers come from the model that answers now; call it after the last question.
 
@@ -311,8 +293,6 @@ class Asker:
             return "nothing was gated, so that none of them was asked again"
         if self.interrupted or self.stop is not None or (self._ahead is not None and self._ahead.stopped()):
             return "the session ended before any of them was asked again"
-        if self.plan.ranks:
-            return "each answer was selected among several that are drawn, so that asking shows nothing"
         limit = self.plan.options.max_cost
         if limit is not None and (self._traffic.spent >= limit or (self.process.folder / STOP).exists()):
             return f"--max-cost={limit:g} was reached before any of them was asked again"
@@ -348,11 +328,7 @@ class Asker:
 
     def forget(self, query: Query) -> None:
         """Drop the answer to a question that will not be asked for again."""
-        if self._stream is None:
-            return
-        if self._ranking is not None:
-            self._ranking.forget(self._stream, query)
-        else:
+        if self._stream is not None:
             self._stream.forget(query)
 
     def deliver(self) -> tuple[Delivery, Sequence[Result]] | None:

@@ -135,7 +135,6 @@ def _check_protocol(plan: Plan) -> None:
     asked, now = recorded.protocol, plan.protocol
     cannot = [f"--ablate={recorded.ablation}"] if recorded.ablation else []
     cannot += [f"--shots={asked.shots}"] if asked.shots else []
-    cannot += ["--combine=best-self"] if asked.combine == "best-self" else []
     if cannot:
         raise UsageError(
             f"'{plan.options.model}' was recorded with {' '.join(cannot)}, which replayed answers cannot repeat: their "

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
@@ -20,8 +18,8 @@ DEFAULT_MAX_ERRORS = 50
 MAX_NUMBER = 10**12
 """run.json holds no number above 2**53."""
 
-Kind = Literal["text", "path", "count", "flag", "whole number", "number", "percentages"]
-"""What a value is. count: a whole number, or a word such as all. percentages: P,P. path: of commands."""
+Kind = Literal["text", "path", "count", "flag", "whole number", "number"]
+"""What a value is. count: a whole number, or a word such as all. path: of commands."""
 
 
 class WrongValueError(ValueError):
@@ -31,14 +29,6 @@ class WrongValueError(ValueError):
         """Keep both for the message."""
         super().__init__(value, expected)
         self.value, self.expected = value, expected
-
-
-def percents(text: str) -> tuple[float, ...]:
-    """Return the numbers of P,P (ArgumentTypeError)."""
-    try:
-        return tuple(map(float, text.split(",")))
-    except ValueError:
-        raise ArgumentTypeError(f"numbers in percent are expected, such as 20,60, not '{text}'") from None
 
 
 def home_path(text: str) -> Path:
@@ -80,7 +70,7 @@ class Option:
         described = {"help": (help or self.help).replace("%", "%%")}
         if self.kind == "flag":
             return {"action": "store_true", "default": None, **described}
-        types = {"whole number": int, "number": float, "percentages": percents, "path": home_path}
+        types = {"whole number": int, "number": float, "path": home_path}
         typed = {"type": types[self.kind]} if self.kind in types else {}
         return {"metavar": self.metavar, **typed, **({"action": "append"} if self.several else {}), **described}
 
@@ -113,13 +103,10 @@ class Option:
         if isinstance(value, str | os.PathLike):
             if self.kind in ("text", "count"):
                 return os.fspath(value)
-            if self.kind == "percentages":
-                with suppress(ArgumentTypeError):
-                    return percents(str(value))
         elif self.kind != "text" and isinstance(value, int | float) and not isinstance(value, bool):
             with suppress(ValueError, OverflowError):
-                if self.kind in ("number", "percentages"):
-                    return float(value) if self.kind == "number" else (float(value),)
+                if self.kind == "number":
+                    return float(value)
                 if int(value) == value:
                     return str(int(value)) if self.kind == "count" else int(value)
         raise WrongValueError(value, "a text" if self.kind in ("text", "count") else f"a {self.kind.rstrip('s')}")
@@ -304,21 +291,8 @@ class Options:
         page="samples.md",
     )
     combine: str | None = _asking(
-        "with --samples: mean (average the scores, the default), vote (majority of the options), best-oracle "
-        "(right if --threshold of the samples are right) or best-self (the model chooses among its samples)",
+        "with --samples: mean (average the scores, the default) or vote (majority of the options)",
         "HOW",
-        page="samples.md",
-    )
-    thresholds: tuple[float, ...] = _asking(
-        "with --combine=best-oracle: the share of the samples that must be right; the first is measured, all "
-        "are shown (repeatable, or P,P; default: 1)",
-        "PERCENT",
-        name="threshold",
-        kind="percentages",
-        several=True,
-        low=0,
-        above=True,
-        high=100,
         page="samples.md",
     )
     shots: int | None = _asking(
@@ -539,7 +513,6 @@ class Options:
         raw = {name: parsed.get(name) for name in OPTIONS}
         _refuse_nul(raw)
         attributes = {row.field: row.attribute(raw[name], cwd) for name, row in OPTIONS.items()}
-        attributes["thresholds"] = tuple(dict.fromkeys(itertools.chain.from_iterable(attributes["thresholds"])))
         attributes["answers"] = tuple(dict.fromkeys(_answers(text, cwd) for text in raw["answers"] or () if text))
         attributes["data"], data_typed = data_folder(raw["data"], cwd)
         attributes["shard"], shard_source, attributes["run"] = _shard(raw["shard"], raw["run"])
@@ -561,10 +534,8 @@ class Options:
             names = f", or --{name}={how},{how}" if OPTIONS[name].lists else ""
             raise UsageError(f"--{name}: a value is empty; write --{name}={how}{names}, or leave it out")
         for row in OPTIONS.values():
-            value = getattr(self, row.field)
-            for number in value if isinstance(value, tuple) else [value]:
-                if row.kind in ("whole number", "number", "percentages") and number is not None:
-                    row.check(number)
+            if row.kind in ("whole number", "number") and (value := getattr(self, row.field)) is not None:
+                row.check(value)
 
 
 def _rows() -> Iterator[Option]:

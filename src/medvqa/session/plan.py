@@ -31,7 +31,6 @@ from medvqa.items import (
     Query,
     QuestionKey,
     Result,
-    Score,
     Shot,
     Technique,
     TokenLimits,
@@ -39,7 +38,6 @@ from medvqa.items import (
     Variant,
     replace,
 )
-from medvqa.judging import ranking
 from medvqa.protocols import ablation, naming, rotation, shots
 from medvqa.protocols.protocol import Asks, Protocol, assembled, check_able
 from medvqa.protocols.reasoning import Instruction
@@ -206,14 +204,7 @@ class Plan:
     @property
     def samples(self) -> tuple[int, ...]:
         """The numbers of the samples of each question, from 1; () if each is asked once."""
-        if self.protocol.samples is None or self.ranks:
-            return ()
-        return tuple(range(1, self.protocol.samples + 1))
-
-    @property
-    def ranks(self) -> bool:
-        """Whether the model selects one of its answers to each question, which is asked as one."""
-        return self.protocol.combine == "best-self"
+        return () if self.protocol.samples is None else tuple(range(1, self.protocol.samples + 1))
 
     @once
     def prompts(self, name: str) -> tuple[str, ...]:
@@ -394,8 +385,6 @@ class Plan:
         if limits is None or prompt.technique in OPTION_TECHNIQUES:
             return None
         instruction = self._instruction
-        if self.ranks and prompt.template == ranking.TEMPLATE.label:
-            return configs.token_budget(self.options.max_tokens, self.model.config, limits, "ranking", prompt)
         if instruction is not None and f"+{instruction.label}" in prompt.template:
             return configs.token_budget(self.options.max_tokens, self.model.config, limits, instruction.name, prompt)
         chosen = self.benchmarks.get(benchmark)
@@ -450,22 +439,20 @@ class Plan:
         digest: str,
         answer: Answer | AnswerError,
         run: str,
-        score: Score | None = None,
     ) -> Result:
         """Read an answer and score it by rule: the result of the question as its variant shows it.
 
-        `digest` is the prompt's. An answer that has a `score` already is not read.
+        `digest` is the prompt's.
         """
         item = rotation.rotated(query.item, query.variant.rotation)
         return scoring.result(
             query if item is query.item else replace(query, item=item),
             prompt,
-            self.read(answer) if isinstance(answer, Answer) and score is None else answer,
+            self.read(answer) if isinstance(answer, Answer) else answer,
             benchmark=self.benchmarks[item.benchmark],
             run=run,
             extraction=self.extraction,
             digest=digest,
-            score=score,
         )
 
     def judged(self, name: str, *techniques: Technique) -> dict[str, str]:

@@ -88,7 +88,6 @@ def _check_able(plan: Plan) -> None:
     for benchmark in plan.benchmarks.values():
         _check_asked_prompts(plan, benchmark)
     _check_instruction(plan)
-    _check_ranking(plan)
 
 
 def _check_asked_prompts(plan: Plan, benchmark: Benchmark) -> None:
@@ -220,7 +219,6 @@ def _protocol(options: Options, chosen: Sequence[Benchmark], techniques: Sequenc
         prompts=_prompts(options, chosen),
         samples=options.samples,
         combine=_one_of("way to combine", options.combine or "mean", COMBINES),
-        thresholds=options.thresholds,
         shots=options.shots or 0,
         pool=pool,
         reasoning="" if options.reasoning is None else _one_of("reasoning", options.reasoning, REASONINGS),
@@ -290,17 +288,6 @@ def _check_turns(typed: str, plan: Plan, prompts: Sequence[str] = ()) -> None:
             f"{typed}: backend '{model.config.backend}' takes one turn alone, and this needs two; those that take "
             f"several: {', '.join(able)}. A class of your own that sends Prompt.turns before the text declares "
             f"converses = True{f'. Or ask in one turn: --prompt={prompts[0]}' if prompts else ''}"
-        )
-
-
-def _check_ranking(plan: Plan) -> None:
-    """UsageError if the model cannot select one of its answers."""
-    model = plan.model
-    if plan.ranks and (model.backend.recorded or not model.backend.reads):
-        why = "its answers are recorded" if model.backend.recorded else "it reads no prompt"
-        raise UsageError(
-            f"--combine=best-self: '{model.config.argument or model.config.backend}' cannot select one of its answers: "
-            f"{why}"
         )
 
 

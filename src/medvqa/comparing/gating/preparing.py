@@ -154,7 +154,6 @@ def prepare(
     """
     if not rules.active:
         return None
-    _check_combined([(THIS_RUN, run), *((f"baseline {side.name}", side.run) for side in baselines)])
     # Skip benchmarks without any applicable technique.
     present = {name: recorded for name, recorded in run.benchmarks.items() if recorded.prompts}
     chosen = bool(run.options.benchmark)
@@ -186,16 +185,6 @@ def prepare(
             metric_of(benchmarks[floor.benchmark], floor.measure or "", f"[[{TABLE}.floor]]")
     dropped = tuple(part for side in baselines for part in _dropped(side, present))
     return Gate(rules, sides, targets, benchmarks, notes, dropped) if targets else None
-
-
-def _check_combined(runs: Iterable[tuple[str, RunRecord]]) -> None:
-    """UsageError for a run whose answers an oracle combined."""
-    for name, run in runs:
-        if run.protocol.combine == "best-oracle":
-            raise UsageError(
-                f"no verdict can be given: {name} has --combine=best-oracle, which uses the answer key to choose "
-                "answers. Its numbers are upper bounds; gate a run with --combine=mean or vote"
-            )
 
 
 def unmeasurable(results: Iterable[Result], metric: Metric, run: RunRecord) -> str | None:

@@ -11,7 +11,6 @@ from importlib import resources
 from medvqa.items import CHOICE_KINDS, OPTION_TECHNIQUES, Item, Prompt, Result, Score
 from medvqa.judging import fences, templates
 from medvqa.judging.cases import Case
-from medvqa.judging.scores import chose_none
 from medvqa.judging.taxonomy.trees import Rule, Taxonomy
 from medvqa.protocols import rotation
 from medvqa.scoring import cut_off, without_reasoning
@@ -58,8 +57,6 @@ def _left_out(result: Result, *, partial: bool) -> str:
         return ""
     if outcome == "partial":
         return "partly right"
-    if chose_none(result):
-        return "the model selected none of its own answers"
     if result.technique in OPTION_TECHNIQUES:
         return "chosen by likelihood, without a response in words"
     if outcome == "unparsed" and cut_off(result.answer):

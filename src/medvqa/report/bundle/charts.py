@@ -270,9 +270,6 @@ def published(part: Part) -> PublishedView | None:
     if paper is None or not part.results or not paper.rows:
         return None
     own = {measure.name: measure for measure in part.headline}
-    if own and own.keys().isdisjoint((*paper.measures, *part.benchmark.headline)):
-        # An oracle's numbers are no scores.
-        return None
     own |= {m.name: m for m in part.measures if m.name in paper.measures and not m.slice}
     # A model of the paper was asked in one order.
     own |= {name: own[mean] for name in paper.measures if (mean := position.MEAN + name) in own}

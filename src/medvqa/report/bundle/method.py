@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from pathlib import PureWindowsPath
 
 from medvqa.benchmarks.recorded import RecordedFile
-from medvqa.protocols import combining
 from medvqa.protocols.protocol import Protocol
 from medvqa.records.run_record import RecordedBenchmark, RecordedJudge, RecordedSession, RunRecord
 from medvqa.report.build import Report
@@ -229,12 +228,7 @@ def _judge(report: Report) -> list[Fact]:
 def _protocol(protocol: Protocol) -> list[tuple[str, str]]:
     """Reasoning, samples and rotations, in whole words."""
     of = f"{protocol.samples} answers"
-    combined: Mapping[str, str] = {
-        "mean": f"mean of {of}",
-        "vote": f"majority vote of {of}",
-        "best-oracle": f"oracle: right if {combining.thresholds(protocol)[0]:g} % of {of} are right",
-        "best-self": f"the model selects one of its {of}",
-    }
+    combined: Mapping[str, str] = {"mean": f"mean of {of}", "vote": f"majority vote of {of}"}
     orders = "every cyclic order" if protocol.rotations is None else f"{protocol.rotations} cyclic orders"
     return [
         ("Reasoning", REASONING["explain" if protocol.explain else protocol.reasoning]),

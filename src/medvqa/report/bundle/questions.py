@@ -557,7 +557,7 @@ def judged_of(judgement: Judgement) -> JudgeSaid:
 
 def folded_of(result: Result) -> list[Folded]:
     """Names and texts that the page folds beside the answer: they are never scored."""
-    answer, ranking = result.answer, result.ranking
+    answer = result.answer
     texts: list[tuple[str, Sequence[str]]] = []
     if answer is not None:
         texts += [
@@ -565,9 +565,6 @@ def folded_of(result: Result) -> list[Folded]:
             ("Earlier replies", answer.earlier),
             ("Hidden thoughts", (answer.thoughts,)),
         ]
-    if ranking is not None:
-        chosen = "none was selected" if ranking.chosen is None else f"selected: {ranking.chosen}"
-        texts += [(f"Answers to select from ({chosen})", ranking.candidates), ("Selecting reply", (ranking.reply,))]
     return [Folded(name, list(replies)) for name, replies in texts if any(replies)]
 
 

@@ -8,12 +8,12 @@ from medvqa.comparing.blank import BlankGap
 from medvqa.figures import Table, typeset
 from medvqa.items import Measure, Outcome
 from medvqa.metrics import invalid_rate
-from medvqa.report import sample_tables
 from medvqa.report.build import Part, Report
 from medvqa.report.bundle.cells import Cell, cell
 from medvqa.report.bundle.shape import Shape
 from medvqa.report.bundle.texts import label
 from medvqa.report.sentences import counted, meaning_of, metric_of, title
+from medvqa.report.tables import components
 
 
 class GapView(Shape, frozen=True):
@@ -103,7 +103,7 @@ def scorecard_of(report: Report) -> ScorecardView:
         "" if found is None else found.image,
         "answers" if report.counted == "answers" else "items",
         [_part(report, part) for part in report.parts],
-        [table_view(table) for table in sample_tables.details(report)],
+        [table_view(parts)] if (parts := components(report)).rows else [],
     )
 
 
