@@ -1,7 +1,7 @@
 """Records of large files, stored in the user's cache directory between starts, each file's for one state of it.
 
-A stored file is JSON lines: the stamp, the records, and the SHA-256 (hex) of all lines before. `load` trusts it only if
-the stamp is the caller's, nothing was cut off, and nobody else may have written it: it may hold questions and answer key.
+A stored file is JSON lines: the stamp, the records, and the SHA-256 (hex) of all lines before. `load` trusts it only
+if the stamp is the caller's, nothing was cut off, and nobody else may have written it: it may hold answer keys.
 """
 
 from __future__ import annotations
