@@ -226,7 +226,8 @@ def test_published_rows_stand_only_beside_the_questions_they_are_of() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in neighbours.NAMES if name not in ("slake-zh-test", "pmc-vqa-test-clean")]
+    "name",
+    [each.name for each in neighbours.found() if each.name not in ("slake-zh-test", "pmc-vqa-test-clean")],
 )
 def test_a_neighbours_row_and_page_have_the_published_rows(
     name: str, here: Path, capsys: pytest.CaptureFixture[str]
