@@ -257,10 +257,10 @@ def test_shots_go_without_reasoning(tmp_path: Path) -> None:
         ("[forms.xx]\ntext = '{question}'", ": [forms]: no key 'xx'; there are: "),
         ("[forms.mc]\ntext = '{question}'\nend = 'x'", ": [forms.mc]: no key 'end'; there are: text, "),
         ("[forms.ps]\ntext = '{question}'", "--shot-pool=pool.toml: it has no prompt for technique 'mc', only for ps"),
-        ("[[shots]]\nquestion = 'Which?'", "shot 13: no column 'answer'; there are: question. Rename one of them"),
+        ("[[shots]]\nquestion = 'Which?'", "shot 13, column 'answer': no answer, which other rows have; write it"),
         (
             "[[shots]]\nquestion = 'Which?'\nanswer = 'A'\nimage = '../x.png'",
-            "pool.toml shot 13, column 'image': path ",
+            "pool.toml shot 13, column 'image': '../x.png' leaves the folder",
         ),
     ],
 )

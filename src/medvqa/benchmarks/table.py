@@ -610,7 +610,7 @@ def _wrong_path(file: str) -> tuple[str, str, str] | None:
     if _URL.match(file):
         return "image_url", "is a URL", "download the image, and write its path"
     if file.startswith("/") or _DRIVE.match(file):
-        do = "write it relative to the folder of the images, or name another folder as images"
+        do = "write it relative to the folder of the images (images, or --images=DIR)"
         return "image_absolute", "is an absolute path", do
     if "\\" in file:
         return "image_backslash", "has a backslash", "write / between folders"
@@ -627,7 +627,7 @@ def _refused_image(file: str, folder: Path, error: DataError) -> tuple[str, str,
     try:
         inside(folder, views.split(file)[0], where="")
     except (DataError, ValueError):
-        do = "copy the file into the folder of the images, or name another folder as images"
+        do = "copy the file into the folder of the images, or name its folder (images, or --images=DIR)"
         return "image_leaves", "leaves the folder", do
     problem = str(error).removeprefix(": ").removeprefix(f"image {of_data(file)}: ")
     # The text of the error may repeat the path.

@@ -237,7 +237,9 @@ def values(validation: Validation) -> dict[str, Any]:
         "file": validation.name,
         "questions": validation.questions,
         "columns": dict(validation.columns),
-        "settings": {key: value for key, value in msgspec.structs.asdict(validation.settings).items() if key in KEYS},
+        "settings": {
+            key: value for key, value in msgspec.structs.asdict(validation.settings).items() if key in (*KEYS, "kind")
+        },
         "refused": validation.refused,
         "mistakes": [
             {
