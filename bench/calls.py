@@ -1,7 +1,7 @@
 """What a question costs in calls: `python bench/calls.py [--sizes 1000 3000]`, with Python 3.11.
 
 Counts are steady where seconds are not. cProfile counts the calls of Python and C functions in all threads of one
-session over a benchmark of text and tags, which a model answers at once (that of `bench/scale.py`). The slope between
+session over a benchmark of text and tags, which a model answers at once (that of `bench/harness.py`). The slope between
 two sizes is the cost of a question: until the last one is answered, and in the report. What does not grow is the start.
 "bare" is pytest over as many parametrized tests without the plugin. A question or a start above its budget ends the
 script with exit code 1.
@@ -9,17 +9,12 @@ script with exit code 1.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
 from math import inf
-from pathlib import Path
 
-from scale import BARE, SUITE, TEST
+import harness
 
 # cProfile counts one thread, so each thread starts a profile at its first event.
 COUNTING = """
@@ -48,6 +43,11 @@ def main():
     finally:
         mark("end")
         pathlib.Path(os.environ["MARKS"]).write_text(json.dumps(marks))
+
+if __name__ == "__main__":
+    # Under its own name, by which conftest.py imports it.
+    import counting
+    counting.main()
 """
 # The report begins where the run finishes.
 MARK = """
@@ -61,8 +61,8 @@ Run.finish = lambda self, **facts: counting.mark("answered") or finish(self, **f
 PYTEST = ("pytest", "-q", "-p", "no:cacheprovider", "-p", "xdist.plugin")
 SESSIONS = {
     "bare": PYTEST,
-    "pytest": (*PYTEST, "-p", "medvqa.plugin", "--model=instant:"),
-    "medvqa run": ("medvqa.cli", "run", "--model=instant:"),
+    "pytest": (*PYTEST, "-p", "medvqa.plugin", "--model=simulated:"),
+    "medvqa run": ("medvqa.cli", "run", "--model=simulated:"),
 }
 # Calls for each question without its report, and for the start. CI fails above these.
 BUDGETS = {"pytest": (2_360, 1_950_000), "medvqa run": (465, 1_680_000)}
@@ -87,18 +87,14 @@ class Cost:
 
 def count(name: str, questions: int) -> Calls:
     """Count the calls of a session of SESSIONS. SystemExit with its output if it fails."""
-    with tempfile.TemporaryDirectory() as folder:
-        files = {"test_it.py": BARE} if name == "bare" else {"conftest.py": MARK + SUITE, "test_it.py": TEST}
-        for file, text in (files | {"counting.py": COUNTING}).items():
-            Path(folder, file).write_text(text)
-        marks = Path(folder, "marks.json")
-        environment = os.environ | {"ITEMS": str(questions), "WRONG": "0.6", "MARKS": str(marks)}
-        environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-        command = [sys.executable, "-c", "import counting; counting.main()", *SESSIONS[name]]
-        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise SystemExit(f"{name} ended with {done.returncode}:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
-        ends = json.loads(marks.read_text())
+    with harness.suite(MARK) as folder:
+        (folder / "counting.py").write_text(COUNTING)
+        if name == "bare":
+            (folder / "conftest.py").unlink()
+            (folder / "test_it.py").write_text(harness.BARE)
+        told = {"ITEMS": questions, "WRONG": 0.6, "MARKS": folder / "marks.json", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": 1}
+        harness.session(folder, "counting", *SESSIONS[name], **told)
+        ends = json.loads((folder / "marks.json").read_text())
         return Calls(ends.get("answered", ends["end"]), ends["end"])
 
 
@@ -114,13 +110,11 @@ def cost(name: str, sizes: tuple[int, int] = (1000, 3000)) -> Cost:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", nargs=2, type=int, default=[1000, 3000], metavar="QUESTIONS")
-    options = parser.parse_args()
+    typed = harness.options(__doc__, sizes=[1000, 3000])
     print(f"{'':12}{'question':>10}{'budget':>10}{'report':>10}{'start':>14}{'budget':>14}")
     above = []
     for name in SESSIONS:
-        costs = cost(name, tuple(options.sizes))
+        costs = cost(name, tuple(typed.sizes))
         question, start = BUDGETS.get(name, (inf, inf))
         counted = f"{costs.question:>10,.0f}{question:>10,}{costs.report:>10,.0f}{costs.start:>14,.0f}{start:>14,}"
         print(f"{name:12}{counted}", flush=True)

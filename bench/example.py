@@ -11,16 +11,20 @@ what the model said, how it was read, and that the reports are those of these re
 
 from __future__ import annotations
 
-import argparse
+import io
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
 
 ROOT = Path(__file__).parents[1]
-EXAMPLE = ROOT / "reports" / "example"
+EXAMPLE, PICTURE = ROOT / "reports" / "example", ROOT / "docs" / "images" / "report.png"
+SHOWN = "phantom-mediconfusion|1/1|ps"
+"""The question of the picture."""
 FILES = (
     "run.json",
     "results.jsonl",
@@ -43,10 +47,37 @@ def run(folder: Path, *arguments: str) -> Path:
     return folder / "reports" / "example"
 
 
+def draw() -> None:
+    """Draw the picture of the README: the top of the page and a question."""
+    from page import CHROMIUM, FLAGS
+    from PIL import Image
+    from playwright.sync_api import sync_playwright
+
+    address = (EXAMPLE / "index.html").as_uri()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+
+        def opened(fragment: str) -> Any:
+            tab = browser.new_context(viewport={"width": 1320, "height": 900}, reduced_motion="reduce").new_page()
+            tab.goto(address + fragment)
+            tab.wait_for_selector("html[data-ready]", state="attached")
+            return tab
+
+        top = Image.open(io.BytesIO(opened("").screenshot(clip={"x": 0, "y": 0, "width": 1320, "height": 640})))
+        dialog = opened(f"#questions?{urlencode({'item': SHOWN})}").locator("dialog")
+        dialog.locator("img").first.evaluate("image => image.decode()")
+        below = Image.open(io.BytesIO(dialog.screenshot()))
+        browser.close()
+    whole = Image.new("RGB", (top.width, top.height + below.height), "white")
+    whole.paste(top)
+    whole.paste(below, ((top.width - below.width) // 2, top.height))
+    whole.save(PICTURE, optimize=True)
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--no-picture", action="store_true")
-    options = parser.parse_args()
+    import harness  # Not above: a test imports this file from elsewhere.
+
+    typed = harness.options(__doc__, no_picture=False)
     with tempfile.TemporaryDirectory() as temporary:
         made = run(Path(temporary), "-n", "2")
         shutil.rmtree(EXAMPLE, ignore_errors=True)
@@ -64,8 +95,8 @@ def main() -> int:
         if str(ROOT) in text or temporary in text:
             raise SystemExit(f"reports/example/{name} names a folder of this machine")
         print(f"{(EXAMPLE / name).stat().st_size / 1e3:8.0f} kB  reports/example/{name}")
-    if not options.no_picture:
-        subprocess.run([sys.executable, ROOT / "bench" / "screenshots.py", "--readme"], check=True)
+    if not typed.no_picture:
+        draw()
     return 0
 
 

@@ -11,9 +11,9 @@ import io
 import itertools
 import sys
 import tempfile
-import time
 from pathlib import Path
 
+import harness
 import numpy as np
 import PIL.Image
 import PIL.ImageEnhance
@@ -38,9 +38,7 @@ def search() -> None:
     for times in (1, 8):
         asked = hashes(26_000 * times)
         asked[:2000] = train[:2000]
-        start, cpu = time.perf_counter(), time.process_time()
-        pairs = near.within(asked, train, likeness.NEAR)
-        took, cpu = time.perf_counter() - start, time.process_time() - cpu
+        pairs, took, cpu = harness.timed(lambda asked=asked: near.within(asked, train, likeness.NEAR))
         print(f"{len(asked):,} x {len(train):,}: {len(pairs.one):,} pairs in {took:.1f} s, {cpu:.1f} s of CPU")
 
 
@@ -57,9 +55,8 @@ def images() -> None:
                 picture.save(path, quality=90)
                 paths.append(Image(path.name, str(path)))
             for which in ("hashed", "from the cache"):
-                start = time.perf_counter()
-                remembered.fingerprints(paths, folder)
-                print(f"{size} x {size} JPEG, {which}: {(time.perf_counter() - start) / count * 1000:.1f} ms an image")
+                _, took, _ = harness.timed(lambda paths=paths: remembered.fingerprints(paths, folder))
+                print(f"{size} x {size} JPEG, {which}: {1000 * took / count:.1f} ms an image")
 
 
 def texts() -> None:
@@ -72,17 +69,11 @@ def texts() -> None:
         drawn = vocabulary[random.choice(3000, (count, 18), p=weights)]
         return [" ".join(row) for row in drawn.tolist()]
 
-    start = time.perf_counter()
-    index = likeness.QuestionIndex(sentences(26_000))
-    print(f"{len(index):,} questions indexed in {time.perf_counter() - start:.1f} s")
-    asked = sentences(100_000)
-    start = time.perf_counter()
-    found = sum(bool(index.matches(text)) for text in asked)
-    once = time.perf_counter() - start
-    start = time.perf_counter()
-    for text in asked * 2:
-        index.matches(text)
-    again = (time.perf_counter() - start) / 2
+    questions, asked = sentences(26_000), sentences(100_000)
+    index, took, _ = harness.timed(lambda: likeness.QuestionIndex(questions))
+    print(f"{len(index):,} questions indexed in {took:.1f} s")
+    found, once, _ = harness.timed(lambda: sum(bool(index.matches(text)) for text in asked))
+    _, again, _ = harness.timed(lambda: [index.matches(text) for text in asked])
     print(f"100,000 texts of 18 words: {once:.1f} s, {found} found; repeated: {again:.2f} s")
 
 
@@ -182,16 +173,12 @@ def like(folder: Path) -> None:
         print(f"{name:18} median {np.median(apart):3.0f}, most {max(apart):3}; within {likeness.NEAR}: {within:.1%}")
 
 
+PARTS = {"search": search, "images": images, "texts": texts, "coverage": coverage}
+
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["search"]:
-            search()
-        case ["images"]:
-            images()
-        case ["texts"]:
-            texts()
-        case ["coverage"]:
-            coverage()
+        case [part] if part in PARTS:
+            PARTS[part]()
         case ["like", folder]:
             like(Path(folder))
         case _:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import base64
 import csv
-import json
 import random
 import struct
 import sys
@@ -26,6 +25,9 @@ COLUMNS = (
     *("department", "perceptual granularity", "modality", "original task"),
 )
 LETTERS = "ABCDE"
+VAL = "gmai-mmbench/GMAI-MMBench_VAL.tsv"
+"""The path of the table in its data folder."""
+
 TEXT = 320
 """Bytes of a row beside its image, about."""
 
@@ -112,23 +114,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--bytes", type=float, default=1e9, help="size of the table (default 1e9)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--references", type=float, default=0.02, help="share of rows that refer to another's image")
-    parser.add_argument("--split", choices=("val", "test"), default="val", help="test: without answers")
-    parser.add_argument(
-        "--tasks-from-counts", type=Path, metavar="FILE", help='JSON {"counts": {"DD": 9697, ...}}; overrides --rows'
-    )
-    options = parser.parse_args(arguments)
-    names = {"val": "GMAI-MMBench_VAL.tsv", "test": "GMAI_mm_bench_TEST_part_1.tsv"}
-    path = options.folder / "gmai-mmbench" / names[options.split]
-    counts = json.loads(options.tasks_from_counts.read_text())["counts"] if options.tasks_from_counts else None
-    write(
-        path,
-        rows=options.rows,
-        size=int(options.bytes),
-        seed=options.seed,
-        references=options.references,
-        withheld=options.split == "test",
-        counts=counts,
-    )
+    typed = parser.parse_args(arguments)
+    path = typed.folder / VAL
+    write(path, rows=typed.rows, size=int(typed.bytes), seed=typed.seed, references=typed.references)
     print(f"{path}: {path.stat().st_size:,} bytes")
     return 0
 

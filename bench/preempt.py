@@ -1,4 +1,4 @@
-"""How long a run takes to end after SIGTERM, whatever it does: `python bench/preempt.py [--only=WORD]`.
+"""How long a run takes to end after SIGTERM, whatever it does: `python bench/preempt.py [--only=WORD OF A NAME]`.
 
 Each session is started as users start it, and gets SIGTERM in one state: the seconds until all of its processes ended,
 the exit code, the number of results on disk, and what the session did with its reports. What hangs never returns.
@@ -8,28 +8,25 @@ process is the known exception.
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
-import socketserver
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+import harness
 
 from support.repositories import Repository
+from support.servers import Reply, Server
 
 LIMIT = 10.0
 """Seconds between SIGTERM and SIGKILL that schedulers grant at least."""
 PATIENCE = 30
 """Seconds until a session is killed."""
 HANG = 'pathlib.Path("hangs").touch(); time.sleep(3600)'
-HOLD = 'pathlib.Path("hangs").touch(); import ctypes; ctypes.PyDLL(None).sleep({seconds})'
+HOLD = 'pathlib.Path("hangs").touch(); import ctypes; ctypes.PyDLL(None).sleep(3600)'
 """Native code that holds Python's lock."""
 AT = """
 before = Slow.generate
@@ -41,15 +38,15 @@ def generate(self, prompts):
 Slow.generate = generate
 """
 """Hangs at a question in the middle."""
-LOADS = """
+LOADS = f"""
 def load(self):
-    {hang}
+    {HANG}
 Slow.load = load
 """
-READS = """
+READS = f"""
 before = items
 def items(data):
-    {hang}
+    {HANG}
     return before(data)
 """
 DRAWS = """
@@ -69,69 +66,44 @@ Slow.generate = generate
 
 @dataclass(frozen=True)
 class State:
-    """A state to be measured. `whom`: SIGTERM goes to the started `process`, or to its whole `group`.
+    """A state to be measured. SIGTERM goes to the started process, or to its whole group if the name says so.
 
     `adds`: the end of conftest.py. `until`: "hangs" once the code touched that file, or a number of results.
     """
 
     name: str
-    words: str
     adds: str = ""
     until: str | int = "hangs"
-    whom: str = "process"
     items: int = 4000
     model: str = "slow:20"
     excepted: bool = False
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The command, which the name begins with."""
+        command = self.name.split("`")[1]
+        return (*RUN, *SLOW) if command == "medvqa run" else (*harness.PYTEST, *command.split()[1:])
 
-PYTEST = "-m pytest -p no:randomly -p no:html -p no:hypothesispytest"
-RUN = "-m medvqa.cli run --plugin=conftest.py --benchmark=slow"
-HOLDS = HOLD.format(seconds=3600)
+
+RUN, SLOW = ("medvqa.cli", "run"), ("--plugin=conftest.py", "--benchmark=slow")
+MIDDLE, LARGE = AT.format(hang=HANG), {"items": 26_000, "model": "slow"}
+HOLDS = AT.format(hang=HOLD)
+GROUP = ", SIGTERM to the group"
 STATES = (
-    State("`medvqa run`, answering", RUN, until=64),
-    State("`pytest`, answering", PYTEST, until=64),
-    State("`pytest -n 2`, answering", f"{PYTEST} -n2", until=64),
-    State("`pytest -n 2`, answering, SIGTERM to the group", f"{PYTEST} -n2", until=64, whom="group"),
-    State("`medvqa run`, the model hangs", RUN, AT.format(hang=HANG)),
-    State("`pytest`, the model hangs", PYTEST, AT.format(hang=HANG)),
-    State("`pytest -n 2`, the model hangs", f"{PYTEST} -n2", AT.format(hang=HANG)),
-    State("`pytest -n 2`, the model hangs, SIGTERM to the group", f"{PYTEST} -n2", AT.format(hang=HANG), whom="group"),
-    State("`medvqa run`, native code holds Python's lock", RUN, AT.format(hang=HOLDS), excepted=True),
-    State("`pytest -n 2`, native code holds Python's lock", f"{PYTEST} -n2", AT.format(hang=HOLDS)),
-    State("`medvqa run`, the model loads", RUN, LOADS.format(hang=HANG)),
-    State("`pytest -n 2`, the models load", f"{PYTEST} -n2", LOADS.format(hang=HANG)),
-    State("`medvqa run`, data are read", RUN, READS.format(hang=HANG)),
-    State("`pytest`, data are read", PYTEST, READS.format(hang=HANG)),
-    State("`pytest -n 2`, data are read", f"{PYTEST} -n2", READS.format(hang=HANG)),
-    State("`medvqa run`, a server hangs (`openai`)", RUN, model="openai"),
-    State("`medvqa run`, 26,000 results, answering", RUN, FAST, until=26_000, items=27_000, model="slow"),
-    State("`medvqa run`, 26,000 results, reports are drawn", RUN, FAST + DRAWS, items=26_000, model="slow"),
-    State(
-        "`pytest -n 2`, 26,000 results, reports are drawn", f"{PYTEST} -n2", FAST + DRAWS, items=26_000, model="slow"
-    ),
+    *(State(f"`{command}`, answering", until=64) for command in ("medvqa run", "pytest", "pytest -n 2")),
+    State(f"`pytest -n 2`, answering{GROUP}", until=64),
+    *(State(f"`{command}`, the model hangs", MIDDLE) for command in ("medvqa run", "pytest", "pytest -n 2")),
+    State(f"`pytest -n 2`, the model hangs{GROUP}", MIDDLE),
+    State("`medvqa run`, native code holds Python's lock", HOLDS, excepted=True),
+    State("`pytest -n 2`, native code holds Python's lock", HOLDS),
+    State("`medvqa run`, the model loads", LOADS),
+    State("`pytest -n 2`, the models load", LOADS),
+    *(State(f"`{command}`, data are read", READS) for command in ("medvqa run", "pytest", "pytest -n 2")),
+    State("`medvqa run`, a server hangs (`openai`)", model="server"),
+    State("`medvqa run`, 26,000 results, answering", FAST, until=26_000, items=27_000, model="slow"),
+    State("`medvqa run`, 26,000 results, reports are drawn", FAST + DRAWS, **LARGE),
+    State("`pytest -n 2`, 26,000 results, reports are drawn", FAST + DRAWS, **LARGE),
 )
-
-
-class Server(socketserver.ThreadingTCPServer):
-    """Accepts requests, and never answers them."""
-
-    daemon_threads = allow_reuse_address = True
-
-    def __init__(self, folder: Path) -> None:
-        """`folder` gets the file `hangs` once a question has come."""
-        asked = threading.Event()
-
-        class Handler(socketserver.StreamRequestHandler):
-            def handle(self) -> None:
-                head = self.rfile.readline()
-                if b"POST" in head:
-                    (folder / "hangs").touch()
-                    asked.wait(3600)
-                else:
-                    self.wfile.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-
-        super().__init__(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.serve_forever, daemon=True).start()
 
 
 def processes_of(leader: int) -> list[int]:
@@ -147,19 +119,6 @@ def processes_of(leader: int) -> list[int]:
     return found
 
 
-def start(repository: Repository, words: str) -> subprocess.Popen[str]:
-    """A session as a user starts it, in a process group of its own."""
-    return subprocess.Popen(
-        [sys.executable, *words.split()],
-        cwd=repository.path,
-        env=os.environ | {"ITEMS": str(repository.items), "OPENAI_API_KEY": "none"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-
-
 def reached(repository: Repository, state: State) -> bool:
     """Whether the state is reached in which SIGTERM is to come."""
     if isinstance(state.until, int):
@@ -172,33 +131,32 @@ def measure(state: State, folder: Path) -> tuple[float, str, int]:
     repository = Repository(folder, items=state.items)
     with (folder / "conftest.py").open("a") as conftest:
         conftest.write(state.adds)
-    model = state.model
-    if model == "openai":
-        port = Server(folder).server_address[1]
+
+    def hang(number: int, request: object) -> Reply:
+        (folder / "hangs").touch()
+        time.sleep(3600)
+        raise TimeoutError
+
+    with Server(hang) as server:
         (folder / "models").mkdir()
-        (folder / "models" / "server.toml").write_text(
-            f'backend = "openai"\nargument = "none"\n[options]\nbase_url = "http://127.0.0.1:{port}/v1"\n'
-        )
-        model = "server"
-    session = start(repository, f"{state.words} --model={model} --run=first")
-    while not reached(repository, state) and session.poll() is None:
-        time.sleep(0.02)
-    time.sleep(0.2)
-    if session.poll() is not None:
-        raise SystemExit(f"{state.name}: the session ended by itself:\n{session.communicate()[0]}")
-    begun = time.monotonic()
-    (os.killpg if state.whom == "group" else os.kill)(session.pid, signal.SIGTERM)
-    output = ""
-    try:
-        output, _ = session.communicate(timeout=PATIENCE)
-        while processes_of(session.pid) and time.monotonic() < begun + PATIENCE:
+        config = f'backend = "openai"\nargument = "none"\n[options]\nbase_url = "{server.url}"\n'
+        (folder / "models" / "server.toml").write_text(config)
+        words = (*state.words, f"--model={state.model}", "--run=first")
+        session = harness.start(folder, *words, ITEMS=state.items, OPENAI_API_KEY="none")
+        while not reached(repository, state) and session.poll() is None:
+            time.sleep(0.02)
+        time.sleep(0.2)
+        if session.poll() is not None:
+            raise SystemExit(f"{state.name}: the session ended by itself:\n{(folder / 'output').read_text()}")
+        begun = time.monotonic()
+        (os.killpg if state.name.endswith(GROUP) else os.kill)(session.pid, signal.SIGTERM)
+        while time.monotonic() < begun + PATIENCE and (session.poll() is None or processes_of(session.pid)):
             time.sleep(0.05)
-    except subprocess.TimeoutExpired:
-        pass
-    took, left = time.monotonic() - begun, processes_of(session.pid)
-    if left:
-        os.killpg(session.pid, signal.SIGKILL)
-        output += session.communicate()[0] or ""
+        took, left = time.monotonic() - begun, processes_of(session.pid)
+        if left:
+            os.killpg(session.pid, signal.SIGKILL)
+            session.wait()
+    output = (folder / "output").read_text()
     if "Traceback" in output or os.environ.get("SHOW"):
         print(output)
     return took, f"{session.returncode} | {repository.lines('first'):,} | {reports(repository, output)}", len(left)
@@ -214,15 +172,13 @@ def reports(repository: Repository, output: str) -> str:
 
 def main() -> int:
     """Print a table of all states."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="measure the states whose name has this word")
-    arguments = parser.parse_args()
+    typed = harness.options(__doc__, only="")
     print(f"load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores\n")
     print("| state | seconds | exit code | results | reports |\n|---|---:|---:|---:|---|")
     failed = []
     with tempfile.TemporaryDirectory() as folder:
         for number, state in enumerate(STATES):
-            if arguments.only in state.name:
+            if typed.only in state.name:
                 took, row, left = measure(state, Path(folder) / str(number))
                 if (took > LIMIT or left) and not state.excepted:
                     failed.append(state.name)

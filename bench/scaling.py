@@ -16,47 +16,36 @@ threads. Each number is the median of the rounds, with the least and the greates
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
+from argparse import Namespace
 from dataclasses import dataclass
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+import harness
+
 from support import clusters
 
 SECONDS = 0.02
 """Of an item."""
 STORE = 512 * 1024**2
 """Bytes of the object store: room for the images of all batches in flight."""
-CONFTEST = """
-import json, os, pathlib, time
-from medvqa import Backend, metrics, scoring
-from medvqa.items import Answer, Benchmark, Image, Item
-from medvqa.protocols.prompts import Template
+MARKS = """
+import json
+SIZES, moments, ask = {}, {"scored": 0}, Simulated.generate
 
-ASK = Template("scaling/mc", "{question}\\n{options}", "{letter}. {text}\\n")
-OPTIONS = {"A": "naevus", "B": "melanoma"}
-HERE = pathlib.Path(__file__).parent
-SECONDS = float(os.environ.get("SECONDS_EACH", 0))
-COUNT = int(os.environ.get("ITEMS", 0))
-moments = {"scored": 0}
-
-def items(data):
-    for n in range(COUNT):
+def items(data, before=items):
+    for n, item in enumerate(before(data)):
         image = HERE / f"{n % 16}.jpg"
-        images = (Image(f"{n}.jpg", str(image)),) if image.exists() else ()
-        yield Item(f"{n:06}", "scaling", "single_choice", f"What is shown in image {n}?", OPTIONS, ("A",), images)
+        yield replace(item, images=(Image(f"{n}.jpg", str(image)),) if image.exists() else ())
 
 def score(item, answer):
     # Called in the controller, for each answer.
     moments["scored"] += 1
-    if moments["scored"] == COUNT:
+    if moments["scored"] == ITEMS:
         told = {"end": time.monotonic(), "cpu": time.process_time() - moments["cpu"]}
         (HERE / "controller.json").write_text(json.dumps(told))
     return scoring.score_single_choice(item, answer)
@@ -66,23 +55,13 @@ def prompt(item, technique):
     moments.setdefault("cpu", time.process_time())
     return ASK.prompt(item, technique)
 
-class Asleep(Backend):
-    name = title = "asleep"
-    sends_to = None
-    _began = None
+def generate(self, prompts):
+    if "began" not in vars(type(self)):
+        type(self).began = time.monotonic()
+        (HERE / f"began-{os.getpid()}").write_text(str(self.began))
+    return ask(self, prompts)
 
-    def fingerprint(self):
-        return "asleep 1"
-
-    def generate(self, prompts):
-        if self._began is None:
-            type(self)._began = time.monotonic()
-            (HERE / f"began-{os.getpid()}").write_text(str(self._began))
-        time.sleep(SECONDS * len(prompts))
-        return [Answer("A")] * len(prompts)
-
-def pytest_medvqa_backends():
-    return [Asleep]
+Simulated.generate = generate
 
 def pytest_medvqa_benchmarks():
     return [Benchmark(name="scaling", items=items, prompt=prompt, score=score, metrics=(metrics.accuracy,))]
@@ -135,18 +114,17 @@ class Timing:
     late: float
 
 
-def measured(cluster: clusters.RayCluster, replicas: int, typed: argparse.Namespace) -> Timing:
+def measured(cluster: clusters.RayCluster, replicas: int, typed: Namespace) -> Timing:
     """Measure one run, and the bare pool beside it (SystemExit if the run fails)."""
     count = replicas * typed.each
     ideal = SECONDS * typed.each
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "conftest.py").write_text(CONFTEST)
+    with harness.suite(MARKS) as folder:
         for number in range(16 if typed.kilobytes else 0):
             (folder / f"{number}.jpg").write_bytes(os.urandom(1000 * typed.kilobytes))
-        command = [sys.executable, "-m", "medvqa.cli", "run", "--model=ray:asleep", "--benchmark=scaling"]
+        command = [sys.executable, "-m", "medvqa.cli", "run", f"--model=ray:simulated:0,{SECONDS}"]
+        command += ["--benchmark=scaling"]
         command += [f"--ray-address={cluster.address}", f"--replicas={replicas}", f"--batch-size={typed.batch_size}"]
-        environment = {"ITEMS": str(count), "SECONDS_EACH": str(SECONDS)}
+        environment = {"ITEMS": str(count)}
         typed_at = time.monotonic()
         with (folder / "printed").open("w") as printed:
             process = cluster.popen(
@@ -179,13 +157,7 @@ def shown(values: list[float], form: str) -> str:
 
 def main() -> None:
     """Print a Markdown table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--replicas", type=int, nargs="+", default=[1, 2, 4, 8])
-    parser.add_argument("--each", type=int, default=625, help="items for each copy")
-    parser.add_argument("--batch-size", type=int, default=16)
-    parser.add_argument("--kilobytes", type=int, default=0, help="size of the image of each item")
-    parser.add_argument("--rounds", type=int, default=3)
-    typed = parser.parse_args()
+    typed = harness.options(__doc__, replicas=[1, 2, 4, 8], each=625, batch_size=16, kilobytes=0, rounds=3)
     timings: dict[int, list[Timing]] = {number: [] for number in typed.replicas}
     with clusters.cluster({"num_cpus": max(typed.replicas), "object_store_memory": STORE}) as cluster:
         for _ in range(typed.rounds):

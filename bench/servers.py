@@ -9,7 +9,6 @@ each. Both are timed in turn, `--rounds` times each; the ratio is of the medians
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import statistics
 import subprocess
@@ -18,6 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import harness
 import numpy as np
 import openai
 import PIL.Image
@@ -74,9 +74,7 @@ async def bare(url: str, messages: list[object], in_flight: int) -> float:
 def backend(url: str, prompts: list[Prompt], in_flight: int) -> float:
     """Seconds for all prompts with the backend."""
     model = loaded(OpenAI("x", OpenAIOptions(base_url=url, concurrency=in_flight)))
-    start = time.perf_counter()
-    answers = model.generate(prompts)
-    seconds = time.perf_counter() - start
+    answers, seconds, _ = harness.timed(lambda: model.generate(prompts))
     assert all(isinstance(answer, Answer) for answer in answers)
     model.close()
     return seconds
@@ -84,13 +82,7 @@ def backend(url: str, prompts: list[Prompt], in_flight: int) -> float:
 
 def main() -> None:
     """Print a row for 8 and one for 64 in flight."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--requests", type=int, default=400)
-    parser.add_argument("--seconds", type=float, default=0.5)
-    parser.add_argument("--pixels", type=int, default=224, help="side of the square images")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = harness.options(__doc__, requests=400, seconds=0.5, pixels=224, rounds=3, serve=False)
     if options.serve:
         asyncio.run(serve(options.seconds))
         return

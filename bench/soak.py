@@ -11,7 +11,6 @@ machine: there, answers may be asked again that were not put yet. Ends with exit
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import random
@@ -22,11 +21,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+import harness
 
 from support.buckets import Bucket, moto
 from support.repositories import Repository, alive
@@ -62,6 +60,7 @@ HASTE = """
 from medvqa.records import exchange
 exchange.Exchange.__init__.__kwdefaults__.update(first=0.3, every=0.5)
 """
+KINDS = ("pytest", "xdist", "run", "judge", "sweep", "bucket")
 _ANSWER = re.compile(rb"^[0-9a-f]{16} answer/([0-9a-f]{64}) .*\n", re.MULTILINE)
 
 
@@ -81,6 +80,7 @@ class Machine:
     """A repository in which one run is asked by sessions of one kind."""
 
     def __init__(self, folder: Path, kind: str, items: int, bucket: Bucket | None) -> None:
+        folder.mkdir()
         self.kind = kind
         self.repository = Repository(folder, items, dict(bucket.environment) if bucket is not None else {})
         added = OPEN if kind == "judge" else HASTE if kind == "bucket" else ""
@@ -92,22 +92,14 @@ class Machine:
             "xdist": [*PYTEST, "-n2"],
             "run": RUN,
             "judge": [*RUN, "--judge=grader:1"],
-            "sweep": ["-m", "medvqa.cli", "sweep", "grid.toml", "--plugin=conftest.py"],
+            "sweep": ["medvqa.cli", "sweep", "grid.toml", "--plugin=conftest.py"],
             "bucket": [*PYTEST, "-n2", f"--answers={bucket.url}" if bucket is not None else ""],
         }[kind]
 
     def start(self) -> subprocess.Popen[bytes]:
         """Start a session in a process group of its own."""
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "MEDVQA_"))}
-        output = (self.repository.path / "output").open("ab")
-        return subprocess.Popen(
-            [sys.executable, *self.words],
-            cwd=self.repository.path,
-            env=environment | {"ITEMS": str(self.repository.items)} | self.repository.environment,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
+        repository = self.repository
+        return harness.start(repository.path, *self.words, ITEMS=repository.items, **repository.environment)
 
     @property
     def asked(self) -> int:
@@ -125,8 +117,8 @@ class Machine:
 
 
 MS = 4
-PYTEST = ["-m", "pytest", "-p", "no:randomly", "-p", "no:html", "-p", "no:benchmark", f"--model=slow:{MS}", "--run=run"]
-RUN = ["-m", "medvqa.cli", "run", "--plugin=conftest.py", "--benchmark=slow", f"--model=slow:{MS}", "--run=run"]
+PYTEST = [*harness.PYTEST, "-p", "no:benchmark", f"--model=slow:{MS}", "--run=run"]
+RUN = ["medvqa.cli", "run", "--plugin=conftest.py", "--benchmark=slow", f"--model=slow:{MS}", "--run=run"]
 
 
 def kill(machine: Machine, session: subprocess.Popen[bytes], chance: random.Random) -> str | None:
@@ -179,7 +171,7 @@ def soak(kind: str, kills: int, items: int, chance: random.Random, folder: Path,
     while tally.kills.total() < kills and not tally.problems:
         number += 1
         place = bucket.under(f"run{number}") if bucket is not None else None
-        machines, gone = [Machine(make(folder / f"{kind}{number}"), kind, items, place)], 0
+        machines, gone = [Machine(folder / f"{kind}{number}", kind, items, place)], 0
         while True:
             machine = machines[-1]
             session = machine.start()
@@ -190,18 +182,13 @@ def soak(kind: str, kills: int, items: int, chance: random.Random, folder: Path,
             tally.kills[how] += 1
             gone = note(tally, machine, how, gone)
             if place is not None:
-                machines.append(Machine(make(folder / f"{kind}{number}-{len(machines)}"), kind, items, place))
+                machines.append(Machine(folder / f"{kind}{number}-{len(machines)}", kind, items, place))
                 gone = 0
         check(tally, machines, items)
         print(f"{kind}: {tally.kills.total()} kills, {len(tally.problems)} problems", flush=True)
         if tally.problems:
             print((machines[-1].repository.path / "output").read_text()[-2000:])
     return tally
-
-
-def make(folder: Path) -> Path:
-    folder.mkdir()
-    return folder
 
 
 def check(tally: Tally, machines: list[Machine], items: int) -> None:
@@ -222,27 +209,14 @@ def check(tally: Tally, machines: list[Machine], items: int) -> None:
     tally.asked += sum(machine.asked for machine in machines)
 
 
-@contextlib.contextmanager
-def bucket_for(kinds: list[str]) -> Iterator[Bucket | None]:
-    """Run moto if a kind needs it."""
-    if "bucket" in kinds:
-        with moto() as bucket:
-            yield bucket
-    else:
-        yield None
-
-
 def main() -> int:
     """Print a table of all kinds."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    kinds = ["pytest", "xdist", "run", "judge", "sweep", "bucket"]
-    parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--kinds", nargs="+", choices=kinds, default=kinds)
-    parser.add_argument("--items", type=int, default=400)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
+    options = harness.options(__doc__, kills=200, kinds=list(KINDS), items=400, seed=1)
     tallies = {}
-    with tempfile.TemporaryDirectory() as folder, bucket_for(options.kinds) as bucket:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        moto() if "bucket" in options.kinds else contextlib.nullcontext() as bucket,
+    ):
         for number, kind in enumerate(options.kinds):
             kills = options.kills // len(options.kinds) + (number < options.kills % len(options.kinds))
             place = bucket if kind == "bucket" else None

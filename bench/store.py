@@ -19,22 +19,19 @@ opening over 0.5 s, or where an answer is not found.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import re
-import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+import harness
+from harness import Cost
 
 from medvqa.items import Answer
 from medvqa.records import answer_places
@@ -48,81 +45,19 @@ LIMIT = 30.0
 """Seconds in which the logs must be read."""
 MATCHING = 0.5
 """Seconds in which the logs of 100 matching runs must be opened."""
-HEAD = LogHead(backend="instant", model="instant:", fingerprint="instant-1", run="run", session="s", reuse="all")
+HEAD = LogHead(backend="simulated", model="simulated:", fingerprint="simulated 1", run="run", session="s", reuse="all")
 ANSWER = Answer("A", thoughts=100 * "because ", usage={"input": 800.0, "output": 200.0})
 SHORT = Answer("A", usage={"input": 800.0, "output": 2.0})
-CONFTEST = """
-import os, time
-from medvqa import Backend, metrics, scoring
-from medvqa.items import Answer, Benchmark, Item
-from medvqa.protocols.prompts import Template
-
-ASK = Template("store/mc", "{question}\\n{options}", "{letter}. {text}\\n")
-OPTIONS = {"A": "naevus", "B": "melanoma", "C": "keratosis", "D": "none"}
+SAYS = """
 ANSWER = Answer("A", thoughts=100 * "because ", usage={"input": 800.0, "output": 200.0})
-
-def items(data):
-    for n in range(int(os.environ["ITEMS"])):
-        yield Item(str(n), "store", "single_choice", f"What is shown in image {n}?", OPTIONS, ("A",))
-
-class Instant(Backend):
-    name = title = "instant"
-    sends_to = None
-
-    def fingerprint(self):
-        return "instant-1"
-
-    def generate(self, prompts):
-        time.sleep(float(os.environ.get("SECONDS", "0")))
-        return [ANSWER] * len(prompts)
-
-def pytest_medvqa_backends():
-    return [Instant]
-
-def pytest_medvqa_benchmarks():
-    return [Benchmark(name="store", items=items, prompt=ASK.prompt, score=scoring.score_single_choice,
-                      metrics=(metrics.accuracy, *metrics.rates), public=True)]
 """
 
 
-@dataclass(frozen=True)
-class Cost:
-    """CPU and wall seconds of one run."""
-
-    cpu: float
-    wall: float
-
-
-def run(folder: Path, items: int, *arguments: str, environment: Mapping[str, str] | None = None) -> tuple[Cost, str]:
+def run(folder: Path, items: int, *arguments: str, model: str = "", **environment: object) -> Cost:
     """Run `medvqa run` in a folder of its own. SystemExit with what it printed when it fails."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "conftest.py").write_text(CONFTEST)
-    command = [
-        sys.executable,
-        "-m",
-        "medvqa.cli",
-        "run",
-        "--plugin=conftest.py",
-        "--benchmark=store",
-        "--model=instant:",
-        *arguments,
-    ]
-    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env=os.environ | {"ITEMS": str(items), "OMP_NUM_THREADS": "1"} | dict(environment or {}),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode:
-        raise SystemExit(
-            f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
-        )
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Cost(cpu, wall), done.stdout + done.stderr
+    harness.write_suite(folder, SAYS)
+    command = ("medvqa.cli", "run", "--plugin=conftest.py", "--benchmark=simulated", f"--model=simulated:{model}")
+    return harness.session(folder, *command, *arguments, ITEMS=items, PUBLIC=1, **environment)
 
 
 def cost_of_sharing(folder: Path, bucket: Bucket, items: int, rounds: int) -> None:
@@ -132,10 +67,9 @@ def cost_of_sharing(folder: Path, bucket: Bucket, items: int, rounds: int) -> No
         for name, told in costs.items():
             place = bucket.under(f"cost{number}")
             arguments = (f"--answers={place.url}",) if name == "place" else ()
-            cost, output = run(folder / f"{name}{number}", items, *arguments, environment=place.environment)
-            told.append(cost)
-            if "warning" in output.lower():
-                raise SystemExit(output)
+            told.append(run(folder / f"{name}{number}", items, *arguments, **place.environment))
+            if "warning" in told[-1].output.lower():
+                raise SystemExit(told[-1].output)
     for name, told in costs.items():
         each = [1e6 * statistics.median(getattr(cost, part) for cost in told) / items for part in ("cpu", "wall")]
         print(f"{name:14}{items:>8} answers {each[0]:8.0f} us CPU an answer {each[1]:8.0f} us wall", flush=True)
@@ -188,9 +122,7 @@ def listing(folder: Path, count: int) -> bool:
     for number in range(count):
         (model / str(LogName(f"20260101T000000.000000-{number:016x}"))).touch()
     place = FolderObjects(folder / "names")
-    start = time.perf_counter()
-    found = sum(len(page) for page in place.listed(HEAD.identity, "", 10 * LIST))
-    seconds = time.perf_counter() - start
+    found, seconds, _ = harness.timed(lambda: sum(map(len, place.listed(HEAD.identity, "", 10 * LIST))))
     print(f"folder: {found:,} names listed in {seconds:.1f} s", flush=True)
     return found == count and seconds < LIST
 
@@ -221,9 +153,7 @@ def reading(folder: Path, buckets: Sequence[Bucket], count: int, each: int) -> b
 def fetched(place: Place, folder: Path, items: int) -> float:
     """Print and return the seconds in which a new process reads a place. SystemExit if an answer is missing."""
     reader = PlaceReader(place, HEAD.identity, "bench", folder)
-    wall, cpu = time.perf_counter(), time.process_time()
-    reader.read(print)
-    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    _, wall, cpu = harness.timed(lambda: reader.read(print))
     found = sum(answer is not None for answer in reader.recall([f"{number:064x}" for number in range(items)]))
     if reader.unread or found != items:
         raise SystemExit(f"{place.name}: {found} of {items} answers, {len(reader.unread)} unread logs")
@@ -239,33 +169,29 @@ def matching(folder: Path, runs: int, answers: int) -> bool:
         log.end(1, [f"{key:064x}" for key in range(answers)], [SHORT] * answers)
         log.close()
     sources = [LogFolder(f"run{number}", folder / f"run{number}/answers") for number in range(runs)]
-    taken = []
-    for _ in range(3):
-        start = time.perf_counter()
+
+    def opened() -> StoredAnswers:
         stored = StoredAnswers(folder / "new", HEAD, sources)
-        found = stored.recall([f"{key:064x}" for key in range(answers)])
-        taken.append(time.perf_counter() - start)
-        assert None not in found
-    start = time.perf_counter()
-    assert stored.recall(["f" * 64]) == [None]
-    missing = time.perf_counter() - start
-    print(
-        f"{runs} matching runs of {answers:,} answers: opened in {min(taken):.2f} s, an answer that none has: "
-        f"{missing:.2f} s more",
-        flush=True,
-    )
-    return min(taken) + missing < MATCHING
+        assert None not in stored.recall([f"{key:064x}" for key in range(answers)])
+        return stored
+
+    rounds = [harness.timed(opened) for _ in range(3)]
+    least = min(seconds for _, seconds, _ in rounds)
+    found, missing, _ = harness.timed(lambda: rounds[-1][0].recall(["f" * 64]))
+    assert found == [None]
+    more = f"an answer that none has: {missing:.2f} s more"
+    print(f"{runs} matching runs of {answers:,} answers: opened in {least:.2f} s, {more}", flush=True)
+    return least + missing < MATCHING
 
 
 def together(folder: Path, runs: int, items: int = 8_000) -> None:
     """Print how many questions are asked where so many runs begin at once and share a place."""
     place = f"--answers=file://{folder / 'together'}"
-    slow = {"SECONDS": "0.4"}
     start = time.perf_counter()
     with ThreadPoolExecutor(runs) as threads:
         folders = [folder / f"machine{number}" for number in range(runs)]
-        ended = list(threads.map(lambda each: run(each, items, place, "--batch-size=8", environment=slow), folders))
-    asked = [re.search(r"([0-9,]+) asked for", output) for _, output in ended]
+        ended = list(threads.map(lambda each: run(each, items, place, "--batch-size=8", model="0.4,0"), folders))
+    asked = [re.search(r"([0-9,]+) asked for", cost.output) for cost in ended]
     counts = [0 if match is None else int(match[1].replace(",", "")) for match in asked]
     print(
         f"{runs} runs of {items:,} questions begun at once: asked {sum(counts) / items:.2f} times in all {counts}, "
@@ -275,23 +201,16 @@ def together(folder: Path, runs: int, items: int = 8_000) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--items", type=int, default=5_000)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--names", type=int, default=200_000)
-    parser.add_argument("--logs", type=int, default=10_000)
-    parser.add_argument("--answers", type=int, default=3, help="answers in a log")
-    parser.add_argument("--together", type=int, default=0, help="runs that begin at once")
-    options = parser.parse_args()
-    if options.together:
+    typed = harness.options(__doc__, items=5_000, rounds=5, names=200_000, logs=10_000, answers=3, together=0)
+    if typed.together:
         with tempfile.TemporaryDirectory() as name:
-            together(Path(name), options.together)
+            together(Path(name), typed.together)
         return 0
     with tempfile.TemporaryDirectory() as name, moto() as s3, azurite() as azure:
-        met = [matching(Path(name), 100, 4550), listing(Path(name), options.names)]
-        if options.rounds:
-            cost_of_sharing(Path(name), s3, options.items, options.rounds)
-        met.append(reading(Path(name), [s3, azure], options.logs, options.answers))
+        met = [matching(Path(name), 100, 4550), listing(Path(name), typed.names)]
+        if typed.rounds:
+            cost_of_sharing(Path(name), s3, typed.items, typed.rounds)
+        met.append(reading(Path(name), [s3, azure], typed.logs, typed.answers))
     print(f"limits: {'met' if all(met) else 'missed'}")
     return not all(met)
 

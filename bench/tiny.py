@@ -11,15 +11,12 @@ are of the medians of `--rounds`, by the clock and by CPU time, which other work
 
 from __future__ import annotations
 
-import argparse
-import statistics
-import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import harness
 import numpy as np
 import PIL.Image
 import torch
@@ -28,8 +25,6 @@ import transformers
 from medvqa.backend import loaded
 from medvqa.backends.hf import HF, HFOptions
 from medvqa.items import Answer, Image, Prompt, Technique
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from support import tinies
 
 OPTIONS = {"A": "a red circle", "B": "a blue square with a hole", "C": "none", "D": "cannot be determined from it"}
@@ -104,12 +99,7 @@ def bare(model: Any, processor: Any, batches: Sequence[Sequence[Prompt]]) -> lis
 
 def main() -> None:
     """Print a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--items", type=int, default=128)
-    parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--pixels", type=int, default=256)
-    asked = parser.parse_args()
+    asked = harness.options(__doc__, items=128, batch=16, rounds=5, pixels=256)
     print("technique   bare / backend: clock, CPU   one at a time / backend: clock, CPU")
     with tempfile.TemporaryDirectory() as folder, torch.inference_mode():
         path = Path(folder, "tiny")
@@ -126,19 +116,9 @@ def main() -> None:
                 lambda batches=batches: bare(plain, processor, batches),  # type: ignore[misc]
                 lambda prompts=prompts: backend(model, [[prompt] for prompt in prompts]),  # type: ignore[misc]
             ]
-            clock: list[list[float]] = [[], [], []]
-            busy: list[list[float]] = [[], [], []]
-            said: list[list[Any]] = [[], [], []]
-            for _ in range(asked.rounds):
-                for number, way in enumerate(ways):
-                    start, worked = time.perf_counter(), time.process_time()
-                    said[number] = way()
-                    clock[number].append(time.perf_counter() - start)
-                    busy[number].append(time.process_time() - worked)
-            assert said[0] == said[1] == said[2]
-            ratios = [
-                statistics.median(times[way]) / statistics.median(times[0]) for way in (1, 2) for times in (clock, busy)
-            ]
+            (said, *ours), *others = harness.in_turn(ways, asked.rounds)
+            assert all(other[0] == said for other in others)
+            ratios = [theirs / own for other in others for theirs, own in zip(other[1:], ours, strict=True)]
             print("{:12}{:19.2f}{:9.2f}{:26.2f}{:9.2f}".format(technique, *ratios), flush=True)
         model.close()
 

@@ -1,6 +1,6 @@
 """Memory and times of `medvqa view` with large runs: `python bench/view.py [--items N] [--runs N] [--keep DIR]`.
 
-A run in the shape of GMAI-MMBench with responses of about 300 characters (bench/page.py), and ten runs of 26,000
+A run in the shape of GMAI-MMBench with responses of about 300 characters (bench/harness.py), and ten runs of 26,000
 questions, are generated and served by a real server. A client then reads the list, the progress, 100 pages at random
 places and filters, searches of texts, and the history of an item, while an event stream is open. Lines are appended to
 the large run under its lock, and their events awaited. The peak of the server's memory is read from /proc before and
@@ -10,8 +10,6 @@ and takes those that are there.
 
 from __future__ import annotations
 
-import argparse
-import http.client
 import itertools
 import json
 import os
@@ -26,9 +24,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from urllib.parse import quote, urlencode, urlsplit
+from typing import Any
+from urllib.parse import quote, urlencode
+from urllib.request import HTTPCookieProcessor, ProxyHandler, build_opener
 
-import page
+import harness
 
 from medvqa.benchmarks import gmai_mmbench
 from medvqa.items import OUTCOMES, QuestionKey
@@ -57,41 +57,30 @@ def large(folder: Path, items: int) -> None:
     """A finished run with the keys that it selected."""
     if folder.exists():
         return
-    page.make(folder, items)
+    harness.make_run(folder, items)
     keys = [QuestionKey(NAME, f"{number:05}", "mc") for number in range(items)]
     selected.select(folder, "s", keys)
     selected.add_selected(folder)
-    run = {**run_record.read_run(folder), "name": "large", "finished": "2026-01-01T01:00:00+00:00"}
+    run = {**run_record.read_run(folder).as_json(), "name": "large", "finished": "2026-01-01T01:00:00+00:00"}
     run["benchmarks"][NAME]["questions"] = {"mc": items}
-    run_folder.write_json(folder / RUN, {**run, "selection": coverage.select_from(keys, run, ()).as_json()})
+    run_folder.write_json(folder / RUN, run)
+    chosen = coverage.select_from(keys, run_record.read_run(folder), ())
+    run_folder.write_json(folder / RUN, {**run, "selection": chosen.as_json()})
 
 
 class Client:
     """Requests with the cookie of the server."""
 
     def __init__(self, address: str) -> None:
-        parts = urlsplit(address)
-        self.host, self.port = str(parts.hostname), parts.port
-        connection = self.connect()
-        connection.request("GET", f"/?{parts.query}")
-        answer = connection.getresponse()
-        answer.read()
-        self.cookie = str(answer.getheader("set-cookie")).partition(";")[0]
+        self._origin = address.partition("/?")[0]
+        self._opener = build_opener(ProxyHandler({}), HTTPCookieProcessor())
+        self._opener.open(address)
 
-    def connect(self) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection(self.host, self.port, timeout=600)
-
-    def open(self, path: str) -> http.client.HTTPResponse:
-        connection = self.connect()
-        connection.request("GET", path, headers={"Cookie": self.cookie})
-        answer = connection.getresponse()
-        if answer.status != 200:
-            raise SystemExit(f"{path}: {answer.status} {answer.read()!r}")
-        return answer
+    def open(self, path: str) -> Any:
+        return self._opener.open(self._origin + path, timeout=600)
 
     def get(self, path: str, **parameters: object) -> dict:
-        query = f"?{urlencode(parameters)}" if parameters else ""
-        return json.loads(self.open(path + query).read())
+        return json.loads(self.open(f"{path}?{urlencode(parameters)}").read())
 
 
 @contextmanager
@@ -202,7 +191,7 @@ def live(listener: Listener, folder: Path, items: int) -> None:
     """Append results under the lock, and wait for each to be told."""
     lock = Lock(folder)
     lock.acquire()
-    lines = list(itertools.islice(page.results(items + 500, seed=3), items, items + 500))
+    lines = list(itertools.islice(harness.results(items + 500, seed=3), items, items + 500))
     total, taken = items, []
     with (folder / RESULTS).open("ab") as file:
         size = file.tell()
@@ -220,19 +209,14 @@ def live(listener: Listener, folder: Path, items: int) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--items", type=int, default=130_000)
-    parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("--keep", type=Path)
-    parser.add_argument("--no-drawing", action="store_true")
-    options = parser.parse_args()
+    typed = harness.options(__doc__, items=130_000, runs=10, keep=None, no_drawing=False)
     with tempfile.TemporaryDirectory() as temporary:
-        root = options.keep or Path(temporary, "reports")
-        make(root, options.items, options.runs)
+        root = typed.keep or Path(temporary, "reports")
+        make(root, typed.items, typed.runs)
         size = (root / "large" / RESULTS).stat().st_size / 1e6
-        print(f"{options.items:,} items ({size:.0f} MB), and {options.runs} runs of 26,000")
+        print(f"{typed.items:,} items ({size:.0f} MB), and {typed.runs} runs of 26,000")
         with server(root) as (pid, client):
-            measure(pid, client, root, options.items, drawing=not options.no_drawing)
+            measure(pid, client, root, typed.items, drawing=not typed.no_drawing)
     return 0
 
 

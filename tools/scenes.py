@@ -14,9 +14,9 @@ import numpy as np
 from numpy.random import Generator
 from PIL import Image
 
-from medvqa.benchmarks.overlays import Mask
 from tools import photography, radiology
 from tools.canvas import Canvas, Field, Look, Scene
+from tools.overlays import Mask
 
 SIZE = 112
 """Side of the images in pixels, unless told otherwise."""

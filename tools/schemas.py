@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from medvqa.items import Result
+from medvqa.records.run_folder import Extent
 from medvqa.records.run_record import SCHEMA, STORED, RunRecord
 
 FOLDER = Path(__file__).parents[1] / "docs" / "schemas"
@@ -26,9 +27,21 @@ def schemas() -> dict[str, bytes]:
     made = {}
     for name, kind in (("run.json", RunRecord), ("result.json", Result)):
         schema = _cleaned(msgspec.json.schema(kind))
+        if kind is Result:
+            _add_extents(schema["$defs"])
         content = {"$schema": DIALECT, "title": TITLES[name], **schema}
         made[name] = msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n"
     return made
+
+
+def _add_extents(types: dict[str, Any]) -> None:
+    """Describe images as a line has them: with an extent in place of a TextCell."""
+    image = types["Image"]["properties"]
+    extent = msgspec.json.schema(Extent)["$defs"]["Extent"]["properties"]
+    parquet = [kind for kind in image["cell"]["anyOf"] if not kind.get("$ref", "").endswith("TextCell")]
+    first = {name: image.pop(name) for name in ("name", "path")}
+    types["Image"]["properties"] = {**first, **extent, **image, "cell": {**image["cell"], "anyOf": parquet}}
+    del types["TextCell"]
 
 
 def _cleaned(schema: Any) -> Any:

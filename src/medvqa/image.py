@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from medvqa import medical
 from medvqa.medical import MedicalError, views, windows
@@ -129,16 +129,24 @@ class ParquetCell(NamedTuple):
     place: int = 0
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class TextCell:
+    """The place of an image in a table of text: `length` bytes of base64, from byte `start` of the file."""
+
+    start: int
+    length: int
+
+
 @dataclass(frozen=True, slots=True)
 class Image:
     """Reference to one image; the file is read when a backend calls `pil`.
 
     `name` is shown and recorded: a POSIX path relative to the data folder; a cell of a table adds " row N".
-    `path` is the absolute path of the file, "" if the reference comes from a run folder. `start` and `length`
-    (bytes; None = to the end) bound the image within that file. `digest` is the SHA-256 of the decoded (raw) image
-    bytes in hex, "" while unknown. `window` gives the raw values shown as black and white, linear in between, for
-    grey images of more than 8 bits. `cell` is the place within a Parquet file. `blank` marks a grey picture of `size`
-    (width, height), made by `blanked`; it keeps no way back to the pixels of the original.
+    `path` is the absolute path of the file, "" if the reference comes from a run folder. `cell` is the place of the
+    image if that file is a table. `digest` is the SHA-256 of the decoded (raw) image bytes in hex, "" while unknown.
+    `window` gives the raw values shown as black and white, linear in between, for grey images of more than 8 bits.
+    `blank` marks a grey picture of `size` (width, height), made by `blanked`; it keeps no way back to the pixels of the
+    original.
 
     `name` may end in the parts of a view, such as `ct/17.dcm?window=lung` or `v.nii.gz?axis=2&slice=40`. They set
     `window` and `view`, the canonical form of the other parts (`medvqa.medical.views`). `allow_burned_in`: show the
@@ -147,14 +155,11 @@ class Image:
 
     name: str
     path: str = ""
-    start: int = 0
-    length: int | None = None
-    encoding: Literal["raw", "base64"] = "raw"
     digest: str = ""
     blank: bool = False
     size: tuple[int, int] | None = None
     window: tuple[float, float] | None = None
-    cell: ParquetCell | None = None
+    cell: ParquetCell | TextCell | None = None
     view: str = ""
     allow_burned_in: bool = False
 
@@ -253,8 +258,7 @@ class Image:
 
     @property
     def _is_whole_file(self) -> bool:
-        extent = (self.cell, self.start, self.length)
-        return bool(self.path) and not self.blank and self.encoding == "raw" and extent == (None, 0, None)
+        return bool(self.path) and not self.blank and self.cell is None
 
     def burnt_in(self) -> tuple[bool, bool]:
         """Return whether a DICOM header declares burnt-in annotation, and whether the kind of picture suggests it.
@@ -345,21 +349,22 @@ class Image:
             )
         if not path.is_file():
             raise DataError(f"image {self.name}: no such file")
-        limit = MAX_BYTES if self.encoding == "raw" else MAX_BYTES * 4 // 3 + 4
+        in_text = isinstance(self.cell, TextCell)
+        limit = MAX_BYTES * 4 // 3 + 4 if in_text else MAX_BYTES
         try:
-            if self.cell is not None:
+            if isinstance(self.cell, ParquetCell):
                 data = _cell(path, self.cell)
             else:
+                start, length = (0, limit + 1) if self.cell is None else (self.cell.start, self.cell.length)
                 with path.open("rb") as file:
-                    file.seek(self.start)
-                    most = limit + 1 if self.length is None else min(self.length, limit + 1)
+                    file.seek(start)
                     # Python makes room for all bytes that are asked for: a quarter of a gigabyte takes its time.
-                    data = file.read(min(most, max(os.fstat(file.fileno()).st_size - self.start, 0) + 1))
+                    data = file.read(max(0, min(length, limit + 1, os.fstat(file.fileno()).st_size - start + 1)))
         except (OSError, ValueError) as error:
             raise DataError(f"image {self.name}: cannot be read: {error}") from error
         if len(data) > limit:
             raise DataError(f"image {self.name}: larger than {MAX_BYTES // 2**20} MiB")
-        if self.encoding == "base64":
+        if in_text:
             try:
                 data = binascii.a2b_base64(data.translate(None, WHITESPACE), strict_mode=True)
             except binascii.Error as error:

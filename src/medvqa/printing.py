@@ -53,6 +53,12 @@ def lines(text: str) -> str:
     return _COMMAND.sub(r"\1\\::", _plain(text))
 
 
+def clipped(text: str, width: int = 60) -> str:
+    """Return a text without line ends, of at most `width` characters; a longer one ends in three dots."""
+    short = " ".join(text.split())
+    return short if len(short) <= width else f"{short[: width - 3]}..."
+
+
 def some(names: Sequence[str], most: int, between: str = ", ") -> str:
     """Return the first names as text, and the number of the others: `a, b and 3 more`."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""

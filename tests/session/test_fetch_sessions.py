@@ -119,7 +119,7 @@ def test_mediconfusion_arrives_from_the_hub_and_the_store_of_articles(
     assert main(["fetch", "mediconfusion", "--data=DATA", *mirrors]) == 1
     said = capsys.readouterr()
     assert "medvqa: mediconfusion: MIT; each image has the licence of its article; https://github.com/" in said.err
-    assert "; the images come from the publisher's open-data store; no digests of them are published" in said.err
+    assert "; the images come from the publisher's open-data store; no digests of them are published; " in said.err
     assert "mediconfusion: incomplete, 228 of 229 files in " in said.out
     assert "227 files have no published digest: SHA-256 recorded in " in said.out
     listed = said.out.partition("Could not be had:\n")[2].splitlines()

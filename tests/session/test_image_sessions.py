@@ -58,7 +58,7 @@ class Spy(Backend):
         for path in (image.path, HERE / "data" / image.name, image.name):
             if str(path) and Path(path).is_file():
                 found["opened"].append(Path(path).name)
-        found["extent"] = [image.start, image.length]
+        found["cell"] = image.cell
         return found
 
 
@@ -124,7 +124,7 @@ def test_a_blank_picture_keeps_its_size_and_leads_nowhere(suite: pytest.Pytester
         (image,) = line["images"]
         assert (image["colour"], image["size"]) == (GREY, [8 + n, 6])
         assert image["opened"] == []
-        assert image["extent"] == [0, None]
+        assert image["cell"] is None
         assert str(n) not in image["name"]
         assert image["digest"] != sha256(suite, n), "a cache by digest would find the picture"
         assert line["fitted"] == []

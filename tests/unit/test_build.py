@@ -9,16 +9,13 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from PIL import Image
 
-from medvqa.benchmarks import overlays
 from support.laws import examples
-from tools import scenes
+from tools import overlays, scenes
 from tools.canvas import Finding, Scene
 from tools.questions import LETTERS, multiple_responses, single_choices
 
 SIDES = st.integers(1, 24)
 SHAPES = st.tuples(SIDES, SIDES)
-WIDTHS = st.integers(1, 4)
-COLOURS = st.tuples(*[st.integers(0, 255)] * 3)
 
 
 @st.composite
@@ -36,15 +33,7 @@ def rgb(image):
     return np.asarray(image.convert("RGB"))
 
 
-def depth(mask):
-    """For each pixel the steps (up, down, left, right) to the nearest one outside, by the definition."""
-    outside = np.argwhere(~np.pad(mask, 1)) - 1
-    rows, columns = np.indices(mask.shape)
-    steps = np.abs(rows[..., None] - outside[:, 0]) + np.abs(columns[..., None] - outside[:, 1])
-    return steps.min(axis=-1)
-
-
-class TestBox:
+class TestMarks:
     @given(marked())
     def test_bounding_box_holds_the_region_and_touches_it_on_all_sides(self, case):
         _, mask = case
@@ -53,65 +42,46 @@ class TestBox:
         assert inside.sum() == mask.sum()
         assert all(side.any() for side in (inside[0], inside[-1], inside[:, 0], inside[:, -1]))
 
-    @given(marked(), WIDTHS, COLOURS)
-    def test_frame_lies_around_the_box(self, case, width, colour):
+    @given(marked())
+    def test_a_frame_lies_around_the_box(self, case):
         image, mask = case
-        box = left, top, right, bottom = overlays.bounding_box(mask)
-        drawn = rgb(overlays.draw_box(image, box, colour, width))
+        left, top, right, bottom = overlays.bounding_box(mask)
+        drawn = rgb(overlays.mark(image, mask, "Box level"))
         rows, columns = np.indices(mask.shape)
         beyond = np.maximum.reduce([left - columns, columns - right + 1, top - rows, rows - bottom + 1])
-        untouched = beyond > width
-        if min(left, top, image.width - right, image.height - bottom) >= width:
+        untouched = beyond > overlays.FRAME
+        if min(left, top, image.width - right, image.height - bottom) >= overlays.FRAME:
             untouched |= beyond <= 0
-            assert (drawn[(beyond > 0) & (beyond <= width)] == colour).all()
+            assert (drawn[(beyond > 0) & (beyond <= overlays.FRAME)] == overlays.GREEN).all()
         assert (drawn[untouched] == rgb(image)[untouched]).all()
 
     def test_a_box_at_the_edge_is_still_seen_on_all_sides(self):
-        drawn = rgb(overlays.draw_box(Image.new("RGB", (8, 6)), (0, 0, 8, 6), (9, 9, 9), 1))
-        assert (drawn[[0, -1]] == 9).all()
-        assert (drawn[:, [0, -1]] == 9).all()
-        assert (drawn[1:-1, 1:-1] == 0).all()
-
-    @pytest.mark.parametrize("box", [(0, 0, 0, 3), (2, 2, 1, 3), (-1, 0, 2, 2), (0, 0, 9, 2), (0, 0, 2, 9)])
-    def test_a_box_that_is_none(self, box):
-        with pytest.raises(ValueError, match="does not lie in an image of 8 x 6 pixels"):
-            overlays.draw_box(Image.new("L", (8, 6)), box)
-
-
-class TestMask:
-    @given(marked(), COLOURS, st.floats(0, 1))
-    def test_changes_the_region_alone_by_so_much(self, case, colour, alpha):
-        image, mask = case
-        drawn, before = rgb(overlays.draw_mask(image, mask, colour, alpha)), rgb(image)
-        assert (drawn[~mask] == before[~mask]).all()
-        expected = before[mask] + alpha * (np.array(colour) - before[mask].astype(float))
-        assert np.abs(drawn[mask] - expected).max() <= 0.5 + 1e-9
-
-    @pytest.mark.parametrize("alpha", [-0.1, 1.1, float("nan")])
-    def test_alpha_out_of_range(self, alpha):
-        with pytest.raises(ValueError, match="it lies between 0 and 1"):
-            overlays.draw_mask(Image.new("L", (2, 2)), np.ones((2, 2), bool), alpha=alpha)
-
-
-class TestContour:
-    @given(marked(), WIDTHS)
-    def test_is_the_outermost_pixels_of_the_region(self, case, width):
-        _, mask = case
-        assert (overlays.contour(mask, width) == mask & (depth(mask) <= width)).all()
-
-    @given(marked(), COLOURS, WIDTHS)
-    def test_drawing_changes_the_contour_alone(self, case, colour, width):
-        image, mask = case
-        drawn, line = rgb(overlays.draw_contour(image, mask, colour, width)), overlays.contour(mask, width)
-        assert (drawn[line] == colour).all()
-        assert (drawn[~line] == rgb(image)[~line]).all()
+        drawn = rgb(overlays.mark(Image.new("RGB", (8, 6)), np.ones((6, 8), bool), "Box level"))
+        assert (drawn[[0, -1]] == overlays.GREEN).all()
+        assert (drawn[:, [0, -1]] == overlays.GREEN).all()
+        assert (drawn[2:-2, 2:-2] == 0).all()
 
     @given(marked())
-    def test_is_never_empty(self, case):
-        assert overlays.contour(case[1]).any()
+    def test_a_mask_tints_the_region_alone_by_half(self, case):
+        image, mask = case
+        drawn, before = rgb(overlays.mark(image, mask, "Mask level")), rgb(image)
+        assert (drawn[~mask] == before[~mask]).all()
+        expected = (before[mask] + np.array(overlays.RED, float)) / 2
+        assert np.abs(drawn[mask] - expected).max() <= 0.5 + 1e-9
 
+    @given(marked())
+    def test_a_contour_is_the_outermost_pixels_of_the_region(self, case):
+        image, mask = case
+        drawn, line = rgb(overlays.mark(image, mask, "Contour level")), overlays.contour(mask)
+        # By the definition: one step (up, down, left, right) to the nearest pixel outside.
+        outside = np.argwhere(~np.pad(mask, 1)) - 1
+        rows, columns = np.indices(mask.shape)
+        steps = np.abs(rows[..., None] - outside[:, 0]) + np.abs(columns[..., None] - outside[:, 1])
+        assert (line == mask & (steps.min(axis=-1) <= 1)).all()
+        assert line.any()
+        assert (drawn[line] == overlays.RED).all()
+        assert (drawn[~line] == rgb(image)[~line]).all()
 
-class TestGranularities:
     @given(marked(), st.sampled_from(overlays.GRANULARITIES))
     def test_inputs_stay_as_they_were(self, case, granularity):
         image, mask = case
@@ -131,51 +101,6 @@ class TestGranularities:
         mask[5:12, 6:15] = True
         drawn = {overlays.mark(Image.new("L", (20, 20)), mask, level).tobytes() for level in overlays.GRANULARITIES}
         assert len(drawn) == 4
-
-    def test_unknown_granularity(self):
-        with pytest.raises(ValueError, match="no granularity 'Pixel level'; known: Image level, Box level"):
-            overlays.mark(Image.new("L", (2, 2)), np.ones((2, 2), bool), "Pixel level")
-
-
-IMAGE = Image.new("RGB", (4, 3))
-
-
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda mask: overlays.draw_mask(IMAGE, mask),
-        lambda mask: overlays.draw_contour(IMAGE, mask),
-        lambda mask: overlays.mark(IMAGE, mask, "Image level"),
-    ],
-)
-class TestBadMasks:
-    def test_empty(self, use):
-        with pytest.raises(ValueError, match="the mask is empty"):
-            use(np.zeros((3, 4), bool))
-
-    def test_of_another_size(self, use):
-        with pytest.raises(ValueError, match=r"the mask is \(4, 3\) \(H, W\), the image \(3, 4\)"):
-            use(np.ones((4, 3), bool))
-
-    def test_of_another_kind(self, use):
-        with pytest.raises(ValueError, match="a mask is a boolean array"):
-            use(np.ones((3, 4), np.uint8))
-        with pytest.raises(ValueError, match="a mask is a boolean array"):
-            use(np.ones((3, 4, 1), bool))
-
-
-def test_bad_masks_have_neither_box_nor_contour():
-    for use in (overlays.bounding_box, overlays.contour):
-        with pytest.raises(ValueError, match="the mask is empty"):
-            use(np.zeros((3, 4), bool))
-
-
-def test_width_below_one():
-    mask = np.ones((3, 4), bool)
-    with pytest.raises(ValueError, match="width is 0; it is at least 1 pixel"):
-        overlays.draw_contour(IMAGE, mask, width=0)
-    with pytest.raises(ValueError, match="width is 0; it is at least 1 pixel"):
-        overlays.draw_box(IMAGE, (0, 0, 2, 2), width=0)
 
 
 class TestScenes:

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa import image as room
-from medvqa.image import FORMATS, inside
+from medvqa.image import FORMATS, TextCell, inside
 from medvqa.items import DataError, Image, Item, Prompt
 from medvqa.protocols import prompts
 from medvqa.records import run_folder
@@ -30,9 +30,14 @@ def encoded(image: PIL.Image.Image, form: str = "PNG", **options: object) -> byt
     return buffer.getvalue()
 
 
-def stored(folder: Path, data: bytes, **fields: object) -> Image:
+def stored(
+    folder: Path, data: bytes, start: int = 0, length: int | None = None, encoding: str = "raw", **fields: object
+) -> Image:
+    """An image in a file of its own; base64 in a table of text."""
     path = folder / "picture"
     path.write_bytes(data)
+    if encoding == "base64":
+        fields["cell"] = TextCell(start, len(data) if length is None else length)
     return Image("set/picture", str(path), **fields)
 
 
@@ -105,7 +110,7 @@ def test_nothing_gets_out(tmp_path_factory: pytest.TempPathFactory, relative: st
 
 def test_read_takes_a_file_or_a_part_of_it(tmp_path: Path) -> None:
     assert stored(tmp_path, b"pixels").read() == b"pixels"
-    assert stored(tmp_path, b"--pixels--", start=2, length=6).read() == b"pixels"
+    assert stored(tmp_path, b"--cGl4ZWxz--", start=2, length=8, encoding="base64").read() == b"pixels"
 
 
 def test_read_undoes_base64_with_line_breaks(tmp_path: Path) -> None:
@@ -129,7 +134,7 @@ def test_a_missing_file_names_the_image(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_file_that_cannot_be_read_names_the_image(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="image set/picture: cannot be read"):
-        stored(tmp_path, b"pixels", start=-5).read()
+        stored(tmp_path, b"pixels", start=-5, encoding="base64").read()
 
 
 def test_an_empty_image_names_the_image(tmp_path: Path) -> None:
@@ -325,7 +330,8 @@ def test_a_blank_image_is_grey_and_has_the_size_of_the_one_it_stands_for(
 
 
 def test_a_blank_image_holds_nothing_that_leads_to_the_pixels(tmp_path: Path, colours: PIL.Image.Image) -> None:
-    image = stored(tmp_path, b"--" + encoded(colours) + b"--", start=2, length=len(encoded(colours)), window=None)
+    text = base64.b64encode(encoded(colours))
+    image = stored(tmp_path, b"--" + text + b"--", start=2, length=len(text), encoding="base64", window=None)
     known = replace(image, digest=image.sha256())
     expected = Image("blank image", digest=f"blank {image.sha256()}", blank=True, size=(32, 16))
     assert image.blanked() == known.blanked() == image.blanked().blanked() == expected

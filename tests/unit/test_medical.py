@@ -25,6 +25,7 @@ from medvqa import benchmarks, medical
 from medvqa.benchmarks import own
 from medvqa.benchmarks.table import table
 from medvqa.benchmarks.table_files import benchmark_file
+from medvqa.image import TextCell
 from medvqa.items import Answer, Benchmark, DataError, Image, Item, Result, Score
 from medvqa.medical import MedicalError, apart, dicom, volumes, windows
 from medvqa.medical.views import parse, split
@@ -673,9 +674,9 @@ def test_a_medical_file_may_lie_within_another(tmp_path: Path) -> None:
     data = scans.dicom(tmp_path / "a.dcm", CT, bits=12).read_bytes()
     (tmp_path / "table").write_bytes(b"xx" + base64.b64encode(data) + b"yy")
     length = len(base64.b64encode(data))
-    image = Image("row 1?range=0,4095", str(tmp_path / "table"), 2, length, "base64")
+    image = Image("row 1?range=0,4095", str(tmp_path / "table"), cell=TextCell(2, length))
     assert (np.asarray(image.pil())[:, :, 0] == np.rint(CT / 4095 * 255)).all()
-    slide = Image("row 2?region=0,0,1,1", str(tmp_path / "table"), 2, length, "base64")
+    slide = Image("row 2?region=0,0,1,1", str(tmp_path / "table"), cell=TextCell(2, length))
     assert error_of(slide).endswith("?region=: this is a DICOM file, which has window, range, frame")
 
 

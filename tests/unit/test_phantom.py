@@ -14,10 +14,10 @@ import pytest
 from PIL import Image
 
 from medvqa.benchmarks import folders, load, phantom
-from medvqa.benchmarks.overlays import GRANULARITIES, bounding_box
 from medvqa.items import Answer
 from medvqa.tags import lexicon
 from tools import phantom as script
+from tools.overlays import GRANULARITIES, bounding_box
 from tools.questions import gmai_mmbench
 from tools.scenes import draw
 

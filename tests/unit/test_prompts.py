@@ -249,7 +249,7 @@ then = ["Therefore, among {first} through {last}, the answer is"]
         ("mine.toml", 'system = "x"', ': no prompt; write text = "..."'),
         ("mine.toml", 'system = "x"\n\n[mc]\nmax_tokens = 1', ", line 3: [mc] has no text"),
         ("mine.toml", 'text = "{question}"\nsytem = "x"', ", line 2: no key 'sytem'; there are: text, option"),
-        ("mine.toml", 'text = "{question}"\n[mcq]\ntext = "x"', ", line 2: no table [mcq]; there are: mc, gd, ps, ff"),
+        ("mine.toml", 'text = "{question}"\n[mcq]\ntext = "x"', ", line 2: no key 'mcq'; there are: text, option"),
         ("mine.toml", 'text = "{question}"\nsystem = 3', ", line 2: Expected `str`, got `int` - at `$.system`"),
         (
             "mine.toml",

@@ -22,6 +22,7 @@ from medvqa.backends.openai import OpenAI
 from medvqa.backends.ray import Ray, RayOptions, cluster, parcels
 from medvqa.backends.ray.actor import BEGUN, UNLOADED, ActorPlace, CopyProblem, ModelActor, difference
 from medvqa.configs import ModelConfig
+from medvqa.image import TextCell
 from medvqa.items import Answer, AnswerError, DataError, Image, Item, Prompt, Shot, UsageError
 from support import clusters
 from support.scans import dicom
@@ -70,7 +71,7 @@ def test_a_part_of_a_file_and_base64_travel_decoded(tmp_path: Path) -> None:
     PIL.Image.new("L", (2, 2), 77).save(buffer, "PNG")
     path = tmp_path / "table.tsv"
     path.write_bytes(b"head\t" + base64.b64encode(buffer.getvalue()) + b"\n")
-    image = Image("table.tsv row 1", str(path), 5, path.stat().st_size - 6, "base64")
+    image = Image("table.tsv row 1", str(path), cell=TextCell(5, path.stat().st_size - 6))
     sent = travelled(image)
     assert sent.read() == buffer.getvalue()
     assert sent.pil().getpixel((0, 0)) == (77, 77, 77)

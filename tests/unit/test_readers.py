@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from medvqa import decode, tables
-from medvqa.benchmarks import index, mediconfusion
+from medvqa.benchmarks import mediconfusion
 from medvqa.items import DataError
-from medvqa.tables import limits
+from medvqa.tables import image_cells, limits
 
 MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 
@@ -62,19 +62,19 @@ def test_a_key_that_occurs_twice_is_found_in_linear_time() -> None:
 
 def test_a_chain_of_references_is_followed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = 0
-    where = index._where
+    place = limits.place
 
     def counted(*arguments: object) -> str:
         nonlocal calls
         calls += 1
-        return where(*arguments)  # type: ignore[arg-type]
+        return place(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(index, "_where", counted)
+    monkeypatch.setattr(limits, "place", counted)
     picture = "QUFB" * 30
     rows = [f"{n}\t{n - 1 if n else picture}\tq" for n in range(1000)]
     (tmp_path / "x.tsv").write_text("index\timage\tquestion\n" + "".join(f"{row}\n" for row in reversed(rows)))
-    found = index.read(tmp_path / "x.tsv", root=tmp_path)
-    assert {row.holder for row in found.rows} == {1000}
+    found = image_cells.read(tmp_path / "x.tsv", root=tmp_path)
+    assert {row.values["image"].name for row in found} == {"x.tsv row 1000"}
     assert calls < 5000
 
 
@@ -84,7 +84,7 @@ def test_a_header_has_a_limit(tmp_path: Path, reader: str) -> None:
     if reader == "tsv":
         (tmp_path / "x.tsv").write_text("\t".join(["index", "image", *names]) + "\n")
         with pytest.raises(DataError, match=r"^x\.tsv, first line: more than 1,000 columns"):
-            index.read(tmp_path / "x.tsv", root=tmp_path)
+            image_cells.read(tmp_path / "x.tsv", root=tmp_path)
     elif reader == "sheet":
         (tmp_path / "x.csv").write_text(",".join(["id", "score", *names]) + "\n")
         with pytest.raises(DataError, match=r"^.*x\.csv, first line: more than 1,000 columns"):
@@ -106,11 +106,11 @@ def test_a_table_s_text_and_rows_have_limits(tmp_path: Path, monkeypatch: pytest
     path.write_text("index\timage\tquestion\n" + "".join(f"{n}\tA\t{'x' * 50}\n" for n in range(100)))
     monkeypatch.setattr(limits, "MAX_ROWS", 50)
     with pytest.raises(DataError, match=r"x\.tsv row 51 \(line 52\): more than 50 rows"):
-        index.read(path, root=tmp_path)
+        image_cells.read(path, root=tmp_path)
     monkeypatch.setattr(limits, "MAX_ROWS", 1000)
     monkeypatch.setattr(limits, "MAX_TEXTS", 1000)
     with pytest.raises(DataError, match=r"x\.tsv row 20 \(line 21\): more than 1,000 characters of text"):
-        index.read(path, root=tmp_path)
+        image_cells.read(path, root=tmp_path)
 
 
 # Spreadsheets

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from medvqa.image import TextCell
 from medvqa.items import KINDS, SCORED_OUTCOMES, Answer, Image, Item, QuestionKey, Result, Score, UsageError
 from medvqa.records import configuration, run_folder, run_record
 from medvqa.records.run_folder import Recorder
@@ -28,7 +29,7 @@ ITEMS = st.builds(
     options=LETTERS,
     answers=st.tuples(TEXT),
     images=st.tuples(
-        st.builds(Image, name=TEXT, start=st.integers(0, 2**40), length=st.none() | st.integers(0, 2**30))
+        st.builds(Image, name=TEXT, cell=st.none() | st.builds(TextCell, st.integers(0, 2**40), st.integers(0, 2**30)))
     ),
     tags=st.dictionaries(TEXT, st.tuples(TEXT, TEXT), max_size=3),
     pair_id=st.none() | TEXT,

@@ -26,7 +26,7 @@ def answered(item: Item, shift: int | None, text: str, sample: int = 0, prompt: 
     """The result of an answer in shown letters."""
     shown = rotation.rotated(item, shift)
     answer = Answer(text)
-    score = rotation.mapped_back(scoring.score_single_choice(shown, answer), item, shift)
+    score = rotation.score_back(scoring.score_single_choice(shown, answer), item, Variant(prompt, shift).name)
     return Result("run", item, "", answer, score, "mc", None, sample, Variant(prompt, shift).name)
 
 
@@ -68,12 +68,16 @@ def test_mapping_back_is_the_inverse_of_showing(item: Item, shift: int, data: st
     assert sorted(shown.options.values()) == sorted(item.options.values())
     assert {shown.options[letter] for letter in shown.answers} == {item.options[letter] for letter in item.answers}
     chosen = tuple(sorted(data.draw(st.sets(st.sampled_from(sorted(item.options)), min_size=1))))
-    back = rotation.mapped_back(Score(0.0, "wrong", chosen), item, shift)
-    assert {item.options[letter] for letter in back.extracted} == {shown.options[letter] for letter in chosen}
     logprobs = {letter: -float(place + 1) for place, letter in enumerate(item.options)}
-    answer = Answer("", logprobs)
-    assert rotation.answer_back(rotation.answer_shown(answer, item.options, shift), item, shift) == answer
-    mapped = rotation.answer_back(answer, item, shift).option_logprobs or {}
+    variant, answer = Variant(rotation=shift).name, Answer("", logprobs)
+    seen = Result("run", shown, "", answer, Score(0.0, "wrong", chosen), "mc", variant=variant)
+    result = rotation.result_back(seen, item, shift)
+    back = result.score
+    assert {item.options[letter] for letter in back.extracted} == {shown.options[letter] for letter in chosen}
+    assert rotation.answer_shown(result.answer, item.options, variant) == answer
+    assert replace(rotation.result_shown(result), score=seen.score) == seen
+    assert result.answer is not None
+    mapped = result.answer.option_logprobs or {}
     assert {item.options[k]: v for k, v in mapped.items()} == {shown.options[k]: v for k, v in logprobs.items()}
 
 

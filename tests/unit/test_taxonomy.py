@@ -99,7 +99,7 @@ class TestTrees:
 
     def test_benchmarks_name_their_papers_tree(self) -> None:
         named = {
-            each.name: each.taxonomy
+            each.name: each.owners.taxonomy
             for room in (gmai_mmbench, medlesionvqa, mediconfusion, phantom)
             for each in room.BENCHMARKS
         }

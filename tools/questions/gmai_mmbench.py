@@ -9,10 +9,10 @@ import numpy as np
 from numpy.random import Generator
 from PIL import Image
 
-from medvqa.benchmarks.overlays import Granularity, mark
 from medvqa.tags import lexicon
 from tools import photography, radiology
 from tools.canvas import Scene
+from tools.overlays import Granularity, mark
 from tools.questions import LETTERS, multiple_responses, single_choices
 from tools.scenes import draw
 

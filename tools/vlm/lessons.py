@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.random import Generator
 
-from medvqa.benchmarks import gmai_mmbench, mediconfusion, mediconfusion_prompts, medlesionvqa
+from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa
 from medvqa.items import CHOICE_KINDS, Item, Prompt
 from tools.questions import LETTERS
 from tools.vlm.architecture import IMAGE, IMAGE_TOKENS
@@ -42,7 +42,7 @@ def by_text(asked: Asked, rng: Generator) -> Exercise:
     if len(item.answers) != 1:
         raise ValueError(f"{item.id} has {len(item.answers)} right answers")
     [answer] = item.answers
-    system = mediconfusion_prompts.MC.system if rng.random() < 0.3 else ""
+    system = mediconfusion.ORIGINAL.by_technique["mc"].system if rng.random() < 0.3 else ""
     text = QUESTION_ONLY.format(question=item.question)
     return Exercise(Prompt(text, system=system), item.options.get(answer, answer), asked.picture)
 

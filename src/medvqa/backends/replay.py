@@ -44,7 +44,6 @@ from medvqa.items import (
     MedVQAError,
     Prompt,
     UsageError,
-    Variant,
 )
 from medvqa.judging import RECORDED, TASKS, as_shown
 from medvqa.protocols import rotation
@@ -356,9 +355,7 @@ def _read_results(path: Path) -> _Recording:
 
 def _as_given(result: _Result) -> Answer | None:
     """Return the answer with log-probabilities by the letters that were shown."""
-    if result.answer is None or result.answer.option_logprobs is None:
-        return result.answer
-    return rotation.answer_shown(result.answer, result.item.options, Variant.parse(result.variant).rotation)
+    return rotation.answer_shown(result.answer, result.item.options, result.variant)
 
 
 def _result(decoder: msgspec.json.Decoder[_Result], line: bytes) -> _Result:

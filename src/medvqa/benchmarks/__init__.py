@@ -58,22 +58,11 @@ def pytest_medvqa_benchmarks() -> Sequence[Benchmark]:
         vqa_rad,
     )
 
-    return (
-        *gmai_mmbench.BENCHMARKS,
-        *medframeqa.BENCHMARKS,
-        *mediconfusion.BENCHMARKS,
-        *medlesionvqa.BENCHMARKS,
-        *medxpertqa.BENCHMARKS,
-        *mmmu.BENCHMARKS,
-        *omnimedvqa.BENCHMARKS,
-        *path_vqa.BENCHMARKS,
-        *phantom.BENCHMARKS,
-        *pmc_vqa.BENCHMARKS,
-        *radimagenet_vqa.BENCHMARKS,
-        *rexvqa.BENCHMARKS,
-        *slake.BENCHMARKS,
-        *vqa_rad.BENCHMARKS,
+    files = (
+        *(gmai_mmbench, medframeqa, mediconfusion, medlesionvqa, medxpertqa, mmmu, omnimedvqa, path_vqa, phantom),
+        *(pmc_vqa, radimagenet_vqa, rexvqa, slake, vqa_rad),
     )
+    return [benchmark for file in files for benchmark in file.BENCHMARKS]
 
 
 def not_known(holder: str, name: str, known: Mapping[str, Benchmark]) -> UsageError:

@@ -16,6 +16,7 @@ It reads cells such as "None" and "NA" as missing; here they are text, as an opt
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -23,7 +24,7 @@ from pathlib import Path
 from string import ascii_lowercase
 
 from medvqa import metrics, printing, scoring
-from medvqa.benchmarks import folders, index, predictions, published
+from medvqa.benchmarks import folders, predictions, published
 from medvqa.items import (
     Answer,
     Benchmark,
@@ -39,8 +40,9 @@ from medvqa.items import (
 )
 from medvqa.protocols.prompts import Template, Templates
 from medvqa.scoring import Reading
-from medvqa.tables import limits
+from medvqa.tables import TableRow, image_cells, limits
 from medvqa.tags import lexicon
+from medvqa.tags.selection import components
 
 GROUP = "gmai-mmbench"
 PARTS = 11
@@ -74,7 +76,7 @@ def files(data: Path, split: str) -> list[Path]:
 
 def items(data: Path, split: str) -> Iterator[Item]:
     """Yield the items of a split. VAL circulates under two names; DataError if released parts of TEST are missing."""
-    paths = index.distinct(files(data, split))
+    paths = image_cells.distinct(files(data, split))
     for path in paths:
         _check_images(path, path.relative_to(data).as_posix())
     if split == "test":
@@ -112,25 +114,40 @@ def items_of(files: Sequence[Path], *, root: Path, benchmark: str, withheld: boo
     column `answer`. Items share a cluster if their images have equal bytes or are the same row's. One case drawn as
     mask and as contour has different bytes and no common name. Such twins stay apart, so intervals may be too narrow.
     Tags that the lexicon does not list are kept, with one DataWarning a dimension. Raises DataError, which names file
-    and row, as `index.read` and `index.clusters` do, and for an answer that is none of the options.
+    and row, as `image_cells.read` does, for an `index` that two files share, and for an answer that is none of the
+    options.
     """
-    tables = [index.read(path, root=root, needed=NEEDED if withheld else (*NEEDED, "answer")) for path in files]
-    clusters = index.clusters(tables)
-    items = [_item(table, row, benchmark, clusters[row.cells["index"]]) for table in tables for row in table.rows]
+    needed = NEEDED if withheld else (*NEEDED, "answer")
+    rows = [row for path in files for row in image_cells.read(path, root=root, needed=needed)]
+    clusters = _clusters(rows)
+    items = [_item(row, benchmark, clusters[row.text("index")]) for row in rows]
     lexicon.warn_unknown(items, lexicon.gmai_mmbench())
     yield from items
 
 
-def _item(table: index.Index, row: index.IndexedRow, benchmark: str, cluster: str) -> Item:
-    cells = dict(row.cells)
-    name = cells.pop("index")
+def _clusters(rows: Sequence[TableRow]) -> dict[str, str]:
+    """Return the cluster of each `index`: rows share one if their images have equal bytes, or are of one row."""
+    places: dict[str, str] = {}
+    sharing: defaultdict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        name = row.text("index")
+        if name in places:
+            raise row.error(f"index '{name}' is also that of {places[name]}")
+        places[name] = row.where
+        sharing[row.values["image"].digest or row.where].append(name)
+    return components(sharing.values())
+
+
+def _item(row: TableRow, benchmark: str, cluster: str) -> Item:
+    cells = dict(row.values)
+    name, image = cells.pop("index"), cells.pop("image")
     letters = [letter for letter in ascii_lowercase if letter in cells]
     options = {letter.upper(): text for letter in letters if (text := cells.pop(letter)).strip()}
     answers = tuple(dict.fromkeys(part.strip().upper() for part in cells.pop("answer", "").split(",") if part.strip()))
     for letter in answers:
         if letter not in options:
             names = ", ".join(options) or "it has none"
-            raise DataError(f"{table.where(row)}, index '{name}': answer '{letter}' is none of its options ({names})")
+            raise DataError(f"{row.where}, index '{name}': answer '{letter}' is none of its options ({names})")
     dimensions = lexicon.gmai_mmbench().dimensions
     tags = {key: (dimensions[key].tag(cells.pop(column)),) for key, column in TAGS.items()}
     if original := cells.pop("original task", "").strip():
@@ -142,7 +159,7 @@ def _item(table: index.Index, row: index.IndexedRow, benchmark: str, cluster: st
         question=cells.pop("question"),
         options=options,
         answers=answers,
-        images=(table.image(row),),
+        images=(image,),
         tags={**tags, **_label(*(options[letter] for letter in answers))},
         cluster_id=cluster,
         extra={column: text for column, text in cells.items() if text},

@@ -49,7 +49,7 @@ def how_to_obtain(benchmark: Benchmark) -> str:
     if origin is None or origin.apply or not origin.files:
         return "" if origin is None else origin.apply
     terms = f"{origin.terms[0].upper()}{origin.terms[1:]}, then fetch it" if origin.terms else "Fetch it"
-    by_hand = f"; or put the files of {HUB}/datasets/{origin.hub} there yourself" if origin.hub else ""
-    where = f", the questions as DATA/{sought(benchmark)}" if by_hand else ""
+    folder = origin.files[0].to.partition("/")[0]
+    by_hand = f"; or put the files of {HUB}/datasets/{origin.hub} into DATA/{folder}/" if origin.hub else ""
     note = f" ({origin.note})" if origin.note else ""
-    return f"{terms}: medvqa fetch {benchmark.name} --data=DATA{by_hand}{where}{note}"
+    return f"{terms}: medvqa fetch {benchmark.name} --data=DATA{by_hand}{note}"

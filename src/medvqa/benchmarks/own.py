@@ -15,6 +15,7 @@ from medvqa.items import (
     Item,
     Kind,
     Metric,
+    OfficialRule,
     Origin,
     Owners,
     Prompt,
@@ -88,9 +89,17 @@ def check(benchmark: Benchmark, where: str = "") -> None:
         shown = scoring.clipped(repr(name))
         raise UsageError(f"{where}benchmark {shown}: name must be printable text of 1 to {MAX_NAME} characters")
     for field, (fits, expected) in _FIELDS.items():
-        if not fits(value := getattr(benchmark, field)):
+        if not fits(value := _value(benchmark, field)):
             shown = scoring.clipped(repr(value))
             raise UsageError(f"{where}benchmark '{name}': {field} is {shown}; expected: {expected}")
+
+
+def _value(benchmark: Benchmark, field: str) -> object:
+    """Return the value of a field, or of a field of its field, such as "origin.find"; None if there is none."""
+    value: object = benchmark
+    for name in field.split("."):
+        value = None if value is None else getattr(value, name)
+    return value
 
 
 def _holds(kind: type) -> Callable[[object], bool]:
@@ -115,6 +124,9 @@ _FIELDS: Mapping[str, _Rule] = {
     "title": (_is_text, "a text"),
     "origin": (lambda value: value is None or isinstance(value, Origin), "an Origin or None"),
     "owners": (lambda value: isinstance(value, Owners), "an Owners"),
+    "owners.rule": (lambda value: value is None or isinstance(value, OfficialRule), "an OfficialRule or None"),
+    **dict.fromkeys(("origin.find", "origin.elsewhere", "owners.rule.score"), _FUNCTION_OR_NONE),
+    **dict.fromkeys(("owners.recover", "owners.submission", "owners.published"), _FUNCTION_OR_NONE),
     "prompts": (
         lambda value: (
             isinstance(value, Mapping)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from medvqa.image import TextCell
 from medvqa.items import DataError, Image, Item
 from medvqa.likeness.near import packed, within
 from medvqa.likeness.pictures import NEAR, TURNS, Fingerprint, is_named_image
@@ -143,7 +144,7 @@ def read(files: TrainingSet, *, progress: Progress | None = None) -> Trained:
         # The bytes of any file count: it may be an image that only the benchmark can show.
         if print_.content:
             kept.append(number)
-        if not print_.pixels and (not print_.content or image.encoding != "raw" or is_named_image(image.name)):
+        if not print_.pixels and (not print_.content or isinstance(image.cell, TextCell) or is_named_image(image.name)):
             unreadable[image.name] = print_.why
     return Trained(files, [images[i] for i in kept], [prints[i] for i in kept], unreadable)
 
@@ -294,7 +295,6 @@ class _Namer:
 
     def __init__(self, trained: Trained, matched: set[int]) -> None:
         self._held = {trained.images[place]: place for place in matched if trained.images[place].cell is not None}
-        self._held |= {trained.images[place]: place for place in matched if trained.images[place].length is not None}
         files = set(trained.files.images)
         self._path = {trained.images[place].name: place for place in matched if trained.images[place].name in files}
         self._by_base: dict[str, list[str]] = {}

@@ -95,7 +95,7 @@ def of_image(image: Image, *, turned: bool = False) -> Fingerprint:
 
 def _is_medical(image: Image) -> bool:
     """Whether an image lies in a medical file of its own."""
-    if image.blank or image.cell is not None or image.length is not None or image.encoding != "raw":
+    if image.blank or image.cell is not None:
         return False
     try:
         with files.reading(Path(image.path)) as file:

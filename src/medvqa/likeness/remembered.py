@@ -84,7 +84,7 @@ def fingerprints(
 
 def _name(image: Image) -> str:
     """The key of an image in the cache: a digest of its file's path, which may name a patient, and its place within."""
-    place = [str(image.start)] if image.start else list(map(str, image.cell)) if image.cell is not None else []
+    place = [str(image.cell)] if image.cell is not None else []
     window = [repr(image.window)] if image.window is not None else []
     key = "\0".join([image.path, *place, *window, image.view])
     return hashlib.sha256(key.encode(errors="surrogateescape")).hexdigest()

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from medvqa import tables
-from medvqa.benchmarks import index
 from medvqa.items import DataError, Image, UsageError
-from medvqa.tables import json_text, limits
+from medvqa.tables import image_cells, json_text, limits
 
 MAX_FILES = 2**22
 """Files of a training set."""
@@ -106,7 +105,9 @@ class TrainingSet:
         if table.lower().endswith(".json"):
             yield from _document(path, table)
         elif table.lower().endswith(".tsv") and _holds_images(path):
-            yield from _indexed(path, table, self.folder)
+            for row in image_cells.read(path, root=self.folder):
+                *texts, image = row.values.values()
+                yield TrainingRow(f"{table} row {row.number}", texts, [image] if image.digest else [])
         else:
             for row in tables.read(path, name=table):
                 yield _row(row.where, row.values)
@@ -179,10 +180,3 @@ def _holds_images(path: Path) -> bool:
     except DataError:
         return False
     return {"index", "image"} <= set(columns)
-
-
-def _indexed(path: Path, name: str, folder: Path) -> Iterator[TrainingRow]:
-    table = index.read(path, root=folder)
-    for row in table.rows:
-        image = [table.image(row)] if row.digest else []
-        yield TrainingRow(f"{name} row {row.number}", list(row.cells.values()), image)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 
+from medvqa.image import TextCell
 from medvqa.items import Image, Item, Prompt, UsageError
 from medvqa.tags.selection import components
 
@@ -84,7 +85,8 @@ def common_names(images: Iterable[Image]) -> dict[Image, str]:
     by_size: defaultdict[int, list[Image]] = defaultdict(list)
     for image in distinct:
         if not image.digest and Path(image.path).is_file():
-            by_size[image.length or Path(image.path).stat().st_size - image.start].append(image)
+            cell, size = image.cell, Path(image.path).stat().st_size
+            by_size[cell.length if isinstance(cell, TextCell) else size].append(image)
     for alike in by_size.values():
         if len({image.file for image in alike}) > 1:
             names |= {image: image.sha256() for image in alike}

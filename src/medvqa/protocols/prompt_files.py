@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 
 from medvqa import decode, printing
-from medvqa.items import KINDS, OPTION_TECHNIQUES, ORDERS, TECHNIQUES, Kind, Order, Technique, UsageError
+from medvqa.items import KINDS, OPTION_TECHNIQUES, ORDERS, TECHNIQUES, Order, UsageError
 from medvqa.protocols.naming import is_name
 from medvqa.protocols.prompts import FIELDS_HELP, SHOWING, Template, Templates, wrong_field
 
@@ -18,11 +18,10 @@ SUFFIXES = (".txt", ".toml")
 OPTION = "{letter}. {text}\n"
 """One line of {options}, unless the file has another."""
 
-_OPTION_FIELDS = re.compile(r"\{\{|\}\}|\{(letter|text)\}|[{}]")
-_TURN_FIELDS = re.compile(r"\{\{|\}\}|\{(first|last)\}|[{}]")
+_WITHOUT_OPTIONS = frozenset(TECHNIQUES) - frozenset(SHOWING)
 
 
-class _PromptTable(msgspec.Struct, frozen=True):
+class _Settings(msgspec.Struct, frozen=True):
     """The settings of one prompt; see `Template`."""
 
     text: str = ""
@@ -31,6 +30,12 @@ class _PromptTable(msgspec.Struct, frozen=True):
     order: Order = ORDERS[0]
     max_tokens: Annotated[int, msgspec.Meta(ge=0)] | None = None
     then: tuple[str, ...] = ()
+
+
+_File = msgspec.defstruct(
+    "_File", [(part, _Settings | None, None) for part in (*TECHNIQUES, *KINDS)], bases=(_Settings,), frozen=True
+)
+"""Keys outside of a table hold for MC and GD, and are defaults of every table."""
 
 
 def is_file(typed: str) -> bool:
@@ -53,82 +58,67 @@ def read(path: Path, shown: str = "") -> Templates:
         )
     where = f"--prompt={where}"
     content = decode.read(path, where)
+    written = decode.text_of(content, where)
     if path.suffix != ".toml":
         # Editors end a file with a line end.
-        text = decode.text_of(content, where).replace("\r\n", "\n")
-        return _Reader(where, name, text).templates({"text": text.removesuffix("\n")})
-    settings = decode.parsed(content, where)
-    return _Reader(where, name, decode.text_of(content, where)).templates(settings)
+        return _templates(name, {"text": written.replace("\r\n", "\n").removesuffix("\n")}, where, written)
+    return _templates(name, decode.parsed(content, where), where, written)
 
 
-class _Reader:
-    """Makes the templates of one file; `written` is its content, to find lines for errors."""
+def _templates(name: str, settings: Mapping[str, Any], where: str, written: str) -> Templates:
+    """Return the templates of a file with these settings; `written` is its text, to find lines for errors."""
+    decode.converted(settings, _File, where, text=written)
+    common = {key: value for key, value in settings.items() if not isinstance(value, dict)}
 
-    def __init__(self, where: str, name: str, written: str) -> None:
-        self._where, self._name, self._written = where, name, written
-
-    def templates(self, settings: Mapping[str, Any]) -> Templates:
-        """Return the templates. Keys outside of a table hold for MC and GD, and are defaults of every table."""
-        tables = {name: value for name, value in settings.items() if isinstance(value, dict)}
-        common = {name: value for name, value in settings.items() if name not in tables}
-        known = (*TECHNIQUES, *KINDS)
-        for name in tables:
-            if name not in known:
-                raise self._error((name,), f"no table [{printing.line(name)}]{decode.did_you_mean(name, known)}")
-        self._settings(common, ())
-        by_technique: dict[Technique, Template] = {}
-        for technique in TECHNIQUES:
-            # Without a table of their own, PS and FF have no text: they must show no options.
-            if technique in tables or (technique in SHOWING and "text" in common):
-                by_technique[technique] = self._template(technique, common, tables.get(technique, {}))
-        by_kind: dict[Kind, Template] = {
-            kind: self._template(kind, common, tables[kind]) for kind in KINDS if kind in tables
-        }
-        if not by_technique:
-            raise self._error((), 'no prompt; write text = "..."')
-        return Templates(self._name, by_technique, by_kind)
-
-    def _template(self, part: str, common: Mapping[str, Any], table: Mapping[str, Any]) -> Template:
-        self._settings(table, (part,))
-        shown = part not in TECHNIQUES or part in SHOWING
-        if "text" not in (common if shown else {}) and "text" not in table:
-            raise self._error((part,), f'[{part}] has no text; write text = "..."')
-        settings = self._settings({**common, **table}, ())
-        text, option = settings.text, settings.option
-        if (wrong := wrong_field(text)) is not None:
-            offset, problem = wrong
-            start = self._written.find(text)
-            # With escapes, the file does not hold the text itself.
-            line = f", line {self._written.count(chr(10), 0, start + offset) + 1}"
-            place = (part, "text") if "text" in table else ("text",)
-            at_line = line if start >= 0 else decode.at_line(self._written, place)
-            raise UsageError(f"{self._where}{at_line}: the text {problem}. {FIELDS_HELP}")
-        if option.endswith("\n"):
-            text = text.replace("{options}\n", "{options}")
-        if "option" in table and "{options}" not in text:
-            raise self._error((part, "option"), "the text has no field {options}, so that `option` has no effect")
+    def template(part: str) -> Template:
+        own: Mapping[str, Any] = settings.get(part, {})
+        values = msgspec.convert({**common, **own}, _Settings)
+        if "text" not in own and (part in _WITHOUT_OPTIONS or "text" not in common):
+            raise _error(where, written, (part,), f'[{part}] has no text; write text = "..."')
+        for key, start, problem in _problems(values, own):
+            place = (part, key) if key in own else (key,)
+            raise _error(where, written, place, problem, values.text if key == "text" else "", start)
+        scored = part in OPTION_TECHNIQUES
         return Template(
-            f"{self._name}/{part}",
-            text,
-            option,
-            settings.system,
-            None if part in OPTION_TECHNIQUES else settings.max_tokens,
-            settings.order,
-            () if part in OPTION_TECHNIQUES else settings.then,
+            f"{name}/{part}",
+            values.text.replace("{options}\n", "{options}") if values.option.endswith("\n") else values.text,
+            values.option,
+            values.system,
+            None if scored else values.max_tokens,
+            values.order,
+            () if scored else values.then,
         )
 
-    def _settings(self, values: Mapping[str, Any], table: tuple[str, ...]) -> _PromptTable:
-        """Return the settings of a table; UsageError for an unknown key or a wrong value."""
-        settings = decode.converted(values, _PromptTable, self._where, table=table, text=self._written)
-        for text in settings.then:
-            if {match[0] for match in _TURN_FIELDS.finditer(text)} & {"{", "}"}:
-                problem = "the texts of `then` may have the fields {first} and {last}, and no other"
-                raise self._error((*table, "then"), problem)
-        found = [match[0] for match in _OPTION_FIELDS.finditer(settings.option)]
-        if {"{", "}"} & set(found) or "{text}" not in found:
-            raise self._error((*table, "option"), "option needs the field {text}, may have {letter}, and no other")
-        return settings
+    # Without a table of their own, PS and FF have no text: they must show no options.
+    shown = SHOWING if "text" in common else ()
+    by_technique = {part: template(part) for part in TECHNIQUES if part in settings or part in shown}
+    by_kind = {part: template(part) for part in KINDS if part in settings}
+    if not by_technique:
+        raise UsageError(f'{where}: no prompt; write text = "..."')
+    return Templates(name, by_technique, by_kind)
 
-    def _error(self, place: decode.Place, problem: str) -> UsageError:
-        """The error, with the line of a key or table."""
-        return UsageError(f"{self._where}{decode.at_line(self._written, place)}: {problem}")
+
+def _problems(values: _Settings, own: Mapping[str, Any]) -> Iterator[tuple[str, int, str]]:
+    """Yield the key, the place in its text, and the problem of each wrong setting; `own`: those of its table."""
+    if any({"{", "}"} & set(_fields(text, "first|last")) for text in values.then):
+        yield "then", 0, "the texts of `then` may have the fields {first} and {last}, and no other"
+    found = _fields(values.option, "letter|text")
+    if {"{", "}"} & set(found) or "{text}" not in found:
+        yield "option", 0, "option needs the field {text}, may have {letter}, and no other"
+    if (wrong := wrong_field(values.text)) is not None:
+        yield "text", wrong[0], f"the text {wrong[1]}. {FIELDS_HELP}"
+    if "option" in own and "{options}" not in values.text:
+        yield "option", 0, "the text has no field {options}, so that `option` has no effect"
+
+
+def _fields(text: str, known: str) -> list[str]:
+    """Return the fields of a text, and single braces that belong to none of the `known` ones."""
+    return [match[0] for match in re.finditer(rf"\{{\{{|\}}\}}|\{{(?:{known})\}}|[{{}}]", text)]
+
+
+def _error(where: str, written: str, place: decode.Place, problem: str, text: str = "", start: int = 0) -> UsageError:
+    """Return the error with its line: that of a character of a text, or else of a key or table."""
+    at = written.find(text) if text else -1
+    # With escapes, the file does not hold the text itself.
+    line = decode.at_line(written, place) if at < 0 else f", line {written.count(chr(10), 0, at + start) + 1}"
+    return UsageError(f"{where}{line}: {problem}")

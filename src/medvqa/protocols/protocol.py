@@ -68,17 +68,21 @@ class Protocol:
 
     def about(self) -> dict[str, Any]:
         """Return the fields for run.json that differ from the defaults; `samples` has a field of its own, `repeat`."""
-        values, default = asdict(self), asdict(Protocol())
-        return {name: value for name, value in values.items() if value != default[name] and name != "samples"}
+        return {name: value for name, value in self._changed().items() if name != "samples"}
 
     def typed(self) -> dict[str, str]:
         """Return the options that ask so, with their values as typed, "" for a switch; defaults are left out."""
-        values, default = asdict(self), asdict(Protocol())
+        changed = self._changed()
         return {
-            option: "" if values[name] is True else _text(values[name])
+            option: "" if changed[name] is True else _text(changed[name])
             for name, option in OPTION_OF.items()
-            if values[name] != default[name]
+            if name in changed
         }
+
+    def _changed(self) -> dict[str, Any]:
+        """Return the fields that differ from the defaults."""
+        default = asdict(Protocol())
+        return {name: value for name, value in asdict(self).items() if value != default[name]}
 
     @property
     def instruction(self) -> Instruction | None:

@@ -70,32 +70,26 @@ def rotated(item: Item, shift: int | None) -> Item:
     return replace(item, options={letter: texts[letter] for letter in item.options}, answers=answers)
 
 
-def mapped_back(score: Score, item: Item, shift: int | None) -> Score:
-    """Return the score of a rotated item's answer in the letters of the data set; `item` is the data set's own."""
+def score_back(score: Score, item: Item, variant: str) -> Score:
+    """Return the score of an answer to `item` as a recorded variant shows it, in the letters of the data set."""
+    shift = Variant.parse(variant).rotation
     if not shift:
         return score
     of = _original(item, shift)
     mapped = {of.get(letter, letter) for letter in score.extracted}
     extracted = (*(letter for letter in item.options if letter in mapped), *sorted(mapped - item.options.keys()))
-    return replace(score, extracted=extracted, why=f"in the order {Variant(rotation=shift).name}: {score.why}")
-
-
-def answer_back(answer: Answer, item: Item, shift: int | None) -> Answer:
-    """Return the answer with log-probabilities by letters of the data set; its text stays as the model wrote it."""
-    return _relettered(answer, _original(item, shift)) if shift else answer
-
-
-def answer_shown(answer: Answer, options: Iterable[str], shift: int | None) -> Answer:
-    """Return a recorded answer with log-probabilities by shown letters: the inverse of `answer_back`."""
-    return _relettered(answer, shown(options, shift)) if shift else answer
+    return replace(score, extracted=extracted, why=f"in the order {_name(shift)}: {score.why}")
 
 
 def result_back(result: Result, item: Item, shift: int | None) -> Result:
-    """Return the result of a question as shown in the terms of the data set's `item`."""
+    """Return the result of a question as shown in the terms of the data set's `item`.
+
+    Log-probabilities are by the data set's letters then; the text of the answer stays as the model wrote it.
+    """
     if not shift:
         return result
-    answer = None if result.answer is None else answer_back(result.answer, item, shift)
-    return replace(result, item=item, answer=answer, score=mapped_back(result.score, item, shift))
+    answer = _relettered(result.answer, _original(item, shift))
+    return replace(result, item=item, answer=answer, score=score_back(result.score, item, result.variant))
 
 
 def result_shown(result: Result) -> Result:
@@ -103,15 +97,15 @@ def result_shown(result: Result) -> Result:
     shift = Variant.parse(result.variant).rotation
     if not shift:
         return result
-    item, to = rotated(result.item, shift), shown(result.item.options, shift)
+    to = shown(result.item.options, shift)
     score = replace(result.score, extracted=tuple(to.get(letter, letter) for letter in result.score.extracted))
-    answer = None if result.answer is None else answer_shown(result.answer, result.item.options, shift)
-    return replace(result, item=item, score=score, answer=answer)
+    return replace(result, item=rotated(result.item, shift), score=score, answer=_relettered(result.answer, to))
 
 
-def score_back(score: Score, item: Item, variant: str) -> Score:
-    """Return the score of an answer to `item` as a recorded variant shows it, in the letters of the data set."""
-    return mapped_back(score, item, Variant.parse(variant).rotation)
+def answer_shown(answer: Answer | None, options: Iterable[str], variant: str) -> Answer | None:
+    """Return a recorded answer with log-probabilities by the letters that its variant showed."""
+    shift = Variant.parse(variant).rotation
+    return _relettered(answer, shown(options, shift)) if shift else answer
 
 
 def as_shown(item: Item, variant: str) -> Item:
@@ -123,11 +117,15 @@ def _original(item: Item, shift: int) -> dict[str, str]:
     return {shown_letter: letter for letter, shown_letter in shown(item.options, shift).items()}
 
 
-def _relettered(answer: Answer, to: Mapping[str, str]) -> Answer:
-    if answer.option_logprobs is None:
+def _relettered(answer: Answer | None, to: Mapping[str, str]) -> Answer | None:
+    if answer is None or answer.option_logprobs is None:
         return answer
     moved = {to.get(letter, letter): value for letter, value in answer.option_logprobs.items()}
     return replace(answer, option_logprobs={letter: moved[letter] for letter in sorted(moved)})
+
+
+def _name(shift: int | None) -> str:
+    return Variant(rotation=shift).name
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +156,8 @@ class Rotations:
         name = Variant(Variant.parse(worst.variant).prompt).name
         score = worst.score
         choices = ", ".join(
-            f"{_shift_name(result)}: {','.join(result.score.extracted) or result.score.outcome}"
-            for result in self.results
+            f"{_name(Variant.parse(r.variant).rotation)}: {','.join(r.score.extracted) or r.score.outcome}"
+            for r in self.results
         )
         if self.consistent:
             why, text = f"in all {len(self.results)} rotations: {score.why}", ", ".join(score.extracted)
@@ -170,10 +168,6 @@ class Rotations:
         # In the letters of the data set; how an answer ended is known of each rotation alone.
         answer = None if worst.answer is None else Answer(text, finish="")
         return replace(worst, prompt="", answer=answer, score=replace(score, why=why), variant=name)
-
-
-def _shift_name(result: Result) -> str:
-    return Variant(rotation=Variant.parse(result.variant).rotation).name
 
 
 def _rank(result: Result) -> tuple[int, float]:

@@ -9,15 +9,17 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain, count
+from operator import attrgetter
 from pathlib import Path, PurePath
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 import msgspec
 
 from medvqa import answers, files, memory
+from medvqa.image import TextCell
 from medvqa.items import SCORED_OUTCOMES, UNDECLARED, DataError, Image, Item, QuestionKey, Result, UsageError, replace
 from medvqa.records.private import make_private
 from medvqa.records.run_record import RunRecord
@@ -33,8 +35,31 @@ MAX_SAMPLE = 2**31
 
 LATER = frozenset({"cell", "view", "allow_burned_in"})
 """Fields of images that earlier versions do not write."""
+
+
+class Extent(msgspec.Struct, frozen=True):
+    """How a line writes the place of an image: that of a TextCell as base64, else a whole file, or a field `cell`."""
+
+    start: int = 0
+    length: int | None = None
+    encoding: Literal["raw", "base64"] = "raw"
+
+
+class _ItemExtents(msgspec.Struct):
+    images: tuple[Extent, ...] = ()
+
+
+class _LineExtents(msgspec.Struct):
+    item: _ItemExtents
+
+
+_WHOLE = msgspec.structs.asdict(Extent())
+_FIELDS = tuple(name for name in Image.__slots__ if name not in ("name", "path"))
+_fields = attrgetter(*_FIELDS)
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Result)
+_extents = msgspec.json.Decoder(_LineExtents)
+_BASE64 = b'"encoding":"base64"'
 _IMPOSSIBLE = f'"{answers.IMPOSSIBLE}"'.encode()
 _NO_VARIANT = b',"variant":""}'
 _NO_RANKING = b',"ranking":null}'
@@ -63,9 +88,8 @@ def encode(result: Result) -> bytes:
 
     Left out if they are empty: the last fields `variant` and `ranking`, and the fields LATER of images.
     """
-    images: Any = tuple(map(_image, result.item.images))
     answer: Any = None if result.answer is None else answers.to_json(result.answer)
-    line = _encoder.encode(replace(result, item=replace(result.item, images=images), answer=answer))
+    line = _encoder.encode(replace(result, item=_with_images(result.item, _image), answer=answer))
     if result.ranking is not None:
         return line
     line = line.removesuffix(_NO_RANKING) + b"}"
@@ -73,8 +97,16 @@ def encode(result: Result) -> bytes:
 
 
 def _image(image: Image) -> dict[str, Any]:
-    fields = {name: getattr(image, name) for name in Image.__slots__}
-    return {name: value for name, value in fields.items() if value or name not in LATER} | {"path": ""}
+    """The fields of an image in a line."""
+    return {name: value for name, value in _published(image).items() if value or name not in LATER}
+
+
+def _published(image: Image) -> dict[str, Any]:
+    """All fields that a line may have."""
+    extent = _WHOLE
+    if isinstance(cell := image.cell, TextCell):
+        extent, image = msgspec.structs.asdict(Extent(cell.start, cell.length, "base64")), replace(image, cell=None)
+    return {"name": image.name, "path": "", **extent, **dict(zip(_FIELDS, _fields(image), strict=True))}
 
 
 def decode(line: bytes) -> Result:
@@ -89,16 +121,27 @@ def decode(line: bytes) -> Result:
             content = msgspec.json.decode(line, type=dict[str, Any])
             result = msgspec.convert({**content, "answer": answers.from_json(content.get("answer"))}, Result)
         _check(result)
-        return _without_paths(result)
+        return _placed(result, line)
     except (UnicodeDecodeError, RecursionError) as error:
         raise msgspec.DecodeError(str(error)) from None
 
 
-def _without_paths(result: Result) -> Result:
-    if not any(image.path for image in result.item.images):
-        return result
-    images = tuple(replace(image, path="") for image in result.item.images)
-    return replace(result, item=replace(result.item, images=images))
+def _placed(result: Result, line: bytes) -> Result:
+    """The result without paths, and with the cells of images in tables of text."""
+    images = result.item.images
+    if any(image.path for image in images):
+        images = tuple(replace(image, path="") for image in images)
+    if _BASE64 in line:
+        images = tuple(
+            replace(image, cell=TextCell(extent.start, extent.length or 0)) if extent.encoding == "base64" else image
+            for image, extent in zip(images, _extents.decode(line).item.images, strict=True)
+        )
+    return result if images is result.item.images else replace(result, item=replace(result.item, images=images))
+
+
+def _with_images(item: Item, fields: Callable[[Image], dict[str, Any]]) -> Item:
+    images: Any = tuple(map(fields, item.images))
+    return replace(item, images=images)
 
 
 def _check(result: Result) -> None:
@@ -256,7 +299,9 @@ def decisive_digest(results: Iterable[Result]) -> tuple[str, int]:
     Whatever a number is computed from changes it, and neither replaced lines nor their order in the file do.
     """
     last = {result.key: result for result in results}
-    return _digest((_without_paths(last[key]) for key in sorted(last)), b"\n"), len(last)
+    ordered = (last[key] for key in sorted(last))
+    written = (replace(result, item=_with_images(result.item, _published)) for result in ordered)
+    return _digest(written, b"\n"), len(last)
 
 
 def answers_digest(results: Iterable[Result]) -> str:

@@ -3,10 +3,10 @@
 Every scorer takes an item and its answer and returns a `Score`; scorers keep no state.
 """
 
+from medvqa.printing import clipped
 from medvqa.scoring import overlap, rules
 from medvqa.scoring.choices import (
     Reader,
-    clipped,
     cut_off,
     reading_of,
     score_multiple_choice,

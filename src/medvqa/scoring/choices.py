@@ -12,6 +12,7 @@ from functools import partial
 from typing import Protocol
 
 from medvqa.items import Answer, Item, Score
+from medvqa.printing import clipped as clipped
 from medvqa.scoring.extraction import Reading, read_options
 
 _LENGTH = frozenset({"length", "max_tokens", "max_output_tokens", "token_limit", "model_length"})
@@ -100,9 +101,3 @@ def reading_of(answer: Answer, read: Callable[[str], Reading]) -> Reading:
 
 def _with_texts(item: Item, letters: Sequence[str]) -> str:
     return ", ".join(f"{letter} ({clipped(item.options.get(letter, ''))})" for letter in letters)
-
-
-def clipped(text: str, width: int = 60) -> str:
-    """Return `text` on one line of at most `width` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= width else f"{line[: width - 3]}..."

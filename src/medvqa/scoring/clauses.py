@@ -9,7 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from medvqa.scoring.extraction import Reading
-from medvqa.scoring.text import CJK, plain, tokens, visible
+from medvqa.scoring.text import plain, tokens, visible
+from medvqa.scoring.words import CJK
 
 _CLAUSE = re.compile(r"([^,.;:!?。、\n]+)(\??)")
 _ANSWER = re.compile(

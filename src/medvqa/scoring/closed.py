@@ -9,7 +9,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from medvqa.items import Answer, Item, Score
-from medvqa.scoring.choices import clipped, cut_off, reading_of
+from medvqa.printing import clipped
+from medvqa.scoring.choices import cut_off, reading_of
 from medvqa.scoring.clauses import read_clause
 from medvqa.scoring.extraction import Reading, read_term
 from medvqa.scoring.open_answers import normalise, score_closed_vocabulary

@@ -76,13 +76,12 @@ from medvqa.scoring.frames import (
     state_weight,
 )
 from medvqa.scoring.mentions import FIRM, NEGATIVE, NOR, TEXT, WEAK, Mention, Phrases, find_mentions, mark_up
-from medvqa.scoring.text import CJK, SEAL, compiled, occurrences, tokens, visible
+from medvqa.scoring.text import SEAL, occurrences, tokens, visible
+from medvqa.scoring.words import CJK, compiled, word_set
 
-_COMMON_WORDS = frozenset({"all", "both", "false", "no", "none", "not", "other", "true", "yes"})
-_JUDGMENTS = frozenset({"correct", "false", "incorrect", "no", "not", "right", "true", "wrong", "yes"})
-_SENTENCE_END = compiled(r"[.!?;。！？；\n]")
-_FULL_STOP = compiled(r"[.!?。！？\n]")
-_CLAUSE_END = compiled(r"\s*(?:[.,;!()\]}\n。，；！번]|$|\s(?:because|since|as|due|based|given)\b)", re.I)
+_SENTENCE_END = compiled(r"[.!?;。\n]")
+_FULL_STOP = compiled(r"[.!?。\n]")
+_CLAUSE_END = compiled(r"\s*(?:[.,;!()\]}\n。번]|$|\s(?&because)\b)", re.I)
 _ALSO = compiled(r"\balso\b", re.I)
 _MARKS = compiled(f"[{FIRM}{WEAK}{TEXT}{SEAL}]")
 _ABBREVIATION = compiled(r"\b(?:vit|figs?|vs|e\.g|i\.e|dr|no|ca|cf|approx|st|resp|gr|v\.a|z\.n|z\.b|d\.h)\.$", re.I)
@@ -92,7 +91,7 @@ _ALONG = compiled(
     re.I,
 )
 _CLOSED_FORM = compiled(r"(?:</\w{1,20}>|\[/\w{1,20}\]|[}\])])[\s`$]{0,20}\Z")
-_BECAUSE = compiled(r"\s?[,;]?\s(?:because|since|as|due|based|given)\b", re.I)
+_BECAUSE = compiled(r"\s?[,;]?\s(?&because)\b", re.I)
 _CONTEXT = 120
 _COMMENTED = compiled(rf"\s?\([^()\n]{{1,30}}\)\s?[,;]\s?[{FIRM}{WEAK}]\s?\(")
 _NAMED_AS = compiled(rf"(?P<letter>[{FIRM}{WEAK}])\s(?:is|=)\s(?:an?\s)?(?P<text>{TEXT})\s?[?.,;]")
@@ -144,10 +143,11 @@ def read_options(
         # A shortcut for the most frequent response, a single letter: same result, twenty times faster.
         return Reading((response,), "read", f'first words: "{response}"')
     phrases = {letter: (text,) for letter, text in options.items()}
+    common_words = word_set("common")
     common = {
         letter
         for letter, text in options.items()
-        if all(word in _COMMON_WORDS or word.isdigit() or (len(word) == 1 and word.isascii()) for word in tokens(text))
+        if all(word in common_words or word.isdigit() or (len(word) == 1 and word.isascii()) for word in tokens(text))
     }
     return _read(response, phrases, common, letters=True, multiple=multiple, finished=finished)
 
@@ -159,7 +159,8 @@ def read_term(response: str, vocabulary: Phrases, *, finished: bool = True, comm
     in passing; by default, this holds for English yes and no.
     """
     phrases = {term: (term, *synonyms) for term, synonyms in vocabulary.items()}
-    judgments = {term for term, texts in phrases.items() if all(_JUDGMENTS.issuperset(tokens(text)) for text in texts)}
+    words = {word for text in word_set("yes") | word_set("no") for word in tokens(text)}
+    judgments = {term for term, texts in phrases.items() if all(words.issuperset(tokens(text)) for text in texts)}
     return _read(
         response, phrases, phrases.keys() if common else judgments, letters=False, multiple=False, finished=finished
     )
@@ -237,7 +238,7 @@ def _weighed(
         if mention.mark == TEXT and evidence and _denied_along(marked, evidence[-1], at, phrases):
             denied = True
         end = _SENTENCE_END.search(marked, at + 1, at + 2 * _CONTEXT)
-        in_question = end is not None and end[0] in "?？" and weight < Weight.FINAL
+        in_question = end is not None and end[0] == "?" and weight < Weight.FINAL
         discussed = DISCUSSION.match(marked, at + 1) or (mention.pure and PREDICATE.match(marked, at + 1))
         conditional = HYPOTHESIS.search(sentence) or CONDITION.match(marked, at + 1) or WOULD_IF.match(marked, at + 1)
         stated = Weight.NAMED < weight < Weight.FINAL and rule not in ("first words", "label")

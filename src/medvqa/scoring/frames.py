@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from medvqa.scoring import words
 from medvqa.scoring.mentions import FIRM, TEXT, WEAK
-from medvqa.scoring.text import CJK, SEAL, compiled
-from medvqa.scoring.words import any_of
+from medvqa.scoring.text import SEAL
+from medvqa.scoring.words import CJK, compiled, word_set
 
 
 class Weight(IntEnum):
@@ -53,24 +52,24 @@ def _frame(
 
 
 _MENTION = f"(?P<m>[{FIRM}{WEAK}{TEXT}])"
-_FILLER = rf"(?:[\s:,\-(\[{{]|{words.PARTICLE}){{0,6}}"
+_FILLER = r"(?:[\s:,\-(\[{]|(?&particle)){0,6}"
 # A line such as "B - most likely" ends before the next, except after a colon.
-_LINE_FILLER = rf"(?:[^\S\n]|(?<=[:\n])\n|[:,\-(\[{{]|{words.PARTICLE}){{0,6}}"
+_LINE_FILLER = r"(?:[^\S\n]|(?<=[:\n])\n|[:,\-(\[{]|(?&particle)){0,6}"
 # No answer follows "each option: A ..." (a discussion) or "the answer choices are ..." (a list).
 _ANSWER = (
     r"(?<!each )(?<!every )(?<!any )(?<!other )(?<!another )(?<!possible )(?<!one )(?<!chaque )(?<!cada )(?<!ogni )"
-    rf"{words.ANSWER}(?! (?:choices|options|set|list)\b)[^.!?;\n{FIRM}{WEAK}{TEXT}{SEAL}]{{0,80}}?"
+    rf"(?&answer)(?! (?:choices|options|set|list)\b)[^.!?;\n{FIRM}{WEAK}{TEXT}{SEAL}]{{0,80}}?"
 )
-_IS = rf"(?:[:=]|-{{1,2}}>|[→⇒]|\s-\s|(?<!could )(?<!might )(?<!may )\bbe\b|{words.IS})"
+_IS = r"(?:[:=]|-{1,2}>|[→⇒]|\s-\s|(?<!could )(?<!might )(?<!may )\bbe\b|(?&is))"
 # The phrase must end here: no verb after a letter, no further noun after a text ("normal lung").
 _ENDS = (
-    rf"(?:(?<=[{FIRM}{WEAK}])(?!\s+{words.VERB})|(?<={TEXT})(?=\s*(?:$|[^\w\s]|[{CJK}]|"
-    r"\b(?:because|since|as|due|given|based|for|with|in|on|which|where|that|and|but|not|rather)\b)))"
+    rf"(?:(?<=[{FIRM}{WEAK}])(?!\s+(?&verb))|(?<={TEXT})(?=\s*(?:$|[^\w\s]|[{CJK}]|"
+    r"\b(?&after_text)\b)))"
 )
 # A bare capital is the subject of a verdict only at the start of a clause: not in "hepatitis C is likely".
 _SUBJECT = (
     rf"(?:(?P<m>[{FIRM}{TEXT}])|(?:^|[.!?;:,(\n{SEAL}-]\s{{0,9}}|"
-    rf"(?:{words.ANSWER_NOUN}|\b(?:answer|so|and|but|that|think|believe|thus|therefore|because|since|only|both|then|hence|while|whereas|although|however|though|yet|is))\s)"
+    rf"(?:(?&answer_noun)|\b(?&before_subject))\s)"
     rf"(?P<w>{WEAK}))(?:\s?\([^()\n]{{0,60}}\))?"
 )
 
@@ -81,21 +80,20 @@ def _ticked(sign: str, word: str) -> str:
     return rf"^{sign}\s{{0,3}}{_MENTION}|(?P<w>[{FIRM}{WEAK}{TEXT}]){suffix}"
 
 
-_VERDICT = rf"{_SUBJECT}(?:\s(?:{words.AUXILIARY}(?:\s{words.ADVERB}){{0,5}}\s"
-_AFTER_CHOICE = rf"(?: that)?(?: {words.IS}| it's)?{_FILLER}{_MENTION}{_ENDS}"
+_VERDICT = rf"{_SUBJECT}(?:\s(?:(?&auxiliary)(?:\s(?&adverb)){{0,5}}\s"
+_AFTER_CHOICE = rf"(?: that)?(?: (?&is)| it's)?{_FILLER}{_MENTION}{_ENDS}"
 _NO_GUESS = r"(?<!might )(?<!could )(?<!may )(?<!(?<!i )(?<!we )(?<!ly )(?<=\w )would )"  # "many would choose A"
-_UNITS = r"(?:[kmcnµ]?m|[kmµ]?g|m?l|years?|months?|weeks?|days?|hours?|minutes?|times?|percent|stages?|to|or|and)\b"
 
 FRAMES = (
     _frame("given in answer form", SEAL + _FILLER + _MENTION, Weight.FINAL, explicit=True),
     _frame(
         "final answer",
-        rf"{words.FINAL_ANSWER}[^.!?;\n{FIRM}{WEAK}{TEXT}{SEAL}]{{0,80}}?(?:{_IS}|\n){_FILLER}{_MENTION}",
+        rf"(?&final_answer)[^.!?;\n{FIRM}{WEAK}{TEXT}{SEAL}]{{0,80}}?(?:{_IS}|\n){_FILLER}{_MENTION}",
         Weight.FINAL,
         explicit=True,
     ),
-    _frame("verdict", rf"{_VERDICT}{words.DECISIVE}|{words.FITS_BEST})|{words.IS_GOOD_ABROAD})", STATED, explicit=True),
-    _frame("verdict", rf"{_VERDICT}{words.GOOD}))", STATED),
+    _frame("verdict", rf"{_VERDICT}(?&decisive)|(?&fits_best))|\s?(?&is_good_abroad))", STATED, explicit=True),
+    _frame("verdict", rf"{_VERDICT}(?&good)))", STATED),
     _frame("verdict", rf"{_VERDICT}preferred\b))", STATED, Weight.NAMED),
     _frame("presence", rf"{_VERDICT}(?:present\b|(?<=are )(?:visible|seen|shown)\b)))", STATED, Weight.CLAIM),
     _frame(
@@ -108,7 +106,7 @@ FRAMES = (
     _frame("answer", _ANSWER + _IS + _FILLER + _MENTION, STATED, explicit=True),
     _frame(
         "answer letter",
-        rf"(?:^|[.;:!?,，。]\s{{0,3}})(?:(?:the|my|die|la|le|a|el)\s)?{words.ANSWER_NOUN}\s{{1,3}}"
+        rf"(?:^|[.;:!?,。]\s{{0,3}})(?:(?:the|my|die|la|le|a|el)\s)?(?&answer_noun)\s{{1,3}}"
         rf"(?P<m>[{FIRM}{WEAK}])(?=\s*(?:[.,;:!)\n]|$))",
         STATED,
         explicit=True,
@@ -120,18 +118,18 @@ FRAMES = (
         explicit=True,
     ),
     _frame("heading", rf"^.{{0,30}}\b(?:answer|conclusion)\s{{0,9}}\n{_MENTION}", STATED, explicit=True),
-    _frame("choice", _NO_GUESS + words.CHOOSE + _AFTER_CHOICE, STATED, explicit=True),
-    _frame("choice", _NO_GUESS + words.BELIEVE + _AFTER_CHOICE, STATED),
-    _frame("conclusion", words.CONSEQUENCE + _FILLER + _MENTION + _ENDS, STATED, Weight.CLAIM, explicit=True),
+    _frame("choice", f"{_NO_GUESS}(?&choose){_AFTER_CHOICE}", STATED, explicit=True),
+    _frame("choice", f"{_NO_GUESS}(?&believe){_AFTER_CHOICE}", STATED),
+    _frame("conclusion", f"(?&consequence){_FILLER}{_MENTION}{_ENDS}", STATED, Weight.CLAIM, explicit=True),
     _frame(
         "conclusion",
-        rf"(?:\A(?:only|both|just)\b|\b(?:no|yes|sure|ok|okay|wait|scratch that),|[→⇒]|[-=]{{1,2}}>|{words.CONCLUSION})"
+        rf"(?:\A(?:only|both|just)\b|\b(?:no|yes|sure|ok|okay|wait|scratch that),|[→⇒]|[-=]{{1,2}}>|(?&conclusion))"
         rf"{_LINE_FILLER}{_MENTION}{_ENDS}",
         STATED,
         Weight.CLAIM,
     ),
-    _frame("hedge", words.HEDGE + _FILLER + _MENTION + _ENDS, Weight.CLAIM),
-    _frame("finding", rf"{words.FINDING}{_FILLER}(?P<m>{TEXT}){_ENDS}", Weight.CLAIM),
+    _frame("hedge", f"(?&hedge){_FILLER}{_MENTION}{_ENDS}", Weight.CLAIM),
+    _frame("finding", rf"(?&finding){_FILLER}(?P<m>{TEXT}){_ENDS}", Weight.CLAIM),
     _frame(
         "number",
         rf"(?:\A|[.;]\s)(?P<m>{TEXT})\s[^\W\d_]{{3,}}\s(?:is|are)\s(?:visible|seen|present|shown)\b",
@@ -140,7 +138,7 @@ FRAMES = (
     _frame(
         "number",
         rf"\b(?:there (?:is|are)|count|see|shows?|contains?|has|number [^.\n{TEXT}]{{0,60}} is|only|total(?: of)?)"
-        rf"(?: only| about| exactly)? (?P<m>{TEXT})(?=\s+(?!{_UNITS})[^\W\d_]{{3,}}|\s*(?:[.,;!]|$))",
+        rf"(?: only| about| exactly)? (?P<m>{TEXT})(?=\s+(?!(?&unit)\b)[^\W\d_]{{3,}}|\s*(?:[.,;!]|$))",
         Weight.CLAIM,
     ),
 )
@@ -148,21 +146,21 @@ FRAMES = (
 
 REJECTIONS = (
     compiled(
-        rf"{_SUBJECT}(?:\s(?:{words.AUXILIARY}|{words.MODAL})(?:n't\b|"
-        rf"\s(?:(?:{words.ADVERB}|be|been|quite|easily|highly|likely)\s){{0,5}}{words.BAD})|"
-        rf"\scannot\b|\scan't\b|\sit (?:is not|isn't)\b|{words.IS_BAD_ABROAD})",
+        rf"{_SUBJECT}(?:\s(?:(?&auxiliary)|(?&modal))(?:n't\b|"
+        rf"\s(?:(?:(?&adverb)|be|been|quite|easily|highly|likely)\s){{0,5}}(?&bad))|"
+        rf"\scannot\b|\scan't\b|\sit (?:is not|isn't)\b|\s?(?&is_bad_abroad))",
         re.I | re.M,
     ),
     compiled(_ticked("[✗✘❌✖×]", "incorrect|false|no|wrong|absent|not (?:present|seen|visible)"), re.I | re.M),
 )
 """Frames that deny an option by the words after it; `negated` reads the words before it."""
 
-_NEGATION = compiled(rf"{words.NEGATION}|n't\b", re.I)
-_RELATION = compiled(rf"{words.RELATION}(?:\s\w+){{0,3}}\s*$", re.I)
-_NO_NEGATION = compiled(words.NO_NEGATION, re.I)
-_TURN = rf"[.;!?。；！？\n]|{words.TURN}"
-_LETTER_TURN = compiled(f"[,，]|{_TURN}", re.I)
-_TEXT_TURN = compiled(f"{_TURN}|[,，](?=[^,]*{words.CLAUSE})", re.I)
+_NEGATION = compiled(r"(?&negation)|n't\b", re.I)
+_RELATION = compiled(r"(?&relation)(?:\s\w+){0,3}\s*$", re.I)
+_NO_NEGATION = compiled("(?&no_negation)", re.I)
+_TURN = r"[.;!?。\n]|(?&turn)"
+_LETTER_TURN = compiled(f",|{_TURN}", re.I)
+_TEXT_TURN = compiled(f"{_TURN}|,(?=[^,]*(?&clause))", re.I)
 
 
 def negated(before: str, *, text: bool) -> bool:
@@ -175,37 +173,37 @@ def negated(before: str, *, text: bool) -> bool:
     return _RELATION.search(clause) is not None or _NEGATION.search(_NO_NEGATION.sub("", clause)) is not None
 
 
-_SENTENCE = compiled(r"(?<!\bvs)(?<!\bdr)(?<!\be\.g)(?<!\bi\.e)(?<!\bv\.a)(?<!\bz\.n)\.|[!?;。！？；\n]", re.I)
+_SENTENCE = compiled(r"(?<!\bvs)(?<!\bdr)(?<!\be\.g)(?<!\bi\.e)(?<!\bv\.a)(?<!\bz\.n)\.|[!?;。\n]", re.I)
 _HEADING = compiled(r"^[^:]{1,40}:")
-_NO_FINDING = compiled(words.NO_FINDING, re.I)
+NO_FINDING = compiled("(?&no_finding)", re.I)
 _LATER = compiled(
-    rf"(?:, now)?[^.!?;,。，\n]{{0,16}}?{words.LATER}",
+    r"(?:, now)?[^.!?;,。\n]{0,16}?(?&later)",
     re.I,
 )
-_RESTART = compiled(r"[,，]\s?(?=(?:this|it|there|here|the image|we|i)\b)", re.I)
+_RESTART = compiled(r",\s?(?=(?:this|it|there|here|the image|we|i)\b)", re.I)
 ALTERNATIVE = compiled(r"\s+(?:or|oder|ou|или)\b", re.I)
-_SHOWS = compiled(words.SHOWS, re.I)
+_SHOWS = compiled("(?&shows)", re.I)
 _SEEN = compiled(
-    rf"[^.!?;。\n]{{0,24}}?{words.SEEN}(?!\s+(?:not|around|near|next|beside|below|above|beneath|behind|under|between|adjacent|outside)\b)",
+    r"[^.!?;。\n]{0,24}?(?&seen)(?!\s+(?&beside)\b)",
     re.I,
 )
-_PLACE = compiled(rf"{words.PLACE}|\w+ing (?:the|an?|its)\b", re.I)
-_CLAUSE = compiled(words.TURN, re.I)
+_PLACE = compiled(r"(?&place)|\w+ing (?:the|an?|its)\b", re.I)
+_CLAUSE = compiled("(?&turn)", re.I)
 _MODIFIERS = compiled(rf"[\s:,\-(\[\"]*(?:[\w/'\-]+[\s,(]+){{0,6}}[^\W_{CJK}]*[{CJK}]{{0,12}}[\s(]*")
 _NOUN_PHRASE = compiled(
     r"\s*(?:(?:the|an?|this|these|some|likely|probable|findings?:)\s+)?"
     r"(?:(?!(?:of|in|the|an?|is|are|was|were|has|have|this|that|and)\b)[\w/\-]+\s+){0,4}"
 )
 _SHOWN = compiled(
-    rf"\s*(?:$|[^\w\s]|[{CJK}])|(?:\s+[\w\-]*[^\Ws])?(?:\s+[\w\-]+)?(?:\s*(?:$|[^\w\s])|\s+{words.AFTER_NOUN})|"
+    rf"\s*(?:$|[^\w\s]|[{CJK}])|(?:\s+[\w\-]*[^\Ws])?(?:\s+[\w\-]+)?(?:\s*(?:$|[^\w\s])|\s+(?&after_noun))|"
     r"\s+(?:is|are|was|present|seen|noted|visible|mit|da|weil)\b",
     re.I,
 )
-_GOES_ON = compiled(rf"\s+{words.VERB}|(?:\s+[\w\-]+){{1,2}}\s+{words.SUPPOSING}", re.I)
+_GOES_ON = compiled(r"\s+(?&verb)|(?:\s+[\w\-]+){1,2}\s+(?&supposing)", re.I)
 _ENDS_PHRASE = compiled(
     r"\s*(?:$|[^\w\s])|(?:です|である|だ|입니다|이다|的?(?:影像|图像|表现|特征|征象)|の(?:所見|像|画像)|\s?소견)|"
-    rf"\s+[\w\-]+\s*(?:$|[.,;!)\n])|\s+{words.AFTER_NOUN}|"
-    r"\s+(?:view|scan|image|section|plane|slice|involving|affecting|seen|present|noted|visible)\b",
+    r"\s+[\w\-]+\s*(?:$|[.,;!)\n])|\s+(?&after_noun)|"
+    r"\s+(?&after_finding)\b",
     re.I,
 )
 
@@ -225,7 +223,7 @@ def elsewhere(before: str, after: str) -> bool:
     clause = _RESTART.split(clause)[-1]
     if ":" in clause and not _HEADING.match(clause):
         clause = clause[clause.rfind(":") + 1 :]
-    return _NO_FINDING.search(clause) is not None or _LATER.match(after) is not None
+    return NO_FINDING.search(clause) is not None or _LATER.match(after) is not None
 
 
 def is_place(phrase: str) -> bool:
@@ -250,15 +248,15 @@ def asserted(before: str, after: str) -> bool:
         between = sentence[shows[-1].end() :]
         if _MODIFIERS.fullmatch(between) and not _PLACE.search(between) and _SHOWN.match(after):
             return True
-    phrase = re.split(r"[,，:]", sentence)[-1]
+    phrase = re.split(r"[,:]", sentence)[-1]
     if seen:
         return not _PLACE.search(phrase)
     return bool(_NOUN_PHRASE.fullmatch(phrase) and not _PLACE.search(phrase) and _ENDS_PHRASE.match(after))
 
 
-_NOT_MINE = compiled(words.NOT_MINE, re.I)
-_SAID_BY = compiled(rf"{words.SAID_BY}", re.I)
-_MINE = compiled(r"[,，]\s?(?=(?:i|we|my)\b)", re.I)
+_NOT_MINE = compiled("(?&not_mine)", re.I)
+_SAID_BY = compiled("(?&said_by)", re.I)
+_MINE = compiled(r",\s?(?=(?:i|we|my)\b)", re.I)
 
 
 def of_somebody_else(before: str, after: str) -> bool:
@@ -267,14 +265,7 @@ def of_somebody_else(before: str, after: str) -> bool:
     return _NOT_MINE.search(clause) is not None or _SAID_BY.match(after) is not None
 
 
-_STATES = frozenset({"normal", "normale", "unremarkable", "healthy", "clear"})
-_OF_THE_IMAGE = any_of(
-    """
-    th(?:is|ese) | it | everything | all | images? | pictures? | films? | stud(?:y|ies) | scans? | views? | x-?rays?
-    radiographs? | mammograms? | ct | mri | ultrasound | exam(?:ination)?s? | findings? | results? | appearances?
-    anatomy(?<!variant anatomy) | diagnosis | answer | option | chest | lungs? | fundus | patient
-    """
-)
+_OF_THE_IMAGE = compiled("(?&of_the_image)", re.I)
 _STATE_OF = compiled(
     r"(?:^|[.,;:!?\n]|\b(?:and|but|while)\b)(?P<subject>[^.,;:!?\n]{1,60})"
     r"\s(?:is|are|was|were|appears?|looks?|remains?|seems?)(?: to be)?(?: \w+ly| also| otherwise)?\s*$",
@@ -282,7 +273,7 @@ _STATE_OF = compiled(
 )
 _STATE_WITHIN = compiled(
     r"\s+in (?:size|shape|position|calib(?:er|re)|contour|appearance|width)\b"
-    r"|(?P<noun>(?:\s+(?!(?:and|but|with|without|for|as|in|on|so|or|because|since|which|that|then|no)\b)[^\W\d]+){1,3})",
+    r"|(?P<noun>(?:\s+(?!(?&after_state)\b)[^\W\d]+){1,3})",
     re.I,
 )
 
@@ -292,51 +283,44 @@ def state_weight(texts: Sequence[str], before: str, after: str) -> Weight:
 
     `before` and `after` are the text around it. Alone, "The heart size is normal." is an answer.
     """
-    if not all(text.strip().casefold() in _STATES for text in texts):
+    if not all(text.strip().casefold() in word_set("states") for text in texts):
         return Weight.FINAL
     within = _STATE_WITHIN.match(after)
-    if within and within["noun"] and not re.search(_OF_THE_IMAGE, within["noun"], re.I):
+    if within and within["noun"] and not _OF_THE_IMAGE.search(within["noun"]):
         return Weight.NAMED
     if within and not within["noun"]:
         return Weight.NAMED
     of_a_part = _STATE_OF.search(before)
-    if not of_a_part or re.search(_OF_THE_IMAGE, of_a_part["subject"], re.I):
+    if not of_a_part or _OF_THE_IMAGE.search(of_a_part["subject"]):
         return Weight.FINAL
     alone = of_a_part.start() == 0 and not after.strip(" .!\n")
     return Weight.TEXT if alone else Weight.NAMED
 
 
-CUE = compiled(words.CUE, re.I)
-RETRACTION = compiled(words.RETRACTION, re.I)
-HYPOTHESIS = compiled(words.HYPOTHESIS, re.I)
-ABSTENTION = compiled(words.ABSTENTION, re.I)
-REFUSAL = compiled(words.REFUSAL, re.I)
-DISCUSSION = compiled(
-    rf"\s+{words.DISCUSSION}|[ \t]*[-:.)\]]{{1,2}}[ \t]+(?:[\w'\-]+[ \t]+){{0,6}}?{words.SUPPOSING}", re.I
-)
+CUE = compiled("(?&cue)", re.I)
+RETRACTION = compiled("(?&retraction)", re.I)
+HYPOTHESIS = compiled("(?&hypothesis)", re.I)
+ABSTENTION = compiled("(?&abstention)", re.I)
+REFUSAL = compiled("(?&refusal)", re.I)
+DISCUSSION = compiled(r"\s+(?&discussion)|[ \t]*[-:.)\]]{1,2}[ \t]+(?:[\w'\-]+[ \t]+){0,6}?(?&supposing)", re.I)
 CONDITION = compiled(r",?\s+(?:if|unless|provided)\b", re.I)
-WOULD_IF = compiled(rf"\s+would\b[^.;!?\n]{{0,80}}?{words.HYPOTHESIS}", re.I)
+WOULD_IF = compiled(r"\s+would\b[^.;!?\n]{0,80}?(?&hypothesis)", re.I)
 WOULD = compiled(r"\s+would\b[^.;!?\n]*\Z", re.I)
 LIST_NUMBER = compiled(r"[.)]\s+\w")
 RANKING = compiled(r"\bleast likely\s?:", re.I)
-PREDICATE = compiled(rf"\s+{words.VERB}", re.I)
+PREDICATE = compiled(r"\s+(?&verb)", re.I)
 RUN_ON = compiled(r"\n\s{0,9}(?:question|q|human|user|assistant|instruction)\s?\d{0,3}\s?:", re.I)
 """The start of a further dialogue that a base model invents."""
 _WITHIN = rf"[^.:!?\n{FIRM}{WEAK}{TEXT}{SEAL}]"
 ANNOUNCEMENT = compiled(
-    rf"(?:{words.EXAMINE}{_WITHIN}{{0,60}}?{words.OPTIONS}(?! (?:is|are|was)\b)|{words.ANNOUNCEMENT_ABROAD})"
+    rf"(?:(?&examine){_WITHIN}{{0,60}}?(?&options)(?! (?:is|are|was)\b)|(?&announces_abroad))"
     rf"(?:(?!,){_WITHIN}){{0,40}}?(?:[.:\n。]|$)",
     re.I,
 )
 """Announces a walk through the options: "Let's analyze each option:"."""
-EXPLANATION = compiled(
-    r"\s*[.)]?\s*\n\s*(?:#+\s)?(?:explanation|reason(?:ing)?|rationale|justification|because|why|here's why|"
-    r"begründung|erklärung|explication|explicaci[oó]n|解释|解析|理由)\b",
-    re.I,
-)
+EXPLANATION = compiled(r"\s*[.)]?\s*\n\s*(?:#+\s)?(?&explanation)\b", re.I)
 """Follows a complete answer."""
-UNDECIDED = compiled(rf"\s*(?:[,/&+-]\s*)*(?:{words.UNDECIDED}|[/&+、和与與及或と]|$)", re.I)
+UNDECIDED = compiled(r"\s*(?:[,/&+-]\s*)*(?:(?&undecided)|[/&+、和与與及或と]|$)", re.I)
 """Continues an answer in a way that may change it."""
 HEADING = compiled(r"^(?P<heading>[^\n]{1,160}):[ \t]*$", re.M)
-DENIES = compiled(rf"{words.NEGATION}|{words.BAD}|\bother\b", re.I)
-NO_FINDING = compiled(words.NO_FINDING, re.I)
+DENIES = compiled(r"(?&negation)|(?&bad)|\bother\b", re.I)

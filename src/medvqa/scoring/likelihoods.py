@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from math import exp, fsum, inf, isnan
 
 from medvqa.items import CHOICE_KINDS, Answer, AnswerError, Item, Score, Technique, replace
-from medvqa.scoring.choices import clipped
+from medvqa.printing import clipped
 
 
 def likeliest(option_logprobs: Mapping[str, float], technique: Technique) -> str | None:

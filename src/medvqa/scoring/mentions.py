@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from medvqa.scoring.text import CJK, SEAL, Occurrence, compiled, occurrences, tokens
-from medvqa.scoring.words import LATIN
+from medvqa.scoring.text import SEAL, Occurrence, occurrences, tokens
+from medvqa.scoring.words import CJK, compiled, word_set
 
 FIRM, WEAK, TEXT = "\ue000", "\ue001", "\ue002"
 """Marks of mentions: an unambiguous letter, a bare capital, an option's text."""
@@ -17,9 +17,7 @@ Phrases = Mapping[str, Sequence[str]]
 
 _WORD = rf"[^\W{CJK}]"
 _LETTER = compiled(
-    rf"""(?:(?:\b(?:options?|choices?|letters?|alternatives?|opci[oó]n|opç[aã]o|opzione|optie
-            |вариант|letra|lettera|lettre|buchstabe|statement)\ {{1,3}}
-            |选项|選項|選択肢|보기|الخيار)\s{{0,3}}(?P<named>))?
+    rf"""(?:(?:\b(?&option)\ {{1,3}}|(?&option_unspaced))\s{{0,3}}(?P<named>))?
         (?P<open>[(\[{{<【「『]{{1,2}}\s{{0,3}})?
         (?<!{_WORD})(?<!{_WORD}['.\-])(?<!°)(?P<letter>[A-Za-z])(?!{_WORD})(?!['\-]{_WORD})(?!\.{_WORD}(?!{_WORD}))
         (?P<close>\s{{0,3}}[)\]}}>】」』]{{1,2}})?""",
@@ -31,31 +29,20 @@ _LETTERS_IN_A_WORD = compiled(
     r"(?:答案|选项|選項)[是为為]?:?|[选選])"
     rf"\s{{0,3}}(?P<letters>[A-Z]{{2,26}})(?=\s{{0,3}}(?:[.,;!)\]]|$|\n|[{CJK}]))"
 )
-# Only these words may follow a bare letter; others follow an article or stand in a name ("vitamin B deficiency").
-_FUNCTION_WORD = (
-    r"(?:because|since|as|due|based|given|for|with|in|on|by|from|that|which|where|while|and|or|but|not|rather|instead|over|than|"
-    r"the|this|these|it|its|there|also|best|only|both|all|fits|matches|would|could|should|can|cannot|may|might|must|has|have|"
-    r"does|do|is|are|was|were|isn't|aren't|wasn't|doesn't|seems?|appears?|looks?|remains?|corresponds|describes|represents|"
-    r"explains|explanation|reason(?:ing)?|rationale|justification|confidence|note|if|so|then|most|"
-    r"weil|da|denn|wählen|nehmen|sagen|ist|sind|oder|und|nicht|car|parce|puisque|est|sont|ou|et|pas|porque|ya|es|son|o|y|no|"
-    r"perch[eé]|poich[eé]|è|sono|e|non|é|são|está|estão|están|não|потому|так|и|или|не)\b"
-)
-_FOLLOWS = compiled(rf"\s*(?:$|\n|[^\w\s'<{CJK}]|[{CJK}]|(?<=\s){_FUNCTION_WORD})", re.I)
+_FOLLOWS = compiled(rf"\s*(?:$|\n|[^\w\s'<{CJK}]|[{CJK}]|(?<=\s)(?&function_word)\b)", re.I)
 _HEADS_LINE = compiled(
-    r"\s{0,3}(?:[.,:;!)\-번]|$|\n)|\s+(?:because|since|as|due|based|given|rather|not|weil|da|car|parce|porque|perch[eé])\b",
+    r"\s{0,3}(?:[.,:;!)\-번]|$|\n)|\s+(?:(?&because)|rather|not|weil|da|car|parce|porque|perch[eé])\b",
     re.I,
 )
 _ENDS_CLAUSE = compiled(r"\s{0,3}(?:[.,;!)\]]|$|\n)")
-_NOUN_GOES_ON = compiled(r" (?!because\b|since\b|as\b|due\b|based\b|given\b)[a-z]{2}")
+_NOUN_GOES_ON = compiled(r" (?!(?&because)\b)[a-z]{2}")
 _NEXT_WORD = compiled(r"[ \t]+(?P<word>[^\W_]+)")
-_SPECIES = compiled(rf"\.[ ](?!{_FUNCTION_WORD})(?P<word>[a-z][\w-]*)")
+_SPECIES = compiled(r"\.[ ](?!(?&function_word)\b)(?P<word>[a-z][\w-]*)")
 _LABEL_AND_WORD = compiled(rf"[\s*{SEAL}]*[A-Za-z]\.[ ][a-z][\w-]*[.!\s*{SEAL}]*")
 _COPULA = compiled(r"(?:[:=]|(?P<verb>\b(?:is|be|answer|choose|pick|select)))\s*$", re.I)
-NEGATIVE = compiled(
-    r"\s*\b(?:no|not|without|kein\w*|ohne|sin|sans|sem|senza|нет|без|无|没有)(?:\b|(?=[^\x00-\x7f]))", re.I
-)
-NOR = compiled(r"\b(?:or|nor|oder|noch|ni|ou|или)\b", re.I)
-_FIGURE = compiled(r"\b(?:fig(?:ure)?s?\.?|panels?|images?|pictures?|views?|rows?|columns?|tables?|parts?)\s*$", re.I)
+NEGATIVE = compiled(r"\s*\b(?&denies)(?:\b|(?=[^\x00-\x7f]))", re.I)
+NOR = compiled(r"\b(?&nor)\b", re.I)
+_FIGURE = compiled(r"\b(?&figure)\s*$", re.I)
 _BEFORE_TEXT = compiled(r"[ \t]*[.):,\-]{0,2}\s{0,3}[(\[]?(?:(?:the|an?)\s)?", re.I)
 _LISTED = compiled(
     r"\s*(?:[,;/|&+、:-]\s*)?"
@@ -64,7 +51,7 @@ _LISTED = compiled(
     re.I,
 )
 _WORDS = compiled(r"[^\W\d_]")
-_SINGULAR = compiled(r"\s+(?:is|was|isn't|wasn't|has|does|doesn't|seems|appears|looks|fits|matches)\b", re.I)
+_SINGULAR = compiled(r"\s+(?&singular)\b", re.I)
 _OR = compiled(r"\b(?:or|oder|ou|o|u|или)\b|或|[-:]", re.I)
 
 _AFTER_FULL_STOP = compiled(r"\.\s+(?:and|or|und|oder|et|ou|y|o|e|и|или)\s+(?:maybe |perhaps |possibly )?", re.I)
@@ -185,7 +172,7 @@ def _may_be_text(word: str, letter: str, phrases: Phrases) -> bool:
     Not if the word is of another option's text alone, or makes a Latin name with the letter: "E. coli", "A. carotis".
     """
     having = {name for name, texts in phrases.items() for text in texts if word in tokens(text)}
-    return letter in having or not (having or word in LATIN)
+    return letter in having or not (having or word in word_set("latin"))
 
 
 def _letters_in_a_word(text: str, phrases: Phrases, texts: Sequence[Occurrence]) -> list[Mention]:

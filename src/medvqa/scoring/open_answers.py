@@ -6,15 +6,12 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from medvqa.items import Answer, Item, Score
-from medvqa.scoring.choices import clipped, cut_off, reading_of
+from medvqa.printing import clipped
+from medvqa.scoring.choices import cut_off, reading_of
 from medvqa.scoring.clauses import is_unspaced, read_clause
 from medvqa.scoring.extraction import Reading, read_term
 from medvqa.scoring.text import ARTICLES, plain, tokens
-
-_JUDGMENTS: Mapping[str, Sequence[str]] = {
-    "yes": ("true", "correct", "right"),
-    "no": ("false", "incorrect", "wrong", "not true", "not correct", "not right"),
-}
+from medvqa.scoring.words import word_set
 
 
 def normalise(text: str) -> str:
@@ -42,7 +39,8 @@ def score_closed_vocabulary(
     fill a clause. `Score.extracted` holds the term, normalised.
     """
     if item.kind == "judgment":
-        vocabulary = {term: (*more, *_JUDGMENTS.get(normalise(term), ())) for term, more in vocabulary.items()}
+        ways = {name: word_set(name) for name in ("yes", "no")}
+        vocabulary = {term: (*more, *ways.get(normalise(term), ())) for term, more in vocabulary.items()}
     reading = reading_of(answer, lambda text: _read(text, vocabulary, finished=not cut_off(answer), common=common))
     if reading.status != "read":
         return Score(0.0 if item.answers else None, reading.status if item.answers else "unscored", (), reading.why)

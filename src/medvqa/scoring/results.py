@@ -18,7 +18,7 @@ from medvqa.items import (
     Score,
     Technique,
 )
-from medvqa.scoring.choices import clipped
+from medvqa.printing import clipped
 from medvqa.scoring.likelihoods import score_likeliest
 from medvqa.scoring.rules import scorer
 

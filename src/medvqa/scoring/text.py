@@ -9,37 +9,14 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+
+from medvqa.scoring.words import CJK, compiled
 
 HEAD, TAIL = 8_000, 24_000
 """Characters read at the two ends of a longer response, where answers stand."""
 
-CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3"
-"""Characters (as a regex range) of scripts without spaces between words, or between words and particles."""
-
 SEAL = "\ue003"
 """Marks an answer in machine-readable form: <answer>, boxed, JSON."""
-
-
-class _Pattern:
-    """A pattern that is compiled when it is first used: those of this room take a tenth of a second at each start."""
-
-    def __init__(self, pattern: str, flags: int) -> None:
-        """As `re.compile`."""
-        self._pattern = pattern
-        self._flags = flags
-
-    def __getattr__(self, name: str) -> Any:
-        """Return a method of the compiled pattern, and keep it."""
-        method = getattr(re.compile(self._pattern, self._flags), name)
-        setattr(self, name, method)
-        return method
-
-
-def compiled(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """Return a pattern for the methods of `re.compile`'s."""
-    return cast("re.Pattern[str]", _Pattern(pattern, flags))
-
 
 _REASONING = compiled(r"<(/?)(?:think|thinking|thought|reasoning|reflection|analysis|scratchpad)\s*>", re.I)
 # Soft hyphens, zero-width and direction marks; and private-use characters, which mark mentions later on.
@@ -82,8 +59,7 @@ _FIRST_NUMBERS = ("1", "2")
 _NUMBERED = compiled(r"^[ \t]*\d{1,2}[.)][ \t]+(?=\S)", re.M)
 _NUMBERED_INLINE = compiled(r"\([1-9]\)[ \t]*(?=[^\W\d_])")
 _JUDGED = compiled(
-    r"[*_ ]*(?:yes|no|true|false|present|absent|correct|incorrect|wrong|right|not (?:present|seen|visible)|"
-    r"[\u2713\u2714\u2705\u2611\u2717\u2718\u274c\u2716\u00d7]\ufe0f?)[*_ .]*",
+    r"[*_ ]*(?:(?&judged)|[\u2713\u2714\u2705\u2611\u2717\u2718\u274c\u2716\u00d7]\ufe0f?)[*_ .]*",
     re.I,
 )
 _TOKEN = compiled(rf"[{CJK}]|(?:(?<!\w)-(?=\d))?[^\W_{CJK}]+|[<>\u2264\u2265=+%\u00b1]")

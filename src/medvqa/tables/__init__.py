@@ -5,8 +5,8 @@ CSV, TSV, XLSX, JSON, JSON lines and Parquet:
     for row in tables.read(path, needed=[("id", "score")]):
         row.text("id"), row.values["score"]
 
-An error is one line that names file, row and column: `answers.csv row 4, column 'score': ...`. A table whose cells hold
-images is indexed instead (`medvqa.benchmarks.index`).
+An error is one line that names file, row and column: `answers.csv row 4, column 'score': ...`. A TSV whose cells hold
+images as base64 has a reader of its own (`image_cells`).
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def next_row(reader: _csv.Reader) -> list[str] | None:
 
 
 def _wrong(error: csv.Error) -> str:
-    """Describe an error of `csv` in the words of `streamed`."""
+    """Describe an error of `csv` in the words of `image_cells`."""
     message = str(error)
     if message == "unexpected end of data":
         return "a quote is never closed, the file may be truncated"

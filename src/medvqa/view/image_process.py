@@ -19,7 +19,6 @@ from typing import BinaryIO
 import msgspec
 
 from medvqa import benchmarks
-from medvqa.image import ParquetCell
 from medvqa.items import DataError, Image, Item, MedVQAError
 from medvqa.report.bundle import picture_files, pictures
 from medvqa.view.sources import Sources
@@ -45,46 +44,8 @@ class IndexRequest(msgspec.Struct, tag=True):
 class DrawRequest(msgspec.Struct, tag=True):
     """Draw an image. `public`: its own file may be shown if that has the same pixels."""
 
-    image: StoredImage
+    image: Image
     public: bool
-
-
-class StoredImage(msgspec.Struct, frozen=True):
-    """The fields of an image that find and show it."""
-
-    name: str
-    path: str
-    start: int
-    length: int | None
-    encoding: str
-    digest: str
-    window: tuple[float, float] | None
-    cell: tuple[str, int, int] | None
-    allow_burned_in: bool
-
-    @classmethod
-    def of(cls, image: Image) -> StoredImage:
-        """Return the fields of an image."""
-        return cls(
-            *(image.name, image.path, image.start, image.length, image.encoding, image.digest),
-            image.window,
-            None if image.cell is None else (image.cell.column, image.cell.row, image.cell.place),
-            image.allow_burned_in,
-        )
-
-    def image(self) -> Image:
-        """Return the image. Its view stands in its name."""
-        return Image(
-            self.name,
-            self.path,
-            self.start,
-            self.length,
-            "base64" if self.encoding == "base64" else "raw",
-            self.digest,
-            window=self.window,
-            cell=None if self.cell is None else ParquetCell(*self.cell),
-            allow_burned_in=self.allow_burned_in,
-        )
 
 
 class ProcessReply(msgspec.Struct):
@@ -130,7 +91,7 @@ def _answer(request: IndexRequest | DrawRequest, replies: BinaryIO) -> None:
 
 
 def _drawn(request: DrawRequest) -> tuple[ProcessReply, bytes]:
-    image = request.image.image()
+    image = request.image
     try:
         file = picture_files.whole(image, image.pil(), public=request.public)
     except DataError as error:
@@ -164,7 +125,7 @@ def write_index(items: Iterable[Item], file: Path) -> None:
         database.executescript(f"pragma journal_mode = off; pragma synchronous = off; {TABLES} begin;")
         for item in items:
             for place, image in enumerate(item.images):
-                stored = msgspec.json.encode(StoredImage.of(image))
+                stored = msgspec.json.encode(image)
                 database.execute("insert or replace into names values (?, ?)", (_text(image.name), stored))
                 database.execute("insert or replace into places values (?, ?, ?)", (_text(item.id), place, stored))
         database.execute("commit")

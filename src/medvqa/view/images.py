@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from medvqa.items import Image, MedVQAError
 from medvqa.records import private
 from medvqa.records.run_folder import MAX_LINE, RESULTS
 from medvqa.report.bundle.pictures import address
-from medvqa.view.image_process import DrawRequest, IndexRequest, ProcessReply, StoredImage
+from medvqa.view.image_process import DrawRequest, IndexRequest, ProcessReply
 from medvqa.view.sources import Sources
 
 AGAIN = 30
@@ -94,7 +94,7 @@ class _DataSet:
 
 
 _lines = msgspec.json.Decoder(_RecordedLine)
-_stored = msgspec.json.Decoder(StoredImage)
+_stored = msgspec.json.Decoder(Image)
 
 
 class Originals:
@@ -121,8 +121,8 @@ class Originals:
             raise NoImage(f"The data of {printing.line(found.benchmark)} have no image of this name any more.")
         if stored.digest and stored.digest != found.image.digest:
             raise NoImage("The data folder has another image than the run.")
-        image = msgspec.structs.replace(stored, digest=found.image.digest)
-        if address(image.image()) != name:
+        image = replace(stored, digest=found.image.digest)
+        if address(image) != name:
             raise NoImage("The data folder shows another view of this image than the run.")
         return self._drawn(DrawRequest(image, data.public))
 
@@ -132,7 +132,7 @@ class Originals:
         if process is not None:
             _end(process)
 
-    def _in_data(self, file: Path, found: _Recorded) -> StoredImage | None:
+    def _in_data(self, file: Path, found: _Recorded) -> Image | None:
         """The image of the data: by its place in the question if the run has a pseudonym for it, else by its name."""
         with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as database:
             if private.is_pseudonym(found.image):

@@ -48,7 +48,7 @@ def sent(image: Image) -> Image:
     if image.blank:
         return image
     known = {part.name: getattr(image, part.name) for part in fields(Image)}
-    known |= {"path": "", "start": 0, "length": None, "encoding": "raw", "cell": None}
+    known |= {"path": "", "cell": None}
     drawn = bool(image.medical_kind)
     if drawn:
         # The picture is the view already.

@@ -139,7 +139,7 @@ def draw(report: Report, load: Load, typed: str | None = None, *, many: Images =
         note = f"The {len(distinct):,} images are left out; `{command}` adds them."
         pictures = _without(" ".join([note, *notes]), by_benchmark, f"left out; `{command}` adds it")
         return replace(pictures, left_out={**pictures.left_out, **left_out})
-    ordered = sorted(distinct, key=lambda image: (image.path, image.start, image.cell or (), image.key, image.name))
+    ordered = sorted(distinct, key=lambda image: (image.path, image.cell or (), image.key, image.name))
     drawn = _beside(ordered, private, report.folder) if mode == "folder" else _inside(ordered, private, megabytes)
     shown = {
         key: tuple(
