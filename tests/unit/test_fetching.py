@@ -32,7 +32,7 @@ from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa, phantom
 from medvqa.fetching import archives, fetch, hub, manifest, parts, pmc, progress, summary, web
 from medvqa.fetching.fetch import Fetched
 from medvqa.fetching.web import Manners, NotFetched
-from medvqa.items import Benchmark, Origin, OriginFile, UsageError
+from medvqa.items import Benchmark, DataError, Origin, OriginFile, UsageError
 from support.laws import examples
 from support.stores import Asked, FileServer, Sent, ranged
 
@@ -1202,6 +1202,12 @@ def test_shared_files_are_fetched_once() -> None:
     both = first, replace(first, name="stars-zh")
     (wish,) = fetch.wishes_of(both)
     assert wish.benchmarks == both
+
+
+def test_a_release_names_digests_that_can_be_computed() -> None:
+    assert manifest.released(OriginFile(to="a", at="a", digest="MD5:AB")).digest == "md5:ab"
+    with pytest.raises(DataError, match="stars/a: the digest 'crc:1' is neither md5:HEX nor sha256:HEX"):
+        fetch.wishes_of([stars(OriginFile(to="stars/a", at="a", digest="crc:1"))])
 
 
 def test_benchmarks_without_files_to_fetch(tmp_path: Path) -> None:
