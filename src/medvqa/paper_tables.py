@@ -116,9 +116,11 @@ class PaperTable:
         if number in ("", self.number):
             return self
         if number not in self.further:
-            numbers = sorted({*self.further, self.number} - {""}, key=int)
-            listed = ", ".join(numbers) or "the main one, without it"
-            raise UsageError(f"--table={number}: {self.title} has published figures of: {listed}")
+            listed = (
+                ", ".join(sorted({*self.further, self.number} - {""}, key=lambda each: (len(each), each)))
+                or "its main table alone"
+            )
+            raise UsageError(f"no published figures of table {number}; of {self.title} there are those of: {listed}")
         return self.further[number]
 
     def of(self, name: str) -> Overall | None:

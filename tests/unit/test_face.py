@@ -692,5 +692,5 @@ def test_published_rows_have_the_columns_of_the_table() -> None:
     assert medvqa.published("gmai-mmbench").equals(medvqa.published("gmai-mmbench", "2"))
     with pytest.raises(UsageError, match=r"^no paper 'mmbench'; there are: gmai-mmbench, medframeqa, mediconfusion"):
         medvqa.published("mmbench")
-    with pytest.raises(UsageError, match=r"mediconfusion has published figures of: 1, 2, 5, 6, 8, 9, 10$"):
+    with pytest.raises(UsageError, match=r"of MediConfusion there are those of: 1, 2, 5, 6, 8, 9, 10$"):
         medvqa.published("mediconfusion", 99)
