@@ -116,10 +116,8 @@ class PaperTable:
         if number in ("", self.number):
             return self
         if number not in self.further:
-            listed = (
-                ", ".join(sorted({*self.further, self.number} - {""}, key=lambda each: (len(each), each)))
-                or "its main table alone"
-            )
+            numbers = sorted({*self.further, self.number} - {""}, key=lambda each: (len(each), each))
+            listed = ", ".join(numbers) or "its main table alone"
             raise UsageError(f"no published figures of table {number}; of {self.title} there are those of: {listed}")
         return self.further[number]
 
