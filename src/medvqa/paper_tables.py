@@ -106,6 +106,13 @@ class PaperTable:
     number: str = ""
     further: Mapping[str, PaperTable] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Raise ValueError for a row without a value, or None, for each column."""
+        for row in self.rows:
+            if len(row.values) != len(self.columns):
+                given = f"{len(row.values)} values, and the table {len(self.columns)} columns"
+                raise ValueError(f"{self.title}: the row {row.name} has {given}; write None for a blank one")
+
     @property
     def measured(self) -> bool:
         """Whether measures of a run give columns of it."""
