@@ -30,7 +30,7 @@ from medvqa.items import (
     replace,
     withholding,
 )
-from medvqa.scoring import clipped
+from medvqa.printing import clipped
 
 DEFAULT_GROUP = "phantom"
 """The default if no benchmark was named and no data set is found."""

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from difflib import SequenceMatcher
 
 from medvqa import tables
-from medvqa.benchmarks.table import LETTERS as LETTERS
 from medvqa.benchmarks.table import MAX_IMAGES
+from medvqa.benchmarks.table_declaration import LETTERS
 from medvqa.items import Answer, DataWarning, Item, Score, of_data
 from medvqa.protocols.prompts import Template
 from medvqa.scoring import Reading, score_single_choice

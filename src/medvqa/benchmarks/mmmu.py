@@ -40,8 +40,9 @@ from medvqa.items import (
     Result,
     Score,
 )
+from medvqa.printing import clipped
 from medvqa.protocols.prompts import Template, Templates
-from medvqa.scoring import Reading, clipped
+from medvqa.scoring import Reading
 from medvqa.tables.shards import rows, shards
 from medvqa.tags import lexicon, selection
 

@@ -25,6 +25,7 @@ from medvqa.items import (
     UsageError,
     usual,
 )
+from medvqa.printing import clipped
 from medvqa.protocols.naming import is_name
 from medvqa.protocols.prompts import (
     FIELDS,
@@ -94,11 +95,11 @@ def check(benchmark: Benchmark, where: str = "") -> None:
     """UsageError, which begins with `where`, for a field of another type than `Benchmark` says."""
     name = benchmark.name
     if not isinstance(name, str) or not name.isprintable() or name != name.strip() or not 0 < len(name) <= MAX_NAME:
-        shown = scoring.clipped(repr(name))
+        shown = clipped(repr(name))
         raise UsageError(f"{where}benchmark {shown}: name must be printable text of 1 to {MAX_NAME} characters")
     for field, (fits, expected) in _FIELDS.items():
         if not fits(value := _value(benchmark, field)):
-            shown = scoring.clipped(repr(value))
+            shown = clipped(repr(value))
             raise UsageError(f"{where}benchmark '{name}': {field} is {shown}; expected: {expected}")
     for prompt in (benchmark.prompt, *benchmark.prompts.values()):
         for template in prompt.all if isinstance(prompt, Templates) else ():
@@ -206,7 +207,7 @@ def template(name: str, text: str) -> Template:
     {options} stands for one line for each option, such as `A. liver`; the digest of the text enters `Prompt.template`.
     """
     if (wrong := wrong_field(text)) is not None:
-        raise UsageError(f"benchmark '{name}': the prompt {scoring.clipped(text)!r} {wrong[1]}. {FIELDS_HELP}")
+        raise UsageError(f"benchmark '{name}': the prompt {clipped(text)!r} {wrong[1]}. {FIELDS_HELP}")
     # The lines of {options} have their line ends.
     return Template(f"{name}/own", text.replace("{options}\n", "{options}"), OPTION)
 

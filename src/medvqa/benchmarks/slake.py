@@ -29,7 +29,7 @@ from medvqa import metrics, tables
 from medvqa.benchmarks import closed_open, origins, published
 from medvqa.items import Benchmark, Item, Kind, Origin, OriginFile, Owners
 from medvqa.metrics import kits
-from medvqa.scoring import clipped
+from medvqa.printing import clipped
 from medvqa.tables.image_files import image_file
 from medvqa.tables.shards import rows
 from medvqa.tags import lexicon

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from medvqa.benchmarks import languages
 from medvqa.benchmarks.table_declaration import LETTERS, ROLES, Slice, TableDeclaration
 from medvqa.items import DataError, are_withheld
-from medvqa.tables.problems import HEADER, Problems, TableProblem, clipped
+from medvqa.printing import clipped
+from medvqa.tables.problems import HEADER, Problems, TableProblem
 from medvqa.tags import lexicon
 
 _NUMBERED_IMAGE = re.compile(r"(?:images?|bild|图像|图片|圖像|圖片) ?\d+")

@@ -33,8 +33,8 @@ from medvqa import decode, files, printing
 from medvqa.benchmarks import own, toml_text
 from medvqa.benchmarks.recorded import RecordedFile
 from medvqa.benchmarks.table import Source
-from medvqa.benchmarks.table_declaration import ENDING as ENDING
 from medvqa.benchmarks.table_declaration import (
+    ENDING,
     LETTERS,
     ROLES,
     JudgmentWords,

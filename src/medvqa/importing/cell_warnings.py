@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 from medvqa.benchmarks.table import MAX_IMAGES, parts_of
 from medvqa.items import are_withheld, of_data
+from medvqa.printing import clipped
 from medvqa.tables import TableRow, workbooks
-from medvqa.tables.problems import TableProblem, clipped, quoted
+from medvqa.tables.problems import TableProblem, quoted
 
 _MARKUP = re.compile(
     r"</?(?:p|br|b|i|u|em|strong|sub|sup|span|div|font|table|tr|td|ul|ol|li|img|a|script|style)\b[^<>]{0,200}>"

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from medvqa.benchmarks import table
+from medvqa.printing import clipped
 from medvqa.tables import TableRow, encodings, is_blank, limits
-from medvqa.tables.problems import Problems, TableProblem, clipped
+from medvqa.tables.problems import Problems, TableProblem
 
 
 @dataclass(frozen=True, slots=True)

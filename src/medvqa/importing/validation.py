@@ -17,8 +17,9 @@ from medvqa.importing.sheet import Sheet
 from medvqa.importing.similar_questions import SimilarQuestions
 from medvqa.importing.textonly import TextBaseline
 from medvqa.items import DataError, Item
+from medvqa.printing import clipped
 from medvqa.tables import people
-from medvqa.tables.problems import TableProblem, clipped
+from medvqa.tables.problems import TableProblem
 from medvqa.tables.progress import Progress
 from medvqa.tags import lexicon
 

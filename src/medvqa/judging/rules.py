@@ -6,7 +6,8 @@ import re
 import unicodedata
 
 from medvqa.items import Item, Score
-from medvqa.scoring import clipped, normalise, plain, without_reasoning
+from medvqa.printing import clipped
+from medvqa.scoring import normalise, plain, without_reasoning
 
 _YES = ("yes", "true", "correct", "是", "是的", "对", "正确")
 _NO = ("no", "false", "incorrect", "not true", "not correct", "否", "不是", "不对", "错误", "不正确")

@@ -9,8 +9,8 @@ from medvqa.items import OPTION_TECHNIQUES, Answer, Benchmark, Extraction, Item,
 from medvqa.judging.cases import Case, case_of
 from medvqa.judging.replies import JudgeReading, read
 from medvqa.judging.settings import Settings
+from medvqa.printing import clipped
 from medvqa.protocols import rotation
-from medvqa.scoring import clipped
 
 _OUTCOMES: dict[float, Outcome] = {0.0: "wrong", 0.5: "partial", 1.0: "correct"}
 

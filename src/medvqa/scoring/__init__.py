@@ -3,7 +3,6 @@
 Every scorer takes an item and its answer and returns a `Score`; scorers keep no state.
 """
 
-from medvqa.printing import clipped
 from medvqa.scoring import overlap, rules
 from medvqa.scoring.choices import (
     Reader,
@@ -27,7 +26,6 @@ __all__ = [
     "Reading",
     "by_rule",
     "check",
-    "clipped",
     "cut_off",
     "is_yes_or_no",
     "likeliest",

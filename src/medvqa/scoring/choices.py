@@ -12,7 +12,7 @@ from functools import partial
 from typing import Protocol
 
 from medvqa.items import Answer, Item, Score
-from medvqa.printing import clipped as clipped
+from medvqa.printing import clipped
 from medvqa.scoring.extraction import Reading, read_options
 
 _LENGTH = frozenset({"length", "max_tokens", "max_output_tokens", "token_limit", "model_length"})

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from medvqa.items import Answer, Item, Score
-from medvqa.scoring.choices import clipped, reading_of
+from medvqa.printing import clipped
+from medvqa.scoring.choices import reading_of
 from medvqa.scoring.extraction import Reading
 from medvqa.scoring.open_answers import normalise
 from medvqa.scoring.overlap import answered

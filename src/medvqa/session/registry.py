@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from medvqa import backends, benchmarks, printing, scoring, usercode
 from medvqa.backend import Backend, usable
-from medvqa.benchmarks import own, table_files
+from medvqa.benchmarks import own, table_declaration, table_files
 from medvqa.items import (
     AnswerError,
     Benchmark,
@@ -149,7 +149,7 @@ class Registry:
 
     def _check_ending(self, name: str, cwd: Path) -> None:
         """UsageError for an unknown benchmark whose name is that of a file without its ending."""
-        file = f"{name}{table_files.ENDING}"
+        file = f"{name}{table_declaration.ENDING}"
         if name and not self._called(name) and (cwd / os.path.expanduser(file)).is_file():
             raise UsageError(f"no benchmark '{printing.line(name)}'; the file is named by --benchmark={file}")
 

@@ -24,8 +24,9 @@ from typing import Any, BinaryIO, TypeVar
 import msgspec
 
 from medvqa.items import CELL, DataError, Image, are_withheld, of_data
+from medvqa.printing import clipped
 from medvqa.tables import delimited, encodings, json_text, limits, parquet, workbooks
-from medvqa.tables.problems import HEADER, Problems, RowNumber, TableProblem, clipped
+from medvqa.tables.problems import HEADER, Problems, RowNumber, TableProblem
 
 T = TypeVar("T")
 

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from medvqa.items import DataError, of_data
+from medvqa.printing import clipped
 from medvqa.tables import limits
 
-SHOWN = 60
-"""Characters of a cell in a message."""
 HEADER = "first line"
 """The unit of problems with the names of columns."""
 
@@ -76,12 +75,6 @@ class Problems:
 def quoted(text: str) -> str:
     """Return the start of a cell in quotes, for a message; without it if texts of the data are withheld."""
     return of_data(f"'{clipped(text)}'")
-
-
-def clipped(text: str) -> str:
-    """Return the start of a text from a table as one line."""
-    line = " ".join(text.split())
-    return line if len(line) <= SHOWN else f"{line[:SHOWN]}..."
 
 
 def row_list(rows: Sequence[RowNumber], most: int = 10) -> str:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import IO, Any, BinaryIO
 
 from medvqa.items import DataError
+from medvqa.printing import clipped
 from medvqa.tables import limits
-from medvqa.tables.problems import Problems, TableProblem, clipped
+from medvqa.tables.problems import Problems, TableProblem
 
 START = b"PK\x03\x04"
 """The first bytes of an XLSX file, which is a ZIP archive."""
