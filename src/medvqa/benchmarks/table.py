@@ -193,6 +193,8 @@ def read(
     if not kept:
         refused = [problem.text(problems.file) for problem in problems.found if problem.refused]
         raise DataError(refused[0] if refused else f"{problems.file}: no rows")
+    if len({column for row in kept for column in row.values}) > limits.MAX_COLUMNS:
+        raise limits.above(problems.file, limits.MAX_COLUMNS, "columns")
     return kept
 
 

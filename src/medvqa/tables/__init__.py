@@ -260,6 +260,7 @@ def _named(
         if titled and row is not None:
             (_, _, header), row = row, next(filled, None)
     columns = ["" if cell is None else str(cell).strip() for cell in header]
+    written = len(columns)
     while columns and not columns[-1]:
         columns.pop()
     columns = [column.lower() for column in columns] if needs.fold else columns
@@ -276,6 +277,8 @@ def _named(
             count, do = ("more", "delete cells") if used > width else (f"only {used}", "add the missing cells")
             end = "; the file ends here, it may be truncated" if row is None else ""
             what = f"{count} cells where the first line has {width}{end}"
+            if width < used <= written:
+                what, do = f"a value in cell {used}, whose column has no name", "name the column, or delete the value"
             do = f'put a cell with a comma in quotes ("a, b"), or {do}'
             problems.add(TableProblem("row_width", number, "", what, do, line=line))
         elif len(places) < width:
