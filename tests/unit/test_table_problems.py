@@ -218,6 +218,15 @@ def test_a_cell_of_a_spreadsheet_that_holds_no_value_is_refused(
     test_a_problem_has_its_place_and_words_at_every_door(tmp_path, "", workbook(**cells), 3, column, words)
 
 
+def test_a_text_that_claims_to_be_an_error_of_a_spreadsheet_is_withheld(tmp_path: Path) -> None:
+    made, *_ = doors(tmp_path, "", workbook(D3=f"#{NAME}", B3="#REF!"), public=False)
+    problems, shown = collected(made)
+    said = "\n".join([refused(made), *(problem.text(shown) for problem in problems)])
+    assert NAME[:5] not in said
+    assert "the spreadsheet's error [cell]" in said
+    assert "the spreadsheet's error #REF!" in said
+
+
 def test_merged_cells_are_refused_where_they_are_read(tmp_path: Path) -> None:
     for area, is_read in (("C2:C3", True), ("D2:D3", True), ("E2:E3", False)):
         book = openpyxl.load_workbook(io.BytesIO(workbook()))
@@ -321,6 +330,7 @@ NAME = "MUSTERMANN"
         f"question,answer,image\nQ?,x,{NAME}.png;{NAME}.png\n",
         f"question,answer,options\nQ?,x,{NAME} or y\n",
         f"{NAME},Q?,x\nother,Q?,y\n",
+        f"{NAME},Q?,{NAME},x\nother,Q?,other,y\n",
         json.dumps([{"question": {"name": NAME}, "answer": "x"}]),
         json.dumps([{"question": "Q?", "options": {NAME: "x", "A": "y"}, "answer": "A"}]),
         json.dumps([{"question": "Q?", "options": f'"{NAME}"', "answer": "A"}]),

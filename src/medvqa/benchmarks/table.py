@@ -304,8 +304,9 @@ class _RowReader:
             if isinstance(value, workbooks.Formula):
                 self._unread("formula", column, "a formula", "copy the column and paste it as values")
             elif workbooks.is_error(value):
-                what = f"the spreadsheet's error {value.strip()[:10]}"
-                self._unread("error_cell", column, what, "write its value in its place")
+                error = value.strip().upper()
+                shown = error if error in workbooks.ERRORS else of_data(clipped(error))
+                self._unread("error_cell", column, f"the spreadsheet's error {shown}", "write its value in its place")
             elif isinstance(value, datetime.date | datetime.time | datetime.timedelta):
                 what = "a date: a spreadsheet may have made it from text such as 1-2"
                 self._unread("date", column, what, "format the column as text, and type the value again")

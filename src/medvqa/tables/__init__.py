@@ -25,7 +25,7 @@ import msgspec
 
 from medvqa.items import CELL, DataError, Image, are_withheld, of_data
 from medvqa.tables import delimited, encodings, json_text, limits, parquet, workbooks
-from medvqa.tables.problems import HEADER, Problems, RowNumber, TableProblem, clipped
+from medvqa.tables.problems import HEADER, Problems, RowNumber, TableProblem, clipped, row_list
 
 T = TypeVar("T")
 
@@ -296,6 +296,10 @@ def _places(columns: Sequence[str], problems: Problems) -> dict[str, int]:
     for column, count in Counter(columns).items():
         if count > 1 and column:
             what = f"column '{clipped(column)}' occurs twice"
+            if are_withheld():
+                # The first row may be one of questions.
+                places = [place for place, name in enumerate(columns, 1) if name == column]
+                what = f"columns {row_list(places)} have the same name"
             problems.add(TableProblem("duplicate_column", None, "", what, "rename or delete the others", unit=HEADER))
         elif count > 1:
             what = f"{count} columns have no name"
