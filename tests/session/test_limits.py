@@ -14,7 +14,7 @@ from medvqa import configs
 from medvqa.backend import loaded
 from medvqa.backends import pytest_medvqa_backends
 from medvqa.backends.openai import OpenAI, OpenAIOptions
-from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa, phantom
+from medvqa.benchmarks import gmai_mmbench, mediconfusion, phantom, pytest_medvqa_benchmarks
 from medvqa.cli import main
 from medvqa.items import (
     CHOICE_KINDS,
@@ -122,12 +122,11 @@ ITEM = Item(
 
 def asked(benchmark: str, technique: Technique, kind: Kind = "single_choice") -> Prompt:
     """A benchmark's prompt without a limit, as every benchmark made it while 32 was the limit of all."""
-    if benchmark == "mediconfusion":
-        made = mediconfusion.prompt(ITEM, technique)
-    else:
+    item = ITEM
+    if benchmark != "mediconfusion":
         item = replace(ITEM, benchmark=benchmark, pair_id=None, id="7", kind=kind)
         item = item if kind in CHOICE_KINDS else replace(item, options={})
-        made = (gmai_mmbench if benchmark.startswith("gmai") else medlesionvqa).prompt(item, technique)
+    (made,) = [each.prompt(item, technique) for each in pytest_medvqa_benchmarks() if each.name == benchmark]
     return replace(made, max_tokens=None) if hasattr(made, "max_tokens") else made
 
 

@@ -71,6 +71,7 @@ def test_columns_may_have_other_names(tmp_path: Path) -> None:
     german = {"question": "Frage", "answer": "Antwort", "A": "Wahl 1", "B": "Wahl 2"}
     items = read(tmp_path, "Frage,Antwort,Wahl 1,Wahl 2\nWas?,b,x,y\n", columns=german)
     assert (items["2"].question, items["2"].answers) == ("Was?", ("B",))  # without ids, the number of the row
+    assert read(tmp_path, "Frage,Antwort,Wahl 1,Wahl 2\nWas?,b,x,y\n", columns=list(german.items())) == items
 
 
 def test_options_may_be_in_one_cell(tmp_path: Path) -> None:
@@ -151,6 +152,8 @@ def test_arguments_and_files_that_are_wrong(tmp_path: Path) -> None:
     ):
         assert message in refusal(tmp_path, text, "q.csv", **options)
     assert "no column 'modality'" in refusal(tmp_path, text, tags="modality")
+    for tag in ("id", "kind", "class", "2nd reader"):
+        assert f"tags: '{tag}': a slice is named by" in refusal(tmp_path, text, tags=[tag]), "for -m"
     assert "no column 'image'" in refusal(tmp_path, text, images="images")
     assert "no column 'nr'; there are: question, answer. Write one of these for id in medvqa.table" in refusal(
         tmp_path, text, columns={"id": "nr"}

@@ -4,6 +4,7 @@ import csv
 import datetime
 import io
 import json
+import zipfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ CASES: list[tuple[str, str | bytes, int | None, str, str]] = [
     ("", f"{OPTIONS}\nQ?,x,y,tbd\n", 2, "answer", "'tbd' stands for a missing value"),
     ("", f"{OPTIONS}\nQ?,x,y,A\nQ?,x,y,A,z\n", 3, "", "more cells where the first line has 4; the file ends here"),
     ("", f"{OPTIONS}\nQ?,x\nQ?,x,y,A\n", 2, "", "only 2 cells where the first line has 4; put a cell with a comma"),
+    ("", "question,answer,,\nQ?,x,,y\nQ?,x,,\n", 2, "", "a value in cell 4, whose column has no name; put a cell"),
     ("", f"{OPTIONS}\nQ?,x,y,A,,\n,,\nQ?,x,y,A\n", None, "", ""),
     ("", f'{OPTIONS}\nQ?,x,y,A\n"Q?,x,y,A\n', 3, "", "a quote is never closed, the file may be truncated; write"),
     ("", f'{OPTIONS}\n"Q"?,x,y,A\nQ?,x,y,A\n', 2, "", "text follows a closing quote"),
@@ -216,6 +218,15 @@ def test_a_cell_of_a_spreadsheet_that_holds_no_value_is_refused(
     test_a_problem_has_its_place_and_words_at_every_door(tmp_path, "", workbook(**cells), 3, column, words)
 
 
+def test_a_text_that_claims_to_be_an_error_of_a_spreadsheet_is_withheld(tmp_path: Path) -> None:
+    made, *_ = doors(tmp_path, "", workbook(D3=f"#{NAME}", B3="#REF!"), public=False)
+    problems, shown = collected(made)
+    said = "\n".join([refused(made), *(problem.text(shown) for problem in problems)])
+    assert NAME[:5] not in said
+    assert "the spreadsheet's error [cell]" in said
+    assert "the spreadsheet's error #REF!" in said
+
+
 def test_merged_cells_are_refused_where_they_are_read(tmp_path: Path) -> None:
     for area, is_read in (("C2:C3", True), ("D2:D3", True), ("E2:E3", False)):
         book = openpyxl.load_workbook(io.BytesIO(workbook()))
@@ -224,6 +235,17 @@ def test_merged_cells_are_refused_where_they_are_read(tmp_path: Path) -> None:
         table, column = (tmp_path / "t.xlsx").read_bytes(), {"C": "B", "D": "answer"}.get(area[0], "")
         words = f"merged cells {area}: only the first holds a value; unmerge them" if is_read else ""
         test_a_problem_has_its_place_and_words_at_every_door(tmp_path, "", table, 3, column, words)
+
+
+def test_merged_areas_of_a_hostile_spreadsheet_take_no_memory(tmp_path: Path) -> None:
+    """An area far to the right must not make room for a larger one."""
+    changed = io.BytesIO()
+    areas = b'<mergeCells><mergeCell ref="XFA2:XFD1048576"/><mergeCell ref="A2:XFD200000"/></mergeCells>'
+    with zipfile.ZipFile(io.BytesIO(workbook())) as parts, zipfile.ZipFile(changed, "w") as copy:
+        for name in parts.namelist():
+            copy.writestr(name, parts.read(name).replace(b"</sheetData>", b"</sheetData>" + areas))
+    (made, *_) = doors(tmp_path, "", changed.getvalue())
+    assert refused(made).endswith("t.csv: more than 4,194,304 merged cells; write it as CSV")
 
 
 @pytest.mark.parametrize(
@@ -270,6 +292,11 @@ def test_merged_cells_are_refused_where_they_are_read(tmp_path: Path) -> None:
         ('encoding = "cp1252"', b"PK\x03\x04", "t.csv: encoding = 'cp1252' is for text, and this is none"),
         ("", b"\xd0\xcf\x11\xe0", "t.csv: an old or an encrypted Excel file; save it as XLSX"),
         ("", "q\0u\0e\0s\0t\0i\0o\0n\0", "t.csv: no table: it holds zero bytes"),
+        (
+            "",
+            "\n".join(json.dumps({"question": "Q?", "answer": "x", f"c{n}": 1}) for n in range(999)),
+            "t.csv: more than 1,000 columns",
+        ),
     ],
 )
 def test_a_table_that_cannot_be_read_is_refused_at_every_door(
@@ -303,6 +330,7 @@ NAME = "MUSTERMANN"
         f"question,answer,image\nQ?,x,{NAME}.png;{NAME}.png\n",
         f"question,answer,options\nQ?,x,{NAME} or y\n",
         f"{NAME},Q?,x\nother,Q?,y\n",
+        f"{NAME},Q?,{NAME},x\nother,Q?,other,y\n",
         json.dumps([{"question": {"name": NAME}, "answer": "x"}]),
         json.dumps([{"question": "Q?", "options": {NAME: "x", "A": "y"}, "answer": "A"}]),
         json.dumps([{"question": "Q?", "options": f'"{NAME}"', "answer": "A"}]),

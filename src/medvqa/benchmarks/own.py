@@ -110,12 +110,12 @@ def check(benchmark: Benchmark, where: str = "") -> None:
 def _problem(template: object) -> str | None:
     """Return what is wrong with a template of `Templates`; None if nothing is."""
     if not isinstance(template, Template):
-        return f"a prompt has the template {scoring.clipped(repr(template))}; expected: a Template(name, text)"
+        return f"a prompt has the template {clipped(repr(template))}; expected: a Template(name, text)"
     further = [(text, TURN_FIELDS) for text in template.then]
     for text, fields in ((template.text, FIELDS), (template.option, OPTION_FIELDS), *further):
         if (wrong := wrong_field(text, fields, None)) is not None:
             known = " and ".join(f"{{{field}}}" for field in fields)
-            shown = scoring.clipped(repr(text))
+            shown = clipped(repr(text))
             return f"the text {shown} of template '{template.name}' {wrong[1]}. Its fields are {known}"
     return None
 

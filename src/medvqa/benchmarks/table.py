@@ -193,6 +193,8 @@ def read(
     if not kept:
         refused = [problem.text(problems.file) for problem in problems.found if problem.refused]
         raise DataError(refused[0] if refused else f"{problems.file}: no rows")
+    if len({column for row in kept for column in row.values}) > limits.MAX_COLUMNS:
+        raise limits.above(problems.file, limits.MAX_COLUMNS, "columns")
     return kept
 
 
@@ -302,8 +304,9 @@ class _RowReader:
             if isinstance(value, workbooks.Formula):
                 self._unread("formula", column, "a formula", "copy the column and paste it as values")
             elif workbooks.is_error(value):
-                what = f"the spreadsheet's error {value.strip()[:10]}"
-                self._unread("error_cell", column, what, "write its value in its place")
+                error = value.strip().upper()
+                shown = error if error in workbooks.ERRORS else of_data(clipped(error))
+                self._unread("error_cell", column, f"the spreadsheet's error {shown}", "write its value in its place")
             elif isinstance(value, datetime.date | datetime.time | datetime.timedelta):
                 what = "a date: a spreadsheet may have made it from text such as 1-2"
                 self._unread("date", column, what, "format the column as text, and type the value again")

@@ -156,7 +156,7 @@ def table(
     the benchmark is read, in one line.
     """
     folder = folder_of(sys._getframe(1))
-    roles = {role.lower() if role.lower() in ROLES else role: column for role, column in (columns or {}).items()}
+    roles = {role.lower() if role.lower() in ROLES else role: column for role, column in dict(columns or {}).items()}
     declaration = TableDeclaration(
         file=str(path),
         name=name,

@@ -53,8 +53,6 @@ def read(path: Path, name: str, *, encoding: str = "", delimiter: str = "", shee
     encoding = encoding or _guessed(path, problems)
     rows = table.read(path, problems, encoding=encoding, delimiter=delimiter, sheet=sheet)
     columns = tuple(dict.fromkeys(column for row in rows for column in row.values))
-    if len(columns) > limits.MAX_COLUMNS:
-        raise limits.above(name, limits.MAX_COLUMNS, "columns")
     return Sheet(name, rows[0].place[0], columns, rows, problems, "" if encoding == "utf-8" else encoding)
 
 

@@ -26,7 +26,7 @@ import msgspec
 from medvqa.items import CELL, DataError, Image, are_withheld, of_data
 from medvqa.printing import clipped
 from medvqa.tables import delimited, encodings, json_text, limits, parquet, workbooks
-from medvqa.tables.problems import HEADER, Problems, RowNumber, TableProblem
+from medvqa.tables.problems import HEADER, Problems, RowNumber, TableProblem, row_list
 
 T = TypeVar("T")
 
@@ -261,6 +261,7 @@ def _named(
         if titled and row is not None:
             (_, _, header), row = row, next(filled, None)
     columns = ["" if cell is None else str(cell).strip() for cell in header]
+    written = len(columns)
     while columns and not columns[-1]:
         columns.pop()
     columns = [column.lower() for column in columns] if needs.fold else columns
@@ -277,6 +278,8 @@ def _named(
             count, do = ("more", "delete cells") if used > width else (f"only {used}", "add the missing cells")
             end = "; the file ends here, it may be truncated" if row is None else ""
             what = f"{count} cells where the first line has {width}{end}"
+            if width < used <= written:
+                what, do = f"a value in cell {used}, whose column has no name", "name the column, or delete the value"
             do = f'put a cell with a comma in quotes ("a, b"), or {do}'
             problems.add(TableProblem("row_width", number, "", what, do, line=line))
         elif len(places) < width:
@@ -294,6 +297,10 @@ def _places(columns: Sequence[str], problems: Problems) -> dict[str, int]:
     for column, count in Counter(columns).items():
         if count > 1 and column:
             what = f"column '{clipped(column)}' occurs twice"
+            if are_withheld():
+                # The first row may be one of questions.
+                places = [place for place, name in enumerate(columns, 1) if name == column]
+                what = f"columns {row_list(places)} have the same name"
             problems.add(TableProblem("duplicate_column", None, "", what, "rename or delete the others", unit=HEADER))
         elif count > 1:
             what = f"{count} columns have no name"

@@ -148,6 +148,8 @@ def _covered(areas: Iterable[tuple[int, int, int, int]], name: str) -> dict[int,
     left_over = limits.MAX_CELLS
     for top, bottom, left, right in areas:
         right = min(right, limits.MAX_COLUMNS)
+        if right < left:
+            continue  # no table is so wide
         left_over -= (bottom - top + 1) * (right - left + 1)
         if left_over < 0:
             raise limits.above(name, limits.MAX_CELLS, "merged cells", "; write it as CSV")
