@@ -108,6 +108,13 @@ def test_a_later_schema_is_refused_with_what_to_type(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(("combine", "advice"), [("best-oracle", 'write "mean"'), ("best-self", "ask again")])
+def test_a_way_to_combine_that_is_gone_is_told(combine: str, advice: str, tmp_path: Path) -> None:
+    (tmp_path / RUN).write_text(json.dumps({"schema": SCHEMA, "protocol": {"combine": combine}}))
+    with pytest.raises(UsageError, match=f"field protocol.combine: {combine} is gone; {advice}"):
+        run_record.read_run(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("content", "why"),
     [

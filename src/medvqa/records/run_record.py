@@ -579,7 +579,7 @@ def record_of(content: dict[str, Any]) -> RunRecord:
 
     RecordError says the first problem, as `field F: expected X, got Y`.
     """
-    if (why := _newer(content)) is not None:
+    if (why := _of_other_version(content)) is not None:
         raise RecordError(why)
     try:
         record = msgspec.convert(content, RunRecord)
@@ -591,7 +591,19 @@ def record_of(content: dict[str, Any]) -> RunRecord:
     return _migrated(record)
 
 
-def _newer(content: Mapping[str, Any]) -> str | None:
+_GONE: Mapping[object, str] = {
+    "best-oracle": 'write "mean" in its place, and read the run by papers/mediconfusion_table_8.py',
+    "best-self": "ask again, by papers/mediconfusion_table_9.py",
+}
+"""Ways to combine answers that earlier versions had, and what to do with their runs."""
+
+
+def _of_other_version(content: Mapping[str, Any]) -> str | None:
+    """Return why only another version can read a record, and what to do; None if this one can."""
+    protocol = content.get("protocol")
+    combine = protocol.get("combine") if isinstance(protocol, dict) else None
+    if isinstance(combine, str) and combine in _GONE:
+        return f"field protocol.combine: {combine} is gone; {_GONE[combine]}"
     schema = content.get("schema")
     if type(schema) is int and schema > SCHEMA:
         return (
@@ -614,8 +626,8 @@ def read_run(folder: Path) -> RunRecord:
     path = folder / RUN
     try:
         content: dict[str, Any] = msgspec.json.decode(files.read(path, MAX_RUN), type=dict[str, Any])
-        if (newer := _newer(content)) is not None:
-            raise UsageError(f"{path}: {newer}")
+        if (why := _of_other_version(content)) is not None:
+            raise UsageError(f"{path}: {why}")
         return record_of(content)
     except OSError as error:
         raise UsageError(f"{folder} is no run folder: {RUN} cannot be read ({error.strerror})") from error
