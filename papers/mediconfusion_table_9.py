@@ -34,7 +34,7 @@ def table(model: Any, judge: Any, data: str, number: int) -> pd.DataFrame:
     """Ask, let the model select, judge, and return the row in percent."""
     named = {part: f"best-of-{number}-{part}" for part in ("answers", "selection", "judged")}
     how: dict[str, Any] = {"technique": "ff", "data": data}
-    said = medvqa.evaluate(model, NAME, judge="echo:A: 0\nB: 0", samples=number, run=named["answers"], **how).results
+    said = medvqa.evaluate(model, NAME, judge="echo:A: 1\nB: 1", samples=number, run=named["answers"], **how).results
     shown = {item: rows.set_index("sample").answer for item, rows in said.dropna(subset="answer").groupby("item")}
 
     def asked(item: medvqa.Item) -> medvqa.Item:
@@ -43,7 +43,7 @@ def table(model: Any, judge: Any, data: str, number: int) -> pd.DataFrame:
         text = "\n\n".join([PROMPT.format(len(answers)), item.question, "\n".join(options), *answers, ENDING])
         return replace(item, kind="short_answer", question=text, options={}, answers=(*map(str, shown[item.id].index),))
 
-    items = [asked(item) for item in medvqa.questions(NAME, data=data)]
+    items = [asked(item) for item in medvqa.questions(NAME, data=data) if item.id in shown]
     selecting = medvqa.Benchmark(name="selecting", items=lambda _: items, prompt="{question}", score=read, public=True)
     chosen = medvqa.evaluate(model, selecting, data=data, run=named["selection"]).results.set_index("item").extracted
     picked = {item: "" if pd.isna(n) else shown[item][int(n)] for item, n in chosen.items()}

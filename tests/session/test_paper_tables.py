@@ -234,6 +234,20 @@ def test_the_model_selects_one_of_its_answers_and_that_is_judged(
     found = script("mediconfusion_table_9").table(Alternating, Closest, "data", 3)
     assert found.to_numpy().tolist() == [["3", 0, 50, 100, 0]]
     assert list(found.columns) == ["row", "Set acc.", "Indiv. acc.", "Confusion", "Invalid"]
+    # 50 errors in a row would end a run of all questions.
+    assert not medvqa.load("reports/best-of-3-answers").results.outcome.eq("error").any()
+
+
+def test_a_question_that_ends_in_errors_is_not_selected_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(Alternating):
+        def generate(self, prompts: Any) -> list[Any]:
+            answers = zip(prompts, super().generate(prompts), strict=True)
+            return [medvqa.items.AnswerError("no") if p.item == "10001/1" else answer for p, answer in answers]
+
+    monkeypatch.chdir(tmp_path)
+    released.mediconfusion(tmp_path / "data")
+    found = script("mediconfusion_table_9").table(Failing, Closest, "data", 3)
+    assert found["Set acc."].tolist() == [0]
 
 
 def test_always_a_has_the_first_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
