@@ -21,7 +21,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from medvqa import benchmarks, medical
+from medvqa import benchmarks, child_process, medical
 from medvqa.benchmarks import own
 from medvqa.benchmarks.table_files import benchmark_file, table
 from medvqa.image import TextCell
@@ -501,7 +501,7 @@ def test_a_decoder_that_hangs_or_crashes_ends_one_picture(
     )
     with monkeypatch.context() as patch:
         patch.setattr(apart, "_running", {})
-        patch.setattr(apart, "_START", start)
+        patch.setattr(child_process, "_START", start)
         assert message in error(path, "?range=0,4095")
     assert grey(path, "?range=0,4095").shape == (48, 64)
 

@@ -271,7 +271,7 @@ def _about(source: Source, content: bytes, items: Sequence[Item], root: Path) ->
     names = (*declaration.slices, *declaration.crossings)
     words = declaration.words or JudgmentWords()
     with limits.opened(source.file, source.shown) as table:
-        digest = hashlib.file_digest(table, "sha256")  # type: ignore[arg-type]
+        digest = hashlib.file_digest(table, "sha256")
     path = Path(os.path.abspath(source.toml))
     return RecordedFile(
         sha256=hashlib.sha256(content).hexdigest(),

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from medvqa import files
 from medvqa.items import DataError, are_withheld
@@ -94,7 +94,7 @@ def width(where: str, found: str, wanted: int, *, at_end: bool) -> DataError:
 
 
 @contextmanager
-def opened(path: Path, name: str) -> Iterator[BinaryIO]:
+def opened(path: Path, name: str) -> Iterator[BufferedReader]:
     """Open a regular file; DataError, which begins with `name`, if it is missing or cannot be read."""
     try:
         with files.reading(path) as file:
