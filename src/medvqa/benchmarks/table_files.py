@@ -82,11 +82,9 @@ def write(declaration: TableDeclaration, path: Path, *, note: str = "") -> None:
 
     UsageError if a value is wrong, or if the file cannot be written. The table need not be there.
     """
-    content = _content(declaration, note)
-    shown = printing.line(str(path))
-    _benchmark(declared(content, shown), Path(os.path.abspath(path)), content, shown)
-    with files.writing(f"{shown}:"):
-        files.replace(path, content)
+    benchmark_of(declaration, path)
+    with files.writing(f"{printing.line(str(path))}:"):
+        files.replace(path, _content(declaration, note))
 
 
 def benchmark_of(declaration: TableDeclaration, path: Path) -> Benchmark:

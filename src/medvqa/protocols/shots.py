@@ -114,7 +114,7 @@ class Chooser:
             if name in seen or group == own:
                 continue
             seen.add(name)
-            if any(may_be_twins(item, other) for other in self._outlined.get(group, ())):
+            if any(_may_be_twins(item, other) for other in self._outlined.get(group, ())):
                 continue
             if group in used and not self._fixed:
                 again.append(candidate)
@@ -190,7 +190,7 @@ def groups(items: Sequence[Item]) -> dict[tuple[str, str], str]:
     return {node(item): joined[_own(item)] for item in items}
 
 
-def may_be_twins(item: Item, other: Item) -> bool:
+def _may_be_twins(item: Item, other: Item) -> bool:
     """Whether two questions may show one case, once as a mask and once as a contour (see `OUTLINED`).
 
     Task and modality are the same then, and the right answer of `other` is an option of `item`.

@@ -35,6 +35,9 @@ MAX_ROW = 2**24
 MAX_TEXTS = 2**30
 """Characters of all text cells of an indexed table, which are held; GMAI-MMBench has 10 million in 26,000 rows."""
 
+MAX_IMAGES = 100
+"""Images of one question."""
+
 MAX_RESULT = 2**26
 """Bytes of a line of results.jsonl, which holds a question, an answer and the replies of a judge."""
 
