@@ -28,6 +28,7 @@ from medvqa.items import (
 from medvqa.printing import clipped
 from medvqa.protocols.naming import is_name
 from medvqa.protocols.prompts import FIELDS_HELP, Template, Templates, wrong_field
+from medvqa.scoring.closed import YES_OR_NO
 
 TOKENS = 512
 """New tokens of an answer, unless the model's config or --max-tokens says otherwise; as for MedLesionVQA."""
@@ -72,10 +73,6 @@ METRICS: tuple[Metric, ...] = (
 HEADLINE = ("accuracy", "exact_match", "open_score", "set_accuracy")
 JUDGED: frozenset[Kind] = frozenset({"fill_in_the_blank", "short_answer"})
 """Kinds that no rule scores."""
-
-YES_OR_NO = languages.WORDS["en"]
-"""The answers to judgments, and another way to write each."""
-
 
 MAX_NAME = 100
 """Characters of a benchmark's name."""
