@@ -21,12 +21,12 @@ from typing import Any, NamedTuple
 
 from medvqa import tables
 from medvqa.benchmarks import languages, own
-from medvqa.benchmarks.table_columns import TableColumns, columns_of, folded
+from medvqa.benchmarks.table_columns import TableColumns, columns_of
 from medvqa.benchmarks.table_declaration import LETTERS, TableDeclaration, wrong_keys
 from medvqa.image import inside
 from medvqa.items import CHOICE_KINDS, KINDS, DataError, Image, Item, Kind, are_withheld, of_data
 from medvqa.medical import views
-from medvqa.printing import clipped
+from medvqa.printing import clipped, folded
 from medvqa.tables import delimited, limits, people, workbooks
 from medvqa.tables.image_files import IMAGE_FILE, image_file
 from medvqa.tables.problems import Problems, RowNumber, TableProblem, quoted, row_list
