@@ -160,7 +160,7 @@ def _exactly(file: IO[bytes], length: int) -> bytes:
 
 
 def serve() -> None:
-    """Draw pictures until the input ends: the process apart."""
+    """Draw pictures until the input ends, in the child process."""
     # Decoders print to the standard output.
     replies = child_process.replies()
     child_process.limit_memory(MEMORY)
