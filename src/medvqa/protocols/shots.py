@@ -86,7 +86,6 @@ class Chooser:
         self.pool = pool
         self.places = {node(item): place for place, item in enumerate(pool.items)}
         self._dimension = dimension
-        self._fixed = pool.fixed
         keyed = tuple(item for item in pool.items if item.answers)
         self._groups = groups([*items, *pool.items])
         self._outlined: defaultdict[str, list[Item]] = defaultdict(list)
@@ -106,7 +105,7 @@ class Chooser:
         first, and among these the ones with the question's value in `dimension`.
         """
         own = self._groups[node(item)]
-        near = [] if self._fixed else [(item.kind, self._value(item))]
+        near = [] if self.pool.fixed else [(item.kind, self._value(item))]
         rings = [self._rings[name] for name in (*near, item.kind) if name in self._rings]
         seen, used, again = set[tuple[str, str]](), {own}, list[Item]()
         for candidate in chain.from_iterable(ring.after(item) for ring in rings):
@@ -116,7 +115,7 @@ class Chooser:
             seen.add(name)
             if any(_may_be_twins(item, other) for other in self._outlined.get(group, ())):
                 continue
-            if group in used and not self._fixed:
+            if group in used and not self.pool.fixed:
                 again.append(candidate)
             else:
                 used.add(group)
