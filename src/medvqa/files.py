@@ -14,6 +14,7 @@ import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
@@ -191,7 +192,7 @@ def unnamed(folder: Path) -> BinaryIO:
     return tempfile.TemporaryFile(dir=folder)
 
 
-def reading(path: Path, *, follow: bool = True) -> BinaryIO:
+def reading(path: Path, *, follow: bool = True) -> BufferedReader:
     """Open a regular file for reading; OSError for anything else, such as a pipe, which would block.
 
     `follow` False refuses links, too.

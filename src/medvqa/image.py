@@ -322,10 +322,10 @@ class Image:
             status = os.fstat(file.fileno())
             if _streamed_digest(self.path, status.st_size, status.st_mtime_ns) != self.digest:
                 raise DataError(f"image {self.name}: the file has changed since it was indexed")
-        from medvqa.medical import apart
+        from medvqa.medical import decoder_process
 
         try:
-            picture = apart.picture(
+            picture = decoder_process.picture(
                 file,
                 "" if within else self.path,
                 kind,

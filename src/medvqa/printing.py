@@ -59,6 +59,12 @@ def clipped(text: str, width: int = 60) -> str:
     return short if len(short) <= width else f"{short[: width - 3]}..."
 
 
+def folded(text: str) -> str:
+    """Return a text without differences of case, width and Unicode form, and without white space around it."""
+    # Folding case can undo the normal form: hence twice.
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()).strip()
+
+
 def some(names: Sequence[str], most: int, between: str = ", ") -> str:
     """Return the first names as text, and the number of the others: `a, b and 3 more`."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""

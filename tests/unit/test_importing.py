@@ -24,7 +24,7 @@ from medvqa.importing.problem_groups import grouped
 from medvqa.importing.roles import Guess
 from medvqa.importing.validation import Validation
 from medvqa.items import DataError, Image, Item, Kind, UsageError, withholding
-from medvqa.medical import apart
+from medvqa.medical import decoder_process
 from medvqa.tables import TableRow, people
 from medvqa.tables.problems import TableProblem, row_list
 
@@ -473,7 +473,7 @@ def test_cases_that_nearly_all_differ_may_be_ids_with_a_mistake(
     assert "no column is the id: questions are called by their rows, and otherwise if these move" in shown
     sheet = importing.read(path, path.name)
     asked: list[str] = []
-    guess = asking.told(sheet, (), with_images=False, ask=lambda text: asked.append(text) or "0")  # type: ignore[func-returns-value]
+    guess = asking.completed(sheet, (), with_images=False, ask=lambda text: asked.append(text) or "0")  # type: ignore[func-returns-value]
     assert len(asked) == 1
     assert guess.columns.one["case"] == 0
     assert "id" not in guess.columns.one
@@ -544,7 +544,7 @@ def ambiguous(tmp_path: Path) -> importing.Sheet:
 
 def test_without_a_terminal_one_line_says_what_to_type(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as error:
-        asking.told(ambiguous(tmp_path), [], with_images=False, ask=None)
+        asking.completed(ambiguous(tmp_path), [], with_images=False, ask=None)
     assert str(error.value) == (
         "cases.csv: 2 columns could be the answer ('Lösung', 'Musterantwort'); no column is called question ('text'). "
         "Type --set answer=COLUMN --set question=text"
@@ -558,7 +558,7 @@ def test_a_terminal_is_asked_and_sees_no_cell(tmp_path: Path) -> None:
         asked.append(text)
         return next(replies)
 
-    guess = asking.told(ambiguous(tmp_path), [], with_images=False, ask=ask)
+    guess = asking.completed(ambiguous(tmp_path), [], with_images=False, ask=ask)
     assert guess.columns.one == {"answer": 2, "question": 0}
     assert asked[0].startswith("Which column has the right answer? (2 columns could be the answer)\n  1  Lösung (2 ")
     assert not any("Leber" in text or "links" in text for text in asked)
@@ -566,13 +566,13 @@ def test_a_terminal_is_asked_and_sees_no_cell(tmp_path: Path) -> None:
         "Type a number from 1 to 2, or the name of a column.\nWhich column has the right answer?"
     )
     named = iter(["musterantwort", "Text"])
-    by_name = asking.told(ambiguous(tmp_path), [], with_images=False, ask=lambda text: next(named))
+    by_name = asking.completed(ambiguous(tmp_path), [], with_images=False, ask=lambda text: next(named))
     assert by_name.columns.one == guess.columns.one
 
 
 def test_three_wrong_numbers_end_the_questions(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="or answer with a number"):
-        asking.told(ambiguous(tmp_path), [], with_images=False, ask=lambda text: "x")
+        asking.completed(ambiguous(tmp_path), [], with_images=False, ask=lambda text: "x")
 
 
 @pytest.mark.parametrize(
@@ -887,7 +887,7 @@ def test_a_reader_that_is_not_installed_is_one_line_and_no_mistake_of_a_row(
 
     monkeypatch.setitem(sys.modules, "pydicom", None)
     # The process that draws medical files has modules of its own.
-    monkeypatch.setattr(apart, "picture", medical.picture)
+    monkeypatch.setattr(decoder_process, "picture", medical.picture)
     for name in ("1.dcm", "2.dcm"):
         (tmp_path / name).write_bytes(bytes(128) + b"DICM" + name.encode())
     (tmp_path / "cases.csv").write_text("image,question,answer\n1.dcm,Why?,so\n2.dcm,How?,so\n")

@@ -21,12 +21,12 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from medvqa import benchmarks, medical
+from medvqa import benchmarks, child_process, medical
 from medvqa.benchmarks import own
 from medvqa.benchmarks.table_files import benchmark_file, table
 from medvqa.image import TextCell
 from medvqa.items import Answer, Benchmark, DataError, Image, Item, Result, Score
-from medvqa.medical import MedicalError, apart, dicom, volumes, windows
+from medvqa.medical import MedicalError, decoder_process, dicom, volumes, windows
 from medvqa.medical.views import parse, split
 from medvqa.records import run_folder
 from medvqa.tables.image_files import image_file
@@ -39,7 +39,7 @@ nibabel = pytest.importorskip("nibabel")
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Draw pictures in this process, where they can be patched."""
-    monkeypatch.setattr(apart, "picture", medical.picture)
+    monkeypatch.setattr(decoder_process, "picture", medical.picture)
     return monkeypatch
 
 
@@ -481,7 +481,7 @@ def test_a_file_may_have_a_name_that_is_no_text(tmp_path: Path) -> None:
 def test_a_process_that_is_gone_is_started_again(tmp_path: Path) -> None:
     path = scans.dicom(tmp_path / "a.dcm", CT, bits=12, syntax=scans.JPEG_LOSSLESS)
     expected = grey(path, "?range=0,4095")
-    gone = apart._running[os.getpid()]
+    gone = decoder_process._running[os.getpid()]
     gone.kill()
     gone.wait()
     assert (grey(path, "?range=0,4095") == expected).all()
@@ -496,12 +496,13 @@ def test_a_decoder_that_hangs_or_crashes_ends_one_picture(
 ) -> None:
     path = scans.dicom(tmp_path / "a.dcm", CT, bits=12)
     start = (
-        "import json, os, sys, time; sys.path[:] = json.loads(sys.argv[1]); from medvqa.medical import apart, dicom; "
-        f"apart.SECONDS = {seconds}; dicom._header = lambda file: {decoder}; apart.serve()"
+        "import json, os, sys, time; sys.path[:] = json.loads(sys.argv[1]); "
+        "from medvqa.medical import decoder_process, dicom; "
+        f"decoder_process.SECONDS = {seconds}; dicom._header = lambda file: {decoder}; decoder_process.serve()"
     )
     with monkeypatch.context() as patch:
-        patch.setattr(apart, "_running", {})
-        patch.setattr(apart, "_START", start)
+        patch.setattr(decoder_process, "_running", {})
+        patch.setattr(child_process, "_START", start)
         assert message in error(path, "?range=0,4095")
     assert grey(path, "?range=0,4095").shape == (48, 64)
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from medvqa.items import Kind
 from medvqa.protocols.prompts import Template
+from medvqa.scoring.closed import YES_OR_NO
 
 OPTION = "{letter}. {text}\n"
 """One line of {options}."""
@@ -62,7 +63,7 @@ KINDS: Mapping[str, Kind] = {
 """German and Chinese names of kinds, as slugs."""
 
 WORDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "en": {"yes": ("true",), "no": ("false",)},
+    "en": YES_OR_NO,
     "de": {
         "yes": ("true", "ja", "wahr", "richtig", "korrekt", "zutreffend", "stimmt", "trifft zu"),
         "no": (

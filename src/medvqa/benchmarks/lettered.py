@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from difflib import SequenceMatcher
 
 from medvqa import tables
-from medvqa.benchmarks.table import MAX_IMAGES
 from medvqa.benchmarks.table_declaration import LETTERS
 from medvqa.items import Answer, DataWarning, Item, Score, of_data
 from medvqa.protocols.prompts import Template
 from medvqa.scoring import Reading, score_single_choice
+from medvqa.tables.limits import MAX_IMAGES
 
 TOKENS = 512
 """Ours: MedEvalKit allows 8,192 new tokens, more than the context of some models."""

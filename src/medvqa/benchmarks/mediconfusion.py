@@ -37,11 +37,13 @@ import msgspec
 from medvqa import decode, metrics, tables
 from medvqa.benchmarks import published
 from medvqa.items import (
+    ORDERS,
     Benchmark,
     DataError,
     DataWarning,
     Item,
     OfficialRule,
+    Order,
     Origin,
     OriginFile,
     Owners,
@@ -239,6 +241,18 @@ def _links(image: str, roco: str) -> list[str]:
     return [image] if article is None else [image, f"~{article}"]
 
 
+class TemplateFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The fields of a template in the file of prompts; `like` names the template that has the other ones."""
+
+    name: str
+    text: str
+    option: str = ""
+    system: str = ""
+    max_tokens: int | None = None
+    order: Order = ORDERS[0]
+    like: str = ""
+
+
 class PromptTexts(msgspec.Struct, frozen=True):
     """The file of prompts: the template of each technique by prompt, and the fields of each template."""
 
@@ -248,14 +262,13 @@ class PromptTexts(msgspec.Struct, frozen=True):
 
 def _prompts() -> dict[str, Templates]:
     """Return the owners' prompts by name, in the order of the file."""
-    texts, made = (
-        decode.decode(Path(__file__).with_name("mediconfusion_prompts.toml"), PromptTexts),
-        dict[str, Template](),
-    )
-    for key, fields in texts.templates.items():
-        own = {field: value for field, value in fields.items() if field not in ("like", "name")}
-        base = made[str(fields["like"])] if "like" in fields else Template("", "")
-        made[key] = replace(base, name=f"mediconfusion/{fields.get('name', key)}", **own)  # type: ignore[arg-type]
+    texts = decode.decode(Path(__file__).with_name("mediconfusion_prompts.toml"), PromptTexts)
+    made = dict[str, Template]()
+    fields: dict[str, dict[str, str | int]] = {"": {}}
+    for key, own in texts.templates.items():
+        fields[key] = {**fields[str(own.get("like", ""))], "name": key, **own}
+        of = msgspec.convert(fields[key], TemplateFields)
+        made[key] = Template(f"mediconfusion/{of.name}", of.text, of.option, of.system, of.max_tokens, of.order)
     return {
         name: Templates(name, {technique: made[key] for technique, key in by_technique.items()})
         for name, by_technique in texts.prompts.items()

@@ -203,8 +203,7 @@ def open_rule(item: Item, answer: Answer) -> Score:
         for value in _values(reference)
     )
     shown = clipped(" | ".join(reading.letters))
-    why = f"MMMU's rule: {shown}" + ("" if right else f", correct is {clipped(' or '.join(item.answers))}")
-    return Score(float(right), "correct" if right else "wrong", (shown,), why)
+    return scoring.right_or_wrong(item, right, (shown,), f"MMMU's rule: {shown}")
 
 
 def _key_phrases(response: str) -> Reading:

@@ -36,6 +36,7 @@ from medvqa.protocols.prompts import (
     Templates,
     wrong_field,
 )
+from medvqa.scoring.closed import YES_OR_NO
 
 TOKENS = 512
 """New tokens of an answer, unless the model's config or --max-tokens says otherwise; as for MedLesionVQA."""
@@ -80,10 +81,6 @@ METRICS: tuple[Metric, ...] = (
 HEADLINE = ("accuracy", "exact_match", "open_score", "set_accuracy")
 JUDGED: frozenset[Kind] = frozenset({"fill_in_the_blank", "short_answer"})
 """Kinds that no rule scores."""
-
-YES_OR_NO = languages.WORDS["en"]
-"""The answers to judgments, and another way to write each."""
-
 
 MAX_NAME = 100
 """Characters of a benchmark's name."""

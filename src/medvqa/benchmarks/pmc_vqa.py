@@ -27,7 +27,7 @@ from pathlib import Path
 from medvqa import metrics, scoring, tables
 from medvqa.benchmarks import lettered, published
 from medvqa.benchmarks.lettered import TOKENS
-from medvqa.items import Benchmark, Item, OfficialRule, Origin, OriginFile, Owners
+from medvqa.items import Benchmark, Item, OfficialRule, Origin, OriginFile, Owners, Technique
 from medvqa.metrics import kits
 from medvqa.protocols.prompts import Template, Templates
 from medvqa.tables.image_files import ImageFolder
@@ -142,7 +142,7 @@ MEDEVALKIT = lettered.medevalkit("pmc-vqa/medevalkit", OPTION)
 PREFIX = Template("pmc-vqa/ours-ps", "Question: {question} Answer:")
 """Ours for PS."""
 
-_BY_TECHNIQUE = {"mc": OWNERS, "gd": OWNERS, "ps": PREFIX}
+_BY_TECHNIQUE: Mapping[Technique, Template] = {"mc": OWNERS, "gd": OWNERS, "ps": PREFIX}
 
 
 def _origin(table: str, archive: str, release: int) -> Origin:
@@ -166,7 +166,7 @@ BENCHMARKS = tuple(
         name=name,
         title=title,
         items=partial(items, file=file, benchmark=name),
-        prompt=Templates("default", _BY_TECHNIQUE),  # type: ignore[arg-type]
+        prompt=Templates("default", _BY_TECHNIQUE),
         prompts={"medevalkit": Templates("medevalkit", {"mc": MEDEVALKIT, "gd": MEDEVALKIT})},
         score=scoring.score_single_choice,
         metrics=(metrics.accuracy, *metrics.rates),

@@ -21,19 +21,16 @@ from typing import Any, NamedTuple
 
 from medvqa import tables
 from medvqa.benchmarks import languages, own
-from medvqa.benchmarks.table_columns import TableColumns, columns_of, folded
+from medvqa.benchmarks.table_columns import TableColumns, columns_of
 from medvqa.benchmarks.table_declaration import LETTERS, TableDeclaration, wrong_keys
 from medvqa.image import inside
 from medvqa.items import CHOICE_KINDS, KINDS, DataError, Image, Item, Kind, are_withheld, of_data
 from medvqa.medical import views
-from medvqa.printing import clipped
+from medvqa.printing import clipped, folded
 from medvqa.tables import delimited, limits, people, workbooks
 from medvqa.tables.image_files import IMAGE_FILE, image_file
 from medvqa.tables.problems import Problems, RowNumber, TableProblem, quoted, row_list
 from medvqa.tags import lexicon, selection
-
-MAX_IMAGES = 100
-"""Images of one question."""
 
 SEPARATOR = "|"
 """Between several images, tags or accepted answers in one cell."""
@@ -137,16 +134,7 @@ class Source:
     def questions(self, rows: Sequence[tables.TableRow], problems: Problems) -> list[TableQuestion]:
         """Return the questions of rows, each with its own problems, and those that ids and pairs show together."""
         columns = self.columns(rows, problems)
-        declaration = self.declaration
-        table = _Table(
-            self,
-            columns,
-            columns.used,
-            problems,
-            declaration.default_kind,
-            declaration.all_words,
-            declaration.shown_values,
-        )
+        table = _Table(self, columns, columns.used, problems, self.declaration.all_words)
         questions: list[TableQuestion] = []
         by_id: dict[str, TableQuestion] = {}
         pairs: dict[str, list[TableQuestion]] = {}
@@ -154,7 +142,7 @@ class Source:
             question = _RowReader(table, row).question()
             questions.append(question)
             if (first := by_id.setdefault(question.item.id, question)) is not question and question.item.id:
-                what, do = f"the id of {place_of(first.row)}", "write an id that no other row has"
+                what, do = f"the id of {_place_of(first.row)}", "write an id that no other row has"
                 problems.add(row.problem("duplicate_id", columns.id, what, do))
             if question.item.pair_id is not None:
                 pairs.setdefault(question.item.pair_id, []).append(question)
@@ -198,13 +186,13 @@ def read(
     return kept
 
 
-def person(name: str) -> str:
+def _person(name: str) -> str:
     """Return a name for comparison: neither case, width, umlauts, signs nor the order of its words count."""
     plain = folded(name).replace("ä", "ae").replace("ö", "oe").replace("ü", "ue")
     return " ".join(sorted(re.findall(r"\w+", plain))) or plain
 
 
-def is_placeholder(text: str, role: str) -> bool:
+def _is_placeholder(text: str, role: str) -> bool:
     """Return whether a cell stands for a missing value: in an option, N/A and ? may be meant."""
     return " ".join(text.split()).casefold() in (UNFINISHED if role == "option" else PLACEHOLDERS)
 
@@ -222,15 +210,13 @@ def parts_of(value: object) -> Sequence[Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """What all rows of a table have in common."""
+    """What all rows of a table have in common; `used` and `words` are made once, and not for each row."""
 
     source: Source
     columns: TableColumns
     used: tuple[str, ...]
     problems: Problems
-    kind: Kind | None
     words: Mapping[str, tuple[str, ...]]
-    window: tuple[float, float] | None
 
     @property
     def declaration(self) -> TableDeclaration:
@@ -254,10 +240,10 @@ class _RowReader:
         if columns.question not in self.bad:
             if not question.strip():
                 self._add("empty_question", columns.question, "the question is empty", "write it, or delete the row")
-            elif is_placeholder(question, "question"):
+            elif _is_placeholder(question, "question"):
                 self._placeholder(columns.question, question)
         written, place = self._options()
-        options = unprefixed(written)
+        options = _unprefixed(written)
         self._compare(options, place)
         if options == written and self.table.problems.collects:
             self._prefixed(options)
@@ -271,7 +257,7 @@ class _RowReader:
         shared = {role: text for role, column in columns.links.items() if (text := self._text(column).strip())}
         if are_withheld() and (patient := shared.get("patient")) and not any(map(str.isdigit, patient)):
             # A name, in any spelling. Results get a number in its place (`records.private.Pseudonyms`).
-            shared["patient"] = person(patient)
+            shared["patient"] = _person(patient)
         item = Item(
             id=self._id(),
             kind=stated or (several if options else "short_answer"),  # type: ignore[arg-type]
@@ -300,7 +286,7 @@ class _RowReader:
         whole = self.row.values.get(column)
         if whole is None or (type(whole) is str and "#" not in whole):
             return
-        for value in parts_of(whole)[:MAX_IMAGES]:
+        for value in parts_of(whole)[: limits.MAX_IMAGES]:
             if isinstance(value, workbooks.Formula):
                 self._unread("formula", column, "a formula", "copy the column and paste it as values")
             elif workbooks.is_error(value):
@@ -370,7 +356,7 @@ class _RowReader:
             what, do = f"option {blank[0]} is blank, and option {last} is not", "fill it in, or move the others up"
             self._add("option_gap", columns.options.get(blank[0], first), what, do, refused=False)
         for letter, text in filled.items():
-            if is_placeholder(text, "option"):
+            if _is_placeholder(text, "option"):
                 self._placeholder(columns.options.get(letter, first), text, refused=False)
         return filled, first
 
@@ -398,7 +384,7 @@ class _RowReader:
     def _listed(self, column: str) -> dict[str, str]:
         """Options that are in one cell: a JSON list, an object with letters as keys, or texts between separators."""
         try:
-            value = options_in_cell(self._value(column), self.table.declaration.separator)
+            value = _options_in_cell(self._value(column), self.table.declaration.separator)
         except ValueError:
             do = 'write ["liver", "spleen"], set separator to the sign between them, or have a column for each: A, B, C'
             self._unread("options_list", column, "options in one cell are a JSON list", do)
@@ -429,7 +415,7 @@ class _RowReader:
         written = self._text(column).strip()
         slug = lexicon.slug(written)
         named = next((kind for kind in KINDS if kind == slug), languages.KINDS.get(slug))
-        kind = named if written else self.table.kind
+        kind = named if written else self.table.declaration.default_kind
         if kind is None and not written:
             return None
         if kind is None:
@@ -480,7 +466,7 @@ class _RowReader:
         """The accepted answers to an open question."""
         column, words = self.table.columns.answer, self.table.words
         for text in cells:
-            if is_placeholder(text, "answer"):
+            if _is_placeholder(text, "answer"):
                 self._placeholder(column, text)
             elif kind == "judgment" and not own.is_judgment(text, words):
                 do = "write yes or no, or declare words = { yes = [...], no = [...] }"
@@ -503,9 +489,9 @@ class _RowReader:
         plain = unicodedata.normalize("NFKC", cell)
         by_letter = set(re.sub("[^A-Y]", "", plain.upper())) if LETTERS_CELL.fullmatch(plain) else set[str]()
         by_letter = by_letter if by_letter <= options.keys() else set()
-        by_text = called(cell, options) or called(cell, written)
+        by_text = _called(cell, options) or _called(cell, written)
         if not (by_letter or by_text):
-            by_text = labelled(cell, options)
+            by_text = _labelled(cell, options)
         if by_letter and by_text and by_letter != by_text:
             what = f"{shown} is a letter, and the text of option {min(by_text)}"
             self._add("letter_and_text", column, what, "write the letter, and another text for that option")
@@ -522,7 +508,7 @@ class _RowReader:
         return by_letter or by_text
 
     def _no_option(self, cell: str, what: str, do: str) -> None:
-        if is_placeholder(cell, "answer"):
+        if _is_placeholder(cell, "answer"):
             self._placeholder(self.table.columns.answer, cell)
         else:
             self._add("no_option", self.table.columns.answer, f"{quoted(cell)} {what}", do)
@@ -568,7 +554,8 @@ class _RowReader:
     # Images
 
     def _images(self) -> tuple[Image, ...]:
-        window, allow = self.table.window, self.table.declaration.allow_burned_in
+        declaration = self.table.declaration
+        window, allow = declaration.shown_values, declaration.allow_burned_in
         images: list[Image] = []
         count = 0
         for column in self.table.columns.images:
@@ -579,9 +566,9 @@ class _RowReader:
                 continue
             files = self._parts(column)
             count += len(files)
-            images += filter(None, (self._image(file, column) for file in files if count <= MAX_IMAGES))
-        if count > MAX_IMAGES:
-            what = f"{count} images; a question has at most {MAX_IMAGES}"
+            images += filter(None, (self._image(file, column) for file in files if count <= limits.MAX_IMAGES))
+        if count > limits.MAX_IMAGES:
+            what = f"{count} images; a question has at most {limits.MAX_IMAGES}"
             self._add("too_many_images", self.table.columns.images[0], what, "name fewer")
             return ()
         return tuple(dict.fromkeys(images))
@@ -590,16 +577,14 @@ class _RowReader:
         """The reference to an image file, None if its path is wrong."""
         source = self.table.source
         folder = source.folder
-        if is_placeholder(file, "image"):
+        if _is_placeholder(file, "image"):
             self._placeholder(column, file)
         elif (wrong := _wrong_path(file)) is not None:
             self._wrong_image(file, column, *wrong)
         else:
-            allow = source.declaration.allow_burned_in
+            window, allow = source.declaration.shown_values, source.declaration.allow_burned_in
             try:
-                return image_file(
-                    file, folder=folder, root=folder, where="", window=self.table.window, allow_burned_in=allow
-                )
+                return image_file(file, folder=folder, root=folder, where="", window=window, allow_burned_in=allow)
             except DataError as error:
                 self._wrong_image(file, column, *_refused_image(file, folder, error))
         return None
@@ -638,7 +623,7 @@ def _refused_image(file: str, folder: Path, error: DataError) -> tuple[str, str,
     return "image_view", what, "correct the text after ?"
 
 
-def place_of(row: tables.TableRow) -> str:
+def _place_of(row: tables.TableRow) -> str:
     """Return the unit and the number of a row, such as "row 17"."""
     unit, number = row.place
     return f"{unit} {number}"
@@ -653,20 +638,20 @@ def _composed(value: Any) -> Any:
     return {name: _composed(part) for name, part in value.items()} if isinstance(value, dict) else value
 
 
-def called(cell: str, options: Mapping[str, str]) -> set[str]:
+def _called(cell: str, options: Mapping[str, str]) -> set[str]:
     """The letters of the options that have this text; in another case, width or Unicode form, if none has it."""
     exact = {letter for letter, text in options.items() if text.casefold() == cell.casefold()}
     return exact or {letter for letter, text in options.items() if folded(text) == folded(cell)}
 
 
-def labelled(cell: str, options: Mapping[str, str]) -> set[str]:
+def _labelled(cell: str, options: Mapping[str, str]) -> set[str]:
     """The letter of an option that is written with its text, as in "B) spleen"; none if they disagree."""
     match = _PREFIXED.fullmatch(unicodedata.normalize("NFKC", cell))
     letter = match[1].upper() if match else ""
     return {letter} if match and letter in options and folded(options[letter]) == folded(match[2]) else set()
 
 
-def unprefixed(options: Mapping[str, str]) -> dict[str, str]:
+def _unprefixed(options: Mapping[str, str]) -> dict[str, str]:
     """Strip the letters before the texts of options ("A) liver"), if each option has its own."""
     matches = {
         letter: _PREFIXED.fullmatch(text.replace("：", ":").replace("）", ")")) for letter, text in options.items()
@@ -676,7 +661,7 @@ def unprefixed(options: Mapping[str, str]) -> dict[str, str]:
     return dict(options)
 
 
-def options_in_cell(value: Any, separator: str = "") -> Any:
+def _options_in_cell(value: Any, separator: str = "") -> Any:
     """Return the options of one cell unpacked: a text becomes a list or an object, other values are kept.
 
     A text is split at the separator, or else read as JSON. ValueError if it is then no list or object. Blank texts are

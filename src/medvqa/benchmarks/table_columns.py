@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from medvqa.benchmarks import languages
 from medvqa.benchmarks.table_declaration import LETTERS, ROLES, Slice, TableDeclaration
 from medvqa.items import DataError, are_withheld
-from medvqa.printing import clipped
+from medvqa.printing import clipped, folded
 from medvqa.tables.problems import HEADER, Problems, TableProblem
 from medvqa.tags import lexicon
 
@@ -60,12 +59,6 @@ def columns_of(
     named, so a column of images is needed.
     """
     return _NamedColumns(declaration, header, problems, toml).columns(with_images=with_images)
-
-
-def folded(text: str) -> str:
-    """Return a text without differences of case, width and Unicode form, and without white space around it."""
-    # Folding case can undo the normal form: hence twice.
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()).strip()
 
 
 class _NamedColumns:

@@ -12,9 +12,10 @@ from typing import NamedTuple
 import msgspec
 
 from medvqa import printing, scoring
-from medvqa.benchmarks import languages, own
+from medvqa.benchmarks import languages
 from medvqa.items import KINDS, Kind
 from medvqa.protocols.prompts import FIELDS_HELP, wrong_field
+from medvqa.scoring.closed import YES_OR_NO
 from medvqa.tables import encodings
 from medvqa.tags import lexicon
 from medvqa.tags.own_tags import RESERVED
@@ -165,7 +166,7 @@ def labels_of(ranges: NumberRanges) -> list[str]:
 
 def words_of(language: str, more: JudgmentWords | None = None) -> Mapping[str, tuple[str, ...]]:
     """Return the words for yes and no in a language, and those that are declared."""
-    known = languages.WORDS.get(language.partition("-")[0], own.YES_OR_NO)
+    known = languages.WORDS.get(language.partition("-")[0], YES_OR_NO)
     if more is None:
         return known
     return {"yes": (*known["yes"], *more.yes), "no": (*known["no"], *more.no)}

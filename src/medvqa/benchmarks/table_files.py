@@ -82,11 +82,9 @@ def write(declaration: TableDeclaration, path: Path, *, note: str = "") -> None:
 
     UsageError if a value is wrong, or if the file cannot be written. The table need not be there.
     """
-    content = _content(declaration, note)
-    shown = printing.line(str(path))
-    _benchmark(declared(content, shown), Path(os.path.abspath(path)), content, shown)
-    with files.writing(f"{shown}:"):
-        files.replace(path, content)
+    benchmark_of(declaration, path)
+    with files.writing(f"{printing.line(str(path))}:"):
+        files.replace(path, _content(declaration, note))
 
 
 def benchmark_of(declaration: TableDeclaration, path: Path) -> Benchmark:
@@ -271,7 +269,7 @@ def _about(source: Source, content: bytes, items: Sequence[Item], root: Path) ->
     names = (*declaration.slices, *declaration.crossings)
     words = declaration.words or JudgmentWords()
     with limits.opened(source.file, source.shown) as table:
-        digest = hashlib.file_digest(table, "sha256")  # type: ignore[arg-type]
+        digest = hashlib.file_digest(table, "sha256")
     path = Path(os.path.abspath(source.toml))
     return RecordedFile(
         sha256=hashlib.sha256(content).hexdigest(),

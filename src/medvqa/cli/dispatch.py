@@ -119,7 +119,10 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     },
 }
 """The commands that ship, in groups, with what each does."""
-MODULES = {name: name for group in COMMANDS.values() for name in group} | {"import": "imports", "options": "explain"}
+MODULES = {
+    **{name: name for group in COMMANDS.values() for name in group},
+    **{"agreement": "agreements", "import": "imports", "options": "explain"},
+}
 """The modules of the commands."""
 
 

@@ -62,7 +62,7 @@ def _checked(typed: ImportArguments) -> tuple[str, int]:
     )
     with_images = typed.images is not None
     asks = not typed.yes and sys.stdin.isatty() and sys.stderr.isatty()
-    guess = asking.told(sheet, roles, with_images=with_images, ask=_ask if asks else None)
+    guess = asking.completed(sheet, roles, with_images=with_images, ask=_ask if asks else None)
     chosen = settings.guessed(sheet, guess.columns, given)
     declaration = writing.declared(sheet, guess.columns, chosen, file=typed.file, images=typed.images, to=to)
     benchmark = table_files.benchmark_of(declaration, to)

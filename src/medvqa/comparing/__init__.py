@@ -1,6 +1,6 @@
 """Two or more runs on the same questions: matched, compared, ranked. Gives no verdict.
 
-Import `without` for the scores of one run without overlap: `medvqa leaks` alone needs it, and `data.likeness`.
+Import `without` for the scores of one run without overlap: `medvqa leaks` alone needs it, and `likeness`.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def _elsewhere(missing: Sequence[Wish], folders: Sequence[Path]) -> Iterator[str
             yield f"{folder} holds files of {name}; --from={folder} takes them if they are the released ones"
 
 
-def whence(wish: Wish) -> str:
+def _whence(wish: Wish) -> str:
     """Return the store, the page or the address that a file comes from."""
     at = wish.file.at
     if at.startswith(pmc.SCHEME):
@@ -171,7 +171,7 @@ class _Fetcher:
             number = number or len(found)
             if file.to not in done.lacking and not (found and len(found) == number):
                 missing = f"{number - len(found)} of {number} files are missing; they come" if number else "it comes"
-                done.lacking[file.to] = f"{missing} from {whence(wish)}"
+                done.lacking[file.to] = f"{missing} from {_whence(wish)}"
         parent = file.at.rpartition("/")[0]
         return [
             replace(wish, file=replace(file, to=to, at=f"{parent}/{Path(to).name}".lstrip("/"), digest=digest))
@@ -319,7 +319,7 @@ class _Fetcher:
         """Return the note of a file that a server sent (NotFetched, OSError, Stopped)."""
         file = wish.file
         if self.offline:
-            raise NotFetched(f"not asked for (offline); from {whence(wish)}")
+            raise NotFetched(f"not asked for (offline); from {_whence(wish)}")
         path, reasons = parts.place(self.data, file.to), []
         most = MAX_BYTES if path.suffix.lower() in IMAGES else max(MOST, file.size)
 

@@ -10,9 +10,9 @@ import json
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
-from io import BufferedReader
+from io import BufferedReader, FileIO
 from pathlib import Path
-from typing import Annotated, BinaryIO, cast
+from typing import Annotated
 
 import msgspec
 
@@ -120,14 +120,14 @@ def released(file: OriginFile) -> OriginFile:
     return replace(file, digest=file.digest.lower())
 
 
-def digest(file: BinaryIO, kind: str) -> str:
+def digest(file: BufferedReader | FileIO, kind: str) -> str:
     """Return a digest of a whole file in hex: md5, sha256, or git's of a blob."""
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     start = hashlib.new("sha1" if kind == "git" else kind, usedforsecurity=False)
     if kind == "git":
         start.update(b"blob %d\0" % size)
-    return hashlib.file_digest(cast(BufferedReader, file), lambda: start).hexdigest()
+    return hashlib.file_digest(file, lambda: start).hexdigest()
 
 
 def digests_of(path: Path, kinds: Iterable[str], tell: Callable[[str], None]) -> dict[str, str]:

@@ -28,7 +28,7 @@ EXPLAINED = {
 }
 
 
-def told(sheet: Sheet, typed: Sequence[str], *, with_images: bool, ask: Callable[[str], str] | None) -> Guess:
+def completed(sheet: Sheet, typed: Sequence[str], *, with_images: bool, ask: Callable[[str], str] | None) -> Guess:
     """Return the roles of all columns.
 
     `ask` shows a text and returns the answer. Without it, a role that cannot be told is a UsageError with the option to

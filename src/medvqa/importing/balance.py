@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -49,10 +49,10 @@ def balance_of(items: Sequence[Item], columns: Mapping[str, str]) -> Balance:
     """Return the balance of the questions; `columns` has the column of each tag."""
     single = [item for item in items if item.kind == "single_choice" and len(item.answers) == 1 and item.options]
     counts = Counter(item.answers[0] for item in single)
-    expected: Counter[str] = Counter()
+    expected: defaultdict[str, float] = defaultdict(float)
     for item in single:
         for letter in item.options:
-            expected[letter] += 1 / len(item.options)  # type: ignore[assignment]
+            expected[letter] += 1 / len(item.options)
     names = dict.fromkeys(name for item in items for name in item.tags)
     return Balance(
         letters=tuple(_letter(letter, counts[letter], expected[letter], len(single)) for letter in sorted(expected)),
@@ -74,7 +74,7 @@ def _letter(letter: str, count: int, expected: float, n: int) -> LetterShare:
     return LetterShare(letter, count, n, float(low), float(high), expected / n)
 
 
-def _chi_square(counts: Counter[str], expected: Counter[str]) -> float | None:
+def _chi_square(counts: Mapping[str, int], expected: Mapping[str, float]) -> float | None:
     """Pearson's test. With different numbers of options it is conservative: counts then vary less than multinomials."""
     from scipy.special import chdtrc
 

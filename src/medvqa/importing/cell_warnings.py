@@ -6,10 +6,11 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-from medvqa.benchmarks.table import MAX_IMAGES, parts_of
+from medvqa.benchmarks.table import parts_of
 from medvqa.items import are_withheld, of_data
 from medvqa.printing import clipped
 from medvqa.tables import TableRow, workbooks
+from medvqa.tables.limits import MAX_IMAGES
 from medvqa.tables.problems import TableProblem, quoted
 
 _MARKUP = re.compile(

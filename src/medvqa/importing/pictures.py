@@ -1,6 +1,6 @@
 """Check the image files of a table, and find equal and similar ones.
 
-Equal: one SHA-256 of the file. Similar: look-alikes of `data.likeness`, which needs the extra `data`.
+Equal: one SHA-256 of the file. Similar: look-alikes of `likeness`, which needs the extra `data`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from medvqa.benchmarks import languages
 from medvqa.benchmarks.table_declaration import LETTERS, ROLES
 from medvqa.importing.sheet import Sheet
 from medvqa.items import KINDS, UsageError
+from medvqa.printing import folded
 from medvqa.tables.image_files import IMAGE_FILE
 from medvqa.tags import lexicon
 
@@ -144,8 +144,7 @@ class Guess:
 
 def plain(name: str) -> str:
     """Return the name of a column for comparison: lower case, full-width forms as usual, no punctuation."""
-    folded = unicodedata.normalize("NFKC", name).casefold()
-    return re.sub(r"[\W_]+", " ", folded).strip()
+    return re.sub(r"[\W_]+", " ", folded(name)).strip()
 
 
 def guess(sheet: Sheet, typed: Sequence[str] = (), *, with_images: bool = False) -> Guess:

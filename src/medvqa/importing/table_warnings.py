@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TypeVar
 
 from medvqa.benchmarks.table import TableQuestion
+from medvqa.printing import folded
 from medvqa.tables import is_blank, people
 from medvqa.tables.problems import TableProblem, row_list
 
@@ -26,7 +26,7 @@ LEAST_LEAKED = 4
 
 def plain(text: str) -> str:
     """Return a text for comparison: lower case, one form of width, words joined by blanks."""
-    return " ".join(re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold()))
+    return " ".join(re.findall(r"\w+", folded(text)))
 
 
 def checked(cases: Sequence[TableQuestion], names: Mapping[str, str], images: Sequence[str]) -> Iterator[TableProblem]:

@@ -13,7 +13,7 @@ from medvqa.judging.templates import NONE, SCALE, filled
 from medvqa.scoring import plain, without_reasoning
 
 NO_KIND = "none"
-"""Means "none of the kinds" in a reply."""
+"""Means "none of the kinds" in a reply, and in a person's sheet."""
 
 _RESULT = re.compile(r"(</?result>)")
 _KIND = re.compile(r"(</?kind>)")

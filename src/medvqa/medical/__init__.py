@@ -4,9 +4,9 @@
 `slides` have one kind of file each. Only pixels leave this room: no error quotes a header, and no library's message is
 passed on.
 
-Files are not trusted, and the decoders are C and C++ libraries, some of which abort or hang on damaged files: `apart`
-runs them in a process of its own, whose memory and time are limited once for all of them. Decoders check only what they
-can name: the size of a file, of a picture and of a header.
+Files are not trusted, and the decoders are C and C++ libraries, some of which abort or hang on damaged files:
+`decoder_process` runs them in a process of its own, whose memory and time are limited once for all of them. Decoders
+check only what they can name: the size of a file, of a picture and of a header.
 """
 
 from __future__ import annotations

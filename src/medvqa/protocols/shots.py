@@ -86,7 +86,6 @@ class Chooser:
         self.pool = pool
         self.places = {node(item): place for place, item in enumerate(pool.items)}
         self._dimension = dimension
-        self._fixed = pool.fixed
         keyed = tuple(item for item in pool.items if item.answers)
         self._groups = groups([*items, *pool.items])
         self._outlined: defaultdict[str, list[Item]] = defaultdict(list)
@@ -106,7 +105,7 @@ class Chooser:
         first, and among these the ones with the question's value in `dimension`.
         """
         own = self._groups[node(item)]
-        near = [] if self._fixed else [(item.kind, self._value(item))]
+        near = [] if self.pool.fixed else [(item.kind, self._value(item))]
         rings = [self._rings[name] for name in (*near, item.kind) if name in self._rings]
         seen, used, again = set[tuple[str, str]](), {own}, list[Item]()
         for candidate in chain.from_iterable(ring.after(item) for ring in rings):
@@ -114,9 +113,9 @@ class Chooser:
             if name in seen or group == own:
                 continue
             seen.add(name)
-            if any(may_be_twins(item, other) for other in self._outlined.get(group, ())):
+            if any(_may_be_twins(item, other) for other in self._outlined.get(group, ())):
                 continue
-            if group in used and not self._fixed:
+            if group in used and not self.pool.fixed:
                 again.append(candidate)
             else:
                 used.add(group)
@@ -190,7 +189,7 @@ def groups(items: Sequence[Item]) -> dict[tuple[str, str], str]:
     return {node(item): joined[_own(item)] for item in items}
 
 
-def may_be_twins(item: Item, other: Item) -> bool:
+def _may_be_twins(item: Item, other: Item) -> bool:
     """Whether two questions may show one case, once as a mask and once as a contour (see `OUTLINED`).
 
     Task and modality are the same then, and the right answer of `other` is an option of `item`.

@@ -84,6 +84,13 @@ def _score(
     return Score(credit, "partial" if credit > 0 else "wrong", reading.letters, why)
 
 
+def right_or_wrong(item: Item, right: bool, extracted: tuple[str, ...], why: str) -> Score:
+    """Return the score of an answer that is right or wrong as a whole; `why` says how it was read."""
+    if right:
+        return Score(1.0, "correct", extracted, why)
+    return Score(0.0, "wrong", extracted, f"{why}, correct is {clipped(' or '.join(item.answers))}")
+
+
 def cut_off(answer: Answer) -> bool:
     """Return whether the answer was cut off at a token limit, for any server's value of `finish`."""
     return answer.finish.casefold() in _LENGTH

@@ -5,19 +5,19 @@ No rule searches for a substring: "no" is not read in "abnormal", "know" or "not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from medvqa.items import Answer, Item, Score
 from medvqa.printing import clipped
-from medvqa.scoring.choices import cut_off, reading_of
+from medvqa.scoring.choices import cut_off, reading_of, right_or_wrong
 from medvqa.scoring.clauses import read_clause
 from medvqa.scoring.extraction import Reading, read_term
 from medvqa.scoring.open_answers import normalise, score_closed_vocabulary
 from medvqa.scoring.overlap import answered
 from medvqa.scoring.text import plain
 
-YES_OR_NO: Mapping[str, Sequence[str]] = {"yes": ("true",), "no": ("false",)}
+YES_OR_NO: Mapping[str, tuple[str, ...]] = {"yes": ("true",), "no": ("false",)}
 """The answers to a yes-or-no question, and another way to write each."""
 
 CHINESE: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
@@ -84,9 +84,7 @@ def _scored(item: Item, answer: Answer, keys: Collection[str], read: Callable[[s
         reading = Reading((), "unparsed", f"the answer was cut off: {reading.why}")
     if reading.status != "read":
         return Score(0.0, reading.status, (), reading.why)
-    right = reading.letters[0] in keys
-    why = reading.why if right else f"{reading.why}, correct is {clipped(' or '.join(item.answers))}"
-    return Score(float(right), "correct" if right else "wrong", reading.letters, why)
+    return right_or_wrong(item, reading.letters[0] in keys, reading.letters, reading.why)
 
 
 def _read_side(text: str, verbs: Collection[str]) -> Reading:

@@ -7,7 +7,7 @@ from itertools import chain
 
 from medvqa.items import Answer, Item, Score
 from medvqa.printing import clipped
-from medvqa.scoring.choices import cut_off, reading_of
+from medvqa.scoring.choices import cut_off, reading_of, right_or_wrong
 from medvqa.scoring.clauses import is_unspaced, read_clause
 from medvqa.scoring.extraction import Reading, read_term
 from medvqa.scoring.text import ARTICLES, plain, tokens
@@ -49,9 +49,8 @@ def score_closed_vocabulary(
     if not item.answers:
         return Score(None, "unscored", extracted, f"no answer key; {reading.why}")
     names = {normalise(name) for name in (term, *vocabulary[term])}
-    if names & {normalise(reference) for reference in item.answers}:
-        return Score(1.0, "correct", extracted, f"said {clipped(term)}")
-    return Score(0.0, "wrong", extracted, f"said {clipped(term)}, correct is {clipped(' or '.join(item.answers))}")
+    right = not names.isdisjoint(map(normalise, item.answers))
+    return right_or_wrong(item, right, extracted, f"said {clipped(term)}")
 
 
 def _read(text: str, vocabulary: Mapping[str, Sequence[str]], *, finished: bool, common: bool) -> Reading:

@@ -6,7 +6,7 @@ import re
 
 from medvqa.items import Answer, Item, Score
 from medvqa.printing import clipped
-from medvqa.scoring.choices import reading_of
+from medvqa.scoring.choices import reading_of, right_or_wrong
 from medvqa.scoring.extraction import Reading
 from medvqa.scoring.open_answers import normalise
 from medvqa.scoring.overlap import answered
@@ -26,11 +26,8 @@ def score_short_answer(item: Item, answer: Answer) -> Score:
         return Score(0.0, reading.status, (), reading.why)
     [said] = reading.letters
     numbers = {value_of(found) for found in _NUMBER.findall(said)}
-    for reference in item.answers:
-        if normalise(said) == normalise(reference) or numbers == {value_of(reference)}:
-            return Score(1.0, "correct", (clipped(said),), f"said {clipped(said)}")
-    why = f"said {clipped(said)}, correct is {clipped(' or '.join(item.answers))}"
-    return Score(0.0, "wrong", (clipped(said),), why)
+    right = any(normalise(said) == normalise(key) or numbers == {value_of(key)} for key in item.answers)
+    return right_or_wrong(item, right, (clipped(said),), f"said {clipped(said)}")
 
 
 def value_of(text: str) -> float | str:

@@ -175,7 +175,8 @@ def read(
     name = str(path) if name is None else name
     problems = Problems(name) if problems is None else problems
     needs = _Needs(needed, fold, hint or limits.OTHER_DATA)
-    with limits.opened(path, name) as file:
+    with limits.opened(path, name) as opened:
+        file: BinaryIO = opened
         largest = limits.MAX_BYTES if largest is None else largest
         start = file.read(4096)
         file.seek(0)

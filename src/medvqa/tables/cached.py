@@ -64,7 +64,7 @@ def load(place: Path, stamp: Any, record: type[T]) -> list[T] | None:
     records = []
     try:
         with files.reading(place, follow=False) as file:
-            if not is_private(file) or (line := file.readline()) != msgspec.json.encode(stamp) + b"\n":
+            if not _is_private(file) or (line := file.readline()) != msgspec.json.encode(stamp) + b"\n":
                 return None
             digest = hashlib.sha256(line)
             line = file.readline()
@@ -90,7 +90,7 @@ def store(place: Path, stamp: Any, records: Iterable[Any]) -> None:
         file.write(digest.hexdigest().encode() + b"\n")
 
 
-def is_private(file: BinaryIO) -> bool:
+def _is_private(file: BinaryIO) -> bool:
     """Whether a file belongs to this user, and nobody else may write it."""
     status = os.fstat(file.fileno())
     return status.st_uid == os.geteuid() and not status.st_mode & 0o022

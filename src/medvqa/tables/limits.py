@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from medvqa import files
 from medvqa.items import DataError, are_withheld
@@ -34,6 +34,9 @@ MAX_ROW = 2**24
 
 MAX_TEXTS = 2**30
 """Characters of all text cells of an indexed table, which are held; GMAI-MMBench has 10 million in 26,000 rows."""
+
+MAX_IMAGES = 100
+"""Images of one question."""
 
 MAX_RESULT = 2**26
 """Bytes of a line of results.jsonl, which holds a question, an answer and the replies of a judge."""
@@ -94,7 +97,7 @@ def width(where: str, found: str, wanted: int, *, at_end: bool) -> DataError:
 
 
 @contextmanager
-def opened(path: Path, name: str) -> Iterator[BinaryIO]:
+def opened(path: Path, name: str) -> Iterator[BufferedReader]:
     """Open a regular file; DataError, which begins with `name`, if it is missing or cannot be read."""
     try:
         with files.reading(path) as file:

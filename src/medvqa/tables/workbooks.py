@@ -54,7 +54,7 @@ def rows(file: BinaryIO, hint: str, sheet: str, problems: Problems) -> Iterator[
     name = problems.file
     try:
         with zipfile.ZipFile(file) as parts:
-            check_parts(name, parts)
+            _check_parts(name, parts)
             shape = _shape(parts, sheet)
         merged = _covered(shape.merged, name)
         file.seek(0)
@@ -214,7 +214,7 @@ def _scan(parts: zipfile.ZipFile, part: str, take: Callable[[str, Mapping[str, s
             parser.Parse(piece, False)
 
 
-def check_parts(name: str, parts: zipfile.ZipFile) -> None:
+def _check_parts(name: str, parts: zipfile.ZipFile) -> None:
     """DataError for a spreadsheet that would take much memory or time."""
     members = parts.infolist()
     if len(members) > limits.MAX_PARTS:

@@ -10,7 +10,6 @@ import io
 import json
 import keyword
 import re
-import unicodedata
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from itertools import product, starmap
 from typing import Any
 
 from medvqa.items import DataWarning, Item, UsageError, are_withheld
+from medvqa.printing import folded
 
 NAMED = 10
 """Maximum unknown values in a warning; a data set in another spelling has thousands."""
@@ -39,9 +39,7 @@ def slug(name: str) -> str:
     Letter case, width and punctuation do not count. A name without a letter or digit, such as GMAI-MMBench's
     nameless department, is `none`. The slug of a slug is itself, and it holds no quotes, spaces or backslashes.
     """
-    # Folding case can undo the normal form: hence twice.
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
-    return re.sub(r"[\W_]+", "_", folded).strip("_") or "none"
+    return re.sub(r"[\W_]+", "_", folded(name)).strip("_") or "none"
 
 
 def slugs(names: str | Iterable[str] | None) -> tuple[str, ...]:

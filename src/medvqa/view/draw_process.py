@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from medvqa import benchmarks, comparing, printing, report
+from medvqa import benchmarks, child_process, comparing, printing, report
 from medvqa.items import Benchmark, Item, MedVQAError, UsageError
 from medvqa.report import bundle
 from medvqa.report.bundle import pictures
@@ -53,10 +53,8 @@ class BundleReply(msgspec.Struct):
 
 def serve() -> None:
     """Answer one request."""
-    replies = os.fdopen(os.dup(1), "wb")
     # conftest.py files print to the standard output.
-    with open(os.devnull, "wb") as nowhere:
-        os.dup2(nowhere.fileno(), 1)
+    replies = child_process.replies()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the server, and the input with it.
     with suppress(OSError):
         os.nice(5)  # A session that runs beside comes first.

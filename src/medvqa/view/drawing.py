@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
-import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -16,10 +14,11 @@ from pathlib import Path
 
 import msgspec
 
-from medvqa import printing
+from medvqa import child_process, printing
 from medvqa.items import MedVQAError
 from medvqa.records.run_folder import RESULTS
 from medvqa.records.run_record import RUN
+from medvqa.view import draw_process
 from medvqa.view.draw_process import BundleReply, BundleRequest, RunToDraw
 from medvqa.view.entries import stamp
 from medvqa.view.shapes import Drawn
@@ -30,7 +29,6 @@ KEPT = 8
 MOST = 20
 """Runs of one comparison."""
 _FILES = (RESULTS, RUN, "gate.json", "errors.json", "blank.json")
-_START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from medvqa.view import draw_process as p; p.serve()"
 
 
 class NotDrawn(MedVQAError):
@@ -123,16 +121,9 @@ class Drawings:
 
     def _asked(self, request: BundleRequest) -> BundleReply:
         """Send a request to a new process and read its reply (NotDrawn)."""
-        paths = json.dumps([os.path.abspath(path) for path in sys.path])
         errors = Path(request.folder) / "stderr"
         with open(errors, "wb") as file:
-            process = subprocess.Popen(  # noqa: S603
-                [sys.executable, "-c", _START, paths],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=file,
-                start_new_session=True,
-            )
+            process = child_process.start(draw_process.__name__, errors=file)
         self._process = process
         try:
             if self._closed:

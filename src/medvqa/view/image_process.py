@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from medvqa import benchmarks
+from medvqa import benchmarks, child_process
 from medvqa.items import DataError, Image, Item, MedVQAError
 from medvqa.report.bundle import picture_files, pictures
 from medvqa.view.sources import Sources
@@ -63,16 +63,10 @@ _requests = msgspec.json.Decoder(IndexRequest | DrawRequest)
 
 def serve() -> None:
     """Answer requests until the input ends."""
-    replies = os.fdopen(os.dup(1), "wb")
     # Decoders and conftest.py files print to the standard output.
-    with open(os.devnull, "wb") as nowhere:
-        os.dup2(nowhere.fileno(), 1)
+    replies = child_process.replies()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the server, and the input with it.
-    with suppress(ImportError, OSError, ValueError):
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    child_process.limit_memory(MEMORY)
     with suppress(BrokenPipeError):
         for line in sys.stdin.buffer:
             _answer(_requests.decode(line), replies)

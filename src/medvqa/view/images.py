@@ -6,12 +6,10 @@ and its bytes must have the recorded digest.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sqlite3
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -22,11 +20,12 @@ from pathlib import Path
 
 import msgspec
 
-from medvqa import files, printing
+from medvqa import child_process, files, printing
 from medvqa.items import Image, MedVQAError
 from medvqa.records import private
 from medvqa.records.run_folder import MAX_LINE, RESULTS
 from medvqa.report.bundle.pictures import address
+from medvqa.view import image_process
 from medvqa.view.image_process import DrawRequest, IndexRequest, ProcessReply
 from medvqa.view.sources import Sources
 
@@ -34,9 +33,6 @@ AGAIN = 30
 """Seconds after which a data set that was not found is looked for again."""
 LARGEST = 2**28
 """Bytes of a drawn image."""
-_START = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from medvqa.view import image_process as p; p.serve()"
-)
 _TYPES = {"png": "image/png", "jpg": "image/jpeg", "webp": "image/webp"}
 _ADDRESS = re.compile("[0-9a-f]{64}")
 _TABLES = """
@@ -195,7 +191,7 @@ class Originals:
     def _drawn(self, request: DrawRequest) -> SentImage:
         with self._drawing:
             if self._process is None or self._process.poll() is not None:
-                self._process = _start()
+                self._process = child_process.start(image_process.__name__)
             try:
                 reply, content = _asked(self._process, request)
             except (OSError, EOFError, msgspec.DecodeError):
@@ -219,7 +215,7 @@ def _images(line: bytes) -> Iterator[tuple[str, _Recorded]]:
 
 
 def _indexed(request: IndexRequest) -> ProcessReply:
-    process = _start()
+    process = child_process.start(image_process.__name__)
     try:
         return _asked(process, request)[0]
     except (OSError, EOFError, msgspec.DecodeError):
@@ -230,17 +226,6 @@ def _indexed(request: IndexRequest) -> ProcessReply:
 
 def _text(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
-
-
-def _start() -> subprocess.Popen[bytes]:
-    paths = json.dumps([os.path.abspath(path) for path in sys.path])
-    return subprocess.Popen(  # noqa: S603
-        [sys.executable, "-c", _START, paths],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

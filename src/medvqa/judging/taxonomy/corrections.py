@@ -12,8 +12,9 @@ from medvqa.items import Result, UsageError
 from medvqa.judging import people, reviews
 from medvqa.judging.coefficients import nominal
 from medvqa.judging.people import CONSENSUS, answer_id
+from medvqa.judging.replies import NO_KIND
 from medvqa.judging.taxonomy.labels import Classified, ErrorLabel, KindAgreement, People
-from medvqa.judging.taxonomy.trees import AGREED, NONE, UNCLASSIFIED, WITHIN, Taxonomy, kinds_by_tag, main_kind
+from medvqa.judging.taxonomy.trees import AGREED, UNCLASSIFIED, WITHIN, Taxonomy, kinds_by_tag, main_kind
 from medvqa.metrics.frames import groups
 from medvqa.protocols import rotation
 from medvqa.records import run_folder
@@ -77,7 +78,7 @@ def corrections(
     )
     if not found:
         raise UsageError(
-            f"--human={paths[0]}: no row has a correction; write a kind, {AGREED} or {NONE} into the column "
+            f"--human={paths[0]}: no row has a correction; write a kind, {AGREED} or {NO_KIND} into the column "
             "correction. Reviews correct classified answers by tags that have a kind: "
             + "; ".join(f"{tag}: {kind}" for tag, kind in _tags_of(classified).items())
         )
@@ -89,12 +90,12 @@ def _kind_of(row: tables.TableRow, written: str, label: ErrorLabel, tree: Taxono
     named = written.casefold()
     if named == AGREED:
         return label.first
-    if named == NONE:
+    if named == NO_KIND:
         return ""
     kinds = [kind for kind in tree.kinds if kind.casefold() == named]
     if not kinds:
         raise row.error(
-            f"no kind {written[:80]!r}; write {AGREED}, {NONE}, or one of: {', '.join(tree.kinds)}", "correction"
+            f"no kind {written[:80]!r}; write {AGREED}, {NO_KIND}, or one of: {', '.join(tree.kinds)}", "correction"
         )
     return kinds[0]
 

@@ -27,8 +27,6 @@ Rule = Literal["refused", "abstained", "empty"]
 """Answers whose kind is certain without a judge: refused, "cannot be determined", and without any text."""
 UNCLASSIFIED = "unclassified"
 """Stands for the kind of an answer that no kind was found for."""
-NONE = NO_KIND
-"""Means "none of the kinds" in a person's sheet, as in a judge's reply."""
 AGREED = "ok"
 """Means "as labelled" in a person's sheet."""
 WITHIN = ": "
@@ -109,7 +107,7 @@ def _check_kinds(kinds: Mapping[str, str], where: str) -> None:
     """Raise UsageError for a name that a judge's reply or a sheet could not hold, and for a kind within none."""
     if not 2 <= len(kinds) <= MAX_KINDS:
         raise UsageError(f"{where}: kinds: {len(kinds)} kinds; 2 to {MAX_KINDS} are expected")
-    seen = {NONE, AGREED, UNCLASSIFIED}
+    seen = {NO_KIND, AGREED, UNCLASSIFIED}
     for kind, definition in kinds.items():
         plain = kind.isprintable() and kind == " ".join(kind.split()) and not set("<>*`") & set(kind)
         problem = ""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import io
-import json
 import os
 import signal
 import subprocess
@@ -19,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Annotated, BinaryIO, Literal, TypeVar
 
 import msgspec
 
-from medvqa import medical
+from medvqa import child_process, medical
 from medvqa.medical import windows
 from medvqa.medical.errors import MedicalError
 from medvqa.medical.views import ImageView, parse
@@ -35,7 +34,6 @@ KEPT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG", "LC_ALL", "TMPDI
 """Variables of the environment that the process gets."""
 MAX_REPLY = 2**16
 """Bytes of the line of a request or reply."""
-_START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from medvqa.medical import apart; apart.serve()"
 _BYTES = {"L": 1, "RGB": 3}
 
 M = TypeVar("M")
@@ -110,17 +108,10 @@ def _process() -> subprocess.Popen[bytes]:
     if process is not None and process.poll() is None:
         return process
     _running.clear()
-    paths = json.dumps([os.path.abspath(path) for path in sys.path])
+    # No keys of servers, which stand in the environment.
+    environment = {name: os.environ[name] for name in KEPT if name in os.environ}
     try:
-        process = subprocess.Popen(  # noqa: S603
-            [sys.executable, "-I", "-c", _START, paths],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            # No keys of servers, which stand in the environment.
-            env={name: os.environ[name] for name in KEPT if name in os.environ},
-            start_new_session=True,
-        )
+        process = child_process.start(__name__, environment=environment, isolated=True)
     except OSError as error:
         raise MedicalError(f"the process that reads it cannot be started: {error.strerror}") from None
     if not _running:
@@ -169,16 +160,10 @@ def _exactly(file: IO[bytes], length: int) -> bytes:
 
 
 def serve() -> None:
-    """Draw pictures until the input ends: the process apart."""
-    replies = os.fdopen(os.dup(1), "wb")
+    """Draw pictures until the input ends, in the child process."""
     # Decoders print to the standard output.
-    with open(os.devnull, "wb") as nowhere:
-        os.dup2(nowhere.fileno(), 1)
-    with suppress(ImportError, OSError, ValueError):
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    replies = child_process.replies()
+    child_process.limit_memory(MEMORY)
     requests = sys.stdin.buffer
     with suppress(EOFError, BrokenPipeError):
         while True:
