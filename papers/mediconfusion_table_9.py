@@ -43,7 +43,7 @@ def table(model: Any, judge: Any, data: str, number: int) -> pd.DataFrame:
         text = "\n\n".join([PROMPT.format(len(answers)), item.question, "\n".join(options), *answers, ENDING])
         return replace(item, kind="short_answer", question=text, options={}, answers=(*map(str, shown[item.id].index),))
 
-    items = [asked(item) for item in medvqa.questions(NAME, data=data)]
+    items = [asked(item) for item in medvqa.questions(NAME, data=data) if item.id in shown]
     selecting = medvqa.Benchmark(name="selecting", items=lambda _: items, prompt="{question}", score=read, public=True)
     chosen = medvqa.evaluate(model, selecting, data=data, run=named["selection"]).results.set_index("item").extracted
     picked = {item: "" if pd.isna(n) else shown[item][int(n)] for item, n in chosen.items()}
