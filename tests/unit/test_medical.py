@@ -626,6 +626,7 @@ def test_a_hostile_volume_is_one_line(tmp_path: Path, here: pytest.MonkeyPatch) 
         return error(path, view)
 
     assert "a volume of more than 2 GiB" in changed(40, struct.pack("<4h", 3, 30000, 30000, 30000))
+    assert "more than 89,478,485 pixels" in changed(40, struct.pack("<4h", 3, 30000, 30000, 1)), "before it is read"
     assert "its dimensions are none" in changed(42, struct.pack("<h", -3))
     assert "damaged" in changed(42, struct.pack("<3h", 900, 900, 900)), "the file is shorter than it says"
     assert "damaged" in changed(70, struct.pack("<h", 77))
