@@ -423,6 +423,15 @@ def test_only_http_and_https_are_opened_and_no_password_is_shown(url: str) -> No
     assert "secret" not in str(failed.value)
 
 
+def test_no_password_of_the_hub_is_shown() -> None:
+    user = hub.Hub("https://me:secret@hub.example", offline=True)
+    with pytest.raises(NotFetched, match="from https://hub.example/datasets/owner/stars") as failed:
+        hub.source(web.Web(QUICK), user, Origin(hub="owner/stars"), "a.bin")
+    refused = NotFetched("", status=401)
+    explained = hub.explained(refused, web.Web(QUICK), user, Origin(hub="owner/stars"), "a.bin")
+    assert "secret" not in f"{failed.value} {explained}"
+
+
 def test_requests_to_a_host_keep_a_distance() -> None:
     with FileServer(lambda n, asked: Sent(b"x")) as server:
         visits = web.Web(replace(QUICK, pause=0.05))
