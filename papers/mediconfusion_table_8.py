@@ -19,14 +19,18 @@ THRESHOLDS = (1, 2, 3, 4, 5)
 
 def table(run: medvqa.LoadedRun) -> pd.DataFrame:
     """Return set and individual accuracy in percent, by the threshold."""
-    answered = run.results[run.results.outcome != "error"]
+    answered = run.results[~run.results.outcome.isin(["error", "unscored"])]
+    if answered.pair.isna().all():
+        sys.exit("The run has no answered questions in pairs: name a run of MediConfusion.")
     right = answered.outcome.eq("correct").groupby([answered.pair, answered["item"]])
     counts = right.agg(["sum", "count"])
     rows = []
     for threshold in THRESHOLDS:
         reached = (counts["sum"] > 0) & (100 * counts["sum"] >= threshold * counts["count"])
-        pairs = reached.groupby("pair").all()
-        rows.append((f"{threshold}", 100 * pairs.mean(), 100 * reached.mean()))
+        pairs = reached.groupby("pair").agg(["all", "size"])
+        # A pair of which one question could not be asked is none.
+        whole = pairs["all"][pairs["size"] == 2]
+        rows.append((f"{threshold}", 100 * whole.mean(), 100 * reached.mean()))
     return pd.DataFrame(rows, columns=["row", "Set acc.", "Indiv. acc."])
 
 

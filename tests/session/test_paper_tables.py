@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -223,6 +223,22 @@ def test_the_oracle_is_right_from_a_share_of_right_answers_on(tmp_path: Path, mo
     assert module.table(run).to_numpy().tolist() == [
         *(["1", 100, 100], ["25", 100, 100], ["26", 0, 50], ["50", 0, 50], ["51", 0, 0], ["75", 0, 0]),
     ]
+
+
+def test_the_oracle_counts_whole_pairs_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = script("mediconfusion_table_8").table
+    run = medvqa.evaluate(Alternating, "phantom-mediconfusion", samples=4, limit=4)
+    results = run.results.sort_values(["pair", "item"])
+    # B could not be asked in the first pair: A is no pair.
+    lost = results.outcome.mask((results.pair == results.pair.iloc[0]) & (results.expected == "B"), "error")
+    found = table(SimpleNamespace(results=results.assign(outcome=lost)))
+    assert found.to_numpy().tolist()[0] == ["1", 100, 100]
+    without = SimpleNamespace(results=results.assign(outcome=results.outcome.mask(results.expected == "B", "error")))
+    assert found.columns.tolist() == table(without).columns.tolist()
+    assert table(without)["Set acc."].isna().all(), "no pair is whole"
+    with pytest.raises(SystemExit, match="no answered questions in pairs"):
+        table(medvqa.evaluate("echo:A", "phantom-gmai-mmbench", limit=4))
 
 
 def test_the_model_selects_one_of_its_answers_and_that_is_judged(

@@ -17,6 +17,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from email.message import Message
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -208,6 +209,15 @@ def test_a_part_of_a_later_process_is_continued_without_a_digest(target: Path) -
         reason(server, target, manners=replace(QUICK, attempts=1))
         assert receive(server, target) == sha256(CONTENT)
     assert [asked.start for asked in server.asked] == [0, len(CONTENT) - 500]
+
+
+def test_a_page_for_a_login_leaves_the_part(target: Path) -> None:
+    page = Sent(b"<html>", headers={"Content-Type": "text/html"})
+    answers = [replace(ranged(CONTENT, Asked("GET", "", Message(), 0)), cut=500), page]
+    with FileServer(lambda n, asked: answers[n] if n < len(answers) else ranged(CONTENT, asked)) as server:
+        assert "is a web page" in reason(server, target)
+        assert receive(server, target) == sha256(CONTENT)
+    assert [asked.start for asked in server.asked] == [0, *[len(CONTENT) - 500] * 2]
 
 
 def test_a_part_that_is_a_link_is_not_written_through(target: Path, tmp_path: Path) -> None:
@@ -411,6 +421,15 @@ def test_only_http_and_https_are_opened_and_no_password_is_shown(url: str) -> No
     with pytest.raises(NotFetched, match="is not an http or https address") as failed:
         web.Web(QUICK).open(url)
     assert "secret" not in str(failed.value)
+
+
+def test_no_password_of_the_hub_is_shown() -> None:
+    user = hub.Hub("https://me:secret@hub.example", offline=True)
+    with pytest.raises(NotFetched, match="from https://hub.example/datasets/owner/stars") as failed:
+        hub.source(web.Web(QUICK), user, Origin(hub="owner/stars"), "a.bin")
+    refused = NotFetched("", status=401)
+    explained = hub.explained(refused, web.Web(QUICK), user, Origin(hub="owner/stars"), "a.bin")
+    assert "secret" not in f"{failed.value} {explained}"
 
 
 def test_requests_to_a_host_keep_a_distance() -> None:

@@ -461,6 +461,30 @@ def test_a_compressed_frame_may_not_be_larger_than_the_picture(tmp_path: Path) -
     assert "its compressed frame is damaged, or has another size than its header says" in error(path, "?range=0,4095")
 
 
+def test_an_rle_segment_of_an_odd_picture_may_be_filled_up(tmp_path: Path) -> None:
+    path = scans.dicom(tmp_path / "a.dcm", np.ones((3, 6), np.uint8), bits=8, syntax=scans.RLE)
+    path.write_bytes(path.read_bytes().replace(b"\x28\0\x11\0US\2\0\6", b"\x28\0\x11\0US\2\0\5"))
+    path.write_bytes(_with_frame(path, struct.pack("<16I", 1, 64, *[0] * 14) + (b"\7" + bytes(range(8))) * 2))
+    assert grey(path).tolist() == [[0, 1, 2, 3, 4], [5, 6, 7, 0, 1], [2, 3, 4, 5, 6]]
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the memory of a process is not known")
+@pytest.mark.parametrize("syntax", [scans.RLE, scans.JPEG_2000])
+def test_a_compressed_frame_takes_memory_by_the_size_of_the_picture(tmp_path: Path, syntax: str) -> None:
+    path = scans.dicom(tmp_path / "a.dcm", CT, bits=12, syntax=syntax)
+    assert grey(path, "?range=0,4095").shape == (48, 64)
+    whole = path.read_bytes()
+    if syntax == scans.RLE:
+        path.write_bytes(_with_frame(path, struct.pack("<16I", 2, 64, 80, *[0] * 13) + b"\x81\0" * 2**23))
+    else:
+        place = whole.index(b"\xff\x4f\xff\x51") + 8
+        path.write_bytes(whole[:place] + struct.pack(">8I", *[20000, 20000, 0, 0] * 2) + whole[place + 32 :])
+    assert "its compressed frame is damaged, or has another size than its header says" in error(path, "?range=0,4095")
+    process = apart._running[os.getpid()]
+    peak = next(line for line in Path(f"/proc/{process.pid}/status").read_text().splitlines() if "VmHWM" in line)
+    assert int(peak.split()[1]) < 800 * 2**10, "in kB; without a limit, RLE unpacks to 1 GiB, and JPEG 2000 to 1.6"
+
+
 def _with_frame(path: Path, frame: bytes) -> bytes:
     """The file with another compressed frame."""
     whole = path.read_bytes()
@@ -603,6 +627,7 @@ def test_a_hostile_volume_is_one_line(tmp_path: Path, here: pytest.MonkeyPatch) 
         return error(path, view)
 
     assert "a volume of more than 2 GiB" in changed(40, struct.pack("<4h", 3, 30000, 30000, 30000))
+    assert "more than 89,478,485 pixels" in changed(40, struct.pack("<4h", 3, 30000, 30000, 1)), "before it is read"
     assert "its dimensions are none" in changed(42, struct.pack("<h", -3))
     assert "damaged" in changed(42, struct.pack("<3h", 900, 900, 900)), "the file is shorter than it says"
     assert "damaged" in changed(70, struct.pack("<h", 77))

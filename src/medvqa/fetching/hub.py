@@ -18,7 +18,7 @@ import msgspec
 from medvqa.backend import is_remote
 from medvqa.benchmarks.origins import HUB
 from medvqa.fetching.parts import FileAddress
-from medvqa.fetching.web import NotFetched, Web, number, origin_of
+from medvqa.fetching.web import NotFetched, Web, number, origin_of, shown
 from medvqa.items import Origin, OriginFile
 
 HEX = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -70,7 +70,7 @@ def source(web: Web, hub: Hub, origin: Origin, path: str) -> FileAddress:
     The hub names size and digest as it sends the file.
     """
     if hub.offline:
-        raise NotFetched(f"not asked for (HF_HUB_OFFLINE is set); from {hub.page(origin)}")
+        raise NotFetched(f"not asked for (HF_HUB_OFFLINE is set); from {shown(hub.page(origin))}")
     url = f"{hub.page(origin)}/resolve/{_revision(origin)}/{quote(path)}"
     return FileAddress(url, token=hub.token_for(web, url), described=described)
 
@@ -147,7 +147,7 @@ def explained(error: NotFetched, web: Web, hub: Hub, origin: Origin, path: str) 
     page = hub.page(origin)
     if error.status in (401, 403):
         login = "log in (hf auth login)" if hub.installed else f"type {INSTALL}, log in (hf auth login)"
-        terms = origin.terms or f"Its owners may ask you to accept terms on {page}"
+        terms = origin.terms or f"Its owners may ask you to accept terms on {shown(page)}"
         asked = "and try again" if hub.token_for(web, page) else f"{login} and try again"
         return NotFetched(f"the hub gives {origin.hub} only to accounts that its owners let in. {terms}; {asked}")
     if error.status == 404:

@@ -268,6 +268,9 @@ def _begun(response: HTTPResponse, source: FileAddress, part: PartFile, version:
     """
     if response.headers.get("Content-Encoding", "identity").lower() != "identity":
         raise NotFetched(f"{where}: the server sends it compressed, which was not asked for")
+    page = response.headers.get_content_type() == "text/html" and response.status != 416
+    if page and part.target.suffix.lower() not in (".html", ".htm"):
+        raise NotFetched(f"{where} is a web page, not the file: the server may ask for a login or block this address")
     if response.status == 200:
         part.clear()
         total = number(response.headers.get("Content-Length", ""))
@@ -283,9 +286,6 @@ def _begun(response: HTTPResponse, source: FileAddress, part: PartFile, version:
         if not (whole and same):
             part.clear()
             raise NotFetched(f"{where} changed while it was received", again=True)
-    page = response.headers.get_content_type() == "text/html" and response.status != 416
-    if page and part.target.suffix.lower() not in (".html", ".htm"):
-        raise NotFetched(f"{where} is a web page, not the file: the server may ask for a login or block this address")
     return total
 
 

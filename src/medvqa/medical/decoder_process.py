@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SECONDS = 120
 """Seconds for one picture."""
 MEMORY = 6 * 2**30
-"""Bytes of address space of the process; the largest picture that is shown takes 2.6 GiB."""
+"""Bytes of address space of the process; the largest picture that is shown takes 2.8 GiB, and see `errors.decoding`."""
 KEPT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG", "LC_ALL", "TMPDIR", "OMP_NUM_THREADS")
 """Variables of the environment that the process gets."""
 MAX_REPLY = 2**16

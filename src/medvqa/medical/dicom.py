@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from medvqa.medical import windows
-from medvqa.medical.errors import EXTRA, MedicalError, reading
+from medvqa.medical.errors import EXTRA, MedicalError, decoding, reading
 from medvqa.medical.views import ImageView
 
 if TYPE_CHECKING:
@@ -272,16 +272,17 @@ def _decoded(file: BinaryIO, header: Any, number: int) -> np.ndarray[Any, Any]:
         gdcm.Trace.ErrorOff()
     compressed = "its compressed frame is damaged, or has another size than its header says"
     damaged = compressed if name else "its pixels are damaged or cut off"
+    size = _whole(header, "Rows"), _whole(header, "Columns")
     try:
-        with warnings.catch_warnings():
-            # pydicom only warns of a segment that unpacks to more than its frame.
+        with warnings.catch_warnings(), decoding(size[0] * size[1]):
+            # pydicom only warns of a segment that unpacks to more than its frame. Some writers fill up an odd one.
             warnings.filterwarnings("error", message="The decoded RLE segment")
+            padded = f"The decoded RLE segment .* {size[0] * size[1] + 1} vs"
+            warnings.filterwarnings("ignore", message=padded)
             raw: np.ndarray[Any, Any] = pixel_array(file, index=number, decoding_plugin=plugin)
-    except MemoryError:
-        raise
     except Exception as error:
         raise MedicalError(f"{damaged} ({type(error).__name__})") from error
-    if raw.shape[:2] != (_whole(header, "Rows"), _whole(header, "Columns")):
+    if raw.shape[:2] != size:
         raise MedicalError(damaged)
     return raw
 

@@ -1,4 +1,4 @@
-"""The error of this room, and the libraries that read medical files."""
+"""The error of this room, the libraries that read medical files, and their memory."""
 
 from __future__ import annotations
 
@@ -6,10 +6,17 @@ import importlib
 import importlib.util
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 EXTRA = "pip install 'pytest-medvqa[dicom]'"
 """Installs every reader of this room."""
+
+
+SLACK = 2**29
+"""Bytes of memory for the decoder of a small picture."""
+PIXEL = 48
+"""Bytes of memory for each pixel: three channels of 32 bits, four times."""
 
 
 class MedicalReader(NamedTuple):
@@ -57,3 +64,29 @@ def _need(reader: MedicalReader) -> str:
 def lacking() -> dict[str, str]:
     """Return the kinds of files whose reader is not installed, each with what to install."""
     return {kind: _need(reader) for kind, reader in READERS.items() if importlib.util.find_spec(reader.module) is None}
+
+
+@contextmanager
+def decoding(pixels: int) -> Iterator[None]:
+    """Limit the memory of a decoder by the size of its picture: a small file may claim a frame of many GiB.
+
+    Without it, each of several pytest workers could take `apart.MEMORY` at once. A process without any limit, which is
+    not that of `apart`, and a system without /proc stay as they are.
+    """
+    try:
+        import resource
+
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    except (ImportError, OSError):
+        yield
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if soft == resource.RLIM_INFINITY:
+        yield
+        return
+    needed = pages * resource.getpagesize() + SLACK + PIXEL * pixels
+    resource.setrlimit(resource.RLIMIT_AS, (min(soft, needed), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))

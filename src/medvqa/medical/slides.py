@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from medvqa.medical.errors import MedicalError
+from medvqa.medical.errors import MedicalError, decoding
 from medvqa.medical.views import ImageView
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ def _region(slide: Any, view: ImageView, max_pixels: int) -> PIL.Image.Image:
     limit = MAX_READ if view.size is not None else max_pixels
     if read[0] * read[1] > limit:
         raise MedicalError(f"?region={x},{y},{wide},{high}: more than {limit:,} pixels; add &size=PIXELS or &level=N")
-    pixels = slide.read_region((x, y), level, read)
+    with decoding(read[0] * read[1]):
+        pixels = slide.read_region((x, y), level, read)
     shown = PIL.Image.new("RGB", pixels.size, (255, 255, 255))
     shown.paste(pixels, mask=pixels.getchannel("A"))
     if view.size is not None and max(read) > view.size:

@@ -39,9 +39,9 @@ def picture(
     _check(header, shape)
     axis, at = _place(view, shape, turned)
     volume = _volume(view, volumes)
-    values = _slice(nibabel, file, header, shape, turned, axis, at, volume)
-    if values.size > max_pixels:
+    if math.prod(shape) // shape[turned[axis][0]] > max_pixels:
         raise MedicalError(f"more than {max_pixels:,} pixels")
+    values = _slice(nibabel, file, header, shape, turned, axis, at, volume)
     upright = _upright(values, axis, view.display)
     if header.get_data_dtype().names is not None:
         return _coloured(upright, window)
