@@ -106,6 +106,13 @@ class PaperTable:
     number: str = ""
     further: Mapping[str, PaperTable] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Raise ValueError for a row without a value, or None, for each column."""
+        for row in self.rows:
+            if len(row.values) != len(self.columns):
+                given = f"{len(row.values)} values, and the table {len(self.columns)} columns"
+                raise ValueError(f"{self.title}: the row {row.name} has {given}; write None for a blank one")
+
     @property
     def measured(self) -> bool:
         """Whether measures of a run give columns of it."""
@@ -116,9 +123,9 @@ class PaperTable:
         if number in ("", self.number):
             return self
         if number not in self.further:
-            numbers = sorted({*self.further, self.number} - {""}, key=int)
-            listed = ", ".join(numbers) or "the main one, without it"
-            raise UsageError(f"--table={number}: {self.title} has published figures of: {listed}")
+            numbers = sorted({*self.further, self.number} - {""}, key=lambda each: (len(each), each))
+            listed = ", ".join(numbers) or "its main table alone"
+            raise UsageError(f"no published figures of table {number}; of {self.title} there are those of: {listed}")
         return self.further[number]
 
     def of(self, name: str) -> Overall | None:

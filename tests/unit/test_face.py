@@ -690,7 +690,7 @@ def test_published_rows_have_the_columns_of_the_table() -> None:
     assert [*rows.columns] == ["row", "Set acc.", "Indiv. acc.", "Confusion"]
     assert rows.set_index("row").loc["10"].tolist() == [23.30, 57.39, 68.00]
     assert medvqa.published("gmai-mmbench").equals(medvqa.published("gmai-mmbench", "2"))
-    with pytest.raises(UsageError, match=r"^no paper 'mmbench'; there are: mediconfusion, gmai-mmbench"):
+    with pytest.raises(UsageError, match=r"^no paper 'mmbench'; there are: gmai-mmbench, medframeqa, mediconfusion"):
         medvqa.published("mmbench")
-    with pytest.raises(UsageError, match=r"mediconfusion has published figures of: 1, 2, 5, 6, 8, 9, 10$"):
+    with pytest.raises(UsageError, match=r"of MediConfusion there are those of: 1, 2, 5, 6, 8, 9, 10$"):
         medvqa.published("mediconfusion", 99)

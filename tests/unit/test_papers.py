@@ -544,6 +544,28 @@ def test_what_gives_no_row_is_refused(here: Path, capsys: pytest.CaptureFixture[
     assert "no published rows of 'mmbench'" in capsys.readouterr().err
 
 
+def test_a_run_that_gives_no_figure_says_what_became_of_it(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "conftest.py").write_text("""
+import medvqa
+from medvqa.paper_tables import PaperColumn, PaperTable
+
+def items(folder):
+    yield medvqa.Item("q1", question="Q?", options={"A": "x", "B": "y"}, answers=("A",))
+
+def score(item, answer):
+    return answr
+
+def published():
+    return PaperTable("Mine", "Table 2", "", {"test": "mine"}, (PaperColumn("Accuracy", "accuracy"),), ())
+
+mine = medvqa.Benchmark(name="mine", items=items, score=score, owners=medvqa.items.Owners(published=published))
+""")
+    assert main(["paper", "mine", "--model=random", "--run=one"]) == 1
+    said = capsys.readouterr().out
+    assert "NameError: name 'answr' is not defined" in said
+    assert "! one has no figure of the table, which needs a value of accuracy of mine" in said
+
+
 @needs_shared
 def test_recorded_answers_of_gpt_4o_give_their_figures(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """MC: 30 of 176, 189 of 352, 116 of 157. FF: 5 of 176, 85 of 352, 43 of 51 (the recordings' official totals)."""

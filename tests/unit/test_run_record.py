@@ -108,6 +108,28 @@ def test_a_later_schema_is_refused_with_what_to_type(tmp_path: Path) -> None:
     )
 
 
+def test_an_oracle_of_an_earlier_version_is_a_run_of_samples() -> None:
+    asked = {"combine": "best-oracle", "thresholds": [1.0, 50.0], "shots": 2}
+    signed = {"data": "1f", "combine": "best-oracle", "thresholds": "1,50", "repeat": "3"}
+    old = record(repeat=3, protocol=asked, benchmarks={"slake": {"signature": signed}})
+    assert old.protocol == Protocol(samples=3, shots=2)
+    assert old.as_json()["protocol"] == {"shots": 2}
+    assert old.as_json()["benchmarks"]["slake"]["signature"] == {"data": "1f", "repeat": "3"}
+    voted = record(protocol={"combine": "vote"}, benchmarks={"slake": {"signature": {"combine": "vote"}}})
+    assert (voted.protocol.combine, voted.benchmark("slake").signature) == ("vote", {"combine": "vote"})
+
+
+def test_a_run_whose_model_chose_its_answer_is_refused_with_what_to_type(tmp_path: Path) -> None:
+    (tmp_path / RUN).write_text(json.dumps({"schema": SCHEMA, "repeat": 3, "protocol": {"combine": "best-self"}}))
+    with pytest.raises(UsageError) as refused:
+        run_record.read_run(tmp_path)
+    assert str(refused.value) == (
+        f"{tmp_path / RUN}: field protocol.combine: an earlier version let the model choose among its answers "
+        "(best-self), and this one does not: ask again with --samples=N in a run of another name; "
+        "papers/mediconfusion_table_9.py lets it choose"
+    )
+
+
 @pytest.mark.parametrize(
     ("content", "why"),
     [

@@ -4,7 +4,7 @@ import itertools
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -30,6 +30,8 @@ from medvqa.items import (
     Score,
     UsageError,
 )
+from medvqa.paper_tables import PaperColumn, PaperTable, Row
+from medvqa.protocols.prompts import Template, Templates
 from medvqa.records import coverage, run_folder, run_record, selected
 from medvqa.records.selected import SELECTED
 from medvqa.session.asker import Asker
@@ -606,6 +608,11 @@ def own_benchmark(**fields: object) -> ModuleType:
         ({"metrics": ("accuracy",)}, r"metrics is \('accuracy',\); expected: a tuple of metrics"),
         ({"dimensions": "modality"}, r"dimensions is 'modality'; expected: a tuple of names of tags"),
         ({"prompt": PromptFunction(print, "mc")}, "techniques is 'mc'; expected: a tuple of techniques, which are mc"),
+        ({"prompt": Templates("x", {"mc": 5})}, "a prompt has the template 5; expected: a Template"),  # type: ignore[dict-item]
+        (
+            {"prompts": {"x": Templates("x", {"mc": Template("x/mc", "{question}", "{lettr}.")})}},
+            r"the text '{lettr}.' of template 'x/mc' has the field {lettr}. Its fields are {letter} and {text}",
+        ),
         ({"judged": ("essay",)}, "expected: a set of kinds, which are single_choice"),
         ({"public": "no"}, "public is 'no'; expected: True or False"),
     ],
@@ -616,6 +623,27 @@ def test_a_benchmark_with_a_wrong_field_is_one_line(fields: dict[str, object], m
         Registry.of([made])
     with pytest.raises(UsageError, match=message):
         Registry.of().with_objects(benchmarks=[made.mine])
+
+
+def rows_of_two() -> PaperTable:
+    columns = (PaperColumn("Accuracy", "accuracy"),)
+    return PaperTable("Signs", "Table 2", "", {"test": "mine"}, columns, (Row("Doe-VL", (61.3, 3.0)),))
+
+
+@pytest.mark.parametrize(
+    ("published", "message"),
+    [
+        (rows_of_two, "ValueError: Signs: the row Doe-VL has 2 values, and the table 1 columns"),
+        (dict, "TypeError: it returned a value of type dict"),
+    ],
+)
+def test_published_rows_that_are_none_are_one_line(published: Callable[[], PaperTable], message: str) -> None:
+    made = Registry.of([own_benchmark(owners=Owners(published=published))]).benchmarks["mine"]
+    assert made.owners.published is not None
+    with pytest.raises(
+        UsageError, match=f"benchmark 'mine', published: .*{message}.*; expected: published returns a P"
+    ):
+        made.owners.published()
 
 
 @pytest.mark.parametrize(

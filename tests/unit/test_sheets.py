@@ -17,8 +17,10 @@ from medvqa.tables import limits, sheets
 
 @given(st.lists(st.tuples(st.text("ab,;\"'\n= é", max_size=8), st.text(max_size=8)), max_size=5))
 def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]]) -> None:
+    """Blank rows are skipped."""
     path = tmp_path_factory.getbasetemp() / "written.csv"
     sheets.write(path, ("id", "score"), rows)
+    rows = [row for row in rows if any(cell.strip() for cell in row)]
     if not rows:
         with pytest.raises(DataError, match=r"written\.csv: no rows"):
             list(tables.read(path))

@@ -27,7 +27,15 @@ from medvqa.items import (
 )
 from medvqa.printing import clipped
 from medvqa.protocols.naming import is_name
-from medvqa.protocols.prompts import FIELDS_HELP, Template, Templates, wrong_field
+from medvqa.protocols.prompts import (
+    FIELDS,
+    FIELDS_HELP,
+    OPTION_FIELDS,
+    TURN_FIELDS,
+    Template,
+    Templates,
+    wrong_field,
+)
 from medvqa.scoring.closed import YES_OR_NO
 
 TOKENS = 512
@@ -90,6 +98,23 @@ def check(benchmark: Benchmark, where: str = "") -> None:
         if not fits(value := _value(benchmark, field)):
             shown = clipped(repr(value))
             raise UsageError(f"{where}benchmark '{name}': {field} is {shown}; expected: {expected}")
+    for prompt in (benchmark.prompt, *benchmark.prompts.values()):
+        for template in prompt.all if isinstance(prompt, Templates) else ():
+            if (problem := _problem(template)) is not None:
+                raise UsageError(f"{where}benchmark '{name}': {problem}")
+
+
+def _problem(template: object) -> str | None:
+    """Return what is wrong with a template of `Templates`; None if nothing is."""
+    if not isinstance(template, Template):
+        return f"a prompt has the template {clipped(repr(template))}; expected: a Template(name, text)"
+    further = [(text, TURN_FIELDS) for text in template.then]
+    for text, fields in ((template.text, FIELDS), (template.option, OPTION_FIELDS), *further):
+        if (wrong := wrong_field(text, fields, None)) is not None:
+            known = " and ".join(f"{{{field}}}" for field in fields)
+            shown = clipped(repr(text))
+            return f"the text {shown} of template '{template.name}' {wrong[1]}. Its fields are {known}"
+    return None
 
 
 def _value(benchmark: Benchmark, field: str) -> object:

@@ -104,7 +104,10 @@ def _asked(typed: PaperArguments) -> tuple[str, int]:
         return "interrupted before anything was asked", INTERRUPTED
     lines = lines_of(end, typed, project.options)
     if end.report is not None and end.report.parts:
-        lines += ["", _text(table, [end.report])]
+        try:
+            lines += ["", _text(table, [end.report])]
+        except UsageError as error:  # no figure: the lines above say what became of the questions
+            lines += ["", f"! {error}"]
     return "\n".join(lines), end.exit_code
 
 

@@ -31,6 +31,10 @@ SHOWING: tuple[Technique, ...] = ("mc", "gd")
 """Techniques that show the options under letters."""
 FIELDS = ("question", "options")
 """The fields of a template's text."""
+OPTION_FIELDS = ("letter", "text")
+"""The fields of its line for each option, and of the answer of a solved example."""
+TURN_FIELDS = ("first", "last")
+"""The fields of a further turn."""
 FIELDS_HELP = "Its fields are {question} and {options}; a brace that stands for itself is written twice: {{ or }}"
 _BRACES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
@@ -99,9 +103,14 @@ class Templates(PromptSource):
     by_kind: Mapping[Kind, Template] = field(default_factory=dict)
 
     @property
+    def all(self) -> tuple[Template, ...]:
+        """All templates."""
+        return (*self.by_technique.values(), *self.by_kind.values())
+
+    @property
     def converses(self) -> bool:
         """Whether any template has further turns."""
-        return any(template.then for template in (*self.by_technique.values(), *self.by_kind.values()))
+        return any(template.then for template in self.all)
 
     @property
     def techniques(self) -> tuple[Technique, ...]:

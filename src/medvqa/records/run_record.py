@@ -38,6 +38,9 @@ ExtractionName = Annotated[str, msgspec.Meta(pattern="^(sound|official(:[0-9A-Za
 RunKind = Literal["run", "merged", "combined"]
 """run: its sessions asked. merged: parts of one run were joined. combined: the samples are those of several runs."""
 
+ORACLE = "best-oracle"
+"""A way to combine samples of earlier versions; such a run is one of plain samples now."""
+
 PartType = TypeVar("PartType", bound="RecordPart")
 Given = TypeVar("Given")
 _ALWAYS = msgspec.Meta(extra={"always": True})
@@ -579,8 +582,9 @@ def record_of(content: dict[str, Any]) -> RunRecord:
 
     RecordError says the first problem, as `field F: expected X, got Y`.
     """
-    if (why := _newer(content)) is not None:
+    if (why := _unreadable(content)) is not None:
         raise RecordError(why)
+    content = _of_samples(content)
     try:
         record = msgspec.convert(content, RunRecord)
     except msgspec.ValidationError as error:
@@ -591,7 +595,14 @@ def record_of(content: dict[str, Any]) -> RunRecord:
     return _migrated(record)
 
 
-def _newer(content: Mapping[str, Any]) -> str | None:
+def _unreadable(content: Mapping[str, Any]) -> str | None:
+    """Why this version reads no such file, though it may be whole."""
+    if _combine(content) == "best-self":
+        return (
+            "field protocol.combine: an earlier version let the model choose among its answers (best-self), and this "
+            "one does not: ask again with --samples=N in a run of another name; papers/mediconfusion_table_9.py lets "
+            "it choose"
+        )
     schema = content.get("schema")
     if type(schema) is int and schema > SCHEMA:
         return (
@@ -601,8 +612,30 @@ def _newer(content: Mapping[str, Any]) -> str | None:
     return None
 
 
+def _combine(content: Mapping[str, Any]) -> object:
+    protocol = content.get("protocol")
+    return protocol.get("combine") if isinstance(protocol, dict) else None
+
+
+def _of_samples(content: dict[str, Any]) -> dict[str, Any]:
+    """Return the content of run.json without the oracle over its samples that an earlier version counted."""
+    if _combine(content) != ORACLE:
+        return content
+    return {**content, "protocol": _without_oracle(content["protocol"])}
+
+
+def _without_oracle(parts: Mapping[str, Given]) -> dict[str, Given]:
+    return {name: value for name, value in parts.items() if name not in ("combine", "thresholds")}
+
+
 def _migrated(record: RunRecord) -> RunRecord:
-    """Return a record of an earlier schema as one of today; its number stays that of the file."""
+    """Return a record of an earlier version as one of today; the number of its schema stays that of the file."""
+    if any(part.signature.get("combine") == ORACLE for part in record.benchmarks.values()):
+        benchmarks = {
+            name: msgspec.structs.replace(part, signature=_without_oracle(part.signature))
+            for name, part in record.benchmarks.items()
+        }
+        record = msgspec.structs.replace(record, benchmarks=benchmarks)
     if record.schema < 2 and record.kind == "run" and record.merged:
         combined = any(part.samples for part in record.merged)
         return msgspec.structs.replace(record, kind="combined" if combined else "merged")
@@ -614,8 +647,8 @@ def read_run(folder: Path) -> RunRecord:
     path = folder / RUN
     try:
         content: dict[str, Any] = msgspec.json.decode(files.read(path, MAX_RUN), type=dict[str, Any])
-        if (newer := _newer(content)) is not None:
-            raise UsageError(f"{path}: {newer}")
+        if (why := _unreadable(content)) is not None:
+            raise UsageError(f"{path}: {why}")
         return record_of(content)
     except OSError as error:
         raise UsageError(f"{folder} is no run folder: {RUN} cannot be read ({error.strerror})") from error

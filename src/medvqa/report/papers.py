@@ -51,13 +51,17 @@ def row_of(table: PaperTable, reports: Sequence[Report]) -> PaperRow:
     measures = [measure for report in reports for part in report.parts for measure in part.measures]
     present = sorted({measure.benchmark for measure in measures})
     needed = set(table.benchmarks.values())
+    names = {column.measure for column in table.columns if column.measure}
     stands_in = "" if needed & set(present) or len(present) != 1 else present[0]
     own = figures(table, measures, stands_in)
     if not any(own):
         runs = ", ".join(report.folder.name for report in reports)
+        wanted = f"{', '.join(sorted(names))} of {', '.join(sorted(needed))}"
+        if needed & set(present):
+            raise UsageError(f"{runs} has no figure of the table, which needs a value of {wanted}")
         raise UsageError(
             f"{runs} has no figure of the table: it has measures of {', '.join(present) or 'nothing'}, and the table "
-            f"needs {', '.join(sorted(needed))}"
+            f"needs {wanted}"
         )
     return PaperRow(", ".join(sorted(named)), tuple(own), stands_in, ablations.pop())
 

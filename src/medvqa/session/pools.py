@@ -34,13 +34,11 @@ from medvqa.benchmarks import folders, origins, own, table_files
 from medvqa.benchmarks.table import Source
 from medvqa.benchmarks.table_declaration import TableDeclaration
 from medvqa.items import Benchmark, Technique, UsageError
-from medvqa.protocols.prompts import FIELDS, Template, wrong_field
+from medvqa.protocols.prompts import FIELDS, OPTION_FIELDS, Template, wrong_field
 from medvqa.protocols.shots import Form, Pool
 from medvqa.records import run_folder
 from medvqa.tables import TableRow
 
-OPTION_FIELDS = ("letter", "text")
-"""The fields of an option's line, and of an example's answer."""
 FOLDER = "shots"
 """The folder of shipped pools within the fixtures."""
 

@@ -33,6 +33,7 @@ from medvqa.items import (
     applies,
 )
 from medvqa.metrics import SHIPPED as SHIPPED_METRICS
+from medvqa.paper_tables import PaperTable
 from medvqa.records import baseline_file
 
 SHIPPED: tuple[ModuleType, ...] = (benchmarks, backends)
@@ -212,6 +213,7 @@ _FACES: Mapping[str, tuple[type[MedVQAError], str, tuple[type[Any], ...]]] = {
     "score": (AnswerError, "a Score", (Score,)),
     "rule": (AnswerError, "a Score", (Score,)),
     "submission": (UsageError, "the path of the sheet", (Path,)),
+    "published": (UsageError, "a PaperTable", (PaperTable,)),
 }
 """The functions of a benchmark except `items`, which `benchmarks.load` guards. Each has the error that replaces its
 exceptions, and its value in words and as types. DataError and AnswerError affect one question alone."""
@@ -226,7 +228,10 @@ def guarded(benchmark: Benchmark) -> Benchmark:
     if owners.rule is not None:
         owners = replace(owners, rule=replace(owners.rule, score=guard("rule", owners.rule.score)))
     owners = replace(
-        owners, recover=guard("recover", owners.recover), submission=guard("submission", owners.submission)
+        owners,
+        recover=guard("recover", owners.recover),
+        submission=guard("submission", owners.submission),
+        published=guard("published", owners.published),
     )
     return replace(
         benchmark,

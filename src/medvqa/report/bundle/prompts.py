@@ -30,7 +30,7 @@ from medvqa.items import (
     Variant,
 )
 from medvqa.protocols import ablation, prompts, rotation, shots
-from medvqa.protocols.prompts import FIELDS, Template, wrong_field
+from medvqa.protocols.prompts import FIELDS, OPTION_FIELDS, TURN_FIELDS, Template, wrong_field
 from medvqa.protocols.protocol import Asks, assembled
 from medvqa.records.private import DIGITS
 from medvqa.report.build import Report
@@ -320,7 +320,7 @@ def _template(label: str, parts: Mapping[str, str]) -> Template | None:
     text, option = parts.get("text", ""), parts.get("option", "")
     then = parts.get("then", "")
     # The texts are a stranger's: a format field may reach into Python's objects.
-    fields = ((text, FIELDS, FIELDS[0]), (option, ("letter", "text"), None), (then, ("first", "last"), None))
+    fields = ((text, FIELDS, FIELDS[0]), (option, OPTION_FIELDS, None), (then, TURN_FIELDS, None))
     if any(wrong_field(part, known, needed) is not None for part, known, needed in fields):
         return None
     order = next((order for order in ORDERS if order == parts.get("order", ORDERS[0])), ORDERS[0])
