@@ -17,7 +17,7 @@ from medvqa.backends.reaching import routes
 from medvqa.commands.judge_checks import check_judge
 from medvqa.items import Benchmark, Item, Result, UsageError
 from medvqa.judging import taxonomy
-from medvqa.judging.people import answer_id
+from medvqa.judging.handed_in import answer_id
 from medvqa.judging.taxonomy import Classified, ErrorJudge, ErrorLabel, ErrorSample, Taxonomy
 from medvqa.records import private, run_folder, run_record
 from medvqa.records.run_record import RunRecord

@@ -18,11 +18,11 @@ import msgspec
 
 from medvqa import printing, tables
 from medvqa.items import DataError, QuestionKey, Result, UsageError
-from medvqa.judging import people, reviews
+from medvqa.judging import handed_in, reviews
 from medvqa.judging.coefficients import Ratings
 from medvqa.judging.coefficients import agreements as agreements
 from medvqa.judging.coefficients import dimension_of as dimension_of
-from medvqa.judging.people import CONSENSUS, answer_id
+from medvqa.judging.handed_in import CONSENSUS, answer_id
 from medvqa.judging.templates import SCALE, SHOWN_SCALE
 from medvqa.records import run_folder, run_record
 from medvqa.records.run_record import RUN
@@ -136,7 +136,7 @@ def _not_in(one: Judged, other: Judged, *, responses: bool) -> list[str]:
 
 
 def scores_of_people(files: Sequence[Path], run: Judged) -> tuple[dict[str, dict[str, float]], list[str]]:
-    """Return scores by rater and `answer_id`, and notes of omissions, from what people hand in (`people.handed_in`).
+    """Return scores by rater and `answer_id`, and notes of omissions, from what people hand in (`handed_in.read`).
 
     `id` is an `answer_id` from a sheet, or the data set's own id; the optional columns benchmark, technique and sample
     make the latter unambiguous. Scores may have a decimal comma. Of `reviews`, those with a score count. Raises
@@ -160,7 +160,7 @@ def scores_of_people(files: Sequence[Path], run: Judged) -> tuple[dict[str, dict
             notes.append(f"{without:,} reviews in {path} have no score, and are left out")
         yield from scores
 
-    given = people.handed_in(
+    given = handed_in.read(
         files,
         run.judge,
         "score",
@@ -289,7 +289,7 @@ def _random(seed: int, *names: str) -> bytes:
 
 
 def write_sheet(path: Path, results: Iterable[Result]) -> None:
-    """Write the answers for people, without the judge's scores (UsageError as by `people.write_sheet`)."""
+    """Write the answers for people, without the judge's scores (UsageError as by `handed_in.write_sheet`)."""
     rows = (
         (
             answer_id(result),
@@ -301,4 +301,4 @@ def write_sheet(path: Path, results: Iterable[Result]) -> None:
         )
         for result in results
     )
-    people.write_sheet(path, COLUMNS, rows, option="--output", filled_in="scores")
+    handed_in.write_sheet(path, COLUMNS, rows, option="--output", filled_in="scores")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 from medvqa import statistics
 from medvqa.figures import Figure
 from medvqa.items import Result, UsageError
-from medvqa.judging.people import CONSENSUS
+from medvqa.judging.handed_in import CONSENSUS
 from medvqa.judging.templates import SCALE
 from medvqa.metrics.frames import groups
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from medvqa import tables
 from medvqa.items import Result, UsageError
-from medvqa.judging import people, reviews
+from medvqa.judging import handed_in, reviews
 from medvqa.judging.coefficients import nominal
-from medvqa.judging.people import CONSENSUS, answer_id
+from medvqa.judging.handed_in import CONSENSUS, answer_id
 from medvqa.judging.replies import NO_KIND
 from medvqa.judging.taxonomy.labels import Classified, ErrorLabel, KindAgreement, People
 from medvqa.judging.taxonomy.trees import AGREED, UNCLASSIFIED, WITHIN, Taxonomy, kinds_by_tag, main_kind
@@ -28,7 +28,7 @@ Corrections = Mapping[str, Mapping[str, str]]
 
 
 def write_sheet(path: Path, classified: Classified, results: Iterable[Result]) -> int:
-    """Write a row for each labelled response, and return their number (UsageError as by `people.write_sheet`)."""
+    """Write a row for each labelled response, and return their number (UsageError as by `handed_in.write_sheet`)."""
     labels = {label.key: label for label in classified.labels}
     rows: dict[str, tuple[str, ...]] = {}
     for result in results:
@@ -39,7 +39,7 @@ def write_sheet(path: Path, classified: Classified, results: Iterable[Result]) -
         options = "\n".join(f"{letter}. {text}" for letter, text in item.options.items())
         given = (item.question, options, " / ".join(item.answers), result.answer.reply, label.first or UNCLASSIFIED)
         rows.setdefault(label.answer, (label.answer, *given, "", ""))
-    people.write_sheet(path, COLUMNS, rows.values(), option="--sheet", filled_in="corrections")
+    handed_in.write_sheet(path, COLUMNS, rows.values(), option="--sheet", filled_in="corrections")
     return len(rows)
 
 
@@ -50,7 +50,7 @@ def corrections(
     *,
     say: Callable[[str], None] = lambda _: None,
 ) -> dict[str, dict[str, str]]:
-    """Return the kinds that people gave, by rater and `answer_id`, from what they hand in (`people.handed_in`).
+    """Return the kinds that people gave, by rater and `answer_id`, from what they hand in (`handed_in.read`).
 
     A cell of `correction` holds a kind's name, `ok` (the label is right) or `none` (no kind fits). A row with an empty
     cell was not reviewed. `reviews` are of `results`, all those of the run: the tags of a review name its kind
@@ -69,7 +69,7 @@ def corrections(
             raise ValueError(f"no classified answer has the id {answer[:80]!r}: another run, or another response?")
         return answer, _kind_of(row, written, labels[answer], classified.trees[labels[answer].benchmark])
 
-    found = people.handed_in(
+    found = handed_in.read(
         paths,
         classified.judge.name,
         "correction",

@@ -16,7 +16,7 @@ import msgspec
 from medvqa import decode
 from medvqa.items import QuestionKey, Result, UsageError
 from medvqa.judging.coefficients import Coefficient
-from medvqa.judging.people import answer_id
+from medvqa.judging.handed_in import answer_id
 from medvqa.judging.taxonomy.trees import Taxonomy
 from medvqa.judging.taxonomy.wrong_answers import wrong_answers
 from medvqa.records import run_folder

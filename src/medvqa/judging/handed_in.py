@@ -50,7 +50,7 @@ def write_sheet(
         sheets.write(path, columns, rows)
 
 
-def handed_in(
+def read(
     paths: Sequence[Path],
     judge: str,
     column: str,
