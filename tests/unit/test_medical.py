@@ -480,7 +480,7 @@ def test_a_compressed_frame_takes_memory_by_the_size_of_the_picture(tmp_path: Pa
         place = whole.index(b"\xff\x4f\xff\x51") + 8
         path.write_bytes(whole[:place] + struct.pack(">8I", *[20000, 20000, 0, 0] * 2) + whole[place + 32 :])
     assert "its compressed frame is damaged, or has another size than its header says" in error(path, "?range=0,4095")
-    process = apart._running[os.getpid()]
+    process = decoder_process._running[os.getpid()]
     peak = next(line for line in Path(f"/proc/{process.pid}/status").read_text().splitlines() if "VmHWM" in line)
     assert int(peak.split()[1]) < 800 * 2**10, "in kB; without a limit, RLE unpacks to 1 GiB, and JPEG 2000 to 1.6"
 
