@@ -425,7 +425,7 @@ def test_only_http_and_https_are_opened_and_no_password_is_shown(url: str) -> No
 
 def test_no_password_of_the_hub_is_shown() -> None:
     user = hub.Hub("https://me:secret@hub.example", offline=True)
-    with pytest.raises(NotFetched, match="from https://hub.example/datasets/owner/stars") as failed:
+    with pytest.raises(NotFetched, match=r"from https://hub\.example/datasets/owner/stars") as failed:
         hub.source(web.Web(QUICK), user, Origin(hub="owner/stars"), "a.bin")
     refused = NotFetched("", status=401)
     explained = hub.explained(refused, web.Web(QUICK), user, Origin(hub="owner/stars"), "a.bin")
