@@ -500,7 +500,7 @@ def imported(path: Path, to: Path) -> tuple[Benchmark, tuple[TableProblem, ...]]
 
     try:
         sheet = importing.read(path, path.name)
-        guess = asking.told(sheet, [], with_images=False, ask=None)
+        guess = asking.completed(sheet, [], with_images=False, ask=None)
         chosen = settings.guessed(sheet, guess.columns, settings.split([])[1])
         declaration = writing.declared(sheet, guess.columns, chosen, file=path, images=None, to=to)
         benchmark = table_files.benchmark_of(declaration, to)
