@@ -435,9 +435,10 @@ def test_no_password_of_the_hub_is_shown() -> None:
 def test_requests_to_a_host_keep_a_distance() -> None:
     with FileServer(lambda n, asked: Sent(b"x")) as server:
         visits = web.Web(replace(QUICK, pause=0.05))
+        began = time.monotonic()
         for _ in range(4):
             listed(visits, f"{server.url}/x")
-    assert server.asked[3].at - server.asked[0].at >= 0.14
+        assert time.monotonic() - began >= 0.15
 
 
 def test_a_mirror_takes_the_place_of_a_host() -> None:
