@@ -80,11 +80,11 @@ def items(data: Path, split: str) -> Iterator[Item]:
     for path in paths:
         _check_images(path, path.relative_to(data).as_posix())
     if split == "test":
-        _check_parts(paths, data)
+        _check_parts(paths)
     return items_of(paths, root=data, benchmark=f"gmai-mmbench-{split}", withheld=split == "test")
 
 
-def _check_parts(paths: Sequence[Path], data: Path) -> None:
+def _check_parts(paths: Sequence[Path]) -> None:
     """DataError for parts of TEST that are missing, if some are there under the names of the release."""
     parts = {int(match[1]): path for path in paths if (match := PART.search(path.stem))}
     if missing := [part for part in range(1, PARTS + 1) if parts and part not in parts]:
