@@ -70,8 +70,8 @@ def lacking() -> dict[str, str]:
 def decoding(pixels: int) -> Iterator[None]:
     """Limit the memory of a decoder by the size of its picture: a small file may claim a frame of many GiB.
 
-    Without it, each of several pytest workers could take `apart.MEMORY` at once. A process without any limit, which is
-    not that of `apart`, and a system without /proc stay as they are.
+    Without it, each of several pytest workers could take `decoder_process.MEMORY` at once. A process without any limit,
+    which is not that of the decoders, and a system without /proc stay as they are.
     """
     try:
         import resource

@@ -129,8 +129,6 @@ class _Needs:
         return not self.columns or any(all(column in columns for column in group) for group in self.columns)
 
 
-OLD_EXCEL = b"\xd0\xcf\x11\xe0"
-"""The first bytes of XLS files, and of XLSX files with a password."""
 MOST_ZEROS = 20
 """One byte of so many may be zero at the start of a text."""
 _KINDS = {list: "array", str: "str", int: "int", float: "float", bool: "bool", type(None): "null"}
@@ -181,7 +179,7 @@ def read(
         start = file.read(4096)
         file.seek(0)
         packed = start.startswith(parquet.START) and not lines
-        if start.startswith(OLD_EXCEL):
+        if start.startswith(workbooks.OLD_START):
             raise DataError(f"{name}: an old or an encrypted Excel file; save it as XLSX, without a password")
         if os.fstat(file.fileno()).st_size > largest and not packed:
             raise limits.larger(name, largest)

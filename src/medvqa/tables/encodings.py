@@ -9,7 +9,7 @@ import re
 from typing import BinaryIO
 
 from medvqa.items import DataError
-from medvqa.tables import limits
+from medvqa.tables import limits, parquet, workbooks
 
 KNOWN = (
     *("utf-8", "utf-16", "utf-16-le", "utf-16-be", "cp1252", "cp1250", "cp1251", "iso-8859-1", "iso-8859-15"),
@@ -53,7 +53,7 @@ def detected(file: BinaryIO) -> tuple[str, int]:
 
     Files that are no text have none, and neither has text that no likely encoding fits, or above MAX_DOCUMENT.
     """
-    is_packed = file.read(4) in (b"PK\x03\x04", b"PAR1", b"\xd0\xcf\x11\xe0")
+    is_packed = file.read(4) in (workbooks.START, workbooks.OLD_START, parquet.START)
     if is_packed or os.fstat(file.fileno()).st_size > limits.MAX_DOCUMENT or not (line := undecodable(file)):
         return "", 0
     file.seek(0)

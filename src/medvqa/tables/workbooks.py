@@ -16,6 +16,8 @@ from medvqa.tables.problems import Problems, TableProblem
 
 START = b"PK\x03\x04"
 """The first bytes of an XLSX file, which is a ZIP archive."""
+OLD_START = b"\xd0\xcf\x11\xe0"
+"""The first bytes of XLS files, and of XLSX files with a password."""
 
 
 class Formula(str):
