@@ -82,6 +82,8 @@ def interface(shape: type[Shape]) -> str:
     """A shape as an interface."""
     hints, texts = typing.get_type_hints(shape), documented(shape)
     text = comment(inspect.getdoc(shape) or "") + f"export interface {shape.__name__} {{\n"
+    if (config := shape.__struct_config__).tag_field is not None:
+        text += f'  readonly {config.tag_field}: "{config.tag}";\n'
     for field in msgspec.structs.fields(shape):
         if field.name in texts:
             text += comment(texts[field.name], "  ")

@@ -6,12 +6,16 @@ keeps the order of values: it never lies outside its printed interval if the val
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import floor, isnan
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from medvqa import printing
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DASH = "–"
 """Stands for a number that is undefined."""
@@ -123,6 +127,10 @@ def typeset(text: str) -> str:
     return text.replace("-", "\u2212")
 
 
+Tone = Literal["", "better", "worse"]
+"""The direction of a difference that is shown; "" if none is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Figure:
     """A number with its 95 % interval, and what is needed to print it; None where undefined.
@@ -130,7 +138,11 @@ class Figure:
     `low` and `high` are None without an interval, of which `groups`, the number of independent groups, and `df`, the
     degrees of freedom, tell the reason. `n`: the denominator in units of the name `unit` (a plural), of which `count`
     is the numerator, None if the value is no share of units. `units` counts pairs and questions without a pair, if
-    these are others. `sign`: a difference. `digits`: decimals, None for those of `number`.
+    these are others. `sign`: a difference. `digits`: decimals, None for those of `number`. `why`: a word that stands
+    for a value that is not there, such as "failed".
+
+    For pages: `levels` are values to draw beside it, such as {"random": 0.25}; `of` names the measure as metrics.json
+    does (benchmark, technique, measure, slice); `tone`: whether a difference is shown, and in which direction.
     """
 
     value: float | None
@@ -145,6 +157,10 @@ class Figure:
     percent: bool = True
     sign: bool = False
     digits: int | None = None
+    why: str = ""
+    levels: Mapping[str, float] = field(default_factory=dict, compare=False)
+    of: Mapping[str, str] = field(default_factory=dict, compare=False)
+    tone: Tone = ""
 
     @property
     def few(self) -> bool:
@@ -158,6 +174,8 @@ class Figure:
 
         Empty for a difference in percent of few units, where counts stand beside it.
         """
+        if self.value is None and self.why:
+            return self.why
         if self.value is not None and self.few and self.percent:
             return "" if self.sign else f"{count(self.count or 0)}/{count(self.n or 0)}"
         return number(self.value, percent=self.percent, sign=self.sign, digits=self.digits)
@@ -205,25 +223,53 @@ _SHOWN: Mapping[Kind, Callable[[Any], str]] = {
     "units": lambda figure: figure.counted,
     "chance": chance,
 }
+_IN_FULL: Mapping[Kind, Callable[[Any], tuple[Any, ...]]] = {
+    "text": lambda figure: (figure.text,),
+    "number": lambda figure: (figure.value,),
+    "figure": lambda figure: (figure.value,),
+    "stated": lambda figure: (figure.value,),
+    "interval": lambda figure: (figure.low, figure.high),
+    "units": lambda figure: (figure.n,),
+    "chance": lambda figure: (figure.value,),
+}
+
+
+Better = Literal["", "higher", "lower"]
+Audience = Literal["all", "page", "file"]
+"""Who a table is for: everybody, readers of a page, or programs that read a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table: its heading and what its cells hold."""
+    """A column of a table: its heading, what its cells hold, its name in files, and which values are better."""
 
     title: str
     kind: Kind = "text"
+    name: str = ""
+    better: Better = ""
 
     @property
     def right(self) -> bool:
         """Whether it is aligned to the right, as all but texts are."""
         return self.kind != "text"
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its columns in files: an interval has two."""
+        name = self.name or re.sub(r"\W+", "_", self.title.lower()).strip("_")
+        return (f"{name}_low", f"{name}_high") if self.kind == "interval" else (name,)
+
     def shown(self, cell: object) -> str:
         """Return a cell as text. None is empty, or no p-value; a text stands in any column as it is."""
         if isinstance(cell, str) or (cell is None and self.kind != "chance"):
             return cell or ""
         return _SHOWN[self.kind](cell)
+
+    def values(self, cell: object) -> tuple[Any, ...]:
+        """Return the values of a cell in files, one for each of `names`: numbers in full, None if undefined."""
+        if isinstance(cell, Figure):
+            return _IN_FULL[self.kind](cell)
+        return (cell,) * len(self.names)
 
 
 def texts(*titles: str) -> tuple[Column, ...]:
@@ -237,12 +283,33 @@ def numbers(*titles: str) -> tuple[Column, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class About:
+    """What a page knows of a row beside its cells.
+
+    `links`: fragments of the page, by the place of the cell that leads there, such as {0: "#questions?q=..."}. `group`:
+    the heading under which the row stands. `note`: small words beside the first cell, such as abbreviations.
+    """
+
+    links: Mapping[int, str] = field(default_factory=dict)
+    group: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
-    """A table: a title ("" for none), its columns, and rows of a cell for each column."""
+    """A table: a title ("" for none), its columns, and rows of a cell for each column.
+
+    `notes`: sentences below it. `sort`: the heading by which a page sorts it at first, "-" before it for descending;
+    "": the order of the rows. `about`: an entry for each row, or none.
+    """
 
     title: str
     columns: tuple[Column, ...]
     rows: tuple[Sequence[object], ...]
+    notes: tuple[str, ...] = ()
+    sort: str = ""
+    about: tuple[About, ...] = ()
+    audience: Audience = "all"
 
     @property
     def headings(self) -> list[str]:
@@ -258,6 +325,23 @@ class Table:
     def texts(self) -> list[list[str]]:
         """The cells of each row as texts."""
         return [[column.shown(cell) for column, cell in zip(self.columns, row, strict=True)] for row in self.rows]
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of a file, each with a name of its own."""
+        names = [name for column in self.columns for name in column.names]
+        return [
+            f"{name}_{names[:place].count(name) + 1}" if name in names[:place] else name
+            for place, name in enumerate(names)
+        ]
+
+    @property
+    def values(self) -> list[list[Any]]:
+        """The rows of a file: numbers in full, fractions for percentages, None if undefined."""
+        return [
+            [value for column, cell in zip(self.columns, row, strict=True) for value in column.values(cell)]
+            for row in self.rows
+        ]
 
 
 def terminal(table: Table, *, colour: bool = False) -> str:
@@ -319,3 +403,40 @@ def csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     known = _Inert()
     writer.writerows([known[value] if isinstance(value, str) else value for value in row] for row in rows)
     return file.getvalue()
+
+
+def records(table: Table) -> list[dict[str, Any]]:
+    """Return the rows as JSON objects, by the names of columns in files."""
+    return [dict(zip(table.names, row, strict=True)) for row in table.values]
+
+
+def latex(table: Table) -> str:
+    """Return a table in LaTeX, for the package booktabs: the texts of the terminal, none of them a command."""
+
+    def line(cells: Iterable[str]) -> str:
+        return f"{' & '.join(map(printing.latex, cells))} \\\\"
+
+    aligned = "".join("r" if column.right else "l" for column in table.columns)
+    caption = [f"% {printing.line(table.title)}"] if table.title else []
+    return (
+        "\n".join(
+            [
+                *caption,
+                f"\\begin{{tabular}}{{{aligned}}}",
+                "\\toprule",
+                line(table.headings),
+                "\\midrule",
+                *map(line, table.texts),
+                "\\bottomrule",
+                "\\end{tabular}",
+            ]
+        )
+        + "\n"
+    )
+
+
+def frame(table: Table) -> pd.DataFrame:
+    """Return the values as a data frame of pandas, which is an extra."""
+    import pandas as pd
+
+    return pd.DataFrame(table.values, columns=table.names)

@@ -92,6 +92,30 @@ def markdown(text: str) -> str:
     return _MARKUP.sub(r"\\\1", html.escape(plain, quote=False))
 
 
+_TEX = {
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "\u2013": "--",
+    "\u2212": "$-$",
+    # At the start of a row, a bracket after the line end before it would be its argument.
+    "[": "{[}",
+    "]": "{]}",
+    "*": "{*}",
+}
+"""Characters that LaTeX does not print as they are."""
+
+
+def latex(text: str) -> str:
+    """Return a text that LaTeX prints literally, on one line."""
+    return "".join(_TEX.get(character, character) for character in line(" ".join(text.split())))
+
+
 MAX_CELL = 32_767
 """Characters of a spreadsheet's cell."""
 

@@ -1,6 +1,7 @@
 """Figures and their one formatter, tables and their renderers."""
 
 import csv
+import html
 import io
 import math
 import re
@@ -13,6 +14,7 @@ from rich.cells import cell_len
 
 from medvqa import figures, printing
 from medvqa.figures import DASH, FEW, LONGEST, Column, Figure, Table, number, numbers, rounded, texts
+from medvqa.report.bundle import page_blocks
 
 VALUES = st.floats(-1e6, 1e6)
 SHARES = st.floats(0, 1)
@@ -210,3 +212,56 @@ def test_no_text_in_a_csv_file_begins_like_a_formula(text: str) -> None:
 def test_numbers_stay_numbers_in_a_csv_file() -> None:
     assert figures.csv(["a", "b", "c"], [[-0.5, None, "-0.5"]]) == "a,b,c\n-0.5,,'-0.5\n"
     assert math.pi == float(figures.csv(["pi"], [[math.pi]]).split()[1])
+
+
+# ---- one number, everywhere --------------------------------------------------------------------------------------
+
+
+FIGURES = st.builds(
+    Figure,
+    st.none() | st.floats(-1, 1),
+    st.none() | st.floats(-1, 1),
+    st.none() | st.floats(-1, 1),
+    st.none() | st.integers(0, 30000).map(float),
+    st.sampled_from(["items", "pairs"]),
+    count=st.none() | st.floats(0, 5),
+    groups=st.none() | st.integers(0, 30),
+    percent=st.booleans(),
+    sign=st.booleans(),
+    why=st.sampled_from(["", "failed"]),
+)
+
+
+@given(FIGURES)
+def test_a_number_prints_the_same_everywhere(figure: Figure) -> None:
+    columns = (Column("a", "figure"), Column("b", "interval"), Column("c", "units"))
+    table = Table("", columns, ((figure,) * 3,))
+    cells = [figure.text, figure.interval, figure.counted]
+    drawn = page_blocks.table_block(table)
+    assert drawn is not None
+    [row] = drawn.rows
+    [shown] = row.cells
+    assert isinstance(shown, page_blocks.FigureCell)
+
+    def plain(text: str) -> str:
+        text = text.replace("\u2212", "-").replace("$-$", "-").replace("--", DASH)
+        return " ".join(html.unescape(text).replace("\\", "").replace("textless{}", "<").split())
+
+    assert table.texts == [cells]
+    assert plain(figures.terminal(table).splitlines()[1]) == plain(" ".join(cells))
+    assert [plain(cell) for cell in figures.markdown(table).splitlines()[2].split("|")[1:-1]] == list(map(plain, cells))
+    assert plain(figures.latex(table).splitlines()[4]) == plain(" & ".join(cells))
+    assert list(map(plain, (shown.shown, shown.interval, shown.units))) == list(map(plain, cells))
+
+
+@given(FIGURES)
+def test_files_have_a_number_in_full(figure: Figure) -> None:
+    columns = (Column("accuracy, %", "figure"), Column("interval", "interval", "accuracy"), Column("n", "units"))
+    table = Table("", columns, ((figure,) * 3,))
+    [record] = figures.records(table)
+    names = ["accuracy", "accuracy_low", "accuracy_high", "n"]
+    assert record == dict(zip(names, (figure.value, figure.low, figure.high, figure.n), strict=True))
+    shown = page_blocks.figure_cell(figure)
+    assert (shown.value, shown.low, shown.high, shown.n) == tuple(record.values())
+    written = list(csv.reader(io.StringIO(figures.csv(table.names, table.values))))
+    assert written == [names, ["" if value is None else str(value) for value in record.values()]]

@@ -23,6 +23,8 @@ export interface BundleHead {
   readonly answers: number;
   /** Results in each of them but the last. */
   readonly chunk: number;
+  /** The summary, from its top. */
+  readonly sections: readonly PageSection[];
   readonly run: RunView | null;
   readonly comparison: ComparisonView | null;
 }
@@ -103,6 +105,16 @@ export interface TypedArray {
   readonly start: number;
   /** The number of elements. */
   readonly length: number;
+}
+
+/** A part of a page with a heading of its own; `id` is its fragment. */
+export interface PageSection {
+  readonly id: string;
+  readonly title: string;
+  readonly blocks: readonly (HeadlineBlock | TableBlock | MatrixBlock | PlotBlock | QuestionsBlock | TextBlock | NoticeBlock)[];
+  readonly folded?: boolean;
+  /** Whether it is part of the printed page. */
+  readonly printed?: boolean;
 }
 
 /** The summary of a run. */
@@ -221,6 +233,94 @@ export interface TagValue {
   readonly short: string;
   /** The argument of `lexicon(...)` for this value; null if pytest cannot select by it. */
   readonly select: string | null;
+}
+
+/** The first thing to read: a state in words, lines about it, and results as sentences. */
+export interface HeadlineBlock {
+  readonly block: "headline";
+  readonly title: string;
+  readonly state?: "" | "good" | "part" | "bad" | "open";
+  readonly lines?: readonly string[];
+  readonly sentences?: readonly PageSentence[];
+}
+
+/** A table that can be sorted by its headings and saved as a file. */
+export interface TableBlock {
+  readonly block: "table";
+  readonly title: string;
+  readonly columns: readonly PageColumn[];
+  readonly rows: readonly PageRow[];
+  readonly notes?: readonly string[];
+  /** The title of the column that it is sorted by at first, "-" before it for descending; "": as the rows stand. */
+  readonly sort?: string;
+  /** Rows of a group at first; 0: all. */
+  readonly first?: number;
+  readonly folded?: boolean;
+  /** Blocks of a section with tabs stand in one place, of which the reader chooses: one name for each level. */
+  readonly tabs?: readonly string[];
+}
+
+/** A number for each pair of a row and a column. */
+export interface MatrixBlock {
+  readonly block: "matrix";
+  readonly title: string;
+  /** What rows are. */
+  readonly down: string;
+  /** What columns are. */
+  readonly across: string;
+  readonly rows: readonly MatrixLabel[];
+  readonly columns: readonly MatrixLabel[];
+  readonly fields: readonly MatrixCell[];
+  readonly notes?: readonly string[];
+  readonly folded?: boolean;
+  readonly tabs?: readonly string[];
+}
+
+/** Points over two axes. */
+export interface PlotBlock {
+  readonly block: "plot";
+  readonly title: string;
+  /** What the first axis shows. */
+  readonly across: string;
+  /** What the second axis shows. */
+  readonly up: string;
+  readonly x: Axis;
+  readonly y: Axis;
+  readonly series: readonly PlotSeries[];
+  /** Whether a line marks equal values of both axes. */
+  readonly diagonal?: boolean;
+  readonly notes?: readonly string[];
+  readonly folded?: boolean;
+  readonly tabs?: readonly string[];
+}
+
+/** Choices of questions, each a link into the explorer. */
+export interface QuestionsBlock {
+  readonly block: "questions";
+  readonly title: string;
+  readonly chosen: readonly QuestionChoice[];
+  /** What the counts are a part of; 0: they are not compared with a whole. */
+  readonly total?: number;
+  readonly notes?: readonly string[];
+}
+
+/** Sentences, named facts, or a text as it is (a command, a prompt). */
+export interface TextBlock {
+  readonly block: "text";
+  readonly title?: string;
+  readonly lines?: readonly string[];
+  readonly facts?: readonly NamedFact[];
+  readonly verbatim?: string;
+  readonly folded?: boolean;
+  readonly tabs?: readonly string[];
+}
+
+/** A sentence that limits the numbers or warns. */
+export interface NoticeBlock {
+  readonly block: "notice";
+  readonly text: string;
+  readonly state?: "" | "good" | "part" | "bad" | "open";
+  readonly link?: string;
 }
 
 /** The first screen of a run. */
@@ -406,6 +506,89 @@ export interface SentExample {
   readonly question: number;
   /** Names of its images. */
   readonly images: readonly string[];
+}
+
+/** A result in words. */
+export interface PageSentence {
+  readonly title: string;
+  readonly words: readonly PageWord[];
+  readonly state?: "" | "good" | "part" | "bad" | "open";
+  /** The definition of the measure, if the words do not say it. */
+  readonly meaning?: string;
+  /** The measure of the sentence, drawn beside it. */
+  readonly figure?: FigureCell | null;
+  readonly axis?: Axis | null;
+  readonly link?: string;
+}
+
+/** A column. One of figures has the headings of what is drawn beside a value; "" if it is not. */
+export interface PageColumn {
+  readonly title: string;
+  readonly kind?: "text" | "number" | "figure" | "chance";
+  /** Its name in the file that the page saves, if that is not its title. */
+  readonly name?: string;
+  readonly better?: "" | "higher" | "lower";
+  readonly interval?: string;
+  readonly units?: string;
+  /** The axis of its values and intervals, which all rows share. */
+  readonly axis?: Axis | null;
+}
+
+/** A row: a cell for each column. */
+export interface PageRow {
+  readonly cells: readonly (string | number | FigureCell | null)[];
+  /** Links by the place of the cell that leads there. */
+  readonly links?: Readonly<Record<string, string>>;
+  /** The heading under which the row stands. */
+  readonly group?: string;
+  /** Small words beside the first cell. */
+  readonly note?: string;
+}
+
+/** A row or a column of a matrix. */
+export interface MatrixLabel {
+  readonly title: string;
+  readonly short?: string;
+  readonly link?: string;
+  readonly note?: string;
+}
+
+/** A field of a matrix. */
+export interface MatrixCell {
+  readonly row: number;
+  readonly column: number;
+  readonly figure: FigureCell;
+  /** The strength of its colour, 0 to 5; `figure.tone` is its hue. */
+  readonly step?: number;
+  readonly link?: string;
+}
+
+/** The axis of a measure, in its own numbers: fractions if it is a percentage. */
+export interface Axis {
+  readonly low: number;
+  readonly high: number;
+  readonly ticks: readonly Tick[];
+}
+
+/** Points of one kind. */
+export interface PlotSeries {
+  readonly title: string;
+  readonly points: readonly PlotPoint[];
+  readonly drawn?: "points" | "line" | "bars";
+}
+
+/** A number of questions or answers, and the link that shows them. */
+export interface QuestionChoice {
+  readonly title: string;
+  readonly count: number;
+  readonly link?: string;
+}
+
+/** A name and what is known of it. */
+export interface NamedFact {
+  readonly name: string;
+  readonly value: string;
+  readonly link?: string;
 }
 
 /**
@@ -643,6 +826,51 @@ export interface SliceMatrixRow {
   readonly cells: readonly SliceMatrixCell[];
 }
 
+/** Some words of a sentence, or a number of it. */
+export interface PageWord {
+  readonly text: string;
+  /** Which number it is, such as "value", "low" or "random"; "" for plain words. */
+  readonly of?: string;
+  readonly value?: number | null;
+}
+
+/** A `Figure` in numbers, fractions if it is a percentage, and as it is shown. */
+export interface FigureCell {
+  readonly value: number | null;
+  readonly shown: string;
+  readonly low?: number | null;
+  readonly high?: number | null;
+  readonly n?: number | null;
+  /** The interval, or the reason for its absence; "" if neither is known. */
+  readonly interval?: string;
+  /** The denominator with its unit, such as "36 pairs". */
+  readonly units?: string;
+  /** Whether there are too few units for a percentage: it stands last, however values are sorted. */
+  readonly few?: boolean;
+  readonly tone?: "" | "better" | "worse";
+  /** Values to draw beside it, such as that of chance (`random`), by name. */
+  readonly levels?: Readonly<Record<string, number>>;
+  /** The measure as metrics.json names it: benchmark, technique, measure, slice. */
+  readonly of?: Readonly<Record<string, string>>;
+}
+
+/** A labelled place of an axis. */
+export interface Tick {
+  readonly at: number;
+  readonly label: string;
+}
+
+/** A point, and its interval on the second axis. */
+export interface PlotPoint {
+  readonly x: number;
+  readonly y: number | null;
+  readonly low?: number | null;
+  readonly high?: number | null;
+  /** What it is, with its numbers as they are shown. */
+  readonly label?: string;
+  readonly link?: string;
+}
+
 /** Words of a sentence, or a number of it. */
 export interface WordView {
   readonly text: string;
@@ -762,13 +990,6 @@ export interface TextRows {
   readonly columns: readonly string[];
   readonly rows: readonly (readonly string[])[];
   readonly right: readonly number[];
-}
-
-/** The axis of a measure, in its own numbers: fractions if it is a percentage. */
-export interface Axis {
-  readonly low: number;
-  readonly high: number;
-  readonly ticks: readonly Tick[];
 }
 
 /** One value of a dimension. */
@@ -1008,12 +1229,6 @@ export interface ErrorKindRow {
   readonly query: string;
   /** How many of how many wrong answers were classified. */
   readonly classified: string;
-}
-
-/** A labelled place of an axis. */
-export interface Tick {
-  readonly at: number;
-  readonly label: string;
 }
 
 /** A number of a paper, and how it is shown. */

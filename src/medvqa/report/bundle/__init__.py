@@ -18,6 +18,7 @@ from medvqa.report.bundle.facts import command, declaring_files
 from medvqa.report.bundle.gate import gate_of
 from medvqa.report.bundle.head import VERSION, BundleHead, RunView
 from medvqa.report.bundle.method import method_of
+from medvqa.report.bundle.page_blocks import PageSection
 from medvqa.report.bundle.pictures import Pictures
 from medvqa.report.bundle.prompts import Packer
 from medvqa.report.bundle.questions import Packed, PackedRow, RunHead
@@ -114,6 +115,7 @@ def blocks(
     title: str,
     about: str,
     runs: list[RunHead],
+    sections: Sequence[PageSection] = (),
     run: RunView | None = None,
     comparison: ComparisonView | None = None,
 ) -> Blocks:
@@ -135,6 +137,7 @@ def blocks(
         packed.columns.heads,
         len(packed.answers),
         packed.chunk,
+        list(sections),
         run,
         comparison,
     )

@@ -8,6 +8,7 @@ from medvqa.report.bundle.columns import TypedArray
 from medvqa.report.bundle.failing import Failing
 from medvqa.report.bundle.gate import GateView
 from medvqa.report.bundle.method import MethodView
+from medvqa.report.bundle.page_blocks import PageSection
 from medvqa.report.bundle.questions import BenchmarkHead, RunHead, TagDimension
 from medvqa.report.bundle.scorecard import ScorecardView
 from medvqa.report.bundle.shape import Shape
@@ -54,5 +55,7 @@ class BundleHead(Shape, frozen=True):
     """The number of blocks `answers/K`."""
     chunk: int
     """Results in each of them but the last."""
+    sections: list[PageSection]
+    """The summary, from its top."""
     run: RunView | None
     comparison: ComparisonView | None
