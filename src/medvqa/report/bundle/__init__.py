@@ -15,16 +15,16 @@ from medvqa.report import comparison as compared_tables
 from medvqa.report.build import Report
 from medvqa.report.bundle import boards, failing, questions, units, versus
 from medvqa.report.bundle.facts import command, declaring_files
-from medvqa.report.bundle.gate import gate_of
-from medvqa.report.bundle.head import VERSION, BundleHead, RunView
-from medvqa.report.bundle.method import method_of
+from medvqa.report.bundle.gate import gate_section
+from medvqa.report.bundle.head import VERSION, BundleHead
+from medvqa.report.bundle.method import method_section
 from medvqa.report.bundle.page_blocks import PageSection
 from medvqa.report.bundle.pictures import Pictures
 from medvqa.report.bundle.prompts import Packer
 from medvqa.report.bundle.questions import Packed, PackedRow, RunHead
-from medvqa.report.bundle.scorecard import scorecard_of
-from medvqa.report.bundle.slices import slices_of
-from medvqa.report.bundle.verdict import verdict_of
+from medvqa.report.bundle.scorecard import scorecard_section
+from medvqa.report.bundle.slices import slices_section
+from medvqa.report.bundle.verdict import verdict_section
 from medvqa.report.bundle.versus import ComparisonView
 
 Blocks = Mapping[str, bytes]
@@ -58,17 +58,30 @@ def of_run(report: Report, pictures: Pictures) -> Blocks:
     everything = [result for _, results in by_name.values() for result in results]
     digest = run_folder.answers_digest(everything)
     runs = [RunHead(report.folder.name, model, digest)]
-    view = RunView(
-        pictures.note,
-        verdict_of(report),
-        gate_of(report.gate),
-        scorecard_of(report),
-        failing.failing(report),
-        slices_of(report),
-        method_of(report),
+    commands = [benchmark.command for benchmark in packed.benchmarks]
+    drawn = blocks(
+        packed,
+        kind="run",
+        title=report.title,
+        about=model,
+        runs=runs,
+        sections=sections_of(report, pictures.note, commands),
     )
-    drawn = blocks(packed, kind="run", title=report.title, about=model, runs=runs, run=view)
     return {**drawn, "prompts": questions.encode(asked.block)}
+
+
+def sections_of(report: Report, images: str, commands: Sequence[str]) -> list[PageSection]:
+    """The summary of a run from its top, without empty sections."""
+    sections = [
+        verdict_section(report, images),
+        *([gate_section(report.gate)] if report.gate is not None else []),
+        scorecard_section(report),
+        failing.failing_section(report),
+        failing.pairs_section(report),
+        slices_section(report),
+        method_section(report, commands),
+    ]
+    return [section for section in sections if section.blocks]
 
 
 @memory.no_cycle_search()
@@ -116,7 +129,6 @@ def blocks(
     about: str,
     runs: list[RunHead],
     sections: Sequence[PageSection] = (),
-    run: RunView | None = None,
     comparison: ComparisonView | None = None,
 ) -> Blocks:
     """The blocks of packed questions with what is said about them."""
@@ -138,7 +150,6 @@ def blocks(
         len(packed.answers),
         packed.chunk,
         list(sections),
-        run,
         comparison,
     )
     return {
