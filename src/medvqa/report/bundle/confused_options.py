@@ -62,7 +62,7 @@ def matrix_by_position(results: Sequence[Result], link: Linker) -> MatrixBlock |
     letters = sorted(filter(None, used), key=lambda letter: (places[letter], letter))
     more = " kind:single_choice" if left_out[MULTIPLE] else ""
     names = {letter: letter for letter in letters[:MOST]}
-    asked = _Asked("position", "key", "read", link, unit_of(results), more + _scored(left_out))
+    asked = _Counted("position", "key", "read", link, unit_of(results), more + _scored(left_out))
     return _matrix(asked, entries, names, left_out, len(used) - len(names))
 
 
@@ -90,7 +90,7 @@ def matrix_by_text(results: Sequence[Result], link: Linker) -> MatrixBlock | Non
         return None
     names = {text: spelling[text] for text in often[:MOST]}
     used = {entry.key for entry in entries} | {entry.read for entry in entries if not entry.outcome}
-    asked = _Asked("text", "key_text", "read_text", link, unit_of(results), _scored(left_out))
+    asked = _Counted("text", "key_text", "read_text", link, unit_of(results), _scored(left_out))
     return _matrix(asked, entries, names, left_out, len(used - names.keys()))
 
 
@@ -151,7 +151,7 @@ def _texts(result: Result) -> tuple[str, str]:
     return key, "" if outcome else key if result.score.outcome == "correct" else read
 
 
-class _Asked(NamedTuple):
+class _Counted(NamedTuple):
     """By what a matrix counts, the fields of the query line for its rows and columns, and the end of each query."""
 
     by: str
@@ -167,7 +167,7 @@ Field = tuple[str, str]
 
 
 def _matrix(
-    asked: _Asked, entries: Sequence[_Entry], names: Mapping[str, str], left_out: Counter[str], folded: int
+    asked: _Counted, entries: Sequence[_Entry], names: Mapping[str, str], left_out: Counter[str], folded: int
 ) -> MatrixBlock | None:
     """Count entries over the options of `names` (in order, with labels) and one row and column for the `folded`."""
     if not entries:

@@ -35,6 +35,8 @@ HEAT = ("department", "task")
 """The map of GMAI-MMBench's paper; other benchmarks have one of their first dimensions."""
 LEAST_FIELDS, MOST_ROWS, MOST_COLUMNS = 6, 80, 40
 """Bounds of a map's size: below it says no more than the slices, above it cannot be read."""
+MOST_SMALL = 0.5
+"""The share of fields with too few questions for a percentage from which a map is left out."""
 STEP = 0.1
 """A colour is one step stronger for each 10 points by which a field surely differs, up to 3 steps."""
 STEPS = 3
@@ -139,7 +141,7 @@ def heat_map(part: Part, technique: str = "", tabs: tuple[str, ...] = ()) -> Mat
         return None
     if (chosen := _dimensions_of_heat(part)) is None or (found := _fields(part, metric, *chosen)) is None:
         return None
-    if 2 * sum(units < FEW for units in found.units) > len(found.units):
+    if sum(units < FEW for units in found.units) > MOST_SMALL * len(found.units):
         return None
     down, across = chosen[0]
     rows = sorted({a for a, _ in found.keys}, key=lambda value: title_of(down, value))
