@@ -281,7 +281,7 @@ def test_slices_are_ranked_by_the_upper_bound() -> None:
         "value: 1; equal slices would have 1 of 40 by chance.",
     )
     assert found.about[0].links == {0: LINK("modality:bad")}
-    assert found.rows[0][2].levels == {"all questions": 0.5}
+    assert found.rows[0][2].levels == {"whole": 0.5}
 
 
 def test_a_measure_of_which_less_is_better_is_turned() -> None:

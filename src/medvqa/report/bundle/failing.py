@@ -29,7 +29,7 @@ from medvqa.report.bundle.page_blocks import (
     section,
     table_block,
 )
-from medvqa.report.bundle.slices import dimensions_of
+from medvqa.report.bundle.slices import beside, dimensions_of
 from medvqa.report.bundle.texts import label, query, query_of, questions, title_of
 from medvqa.report.bundle.verdict import technique_of
 from medvqa.report.sentences import title
@@ -53,8 +53,6 @@ KINDS = 300
 """Most rows of a table of kinds of errors."""
 SAME = 3
 """Names of a slice beside its first."""
-ALL = "all questions"
-"""The level of the whole benchmark beside a slice."""
 
 
 def failing_section(report: Report) -> PageSection:
@@ -185,16 +183,16 @@ def _ranked(
     better: Direction,
     measures: Sequence[Measure],
     members: Mapping[Place, Sequence[int]],
-    number: int,
+    asked: int,
     link: Linker,
 ) -> Table:
-    """Rank the slices of one measure; `members` are those of each slice, among `number` questions."""
+    """Rank the slices of one measure; `members` are those of each slice, among `asked` questions."""
     groups: dict[Hashable, list[Measure]] = {}
     for measure in measures:
         [place] = measure.slice.items()
         members_of = members.get(place)
         everything = (measure.n, measure.unit) == (overall.n, overall.unit)
-        if not everything and (members_of is None or len(members_of) < number):
+        if not everything and (members_of is None or len(members_of) < asked):
             # Slices of exactly the same questions are one slice under several names.
             groups.setdefault(place if members_of is None else tuple(members_of), []).append(measure)
     bounds = [(_bound(first, better), first, others) for first, *others in groups.values()]
@@ -207,7 +205,11 @@ def _ranked(
             about.append(_about(first, others, link))
     side, end = ("below", "upper") if better == "higher" else ("above", "lower")
     chance = BY_CHANCE * len(ranked)
-    expected = f"about {chance:.0f} of {len(ranked):,}" if chance >= 1 else f"1 of {round(1 / BY_CHANCE)}"
+    expected = (
+        f"about {number(chance, percent=False, digits=0)} of {len(ranked):,}"
+        if chance >= 1
+        else f"1 of {round(1 / BY_CHANCE)}"
+    )
     beyond = sum(_is_beyond(first, overall, better) for _, first, _ in ranked)
     notes = [
         f"Exploratory: {counted(len(ranked), 'slices')} compared, by the {end} bound of the 95 % interval. Intervals "
@@ -243,9 +245,8 @@ def _is_worse(value: float | None, overall: Measure, better: Direction) -> bool:
 
 def _row(measure: Measure, overall: Measure, better: Direction) -> tuple[object, ...]:
     [(dimension, value)] = measure.slice.items()
-    levels = measure.references if overall.value is None else {**measure.references, ALL: overall.value}
     beyond = _is_beyond(measure, overall, better)
-    figure = replace(measure.figure, levels=levels, tone="worse" if beyond else "")
+    figure = replace(beside(measure, overall), tone="worse" if beyond else "")
     return title_of(dimension, value), label(dimension), figure, figure, figure
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from medvqa import metrics, statistics
 from medvqa.figures import FEW, About, Column, Figure, Table, Tone, defined
 from medvqa.items import Measure, Metric
-from medvqa.report.build import PROMPT, Part, Report, slices
+from medvqa.report.build import PROMPT, Part, Report
 from medvqa.report.bundle import charts
 from medvqa.report.bundle.page_blocks import (
     Block,
@@ -25,6 +25,7 @@ from medvqa.report.bundle.questions import score_of
 from medvqa.report.bundle.texts import label, link, title_of
 from medvqa.report.bundle.verdict import technique_of
 from medvqa.report.sentences import title
+from medvqa.report.tables import sliced
 from medvqa.tags import lexicon
 
 if TYPE_CHECKING:
@@ -43,7 +44,9 @@ STEPS = 3
 ROWS = 200
 """Rows of a dimension at first: drawing thousands takes seconds."""
 ALL = "all questions"
-"""The whole benchmark, beside its slices."""
+"""The row of the whole benchmark, before its slices."""
+WHOLE = "whole"
+"""The level of the whole benchmark beside each slice."""
 
 
 def slices_section(report: Report) -> PageSection:
@@ -73,8 +76,8 @@ def dimensions_of(part: Part) -> list[str]:
 def slices_table(part: Part, technique: str) -> Table:
     """The headline measures of the whole benchmark and of each value of each dimension; no rows without a slice."""
     better = {metric.name: metric.better for metric in part.benchmark.metrics}
-    dimensions = dimensions_of(part)
-    names = {measure.name for dimension in dimensions for measure in slices(part.measures, dimension)}
+    found = {dimension: sliced(part, dimension) for dimension in dimensions_of(part)}
+    names = {name for values in found.values() for measures in values.values() for name in measures}
     whole = {measure.name: measure for measure in part.sliced if measure.name in names}
     columns = [Column("slice")]
     for name, measure in whole.items():
@@ -83,14 +86,10 @@ def slices_table(part: Part, technique: str) -> Table:
         columns += [Column("95 % interval", "interval"), Column("n", "units")]
     rows: list[tuple[object, ...]] = [(ALL, *(whole[name].figure for name in whole for _ in range(3)))]
     about = [About()]
-    for dimension in dimensions:
-        found: dict[str, dict[str, Measure]] = {}
-        for measure in slices(part.measures, dimension):
-            if measure.name in whole:
-                found.setdefault(measure.slice[dimension], {})[measure.name] = measure
+    for dimension, values in found.items():
         group = label(dimension.replace("+", " and "))
-        for value, measures in found.items():
-            figures = [_beside(measures[name], whole[name]) if name in measures else None for name in whole]
+        for value, measures in values.items():
+            figures = [beside(measures[name], whole[name]) if name in measures else None for name in whole]
             rows.append((title_of(dimension, value), *(figure for figure in figures for _ in range(3))))
             to = link(part.benchmark.name, technique, **{dimension: value})
             about.append(About({0: to}, group, ", ".join(lexicon.abbreviations(dimension, value))))
@@ -101,9 +100,9 @@ def slices_table(part: Part, technique: str) -> Table:
     )
 
 
-def _beside(measure: Measure, whole: Measure) -> Figure:
+def beside(measure: Measure, whole: Measure) -> Figure:
     """A slice with the level of the whole benchmark."""
-    levels = measure.references if whole.value is None else {**measure.references, ALL: whole.value}
+    levels = measure.references if whole.value is None else {**measure.references, WHOLE: whole.value}
     return replace(measure.figure, levels=levels)
 
 
