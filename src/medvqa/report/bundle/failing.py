@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import structs
 
 from medvqa import printing
-from medvqa.figures import About, Column, Table, counted, texts
+from medvqa.figures import About, Column, Table, counted, number, texts
 from medvqa.items import OUTCOMES, Measure, Result
 from medvqa.judging.taxonomy import ErrorShare
 from medvqa.report import errors
