@@ -456,8 +456,8 @@ def test_a_query_quotes_what_the_query_line_would_split() -> None:
 
 
 def test_a_link_opens_the_questions_of_one_benchmark_and_technique() -> None:
-    assert texts.link("b c", "mc", modality="ct") == "#questions?b=b+c&technique=mc&q=modality%3Act"
-    assert texts.link("b") == "#questions?b=b"
+    assert texts.questions("b c", "mc", "modality:ct") == "#questions?b=b+c&technique=mc&q=modality%3Act"
+    assert texts.questions("b", unit="pairs") == "#questions?b=b&layout=pairs"
 
 
 def test_the_page_and_its_links_keep_the_same_names_for_their_own_fields() -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from typing import NamedTuple
 
 from medvqa.figures import FEW, About, Column, Figure, Table, Tone, count, counted, numbers, texts
 from medvqa.items import CHOICE_KINDS, INVALID_OUTCOMES, OUTCOMES, SCORED_OUTCOMES, Result
 from medvqa.protocols import rotation
 from medvqa.report.bundle.page_blocks import MatrixBlock, MatrixCell, MatrixLabel, figure_cell
-from medvqa.report.bundle.texts import query
+from medvqa.report.bundle.texts import Linker, query
 
 MOST = 12
 """Most rows of a matrix, and most positions of a table."""
@@ -20,10 +20,6 @@ LONGEST = 60
 """Most characters of an option's text that is a label."""
 LEVELS = 5
 """Shades of the fields of a matrix."""
-
-
-Linker = partial[str]
-"""`texts.questions` of one benchmark and technique: makes a link of a query line."""
 
 
 def unit_of(results: Sequence[Result]) -> str:

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Literal
 
 from msgspec import structs
@@ -18,7 +17,7 @@ from medvqa.judging.taxonomy import ErrorShare
 from medvqa.report import errors
 from medvqa.report.build import Part, Report, slices
 from medvqa.report.bundle import explorer
-from medvqa.report.bundle.confused_options import Linker, matrix_by_position, matrix_by_text, positions
+from medvqa.report.bundle.confused_options import matrix_by_position, matrix_by_text, positions
 from medvqa.report.bundle.page_blocks import (
     Block,
     MatrixBlock,
@@ -30,8 +29,7 @@ from medvqa.report.bundle.page_blocks import (
     table_block,
 )
 from medvqa.report.bundle.slices import beside, dimensions_of
-from medvqa.report.bundle.texts import label, query, query_of, questions, title_of
-from medvqa.report.bundle.verdict import technique_of
+from medvqa.report.bundle.texts import Linker, label, linker, query, query_of, questions, title_of
 from medvqa.report.sentences import title
 from medvqa.tags import lexicon
 
@@ -79,11 +77,6 @@ def pairs_section(report: Report) -> PageSection:
     """The pairs of each benchmark by their verdict, which the explorer shows side by side."""
     found = [_pairs(part, report) for part in report.parts if any(r.item.pair_id is not None for r in part.results)]
     return section("pairs", "Pairs", found)
-
-
-def linker(part: Part, report: Report) -> Linker:
-    """Return a function from a query line to the fragment that shows its questions."""
-    return partial(questions, part.benchmark.name, technique_of(part, report))
 
 
 def _chosen(part: Part, report: Report) -> list[QuestionsBlock]:

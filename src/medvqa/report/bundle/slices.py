@@ -22,8 +22,7 @@ from medvqa.report.bundle.page_blocks import (
     table_block,
 )
 from medvqa.report.bundle.questions import score_of
-from medvqa.report.bundle.texts import label, link, title_of
-from medvqa.report.bundle.verdict import technique_of
+from medvqa.report.bundle.texts import Linker, label, linker, query_of, title_of
 from medvqa.report.sentences import title
 from medvqa.report.tables import sliced
 from medvqa.tags import lexicon
@@ -53,12 +52,12 @@ def slices_section(report: Report) -> PageSection:
     """The slices of each part of a run that has any, and the drawings beside them."""
     blocks = list[Block | None]()
     for part in report.parts:
-        technique, named = technique_of(part, report), title(report, part)
-        table = slices_table(part, technique)
+        link, named = linker(part, report), title(report, part)
+        table = slices_table(part, link)
         blocks += [
             table_block(replace(table, title=named), first=ROWS, tabs=(named,)),
-            heat_map(part, technique, (named,)),
-            *charts.drawings(part, report, technique, (named,)),
+            heat_map(part, link, (named,)),
+            *charts.drawings(part, link, (named,)),
         ]
     return section("slices", "Slices", blocks)
 
@@ -73,7 +72,7 @@ def dimensions_of(part: Part) -> list[str]:
     ]
 
 
-def slices_table(part: Part, technique: str) -> Table:
+def slices_table(part: Part, link: Linker) -> Table:
     """The headline measures of the whole benchmark and of each value of each dimension; no rows without a slice."""
     better = {metric.name: metric.better for metric in part.benchmark.metrics}
     found = {dimension: sliced(part, dimension) for dimension in dimensions_of(part)}
@@ -91,8 +90,9 @@ def slices_table(part: Part, technique: str) -> Table:
         for value, measures in values.items():
             figures = [beside(measures[name], whole[name]) if name in measures else None for name in whole]
             rows.append((title_of(dimension, value), *(figure for figure in figures for _ in range(3))))
-            to = link(part.benchmark.name, technique, **{dimension: value})
-            about.append(About({0: to}, group, ", ".join(lexicon.abbreviations(dimension, value))))
+            about.append(
+                About({0: link(query_of(dimension, value))}, group, ", ".join(lexicon.abbreviations(dimension, value)))
+            )
     if len(rows) == 1:
         return Table("", tuple(columns), ())
     return Table(
@@ -125,7 +125,7 @@ class _Fields:
     tested: int
 
 
-def heat_map(part: Part, technique: str = "", tabs: tuple[str, ...] = ()) -> MatrixBlock | None:
+def heat_map(part: Part, link: Linker, tabs: tuple[str, ...] = ()) -> MatrixBlock | None:
     """The measure that counts single questions, over two dimensions.
 
     None without two that make a map, and if most fields have too few questions for a percentage.
@@ -150,7 +150,7 @@ def heat_map(part: Part, technique: str = "", tabs: tuple[str, ...] = ()) -> Mat
             rows.index(a),
             columns.index(b),
             *_field(found, k, whole, metric.better),
-            link(part.benchmark.name, technique, **{down: a, across: b}),
+            link(f"{query_of(down, a)} {query_of(across, b)}"),
         )
         for k, (a, b) in enumerate(found.keys)
     ]
