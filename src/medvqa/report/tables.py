@@ -46,7 +46,7 @@ def headline(report: Report, references: Sequence[str] = tuple(REFERENCES)) -> T
         *texts(*names, "measure"),
         Column(unit, "stated" if unit == VALUE else "figure"),
         Column(between, "interval"),
-        *(Column(SD, "figure") for _ in range(bool(over_samples))),
+        *numbers(*([SD] if over_samples else [])),
         Column("n", "units"),
         *numbers(*selected),
         *(Column(REFERENCES[name], "figure") for name in references),
@@ -58,7 +58,7 @@ def headline(report: Report, references: Sequence[str] = tuple(REFERENCES)) -> T
         for measure in part.headline:
             levels = (_level(measure, name) for name in references)
             shown = measure.figure
-            sd = [over_samples.get((part.name, measure.name)) if not shown.few else None] if over_samples else []
+            sd = [over_samples.get((part.name, measure.name), "") if not shown.few else ""] if over_samples else []
             rows.append((*_named(report, part), measure.name, shown, shown, *sd, shown, *chosen, *levels))
             about.append(_about(report, part, measure.name))
         for failed in part.failed:
@@ -107,10 +107,10 @@ def image_gain(report: Report) -> Table:
     return Table(heading, columns, tuple(rows), about=tuple(about))
 
 
-def _over_samples(report: Report) -> dict[tuple[str, str], Figure]:
+def _over_samples(report: Report) -> dict[tuple[str, str], str]:
     """The standard deviation over samples of each headline measure, by part and measure."""
     return {
-        (part.name, each.name): Figure(each.sd_over_samples, percent=each.percent)
+        (part.name, each.name): number(each.sd_over_samples, percent=each.percent)
         for part in report.parts
         for each in part.headline_spreads
         if each.sd_over_samples is not None

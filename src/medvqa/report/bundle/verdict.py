@@ -38,7 +38,6 @@ INVALID: Mapping[Outcome, str] = {
 }
 """Outcomes of answers that name no option, in words."""
 STATES: Mapping[Standing, State] = {"above": "good", "open": "open", "below": "bad", "": ""}
-CLINICAL = "A score on these questions says nothing about clinical use."
 
 
 def verdict_section(report: Report, images: str) -> PageSection:
@@ -55,7 +54,7 @@ def verdict_section(report: Report, images: str) -> PageSection:
             *(NoticeBlock(text) for text in warnings if text),
             *(notice for part in report.parts if part.results for notice in _invalid(report, part)),
             *([TextBlock("How this was counted", counting, folded=True)] if counting else []),
-            TextBlock(lines=(f"{images} {CLINICAL}".lstrip(),)),
+            *([TextBlock(lines=(images,))] if images else []),
         ],
     )
 
