@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from math import inf
+from operator import attrgetter
 from typing import Any
 
 from medvqa import printing
@@ -22,8 +23,10 @@ from medvqa.comparing import (
 )
 from medvqa.figures import (
     DASH,
+    About,
     Column,
     Figure,
+    Kind,
     Table,
     between,
     counted,
@@ -196,45 +199,88 @@ def headline(compared: Sequence[Compared], difference: Difference | None = None,
     `difference`: the one setting in which the runs differ, which the title and the columns name. `tests` as for
     `sections`.
     """
-    rows = [row for row in compared if row.headline and not row.slice]
-    resampled = any(row.resampled for row in rows)
-    exact = any(row.comparison.mcnemar is not None for row in rows)
-    columns = (
-        *_columns("measure", difference),
-        *numbers("flipped groups", "detectable"),
-        *([Column("McNemar p", "chance")] if exact else []),
-        *numbers(*(["bootstrap"] if resampled else [])),
-    )
-    return Table(
+    title = (
         f"{meaning(difference)}difference in points, new minus baseline; intervals and p two-sided; p by Holm "
-        f"over {family(tests)}",
-        columns,
-        tuple(
-            (
-                *_cells(row.metric, row),
-                *(row.comparison.discordant_groups, _detectable(row)),
-                *([row.comparison.mcnemar] if exact else []),
-                *([between(*row.resampled, sign=True) if row.resampled else DASH] if resampled else []),
-            )
-            for row in rows
+        f"over {family(tests)}"
+    )
+    return tabled(title, "measure", [row for row in compared if row.headline and not row.slice], difference)
+
+
+def tabled(
+    title: str,
+    heading: str,
+    rows: Sequence[Compared],
+    difference: Difference | None,
+    label: Callable[[Compared], str] = lambda row: row.metric,
+    about: Callable[[Compared], About] | None = None,
+    of: Mapping[str, str] | None = None,
+) -> Table:
+    """Tabulate measures of two runs under the heading of their labels. Headline measures have more counts.
+
+    For pages: `about` a row, and the names of the runs that its figures are `of`.
+    """
+    whole = not any(row.slice for row in rows)
+    exact = whole and any(row.comparison.mcnemar is not None for row in rows)
+    resampled = whole and any(row.resampled for row in rows)
+    kind: Kind = "figure" if all(row.percent for row in rows) else "stated"
+    before, after = values(difference)
+    columns = (
+        *(
+            Column(heading),
+            Column(before, kind, "baseline"),
+            Column(after, kind, "new"),
+            Column("difference", "figure"),
+        ),
+        *(Column(INTERVAL, "interval", "difference"), *numbers("better", "worse"), Column("n", "units")),
+        *(*numbers("groups"), Column("adjusted p", "chance")),
+        *(numbers("flipped groups", "detectable") if whole else ()),
+        *([Column("McNemar p", "chance")] if exact else ()),
+        *(numbers("bootstrap") if resampled else ()),
+    )
+
+    def cells(row: Compared) -> tuple[object, ...]:
+        own, (before, after, change) = row.comparison, identified(row, of or {})
+        counts = (own.gained, own.lost, change, own.groups, row.adjusted)
+        more = [own.discordant_groups, _detectable(row)] if whole else []
+        more += [own.mcnemar] if exact else []
+        more += [between(*row.resampled, percent=row.percent, sign=True) if row.resampled else DASH] if resampled else []
+        return (label(row), before, after, change, change, *counts, *more)
+
+    return Table(title, columns, tuple(map(cells, rows)), about=tuple(map(about, rows)) if about is not None else ())
+
+
+SURE = 0.05
+"""A difference is shown if its adjusted p-value is at most this."""
+
+
+def identified(row: Compared, of: Mapping[str, str]) -> tuple[Figure, Figure, Figure]:
+    """The figures of a measure of two runs with their names, and the direction of a difference that is shown.
+
+    None is with few units, or if the adjusted p is large.
+    """
+    before, after, change = row.figures
+    named = {**measure_of(row.benchmark, row.technique, row.metric, row.slice), **of}
+    better = row.comparison.difference
+    sure = bool(better) and not before.few and row.adjusted is not None and row.adjusted <= SURE
+    return (
+        replace(before, of={**named, "field": "baseline"}),
+        replace(after, of={**named, "field": "new"}),
+        replace(
+            change,
+            of={**named, "field": "difference"},
+            tone=("better" if (better or 0) > 0 else "worse") if sure else "",
         ),
     )
 
 
-def _columns(heading: str, difference: Difference | None) -> tuple[Column, ...]:
-    """The columns of a measure of two runs."""
-    before, after = values(difference)
-    return (
-        *(Column(heading), Column(before, "figure"), Column(after, "figure")),
-        *(Column("difference", "figure"), Column(INTERVAL, "interval"), *numbers("better", "worse")),
-        *(Column("n", "units"), *numbers("groups"), Column("adjusted p", "chance")),
-    )
-
-
-def _cells(label: str, row: Compared) -> tuple[object, ...]:
-    own, (before, after, difference) = row.comparison, row.figures
-    counts = (own.gained, own.lost, difference, own.groups)
-    return (label, before, after, difference, difference, *counts, row.adjusted)
+def measure_of(benchmark: str, technique: str, measure: str, slice: Mapping[str, str]) -> dict[str, str]:
+    """Name a measure, as `Figure.of` does."""
+    return {
+        "benchmark": benchmark,
+        "technique": technique,
+        "measure": measure,
+        "slice": "".join(f"{dimension}={value}" for dimension, value in slice.items()),
+    }
 
 
 def _sliced(
@@ -272,10 +318,13 @@ def by_dimension(
     slices.sort(key=lambda row: (_or(row.p, inf), -abs(row.comparison.difference or 0.0), row.slice[dimension]))
     kept = slices if limit is None else slices[:limit]
     more = f", {len(kept)} of {len(slices)} shown" if len(kept) < len(slices) else ""
-    rows = tuple(_cells(row.slice[dimension], row) for row in kept)
-    status = (FIXED if dimension in fixed else EXPLORATORY) + (PAIRS if tests else "")
-    title = f"{metric} by {dimension} ({meaning(difference)}{status}{more})"
-    return Table(title, _columns(dimension, difference), rows)
+    title = f"{metric} by {dimension} ({meaning(difference)}{status(dimension, fixed, tests)}{more})"
+    return tabled(title, dimension, kept, difference, lambda row: row.slice[dimension])
+
+
+def status(dimension: str, fixed: Collection[str], tests: int) -> str:
+    """Tell whether slices were fixed before the runs, and which p-values are adjusted together."""
+    return (FIXED if dimension in fixed else EXPLORATORY) + (PAIRS if tests else "")
 
 
 def _flipped(flips: Sequence[Flip], limit: int | None) -> list[Table]:
@@ -432,26 +481,31 @@ def _ranked_as_json(row: Ranked) -> dict[str, Any]:
 
 
 NUMBERS = (
-    *(
-        "baseline",
-        "new",
-        "difference",
-        "low",
-        "high",
-        "worse",
-        "units",
-        "groups",
-        "discordant_groups",
-        "gained",
-        "lost",
-    ),
-    *("deff", "df", "se", "detectable", "mcnemar", "method"),
+    *("baseline", "new", "difference", "low", "high", "worse", "units", "groups", "discordant_groups", "gained"),
+    *("lost", "deff", "df", "se", "detectable", "mcnemar", "method"),
 )
 """Fields of a comparison in JSON and CSV."""
+_numbers = attrgetter(*NUMBERS)
+
+
+def in_full(compared: Iterable[Compared]) -> Table:
+    """Return each measure and slice with all its numbers, for files and data frames."""
+    names = (
+        *("benchmark", "technique", "measure", "better", "headline", "dimension", "slice", *NUMBERS),
+        *("p", "adjusted", "bootstrap_low", "bootstrap_high"),
+    )
+    rows = (
+        (
+            *(row.benchmark, row.technique, row.metric, row.better, row.headline),
+            *(*next(iter(row.slice.items()), ("", "")), *_numbers(row.shown)),
+            *(row.p, row.adjusted, *(row.resampled or (None, None))),
+        )
+        for row in compared
+    )
+    return Table("", texts(*names), tuple(rows), audience="file")
 
 
 def _as_json(compared: Compared) -> dict[str, Any]:
-    shown = compared.shown
     return {
         "benchmark": compared.benchmark,
         "technique": compared.technique,
@@ -460,7 +514,7 @@ def _as_json(compared: Compared) -> dict[str, Any]:
         **({} if compared.percent else {"percent": False}),
         "headline": compared.headline,
         "slice": dict(compared.slice),
-        **{name: getattr(shown, name) for name in NUMBERS},
+        **dict(zip(NUMBERS, _numbers(compared.shown), strict=True)),
         "p": compared.p,
         "adjusted": compared.adjusted,
         "bootstrap": compared.resampled,
@@ -495,21 +549,37 @@ def as_csv(compared: Sequence[Paired]) -> str:
 
     If runs differ in one setting, the last columns name it, its values and its effect.
     """
-    about = ("new_run", "baseline_run", "benchmark", "technique", "measure", "better", "dimension", "value")
-    differs = ("differs", "new_setting", "baseline_setting", "effect") if any(p.difference for p in compared) else ()
+    differ = any(paired.difference for paired in compared)
+    full = in_full(row for paired in compared for row in paired.tables)
+    place = full.names.index("headline")
+    runs = [
+        (paired.new.name, paired.baseline.name, _settings(paired.difference))
+        for paired in compared
+        for _ in paired.tables
+    ]
+    rows = (
+        (new, baseline, *row[:place], *row[place + 1 :], *(settings if differ else ()))
+        for (new, baseline, settings), row in zip(runs, full.rows, strict=True)
+    )
+    names = ["value" if name == "slice" else name for name in full.names if name != "headline"]
+    settings = ("differs", "new_setting", "baseline_setting", "effect") if differ else ()
+    return csv(("new_run", "baseline_run", *names, *settings), rows)
+
+
+def ranking_csv(rankings: Sequence[Ranking]) -> str:
+    """A row per run and ranking; fractions."""
+    differ = any(row.differs for ranking in rankings for row in ranking.rows)
+    columns = ("benchmark", "technique", "measure", "better", "place", "run", "value", "low", "high", "best", "worst")
     rows = [
         (
-            *(paired.new.name, paired.baseline.name, table.benchmark, table.technique, table.metric, table.better),
-            *next(iter(table.slice.items()), ("", "")),
-            *(getattr(shown, name) for name in NUMBERS),
-            *(table.p, table.adjusted, *(table.resampled or (None, None))),
-            *(_settings(paired.difference) if differs else ()),
+            *(ranking.benchmark, ranking.technique, ranking.metric, ranking.better),
+            *(row.rank, row.name, row.value, row.low, row.high, row.best, row.worst),
+            *([row.differs] if differ else []),
         )
-        for paired in compared
-        for table in paired.tables
-        for shown in [table.shown]
+        for ranking in rankings
+        for row in ranking.rows
     ]
-    return csv((*about, *NUMBERS, "p", "adjusted", "bootstrap_low", "bootstrap_high", *differs), rows)
+    return csv((*columns, *(["differs"] if differ else [])), rows)
 
 
 def _settings(difference: Difference | None) -> tuple[str, ...]:
