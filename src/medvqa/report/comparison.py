@@ -32,7 +32,6 @@ from medvqa.figures import (
     counted,
     csv,
     markdown,
-    number,
     numbers,
     terminal,
     texts,
@@ -233,7 +232,7 @@ def tabled(
         ),
         *(Column(INTERVAL, "interval", "difference"), *numbers("better", "worse"), Column("n", "units")),
         *(*numbers("groups"), Column("adjusted p", "chance")),
-        *(numbers("flipped groups", "detectable") if whole else ()),
+        *((*numbers("flipped groups"), Column("detectable", "figure")) if whole else ()),
         *([Column("McNemar p", "chance")] if exact else ()),
         *(numbers("bootstrap") if resampled else ()),
     )
@@ -241,9 +240,11 @@ def tabled(
     def cells(row: Compared) -> tuple[object, ...]:
         own, (before, after, change) = row.comparison, identified(row, of or {})
         counts = (own.gained, own.lost, change, own.groups, row.adjusted)
-        more = [own.discordant_groups, _detectable(row)] if whole else []
+        more = [own.discordant_groups, detectable(row)] if whole else []
         more += [own.mcnemar] if exact else []
-        more += [between(*row.resampled, percent=row.percent, sign=True) if row.resampled else DASH] if resampled else []
+        more += (
+            [between(*row.resampled, percent=row.percent, sign=True) if row.resampled else DASH] if resampled else []
+        )
         return (label(row), before, after, change, change, *counts, *more)
 
     return Table(title, columns, tuple(map(cells, rows)), about=tuple(map(about, rows)) if about is not None else ())
@@ -590,10 +591,13 @@ def _settings(difference: Difference | None) -> tuple[str, ...]:
     )
 
 
-def _detectable(compared: Compared) -> str:
-    # If nothing flipped, the variance is 0 and gives no detectable loss.
+def detectable(compared: Compared) -> Figure:
+    """The true loss that such data would show in 80 % of comparisons; undefined without a flip.
+
+    If nothing flipped, the variance is 0 and gives no detectable loss.
+    """
     value = compared.comparison.detectable if compared.comparison.discordant_groups else None
-    return number(value, percent=compared.percent)
+    return Figure(value, percent=compared.percent)
 
 
 def _or(value: float | None, other: float) -> float:
