@@ -276,12 +276,8 @@ def identified(row: Compared, of: Mapping[str, str]) -> tuple[Figure, Figure, Fi
 
 def measure_of(benchmark: str, technique: str, measure: str, slice: Mapping[str, str]) -> dict[str, str]:
     """Name a measure, as `Figure.of` does."""
-    return {
-        "benchmark": benchmark,
-        "technique": technique,
-        "measure": measure,
-        "slice": "".join(f"{dimension}={value}" for dimension, value in slice.items()),
-    }
+    sliced = {"slice": "; ".join(f"{dimension}={value}" for dimension, value in slice.items())} if slice else {}
+    return {"benchmark": benchmark, "technique": technique, "measure": measure, **sliced}
 
 
 def _sliced(

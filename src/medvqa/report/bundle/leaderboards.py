@@ -181,16 +181,14 @@ def every_two(boards: Boards) -> list[Block]:
     matrices: list[Block] = []
     for ranking in boards.study.rankings:
         places = {row.name: place for place, row in enumerate(ranking.rows)}
+        key = (ranking.benchmark, ranking.technique, ranking.metric)
         fields = []
         for pair in ranking.pairs:
             change = _difference(pair)
             back = replace(reverse(change), of={**change.of, "new": pair.baseline, "baseline": pair.new})
             for new, baseline, figure in ((pair.new, pair.baseline, change), (pair.baseline, pair.new, back)):
-                link = link_of_runs(
-                    new, baseline, ranking.benchmark, ranking.technique, ranking.metric, "flip:worse,better"
-                )
-                linked = link if boards.flips(ranking) else ""
-                fields.append(_field(places[new], places[baseline], figure, figure, linked))
+                link = link_of_runs((new, baseline), key, "flip:worse,better") if boards.flips(ranking) else ""
+                fields.append(_field(places[new], places[baseline], figure, figure, link))
         title = f"{boards.title(ranking)}: {label(ranking.metric)}"
         runs = [MatrixLabel(name) for name in places]
         tabs = (title,) if len(boards.study.rankings) > 1 else ()
@@ -205,7 +203,7 @@ def by_slice(boards: Boards) -> list[Block]:
 
     The colour of a field is that of its difference from the first run.
     """
-    against = {
+    against: dict[tuple[object, ...], Compared] = {
         (versus.paired.new.name, row.benchmark, row.technique, row.metric, *row.slice.items()): row
         for versus in boards.study.versus
         if versus.paired.baseline.name == boards.first
@@ -237,7 +235,7 @@ def _by_slice(boards: Boards, sliced: SlicedRuns, against: Mapping[tuple[object,
                 change = comparison.identified(compared, {"new": name, "baseline": boards.first})[2]
                 figure = replace(figure, tone="" if figure.few else change.tone)
             runs = ("", "") if change is None else (name, boards.first)
-            link = link_of_runs(*runs, *key, query_of(sliced.dimension, value))
+            link = link_of_runs(runs, key, query_of(sliced.dimension, value))
             fields.append(_field(place, names.index(name), figure, change, link))
     rows = [
         MatrixLabel(title_of(sliced.dimension, value), ", ".join(lexicon.abbreviations(sliced.dimension, value)))

@@ -290,7 +290,7 @@ class _Pair:
         tags = " ".join(query_of(*each) for each in row.slice.items())
         flips = {0: (own.gained + own.lost, "worse,better"), 5: (own.gained, "better"), 6: (own.lost, "worse")}
         links = {
-            cell: link_of_runs(*self.names.values(), *key, f"flip:{way} {tags}".strip())
+            cell: link_of_runs((self.names["new"], self.names["baseline"]), key, f"flip:{way} {tags}".strip())
             for cell, (count, way) in flips.items()
             if count and key in self.scales
         }

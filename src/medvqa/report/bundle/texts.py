@@ -43,10 +43,13 @@ def link(benchmark: str, technique: str = "", /, **tags: str) -> str:
     return "#questions?" + urlencode({name: value for name, value in fields.items() if value})
 
 
-def link_of_runs(run: str, against: str, benchmark: str, technique: str, measure: str, query: str) -> str:
-    """The fragment that shows the questions of a comparison, of two runs if they are named, by a measure."""
-    fields = {"run": run, "against": against, "b": benchmark, "technique": technique, "measure": measure, "q": query}
-    return "#questions?" + urlencode({name: value for name, value in fields.items() if value})
+def link_of_runs(runs: tuple[str, str], measure: tuple[str, str, str], query: str) -> str:
+    """The fragment that shows the questions of a comparison: of a run against another, "" for any, by a measure.
+
+    `measure`: its benchmark, technique and name.
+    """
+    fields = zip(("run", "against", "b", "technique", "measure", "q"), (*runs, *measure, query), strict=True)
+    return "#questions?" + urlencode({name: value for name, value in fields if value})
 
 
 BARE = re.compile("[A-Za-z0-9_][A-Za-z0-9_.-]*")
