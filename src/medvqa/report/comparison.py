@@ -479,27 +479,28 @@ def _ranked_as_json(row: Ranked) -> dict[str, Any]:
 
 NUMBERS = (
     *("baseline", "new", "difference", "low", "high", "worse", "units", "groups", "discordant_groups", "gained"),
-    *("lost", "deff", "df", "se", "detectable", "mcnemar", "method"),
+    *("lost", "deff", "df", "se", "detectable", "mcnemar", "method", "p", "adjusted"),
 )
-"""Fields of a comparison in JSON and CSV."""
-_numbers = attrgetter(*NUMBERS)
+"""The numbers of a measure of two runs in files."""
 
 
 def in_full(compared: Iterable[Compared]) -> Table:
     """Return each measure and slice with all its numbers, for files and data frames."""
-    names = (
-        *("benchmark", "technique", "measure", "better", "headline", "dimension", "slice", *NUMBERS),
-        *("p", "adjusted", "bootstrap_low", "bootstrap_high"),
-    )
+    names = ("benchmark", "technique", "measure", "better", "headline", "dimension", "slice", *NUMBERS)
     rows = (
         (
             *(row.benchmark, row.technique, row.metric, row.better, row.headline),
-            *(*next(iter(row.slice.items()), ("", "")), *_numbers(row.shown)),
-            *(row.p, row.adjusted, *(row.resampled or (None, None))),
+            *(*next(iter(row.slice.items()), ("", "")), *numbers_of(row).values(), *(row.resampled or (None, None))),
         )
         for row in compared
     )
-    return Table("", texts(*names), tuple(rows), audience="file")
+    return Table("", texts(*names, "bootstrap_low", "bootstrap_high"), tuple(rows), audience="file")
+
+
+def numbers_of(compared: Compared) -> dict[str, Any]:
+    """Return the numbers of a measure of two runs by their names in files."""
+    shown = attrgetter(*NUMBERS[:-2])(compared.shown)
+    return dict(zip(NUMBERS, (*shown, compared.p, compared.adjusted), strict=True))
 
 
 def _as_json(compared: Compared) -> dict[str, Any]:
@@ -511,9 +512,7 @@ def _as_json(compared: Compared) -> dict[str, Any]:
         **({} if compared.percent else {"percent": False}),
         "headline": compared.headline,
         "slice": dict(compared.slice),
-        **dict(zip(NUMBERS, _numbers(compared.shown), strict=True)),
-        "p": compared.p,
-        "adjusted": compared.adjusted,
+        **numbers_of(compared),
         "bootstrap": compared.resampled,
     }
 
