@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from math import inf
 from operator import attrgetter
@@ -113,22 +113,58 @@ def sections(
         head.append("unchanged: the responses are identical on every question")
     all_sections = [Section(title(paired), tuple(head), ())]
     for part in paired.parts:
-        own = [
-            table for table in paired.tables if (table.benchmark, table.technique) == (part.benchmark, part.technique)
-        ]
         flips = [flip for flip in paired.flips if (flip.benchmark, flip.technique) == (part.benchmark, part.technique)]
         benchmark = under_protocols(benchmarks[part.benchmark], (paired.new, paired.baseline))
         named = benchmark.public or shown.names
-        notes = _warnings(part, paired, named=named)
-        tables = [headline(own, paired.difference, tests), *_sliced(own, benchmark, shown, paired, tests)]
+        notes = warnings(part, paired, named=named)
+        tables = [headline(measures_in(paired, part), paired.difference, tests)]
+        for each in slices(paired, part, benchmark, shown.measures or benchmark.headline[:1], tests):
+            kept = each.rows if shown.slices is None else each.rows[: shown.slices]
+            more = f", {len(kept)} of {len(each.rows)} shown" if len(kept) < len(each.rows) else ""
+            own = f"{each.measure} by {each.dimension} ({meaning(paired.difference)}{each.status}{more})"
+            if kept:
+                tables.append(
+                    tabled(own, each.dimension, kept, paired.difference, lambda row: "".join(row.slice.values()))
+                )
         if named:
             tables += _flipped(flips, shown.flips)
         elif flips and shown.flips != 0:
             units = len({flip.unit for flip in flips})
             changed = "1 unit flipped" if units == 1 else f"{units:,} units flipped"
             notes.append(f"{changed}, of data that are not declared public{UNNAMED}")
-        all_sections.append(Section(_name(part), tuple(notes), tuple(tables)))
+        about = f"{part.benchmark}, {part.technique}: {on_both(part)}"
+        all_sections.append(Section(about, tuple(notes), tuple(tables)))
     return all_sections
+
+
+def measures_in(paired: Paired, part: PairedPart) -> list[Compared]:
+    """The measures of a part, over all questions and over slices."""
+    return [row for row in paired.tables if (row.benchmark, row.technique) == (part.benchmark, part.technique)]
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """A measure over the slices of one dimension, smallest p first; and how these were chosen and tested."""
+
+    measure: str
+    dimension: str
+    rows: list[Compared]
+    status: str
+
+
+def slices(
+    paired: Paired, part: PairedPart, benchmark: Benchmark, measures: Iterable[str], tests: int = 0
+) -> Iterator[Slices]:
+    """Yield measures of a part by each dimension of the benchmark that has slices; `tests` as for `sections`."""
+    own = measures_in(paired, part)
+    fixed = fixed_slices(paired.new.run, part.benchmark) & fixed_slices(paired.baseline.run, part.benchmark)
+    for measure in measures:
+        for dimension in benchmark.dimensions:
+            rows = [row for row in own if row.metric == measure and dimension in row.slice]
+            rows.sort(key=lambda row: (_or(row.p, inf), -abs(row.comparison.difference or 0.0), *row.slice.values()))
+            if rows:
+                status = (FIXED if dimension in fixed else EXPLORATORY) + (PAIRS if tests else "")
+                yield Slices(measure, dimension, rows, status)
 
 
 def title(paired: Paired) -> str:
@@ -149,10 +185,6 @@ def meaning(difference: Difference | None) -> str:
     return "" if difference is None else f"{difference.effect}; "
 
 
-def _name(part: PairedPart) -> str:
-    return f"{part.benchmark}, {part.technique}: {on_both(part)}"
-
-
 def on_both(part: PairedPart) -> str:
     """The number of items compared: all items, or those that both runs have scored; of a board, that all have."""
     return _scored_in(part.scored, part.asked, part.runs)
@@ -167,7 +199,7 @@ def _scored_in(scored: int, asked: int, runs: int) -> str:
     )
 
 
-def _warnings(part: PairedPart, paired: Paired, *, named: bool) -> list[str]:
+def warnings(part: PairedPart, paired: Paired, *, named: bool) -> list[str]:
     """Lines about items that block a verdict, by reason and run; `named`: with ids."""
     blocking = [
         (part.unmatched_new, f"only in {paired.new.name}"),
@@ -280,48 +312,9 @@ def measure_of(benchmark: str, technique: str, measure: str, slice: Mapping[str,
     return {"benchmark": benchmark, "technique": technique, "measure": measure, **sliced}
 
 
-def _sliced(
-    compared: Sequence[Compared], benchmark: Benchmark, shown: Shown, paired: Paired, tests: int
-) -> list[Table]:
-    wanted = shown.measures or benchmark.headline[:1]
-    fixed = fixed_slices(paired.new.run, benchmark.name) & fixed_slices(paired.baseline.run, benchmark.name)
-    return [
-        table
-        for metric in wanted
-        for dimension in benchmark.dimensions
-        if (table := by_dimension(compared, metric, dimension, shown.slices, paired.difference, fixed, tests)).rows
-    ]
-
-
 def fixed_slices(run: RunRecord, benchmark: str) -> set[str]:
     """The dimensions of a benchmark that were fixed before the run."""
     return set(run.benchmark(benchmark).fixed_slices)
-
-
-def by_dimension(
-    compared: Sequence[Compared],
-    metric: str,
-    dimension: str,
-    limit: int | None = None,
-    difference: Difference | None = None,
-    fixed: Collection[str] = (),
-    tests: int = 0,
-) -> Table:
-    """One measure over the slices of one dimension, smallest p first; at most `limit` rows, None for all.
-
-    `fixed`: the dimensions that were fixed before the runs. `tests` as for `sections`.
-    """
-    slices = [row for row in compared if row.metric == metric and dimension in row.slice]
-    slices.sort(key=lambda row: (_or(row.p, inf), -abs(row.comparison.difference or 0.0), row.slice[dimension]))
-    kept = slices if limit is None else slices[:limit]
-    more = f", {len(kept)} of {len(slices)} shown" if len(kept) < len(slices) else ""
-    title = f"{metric} by {dimension} ({meaning(difference)}{status(dimension, fixed, tests)}{more})"
-    return tabled(title, dimension, kept, difference, lambda row: row.slice[dimension])
-
-
-def status(dimension: str, fixed: Collection[str], tests: int) -> str:
-    """Tell whether slices were fixed before the runs, and which p-values are adjusted together."""
-    return (FIXED if dimension in fixed else EXPLORATORY) + (PAIRS if tests else "")
 
 
 def _flipped(flips: Sequence[Flip], limit: int | None) -> list[Table]:

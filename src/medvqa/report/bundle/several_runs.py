@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from medvqa import comparing, metrics
@@ -19,7 +19,6 @@ from medvqa.report.bundle.page_blocks import (
     HeadlineBlock,
     NoticeBlock,
     PageSection,
-    PageSentence,
     TextBlock,
     table_block,
 )
@@ -33,8 +32,6 @@ ROWS = 24
 """Rows of a table of slices at first."""
 SHOWN = 3
 """Notes that are shown before they are folded."""
-PLACES = 10
-"""Columns of a table of effects: those of every measure of two runs."""
 ALONE = (
     "A row can have its whole interval on one side of 0 and still not be shown: its interval is for this row alone, "
     "and among many differences a few look large by chance. It is a reason to test again with more questions."
@@ -74,27 +71,22 @@ def sections(
     several = len(study.sides) > 2
     scales = {(scale.benchmark, scale.technique, scale.metric) for scale in study.scales}
     compared = [
-        _Pair(place, versus.paired, benchmarks, scales, _noted(versus, benchmarks), study.tests if several else 0)
+        _Pair(place, versus, benchmarks, scales, study.tests if several else 0)
         for place, versus in enumerate(study.versus, 1)
         if not versus.refusals
     ]
     found = [
         PageSection("result", "Result", [*_notices(boards, left_out), *_headline(boards, compared)]),
         PageSection("ranking", "Leaderboard", _leaderboard(boards)),
-        PageSection("effects", "One setting changed", _effects(compared) if several else []),
+        PageSection(
+            "effects", "One setting changed", [pair.headline() for pair in compared if several and pair.meaning]
+        ),
         PageSection("slices", "Slices by run", leaderboards.by_slice(boards)),
         PageSection("differences", "Differences of every two runs", leaderboards.every_two(boards)),
         *(pair.section() for pair in compared),
         PageSection("runs", "Runs", [*_runs(boards, images), *_notes(compared)]),
     ]
     return [section for section in found if section.blocks]
-
-
-def _noted(versus: Versus, benchmarks: Mapping[str, Benchmark]) -> list[str]:
-    """The notes of a pair, and those of its parts."""
-    shown = comparison.Shown(0, 0, names=True)
-    head, *parts = comparison.sections(versus.paired, benchmarks, notes=versus.notes, shown=shown)
-    return [*head.notes, *(f"{part.title}: {note}" for part in parts for note in part.notes)]
 
 
 # ---- the result ------------------------------------------------------------------------------------------------------
@@ -110,10 +102,10 @@ def _notices(boards: Boards, left_out: str) -> list[Block]:
         NoticeBlock(f"{study.sides[place].name} is not on the leaderboard: {'; '.join(why)}", link="#effects")
         for place, why in study.apart.items()
     ]
-    costly = _costliest(boards)
+    _, costly = _costliest(boards)
     return [
         *(NoticeBlock(text) for text in (drawn, left_out) if text),
-        *(NoticeBlock(text, link="#ranking") for text in (costly.lines if costly is not None else ())),
+        *(NoticeBlock(text, link="#ranking") for text in costly),
         *(apart if study.rankings else refused),
     ]
 
@@ -130,61 +122,38 @@ def _headline(boards: Boards, pairs: Sequence[_Pair]) -> list[Block]:
         f"{'; in slices, p is corrected for one measure and dimension' if several else ''}. Only a gate gives a "
         "verdict."
     )
-    if boards.study.rankings:
-        return [leaderboards.leading(boards), TextBlock(lines=(rule,))]
-    said = [
-        HeadlineBlock(
-            " ".join(filter(None, (pair.question, comparison.title(pair.paired)))),
-            lines=tuple(filter(None, (pair.meaning,))),
-            sentences=tuple(pair.sentence(part) for part in pair.paired.parts),
-        )
-        for pair in pairs
-    ]
+    said = [leaderboards.leading(boards)] if boards.study.rankings else [pair.headline() for pair in pairs]
     return [*said, TextBlock(lines=(rule,))]
 
 
 # ---- the leaderboard -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Costliest:
-    """The run that costs the most questions: how many count, and how many would without it."""
-
-    name: str
-    lines: tuple[str, ...]
-
-
-def _costliest(boards: Boards) -> _Costliest | None:
-    """The run that costs the most questions; None if no run costs many."""
-    rankings = [ranking for ranking in boards.several if ranking.costliest is not None]
+def _costliest(boards: Boards) -> tuple[str, list[str]]:
+    """The run that costs the most questions, "" if none costs many; and how many count, with it and without it."""
+    costly = [(ranking, ranking.costliest) for ranking in boards.several if ranking.costliest is not None]
     costs = Counter[str]()
-    for ranking in rankings:
-        if ranking.costliest is not None:
-            costs[ranking.costliest.name] += ranking.costliest.scored - ranking.scored
-    if not costs:
-        return None
-    [(name, _)] = costs.most_common(1)
-    lines = (
-        f"{boards.title(each)}: all numbers are over the {each.scored:,} of {each.asked:,} questions that every run "
-        f"has a score for; without {name} they would be over {each.costliest.scored:,}."
-        for each in rankings
-        if each.costliest is not None and each.costliest.name == name
-    )
-    return _Costliest(name, tuple(lines))
+    for ranking, run in costly:
+        costs[run.name] += run.scored - ranking.scored
+    name = max(costs, key=costs.__getitem__, default="")
+    return name, [
+        f"{boards.title(ranking)}: all numbers are over the {ranking.scored:,} of {ranking.asked:,} questions that "
+        f"every run has a score for; without {name} they would be over {run.scored:,}."
+        for ranking, run in costly
+        if run.name == name
+    ]
 
 
 def _leaderboard(boards: Boards) -> list[Block]:
     """The leaderboard, and the one without the run that costs many questions."""
-    if not boards.study.rankings:
-        return []
-    costly = _costliest(boards)
-    if costly is None:
+    name, _ = _costliest(boards)
+    if not name:
         return leaderboards.tables(boards)
-    others = [side for side in boards.study.sides if side.name != costly.name]
+    others = [side for side in boards.study.sides if side.name != name]
     without = comparing.study(others, boards.benchmarks, flips=False, rank_two=True)
     return [
         *leaderboards.tables(boards, ["All runs"]),
-        *leaderboards.tables(Boards(without, boards.benchmarks, boards.notes), [f"Without {costly.name}"]),
+        *leaderboards.tables(Boards(without, boards.benchmarks, boards.notes), [f"Without {name}"]),
     ]
 
 
@@ -196,17 +165,26 @@ class _Pair:
     """Two runs that are compared, and their place among the pairs, from 1. `tests` as for `comparison.sections`."""
 
     place: int
-    paired: Paired
+    versus: Versus
     benchmarks: Mapping[str, Benchmark]
     scales: Collection[tuple[str, str, str]]
     """The measures whose units are in the bundle, by benchmark, technique and name."""
-    notes: Sequence[str]
     tests: int
 
     @property
-    def question(self) -> str:
-        """The question that the one setting answers in which the runs differ; "" without one."""
-        return "" if self.paired.difference is None else QUESTIONS.get(self.paired.difference.setting, "")
+    def paired(self) -> Paired:
+        """The comparison."""
+        return self.versus.paired
+
+    @property
+    def title(self) -> str:
+        """The names of both runs, and the one setting in which they differ."""
+        return comparison.title(self.paired)
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The names of the new run and of its baseline."""
+        return self.paired.new.name, self.paired.baseline.name
 
     @property
     def meaning(self) -> str:
@@ -214,75 +192,75 @@ class _Pair:
         return "" if self.paired.difference is None else f"New minus baseline is {self.paired.difference.effect}."
 
     @property
-    def names(self) -> dict[str, str]:
-        """The names of the runs, as `Figure.of` has them."""
-        return {"new": self.paired.new.name, "baseline": self.paired.baseline.name}
+    def notes(self) -> list[str]:
+        """What limits the comparison of both runs, and of each part."""
+        parts = [(part, comparison.warnings(part, self.paired, named=True)) for part in self.paired.parts]
+        unchanged = ["unchanged: the responses are identical on every question"] if self.paired.unchanged else []
+        return [
+            *self.versus.notes,
+            *unchanged,
+            *(f"{self.titled(part)}: {line}" for part, lines in parts for line in lines),
+        ]
 
-    def of(self, part: PairedPart) -> list[Compared]:
-        """The headline measures of a part, over all questions and over slices, in the order of the benchmark."""
-        own = (row for row in self.paired.tables if (row.benchmark, row.technique) == (part.benchmark, part.technique))
-        order = self.benchmark(part).headline
-        return sorted((row for row in own if row.headline), key=lambda row: order.index(row.metric))
-
-    def benchmark(self, part: PairedPart) -> Benchmark:
-        """The benchmark of a part, with the measures that the protocols of the runs add."""
-        return under_protocols(self.benchmarks[part.benchmark], (self.paired.new, self.paired.baseline))
-
-    def title(self, part: PairedPart) -> str:
+    def titled(self, part: PairedPart) -> str:
         """The title of a benchmark, with the technique if it has several."""
         several = len({other.technique for other in self.paired.parts if other.benchmark == part.benchmark}) > 1
         named = self.benchmarks[part.benchmark].title or part.benchmark
         return f"{named}, {part.technique}" if several else named
 
-    def sentence(self, part: PairedPart) -> PageSentence:
-        """The first headline measure of a part in words."""
-        whole = [row for row in self.of(part) if not row.slice]
+    def benchmark(self, part: PairedPart) -> Benchmark:
+        """The benchmark of a part, with the measures that count under the protocols of the runs."""
+        return under_protocols(self.benchmarks[part.benchmark], (self.paired.new, self.paired.baseline))
+
+    def whole(self, part: PairedPart) -> list[Compared]:
+        """The headline measures of a part over all questions, in the order of the benchmark."""
+        own = {row.metric: row for row in comparison.measures_in(self.paired, part) if not row.slice}
+        return [own[name] for name in self.benchmark(part).headline if name in own]
+
+    def headline(self) -> HeadlineBlock:
+        """The question that the one setting answers in which the runs differ, and the first measure of each part."""
+        difference = self.paired.difference
+        question = "" if difference is None else QUESTIONS.get(difference.setting, "")
         family = sum(row.headline and not row.slice and row.p is not None for row in self.paired.tables)
         corrected = f"{self.tests} tests" if self.tests else f"{family} measures" if family > 1 else ""
-        return sentence(self.title(part), part, self.paired, whole, corrected, f"#pair-{self.place}")
+        link = f"#pair-{self.place}"
+        return HeadlineBlock(
+            " ".join(filter(None, (question, self.title))),
+            lines=tuple(filter(None, (self.meaning,))),
+            sentences=tuple(
+                sentence(self.titled(part), part, self.paired, self.whole(part), corrected, link)
+                for part in self.paired.parts
+            ),
+        )
 
     def section(self) -> PageSection:
         """The tables of the pair: headline measures of each part, and slices by measure and dimension."""
-        blocks: list[Block] = [TextBlock(lines=(self.meaning,))] if self.meaning else []
         how = (
             f"New minus baseline, in points; intervals and p two-sided; p by Holm over {comparison.family(self.tests)}."
         )
+        tables: list[Block | None] = []
         for part in self.paired.parts:
-            rows = [row for row in self.of(part) if not row.slice]
-            titled = f"{self.title(part)}: {comparison.on_both(part)}"
-            blocks += _blocks(self.table(titled, "measure", rows, lambda row: label(row.metric), how))
+            titled = f"{self.titled(part)}: {comparison.on_both(part)}"
+            tables.append(table_block(self.table(titled, "measure", self.whole(part), how)))
         for part in self.paired.parts:
-            blocks += self.slices(part)
+            benchmark = self.benchmark(part)
+            for each in comparison.slices(self.paired, part, benchmark, benchmark.headline, self.tests):
+                tabs = (f"{self.titled(part)}: {label(each.measure)}", label(each.dimension))
+                table = self.table(" by ".join(tabs), tabs[1], each.rows, f"These slices are {each.status}.")
+                tables.append(table_block(table, first=ROWS, tabs=tabs))
+        blocks: list[Block] = [TextBlock(lines=(self.meaning,))] if self.meaning else []
+        blocks += [table for table in tables if table is not None]
         several = bool(self.tests)
-        return PageSection(
-            f"pair-{self.place}", comparison.title(self.paired), blocks, folded=several, printed=not several
-        )
+        return PageSection(f"pair-{self.place}", self.title, blocks, folded=several, printed=not several)
 
-    def slices(self, part: PairedPart) -> list[Block]:
-        """A table for each measure and dimension of a part."""
-        fixed = comparison.fixed_slices(self.paired.new.run, part.benchmark)
-        fixed &= comparison.fixed_slices(self.paired.baseline.run, part.benchmark)
-        own, benchmark, blocks = self.of(part), self.benchmark(part), list[Block]()
-        for measure in benchmark.headline:
-            for dimension in benchmark.dimensions:
-                rows = [row for row in own if row.metric == measure and dimension in row.slice]
-                named, by = f"{self.title(part)}: {label(measure)}", label(dimension)
-                status = f"These slices are {comparison.status(dimension, fixed, self.tests)}."
-                table = self.table(
-                    f"{named} by {by}", by, rows, lambda row: title_of(*next(iter(row.slice.items()))), status
-                )
-                blocks += _blocks(table, first=ROWS, tabs=(named, by))
-        return blocks
-
-    def table(
-        self, title: str, heading: str, rows: Sequence[Compared], name: Callable[[Compared], str], *notes: str
-    ) -> Table:
-        """Measures of both runs with links to the questions that flipped, the largest loss first for slices."""
-        table = comparison.tabled(title, heading, rows, self.paired.difference, name, self.about, self.names)
+    def table(self, title: str, heading: str, rows: Sequence[Compared], note: str) -> Table:
+        """Measures of both runs with links to the questions that flipped, the largest loss of slices first."""
+        of = dict(zip(("new", "baseline"), self.names, strict=True))
+        table = comparison.tabled(title, heading, rows, self.paired.difference, _name, self.about, of)
         alone = any(_alone(cell) for row in table.rows for cell in row if isinstance(cell, Figure))
         lower = any(row.better == "lower" for row in rows)
         sort = f"{'-' if lower else ''}difference" if any(row.slice for row in rows) else ""
-        return replace(table, notes=(*notes, ALONE) if alone else notes, sort=sort)
+        return replace(table, notes=(note, ALONE) if alone else (note,), sort=sort)
 
     def about(self, row: Compared) -> About:
         """Links to the flips of a row, and abbreviations of its slice or whether less is better."""
@@ -290,14 +268,17 @@ class _Pair:
         tags = " ".join(query_of(*each) for each in row.slice.items())
         flips = {0: (own.gained + own.lost, "worse,better"), 5: (own.gained, "better"), 6: (own.lost, "worse")}
         links = {
-            cell: link_of_runs((self.names["new"], self.names["baseline"]), key, f"flip:{way} {tags}".strip())
+            cell: link_of_runs(self.names, key, f"flip:{way} {tags}".strip())
             for cell, (count, way) in flips.items()
             if count and key in self.scales
         }
-        notes = [short for each in row.slice.items() for short in lexicon.abbreviations(*each)]
-        return About(
-            links, note=", ".join(notes) or ("less is better" if row.better == "lower" and not row.slice else "")
-        )
+        short = ", ".join(name for each in row.slice.items() for name in lexicon.abbreviations(*each))
+        return About(links, note="less is better" if row.better == "lower" and not row.slice else short)
+
+
+def _name(row: Compared) -> str:
+    """The measure, or the value of its slice, for people."""
+    return title_of(*next(iter(row.slice.items()))) if row.slice else label(row.metric)
 
 
 def _alone(figure: Figure) -> bool:
@@ -305,27 +286,6 @@ def _alone(figure: Figure) -> bool:
     if not figure.sign or figure.few or figure.tone or figure.low is None or figure.high is None:
         return False
     return figure.low > 0 or figure.high < 0
-
-
-def _effects(pairs: Sequence[_Pair]) -> list[Block]:
-    """The first measure of each benchmark for the pairs that differ in one setting, by the question that it answers."""
-    blocks: list[Block] = []
-    questions = dict.fromkeys(pair.question or pair.meaning for pair in pairs if pair.meaning)
-    for question in questions:
-        rows: list[tuple[object, ...]] = []
-        about: list[About] = []
-        columns: tuple[Column, ...] = ()
-        for pair in (pair for pair in pairs if question in (pair.question, pair.meaning)):
-            firsts = [(part, row) for part in pair.paired.parts for row in pair.of(part)[:1] if not row.slice]
-            table = comparison.tabled("", "benchmark", [row for _, row in firsts], None, of=pair.names)
-            columns = table.columns[:PLACES]
-            for (part, row), cells, told in zip(
-                firsts, table.rows, map(pair.about, (row for _, row in firsts)), strict=True
-            ):
-                rows.append((f"{pair.title(part)}: {label(row.metric)}", *cells[1:PLACES]))
-                about.append(replace(told, group=f"{comparison.title(pair.paired)}. {pair.meaning}"))
-        blocks += _blocks(Table(question, columns, tuple(rows), about=tuple(about)))
-    return blocks
 
 
 def _blocks(table: Table, *, first: int = 0, tabs: Sequence[str] = ()) -> list[Block]:
@@ -388,6 +348,6 @@ def _notes(pairs: Sequence[_Pair]) -> list[Block]:
     named: dict[str, list[str]] = {}
     for pair in pairs:
         for note in pair.notes:
-            named.setdefault(note, []).append(comparison.title(pair.paired))
+            named.setdefault(note, []).append(pair.title)
     lines = [note if len(of) == len(pairs) else f"{note} ({'; '.join(of)})" for note, of in named.items()]
     return [TextBlock("Notes", tuple(lines), folded=len(lines) > SHOWN)] if lines else []
