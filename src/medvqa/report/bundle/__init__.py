@@ -13,7 +13,7 @@ from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Result
 from medvqa.records import run_folder
 from medvqa.report import comparison as compared_tables
 from medvqa.report.build import Report
-from medvqa.report.bundle import boards, failing, questions, units, versus
+from medvqa.report.bundle import failing, questions, several_runs, units, versus
 from medvqa.report.bundle.facts import command, declaring_files
 from medvqa.report.bundle.gate import gate_section
 from medvqa.report.bundle.head import VERSION, BundleHead
@@ -100,10 +100,11 @@ def of_comparison(study: Study, benchmarks: Mapping[str, Benchmark], pictures: P
             title=versus.title(study),
             about="comparison",
             runs=runs,
+            sections=several_runs.sections(study, benchmarks, images=pictures.note, left_out=large.left_out),
             comparison=versus.view(study, benchmarks, pictures, large),
         ),
         "csv/measures": questions.encode(compared_tables.as_csv(versus.allowed(study.versus))),
-        "csv/ranking": questions.encode(boards.ranking_csv(study.rankings)),
+        "csv/ranking": questions.encode(compared_tables.ranking_csv(study.rankings)),
     }
 
 
