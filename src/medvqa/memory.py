@@ -3,8 +3,48 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any, TypeVar
+
+Value = TypeVar("Value")
+Map = TypeVar("Map", bound=Mapping[str, Any])
+
+MOST = 2**16
+"""Values that a pool holds: texts that never repeat must not fill the memory."""
+
+
+class Pool:
+    """Equal values as one object: questions of a benchmark share tags, letters and texts of options.
+
+    Numbers that are equal are not the same in a file (0.0 and -0.0): they are shared only within a mapping.
+    """
+
+    def __init__(self) -> None:
+        """Hold no value."""
+        self._values: dict[Any, Any] = {}
+
+    def one(self, value: Value) -> Value:
+        """Return the value that stands for all equal ones; texts, and tuples of texts."""
+        if len(self._values) < MOST:
+            return self._values.setdefault(value, value)
+        return self._values.get(value, value)
+
+    def mapping(self, mapping: Map) -> Map:
+        """Return the mapping that stands for all that are written alike; its values are of JSON."""
+        written = repr(mapping)
+        if len(self._values) < MOST:
+            return self._values.setdefault((written,), mapping)
+        return self._values.get((written,), mapping)
+
+    def tags(self, tags: Map) -> Map:
+        """Return the mapping for all with equal tuples of texts in the same order, which are shared too."""
+        pairs = tuple(map(self.one, tags.items()))
+        if (known := self._values.get(pairs)) is None:
+            known = dict(pairs)
+            if len(self._values) < MOST:
+                self._values[pairs] = known
+        return known
 
 
 @contextmanager

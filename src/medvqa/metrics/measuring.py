@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -86,15 +87,21 @@ def measures(
     }
     # A macro average shares the terms of its micro average. Metrics with equal denominators share one correction.
     ratios: dict[int, _Ratios] = {}
+    left = Counter(id(table.terms) for table in metric_tables)
     corrections: dict[object, Correction] = {}
     counts: dict[object, _Counts] = {}
     computed: list[Measure] = []
     for table in metric_tables:
-        if id(table.terms) not in ratios:
-            ratios[id(table.terms)] = _ratios(table, lines[table.metric.unit], corrections, counts)
+        key = id(table.terms)
+        if key not in ratios:
+            ratios[key] = _ratios(table, lines[table.metric.unit], corrections, counts)
         expand = _slices if table.over is None else _macro
         rule = {"extraction": reading(read_by, table.metric.kinds)} if read_by else {}
-        computed += expand(table, ratios[id(table.terms)], benchmark, signed(table.metric, {**signature, **rule}))
+        computed += expand(table, ratios[key], benchmark, signed(table.metric, {**signature, **rule}))
+        left[key] -= 1
+        if not left[key]:
+            # Together, the influences of all metrics would be the largest object of a report.
+            del ratios[key]
     return computed
 
 
