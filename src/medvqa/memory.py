@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache, partial
 from typing import Any, TypeVar
 
 Value = TypeVar("Value")
@@ -49,7 +50,7 @@ class Pool:
 
 @contextmanager
 def no_cycle_search() -> Iterator[None]:
-    """Pause Python's search for reference cycles; also a decorator.
+    """Pause Python's search for reference cycles; then give freed memory back to the system. Also a decorator.
 
     For functions that make millions of objects without cycles: the search walks over all objects again and again as
     their number grows, and takes two fifths of the time in which ten runs of 26,000 questions are read and compared.
@@ -62,3 +63,19 @@ def no_cycle_search() -> Iterator[None]:
         yield
     finally:
         gc.enable()
+        _trim()()
+
+
+@cache
+def _trim() -> Callable[[], object]:
+    """The function of the GNU C library that gives back pages between objects that are still held; others need none.
+
+    Without it, the arrays of the measures of 26,000 questions leave 40 MB behind.
+    """
+    import ctypes
+
+    try:
+        trim = ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError):
+        return lambda: None
+    return partial(trim, 0)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from medvqa import memory, printing, usercode
@@ -226,7 +226,7 @@ def load(benchmark: Benchmark, data: Path) -> tuple[Item, ...]:
     """Return all items of a benchmark, sorted by id.
 
     Items get the benchmark's name, also if it was made from another one by `dataclasses.replace`, a kind if they name
-    none, and images with absolute paths. Items with equal tags share one mapping. DataError if items cannot be read,
+    none, and images with absolute paths. Items share equal tags and texts. DataError if items cannot be read,
     have fields of wrong types, or share an id; unless the data are declared public, it quotes no text of theirs.
     """
     with withholding(not benchmark.public):
@@ -245,13 +245,23 @@ def _load(benchmark: Benchmark, data: Path) -> tuple[Item, ...]:
             item,
             benchmark=benchmark.name,
             kind=item.kind or _kind(item),
-            answers=tuple(item.answers),
+            question=pool.one(item.question),
+            options=_shared(item.options, pool),
+            answers=pool.one(tuple(item.answers)),
             images=_located(item, data, where),
             tags=pool.tags(item.tags),
+            extra=pool.mapping(item.extra),
         )
     if not items:
         raise DataError(f"{benchmark.name}: its files hold no items")
     return tuple(items[key] for key in sorted(items))
+
+
+def _shared(options: Mapping[str, str], pool: memory.Pool) -> Mapping[str, str]:
+    """The options with texts that equal ones share."""
+    if type(options) is not dict or any(type(text) is not str for text in options.values()):
+        return options
+    return {pool.one(letter): pool.one(text) for letter, text in options.items()}
 
 
 def _check(item: Item, where: str) -> None:

@@ -181,12 +181,12 @@ class Line(NamedTuple):
     problem: str = ""
 
 
-def lines(file: BinaryIO, path: Path, start: int = 0, number: int = 0) -> Iterator[Line]:
+def lines(file: BinaryIO, path: Path, start: int = 0, before: int = 0) -> Iterator[Line]:
     """Read results from an open file, line by line, without empty lines (OSError).
 
-    `start` and `number` are those of the end of lines that were read before. Each result is the caller's alone.
+    The file is at byte `start`, after `before` lines. Each result is the caller's alone.
     """
-    for number, content in files.lines(file, path, MAX_LINE, number):
+    for number, content in files.lines(file, path, MAX_LINE, before):
         length = len(content)
         if content.strip():
             try:

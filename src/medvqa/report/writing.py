@@ -67,7 +67,7 @@ def _written(report: Report, pictures: Pictures | None) -> Report:
         (report.folder / errors.CSV).unlink(missing_ok=True)
     else:
         run_folder.write_atomic(report.folder / errors.CSV, errors.as_csv(report.errors).encode())
-    run_folder.write_atomic(report.folder / html.FILE, html.render(report, pictures))
+    run_folder.write_atomic(report.folder / html.FILE, html.pieces(report, pictures))
     return report
 
 
