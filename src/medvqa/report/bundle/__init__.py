@@ -7,8 +7,11 @@ from importlib.metadata import version
 from pathlib import PurePath
 from typing import Literal
 
+import msgspec
+
 from medvqa import memory
 from medvqa.comparing import Study, gating
+from medvqa.comparing.gating import Decided
 from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Result
 from medvqa.records import run_folder
 from medvqa.report import comparison as compared_tables
@@ -71,6 +74,16 @@ def of_run(report: Report, pictures: Pictures) -> Blocks:
     return {**drawn, "prompts": questions.encode(asked.block)}
 
 
+def with_gate(head: bytes, decided: Decided) -> bytes | None:
+    """Return the head of a run's bundle with another verdict; None if this version did not make it."""
+    fields = msgspec.json.decode(head, type=dict[str, msgspec.Raw])
+    if bytes(fields.get("generator", b"")) != msgspec.json.encode(_generator()):
+        return None
+    run = msgspec.json.decode(fields["run"], type=dict[str, msgspec.Raw])
+    verdict = msgspec.Raw(questions.encode(gate_of(decided)))
+    return msgspec.json.encode({**fields, "run": {**run, "gate": verdict}})
+
+
 @memory.no_cycle_search()
 def of_comparison(study: Study, benchmarks: Mapping[str, Benchmark], pictures: Pictures) -> Blocks:
     """The bundle of several runs.
@@ -125,7 +138,7 @@ def blocks(
         kind,
         title,
         about,
-        f"pytest-medvqa {version('pytest-medvqa')}",
+        _generator(),
         list(OUTCOMES),
         list(KINDS),
         runs,
@@ -148,3 +161,7 @@ def blocks(
         **{f"answers/{k}": questions.encode(chunk) for k, chunk in enumerate(packed.answers)},
         **packed.files,
     }
+
+
+def _generator() -> str:
+    return f"pytest-medvqa {version('pytest-medvqa')}"
