@@ -7,15 +7,18 @@ from importlib.metadata import version
 from pathlib import PurePath
 from typing import Literal
 
+import msgspec
+
 from medvqa import memory
 from medvqa.comparing import Study, gating
+from medvqa.comparing.gating import Decided
 from medvqa.items import KINDS, OUTCOMES, Benchmark, Item
 from medvqa.records import run_folder
 from medvqa.report import comparison as compared_tables
 from medvqa.report.build import Report
 from medvqa.report.bundle import failing, packing, questions, several_runs, versus
 from medvqa.report.bundle.facts import command, declaring_files
-from medvqa.report.bundle.gate import gate_section
+from medvqa.report.bundle.gate import GATE, gate_section
 from medvqa.report.bundle.head import VERSION, BundleHead
 from medvqa.report.bundle.method import method_section
 from medvqa.report.bundle.packing import Packed
@@ -73,6 +76,23 @@ def sections_of(report: Report, images: str, commands: Sequence[str]) -> list[Pa
     return [section for section in sections if section.blocks]
 
 
+class _SectionId(msgspec.Struct):
+    id: str
+
+
+def with_gate(head: bytes, decided: Decided) -> bytes | None:
+    """Return the head of a run's bundle with another verdict; None if this version did not make it."""
+    fields = msgspec.json.decode(head, type=dict[str, msgspec.Raw])
+    if bytes(fields.get("generator", b"")) != msgspec.json.encode(_generator()):
+        return None
+    sections = msgspec.json.decode(fields["sections"], type=list[msgspec.Raw])
+    others = [each for each in sections if msgspec.json.decode(each, type=_SectionId).id != GATE]
+    verdict = msgspec.Raw(questions.encode(gate_section(decided)))
+    # The verdict on the gate stands below the first screen.
+    fields["sections"] = msgspec.Raw(msgspec.json.encode([*others[:1], verdict, *others[1:]]))
+    return msgspec.json.encode(fields)
+
+
 @memory.no_cycle_search()
 def of_comparison(study: Study, benchmarks: Mapping[str, Benchmark], pictures: Pictures) -> Blocks:
     """The bundle of several runs.
@@ -125,7 +145,7 @@ def blocks(
         kind,
         title,
         about,
-        f"pytest-medvqa {version('pytest-medvqa')}",
+        _generator(),
         list(OUTCOMES),
         list(KINDS),
         runs,
@@ -151,3 +171,7 @@ def blocks(
         **{f"answers/{k}": chunk for k, chunk in enumerate(packed.answers)},
         **packed.files,
     }
+
+
+def _generator() -> str:
+    return f"pytest-medvqa {version('pytest-medvqa')}"

@@ -10,7 +10,7 @@ from medvqa.report.build import Report
 from medvqa.report.bundle import pictures
 from medvqa.report.bundle.pictures import IMAGES, Images, Load, Pictures, inside, parse
 from medvqa.report.bundle.versus import comparison_name
-from medvqa.report.html.page import FILE, comparison_page, lexicon_page, pieces, render
+from medvqa.report.html.page import FILE, comparison_page, lexicon_page, pieces, render, with_block
 
 __all__ = [
     "FILE",
@@ -25,6 +25,7 @@ __all__ = [
     "parse",
     "pieces",
     "render",
+    "with_block",
 ]
 
 
