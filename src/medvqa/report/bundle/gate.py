@@ -10,6 +10,8 @@ from medvqa.figures import About
 from medvqa.report import gate
 from medvqa.report.bundle.page_blocks import HeadlineBlock, PageSection, State, TextBlock, section, table_block
 
+GATE = "gate"
+"""The id of its section."""
 STATES: Mapping[str, State] = {"PASS": "good", "FAIL": "bad", "INCONCLUSIVE": "open", "": "bad"}
 
 
@@ -35,4 +37,4 @@ def gate_section(decided: Decided) -> PageSection:
         table_block(rules),
         *(block for block in (slices, changes) if block.lines),
     ]
-    return section("gate", "Gate", blocks)
+    return section(GATE, "Gate", blocks)

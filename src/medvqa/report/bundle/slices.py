@@ -215,7 +215,7 @@ def _fields(part: Part, metric: Metric, dimensions: tuple[str, str], pairs: _Pai
     import numpy as np
 
     dimension = lexicon.CROSSED.join(dimensions)
-    tabled = next(iter(metrics.tables(part.combined, [metric], [dimension], [])), None)
+    tabled = next(iter(metrics.tables(part.combined, [metric], [dimension], [], alone=True)), None)
     if tabled is None:
         return None
     n, frame = tabled.frame.sums(tabled.terms[1]), tabled.frame

@@ -62,6 +62,15 @@ def questions(benchmark: str, technique: str = "", line: str = "", *, unit: str 
     return "#questions?" + urlencode({name: value for name, value in fields.items() if value})
 
 
+def link_of_runs(runs: tuple[str, str], measure: tuple[str, str, str], query: str) -> str:
+    """The fragment that shows the questions of a comparison: of a run against another, "" for any, by a measure.
+
+    `measure`: its benchmark, technique and name.
+    """
+    fields = zip(("run", "against", "b", "technique", "measure", "q"), (*runs, *measure, query), strict=True)
+    return "#questions?" + urlencode({name: value for name, value in fields if value})
+
+
 BARE = re.compile("[A-Za-z0-9_][A-Za-z0-9_.-]*")
 """Fields and values that the query line takes without quotation marks."""
 FIELDS = frozenset(
