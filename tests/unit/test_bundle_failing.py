@@ -462,5 +462,5 @@ def test_a_link_opens_the_questions_of_one_benchmark_and_technique() -> None:
 
 def test_the_page_and_its_links_keep_the_same_names_for_their_own_fields() -> None:
     source = (Path(__file__).parents[2] / "web" / "src" / "table.ts").read_text()
-    [names] = re.findall(r"const own = \[(.*?)\];", source)
+    [names] = re.findall(r"const OWN = \[(.*?)\];", source, re.DOTALL)
     assert set(re.findall(r'"(\w+)"', names)) == texts.FIELDS

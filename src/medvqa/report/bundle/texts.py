@@ -77,6 +77,7 @@ FIELDS = frozenset(
     {
         *("outcome", "pair", "technique", "rotation", "sample", "is", "tag", "id", "seconds", "confidence"),
         *("read", "read_text", "key", "key_text"),
+        *("flip", "way", "agree", "right_in", "wrong_in", "scored_in", "new", "baseline"),
     }
 )
 """Fields of the query line that are no dimensions; a dimension of such a name is the field `tag_NAME`."""
