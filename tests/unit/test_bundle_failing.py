@@ -48,8 +48,7 @@ def counts_of(matrix: MatrixBlock | None) -> dict[tuple[str, str], float]:
 
 def positions_of(results: list[Result]) -> dict[str, tuple[float, ...]]:
     """Offered, correct, chosen, and correct where chosen, by position."""
-    table = confused_options.positions(results, LINK)
-    rows = () if table is None else table.rows
+    rows = confused_options.positions(results, LINK).rows
     return {row[0]: (row[1], row[3].count, row[2].count, row[4].count) for row in rows}
 
 
@@ -156,7 +155,7 @@ def test_letters_count_what_was_offered_correct_and_chosen_in_an_example() -> No
     table = confused_options.positions(results, LINK)
     assert table.texts[0] == ["A", "4", "2/4", "2/4", "1/2"]
     assert table.about[0].links[2] == "#questions?b=b&q=read%3AA+-outcome%3Aerror"
-    assert confused_options.positions([answered("A", "A", "error")], LINK) is None
+    assert confused_options.positions([answered("A", "A", "error")], LINK).rows == ()
 
 
 def test_a_matrix_says_where_each_field_leads_and_what_it_leaves_out() -> None:

@@ -213,10 +213,10 @@ def _matrix(
     )
 
 
-def positions(results: Sequence[Result], link: Linker) -> Table | None:
+def positions(results: Sequence[Result], link: Linker) -> Table:
     """Return how often each shown position is offered, correct, chosen, and correct where it is chosen.
 
-    None without a scored choice question.
+    Only scored choice questions count.
     """
     counts: dict[str, list[int]] = {}
     asked: dict[str, set[str]] = {}
@@ -241,8 +241,6 @@ def positions(results: Sequence[Result], link: Linker) -> Table | None:
             found[1] += is_chosen
             found[2] += is_correct
             found[3] += is_chosen and is_correct
-    if not counts:
-        return None
     order = sorted(counts, key=lambda letter: (places[letter], letter))
     unit, more = unit_of(results), _scored(unscored)
     rows, about = list[tuple[object, ...]](), list[About]()

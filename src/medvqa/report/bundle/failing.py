@@ -20,7 +20,6 @@ from medvqa.report.bundle import explorer
 from medvqa.report.bundle.confused_options import matrix_by_position, matrix_by_text, positions
 from medvqa.report.bundle.page_blocks import (
     Block,
-    MatrixBlock,
     PageSection,
     QuestionChoice,
     QuestionsBlock,
@@ -49,6 +48,8 @@ BY_CHANCE = 0.025
 """The share of slices whose 95 % interval lies below their true value."""
 KINDS = 300
 """Most rows of a table of kinds of errors."""
+SLICE = "A slice here is a group of questions that share a tag, such as a modality. It is not a slice of an image."
+"""To a radiologist, a slice is an image."""
 SAME = 3
 """Names of a slice beside its first."""
 
@@ -56,21 +57,14 @@ SAME = 3
 def failing_section(report: Report) -> PageSection:
     """Where the run fails, by benchmark and technique, and the kinds of its errors."""
     parts = [part for part in report.parts if part.results]
-    several = len(parts) > 1
     blocks: list[Block | None] = [chosen for part in parts for chosen in _chosen(part, report)]
+    blocks += [TextBlock(lines=(SLICE,))] if any(each.slice for part in parts for each in part.measures) else []
     for part in parts:
-        link, place = linker(part, report), (title(report, part),) if several else ()
-        blocks += [table_block(table, tabs=(*place, table.title)) for table in worst(part, link)]
-        matrices = (matrix_by_text(part.results, link), matrix_by_position(part.results, link))
-        blocks += [replaced(each, (*place, each.title)) for each in matrices if each is not None]
-        if (table := positions(part.results, link)) is not None:
-            blocks.append(table_block(table, tabs=(*place, table.title)))
+        link, place = linker(part, report), (title(report, part),) if len(parts) > 1 else ()
+        options = matrix_by_text(part.results, link), matrix_by_position(part.results, link)
+        shown = [*map(table_block, worst(part, link)), *options, table_block(positions(part.results, link))]
+        blocks += [structs.replace(each, tabs=(*place, each.title)) for each in shown if each is not None]
     return section("failing", "Where it fails", [*blocks, *_kinds(report)])
-
-
-def replaced(matrix: MatrixBlock, tabs: tuple[str, ...]) -> MatrixBlock:
-    """Return a matrix with its names among the tabs of a section."""
-    return structs.replace(matrix, tabs=tabs)
 
 
 def pairs_section(report: Report) -> PageSection:
