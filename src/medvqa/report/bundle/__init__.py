@@ -47,7 +47,7 @@ def of_run(report: Report, pictures: Pictures) -> Blocks:
         for place, (benchmark, results) in enumerate(by_name.values())
         for row in questions.rows_of(benchmark, results, combined, place=place, tags=failing.tags_of(report))
     )
-    asked = Packer(report, pictures.load)
+    asked = Packer(report.folder, report.run)
     packed = questions.pack(
         [benchmark for benchmark, _ in by_name.values()],
         rows,

@@ -351,7 +351,7 @@ def pack(
     """
     rows = list(rows)
     packing = Packing()
-    places, items, questions = _questions(rows)
+    _, items, questions = _questions(rows)
     columns = TypedArrays()
     packing.add_questions(columns, items, pictures)
 
@@ -362,12 +362,7 @@ def pack(
     columns.add("results.question", "u32", of_results)
     _add_results(columns, packing, answered, shown)
     if asked is not None:
-        numbers = {benchmark.name: number for number, benchmark in enumerate(benchmarks)}
-
-        def question(benchmark: str, item: str) -> int:
-            return places.get((numbers.get(benchmark, NONE), item), [NONE])[0]
-
-        columns.add("results.prompt", "i32", (asked.add(result, question) for _, result in answered))
+        columns.add("results.prompt", "i32", (asked.add(result) for _, result in answered))
 
     dimensions, by_benchmark = dimensions_of_all(benchmarks, items, answered, columns)
     packed = list(map(answered_of, shown))
