@@ -1,6 +1,5 @@
 """Prompts of a bundle, as the run folder keeps them."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from medvqa import benchmarks, report
 from medvqa.items import Answer, Benchmark, Image, Item, Prompt, Query, Result, Score, Shot, Variant
 from medvqa.protocols import prompts as protocol_prompts
 from medvqa.protocols import rotation
-from medvqa.records.sent_prompts import PromptRecorder, line_of
 from medvqa.report import html
 from medvqa.report.bundle import of_run
 from medvqa.report.bundle import prompts as sent
@@ -60,17 +58,8 @@ def asked(plan: Plan, root: Path, number: int = 3) -> report.Report:
     results = [recorded(query, prompt) for query, prompt in zip(queries, prompts, strict=True)]
     assert results, "else nothing is tried"
     folder = pages.write(root / "first", results, **about(plan).as_json())
-    keep(folder, results, prompts)
+    pages.keep_prompts(folder, results, prompts)
     return report.build(folder, plan.registry.benchmarks)
-
-
-def keep(folder: Path, results: Sequence[Result], prompts: Sequence[Prompt], *, public: bool = True) -> None:
-    recorder = PromptRecorder(folder)
-    recorder.append(
-        line_of(prompt, result.prompt, result.item, public=public, keeps_shots=public)
-        for result, prompt in zip(results, prompts, strict=True)
-    )
-    recorder.close()
 
 
 def recorded(query: Query, prompt: Prompt) -> Result:
@@ -206,7 +195,7 @@ def test_a_prompt_says_its_images_its_order_and_its_limit(tmp_path: Path) -> Non
     result = recorded(Query(item), prompt)
     run = {"benchmarks": {"mine": {"prompts": {"mc": ""}, "max_tokens": {"mc": {"short_answer": 64}}}}}
     folder = pages.write(tmp_path / "first", [result], **run)
-    keep(folder, [result], [prompt])
+    pages.keep_prompts(folder, [result], [prompt])
     block = packed(report.build(folder, {"mine": benchmarks.own.completed(own)}))
     (shown,) = block.prompts
     assert block.texts == [["Compare. ", 0]]
@@ -222,7 +211,7 @@ def test_images_and_examples_of_private_data_are_not_kept(tmp_path: Path) -> Non
     hidden = replace(item, images=(replace(item.images[0], name="sha256-cccccccccccc"),))
     result = recorded(Query(item), prompt)
     folder = pages.write(tmp_path / "first", [replace(result, item=hidden)])
-    keep(folder, [result], [prompt], public=False)
+    pages.keep_prompts(folder, [result], [prompt], public=False)
     whole = of_run(report.build(folder, {"mine": benchmarks.own.completed(own)}), html.Pictures("none", ""))
     for content in (*whole.values(), (folder / "prompts.jsonl").read_bytes()):
         assert b"Mustermann" not in content

@@ -138,7 +138,7 @@ test("solved examples come before the question, with their own images and answer
 });
 
 test("a prompt that cannot be shown has its reason", () => {
-  expect(sentOf(made(), PROMPTS, 2, [])).toBe("It needs the data.");
+  expect(sentOf(made(), PROMPTS, 2, [])).toBe("Its text was not kept.");
 });
 
 test("the probabilities of options sum to one, and a missing option has none", () => {
