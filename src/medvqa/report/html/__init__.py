@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from medvqa.report.bundle.pictures import IMAGES, Images, Pictures, draw, inside, parse
 from medvqa.report.bundle.versus import comparison_name
-from medvqa.report.html.page import FILE, comparison_page, lexicon_page, render, with_block
+from medvqa.report.html.page import FILE, comparison_page, lexicon_page, pieces, render, with_block
 
 __all__ = [
     "FILE",
@@ -17,6 +17,7 @@ __all__ = [
     "inside",
     "lexicon_page",
     "parse",
+    "pieces",
     "render",
     "with_block",
 ]
