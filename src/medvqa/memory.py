@@ -33,18 +33,19 @@ class Pool:
 
     def mapping(self, mapping: Map) -> Map:
         """Return the mapping that stands for all that are written alike; its values are of JSON."""
-        written = repr(mapping)
+        # No tuple of texts is this key.
+        written = dict, repr(mapping)
         if len(self._values) < MOST:
-            return self._values.setdefault((written,), mapping)
-        return self._values.get((written,), mapping)
+            return self._values.setdefault(written, mapping)
+        return self._values.get(written, mapping)
 
     def tags(self, tags: Map) -> Map:
         """Return the mapping for all with equal tuples of texts in the same order, which are shared too."""
         pairs = tuple(map(self.one, tags.items()))
-        if (known := self._values.get(pairs)) is None:
+        if (known := self._values.get((dict, pairs))) is None:
             known = dict(pairs)
             if len(self._values) < MOST:
-                self._values[pairs] = known
+                self._values[dict, pairs] = known
         return known
 
 

@@ -33,3 +33,13 @@ def test_a_switched_off_search_stays_off():
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_a_pool_takes_no_text_of_a_stranger_for_a_mapping() -> None:
+    pool = memory.Pool()
+    assert pool.one(()) == ()
+    assert pool.tags({}) == {}
+    assert pool.one(("{'a': 1}",)) == ("{'a': 1}",)
+    assert pool.mapping({"a": 1}) == {"a": 1}
+    assert pool.one((("a", ("b",)),)) == (("a", ("b",)),)
+    assert pool.tags({"a": ("b",)}) == {"a": ("b",)}
