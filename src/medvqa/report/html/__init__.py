@@ -9,7 +9,7 @@ from medvqa.items import Benchmark, Item
 from medvqa.report.build import Report
 from medvqa.report.bundle import pictures
 from medvqa.report.bundle.pictures import IMAGES, Images, Load, Pictures, inside, parse
-from medvqa.report.bundle.versus import comparison_name
+from medvqa.report.bundle.several_runs import comparison_name
 from medvqa.report.html.page import FILE, comparison_page, lexicon_page, render
 
 __all__ = [
