@@ -7,25 +7,28 @@ from importlib.metadata import version
 from pathlib import PurePath
 from typing import Literal
 
+import msgspec
+
 from medvqa import memory
 from medvqa.comparing import Study, gating
+from medvqa.comparing.gating import Decided
 from medvqa.items import KINDS, OUTCOMES, Benchmark, Item
 from medvqa.records import run_folder
 from medvqa.report import comparison as compared_tables
 from medvqa.report.build import Report
 from medvqa.report.bundle import failing, packing, questions, several_runs
 from medvqa.report.bundle.facts import command, declaring_files
-from medvqa.report.bundle.gate import gate_of
-from medvqa.report.bundle.head import VERSION, BundleHead, RunView
-from medvqa.report.bundle.method import method_of
+from medvqa.report.bundle.gate import GATE, gate_section
+from medvqa.report.bundle.head import VERSION, BundleHead
+from medvqa.report.bundle.method import method_section
 from medvqa.report.bundle.packing import Packed
 from medvqa.report.bundle.page_blocks import PageSection
 from medvqa.report.bundle.pictures import Pictures
 from medvqa.report.bundle.prompts import Packer
 from medvqa.report.bundle.questions import PairOfRuns, RunHead
-from medvqa.report.bundle.scorecard import scorecard_of
-from medvqa.report.bundle.slices import slices_of
-from medvqa.report.bundle.verdict import verdict_of
+from medvqa.report.bundle.scorecard import scorecard_section
+from medvqa.report.bundle.slices import slices_section
+from medvqa.report.bundle.verdict import verdict_section
 
 Blocks = Mapping[str, bytes]
 """The blocks of a bundle by name, each as it is before it is deflated; image files are not (`images/...`)."""
@@ -34,15 +37,6 @@ Blocks = Mapping[str, bytes]
 @memory.no_cycle_search()
 def of_run(report: Report, pictures: Pictures) -> Blocks:
     """The bundle of a run."""
-    view = RunView(
-        pictures.note,
-        verdict_of(report),
-        gate_of(report.gate),
-        scorecard_of(report),
-        failing.failing(report),
-        slices_of(report),
-        method_of(report),
-    )
     asked = Packer(report, pictures.load)
     packed = packing.of_run(
         report.parts,
@@ -55,8 +49,47 @@ def of_run(report: Report, pictures: Pictures) -> Blocks:
     model = report.run.model.name
     digest = run_folder.answers_digest([result for part in report.parts for result in part.results])
     runs = [RunHead(report.folder.name, model, digest)]
-    drawn = blocks(packed, kind="run", title=report.title, about=model, runs=runs, run=view)
+    commands = [benchmark.command for benchmark in packed.benchmarks]
+    drawn = blocks(
+        packed,
+        kind="run",
+        title=report.title,
+        about=model,
+        runs=runs,
+        sections=sections_of(report, pictures.note, commands),
+    )
     return {**drawn, "prompts": questions.encode(asked.block)}
+
+
+def sections_of(report: Report, images: str, commands: Sequence[str]) -> list[PageSection]:
+    """The summary of a run from its top, without empty sections."""
+    sections = [
+        verdict_section(report, images),
+        *([gate_section(report.gate)] if report.gate is not None else []),
+        scorecard_section(report),
+        failing.failing_section(report),
+        failing.pairs_section(report),
+        slices_section(report),
+        method_section(report, commands),
+    ]
+    return [section for section in sections if section.blocks]
+
+
+class _SectionId(msgspec.Struct):
+    id: str
+
+
+def with_gate(head: bytes, decided: Decided) -> bytes | None:
+    """Return the head of a run's bundle with another verdict; None if this version did not make it."""
+    fields = msgspec.json.decode(head, type=dict[str, msgspec.Raw])
+    if bytes(fields.get("generator", b"")) != msgspec.json.encode(_generator()):
+        return None
+    sections = msgspec.json.decode(fields["sections"], type=list[msgspec.Raw])
+    others = [each for each in sections if msgspec.json.decode(each, type=_SectionId).id != GATE]
+    verdict = msgspec.Raw(questions.encode(gate_section(decided)))
+    # The verdict on the gate stands below the first screen.
+    fields["sections"] = msgspec.Raw(msgspec.json.encode([*others[:1], verdict, *others[1:]]))
+    return msgspec.json.encode(fields)
 
 
 @memory.no_cycle_search()
@@ -101,7 +134,6 @@ def blocks(
     about: str,
     runs: list[RunHead],
     sections: Sequence[PageSection] = (),
-    run: RunView | None = None,
     pairs: Sequence[PairOfRuns] = (),
 ) -> Blocks:
     """The blocks of packed questions with what is said about them."""
@@ -110,7 +142,7 @@ def blocks(
         kind,
         title,
         about,
-        f"pytest-medvqa {version('pytest-medvqa')}",
+        _generator(),
         list(OUTCOMES),
         list(KINDS),
         runs,
@@ -123,7 +155,6 @@ def blocks(
         len(packed.answers),
         packing.CHUNK,
         list(sections),
-        run,
         tuple(pairs),
         tuple(packed.scales),
         packed.cut,
@@ -136,3 +167,7 @@ def blocks(
         **{f"answers/{k}": chunk for k, chunk in enumerate(packed.answers)},
         **packed.files,
     }
+
+
+def _generator() -> str:
+    return f"pytest-medvqa {version('pytest-medvqa')}"

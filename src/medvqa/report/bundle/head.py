@@ -5,31 +5,12 @@ from __future__ import annotations
 from typing import Literal
 
 from medvqa.report.bundle.columns import TypedArray
-from medvqa.report.bundle.failing import Failing
-from medvqa.report.bundle.gate import GateView
-from medvqa.report.bundle.method import MethodView
 from medvqa.report.bundle.page_blocks import PageSection
 from medvqa.report.bundle.questions import BenchmarkHead, PairOfRuns, RunHead, ScaleView, TagDimension
-from medvqa.report.bundle.scorecard import ScorecardView
 from medvqa.report.bundle.shape import Shape
-from medvqa.report.bundle.slices import SlicesView
-from medvqa.report.bundle.verdict import VerdictView
 
 VERSION = 3
 """The version of the format. A reader refuses another one."""
-
-
-class RunView(Shape, frozen=True):
-    """The summary of a run."""
-
-    images: str
-    """One or more sentences about the place of the images."""
-    verdict: VerdictView
-    gate: GateView | None
-    scorecard: ScorecardView
-    failing: Failing
-    slices: list[SlicesView]
-    method: MethodView
 
 
 class BundleHead(Shape, frozen=True):
@@ -56,7 +37,6 @@ class BundleHead(Shape, frozen=True):
     """Results in each of them but the last."""
     sections: list[PageSection]
     """The summary, from its top."""
-    run: RunView | None
     pairs: tuple[PairOfRuns, ...] = ()
     """Each run against the first of `runs`, or if they are not comparable, against the run from which it differs in one
     setting."""

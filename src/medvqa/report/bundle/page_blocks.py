@@ -6,7 +6,7 @@ is about. A link is a fragment of the page, as `texts.link` writes it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from msgspec import field, structs
@@ -246,6 +246,11 @@ class PageSection(Shape, frozen=True):
     folded: bool = False
     printed: bool = True
     """Whether it is part of the printed page."""
+
+
+def section(id: str, title: str, blocks: Iterable[Block | None], *, folded: bool = False) -> PageSection:
+    """Return a section of the blocks that are there."""
+    return PageSection(id, title, [block for block in blocks if block is not None], folded)
 
 
 def figure_cell(figure: Figure) -> FigureCell:
