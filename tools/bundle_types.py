@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import sys
 import types
 import typing
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from medvqa import printing
 from medvqa.report.bundle.head import VERSION, BundleHead
 from medvqa.report.bundle.prompts import SentPrompts
 from medvqa.report.bundle.questions import Answered, Tables
@@ -102,7 +104,10 @@ def module(file: str, roots: Sequence[type[Shape]]) -> str:
             waiting += [part for hint in typing.get_type_hints(shape).values() for part in inside(hint)]
     head = "// Written by tools/bundle_types.py.\n"
     if file == "bundle.ts":
+        formula = json.dumps(printing.FORMULA, ensure_ascii=False)
         head += f"\nexport const VERSION = {VERSION};\n"
+        head += comment("First characters that make a text a formula in a spreadsheet.")
+        head += f"export const FORMULA = {formula};\n"
     return "\n".join([head, *map(interface, shapes)])
 
 

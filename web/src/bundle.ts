@@ -1,6 +1,8 @@
 // Written by tools/bundle_types.py.
 
 export const VERSION = 2;
+/** First characters that make a text a formula in a spreadsheet. */
+export const FORMULA = "=+-@\t\r\n＝＋－＠";
 
 /** The first block: everything but questions and results. */
 export interface BundleHead {

@@ -1,9 +1,14 @@
 // Tables for spreadsheets.
 
-// A cell that begins like a formula gets an apostrophe, so that no spreadsheet computes it.
+import { FORMULA } from "./bundle";
+
+const begins = (text: string): boolean => text !== "" && FORMULA.includes(text.charAt(0));
+
+// A text that begins like a formula gets an apostrophe, so that no spreadsheet computes it.
 const cell = (value: string | number | null): string => {
   const text = String(value ?? "");
-  const safe = /^[\s\x00-\x1f]*[=+\-@]/.test(text) || /^[\t\r\n]/.test(text) ? `'${text}` : text;
+  const formula = typeof value === "string" && (begins(text) || begins(text.replace(/^[\s\x00-\x1f]+/, "")));
+  const safe = formula ? `'${text}` : text;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 };
 

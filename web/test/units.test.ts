@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 
 import { counted, inLayout, layoutFor } from "../src/text";
-import { plainOf } from "../src/views/verdict";
 
 test("one unit is named in the singular", () => {
   expect(counted(1, "items")).toBe("1 question");
@@ -16,8 +15,3 @@ test("a measure of pairs leads to pairs", () => {
   expect(inLayout("#questions?b=x", "items")).toBe("#questions?b=x");
 });
 
-test("options and techniques in the first screen have plain words", () => {
-  expect(plainOf("slake: 60 of 500, by --limit=60")).toContain("sample of so many questions");
-  expect(plainOf("30 questions left out: technique ps is not defined for their kind")).toContain("a way of asking");
-  expect(plainOf("12 questions have no result")).toBeUndefined();
-});
