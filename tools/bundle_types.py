@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from medvqa import printing
+from medvqa.printing import FORMULA_STARTS
 from medvqa.report.bundle.head import VERSION, BundleHead
 from medvqa.report.bundle.prompts import SentPrompts
 from medvqa.report.bundle.questions import Answered, Tables
@@ -104,10 +104,9 @@ def module(file: str, roots: Sequence[type[Shape]]) -> str:
             waiting += [part for hint in typing.get_type_hints(shape).values() for part in inside(hint)]
     head = "// Written by tools/bundle_types.py.\n"
     if file == "bundle.ts":
-        formula = json.dumps(printing.FORMULA, ensure_ascii=False)
         head += f"\nexport const VERSION = {VERSION};\n"
-        head += comment("First characters that make a text a formula in a spreadsheet.")
-        head += f"export const FORMULA = {formula};\n"
+        head += comment("Starts of cells that spreadsheets run.")
+        head += f"export const FORMULA_STARTS: readonly string[] = {json.dumps(FORMULA_STARTS)};\n"
     return "\n".join([head, *map(interface, shapes)])
 
 

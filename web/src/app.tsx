@@ -17,7 +17,6 @@ import { Visible } from "./ui/text";
 import { Explorer } from "./views/explorer";
 import { Help, useLetters } from "./views/help";
 import { ItemDialog } from "./views/item";
-import { Matrix } from "./views/matrix";
 import { usePrinting } from "./views/print";
 import { ReviewCount, ReviewView } from "./views/review";
 
@@ -131,10 +130,10 @@ export const App = ({ head, data, served = false, said = null }: AppProps) => {
       <main id="main" class="wide" tabIndex={-1}>
         {said}
         {head.kind !== "tree" && <Summary page={page} />}
-        {view === "questions" && (head.comparison === null ? <Explorer page={page} /> : <Matrix page={page} of={head.comparison} />)}
+        {view === "questions" && <Explorer page={page} />}
         {head.kind === "run" && view === "review" && (data === null ? <p role="status">Reading the questions.</p> : <ReviewView page={page} data={data} />)}
       </main>
-      {state.item !== null && data !== null && head.kind !== "comparison" && <ItemDialog page={page} data={data} />}
+      {state.item !== null && data !== null && (head.kind !== "comparison" || view === "questions") && <ItemDialog page={page} data={data} />}
       {help && <Help letters={letters} choose={chooseLetters} close={() => { showHelp(false); }} />}
       <footer class="wide">
         <p>Drawn by {head.generator}.{head.kind !== "tree" && " A score on these questions says nothing about clinical use."}</p>

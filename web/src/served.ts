@@ -1,15 +1,21 @@
 // Written by tools/bundle_types.py.
 
-/** `GET /api/runs`: all run folders below the served folder, the latest first. */
+/** `GET /api/runs?since=VERSION`: the run folders below the served folder, the latest first. */
 export interface RunList {
   /** The name of the served folder. */
   readonly root: string;
+  /** Rises with each look at the folders, also over restarts. */
+  readonly version: number;
   readonly runs: readonly RunEntry[];
   /** Folders beyond the limit that are not listed. */
   readonly left_out?: number;
+  /** Whether `runs` are those of which a file or the state has changed since `since`, and not all. */
+  readonly partial?: boolean;
+  /** Names of runs that are there no more, since `since`. */
+  readonly gone?: readonly string[];
 }
 
-/** `GET /api/runs/NAME/progress`, and the event `progress`: how far a run is. Its numbers are those so far. */
+/** `GET /api/runs/NAME/progress`: how far a run is. Its numbers are those so far. */
 export interface RunProgress {
   readonly name: string;
   readonly state: "running" | "finished" | "unfinished" | "unreadable";
@@ -41,8 +47,6 @@ export interface ItemPage {
   readonly total: number;
   /** As in `RunProgress`. */
   readonly version: number;
-  /** Bytes of the results that the search for `text` has not reached: the same request goes on, and finds more. */
-  readonly unsearched?: number;
 }
 
 /**
@@ -100,6 +104,8 @@ export interface RunEntry {
   readonly errors?: number;
   /** Why the last session stopped early, "" if it did not. */
   readonly stopped?: string;
+  /** The dimensions of the user's own tags (--tags). */
+  readonly tags?: readonly string[];
 }
 
 /** One benchmark and technique of a run. */

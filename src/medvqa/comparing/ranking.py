@@ -179,14 +179,15 @@ COSTLY = 0.1
 
 def _costliest(part: CommonPart, names: Sequence[str]) -> Costliest | None:
     """The run without which the other runs have scored the most questions in common, if these are many more."""
+    import numpy as np
+
     if len(part.places) < 3:
         return None
 
-    scored = [run.scored for run in part.outcomes]
-    alone = []
-    for place in range(len(scored)):
-        others = frozenset.intersection(*(own for other, own in enumerate(scored) if other != place))
-        alone.append(len(others - scored[place]))
+    scored = np.array([run.scored for run in part.runs])
+    missing = ~scored
+    # The questions that one run alone has not scored, run by run.
+    alone = (missing & (missing.sum(axis=0) == 1)).sum(axis=1).tolist()
     most = max(range(len(alone)), key=alone.__getitem__)
     if alone[most] < COSTLY * part.asked:
         return None

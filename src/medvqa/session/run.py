@@ -508,7 +508,12 @@ class Run:
     def _settled(self, end: End, keys: set[QuestionKey], unshared: int | None) -> tuple[End, Stored]:
         """Find missing results, write run.json, and decide the gate. `keys`: what all sessions selected."""
         self._note_selection(keys)
-        stored = run_folder.read(self.folder)
+        held = (
+            item
+            for name in self._record.benchmarks.keys() & self.plan.benchmarks.keys()
+            for item in self.plan.items(name)
+        )
+        stored = run_folder.read(self.folder, held)
         covered = coverage.coverage(self.folder, self._record, stored, keys)
         suspects.end_session(self.folder, complete=not covered.missing)
         self._note_end(covered.missing, unshared)

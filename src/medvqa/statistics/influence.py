@@ -131,7 +131,9 @@ def ratios(table: UnitTable) -> Influences:
     import numpy as np
 
     table, _ = by_unit(table)
-    kept = table.denominator > 0
+    kept: NDArray[np.bool_] | slice = table.denominator > 0
+    if np.all(kept):
+        kept = slice(None)  # No copies.
     of, numerator, denominator = table.slice[kept], table.numerator[kept], table.denominator[kept]
     total = sums(of, denominator, table.slices)
     value = np.full(table.slices, np.nan)

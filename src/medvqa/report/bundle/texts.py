@@ -34,13 +34,28 @@ def title_of(dimension: str, value: str) -> str:
 
 def link(benchmark: str, technique: str = "", /, **tags: str) -> str:
     """The fragment that shows the questions with these tags, as asked by one technique, or by several ("gd,ps")."""
-    several = [f"technique:{technique}"] if "," in technique else []
+    return questions(benchmark, technique, " ".join(starmap(query_of, tags.items())))
+
+
+def questions(benchmark: str, technique: str = "", line: str = "", *, unit: str = "") -> str:
+    """The fragment that shows the questions of a query line; `unit`: what is counted, as pairs stand side by side."""
+    several = f"technique:{technique}" if "," in technique else ""
     fields = {
         "b": benchmark,
         "technique": "" if several else technique,
-        "q": " ".join([*several, *starmap(query_of, tags.items())]),
+        "q": " ".join(filter(None, (several, line))),
+        "layout": "pairs" if unit == "pairs" else "",
     }
     return "#questions?" + urlencode({name: value for name, value in fields.items() if value})
+
+
+def link_of_runs(runs: tuple[str, str], measure: tuple[str, str, str], query: str) -> str:
+    """The fragment that shows the questions of a comparison: of a run against another, "" for any, by a measure.
+
+    `measure`: its benchmark, technique and name.
+    """
+    fields = zip(("run", "against", "b", "technique", "measure", "q"), (*runs, *measure, query), strict=True)
+    return "#questions?" + urlencode({name: value for name, value in fields if value})
 
 
 BARE = re.compile("[A-Za-z0-9_][A-Za-z0-9_.-]*")

@@ -10,7 +10,7 @@ from medvqa.report.build import Report
 from medvqa.report.bundle import pictures
 from medvqa.report.bundle.pictures import IMAGES, Images, Load, Pictures, inside, parse
 from medvqa.report.bundle.versus import comparison_name
-from medvqa.report.html.page import FILE, comparison_page, lexicon_page, render
+from medvqa.report.html.page import FILE, comparison_page, lexicon_page, pieces, render, with_block
 
 __all__ = [
     "FILE",
@@ -23,7 +23,9 @@ __all__ = [
     "inside",
     "lexicon_page",
     "parse",
+    "pieces",
     "render",
+    "with_block",
 ]
 
 

@@ -14,10 +14,10 @@ from medvqa.records import run_folder, run_record, selected
 from medvqa.records.run_folder import RESULTS
 from medvqa.records.run_record import RUN
 from medvqa.session.registry import Registry
-from medvqa.view import entries, progress, shelf
-from medvqa.view.following import Followers
+from medvqa.view import entries, progress, run_list
+from medvqa.view.run_index import RunIndexes
+from medvqa.view.run_list import RunFolders
 from medvqa.view.shapes import RunEntry, RunList
-from medvqa.view.shelf import Shelf
 from support import pages
 
 
@@ -43,7 +43,7 @@ def registry() -> Registry:
 
 
 def listed(root: Path, registry: Registry) -> RunList:
-    return Shelf(root, registry, Followers()).list()
+    return RunFolders(root, registry, RunIndexes()).list()
 
 
 def entry(root: Path, registry: Registry, name: str) -> RunEntry:
@@ -218,7 +218,7 @@ def test_errors_are_counted_and_the_reason_of_a_stop_is_told(tmp_path: Path, reg
         drawn(folder)
     run = entry(tmp_path, registry, "first")
     assert (run.errors, run.answered, run.stopped) == (7, len(results), "50 errors in a row")
-    assert progress.run_progress(Followers().of(folder), "first").stopped == "50 errors in a row"
+    assert progress.run_progress(RunIndexes().of(folder), "first").stopped == "50 errors in a row"
 
 
 def test_list_and_page_agree_whether_a_run_is_finished(tmp_path: Path, registry: Registry) -> None:
@@ -230,8 +230,8 @@ def test_list_and_page_agree_whether_a_run_is_finished(tmp_path: Path, registry:
     drawn(folder)
 
     def states() -> set[str]:
-        follower = Followers().of(folder)
-        return {entry(tmp_path, registry, "first").state, progress.run_progress(follower, "first").state}
+        index = RunIndexes().of(folder)
+        return {entry(tmp_path, registry, "first").state, progress.run_progress(index, "first").state}
 
     assert states() == {"finished"}
     selected.select(folder, "two", [result.key for result in results[:3]])
@@ -244,12 +244,14 @@ def test_keeps_entries_until_a_file_changes(reports: Path, registry: Registry, m
     read: list[Path] = []
     describe = entries.describe
 
-    def counted(folder: Path, *others: Any) -> entries.Described:
+    def counted(name: str, folder: Path, *others: Any) -> RunEntry:
         read.append(folder)
-        return describe(folder, *others)
+        return describe(name, folder, *others)
 
     monkeypatch.setattr(entries, "describe", counted)
-    kept = Shelf(reports, registry, Followers())
+    monkeypatch.setattr(run_list, "LOOK", 0)
+    monkeypatch.setattr(run_list, "RESTS", 0)
+    kept = RunFolders(reports, registry, RunIndexes())
     kept.list()
     assert len(read) == 5
     kept.list()
@@ -306,7 +308,7 @@ def test_finds_runs_through_no_link_and_in_no_run(tmp_path: Path, registry: Regi
 
 def test_the_root_may_be_a_run(tmp_path: Path, registry: Registry) -> None:
     folder = pages.write(tmp_path / "only", pages.guesses()[:3])
-    kept = Shelf(folder, registry, Followers())
+    kept = RunFolders(folder, registry, RunIndexes())
     assert [run.name for run in kept.list().runs] == ["only"]
     assert kept.folder("only") == folder.resolve()
 
@@ -319,7 +321,7 @@ def test_names_are_looked_up_and_never_joined(tmp_path: Path, registry: Registry
     os.mkdir(raw)
     Path(os.fsdecode(raw), RUN).write_text("{}")
     secret = pages.write(tmp_path / "secret", pages.guesses()[:2])
-    kept = Shelf(tmp_path / "reports", registry, Followers())
+    kept = RunFolders(tmp_path / "reports", registry, RunIndexes())
     assert kept.folder("a b") == (tmp_path / "reports" / "a b").resolve()
     assert {run.name for run in kept.list().runs} == {*names, "\\udcff"}
     for name in ("../secret", str(secret), "a b/../../secret", "", ".", "a b/", "\\xff"):
@@ -327,7 +329,7 @@ def test_names_are_looked_up_and_never_joined(tmp_path: Path, registry: Registry
 
 
 def test_counts_runs_above_the_limit(tmp_path: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shelf, "LISTED", 3)
+    monkeypatch.setattr(run_list, "LISTED", 3)
     for number in range(5):
         folder = tmp_path / f"run{number}"
         folder.mkdir()
@@ -340,7 +342,7 @@ def test_counts_runs_above_the_limit(tmp_path: Path, registry: Registry, monkeyp
 
 
 def test_a_tree_without_runs_ends(tmp_path: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shelf, "SCANNED", 10)
+    monkeypatch.setattr(run_list, "SCANNED", 10)
     for number in range(50):
         (tmp_path / f"folder{number:02}").mkdir()
     assert listed(tmp_path, registry).runs == []

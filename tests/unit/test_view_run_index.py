@@ -1,6 +1,5 @@
-"""A follower of results.jsonl equals `run_folder.read` after any growth, replacement or truncation of the file."""
+"""The index of results.jsonl equals `run_folder.read` after any growth, replacement or truncation of the file."""
 
-import math
 import os
 import socket
 import subprocess
@@ -19,12 +18,11 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from medvqa.items import Answer, Item, QuestionKey, Result, Score
 from medvqa.records import coverage, selected
 from medvqa.records.lock import LOCK, live_holder
-from medvqa.records.run_folder import RESULTS, encode, read, write_atomic, write_json
+from medvqa.records.run_folder import RESULTS, answers_digest, encode, read, write_atomic, write_json
 from medvqa.records.run_record import RUN
-from medvqa.view import following
-from medvqa.view.following import Follower, Followers
-from medvqa.view.progress import run_progress
-from medvqa.view.state import state_of
+from medvqa.view import run_index
+from medvqa.view.progress import run_progress, state_of
+from medvqa.view.run_index import RunIndex, RunIndexes
 from support.laws import examples
 from support.runs import record
 
@@ -42,22 +40,31 @@ def append(folder: Path, *results: Result) -> None:
         file.writelines(encode(one) + b"\n" for one in results)
 
 
-def check(follower: Follower) -> None:
-    """The follower tells what `run_folder.read` reads."""
-    follower.catch_up()
-    snapshot = follower.snapshot()
-    if not follower.path.exists():
-        assert len(snapshot) == 0
+def counted(index: RunIndex) -> int:
+    return sum(count.number for count in index.counts())
+
+
+def check(index: RunIndex) -> None:
+    """The index tells what `run_folder.read` reads."""
+    index.catch_up()
+    if not index.path.exists():
+        assert counted(index) == 0
         return
-    stored = read(follower.folder)
-    followed = list(snapshot.results(range(len(snapshot))))
-    assert sorted((one.key, one) for one in followed) == [(one.key, one) for one in stored.results]
-    assert snapshot.unread == len(stored.unread)
-    assert [snapshot.id_of(row) for row in range(len(snapshot))] == [one.item.id for one in followed]
-    counted = Counter(one.run for one in stored.results)
-    assert snapshot.runs == dict(counted)
-    scores = [one.score.value for one in followed]
-    assert [None if math.isnan(score) else score for score in snapshot.scores.tolist()] == scores
+    stored = read(index.folder)
+    in_order = list(index.results(index.places()))
+    assert in_order == list(stored.results)
+    by_row = index.places("order by row")
+    assert {place.key for place in by_row} == {one.key for one in stored.results}
+    assert [place.outcome for place in index.places()] == [one.score.outcome for one in stored.results]
+    assert index.unread == len(stored.unread)
+    runs = Counter[str]()
+    for count in index.counts():
+        runs[count.run] += count.number
+    assert runs == Counter(one.run for one in stored.results)
+    scores = [one.score.value for one in stored.results if one.score.value is not None]
+    assert sum(count.scored for count in index.counts()) == len(scores)
+    assert sum(count.score for count in index.counts()) == pytest.approx(sum(scores))
+    assert index.answers_digest() == answers_digest(stored.results)
 
 
 class Following(RuleBasedStateMachine):
@@ -67,7 +74,7 @@ class Following(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
         self.path = self.folder / RESULTS
-        self.follower = Follower(self.folder)
+        self.index = RunIndex(self.folder)
         self.number = 0
 
     def line(self, item: str, outcome: str) -> bytes:
@@ -103,16 +110,12 @@ class Following(RuleBasedStateMachine):
     def remove(self) -> None:
         self.path.unlink(missing_ok=True)
 
-    @rule(limit=st.integers(1, 3000))
-    def advance(self, limit: int) -> None:
-        self.follower.advance(limit)
-
     @rule()
     def compare(self) -> None:
-        check(self.follower)
+        check(self.index)
 
     def teardown(self) -> None:
-        check(self.follower)
+        check(self.index)
         self.path.unlink(missing_ok=True)
         self.folder.rmdir()
 
@@ -122,7 +125,7 @@ TestFollowing.settings = settings(examples(100), stateful_step_count=20, deadlin
 
 
 def test_a_version_rises_with_each_change_and_stays_without(tmp_path: Path) -> None:
-    follower = Follower(tmp_path)
+    index = RunIndex(tmp_path)
     versions = []
     for change in (
         lambda: append(tmp_path, result("1")),
@@ -130,25 +133,23 @@ def test_a_version_rises_with_each_change_and_stays_without(tmp_path: Path) -> N
         lambda: (tmp_path / RESULTS).unlink(),
     ):
         change()
-        follower.catch_up()
-        versions.append(follower.version)
-        follower.catch_up()
-        assert follower.version == versions[-1]
+        index.catch_up()
+        versions.append(index.version)
+        index.catch_up()
+        assert index.version == versions[-1]
     assert versions == sorted(set(versions))
 
 
 def test_a_line_that_is_too_long_costs_itself_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "MAX_LINE", 5000)
+    monkeypatch.setattr(run_index, "MAX_LINE", 5000)
     append(tmp_path, result("1"), result("2", said="x" * 20_000), result("3"))
-    follower = Follower(tmp_path)
-    while follower.advance(1000):
-        pass
-    snapshot = follower.snapshot()
-    assert [snapshot.id_of(row) for row in range(len(snapshot))] == ["1", "3"]
-    assert snapshot.unread == 1
+    index = RunIndex(tmp_path)
+    index.catch_up()
+    assert [place.key.item for place in index.places()] == ["1", "3"]
+    assert index.unread == 1
     append(tmp_path, result("4"))
-    follower.catch_up()
-    assert len(follower) == 3
+    index.catch_up()
+    assert counted(index) == 3
 
 
 def test_a_link_or_a_pipe_is_not_read(tmp_path: Path) -> None:
@@ -157,24 +158,24 @@ def test_a_link_or_a_pipe_is_not_read(tmp_path: Path) -> None:
     for make in (lambda at: at.symlink_to(tmp_path / "real" / RESULTS), os.mkfifo):
         folder = Path(tempfile.mkdtemp(dir=tmp_path))
         make(folder / RESULTS)
-        follower = Follower(folder)
-        follower.catch_up()
-        assert "cannot be read" in follower.problem
-        assert len(follower) == 0
+        index = RunIndex(folder)
+        index.catch_up()
+        assert "cannot be read" in index.problem
+        assert counted(index) == 0
 
 
-def test_followers_used_least_recently_are_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "ROWS", 3)
-    followers = Followers()
+def test_indexes_used_least_recently_are_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_index, "ROWS", 3)
+    indexes = RunIndexes()
     kept = []
     for name in "abc":
         (tmp_path / name).mkdir()
         append(tmp_path / name, result("1"), result("2"))
-        followers.of(tmp_path / name).catch_up()
-        assert len(followers.of(tmp_path / name)) == 2
-        kept.append(followers.of(tmp_path / name))
-    assert followers.of(tmp_path / "c") is kept[2]
-    assert followers.of(tmp_path / "a") is not kept[0]
+        indexes.of(tmp_path / name).catch_up()
+        assert counted(indexes.of(tmp_path / name)) == 2
+        kept.append(indexes.of(tmp_path / name))
+    assert indexes.of(tmp_path / "c") is kept[2]
+    assert indexes.of(tmp_path / "a") is not kept[0]
 
 
 # --- progress and state -------------------------------------------------------------------------------------------
@@ -192,11 +193,11 @@ def run_folder(folder: Path, keys: list[QuestionKey], **about: object) -> None:
 def test_progress_agrees_with_the_coverage_and_counts_of_the_folder(tmp_path: Path, stranger: bool) -> None:
     keys = [result(item).key for item in "123"]
     run_folder(tmp_path, keys, sessions=[{"started": "2026-01-01T00:00:00+00:00"}])
-    follower = Followers().of(tmp_path)
-    assert run_progress(follower, "r").answered == 0
+    index = RunIndexes().of(tmp_path)
+    assert run_progress(index, "r").answered == 0
     for one in (result("1"), result("2", "error"), result("2", "partial"), result("3", run="x" if stranger else "run")):
         append(tmp_path, one)
-        progress = run_progress(follower, "r")
+        progress = run_progress(index, "r")
         covered = coverage.coverage(tmp_path)
         assert (progress.state == "finished") == covered.finished
         assert (progress.answered, progress.selected) == (covered.there, covered.selected)
@@ -206,23 +207,23 @@ def test_progress_agrees_with_the_coverage_and_counts_of_the_folder(tmp_path: Pa
     assert progress.since == "2026-01-01T00:00:00+00:00"
     assert progress.unread == 0
     (tmp_path / RUN).write_text('{"name": 3}')
-    assert run_progress(follower, "r").state == "unreadable"
+    assert run_progress(index, "r").state == "unreadable"
 
 
 def test_the_rate_is_that_of_the_last_minute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [1000.0]
-    monkeypatch.setattr(following.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(run_index.time, "monotonic", lambda: clock[0])
     append(tmp_path, *(result(str(number)) for number in range(50)))
-    follower = Follower(tmp_path)
-    follower.catch_up()
-    assert follower.rate() is None, "what was there before is no growth"
+    index = RunIndex(tmp_path)
+    index.catch_up()
+    assert index.rate() is None, "what was there before is no growth"
     for number in range(30):
         clock[0] += 10
         append(tmp_path, result(f"new {number}"))
-        follower.catch_up()
-    assert follower.rate() == pytest.approx(0.1, rel=0.2)
+        index.catch_up()
+    assert index.rate() == pytest.approx(0.1, rel=0.2)
     clock[0] += 61
-    assert follower.rate() is None
+    assert index.rate() is None
 
 
 def test_a_run_is_running_while_the_process_of_its_lock_lives(tmp_path: Path) -> None:
