@@ -138,10 +138,12 @@ VERDICTS: Mapping[int, tuple[str, str]] = {
 
 
 def _pairs(part: Part, report: Report) -> QuestionsBlock:
-    link, verdicts = linker(part, report), explorer.verdicts([(0, result) for result in part.results])
+    link, verdicts = linker(part, report), explorer.Verdicts()
+    for result in part.results:
+        verdicts.add(0, result)
     pairs = {
         (result.item.pair_id, result.variant, result.sample): verdict
-        for result, verdict in zip(part.results, verdicts, strict=True)
+        for result, verdict in zip(part.results, verdicts.bits, strict=True)
         if result.item.pair_id is not None
     }
     chosen = [
