@@ -15,7 +15,7 @@ from statsmodels.stats.multitest import multipletests
 from medvqa import comparing, metrics
 from medvqa.comparing import Compared, Side, Study
 from medvqa.items import Answer, Benchmark, Image, Item, Prompt, Result, Score
-from medvqa.report.bundle import versus as pages_of
+from medvqa.report.bundle import several_runs as pages_of
 from support.laws import examples
 from support.runs import record
 

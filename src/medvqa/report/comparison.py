@@ -143,7 +143,7 @@ def measures_in(paired: Paired, part: PairedPart) -> list[Compared]:
 
 
 @dataclass(frozen=True, slots=True)
-class Slices:
+class SlicesOfPair:
     """A measure over the slices of one dimension, smallest p first; and how these were chosen and tested."""
 
     measure: str
@@ -154,7 +154,7 @@ class Slices:
 
 def slices(
     paired: Paired, part: PairedPart, benchmark: Benchmark, measures: Iterable[str], tests: int = 0
-) -> Iterator[Slices]:
+) -> Iterator[SlicesOfPair]:
     """Yield measures of a part by each dimension of the benchmark that has slices; `tests` as for `sections`."""
     own = measures_in(paired, part)
     fixed = fixed_slices(paired.new.run, part.benchmark) & fixed_slices(paired.baseline.run, part.benchmark)
@@ -164,7 +164,7 @@ def slices(
             rows.sort(key=lambda row: (_or(row.p, inf), -abs(row.comparison.difference or 0.0), *row.slice.values()))
             if rows:
                 status = (FIXED if dimension in fixed else EXPLORATORY) + (PAIRS if tests else "")
-                yield Slices(measure, dimension, rows, status)
+                yield SlicesOfPair(measure, dimension, rows, status)
 
 
 def title(paired: Paired) -> str:

@@ -18,8 +18,8 @@ from medvqa.items import Benchmark, Item
 from medvqa.report import bundle
 from medvqa.report.build import Report
 from medvqa.report.bundle.pictures import FOLDER, Pictures
+from medvqa.report.bundle.several_runs import title
 from medvqa.report.bundle.texts import visible
-from medvqa.report.bundle.versus import title
 
 FILE = "index.html"
 SCRIPT, STYLE, LICENCES, FRAME = "app.js", "app.css", "LICENSES.txt", "frame.html"
