@@ -1,6 +1,8 @@
 // Written by tools/bundle_types.py.
 
-export const VERSION = 2;
+export const VERSION = 3;
+/** Starts of cells that spreadsheets run. */
+export const FORMULA_STARTS: readonly string[] = ["=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20"];
 
 /** The first block: everything but questions and results. */
 export interface BundleHead {
@@ -27,6 +29,17 @@ export interface BundleHead {
   readonly sections: readonly PageSection[];
   readonly run: RunView | null;
   readonly comparison: ComparisonView | null;
+  /**
+   * Each run against the first of `runs`, or if they are not comparable, against the run from which it differs in one
+   * setting.
+   */
+  readonly pairs?: readonly PairOfRuns[];
+  /** Measures on which runs are compared unit by unit; none in the page of one run. */
+  readonly scales?: readonly ScaleView[];
+  /** Characters of a response in this bundle; longer ones are cut, and say so. 0: none is. */
+  readonly cut?: number;
+  /** A sentence if the texts of all results are left out, else ""; there are no blocks of answers then. */
+  readonly left_out?: string;
 }
 
 /** The block `tables`: values to which columns point by place. */
@@ -50,9 +63,9 @@ export interface Answered {
   readonly cut?: boolean;
   /** The model that the server says it runs. */
   readonly served?: string;
-  /** Characters of the response after those that are here (`ComparisonView.cut`). */
+  /** Characters of the response after those that are here (`BundleHead.cut`). */
   readonly left_out?: number;
-  /** The reason of the score, if there is no column `results.why`. */
+  /** The reason of the score. */
   readonly why?: string;
 }
 
@@ -159,6 +172,33 @@ export interface ComparisonView {
   /** A sentence if a program drew images of the runs, else "". */
   readonly synthetic?: string;
   readonly costly?: CostlyRun | null;
+}
+
+/** Two runs that are compared, which are places in `BundleHead.runs`. */
+export interface PairOfRuns {
+  readonly new: number;
+  readonly baseline: number;
+}
+
+/**
+ * A headline measure of a benchmark and technique on which runs are compared unit by unit.
+ *
+ * The columns `units/S.*` hold its units, S its place in `BundleHead.scales`: the list `questions` (places of the
+ * unit's questions: one, or those of a pair) and `values` (f64, units x runs in the order of `BundleHead.runs`, one
+ * unit after the other; NaN where a run has no score). A unit flipped between two runs if both values are there and
+ * differ.
+ */
+export interface ScaleView {
+  /** A place in `BundleHead.benchmarks`. */
+  readonly benchmark: number;
+  /** A place in `BundleHead.techniques`. */
+  readonly technique: number;
+  readonly measure: string;
+  /** For people. */
+  readonly title: string;
+  readonly unit: "item" | "pair";
+  /** Whether less is better. */
+  readonly lower: boolean;
 }
 
 /** One image of a question. */
@@ -448,26 +488,6 @@ export interface PairView {
   readonly setting?: string;
   /** The question that this difference answers, such as "Does it look at the picture?"; "" without one. */
   readonly question?: string;
-}
-
-/**
- * A headline measure of a benchmark and technique on which runs are compared unit by unit.
- *
- * The columns `units/S.*` hold its units, S its place in `ComparisonView.scales`: the list `questions` (places of the
- * unit's questions: one, or those of a pair) and `values` (f64, units x runs in the order of `Head.runs`, one unit
- * after the other; NaN where a run has no score). A unit flipped between two runs if both values are there and differ.
- */
-export interface ScaleView {
-  /** A place in `Head.benchmarks`. */
-  readonly benchmark: number;
-  /** A place in `Head.techniques`. */
-  readonly technique: number;
-  readonly measure: string;
-  /** For people. */
-  readonly title: string;
-  readonly unit: "item" | "pair";
-  /** Whether less is better. */
-  readonly lower: boolean;
 }
 
 /** A measure by run and slice: one dimension. */

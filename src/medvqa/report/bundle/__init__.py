@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import PurePath
 from typing import Literal
 
 from medvqa import memory
 from medvqa.comparing import Study, gating
-from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Result
+from medvqa.items import KINDS, OUTCOMES, Benchmark, Item
 from medvqa.records import run_folder
 from medvqa.report import comparison as compared_tables
 from medvqa.report.build import Report
-from medvqa.report.bundle import boards, failing, questions, units, versus
+from medvqa.report.bundle import boards, failing, packing, questions, versus
 from medvqa.report.bundle.facts import command, declaring_files
 from medvqa.report.bundle.gate import gate_of
 from medvqa.report.bundle.head import VERSION, BundleHead, RunView
 from medvqa.report.bundle.method import method_of
+from medvqa.report.bundle.packing import Packed
 from medvqa.report.bundle.page_blocks import PageSection
 from medvqa.report.bundle.pictures import Pictures
 from medvqa.report.bundle.prompts import Packer
-from medvqa.report.bundle.questions import Packed, PackedRow, RunHead
+from medvqa.report.bundle.questions import PairOfRuns, RunHead
 from medvqa.report.bundle.scorecard import scorecard_of
 from medvqa.report.bundle.slices import slices_of
 from medvqa.report.bundle.verdict import verdict_of
@@ -34,30 +35,6 @@ Blocks = Mapping[str, bytes]
 @memory.no_cycle_search()
 def of_run(report: Report, pictures: Pictures) -> Blocks:
     """The bundle of a run."""
-    by_name: dict[str, tuple[Benchmark, list[Result]]] = {}
-    for part in report.parts:
-        by_name.setdefault(part.benchmark.name, (part.benchmark, []))[1].extend(part.results)
-    counted = any(part.combined != part.results for part in report.parts)
-    combined = [result for part in report.parts for result in part.combined] if counted else None
-    rows: Iterable[PackedRow] = (
-        row
-        for place, (benchmark, results) in enumerate(by_name.values())
-        for row in questions.rows_of(benchmark, results, combined, place=place, tags=failing.tags_of(report))
-    )
-    asked = Packer(report, pictures.load)
-    packed = questions.pack(
-        [benchmark for benchmark, _ in by_name.values()],
-        rows,
-        asked=asked,
-        command=command(report.run),
-        pictures=pictures,
-        measures=[measure for part in report.parts for measure in part.measures],
-        declared=declaring_files(report.run),
-    )
-    model = report.run.model.name
-    everything = [result for _, results in by_name.values() for result in results]
-    digest = run_folder.answers_digest(everything)
-    runs = [RunHead(report.folder.name, model, digest)]
     view = RunView(
         pictures.note,
         verdict_of(report),
@@ -67,6 +44,18 @@ def of_run(report: Report, pictures: Pictures) -> Blocks:
         slices_of(report),
         method_of(report),
     )
+    asked = Packer(report, pictures.load)
+    packed = packing.of_run(
+        report.parts,
+        pictures,
+        tags=failing.tags_of(report),
+        prompts=asked,
+        command=command(report.run),
+        declared=declaring_files(report.run),
+    )
+    model = report.run.model.name
+    digest = run_folder.answers_digest([result for part in report.parts for result in part.results])
+    runs = [RunHead(report.folder.name, model, digest)]
     drawn = blocks(packed, kind="run", title=report.title, about=model, runs=runs, run=view)
     return {**drawn, "prompts": questions.encode(asked.block)}
 
@@ -78,16 +67,19 @@ def of_comparison(study: Study, benchmarks: Mapping[str, Benchmark], pictures: P
     `pictures` are those of questions. The blocks `csv/measures` and `csv/ranking` are tables for spreadsheets, as
     JSON strings.
     """
-    large = units.pack(study, benchmarks, pictures)
+    packed = packing.of_study(study, benchmarks, pictures)
+    places = {side.name: place for place, side in enumerate(study.sides)}
+    pairs = [PairOfRuns(places[each.paired.new.name], places[each.paired.baseline.name]) for each in study.versus]
     runs = [RunHead(side.name, side.model, gating.digest(side.run, side.results)) for side in study.sides]
     return {
         **blocks(
-            large.packed,
+            packed,
             kind="comparison",
             title=versus.title(study),
             about="comparison",
             runs=runs,
-            comparison=versus.view(study, benchmarks, pictures, large),
+            comparison=versus.view(study, benchmarks, pictures, packed),
+            pairs=pairs,
         ),
         "csv/measures": questions.encode(compared_tables.as_csv(versus.allowed(study.versus))),
         "csv/ranking": questions.encode(boards.ranking_csv(study.rankings)),
@@ -96,15 +88,9 @@ def of_comparison(study: Study, benchmarks: Mapping[str, Benchmark], pictures: P
 
 def of_tree(parts: Sequence[tuple[Benchmark, Sequence[Item]]]) -> Blocks:
     """The bundle of lexical trees, without a run."""
-    rows = [PackedRow(0, place, item) for place, (_, items) in enumerate(parts) for item in items]
     declared = {b.name: PurePath(b.declared.path).name for b, _ in parts if b.declared is not None}
-    packed = questions.pack(
-        [benchmark for benchmark, _ in parts],
-        rows,
-        command=["pytest", "--model=MODEL"],
-        pictures=Pictures("none", "", left_out={benchmark.name: "this page has no images" for benchmark, _ in parts}),
-        declared=declared,
-    )
+    pictures = Pictures("none", "", left_out={benchmark.name: "this page has no images" for benchmark, _ in parts})
+    packed = packing.of_items(parts, pictures, declared)
     return blocks(packed, kind="tree", title="Lexical trees", about="", runs=[])
 
 
@@ -118,6 +104,7 @@ def blocks(
     sections: Sequence[PageSection] = (),
     run: RunView | None = None,
     comparison: ComparisonView | None = None,
+    pairs: Sequence[PairOfRuns] = (),
 ) -> Blocks:
     """The blocks of packed questions with what is said about them."""
     head = BundleHead(
@@ -136,15 +123,19 @@ def blocks(
         packed.finishes,
         packed.columns.heads,
         len(packed.answers),
-        packed.chunk,
+        packing.CHUNK,
         list(sections),
         run,
         comparison,
+        tuple(pairs),
+        tuple(packed.scales),
+        packed.cut,
+        packed.left_out,
     )
     return {
         "head": questions.encode(head),
         "tables": questions.encode(packed.tables),
         "columns": packed.columns.block,
-        **{f"answers/{k}": questions.encode(chunk) for k, chunk in enumerate(packed.answers)},
+        **{f"answers/{k}": chunk for k, chunk in enumerate(packed.answers)},
         **packed.files,
     }

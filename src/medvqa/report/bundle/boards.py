@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
 
 from msgspec import structs
 
@@ -20,26 +19,6 @@ from medvqa.tags import lexicon
 
 NAMED = 5
 """Names of runs in a sentence."""
-
-
-class ScaleView(Shape, frozen=True):
-    """A headline measure of a benchmark and technique on which runs are compared unit by unit.
-
-    The columns `units/S.*` hold its units, S its place in `ComparisonView.scales`: the list `questions` (places of the
-    unit's questions: one, or those of a pair) and `values` (f64, units x runs in the order of `Head.runs`, one unit
-    after the other; NaN where a run has no score). A unit flipped between two runs if both values are there and differ.
-    """
-
-    benchmark: int
-    """A place in `Head.benchmarks`."""
-    technique: int
-    """A place in `Head.techniques`."""
-    measure: str
-    title: str
-    """For people."""
-    unit: Literal["item", "pair"]
-    lower: bool
-    """Whether less is better."""
 
 
 class BoardPair(Shape, frozen=True):
@@ -131,21 +110,6 @@ class BoardView(Shape, frozen=True):
     """All pairs of the board's runs."""
     first: int = 0
     """The run from which the differences of rows are taken: the first of `Head.runs`, unless it is not on the board."""
-
-
-def scale_views(study: Study, benchmarks: Sequence[str], techniques: Sequence[str]) -> list[ScaleView]:
-    """The scales of a study; `benchmarks` and `techniques` are those of the bundle's head, in its order."""
-    return [
-        ScaleView(
-            benchmarks.index(scale.benchmark),
-            techniques.index(scale.technique),
-            scale.metric,
-            label(scale.metric),
-            scale.unit,
-            scale.better == "lower",
-        )
-        for scale in study.scales
-    ]
 
 
 def boards(

@@ -9,14 +9,14 @@ from medvqa.report.bundle.failing import Failing
 from medvqa.report.bundle.gate import GateView
 from medvqa.report.bundle.method import MethodView
 from medvqa.report.bundle.page_blocks import PageSection
-from medvqa.report.bundle.questions import BenchmarkHead, RunHead, TagDimension
+from medvqa.report.bundle.questions import BenchmarkHead, PairOfRuns, RunHead, ScaleView, TagDimension
 from medvqa.report.bundle.scorecard import ScorecardView
 from medvqa.report.bundle.shape import Shape
 from medvqa.report.bundle.slices import SlicesView
 from medvqa.report.bundle.verdict import VerdictView
 from medvqa.report.bundle.versus import ComparisonView
 
-VERSION = 2
+VERSION = 3
 """The version of the format. A reader refuses another one."""
 
 
@@ -59,3 +59,12 @@ class BundleHead(Shape, frozen=True):
     """The summary, from its top."""
     run: RunView | None
     comparison: ComparisonView | None
+    pairs: tuple[PairOfRuns, ...] = ()
+    """Each run against the first of `runs`, or if they are not comparable, against the run from which it differs in one
+    setting."""
+    scales: tuple[ScaleView, ...] = ()
+    """Measures on which runs are compared unit by unit; none in the page of one run."""
+    cut: int = 0
+    """Characters of a response in this bundle; longer ones are cut, and say so. 0: none is."""
+    left_out: str = ""
+    """A sentence if the texts of all results are left out, else ""; there are no blocks of answers then."""

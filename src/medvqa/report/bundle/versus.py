@@ -12,12 +12,13 @@ from medvqa.figures import FEW
 from medvqa.items import INVALID_OUTCOMES, Benchmark
 from medvqa.report import comparison
 from medvqa.report.bundle import boards
-from medvqa.report.bundle.boards import BoardView, ScaleView, SliceMatrix
+from medvqa.report.bundle.boards import BoardView, SliceMatrix
 from medvqa.report.bundle.differences import ComparedCell, compared_cell
 from medvqa.report.bundle.effects import QUESTIONS, ComparedSentence, sentence
+from medvqa.report.bundle.packing import Packed
 from medvqa.report.bundle.pictures import Pictures
+from medvqa.report.bundle.questions import ScaleView
 from medvqa.report.bundle.shape import Shape
-from medvqa.report.bundle.units import PackedUnits
 from medvqa.report.bundle.verdict import synthetic
 
 STEPS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
@@ -175,12 +176,11 @@ def view(
     study: Study,
     benchmarks: Mapping[str, Benchmark],
     pictures: Pictures,
-    large: PackedUnits,
+    packed: Packed,
 ) -> ComparisonView:
-    """The comparison; `large` holds questions and results."""
+    """The comparison; `packed` holds questions and results."""
     compared = allowed(study.versus)
     places = {side.name: place for place, side in enumerate(study.sides)}
-    names = [benchmark.name for benchmark in large.packed.benchmarks]
     tests = study.tests if len(study.sides) > 2 else 0
     listed = {(scale.benchmark, scale.technique, scale.metric) for scale in study.scales}
     return ComparisonView(
@@ -189,12 +189,12 @@ def view(
         FEW,
         boards.boards(study, benchmarks),
         [_pair(versus, benchmarks, places, tests, listed) for versus in study.versus],
-        boards.scale_views(study, names, large.packed.techniques),
+        list(packed.scales),
         boards.matrices(study, benchmarks),
         [RunApart(place, list(why)) for place, why in study.apart.items()] if study.rankings else [],
         study.tests,
-        large.cut,
-        large.left_out,
+        packed.cut,
+        packed.left_out,
         synthetic=synthetic(benchmarks[part.benchmark] for paired in compared for part in paired.parts),
         costly=_costly(study, benchmarks, places),
     )
