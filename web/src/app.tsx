@@ -101,7 +101,7 @@ export const App = ({ head, data, served = false, said = null }: AppProps) => {
         {head.kind === "run" && view === "review" && (data === null ? <p role="status">Reading the questions.</p> : <ReviewView page={page} data={data} />)}
         {head.kind === "run" && view === "summary" && <Summary page={page} />}
       </main>
-      {state.item !== null && data !== null && head.kind !== "comparison" && <ItemDialog page={page} data={data} />}
+      {state.item !== null && data !== null && (head.kind !== "comparison" || view === "questions") && <ItemDialog page={page} data={data} />}
       {help && <Help letters={letters} choose={chooseLetters} close={() => { showHelp(false); }} />}
       <footer class="wide">
         <p>Drawn by {head.generator}.{head.kind === "comparison" && " A score on these questions says nothing about clinical use."}</p>

@@ -199,6 +199,8 @@ export interface ScaleView {
   readonly unit: "item" | "pair";
   /** Whether less is better. */
   readonly lower: boolean;
+  /** The number of questions that all runs have scored, in words; "" if the runs are not ranked by it. */
+  readonly counted?: string;
 }
 
 /** One image of a question. */

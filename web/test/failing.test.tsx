@@ -223,7 +223,7 @@ test("the text of an option is that of its letter as shown; a synonym that is ri
 
 test("answers are found by the text of an option, whatever its case and spaces", () => {
   const data = dataOf(["A", "B", "A"].map((letter) => ({ kind: "single_choice", right: [letter], extracted: [], outcome: "wrong", shown: options })));
-  const found = worded("key_text", data, Uint32Array.from([2, 1, 0]));
+  const found = worded("key_text", data, { starts: Uint32Array.of(0, 1, 2, 3), members: Uint32Array.of(2, 1, 0) });
   const mask = new Uint8Array(3);
   found.holds?.(found.find?.(" LEFT lung ") ?? [], mask);
   expect([...mask]).toEqual([1, 0, 1]);

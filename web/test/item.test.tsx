@@ -56,6 +56,7 @@ const made = (): Data => {
     "results.why": Uint32Array.of(6, 6, 8, 6),
     "results.finish": Uint8Array.of(0, 0, 1, 0),
     "results.seconds": Float32Array.of(1.5, NaN, NaN, NaN),
+    "results.verdict": new Uint8Array(4),
     "results.prompt": Int32Array.of(0, 1, -1, 0),
   }));
   const tables = {

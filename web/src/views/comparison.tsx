@@ -13,7 +13,7 @@ import "../style/comparison.css";
 import { Differences, headingOf, linkOf, Refused } from "./differences";
 import { Effects } from "./effects";
 import { Leaderboard } from "./leaderboard";
-import { Matrix } from "./matrix";
+import { Explorer } from "./explorer";
 import { groupsOf, leadersOf } from "./leaders";
 import { Figure, opens } from "./ranking";
 import { Slices } from "./slice-matrix";
@@ -41,7 +41,7 @@ export const Comparison = ({ page }: { readonly page: Page }) => {
         <Differences page={page} of={of} />
         <Runs page={page} of={of} />
       </div>
-      {exploring && <Matrix page={page} of={of} />}
+      {exploring && <Explorer page={page} />}
     </>
   );
 };

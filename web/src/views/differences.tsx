@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { Fragment } from "preact";
 
 import type { BoardPair, BoardView, ComparedCell, ComparedMeasure, ComparisonView, PairedPartView, PairView, SlicedTable } from "../bundle";
-import { flipped, flipsOf, pairOf, scaleAt } from "../matrix";
+import { flipped, flipsOf, pairOf, scaleAt } from "../scale";
 import type { Page } from "../page";
 import { printTerm } from "../query";
 import { count, flat, label, plural } from "../text";
@@ -198,7 +198,7 @@ function chosenOf(page: Page, of: ComparisonView): Pick<PairView, "new" | "basel
   const apart = new Set(of.apart.map(({ run }) => run));
   const compared = of.pairs.filter((pair) => pair.parts.length > 0);
   const ranked = compared.filter((pair) => !apart.has(pair.new) && !apart.has(pair.baseline));
-  return pairOf(names, { ...of, pairs: [...ranked, ...compared, ...of.pairs] }, page.state);
+  return pairOf(names, [...ranked, ...compared, ...of.pairs], page.state);
 }
 
 /** One pair of runs at a time, chosen by name. */
@@ -272,7 +272,7 @@ function changedUnits(page: Page, of: ComparisonView, board: BoardView, pair: Bo
       page.head.techniques[scale.technique] === board.technique,
   );
   if (page.data === null || place < 0) return { gained: null, lost: null };
-  const flips = flipsOf(scaleAt(page.data, of, place), pair);
+  const flips = flipsOf(scaleAt(page.data, place), pair);
   return { gained: flipped(flips, "better"), lost: flipped(flips, "worse") };
 }
 

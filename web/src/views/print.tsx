@@ -6,6 +6,7 @@ import type { Data } from "../data";
 import { Source, find } from "../explorer/selecting";
 import type { Page } from "../page";
 import type { State } from "../route";
+import { resultOf } from "../table";
 import { count, plural } from "../text";
 import { Outcome } from "../ui/outcome";
 import { Visible } from "../ui/text";
@@ -28,8 +29,10 @@ export const printed = (data: Data): readonly [readonly number[], number] => {
 
 /** The first answers that the explorer lists, and their number. */
 export const listed = (data: Data, state: State): readonly [readonly number[], number] => {
-  const { table, rows } = find(Source.of(data), state, state.query);
-  return [[...rows.subarray(0, PRINTED)].flatMap((row) => table.result?.[row] ?? []), rows.length];
+  const table = Source.of(data).table(state);
+  if (table === null) return [[], 0];
+  const { rows } = find(table, state, state.query);
+  return [[...rows.subarray(0, PRINTED)].flatMap((row) => resultOf(table, row) ?? []), rows.length];
 };
 
 interface ListOf {

@@ -16,6 +16,7 @@ import msgspec
 from medvqa.benchmarks import origins
 from medvqa.comparing import Study
 from medvqa.items import Answer, Benchmark, Judgement, Measure, Metric, Result, UsageError
+from medvqa.report import comparison
 from medvqa.report.build import PROMPT
 from medvqa.report.bundle.facts import FROM_CATEGORY
 from medvqa.report.bundle.images import ImageHead
@@ -92,6 +93,8 @@ class ScaleView(Shape, frozen=True):
     unit: Literal["item", "pair"]
     lower: bool
     """Whether less is better."""
+    counted: str = ""
+    """The number of questions that all runs have scored, in words; "" if the runs are not ranked by it."""
 
 
 class PairOfRuns(Shape, frozen=True):
@@ -150,6 +153,7 @@ class Answered(Shape, frozen=True):
 
 def scale_views(study: Study, benchmarks: Sequence[str], techniques: Sequence[str]) -> list[ScaleView]:
     """The scales of a study; `benchmarks` and `techniques` are those of the bundle's head, in its order."""
+    counted = {(each.benchmark, each.technique, each.metric): comparison.of_all(each) for each in study.rankings}
     return [
         ScaleView(
             benchmarks.index(scale.benchmark),
@@ -158,6 +162,7 @@ def scale_views(study: Study, benchmarks: Sequence[str], techniques: Sequence[st
             label(scale.metric),
             scale.unit,
             scale.better == "lower",
+            counted.get((scale.benchmark, scale.technique, scale.metric), ""),
         )
         for scale in study.scales
     ]
