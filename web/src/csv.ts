@@ -3,7 +3,6 @@ import { FORMULA_STARTS } from "./bundle";
 
 /** A cell without control characters; one that spreadsheets would run begins with an apostrophe, as in Python's files. */
 const cell = (value: string | number | null): string => {
-  // eslint-disable-next-line no-control-regex
   const text = String(value ?? "").replace(/[\x00-\x08\x0b\x0c\x0e-\x1f]/g, "");
   const first = text.replace(/^ +/, "");
   const safe = FORMULA_STARTS.some((start) => first.startsWith(start)) ? `'${text}` : text;
