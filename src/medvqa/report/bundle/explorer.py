@@ -8,7 +8,7 @@ from medvqa import metrics
 from medvqa.items import SCORED_OUTCOMES, Result
 
 BOTH_RIGHT, CONFUSED, ONE_RIGHT, NEITHER_RIGHT, INVALID, INCOMPLETE = (1 << bit for bit in range(6))
-"""Bits of the column `results.verdict`; 0 for a question without a pair. web/src/rows.ts names them."""
+"""Bits of the column `results.verdict`; 0 for a question without a pair. web/src/table.ts names them."""
 TRUNCATED, JUDGED = 1, 2
 """Bits of the column `results.marks`."""
 
