@@ -215,14 +215,14 @@ class Shared:
 
     def __call__(self, result: Result) -> Result:
         """Return the result with shared parts."""
-        one, answer = self._pool.one, result.answer
+        hold, score, answer = self._pool.hold, result.score, result.answer
         _set(result, "item", self._item(result.item))
-        _set(result, "run", one(result.run))
-        _set(result.score, "extracted", one(result.score.extracted))
-        _set(result.score, "why", one(result.score.why))
+        _set(result, "run", hold(result.run, result.run))
+        _set(score, "extracted", hold(score.extracted, score.extracted))
+        _set(score, "why", hold(score.why, score.why))
         if answer is not None:
-            _set(answer, "finish", one(answer.finish))
-            _set(answer, "served_by", one(answer.served_by))
+            _set(answer, "finish", hold(answer.finish, answer.finish))
+            _set(answer, "served_by", hold(answer.served_by, answer.served_by))
             if answer.usage is not None:
                 _set(answer, "usage", self._pool.mapping(answer.usage))
         return result
@@ -230,11 +230,11 @@ class Shared:
     def _item(self, item: Item) -> Item:
         known = self._items.setdefault((item.benchmark, item.id), item)
         if known is item:
-            one = self._pool.one
-            _set(item, "benchmark", one(item.benchmark))
-            _set(item, "question", one(item.question))
-            _set(item, "options", {letter: one(text) for letter, text in item.options.items()})
-            _set(item, "answers", one(item.answers))
+            hold = self._pool.hold
+            _set(item, "benchmark", hold(item.benchmark, item.benchmark))
+            _set(item, "question", hold(item.question, item.question))
+            _set(item, "options", {letter: hold(text, text) for letter, text in item.options.items()})
+            _set(item, "answers", hold(item.answers, item.answers))
             _set(item, "tags", self._pool.tags(item.tags))
             _set(item, "extra", self._pool.mapping(item.extra))
             return item
