@@ -69,18 +69,18 @@ def draw(title: str, blocks: bundle.Blocks, *, folder: bool = False) -> Iterator
     yield Template(before).substitute(texts).encode("utf-8", "replace")
     # Zlib lets other threads run, so that large pages are packed by several cores.
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        yield b"\n".join(threads.map(element, blocks.keys(), blocks.values()))
+        yield "\n".join(threads.map(element, blocks.keys(), blocks.values())).encode()
     yield Template(after).substitute(texts).encode("utf-8", "replace")
 
 
-def element(name: str, block: bytes) -> bytes:
+def element(name: str, block: bytes) -> str:
     """A block as an element of the page, in base64: no character of it means anything in HTML.
 
     It is deflated (zlib), except an image file.
     """
     packed = block if name.startswith(f"{FOLDER}/") else zlib.compress(block, LEVEL)
-    start = f'<script type="application/octet-stream" id="block-{html.escape(name)}">'
-    return b"".join((start.encode(), base64.b64encode(packed), b"</script>"))
+    content = base64.b64encode(packed).decode("ascii")
+    return f'<script type="application/octet-stream" id="block-{html.escape(name)}">{content}</script>'
 
 
 @cache
