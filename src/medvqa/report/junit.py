@@ -59,6 +59,7 @@ def render(report: Report) -> Iterator[bytes]:
 
 def render_gate(verdict: Verdict) -> bytes:
     """gate.xml in UTF-8: the suite `gate` with one case per rule. Without a verdict, one case ends in error."""
+    kinds: list[Kind | None]
     if verdict.outcome is None:
         kinds, cases = ["error"], [_case("verdict", "gate", 0.0, "error", "; ".join(verdict.blockers), "blocked")]
     else:
@@ -77,7 +78,7 @@ def _counts(results: Sequence[Result]) -> tuple[Counter[Kind | None], int, float
     return kinds, len(results), sum(r.answer.seconds or 0.0 for r in results if r.answer is not None)
 
 
-def _start(tag: str, name: str, kinds: Mapping[Kind | None, int], tests: int, seconds: float) -> bytes:
+def _start(tag: str, name: str, kinds: Counter[Kind | None], tests: int, seconds: float) -> bytes:
     """The opening tag of a suite, or of all suites, with its counts."""
     counts = {"tests": tests, "errors": kinds["error"], "failures": kinds["failure"]}
     if tag == "testsuite":

@@ -132,10 +132,10 @@ def ratios(table: UnitTable) -> Influences:
 
     table, _ = by_unit(table)
     kept = table.denominator > 0
-    of, numerator, denominator, group = (
-        column if kept.all() else column[kept]
-        for column in (table.slice, table.numerator, table.denominator, table.group)
-    )
+    if not kept.all():
+        columns = (table.numerator[kept], table.denominator[kept], table.unit[kept], table.group[kept])
+        table = UnitTable(*columns, table.slice[kept], table.slices)
+    of, numerator, denominator = table.slice, table.numerator, table.denominator
     total = sums(of, denominator, table.slices)
     value = np.full(table.slices, np.nan)
     np.divide(sums(of, numerator, table.slices), total, out=value, where=total > 0)
@@ -145,7 +145,7 @@ def ratios(table: UnitTable) -> Influences:
         np.arange(table.slices),
         np.ones(table.slices),
         of,
-        group,
+        table.group,
         denominator / total[of],
         own - value[of],
         own,
