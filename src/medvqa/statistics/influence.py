@@ -131,10 +131,11 @@ def ratios(table: UnitTable) -> Influences:
     import numpy as np
 
     table, _ = by_unit(table)
-    kept: NDArray[np.bool_] | slice = table.denominator > 0
-    if np.all(kept):
-        kept = slice(None)  # No copies.
-    of, numerator, denominator = table.slice[kept], table.numerator[kept], table.denominator[kept]
+    kept = table.denominator > 0
+    if not kept.all():
+        columns = (table.numerator[kept], table.denominator[kept], table.unit[kept], table.group[kept])
+        table = UnitTable(*columns, table.slice[kept], table.slices)
+    of, numerator, denominator = table.slice, table.numerator, table.denominator
     total = sums(of, denominator, table.slices)
     value = np.full(table.slices, np.nan)
     np.divide(sums(of, numerator, table.slices), total, out=value, where=total > 0)
@@ -144,7 +145,7 @@ def ratios(table: UnitTable) -> Influences:
         np.arange(table.slices),
         np.ones(table.slices),
         of,
-        table.group[kept],
+        table.group,
         denominator / total[of],
         own - value[of],
         own,
