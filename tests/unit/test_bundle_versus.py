@@ -267,8 +267,8 @@ def test_a_ranking_is_that_of_comparing(versus: Unpacked, study: Study) -> None:
         assert (board["benchmark"], board["measure"]) == (ranking.benchmark, ranking.metric)
         for row, ranked in zip(board["rows"], ranking.rows, strict=True):
             assert names[row["run"]] == ranked.name
-            for name in ("rank", "best", "worst", "value", "low", "high"):
-                assert row[name] == getattr(ranked, name)
+            for own, names_of in ((ranked, ("rank", "best", "worst")), (ranked.figure, ("value", "low", "high"))):
+                assert all(row[name] == getattr(own, name) for name in names_of)
             assert (row["against"] is None) == (ranked.name == "first")
 
 
@@ -339,7 +339,7 @@ def test_the_tables_for_spreadsheets_are_those_of_medvqa_compare(
     rows = list(csv.DictReader(io.StringIO(json.loads(versus.blocks["csv/ranking"]))))
     rankings = study.rankings
     assert [(row["measure"], row["place"], row["run"], row["value"]) for row in rows] == [
-        (each.metric, str(row.rank), row.name, str(row.value)) for each in rankings for row in each.rows
+        (each.metric, str(row.rank), row.name, str(row.figure.value)) for each in rankings for row in each.rows
     ]
 
 

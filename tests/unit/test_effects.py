@@ -13,7 +13,7 @@ import pytest
 from medvqa import comparing
 from medvqa.cli import main
 from medvqa.comparing import Ranked, Ranking, Side, Study
-from medvqa.figures import FEW
+from medvqa.figures import FEW, Figure
 from medvqa.report import bundle, html
 from medvqa.report.bundle import boards
 from support import pages
@@ -110,9 +110,9 @@ def test_a_board_has_the_difference_of_every_two_runs(view: dict[str, Any], stud
 def test_a_board_names_those_that_may_be_as_good_as_its_first() -> None:
     """Of three runs, the third is shown to be worse than the first, and the second is not."""
     rows = [
-        Ranked("A", 0.9, 0.8, 1.0, 1, 1, 2),
-        Ranked("B", 0.8, 0.7, 0.9, 2, 1, 3),
-        Ranked("C", 0.5, 0.4, 0.6, 3, 2, 3),
+        Ranked("A", Figure(0.9, 0.8, 1.0), 1, 1, 2),
+        Ranked("B", Figure(0.8, 0.7, 0.9), 2, 1, 3),
+        Ranked("C", Figure(0.5, 0.4, 0.6), 3, 2, 3),
     ]
 
     def sentence(*ranked: Ranked) -> str:

@@ -8,8 +8,8 @@ from typing import Literal
 
 from msgspec import structs
 
-from medvqa.comparing import Compared, Ranked, RankedPair, Ranking, SliceValue, Study
-from medvqa.figures import csv, of_units, typeset
+from medvqa.comparing import Compared, Ranked, RankedPair, Ranking, Study
+from medvqa.figures import Figure, csv, of_units, typeset
 from medvqa.items import Benchmark
 from medvqa.printing import some
 from medvqa.report import comparison
@@ -177,9 +177,9 @@ def _board_row(row: Ranked, run: int, ranking: Ranking, first: str) -> BoardRow:
         row.rank,
         row.best,
         row.worst,
-        row.value,
-        row.low,
-        row.high,
+        row.figure.value,
+        row.figure.low,
+        row.figure.high,
         row.figure.text,
         row.figure.interval,
         row.differs,
@@ -206,7 +206,7 @@ def _leading(ranking: Ranking, *, everyone: bool) -> str:
     """Say which runs may rank first: no run is shown to be better than these. `everyone`: no run is off the board."""
     measure = label(ranking.metric)
     first, *others = ranking.rows
-    if first.value is None:
+    if first.figure.value is None:
         return f"By {measure}, no run has a value."
     if all((row.best, row.worst) == (1, len(ranking.rows)) for row in ranking.rows):
         return f"By {measure}, no difference between any two runs{'' if everyone else ' of the leaderboard'} is shown."
@@ -254,16 +254,17 @@ def matrices(study: Study, benchmarks: Mapping[str, Benchmark]) -> list[SliceMat
                     ", ".join(lexicon.abbreviations(sliced.dimension, value)),
                     [
                         _matrix_cell(
+                            run,
                             own,
                             against.get(
                                 (
-                                    study.sides[own.run].name,
+                                    study.sides[run].name,
                                     *(sliced.benchmark, sliced.technique, sliced.metric),
                                     (sliced.dimension, value),
                                 )
                             ),
                         )
-                        for own in values
+                        for run, own in zip(sliced.runs, values, strict=True)
                     ],
                 )
                 for value, values in sliced.values.items()
@@ -273,9 +274,10 @@ def matrices(study: Study, benchmarks: Mapping[str, Benchmark]) -> list[SliceMat
     ]
 
 
-def _matrix_cell(own: SliceValue, against: Compared | None) -> SliceMatrixCell:
-    figure = replace(of_units(own.value, own.n, "items"), low=own.low, high=own.high)
-    cell = SliceMatrixCell(own.run, own.value, own.low, own.high, own.n, figure.text, figure.interval, figure.few)
+def _matrix_cell(run: int, own: Figure, against: Compared | None) -> SliceMatrixCell:
+    n = int(own.n or 0)
+    figure = replace(of_units(own.value, n, "items"), low=own.low, high=own.high)
+    cell = SliceMatrixCell(run, own.value, own.low, own.high, n, figure.text, figure.interval, figure.few)
     if against is None:
         return cell
     return structs.replace(
@@ -294,7 +296,7 @@ def ranking_csv(rankings: Sequence[Ranking]) -> str:
     rows = [
         (
             *(ranking.benchmark, ranking.technique, ranking.metric, ranking.better),
-            *(row.rank, row.name, row.value, row.low, row.high, row.best, row.worst),
+            *(row.rank, row.name, row.figure.value, row.figure.low, row.figure.high, row.best, row.worst),
             *([row.differs] if differ else []),
         )
         for ranking in rankings
