@@ -133,22 +133,6 @@ def _deviating(own: NDArray[np.float64], by: Correction) -> NDArray[np.intp]:
     return by.groups - most
 
 
-def _coefficients(
-    n: NDArray[np.float64],
-    share: NDArray[np.float64],
-    squares: NDArray[np.float64],
-    S: NDArray[np.float64],
-    alone: NDArray[np.bool_],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the a and b of each cell, NaN if it is `alone` in its ratio: a ratio of one group has no variance."""
-    import numpy as np
-
-    # det M is 0 for a ratio of one group.
-    root = np.where(alone, np.nan, np.sqrt((1 - share) ** 2 + n * np.maximum(S - squares, 0)))
-    scale = root * np.sqrt(2 + S * n - 2 * share + 2 * root)
-    return (squares - S * share) / scale, (1 + S * n - share + root) / scale
-
-
 def corrected(influences: Influences) -> Correction:
     """Return the correction of measures, independent of their values."""
     import numpy as np
@@ -159,17 +143,18 @@ def corrected(influences: Influences) -> Correction:
     # A cell is a group within a ratio, a block a group within a measure.
     stride = int(influences.group.max(initial=0)) + 1
     cells, cell = distinct(influences.ratio.astype(np.int64) * stride + influences.group)
-    ratio = cells // stride
-    blocks, block = cells, np.arange(len(cells))
-    if ratios != measures:
-        blocks, block = distinct(influences.measure[ratio] * stride + cells % stride)
+    ratio, group = np.divmod(cells, stride)
+    blocks, block = distinct(influences.measure[ratio] * stride + group)
     measure = blocks // stride
 
     n, share, squares = (sums(cell, terms, len(cells)) for terms in (np.ones_like(w), w, w * w))
     total = sums(ratio, squares, ratios)
     S = total[ratio]
     alone = np.bincount(ratio, minlength=ratios) < 2
-    a, b = _coefficients(n, share, squares, S, alone[ratio])
+    # A ratio of one group has no variance: det M is 0.
+    root = np.where(alone[ratio], np.nan, np.sqrt((1 - share) ** 2 + n * np.maximum(S - squares, 0)))
+    scale = root * np.sqrt(2 + S * n - 2 * share + 2 * root)
+    a, b = (squares - S * share) / scale, (1 + S * n - share + root) / scale
     t, z = a * n + b * share, a * share + b * squares
 
     def matrix(values: NDArray[np.float64]) -> csr_array:
