@@ -23,7 +23,7 @@ from medvqa.items import Benchmark, Item, Result, UsageError
 from medvqa.records.run_record import RecordedBenchmark
 from medvqa.statistics import Design, Simulated, UnitLayout
 from medvqa.statistics.intervals import LEAST_DF
-from medvqa.statistics.sentences import Better, RuleFigures, sentence
+from medvqa.statistics.sentences import Better, RuleVerdict
 
 DISCORDANCE = 0.15
 """Default share of units that flip either way between two runs of similar models."""
@@ -63,7 +63,7 @@ class Planned:
         """Why the groups allow no verdict."""
         if self.of_slice:
             return f"not gated: {statistics.shortfall(self.design)}"
-        return sentence(RuleFigures(kind="margin", outcome="INCONCLUSIVE", value=0.0, baseline=0.0, df=self.design.df))
+        return RuleVerdict(kind="margin", outcome="INCONCLUSIVE", value=0.0, baseline=0.0, df=self.design.df).why
 
     @property
     def above_chance(self) -> bool:
