@@ -160,12 +160,12 @@ def _planned(
     dimensions = (*target.benchmark.dimensions, *rules.slices)
     designed = designs(results, target.metric, dimensions)
     laid_out = layouts(results, target.metric, dimensions)
-    own = {place: rule.margin for place, rule in rules.of_slices(target.benchmark.name).items()}
+    own = rules.of_slices(target.benchmark.name)
     _check(designed, rules.slices, own)
     plans = []
     for place, design in designed.items():
         where = " ".join(place[0]) if place else ""
-        margin = target.rule.margin if not place else own.get(place[0])
+        margin = target.margin if not place else own.get(place[0])
         if place and margin is None and place[0][0] not in rules.slices:
             continue
         chance, low = chances.get(place, (None, None))
