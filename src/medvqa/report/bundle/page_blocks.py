@@ -1,7 +1,7 @@
 """The seven kinds of blocks that a page is made of, and a table of ours as one of them.
 
 A page has sections, a section has blocks. The page draws each kind by one component: nothing in it knows what a block
-is about. A link is a fragment of the page, as `texts.link` writes it.
+is about. A link is a fragment of the page, as `texts.questions` writes it.
 """
 
 from __future__ import annotations
@@ -319,10 +319,12 @@ def _axis(figures: Sequence[Figure]) -> Axis:
     return axes.around([*values, *([0.0] if any(figure.sign for figure in figures) else [])], is_percent=percent)
 
 
-def _cell(table: Table, place: int, cell: object) -> str | float | FigureCell | None:
+def _cell(table: Table, place: int, cell: object) -> str | FigureCell:
     if isinstance(cell, Figure):
         shown = figure_cell(cell)
         return structs.replace(shown, shown=cell.stated) if table.columns[place].kind == "stated" else shown
-    if cell is None or isinstance(cell, int | float):
-        return cell
-    return table.columns[place].shown(cell)
+    column = table.columns[place]
+    if isinstance(cell, int | float) or (cell is None and column.kind == "chance"):
+        # Written here: JavaScript rounds 0.0625 to 0.063, Python to 0.062.
+        return FigureCell(cell, column.shown(cell))
+    return column.shown(cell)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from medvqa.report.bundle.pictures import IMAGES, Images, Pictures, draw, inside, parse
-from medvqa.report.bundle.versus import comparison_name
+from medvqa.report.bundle.several_runs import comparison_name
 from medvqa.report.html.page import FILE, comparison_page, lexicon_page, pieces, render, with_block
 
 __all__ = [
