@@ -95,17 +95,22 @@ def _table(boards: Boards, title: str, rankings: Sequence[Ranking]) -> Table:
     """The runs in the order of the first ranking, by one or more rankings."""
     names = [row.name for row in rankings[0].rows]
     differs = {row.name: row.differs for ranking in rankings for row in ranking.rows}
+    several = len(rankings) > 1
     columns = [Column("run")]
     for ranking in rankings:
-        of = f"{boards.title(ranking)}: " if len(rankings) > 1 else ""
+        of = f"{boards.title(ranking)}: " if several else ""
         less = ", less is better" if ranking.better == "lower" else ""
         columns += [
             Column(f"{of}{label(ranking.metric)}{less}, %", "figure", better=ranking.better),
-            *(Column(comparison.INTERVAL, "interval"), Column("rank", "figure", better="lower")),
-            *(Column("possible ranks", "interval"), Column(f"against {boards.first}, points", "figure")),
             Column(comparison.INTERVAL, "interval"),
+            *(() if several else (Column("rank", "figure"),)),
+            Column("possible ranks", "number" if several else "interval"),
+            *(Column(f"against {boards.first}, points", "figure"), Column(comparison.INTERVAL, "interval")),
         ]
-    rows = [(name, *(cell for ranking in rankings for cell in _cells(boards, ranking, name))) for name in names]
+    rows = [
+        (name, *(cell for ranking in rankings for cell in _cells(boards, ranking, name, drawn=not several)))
+        for name in names
+    ]
     notes = [
         "; ".join(filter(None, ("baseline" if name == boards.first else "", differs.get(name), boards.notes[name])))
         for name in names
@@ -114,17 +119,17 @@ def _table(boards: Boards, title: str, rankings: Sequence[Ranking]) -> Table:
     return Table(title, tuple(columns), tuple(rows), tuple(counted), about=tuple(About(note=note) for note in notes))
 
 
-def _cells(boards: Boards, ranking: Ranking, name: str) -> list[Figure | None]:
-    """The value of a run, its rank, and its difference from the first run, each with an interval."""
+def _cells(boards: Boards, ranking: Ranking, name: str, *, drawn: bool) -> list[object]:
+    """The value of a run, its possible ranks, and its difference from the first run, as cells of `_table`."""
     row = next((row for row in ranking.rows if row.name == name), None)
     if row is None:
-        return [None] * 6
-    measured = comparison.measure_of(ranking.benchmark, ranking.technique, ranking.metric, {})
-    value = replace(row.figure, of={**measured, "run": name})
-    rank = Figure(row.rank, row.best, row.worst, percent=False, digits=0, of={**measured, "run": name})
+        return [None] * (6 if drawn else 5)
+    of = {**comparison.measure_of(ranking.benchmark, ranking.technique, ranking.metric, {}), "run": name}
+    value = replace(row.figure, of=of)
+    rank = Figure(row.rank, row.best, row.worst, percent=False, digits=0, of=of)
     against = next((pair for pair in ranking.pairs if (pair.new, pair.baseline) == (name, boards.first)), None)
     change = None if against is None else _difference(against)
-    return [value, value, rank, rank, change, change]
+    return [value, value, *([rank, rank] if drawn else [comparison.possible(row)]), change, change]
 
 
 def _difference(pair: RankedPair) -> Figure:

@@ -79,7 +79,7 @@ def sections(
         PageSection("result", "Result", [*_notices(boards, left_out), *_headline(boards, compared)]),
         PageSection("ranking", "Leaderboard", _leaderboard(boards)),
         PageSection(
-            "effects", "One setting changed", [pair.headline() for pair in compared if several and pair.meaning]
+            "effects", "One setting changed", [each.headline() for each in compared if several and each.meaning]
         ),
         PageSection("slices", "Slices by run", leaderboards.by_slice(boards)),
         PageSection("differences", "Differences of every two runs", leaderboards.every_two(boards)),
@@ -97,9 +97,10 @@ def _notices(boards: Boards, left_out: str) -> list[Block]:
     study = boards.study
     drawn = synthetic(boards.benchmarks[part.benchmark] for paired in allowed(study.versus) for part in paired.parts)
     refusals = dict.fromkeys(line for versus in study.versus for line in versus.refusals)
+    link = "#effects" if any(paired.difference for paired in allowed(study.versus)) else ""
     refused = [NoticeBlock(f"not comparable: {line}", "bad") for line in refusals]
     apart = [
-        NoticeBlock(f"{study.sides[place].name} is not on the leaderboard: {'; '.join(why)}", link="#effects")
+        NoticeBlock(f"{study.sides[place].name} is not on the leaderboard: {'; '.join(why)}", link=link)
         for place, why in study.apart.items()
     ]
     _, costly = _costliest(boards)
