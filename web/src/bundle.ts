@@ -197,11 +197,6 @@ export interface Folded {
 export interface SentPrompt {
   /** Its place in `SentPrompts.texts`. */
   readonly text: number;
-  /**
-   * Whether its digest is the recorded one. If not, its template is the recorded one, and no digest of an image is
-   * known.
-   */
-  readonly proved: boolean;
   readonly system: string;
   readonly order: string;
   /** In their order: places among the images of the question, and names of other images. */
@@ -216,6 +211,8 @@ export interface SentPrompt {
   /** The user's further turns, each sent after a reply. */
   readonly then: readonly string[];
   readonly examples: readonly SentExample[];
+  /** The number of solved examples that are not kept, since their data are not declared public. */
+  readonly withheld: number;
   /** Limit of new tokens, 0 for none; null if the run records none. */
   readonly tokens: number | null;
 }
@@ -325,8 +322,6 @@ export interface SentExample {
   readonly text: number;
   readonly answer: string;
   readonly end: string;
-  /** The question that fills the text, by its place in the columns; -1 if the text is written out. */
-  readonly question: number;
   /** Names of its images. */
   readonly images: readonly string[];
 }

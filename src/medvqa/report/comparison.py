@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from math import inf
 from operator import attrgetter
 from typing import Any
@@ -390,13 +390,12 @@ def trend(found: Trend) -> Table:
     """Several runs by a number, smallest first; the title has the slope of the measure on its log10."""
     rows = tuple((row.name, f"{row.number:g}", row.figure, row.figure) for row in found.rows)
     less = ", less is better" if found.better == "lower" else ""
-    slope = Figure(found.slope, found.low, found.high, sign=True)
-    models = between(found.models_low, found.models_high, sign=True)
+    slope, models = found.slope, found.models
     title = (
         f"{found.benchmark}, {found.technique}: {found.metric}{less} by {found.by} "
         f"({_in_all(found.items, found.scored)}). {slope.text} points for ten times the {found.by}, 95 % "
-        f"interval over questions {slope.interval or DASH}, over models {models or DASH}: an association, for the "
-        "models differ in more"
+        f"interval over questions {slope.interval or DASH}, over models {models.interval or DASH}: an association, for "
+        "the models differ in more"
     )
     columns = (Column("run"), *numbers(found.by), Column("%", "figure"), Column("95 % interval", "interval"))
     return Table(title, columns, rows)
@@ -461,7 +460,7 @@ def as_json(study: Study, trends: Sequence[Trend] = ()) -> dict[str, Any]:
             }
             for ranking in study.rankings
         ],
-        **({"trends": list(trends)} if trends else {}),
+        **({"trends": list(map(_trend_as_json, trends))} if trends else {}),
     }
 
 
@@ -472,7 +471,21 @@ def _part_as_json(part: PairedPart, *, several: bool) -> dict[str, Any]:
 
 
 def _ranked_as_json(row: Ranked) -> dict[str, Any]:
-    return {name: value for name, value in asdict(row).items() if name != "differs" or value}
+    figure = {"value": row.figure.value, "low": row.figure.low, "high": row.figure.high}
+    ranks = {"rank": row.rank, "best": row.best, "worst": row.worst}
+    return {"name": row.name, **figure, **ranks, **({"differs": row.differs} if row.differs else {})}
+
+
+def _trend_as_json(found: Trend) -> dict[str, Any]:
+    about = ("benchmark", "technique", "metric", "better", "by", "items", "scored")
+    rows = [
+        {"name": row.name, "number": row.number, "value": own.value, "low": own.low, "high": own.high}
+        for row in found.rows
+        for own in [row.figure]
+    ]
+    slope = {"slope": found.slope.value, "low": found.slope.low, "high": found.slope.high}
+    models = {"models_low": found.models.low, "models_high": found.models.high}
+    return {**{name: getattr(found, name) for name in about}, "rows": rows, **slope, **models}
 
 
 NUMBERS = (

@@ -37,7 +37,7 @@ Blocks = Mapping[str, bytes]
 @memory.no_cycle_search()
 def of_run(report: Report, pictures: Pictures) -> Blocks:
     """The bundle of a run."""
-    asked = Packer(report, pictures.load)
+    asked = Packer(report.folder, report.run)
     packed = packing.of_run(
         report.parts,
         pictures,
