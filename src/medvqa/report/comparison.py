@@ -580,7 +580,7 @@ def ranking_csv(rankings: Sequence[Ranking]) -> str:
     rows = [
         (
             *(ranking.benchmark, ranking.technique, ranking.metric, ranking.better),
-            *(row.rank, row.name, row.value, row.low, row.high, row.best, row.worst),
+            *(row.rank, row.name, row.figure.value, row.figure.low, row.figure.high, row.best, row.worst),
             *([row.differs] if differ else []),
         )
         for ranking in rankings

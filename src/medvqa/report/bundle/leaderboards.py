@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from medvqa.comparing import Compared, RankedPair, Ranking, Scale, SlicedRuns, Study
-from medvqa.figures import About, Column, Figure, Table, of_units
+from medvqa.figures import About, Column, Figure, Table
 from medvqa.items import Benchmark
 from medvqa.printing import some
 from medvqa.report import comparison
@@ -140,7 +140,7 @@ def leading(boards: Boards) -> HeadlineBlock:
     """Say which runs may rank first in each benchmark, by its first measure."""
     several = boards.several
     leaders = Counter(
-        row.name for ranking in several for row in ranking.rows if row.best == 1 and row.value is not None
+        row.name for ranking in several for row in ranking.rows if row.best == 1 and row.figure.value is not None
     )
     [(_, most)] = leaders.most_common(1) or [("", 0)]
     names = [name for name, count in leaders.items() if count == most]
@@ -157,7 +157,7 @@ def _leading(ranking: Ranking, *, everyone: bool) -> str:
     """Say which runs may rank first: no run is shown to be better than these. `everyone`: no run is off the board."""
     measure = label(ranking.metric)
     first, *others = ranking.rows
-    if first.value is None:
+    if first.figure.value is None:
         return f"By {measure}, no run has a value."
     if all((row.best, row.worst) == (1, len(ranking.rows)) for row in ranking.rows):
         return f"By {measure}, no difference between any two runs{'' if everyone else ' of the leaderboard'} is shown."
@@ -219,20 +219,18 @@ def by_slice(boards: Boards) -> list[Block]:
 
 
 def _by_slice(boards: Boards, sliced: SlicedRuns, against: Mapping[tuple[object, ...], Compared]) -> MatrixBlock:
-    names = [boards.study.sides[place].name for place in boards.study.board]
+    names = [boards.study.sides[place].name for place in sliced.runs]
     key = (sliced.benchmark, sliced.technique, sliced.metric)
     fields = []
-    for place, (value, cells) in enumerate(sliced.values.items()):
+    for place, (value, figures) in enumerate(sliced.values.items()):
         slice = {sliced.dimension: value}
-        for own in cells:
-            name = boards.study.sides[own.run].name
-            if own.value is None:
+        for name, own in zip(names, figures, strict=True):
+            if own.value is None or own.n is None:
                 continue
             figure = replace(
-                of_units(own.value, own.n, boards.unit(sliced)),
-                low=own.low,
-                high=own.high,
-                groups=own.groups,
+                own,
+                unit=boards.unit(sliced),
+                count=own.value * own.n,
                 of={**comparison.measure_of(*key, slice), "run": name},
             )
             change = None
@@ -248,7 +246,7 @@ def _by_slice(boards: Boards, sliced: SlicedRuns, against: Mapping[tuple[object,
     ]
     fixed = all(
         sliced.dimension in comparison.fixed_slices(boards.study.sides[place].run, sliced.benchmark)
-        for place in boards.study.board
+        for place in sliced.runs
     )
     measure = f"{boards.title(sliced)}: {label(sliced.metric)}"
     notes = (
