@@ -57,6 +57,11 @@ class Boards:
         return f"{named}, {of.technique}" if len(techniques) > 1 else named
 
     @property
+    def tests(self) -> int:
+        """The number of p-values of several runs that are adjusted together, 0 for two runs alone."""
+        return self.study.tests if len(self.study.sides) > 2 else 0
+
+    @property
     def everyone(self) -> bool:
         """Whether no run is off the board."""
         return len(self.study.board) == len(self.study.sides)
