@@ -248,9 +248,11 @@ class PageSection(Shape, frozen=True):
     """Whether it is part of the printed page."""
 
 
-def section(id: str, title: str, blocks: Iterable[Block | None], *, folded: bool = False) -> PageSection:
+def section(
+    id: str, title: str, blocks: Iterable[Block | None], *, folded: bool = False, printed: bool = True
+) -> PageSection:
     """Return a section of the blocks that are there."""
-    return PageSection(id, title, [block for block in blocks if block is not None], folded)
+    return PageSection(id, title, [block for block in blocks if block is not None], folded, printed)
 
 
 def figure_cell(figure: Figure) -> FigureCell:
