@@ -181,6 +181,7 @@ export const TableView = ({ of }: { readonly of: TableBlock }) => {
     <>
       {places.length > 1 && (
         <Choice
+          before="Drawn:"
           label={`Drawn in ${of.title || "this table"}`}
           names={places.map((place) => of.columns[place]?.title ?? "")}
           chosen={places.indexOf(drawn)}
