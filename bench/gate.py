@@ -5,9 +5,10 @@ them or few, with one answer or several samples: wrong PASS, wrong FAIL, and PAS
 and floors over designs of groups), `departments` (clustered departments under a slice guard), `mediconfusion`
 (intervals and comparisons on the real graph of shared images), `macro` (macro averages over small slices: coverage,
 floors, wrong PASS and wrong FAIL, and PASS at no change), `enumeration` (exact coverage of Wilson's and Clopper and
-Pearson's intervals), `time` (26,000 items), `command` (seconds of `medvqa gate` on them). The real graph comes from ../shared/reference; without it
-`mediconfusion` fails, and `clusters` and `coverage` leave it out. Draws are seeded. Beside a simulated figure stands
-its Clopper-Pearson interval of 95 %; if that is beyond the limit, the script ends with exit code 1.
+Pearson's intervals), `time` (26,000 items), `command` (seconds of `medvqa gate` on them). The real graph comes from
+../shared/reference; without it `mediconfusion` fails, and `clusters` and `coverage` leave it out. Draws are seeded.
+Beside a simulated figure stands its Clopper-Pearson interval of 95 %; if that is beyond the limit, the script ends with
+exit code 1.
 """
 
 from __future__ import annotations

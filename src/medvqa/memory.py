@@ -25,27 +25,31 @@ class Pool:
         """Hold no value."""
         self._values: dict[Any, Any] = {}
 
-    def one(self, value: Value) -> Value:
-        """Return the value that stands for all equal ones; texts, and tuples of texts."""
-        if len(self._values) < MOST:
-            return self._values.setdefault(value, value)
-        return self._values.get(value, value)
+    @property
+    def hold(self) -> Callable[[Any, Any], Any]:
+        """The function that returns the value held for a key, by default and from now on the second argument.
+
+        Callers ask for it once per record: a pool that is full holds no more.
+        """
+        return self._values.setdefault if len(self._values) < MOST else self._values.get
+
+    def one(self, text: str) -> str:
+        """Return the text that stands for all equal ones."""
+        held: str = self.hold(text, text)
+        return held
 
     def mapping(self, mapping: Map) -> Map:
         """Return the mapping that stands for all that are written alike; its values are of JSON."""
-        written = repr(mapping)
-        if len(self._values) < MOST:
-            return self._values.setdefault((written,), mapping)
-        return self._values.get((written,), mapping)
+        # No tuple of texts is such a key.
+        held: Map = self.hold((dict, repr(mapping)), mapping)
+        return held
 
-    def tags(self, tags: Map) -> Map:
+    def tags(self, tags: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
         """Return the mapping for all with equal tuples of texts in the same order, which are shared too."""
-        pairs = tuple(map(self.one, tags.items()))
-        if (known := self._values.get(pairs)) is None:
-            known = dict(pairs)
-            if len(self._values) < MOST:
-                self._values[pairs] = known
-        return known
+        hold = self.hold
+        pairs = tuple([hold(pair, pair) for pair in tags.items()])
+        held: Mapping[str, tuple[str, ...]] | None = self._values.get((dict, pairs))
+        return hold((dict, pairs), dict(pairs)) if held is None else held
 
 
 @contextmanager

@@ -48,8 +48,7 @@ def counts_of(matrix: MatrixBlock | None) -> dict[tuple[str, str], float]:
 
 def positions_of(results: list[Result]) -> dict[str, tuple[float, ...]]:
     """Offered, correct, chosen, and correct where chosen, by position."""
-    table = confused_options.positions(results, LINK)
-    rows = () if table is None else table.rows
+    rows = confused_options.positions(results, LINK).rows
     return {row[0]: (row[1], row[3].count, row[2].count, row[4].count) for row in rows}
 
 
@@ -156,7 +155,7 @@ def test_letters_count_what_was_offered_correct_and_chosen_in_an_example() -> No
     table = confused_options.positions(results, LINK)
     assert table.texts[0] == ["A", "4", "2/4", "2/4", "1/2"]
     assert table.about[0].links[2] == "#questions?b=b&q=read%3AA+-outcome%3Aerror"
-    assert confused_options.positions([answered("A", "A", "error")], LINK) is None
+    assert confused_options.positions([answered("A", "A", "error")], LINK).rows == ()
 
 
 def test_a_matrix_says_where_each_field_leads_and_what_it_leaves_out() -> None:
@@ -281,7 +280,7 @@ def test_slices_are_ranked_by_the_upper_bound() -> None:
         "value: 1; equal slices would have 1 of 40 by chance.",
     )
     assert found.about[0].links == {0: LINK("modality:bad")}
-    assert found.rows[0][2].levels == {"all questions": 0.5}
+    assert found.rows[0][2].levels == {"whole": 0.5}
 
 
 def test_a_measure_of_which_less_is_better_is_turned() -> None:
@@ -456,11 +455,11 @@ def test_a_query_quotes_what_the_query_line_would_split() -> None:
 
 
 def test_a_link_opens_the_questions_of_one_benchmark_and_technique() -> None:
-    assert texts.link("b c", "mc", modality="ct") == "#questions?b=b+c&technique=mc&q=modality%3Act"
-    assert texts.link("b") == "#questions?b=b"
+    assert texts.questions("b c", "mc", "modality:ct") == "#questions?b=b+c&technique=mc&q=modality%3Act"
+    assert texts.questions("b", unit="pairs") == "#questions?b=b&layout=pairs"
 
 
 def test_the_page_and_its_links_keep_the_same_names_for_their_own_fields() -> None:
     source = (Path(__file__).parents[2] / "web" / "src" / "table.ts").read_text()
-    [names] = re.findall(r"const own = \[(.*?)\];", source)
+    [names] = re.findall(r"const OWN = \[(.*?)\];", source, re.DOTALL)
     assert set(re.findall(r'"(\w+)"', names)) == texts.FIELDS

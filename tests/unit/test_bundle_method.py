@@ -29,8 +29,7 @@ def test_model_time_and_cost_are_told(run: Path) -> None:
     assert groups["Model"] == {"Model": "guesser", "Fingerprint": "abc123"}
     assert groups["Machine and time"]["Started"] == "2026-01-02 03:04 UTC"
     assert groups["Machine and time"]["Took"] == "2 min 0 s, 2.56 answers a second"
-    assert groups["Machine and time"]["Tokens input"] == "12,345"
-    assert groups["Machine and time"]["Cost"] == "1.25 by the prices of the config"
+    assert groups["Machine and time"]["Used"] == "12,345 tokens input, cost 1.25 by the prices of the config"
     assert groups["Asking"]["Technique"] == "mc (multiple choice, in words)"
     first, commands, *_ = method.method_section(report.build(run, pages.PHANTOM), ["pytest a", "pytest b"]).blocks
     assert first.lines[0].startswith("guesser · phantom-gmai-mmbench, phantom-mediconfusion")

@@ -5,6 +5,7 @@ import math
 import random
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from medvqa.report.bundle.page_blocks import MatrixBlock, PlotBlock, PlotPoint, 
 from support import pages
 from support.laws import examples
 
+LINK = partial(texts.questions, "b", "")
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference"
 needs_shared = pytest.mark.skipif(not REFERENCE.is_dir(), reason="the reference data are not beside the repository")
 
@@ -73,9 +75,9 @@ def test_an_axis_around_values_has_round_ends_and_few_ticks(values: list[float |
 
 def test_a_map_holds_the_measure_of_each_field(made: report.Report, monkeypatch: pytest.MonkeyPatch) -> None:
     part = made.parts[0]
-    assert slices.heat_map(part) is None, "most fields have too few questions for a percentage"
+    assert slices.heat_map(part, LINK) is None, "most fields have too few questions for a percentage"
     monkeypatch.setattr(slices, "MOST_SMALL", 1.0)
-    found = slices.heat_map(part)
+    found = slices.heat_map(part, LINK)
     assert found is not None
     assert (found.down, found.across) == ("department", "task")
     by_field = {(field.row, field.column): field.figure for field in found.fields}
@@ -97,7 +99,7 @@ def test_a_map_holds_the_measure_of_each_field(made: report.Report, monkeypatch:
             assert field.few == (len(chosen) < FEW)
             assert field.shown == (f"{right}/{len(chosen)}" if field.few else f"{100 * right / len(chosen):.0f}")
     assert not by_field
-    assert slices.heat_map(made.parts[2]) is None, "MediConfusion's items have one dimension"
+    assert slices.heat_map(made.parts[2], LINK) is None, "MediConfusion's items have one dimension"
 
 
 def test_a_map_of_a_repeated_run_counts_questions_and_not_samples(
@@ -108,7 +110,7 @@ def test_a_map_of_a_repeated_run_counts_questions_and_not_samples(
     thrice = [replace(result, sample=k) for result in single for k in (1, 2, 3)]
     once = report.build(pages.write(tmp_path / "once", single), pages.PHANTOM).parts[0]
     part = report.build(pages.write(tmp_path / "thrice", thrice, repeat=3), pages.PHANTOM).parts[0]
-    maps = [slices.heat_map(each) for each in (once, part)]
+    maps = [slices.heat_map(each, LINK) for each in (once, part)]
     shown = [[(f.row, f.column, f.figure.value, f.figure.n, f.figure.shown) for f in m.fields] for m in maps if m]
     assert len(shown) == 2
     assert shown[0] == shown[1]
@@ -130,7 +132,7 @@ def lesions(right: dict[tuple[str, str], tuple[int, int]]) -> list[Result]:
 def map_of(folder: Path, results: list[Result]) -> tuple[report.Report, MatrixBlock]:
     benchmark = medlesionvqa.BENCHMARKS[0]
     built = report.build(pages.write(folder, results), {benchmark.name: benchmark})
-    found = slices.heat_map(built.parts[0])
+    found = slices.heat_map(built.parts[0], LINK)
     assert found is not None
     return built, found
 
@@ -323,7 +325,7 @@ def test_abilities_stand_beside_those_of_physicians(tmp_path: Path) -> None:
     asked = {(a, "judgment"): (10, 20) for a in ("lesion_recognition", "disease_diagnosis", "location_recognition")}
     benchmark = medlesionvqa.BENCHMARKS[0]
     built = report.build(pages.write(tmp_path / "run", lesions(asked)), {benchmark.name: benchmark})
-    table = charts.abilities(built.parts[0])
+    table = charts.abilities(built.parts[0], LINK)
     assert table is not None
     people = [title.removesuffix(" %") for title in table.headings[4:]]
     assert people == ["senior physicians", "primary physicians"]
@@ -335,7 +337,7 @@ def test_abilities_stand_beside_those_of_physicians(tmp_path: Path) -> None:
             percent = overall.abilities[name].get(ability)
             assert figure.text == ("–" if percent is None else f"{percent:.2f}")
     assert (
-        charts.abilities(report.build(pages.write(tmp_path / "phantom", pages.guesses()), pages.PHANTOM).parts[2])
+        charts.abilities(report.build(pages.write(tmp_path / "phantom", pages.guesses()), pages.PHANTOM).parts[2], LINK)
         is None
     )
 

@@ -105,17 +105,17 @@ def test_flips_derived_from_the_bundle_are_those_of_the_comparison(runs: list[Si
     if not study.comparable:
         return
     read = reader(study)
-    for versus, pair in zip(study.versus, read.head["comparison"]["pairs"], strict=True):
+    for versus, pair in zip(study.versus, read.head["pairs"], strict=True):
         if versus.refusals:
             continue
         told = Counter(read.flips(pair["new"], pair["baseline"]))
         assert told == Counter((flip.benchmark, flip.metric, flip.unit, flip.better) for flip in versus.paired.flips)
-        for part in pair["parts"]:
-            for cell in part["rows"]:
-                ways = Counter(
-                    better for name, measure, _, better in told if (name, measure) == (cell["benchmark"], cell["name"])
-                )
-                assert (ways[True], ways[False]) == (cell["gained"], cell["lost"])
+        listed = {(scale.benchmark, scale.metric) for scale in study.scales}
+        for row in versus.paired.tables:
+            key = (row.benchmark, row.metric)
+            if row.headline and not row.slice and key in listed:
+                ways = Counter(better for name, measure, _, better in told.elements() if (name, measure) == key)
+                assert (ways[True], ways[False]) == (row.comparison.gained, row.comparison.lost)
 
 
 @given(sides())

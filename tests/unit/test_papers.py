@@ -249,8 +249,9 @@ def test_a_neighbours_row_and_page_have_the_published_rows(
     for row in table.rows:
         assert row.shown in output
     assert f"published figures: {table.source}" in output
-    assert main(["paper", paper, "reports/first"]) == 0
+    assert main(["paper", paper, "reports/first", "--latex=row.tex"]) == 0
     assert capsys.readouterr().out.strip() in output
+    assert (here / "row.tex").read_text().count("\\bottomrule") == 2
     assert ("en, all" in output and KIT in output) == (name == "slake-en-test")
     sections = Page((here / "reports/first/index.html").read_text()).block("head")["sections"]
     blocks = [block for section in sections for block in section["blocks"]]

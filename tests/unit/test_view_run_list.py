@@ -249,8 +249,7 @@ def test_keeps_entries_until_a_file_changes(reports: Path, registry: Registry, m
         return describe(name, folder, *others)
 
     monkeypatch.setattr(entries, "describe", counted)
-    monkeypatch.setattr(run_list, "LOOK", 0)
-    monkeypatch.setattr(run_list, "RESTS", 0)
+    monkeypatch.setattr(run_list, "LONGEST_REST", 0)
     kept = RunFolders(reports, registry, RunIndexes())
     kept.list()
     assert len(read) == 5

@@ -27,7 +27,6 @@ export interface BundleHead {
   readonly chunk: number;
   /** The summary, from its top. */
   readonly sections: readonly PageSection[];
-  readonly comparison: ComparisonView | null;
   /**
    * Each run against the first of `runs`, or if they are not comparable, against the run from which it differs in one
    * setting.
@@ -129,38 +128,6 @@ export interface PageSection {
   readonly printed?: boolean;
 }
 
-/**
- * The comparison of runs; the first of `Head.runs` is the baseline.
- *
- * The columns `units/S.*` hold the units of the headline measures (`ScaleView`).
- */
-export interface ComparisonView {
-  readonly runs: readonly RunFacts[];
-  /** One or more sentences about the place of the images. */
-  readonly images: string;
-  /** Below this number of units, counts are shown in place of percentages. */
-  readonly few: number;
-  readonly boards: readonly BoardView[];
-  /**
-   * Each run against the first of `Head.runs`, or if they are not comparable, against the run from which it differs
-   * in one setting.
-   */
-  readonly pairs: readonly PairView[];
-  readonly scales: readonly ScaleView[];
-  readonly matrices: readonly SliceMatrix[];
-  /** Runs that are not on the leaderboard. */
-  readonly apart: readonly RunApart[];
-  /** Number of tests in the family of headline measures: all differences whose p is adjusted together. */
-  readonly tests?: number;
-  /** Characters of a response in this bundle; longer ones are cut, and say so. 0: none is. */
-  readonly cut?: number;
-  /** A sentence if the texts of all results are left out, else ""; there are no blocks of answers then. */
-  readonly left_out?: string;
-  /** A sentence if a program drew images of the runs, else "". */
-  readonly synthetic?: string;
-  readonly costly?: CostlyRun | null;
-}
-
 /** Two runs that are compared, which are places in `BundleHead.runs`. */
 export interface PairOfRuns {
   readonly new: number;
@@ -230,11 +197,6 @@ export interface Folded {
 export interface SentPrompt {
   /** Its place in `SentPrompts.texts`. */
   readonly text: number;
-  /**
-   * Whether its digest is the recorded one. If not, its template is the recorded one, and no digest of an image is
-   * known.
-   */
-  readonly proved: boolean;
   readonly system: string;
   readonly order: string;
   /** In their order: places among the images of the question, and names of other images. */
@@ -249,6 +211,8 @@ export interface SentPrompt {
   /** The user's further turns, each sent after a reply. */
   readonly then: readonly string[];
   readonly examples: readonly SentExample[];
+  /** The number of solved examples that are not kept, since their data are not declared public. */
+  readonly withheld: number;
   /** Limit of new tokens, 0 for none; null if the run records none. */
   readonly tokens: number | null;
 }
@@ -352,92 +316,12 @@ export interface NoticeBlock {
   readonly link?: string;
 }
 
-/** The set-up of a run, in the order of `Head.runs`. */
-export interface RunFacts {
-  readonly techniques: string;
-  /** The images that the model saw: "original", or the ablation. */
-  readonly images: string;
-  readonly answers: number;
-  readonly started: string;
-  /** What is missing of the run, such as "unfinished: 19 of 307 questions have a result", and the selected part. */
-  readonly limits: readonly string[];
-  /** Answers that were refused, abstained or could not be read; they count as wrong. */
-  readonly invalid: number;
-  /** Answers cut off at a token limit. */
-  readonly truncated: number;
-}
-
-/** Runs by one headline measure, over the questions that all runs have scored. */
-export interface BoardView {
-  readonly benchmark: string;
-  readonly technique: string;
-  readonly measure: string;
-  readonly title: string;
-  readonly counted: string;
-  readonly lower: boolean;
-  readonly sentence: string;
-  readonly rows: readonly BoardRow[];
-  /** All pairs of the board's runs. */
-  readonly pairs: readonly BoardPair[];
-  /** The run from which the differences of rows are taken: the first of `Head.runs`, unless it is not on the board. */
-  readonly first?: number;
-}
-
-/** The comparison of two runs, which are places in `Head.runs`. If there are `refusals`, there are no parts. */
-export interface PairView {
-  readonly new: number;
-  readonly baseline: number;
-  /** The level of the two-sided intervals of differences. */
-  readonly level: number;
-  readonly refusals: readonly string[];
-  readonly notes: readonly string[];
-  /** The one setting in which the runs differ, or "". */
-  readonly differs: string;
-  /** The meaning of new minus baseline if one setting differs, or "". */
-  readonly effect: string;
-  /** Headings of the values of the baseline and of the new run. */
-  readonly headings: readonly [string, string];
-  readonly parts: readonly PairedPartView[];
-  /** The option that sets the one difference, such as "ablate", "prompt" or "shots"; "" without one. */
-  readonly setting?: string;
-  /** The question that this difference answers, such as "Does it look at the picture?"; "" without one. */
-  readonly question?: string;
-}
-
-/** A measure by run and slice: one dimension. */
-export interface SliceMatrix {
-  /** A place in `ComparisonView.scales`. */
-  readonly scale: number;
-  readonly dimension: string;
-  readonly title: string;
-  /** Whether the dimension was fixed before the runs; else its slices are exploratory. */
-  readonly fixed: boolean;
-  readonly rows: readonly SliceMatrixRow[];
-}
-
-/** A run that is not on the leaderboard; `run` is a place in `Head.runs`. */
-export interface RunApart {
-  readonly run: number;
-  readonly why: readonly string[];
-}
-
-/** A run that costs many questions: without its scores, the others share more. `run` is a place in `Head.runs`. */
-export interface CostlyRun {
-  readonly run: number;
-  /** How many questions count, and how many would without the run, for each benchmark that it costs questions. */
-  readonly lines: readonly string[];
-  /** The leaderboard without the run. */
-  readonly boards: readonly BoardView[];
-}
-
 /** A solved example within a prompt. */
 export interface SentExample {
   /** Its place in `SentPrompts.texts`. */
   readonly text: number;
   readonly answer: string;
   readonly end: string;
-  /** The question that fills the text, by its place in the columns; -1 if the text is written out. */
-  readonly question: number;
   /** Names of its images. */
   readonly images: readonly string[];
 }
@@ -525,61 +409,6 @@ export interface NamedFact {
   readonly link?: string;
 }
 
-/** A run in a ranking. */
-export interface BoardRow {
-  readonly run: number;
-  readonly rank: number;
-  readonly best: number;
-  readonly worst: number;
-  readonly value: number | null;
-  readonly low: number | null;
-  readonly high: number | null;
-  readonly shown: string;
-  readonly interval: string;
-  readonly differs: string;
-  /** The difference from the first run, null for that run itself. */
-  readonly against: ComparedCell | null;
-}
-
-/** The difference between two runs of a board, `new` minus `baseline`, which are places in `Head.runs`. */
-export interface BoardPair {
-  readonly new: number;
-  readonly baseline: number;
-  readonly difference: number | null;
-  readonly low: number | null;
-  readonly high: number | null;
-  /** Two-sided p-value after Holm over the comparison's family (`ComparisonView.tests`). */
-  readonly adjusted: number | null;
-  readonly sure: "better" | "worse" | "";
-  /** The difference in points. */
-  readonly shown: string;
-  readonly bounds: string;
-}
-
-/** One benchmark and technique of a comparison. */
-export interface PairedPartView {
-  readonly benchmark: string;
-  readonly technique: string;
-  readonly title: string;
-  /** The number of questions that both runs have scored. */
-  readonly counted: string;
-  readonly warnings: readonly string[];
-  readonly sentence: ComparedSentence;
-  /** The headline measures. */
-  readonly rows: readonly ComparedCell[];
-  /** The axis of the headline measures runs from -`end` to `end`. */
-  readonly end: number;
-  readonly slices: readonly ComparedMeasure[];
-}
-
-/** One value of a dimension, with a cell for each run of the board, in the board's order of runs. */
-export interface SliceMatrixRow {
-  readonly value: string;
-  readonly title: string;
-  readonly short: string;
-  readonly cells: readonly SliceMatrixCell[];
-}
-
 /** Some words of a sentence, or a number of it. */
 export interface PageWord {
   readonly text: string;
@@ -623,106 +452,4 @@ export interface PlotPoint {
   /** What it is, with its numbers as they are shown. */
   readonly label?: string;
   readonly link?: string;
-}
-
-/** One measure of two runs, over all questions or over a slice. Numbers are those of `medvqa compare --json`. */
-export interface ComparedCell {
-  readonly benchmark: string;
-  readonly technique: string;
-  readonly name: string;
-  readonly slice: Readonly<Record<string, string>>;
-  /** The measure, or the value of the slice, for people. */
-  readonly title: string;
-  /** Abbreviations of the slice's value, or "". */
-  readonly short: string;
-  readonly baseline: number | null;
-  readonly new: number | null;
-  readonly difference: number | null;
-  /** Lower end of the two-sided 95 % interval of new minus baseline. */
-  readonly low: number | null;
-  readonly high: number | null;
-  /** Two-sided p-value after Holm. */
-  readonly adjusted: number | null;
-  readonly units: number;
-  readonly groups: number;
-  /** Units that are better in the new run. */
-  readonly gained: number;
-  readonly lost: number;
-  readonly discordant_groups: number;
-  readonly detectable: number | null;
-  readonly mcnemar: number | null;
-  /** Whether less is better. */
-  readonly lower: boolean;
-  readonly percent: boolean;
-  /** Whether there are too few units for percentages. */
-  readonly few: boolean;
-  /** The direction of a difference that is shown. */
-  readonly sure: "better" | "worse" | "";
-  /** Whether flips of this measure are part of the bundle. */
-  readonly flips: boolean;
-  readonly texts: ComparedTexts;
-}
-
-/** What the rules of a comparison allow to say about a benchmark: its first headline measure in words. */
-export interface ComparedSentence {
-  readonly words: readonly ComparedWord[];
-  readonly way: "better" | "worse" | "";
-  /** The other headline measures, or "". */
-  readonly more: string;
-}
-
-/** The slices of one headline measure, on one axis from -`end` to `end`. */
-export interface ComparedMeasure {
-  readonly measure: string;
-  readonly lower: boolean;
-  readonly end: number;
-  readonly tables: readonly SlicedTable[];
-}
-
-/** One run's value of a measure over one slice. */
-export interface SliceMatrixCell {
-  readonly run: number;
-  readonly value: number | null;
-  readonly low: number | null;
-  readonly high: number | null;
-  /** Number of units. */
-  readonly n: number;
-  readonly shown: string;
-  readonly interval: string;
-  /** Whether there are too few units for percentages. */
-  readonly few: boolean;
-  /** From the first run of the board, null for that run itself. */
-  readonly difference?: number | null;
-  readonly difference_shown?: string;
-  readonly adjusted?: number | null;
-  readonly sure?: "better" | "worse" | "";
-}
-
-/** The numbers of a `ComparedCell` as they are shown. */
-export interface ComparedTexts {
-  readonly baseline: string;
-  readonly new: string;
-  readonly difference: string;
-  /** The 95 % interval, or the reason for its absence. */
-  readonly bounds: string;
-  readonly units: string;
-  readonly adjusted: string;
-  readonly detectable: string;
-  readonly mcnemar: string;
-}
-
-/** Some words of a sentence, or a number. */
-export interface ComparedWord {
-  readonly text: string;
-  /** The field of the first headline measure that has the number; "" for plain words. */
-  readonly number: string;
-}
-
-/** One measure over the values of one dimension, the largest loss first. */
-export interface SlicedTable {
-  readonly measure: string;
-  readonly dimension: string;
-  /** Whether the dimension was fixed before the runs; else its slices are exploratory. */
-  readonly fixed: boolean;
-  readonly rows: readonly ComparedCell[];
 }

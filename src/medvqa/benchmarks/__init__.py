@@ -247,7 +247,7 @@ def _load(benchmark: Benchmark, data: Path) -> tuple[Item, ...]:
             kind=item.kind or _kind(item),
             question=pool.one(item.question),
             options=_shared(item.options, pool),
-            answers=pool.one(tuple(item.answers)),
+            answers=tuple(item.answers),
             images=_located(item, data, where),
             tags=pool.tags(item.tags),
             extra=pool.mapping(item.extra),

@@ -98,7 +98,7 @@ class CommonPart:
     places: tuple[int, ...]
     keys: Sequence[QuestionKey]
     runs: tuple[RunAnswers, ...]
-    measured: Sequence[int]
+    measured: NDArray[np.intp]
     asked: int
     scored: int
     tabled: tuple[tuple[Tabled, ...], ...]
@@ -163,11 +163,11 @@ class CommonPart:
         frame = tabled.frame
         everywhere = np.flatnonzero(frame.slice == 0)
         codes, units = frame.counted[frame.cell[everywhere]].tolist(), frame.unit[everywhere].tolist()
-        found: dict[int, list[tuple[int, ...]]] = {}
+        found, measured = dict[int, list[tuple[int, ...]]](), self.measured.tolist()
         for code, unit in zip(codes, units, strict=True):
             if wanted is None or code in wanted:
                 of_unit = self.pairs[unit] if tabled.metric.unit == "pair" else (unit,)
-                found.setdefault(code, []).append(tuple(self.measured[place] for place in of_unit))
+                found.setdefault(code, []).append(tuple(measured[place] for place in of_unit))
         return found
 
 
@@ -294,7 +294,7 @@ class Alignment:
             places,
             self._keys[part],
             runs,
-            measured.tolist(),
+            measured,
             int(np.any([run.there for run in runs], axis=0).sum()),
             int(np.all([run.scored for run in runs], axis=0).sum()),
             tuple(_scored_in_all(one_measure) for one_measure in zip(*tabled, strict=True)),
@@ -315,14 +315,28 @@ class Alignment:
             samples = [self._runs[part][place].latest(question) for question in measured.tolist()]
             if questions not in self._layouts:
                 layout = measures.layout_of([each[0] for each in samples], benchmark.dimensions)
-                self._layouts[questions] = layout, frames(samples, layout)
+                # Of the samples, only the numbers are needed later.
+                by_unit = {unit: replace(frame, samples=()) for unit, frame in frames(samples, layout).items()}
+                self._layouts[questions] = layout, by_unit
             layout, own_frames = self._layouts[questions]
             with withholding(not benchmark.public):
                 tabled = measures.tables_of(samples, layout, metrics, failed)
             without_score = [one.without_score for one in tabled]
-            tabled = [replace(one, frame=own_frames[one.metric.unit], rows=()) for one in tabled]
+            # Measures that share their terms share the narrow ones.
+            terms = {id(one.terms): _narrow(one.terms) for one in tabled}
+            tabled = [
+                replace(one, frame=own_frames[one.metric.unit], rows=(), terms=terms[id(one.terms)]) for one in tabled
+            ]
             self._tables[cached] = _RunTables(tabled, without_score, failed, layout.pairs)
         return self._tables[cached]
+
+
+def _narrow(terms: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the terms in an eighth of their memory if all of them are 0 or 1; sums are of double precision anyway."""
+    import numpy as np
+
+    narrow: NDArray[np.float64] = terms.astype(np.int8) if np.isin(terms, (0, 1)).all() else terms
+    return narrow
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,7 +374,7 @@ def _scored_in_all(one_measure: Sequence[tuple[Tabled, NDArray[np.bool_]]]) -> t
 
     unscored = np.any([without_score for _, without_score in one_measure], axis=0)
     tabled = tuple(run for run, _ in one_measure)
-    return tuple(replace(run, terms=np.where(unscored, 0.0, run.terms)) for run in tabled) if unscored.any() else tabled
+    return tuple(replace(run, terms=np.where(unscored, 0, run.terms)) for run in tabled) if unscored.any() else tabled
 
 
 def _computable(benchmark: Benchmark, side: Side, failed: list[FailedMetric]) -> list[Metric]:

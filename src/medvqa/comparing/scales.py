@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from medvqa import statistics
 from medvqa.comparing.common import CommonPart, everything
-from medvqa.figures import defined
+from medvqa.figures import Figure
 from medvqa.items import QuestionKey
 from medvqa.metrics import Tabled
 
@@ -40,32 +40,19 @@ class Scale:
 
 
 @dataclass(frozen=True, slots=True)
-class SliceValue:
-    """One run's value of a measure over one slice: `n` units in `groups` independent groups.
-
-    `low` and `high` bound its 95 % interval.
-    """
-
-    run: int
-    value: float | None
-    low: float | None
-    high: float | None
-    n: int
-    groups: int
-
-
-@dataclass(frozen=True, slots=True)
 class SlicedRuns:
     """A headline measure of the board's runs over each value of one dimension, on the questions of `Ranking.scored`.
 
-    `values`: slice value -> a value for each run of the board, in its order.
+    `runs`: places in `Study.sides`. `values`: slice value -> the measure of each of `runs`, with its 95 % interval, its
+    number of units (`n`) and of independent groups.
     """
 
     benchmark: str
     technique: str
     metric: str
     dimension: str
-    values: Mapping[str, Sequence[SliceValue]]
+    runs: tuple[int, ...]
+    values: Mapping[str, Sequence[Figure]]
 
 
 @dataclass(slots=True)
@@ -143,7 +130,7 @@ def sliced(part: CommonPart) -> list[SlicedRuns]:
         metric = tabled[0].metric
         if metric.mean_over is not None or not metric.percent:
             continue
-        by_run = [_slices(place, run) for place, run in zip(part.places, tabled, strict=True)]
+        by_run = [_slices(run) for run in tabled]
         places: dict[str, list[int]] = {}
         for place, (dimension, _) in enumerate(tabled[0].frame.slices):
             places.setdefault(dimension, []).append(place)
@@ -154,23 +141,12 @@ def sliced(part: CommonPart) -> list[SlicedRuns]:
                 if any(run[place].n for run in by_run)
             }
             if values:
-                measures.append(SlicedRuns(part.benchmark.name, part.technique, metric.name, dimension, values))
+                key = part.benchmark.name, part.technique, metric.name, dimension
+                measures.append(SlicedRuns(*key, part.places, values))
     return measures
 
 
-def _slices(run: int, tabled: Tabled) -> list[SliceValue]:
+def _slices(tabled: Tabled) -> list[Figure]:
     """The value of a measure in each slice, EVERYTHING first."""
-    import numpy as np
-
-    table = statistics.by_unit(tabled.table())[0]
-    ratios = statistics.ratios(table)
-    estimates = statistics.clustered(ratios)
-    low, high = statistics.intervals(estimates, binary=tabled.binary)
-    units = np.bincount(table.slice[table.denominator > 0], minlength=table.slices)
-    columns = (ratios.value, low, high, units, estimates.groups)
-    return [
-        SliceValue(
-            run, defined(value), *((defined(below), defined(above)) if tabled.bounded else (None, None)), n, groups
-        )
-        for value, below, above, n, groups in zip(*(column.tolist() for column in columns), strict=True)
-    ]
+    found = statistics.estimate(tabled.table(), binary=tabled.binary, bounded=tabled.bounded)
+    return [replace(found.figure(place), n=units) for place, units in enumerate(found.units.tolist())]

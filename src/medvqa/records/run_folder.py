@@ -61,6 +61,7 @@ _decoder = msgspec.json.Decoder(Result)
 _extents = msgspec.json.Decoder(_LineExtents)
 _BASE64 = b'"encoding":"base64"'
 _IMPOSSIBLE = f'"{answers.IMPOSSIBLE}"'.encode()
+_IMAGES = b'"images":'
 _NO_VARIANT = b',"variant":""}'
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=@-]{0,119}")
 
@@ -88,8 +89,18 @@ def encode(result: Result) -> bytes:
     Left out if they are empty: the last field `variant`, and the fields LATER of images.
     """
     answer: Any = None if result.answer is None else answers.to_json(result.answer)
-    line = _encoder.encode(replace(result, item=_with_images(result.item, _image), answer=answer))
+    line = _line(replace(result, answer=answer), _image)
     return line if result.variant else line.removesuffix(_NO_VARIANT) + b"}"
+
+
+def _line(result: Result, fields: Callable[[Image], dict[str, Any]]) -> bytes:
+    """A result as JSON with these fields of its images."""
+    line, images = _encoder.encode(result), result.item.images
+    if not images:
+        return line
+    # Quotes within texts are escaped, so the first such list is the item's. Making another result takes twice the time.
+    written = _encoder.encode([fields(image) for image in images])
+    return line.replace(_IMAGES + _encoder.encode(images), _IMAGES + written, 1)
 
 
 def _image(image: Image) -> dict[str, Any]:
@@ -133,11 +144,6 @@ def _placed(result: Result, line: bytes) -> Result:
             for image, extent in zip(images, _extents.decode(line).item.images, strict=True)
         )
     return result if images is result.item.images else replace(result, item=replace(result.item, images=images))
-
-
-def _with_images(item: Item, fields: Callable[[Image], dict[str, Any]]) -> Item:
-    images: Any = tuple(map(fields, item.images))
-    return replace(item, images=images)
 
 
 def _check(result: Result) -> None:
@@ -215,14 +221,14 @@ class Shared:
 
     def __call__(self, result: Result) -> Result:
         """Return the result with shared parts."""
-        one, answer = self._pool.one, result.answer
+        hold, score, answer = self._pool.hold, result.score, result.answer
         _set(result, "item", self._item(result.item))
-        _set(result, "run", one(result.run))
-        _set(result.score, "extracted", one(result.score.extracted))
-        _set(result.score, "why", one(result.score.why))
+        _set(result, "run", hold(result.run, result.run))
+        _set(score, "extracted", hold(score.extracted, score.extracted))
+        _set(score, "why", hold(score.why, score.why))
         if answer is not None:
-            _set(answer, "finish", one(answer.finish))
-            _set(answer, "served_by", one(answer.served_by))
+            _set(answer, "finish", hold(answer.finish, answer.finish))
+            _set(answer, "served_by", hold(answer.served_by, answer.served_by))
             if answer.usage is not None:
                 _set(answer, "usage", self._pool.mapping(answer.usage))
         return result
@@ -230,11 +236,11 @@ class Shared:
     def _item(self, item: Item) -> Item:
         known = self._items.setdefault((item.benchmark, item.id), item)
         if known is item:
-            one = self._pool.one
-            _set(item, "benchmark", one(item.benchmark))
-            _set(item, "question", one(item.question))
-            _set(item, "options", {letter: one(text) for letter, text in item.options.items()})
-            _set(item, "answers", one(item.answers))
+            hold = self._pool.hold
+            _set(item, "benchmark", hold(item.benchmark, item.benchmark))
+            _set(item, "question", hold(item.question, item.question))
+            _set(item, "options", {letter: hold(text, text) for letter, text in item.options.items()})
+            _set(item, "answers", hold(item.answers, item.answers))
             _set(item, "tags", self._pool.tags(item.tags))
             _set(item, "extra", self._pool.mapping(item.extra))
             return item
@@ -307,12 +313,12 @@ def present_mark(folder: Path) -> Mark | None:
 
 
 class Recorder:
-    """Appends results to a run folder, which it creates if missing; closed by `close`."""
+    """Appends results, or the lines of another file, to a run folder, which it creates if missing."""
 
-    def __init__(self, folder: Path) -> None:
-        """Open the folder. UsageError if it cannot be created."""
+    def __init__(self, folder: Path, name: str = RESULTS) -> None:
+        """Open the file. UsageError if it cannot be created."""
         self.folder = folder
-        path = folder / RESULTS
+        path = folder / name
         with files.writing(f"run folder {folder}"):
             make_private(folder)
             self._file = files.appending(path, readable=True)
@@ -384,7 +390,7 @@ def decisive_digest(results: Iterable[Result]) -> tuple[str, int]:
     """
     last, total = {result.key: result for result in results}, hashlib.sha256()
     for key in sorted(last):
-        line = _encoder.encode(replace(last[key], item=_with_images(last[key].item, _published)))
+        line = _line(last[key], _published)
         # Digests of earlier versions cover a field that results no longer have.
         total.update(line.removesuffix(b"}") + b',"ranking":null}\n')
     return total.hexdigest(), len(last)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from math import inf
 from operator import attrgetter
 from typing import Any
@@ -143,7 +143,7 @@ def measures_in(paired: Paired, part: PairedPart) -> list[Compared]:
 
 
 @dataclass(frozen=True, slots=True)
-class Slices:
+class SlicesOfPair:
     """A measure over the slices of one dimension, smallest p first; and how these were chosen and tested."""
 
     measure: str
@@ -154,7 +154,7 @@ class Slices:
 
 def slices(
     paired: Paired, part: PairedPart, benchmark: Benchmark, measures: Iterable[str], tests: int = 0
-) -> Iterator[Slices]:
+) -> Iterator[SlicesOfPair]:
     """Yield measures of a part by each dimension of the benchmark that has slices; `tests` as for `sections`."""
     own = measures_in(paired, part)
     fixed = fixed_slices(paired.new.run, part.benchmark) & fixed_slices(paired.baseline.run, part.benchmark)
@@ -164,7 +164,7 @@ def slices(
             rows.sort(key=lambda row: (_or(row.p, inf), -abs(row.comparison.difference or 0.0), *row.slice.values()))
             if rows:
                 status = (FIXED if dimension in fixed else EXPLORATORY) + (PAIRS if tests else "")
-                yield Slices(measure, dimension, rows, status)
+                yield SlicesOfPair(measure, dimension, rows, status)
 
 
 def title(paired: Paired) -> str:
@@ -385,13 +385,12 @@ def trend(found: Trend) -> Table:
     """Several runs by a number, smallest first; the title has the slope of the measure on its log10."""
     rows = tuple((row.name, f"{row.number:g}", row.figure, row.figure) for row in found.rows)
     less = ", less is better" if found.better == "lower" else ""
-    slope = Figure(found.slope, found.low, found.high, sign=True)
-    models = between(found.models_low, found.models_high, sign=True)
+    slope, models = found.slope, found.models
     title = (
         f"{found.benchmark}, {found.technique}: {found.metric}{less} by {found.by} "
         f"({_in_all(found.items, found.scored)}). {slope.text} points for ten times the {found.by}, 95 % "
-        f"interval over questions {slope.interval or DASH}, over models {models or DASH}: an association, for the "
-        "models differ in more"
+        f"interval over questions {slope.interval or DASH}, over models {models.interval or DASH}: an association, for "
+        "the models differ in more"
     )
     columns = (Column("run"), *numbers(found.by), Column("%", "figure"), Column("95 % interval", "interval"))
     return Table(title, columns, rows)
@@ -456,7 +455,7 @@ def as_json(study: Study, trends: Sequence[Trend] = ()) -> dict[str, Any]:
             }
             for ranking in study.rankings
         ],
-        **({"trends": list(trends)} if trends else {}),
+        **({"trends": list(map(_trend_as_json, trends))} if trends else {}),
     }
 
 
@@ -467,7 +466,21 @@ def _part_as_json(part: PairedPart, *, several: bool) -> dict[str, Any]:
 
 
 def _ranked_as_json(row: Ranked) -> dict[str, Any]:
-    return {name: value for name, value in asdict(row).items() if name != "differs" or value}
+    figure = {"value": row.figure.value, "low": row.figure.low, "high": row.figure.high}
+    ranks = {"rank": row.rank, "best": row.best, "worst": row.worst}
+    return {"name": row.name, **figure, **ranks, **({"differs": row.differs} if row.differs else {})}
+
+
+def _trend_as_json(found: Trend) -> dict[str, Any]:
+    about = ("benchmark", "technique", "metric", "better", "by", "items", "scored")
+    rows = [
+        {"name": row.name, "number": row.number, "value": own.value, "low": own.low, "high": own.high}
+        for row in found.rows
+        for own in [row.figure]
+    ]
+    slope = {"slope": found.slope.value, "low": found.slope.low, "high": found.slope.high}
+    models = {"models_low": found.models.low, "models_high": found.models.high}
+    return {**{name: getattr(found, name) for name in about}, "rows": rows, **slope, **models}
 
 
 NUMBERS = (

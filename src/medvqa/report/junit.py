@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from html import escape
 from typing import Literal
 
@@ -58,6 +59,7 @@ def render(report: Report) -> Iterator[bytes]:
 
 def render_gate(verdict: Verdict) -> bytes:
     """gate.xml in UTF-8: the suite `gate` with one case per rule. Without a verdict, one case ends in error."""
+    kinds: list[Kind | None]
     if verdict.outcome is None:
         kinds, cases = ["error"], [_case("verdict", "gate", 0.0, "error", "; ".join(verdict.blockers), "blocked")]
     else:
@@ -76,7 +78,7 @@ def _counts(results: Sequence[Result]) -> tuple[Counter[Kind | None], int, float
     return kinds, len(results), sum(r.answer.seconds or 0.0 for r in results if r.answer is not None)
 
 
-def _start(tag: str, name: str, kinds: Mapping[Kind | None, int], tests: int, seconds: float) -> bytes:
+def _start(tag: str, name: str, kinds: Counter[Kind | None], tests: int, seconds: float) -> bytes:
     """The opening tag of a suite, or of all suites, with its counts."""
     counts = {"tests": tests, "errors": kinds["error"], "failures": kinds["failure"]}
     if tag == "testsuite":
@@ -118,17 +120,24 @@ def _case(
     name: str, classname: str, seconds: float | None, kind: Kind | None, why: str = "", type: str = "", said: str = ""
 ) -> str:
     """A test case that ended in a way, and why; None: it passed. `said`: its output, safe for logs."""
-    content = "" if kind is None else f"<{kind}{_attributes(message=text(why), type=type)} />"
+    content = "" if kind is None else f"<{kind}{_attributes(message=why, type=type)} />"
     if said:
         content += f"<system-out>{escape(said, quote=False)}</system-out>"
     time = "" if seconds is None else str(float(seconds))
-    start = f"<testcase{_attributes(name=text(name), classname=text(classname), time=time)}"
+    start = f"<testcase{_attributes(name=name, classname=classname, time=time)}"
     return f"{start}>{content}</testcase>" if content else f"{start} />"
 
 
 def _attributes(**values: str) -> str:
-    """The attributes of an element, without empty ones; line ends and tabs are escaped, so that they are kept."""
-    return "".join(f' {name}="{value.translate(_ATTRIBUTE)}"' for name, value in values.items() if value)
+    """The attributes of an element, without empty ones."""
+    return "".join([f' {name}="{_attribute(value)}"' for name, value in values.items() if value])
+
+
+# Reasons and names of benchmarks repeat.
+@lru_cache(maxsize=4096)
+def _attribute(value: str) -> str:
+    """A value that is safe for logs and in an attribute; line ends and tabs are escaped, so that they are kept."""
+    return text(value).translate(_ATTRIBUTE)
 
 
 def _json(value: Mapping[str, str]) -> str:

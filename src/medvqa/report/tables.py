@@ -149,13 +149,19 @@ def _named(report: Report, part: Part) -> tuple[str, ...]:
     return (shown, part.technique)[: len(naming(report))]
 
 
-def by_dimension(part: Part, dimension: str) -> Table:
-    """The headline measures over the values of one dimension: value, interval and n of each."""
+def sliced(part: Part, dimension: str) -> dict[str, dict[str, Measure]]:
+    """The headline measures of each value of a dimension, by value and name."""
     shown = {measure.name for measure in part.sliced}
-    cells: dict[str, dict[str, Measure]] = {}
+    found: dict[str, dict[str, Measure]] = {}
     for measure in slices(part.measures, dimension):
         if measure.name in shown:
-            cells.setdefault(measure.slice[dimension], {})[measure.name] = measure
+            found.setdefault(measure.slice[dimension], {})[measure.name] = measure
+    return found
+
+
+def by_dimension(part: Part, dimension: str) -> Table:
+    """The headline measures over the values of one dimension: value, interval and n of each."""
+    cells = sliced(part, dimension)
     names = [measure.name for measure in part.sliced if any(measure.name in row for row in cells.values())]
     # Chance differs between slices if questions have different numbers of options.
     chance = {name: any("random" in row[name].references for row in cells.values() if name in row) for name in names}
@@ -163,7 +169,7 @@ def by_dimension(part: Part, dimension: str) -> Table:
     columns = [Column(dimension)]
     for name in names:
         columns += [Column(f"{name} %" if percents[name] else name, "figure"), Column("95 % interval", "interval")]
-        columns += [Column("n", "units"), *numbers(*(["random"] if chance[name] else []))]
+        columns += [Column("n", "units"), *(Column("random", "figure") for _ in range(chance[name]))]
     rows = [
         (label, *(cell for name in names for cell in _cells(row.get(name), chance=chance[name])))
         for label, row in sorted(cells.items())
@@ -237,13 +243,14 @@ def spread(report: Report) -> Table:
     mean = "mean of samples" if report.combine else "mean"
     columns = (
         *texts(*names, "measure"),
-        *numbers(mean, *(headings[name] for name in kept), "prompts", "samples"),
+        *(Column(title, "figure") for title in (mean, *(headings[name] for name in kept))),
+        *numbers("prompts", "samples"),
     )
     rows = [
         (
             *_named(report, part),
             each.name,
-            *(number(value, percent=each.percent) for value in (each.mean, *(getattr(each, name) for name in kept))),
+            *(Figure(value, percent=each.percent) for value in (each.mean, *(getattr(each, name) for name in kept))),
             *(len(each.prompts), len(each.samples)),
         )
         for part, of_part in parts
@@ -290,6 +297,5 @@ def components(report: Report) -> Table:
 
 def _cells(measure: Measure | None, *, chance: bool) -> tuple[object, ...]:
     if measure is None:
-        return (None,) * (4 if chance else 3)
-    level = measure.references.get("random")
-    return (*(measure.figure,) * 3, *([None if level is None else number(level)] if chance else []))
+        return (None,) * (3 + chance)
+    return (*(measure.figure,) * 3, *([_level(measure, "random")] if chance else []))

@@ -13,7 +13,7 @@ from medvqa.items import OUTCOMES, TECHNIQUES, DataError, Result, UsageError
 from medvqa.protocols import rotation
 from medvqa.records.run_folder import RESULTS
 from medvqa.report.bundle.pictures import address
-from medvqa.view.run_index import Place, RunIndex
+from medvqa.view.run_index import IndexRow, RunIndex
 from medvqa.view.shapes import ItemPage, ItemRow
 
 Order = Literal["first", "latest"]
@@ -141,11 +141,11 @@ def _condition(query: ItemQuery) -> tuple[str, list[str]]:
     return " and ".join(clauses), values
 
 
-def _row(place: Place, result: Result | None) -> ItemRow | None:
+def _row(place: IndexRow, result: Result | None) -> ItemRow | None:
     return None if result is None else item_row(place.row, result)
 
 
-def _unshown(place: Place) -> ItemRow:
+def _unshown(place: IndexRow) -> ItemRow:
     """Return the row of a result whose line is too long by far: it is named, and not read."""
     why = f"not shown: its line in {RESULTS} has {place.length:,} bytes"
     key = place.key

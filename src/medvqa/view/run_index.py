@@ -99,7 +99,7 @@ def stamp(path: Path) -> Stamp:
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-class Place(NamedTuple):
+class IndexRow(NamedTuple):
     """A row of the index, by which its result is read from the file."""
 
     row: int
@@ -131,12 +131,12 @@ class Count(NamedTuple):
     chosen: int
 
 
-class _Line(NamedTuple):
+class _IndexedLine(NamedTuple):
     values: tuple[Value, ...]
     images: list[tuple[str, int, int, int]]
 
 
-def _line(line: bytes, place: int) -> _Line:
+def _line(line: bytes, place: int) -> _IndexedLine:
     """Return what the index keeps of a line (msgspec.DecodeError)."""
     result = run_folder.decode(line)
     answer, score, length = result.answer, result.score, len(line)
@@ -145,7 +145,7 @@ def _line(line: bytes, place: int) -> _Line:
     seconds = answer.seconds if answer is not None else None
     about = (result.run, score.outcome, score.value, truncated, seconds, usage.get("output"), place, length)
     images = [(address(image), place, length, position) for position, image in enumerate(result.item.images)]
-    return _Line((*result.key, *about), [image for image in images if image[0]])
+    return _IndexedLine((*result.key, *about), [image for image in images if image[0]])
 
 
 class RunIndex:
@@ -228,7 +228,7 @@ class RunIndex:
         if not self._growth or self._growth[-1][1] != self._taken:
             self._growth.append((time.monotonic(), self._taken))
 
-    def _lines(self, file: BinaryIO) -> Iterator[_Line]:
+    def _lines(self, file: BinaryIO) -> Iterator[_IndexedLine]:
         """Yield the results of the lines from `_end` on, which it moves; count what is no result."""
         self.torn = False
         while line := file.readline(MAX_LINE + 1):
@@ -307,13 +307,13 @@ class RunIndex:
         """Return the number of results for which a condition of SQL holds; all that others wrote is in `values`."""
         return int(self._rows(f"select count(*) from results where {where}", values)[0][0])  # noqa: S608
 
-    def places(self, rest: str = _IN_ORDER, values: Sequence[Value] = ()) -> list[Place]:
+    def places(self, rest: str = _IN_ORDER, values: Sequence[Value] = ()) -> list[IndexRow]:
         """Return the rows that the rest of a query chooses; all that others wrote is in `values`."""
         columns = "row, outcome, place, length, benchmark, id, technique, variant, sample"
         rows = self._rows(f"select {columns} from results {rest}", values)  # noqa: S608
-        return [Place(row, QuestionKey(*key), outcome, place, length) for row, outcome, place, length, *key in rows]
+        return [IndexRow(row, QuestionKey(*key), outcome, place, length) for row, outcome, place, length, *key in rows]
 
-    def results(self, places: Iterable[Place]) -> Iterator[Result | None]:
+    def results(self, places: Iterable[IndexRow]) -> Iterator[Result | None]:
         """Read results from the file; None for a line that has changed meanwhile.
 
         FileNotFoundError if the file was removed or replaced, OSError if it cannot be read.

@@ -25,8 +25,8 @@ from medvqa.view.progress import state_of
 from medvqa.view.run_index import RunIndexes, Stamp, stamp
 from medvqa.view.shapes import RunEntry, RunList
 
-LOOK, RESTS = 1.0, 9
-"""Seconds between two looks at the folders, and how many times as long as one takes."""
+LOOK, LONGEST_REST, RESTS = 1.0, 10.0, 9
+"""Seconds between two looks at the folders, at least and at most, and how many times as long as one takes."""
 DEPTH = 3
 """Levels of folders below the served one in which runs are found."""
 LISTED = 2_000
@@ -77,13 +77,14 @@ class RunFolders:
     def list(self, since: int = 0) -> RunList:
         """Return the runs, the latest first: all, or those that have changed since `version` of an earlier list.
 
-        Many pages ask: the folders are looked at every LOOK seconds at most, and for a tenth of the time.
+        Many pages ask: the folders are looked at every LOOK seconds at most, and mostly for a tenth of the time.
         """
         with self._lock:
             if time.monotonic() >= self._next_look:
                 began = time.monotonic()
                 self._look()
-                self._next_look = time.monotonic() + max(LOOK, RESTS * (time.monotonic() - began))
+                took = time.monotonic() - began
+                self._next_look = began + took + min(max(LOOK, RESTS * took), LONGEST_REST)
             newer = self._first < since <= self._version
             after = since if newer else 0
             changed = [listed.entry for listed in self._listed.values() if listed.version > after]

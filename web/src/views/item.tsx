@@ -11,7 +11,7 @@ import { findQuestion, keyText, pairOf, parseKey, resultsLike } from "../key";
 import { listed } from "../listed";
 import { answersLike, neighbours } from "../order";
 import type { Page } from "../page";
-import { FLIPS, flipsOf, scaleAt } from "../scale";
+import { FLIPS, flipsOf, scaleAt, unitName } from "../scale";
 import type { Compared, Rows } from "../table";
 import { label } from "../text";
 import { Dialog } from "../ui/dialog";
@@ -90,7 +90,7 @@ export const ItemDialog = ({ page, data }: { readonly page: Page; readonly data:
   if (opened === null) {
     return (
       <Dialog id="item" title={several ? "Unknown question" : "Unknown item"} close={close}>
-        <p role="alert">{several ? "No question of this measure has the id" : "This page has no question"} <Visible text={item} />. Its link may belong to another page.</p>
+        <p role="alert">{table?.compared != null ? `No ${unitName(table.compared.scale)} of this measure has the id` : "This page has no question"} <Visible text={item} />. Its link may belong to another page.</p>
       </Dialog>
     );
   }

@@ -16,7 +16,7 @@ from medvqa.items import KINDS, OUTCOMES, Benchmark, Item
 from medvqa.records import run_folder
 from medvqa.report import comparison as compared_tables
 from medvqa.report.build import Report
-from medvqa.report.bundle import failing, packing, questions, several_runs, versus
+from medvqa.report.bundle import failing, packing, questions, several_runs
 from medvqa.report.bundle.facts import command, declaring_files
 from medvqa.report.bundle.gate import GATE, gate_section
 from medvqa.report.bundle.head import VERSION, BundleHead
@@ -29,7 +29,6 @@ from medvqa.report.bundle.questions import PairOfRuns, RunHead
 from medvqa.report.bundle.scorecard import scorecard_section
 from medvqa.report.bundle.slices import slices_section
 from medvqa.report.bundle.verdict import verdict_section
-from medvqa.report.bundle.versus import ComparisonView
 
 Blocks = Mapping[str, bytes]
 """The blocks of a bundle by name, each as it is before it is deflated; image files are not (`images/...`)."""
@@ -38,7 +37,7 @@ Blocks = Mapping[str, bytes]
 @memory.no_cycle_search()
 def of_run(report: Report, pictures: Pictures) -> Blocks:
     """The bundle of a run."""
-    asked = Packer(report, pictures.load)
+    asked = Packer(report.folder, report.run)
     packed = packing.of_run(
         report.parts,
         pictures,
@@ -108,14 +107,13 @@ def of_comparison(study: Study, benchmarks: Mapping[str, Benchmark], pictures: P
         **blocks(
             packed,
             kind="comparison",
-            title=versus.title(study),
+            title=several_runs.title(study),
             about="comparison",
             runs=runs,
             sections=several_runs.sections(study, benchmarks, images=pictures.note, left_out=packed.left_out),
-            comparison=versus.view(study, benchmarks, pictures, packed),
             pairs=pairs,
         ),
-        "csv/measures": questions.encode(compared_tables.as_csv(versus.allowed(study.versus))),
+        "csv/measures": questions.encode(compared_tables.as_csv(several_runs.allowed(study.versus))),
         "csv/ranking": questions.encode(compared_tables.ranking_csv(study.rankings)),
     }
 
@@ -136,7 +134,6 @@ def blocks(
     about: str,
     runs: list[RunHead],
     sections: Sequence[PageSection] = (),
-    comparison: ComparisonView | None = None,
     pairs: Sequence[PairOfRuns] = (),
 ) -> Blocks:
     """The blocks of packed questions with what is said about them."""
@@ -158,7 +155,6 @@ def blocks(
         len(packed.answers),
         packing.CHUNK,
         list(sections),
-        comparison,
         tuple(pairs),
         tuple(packed.scales),
         packed.cut,

@@ -12,12 +12,12 @@ from medvqa.figures import FEW, About, Column, Figure, Table, counted, defined, 
 from medvqa.items import Result
 from medvqa.metrics import Spread
 from medvqa.protocols import position
-from medvqa.report.build import Part, Report, slices
+from medvqa.report.build import Part, slices
 from medvqa.report.bundle import axes
 from medvqa.report.bundle.axes import PERCENT, Axis, Tick
 from medvqa.report.bundle.explorer import confidence
 from medvqa.report.bundle.page_blocks import Block, PlotBlock, PlotPoint, PlotSeries, table_block
-from medvqa.report.bundle.texts import label, link, title_of
+from medvqa.report.bundle.texts import Linker, label, query_of, title_of
 from medvqa.tags import lexicon
 
 BINS = 10
@@ -26,9 +26,9 @@ LONG = 24
 """A table with more published rows is folded at first."""
 
 
-def drawings(part: Part, report: Report, technique: str, tabs: tuple[str, ...]) -> list[Block | None]:
+def drawings(part: Part, link: Linker, tabs: tuple[str, ...]) -> list[Block | None]:
     """The drawings of a part; tables and plots without data are None or left out."""
-    beside_people, of_papers = abilities(part, technique), published(part)
+    beside_people, of_papers = abilities(part, link), published(part)
     return [
         None if beside_people is None else table_block(beside_people, tabs=tabs),
         *(spread_plot(spread, tabs) for spread in part.headline_spreads),
@@ -40,7 +40,7 @@ def drawings(part: Part, report: Report, technique: str, tabs: tuple[str, ...]) 
 # ---- abilities -------------------------------------------------------------------------------------------------------
 
 
-def abilities(part: Part, technique: str = "") -> Table | None:
+def abilities(part: Part, link: Linker) -> Table | None:
     """The abilities beside those of people; None if nobody's are published, or the run has fewer than three."""
     paper = papers.overall(part.benchmark)
     if paper is None or not paper.abilities:
@@ -57,7 +57,7 @@ def abilities(part: Part, technique: str = "") -> Table | None:
         levels = {name: values[ability] / 100 for name, values in people.items() if ability in values}
         own = measured[ability].figure if ability in measured else Figure(None, why="not asked")
         rows.append((title_of("ability", ability), own, own, own, *(Figure(levels.get(name)) for name in people)))
-        about.append(About({0: link(part.benchmark.name, technique, ability=ability)}))
+        about.append(About({0: link(query_of("ability", ability))}))
     columns = (
         *(
             *texts("ability"),

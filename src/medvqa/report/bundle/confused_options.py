@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from typing import NamedTuple
 
 from medvqa.figures import FEW, About, Column, Figure, Table, Tone, count, counted, numbers, texts
 from medvqa.items import CHOICE_KINDS, INVALID_OUTCOMES, OUTCOMES, SCORED_OUTCOMES, Result
 from medvqa.protocols import rotation
 from medvqa.report.bundle.page_blocks import MatrixBlock, MatrixCell, MatrixLabel, figure_cell
-from medvqa.report.bundle.texts import query
+from medvqa.report.bundle.texts import Linker, query
 
 MOST = 12
 """Most rows of a matrix, and most positions of a table."""
@@ -20,10 +20,6 @@ LONGEST = 60
 """Most characters of an option's text that is a label."""
 LEVELS = 5
 """Shades of the fields of a matrix."""
-
-
-Linker = partial[str]
-"""`texts.questions` of one benchmark and technique: makes a link of a query line."""
 
 
 def unit_of(results: Sequence[Result]) -> str:
@@ -217,10 +213,10 @@ def _matrix(
     )
 
 
-def positions(results: Sequence[Result], link: Linker) -> Table | None:
+def positions(results: Sequence[Result], link: Linker) -> Table:
     """Return how often each shown position is offered, correct, chosen, and correct where it is chosen.
 
-    None without a scored choice question.
+    Only scored choice questions count.
     """
     counts: dict[str, list[int]] = {}
     asked: dict[str, set[str]] = {}
@@ -245,8 +241,6 @@ def positions(results: Sequence[Result], link: Linker) -> Table | None:
             found[1] += is_chosen
             found[2] += is_correct
             found[3] += is_chosen and is_correct
-    if not counts:
-        return None
     order = sorted(counts, key=lambda letter: (places[letter], letter))
     unit, more = unit_of(results), _scored(unscored)
     rows, about = list[tuple[object, ...]](), list[About]()

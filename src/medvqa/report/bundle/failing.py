@@ -6,22 +6,20 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Literal
 
 from msgspec import structs
 
 from medvqa import printing
-from medvqa.figures import About, Column, Table, counted, texts
+from medvqa.figures import About, Column, Table, counted, number, texts
 from medvqa.items import OUTCOMES, Measure, Result
 from medvqa.judging.taxonomy import ErrorShare
 from medvqa.report import errors
 from medvqa.report.build import Part, Report, slices
 from medvqa.report.bundle import explorer
-from medvqa.report.bundle.confused_options import Linker, matrix_by_position, matrix_by_text, positions
+from medvqa.report.bundle.confused_options import matrix_by_position, matrix_by_text, positions
 from medvqa.report.bundle.page_blocks import (
     Block,
-    MatrixBlock,
     PageSection,
     QuestionChoice,
     QuestionsBlock,
@@ -29,9 +27,8 @@ from medvqa.report.bundle.page_blocks import (
     section,
     table_block,
 )
-from medvqa.report.bundle.slices import dimensions_of
-from medvqa.report.bundle.texts import label, query, query_of, questions, title_of
-from medvqa.report.bundle.verdict import technique_of
+from medvqa.report.bundle.slices import beside, dimensions_of
+from medvqa.report.bundle.texts import Linker, label, linker, query, query_of, questions, title_of
 from medvqa.report.sentences import title
 from medvqa.tags import lexicon
 
@@ -51,41 +48,29 @@ BY_CHANCE = 0.025
 """The share of slices whose 95 % interval lies below their true value."""
 KINDS = 300
 """Most rows of a table of kinds of errors."""
+SLICE = "A slice here is a group of questions that share a tag, such as a modality. It is not a slice of an image."
+"""To a radiologist, a slice is an image."""
 SAME = 3
 """Names of a slice beside its first."""
-ALL = "all questions"
-"""The level of the whole benchmark beside a slice."""
 
 
 def failing_section(report: Report) -> PageSection:
     """Where the run fails, by benchmark and technique, and the kinds of its errors."""
     parts = [part for part in report.parts if part.results]
-    several = len(parts) > 1
     blocks: list[Block | None] = [chosen for part in parts for chosen in _chosen(part, report)]
+    blocks += [TextBlock(lines=(SLICE,))] if any(each.slice for part in parts for each in part.measures) else []
     for part in parts:
-        link, place = linker(part, report), (title(report, part),) if several else ()
-        blocks += [table_block(table, tabs=(*place, table.title)) for table in worst(part, link)]
-        matrices = (matrix_by_text(part.results, link), matrix_by_position(part.results, link))
-        blocks += [replaced(each, (*place, each.title)) for each in matrices if each is not None]
-        if (table := positions(part.results, link)) is not None:
-            blocks.append(table_block(table, tabs=(*place, table.title)))
+        link, place = linker(part, report), (title(report, part),) if len(parts) > 1 else ()
+        options = matrix_by_text(part.results, link), matrix_by_position(part.results, link)
+        shown = [*map(table_block, worst(part, link)), *options, table_block(positions(part.results, link))]
+        blocks += [structs.replace(each, tabs=(*place, each.title)) for each in shown if each is not None]
     return section("failing", "Where it fails", [*blocks, *_kinds(report)])
-
-
-def replaced(matrix: MatrixBlock, tabs: tuple[str, ...]) -> MatrixBlock:
-    """Return a matrix with its names among the tabs of a section."""
-    return structs.replace(matrix, tabs=tabs)
 
 
 def pairs_section(report: Report) -> PageSection:
     """The pairs of each benchmark by their verdict, which the explorer shows side by side."""
     found = [_pairs(part, report) for part in report.parts if any(r.item.pair_id is not None for r in part.results)]
     return section("pairs", "Pairs", found)
-
-
-def linker(part: Part, report: Report) -> Linker:
-    """Return a function from a query line to the fragment that shows its questions."""
-    return partial(questions, part.benchmark.name, technique_of(part, report))
 
 
 def _chosen(part: Part, report: Report) -> list[QuestionsBlock]:
@@ -187,16 +172,16 @@ def _ranked(
     better: Direction,
     measures: Sequence[Measure],
     members: Mapping[Place, Sequence[int]],
-    number: int,
+    asked: int,
     link: Linker,
 ) -> Table:
-    """Rank the slices of one measure; `members` are those of each slice, among `number` questions."""
+    """Rank the slices of one measure; `members` are those of each slice, among `asked` questions."""
     groups: dict[Hashable, list[Measure]] = {}
     for measure in measures:
         [place] = measure.slice.items()
         members_of = members.get(place)
         everything = (measure.n, measure.unit) == (overall.n, overall.unit)
-        if not everything and (members_of is None or len(members_of) < number):
+        if not everything and (members_of is None or len(members_of) < asked):
             # Slices of exactly the same questions are one slice under several names.
             groups.setdefault(place if members_of is None else tuple(members_of), []).append(measure)
     bounds = [(_bound(first, better), first, others) for first, *others in groups.values()]
@@ -209,7 +194,11 @@ def _ranked(
             about.append(_about(first, others, link))
     side, end = ("below", "upper") if better == "higher" else ("above", "lower")
     chance = BY_CHANCE * len(ranked)
-    expected = f"about {chance:.0f} of {len(ranked):,}" if chance >= 1 else f"1 of {round(1 / BY_CHANCE)}"
+    expected = (
+        f"about {number(chance, percent=False, digits=0)} of {len(ranked):,}"
+        if chance >= 1
+        else f"1 of {round(1 / BY_CHANCE)}"
+    )
     beyond = sum(_is_beyond(first, overall, better) for _, first, _ in ranked)
     notes = [
         f"Exploratory: {counted(len(ranked), 'slices')} compared, by the {end} bound of the 95 % interval. Intervals "
@@ -245,9 +234,8 @@ def _is_worse(value: float | None, overall: Measure, better: Direction) -> bool:
 
 def _row(measure: Measure, overall: Measure, better: Direction) -> tuple[object, ...]:
     [(dimension, value)] = measure.slice.items()
-    levels = measure.references if overall.value is None else {**measure.references, ALL: overall.value}
     beyond = _is_beyond(measure, overall, better)
-    figure = replace(measure.figure, levels=levels, tone="worse" if beyond else "")
+    figure = replace(beside(measure, overall), tone="worse" if beyond else "")
     return title_of(dimension, value), label(dimension), figure, figure, figure
 
 

@@ -8,7 +8,6 @@ from medvqa.report.bundle.columns import TypedArray
 from medvqa.report.bundle.page_blocks import PageSection
 from medvqa.report.bundle.questions import BenchmarkHead, PairOfRuns, RunHead, ScaleView, TagDimension
 from medvqa.report.bundle.shape import Shape
-from medvqa.report.bundle.versus import ComparisonView
 
 VERSION = 3
 """The version of the format. A reader refuses another one."""
@@ -38,7 +37,6 @@ class BundleHead(Shape, frozen=True):
     """Results in each of them but the last."""
     sections: list[PageSection]
     """The summary, from its top."""
-    comparison: ComparisonView | None
     pairs: tuple[PairOfRuns, ...] = ()
     """Each run against the first of `runs`, or if they are not comparable, against the run from which it differs in one
     setting."""

@@ -15,6 +15,7 @@ from medvqa.report.bundle.facts import declaring_files
 from medvqa.report.bundle.page_blocks import NamedFact as Fact
 from medvqa.report.bundle.page_blocks import PageSection, TextBlock, section
 from medvqa.report.bundle.texts import label
+from medvqa.report.notes import used
 
 NAMES: Mapping[str, str] = {
     "mc": "multiple choice, in words",
@@ -169,10 +170,7 @@ def _machine(report: Report) -> list[Fact]:
         if result.answer is not None and result.answer.seconds is not None
     ):
         rows.append(Fact("Time of an answer", f"median {_wait(waits[len(waits) // 2])}, longest {_wait(waits[-1])}"))
-    usage = run.usage
-    rows += [Fact(f"Tokens {name}", f"{usage[name]:,.0f}") for name in ("input", "output") if name in usage]
-    if "cost" in usage:
-        rows.append(Fact("Cost", f"{usage['cost']:,.4g} by the prices of the config"))
+    rows.append(Fact("Used", used(run.usage)))
     workers = [session.workers for session in run.sessions]
     if any(workers):
         rows.append(Fact("Workers", ", ".join(_text(number or "none") for number in dict.fromkeys(workers))))
@@ -195,10 +193,7 @@ def _judge(report: Report) -> list[Fact]:
     rows = [Fact("Judge", f"{', '.join(names)}: {len(judgements):,} answers")]
     if waits := sorted(judgement.seconds for judgement in judgements if judgement.seconds is not None):
         rows.append(Fact("Time of a judgement", f"median {_wait(waits[len(waits) // 2])}, longest {_wait(waits[-1])}"))
-    usage = report.run.judge_usage
-    used = [f"{usage[name]:,.0f} tokens {name}" for name in ("input", "output") if name in usage]
-    used += [f"cost {usage['cost']:,.4g} by the prices of its config"] if "cost" in usage else []
-    rows.append(Fact("Judging used", ", ".join(used)))
+    rows.append(Fact("Judging used", used(report.run.judge_usage)))
     others = {name: value for name, value in judge.as_json().items() if name not in ("name", "signature")}
     return [*rows, *_leaves(others)]
 

@@ -158,11 +158,6 @@ class Packing:
         self._keys.append(self._lists.place(item.answers))
         return named[-1]
 
-    def place_of(self, benchmark: str, item: str) -> int:
-        """The place of a question by its names, -1 if it has not come."""
-        number = next((place for place, each in enumerate(self._benchmarks) if each.name == benchmark), NONE)
-        return self._by_id.get((number, item), [NONE])[0]
-
     def add(
         self,
         question: int,
@@ -370,7 +365,7 @@ def of_run(
         for result in results:
             packing.add(packing.question(number, result.item), result, counted, tags=tags(result))
     # A prompt may name any question, so that these come first.
-    sent = array("i", (prompts.add(result, packing.place_of) for _, results in by_name.values() for result in results))
+    sent = array("i", (prompts.add(result) for _, results in by_name.values() for result in results))
     measures = [measure for part in parts for measure in part.measures]
     return packing.packed(command=command, measures=measures, declared=declared, prompts=sent)
 

@@ -1,7 +1,7 @@
 """The seven kinds of blocks that a page is made of, and a table of ours as one of them.
 
 A page has sections, a section has blocks. The page draws each kind by one component: nothing in it knows what a block
-is about. A link is a fragment of the page, as `texts.link` writes it.
+is about. A link is a fragment of the page, as `texts.questions` writes it.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def sections(
     several = len(study.sides) > 2
     scales = {(scale.benchmark, scale.technique, scale.metric) for scale in study.scales}
     compared = [
-        _Pair(place, versus, benchmarks, scales, study.tests if several else 0)
+        _TwoRuns(place, versus, benchmarks, scales, study.tests if several else 0)
         for place, versus in enumerate(study.versus, 1)
         if not versus.refusals
     ]
@@ -110,7 +110,7 @@ def _notices(boards: Boards, left_out: str) -> list[Block]:
     ]
 
 
-def _headline(boards: Boards, pairs: Sequence[_Pair]) -> list[Block]:
+def _headline(boards: Boards, pairs: Sequence[_TwoRuns]) -> list[Block]:
     """Which runs may rank first; without a leaderboard, the difference of each pair."""
     tests = boards.study.tests
     several = len(boards.study.sides) > 2
@@ -161,7 +161,7 @@ def _leaderboard(boards: Boards) -> list[Block]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pair:
+class _TwoRuns:
     """Two runs that are compared, and their place among the pairs, from 1. `tests` as for `comparison.sections`."""
 
     place: int
@@ -343,7 +343,7 @@ def _limits(side: Side) -> list[str]:
     return [*side.lacking, *failed, *(f"selected {line}" for line in side.selected)]
 
 
-def _notes(pairs: Sequence[_Pair]) -> list[Block]:
+def _notes(pairs: Sequence[_TwoRuns]) -> list[Block]:
     """The notes of all pairs, each once, with its pairs unless it holds for all."""
     named: dict[str, list[str]] = {}
     for pair in pairs:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from medvqa import metrics, statistics
 from medvqa.figures import FEW, About, Column, Figure, Table, Tone, defined
 from medvqa.items import Measure, Metric
-from medvqa.report.build import PROMPT, Part, Report, slices
+from medvqa.report.build import PROMPT, Part, Report
 from medvqa.report.bundle import charts
 from medvqa.report.bundle.page_blocks import (
     Block,
-    FigureCell,
     MatrixBlock,
     MatrixCell,
     MatrixLabel,
@@ -22,14 +20,10 @@ from medvqa.report.bundle.page_blocks import (
     table_block,
 )
 from medvqa.report.bundle.questions import score_of
-from medvqa.report.bundle.texts import label, link, title_of
-from medvqa.report.bundle.verdict import technique_of
+from medvqa.report.bundle.texts import Linker, label, linker, query_of, title_of
 from medvqa.report.sentences import title
+from medvqa.report.tables import sliced
 from medvqa.tags import lexicon
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 HEAT = ("department", "task")
 """The map of GMAI-MMBench's paper; other benchmarks have one of their first dimensions."""
@@ -43,19 +37,21 @@ STEPS = 3
 ROWS = 200
 """Rows of a dimension at first: drawing thousands takes seconds."""
 ALL = "all questions"
-"""The whole benchmark, beside its slices."""
+"""The row of the whole benchmark, before its slices."""
+WHOLE = "whole"
+"""The level of the whole benchmark beside each slice."""
 
 
 def slices_section(report: Report) -> PageSection:
     """The slices of each part of a run that has any, and the drawings beside them."""
     blocks = list[Block | None]()
     for part in report.parts:
-        technique, named = technique_of(part, report), title(report, part)
-        table = slices_table(part, technique)
+        link, named = linker(part, report), title(report, part)
+        table = slices_table(part, link)
         blocks += [
             table_block(replace(table, title=named), first=ROWS, tabs=(named,)),
-            heat_map(part, technique, (named,)),
-            *charts.drawings(part, report, technique, (named,)),
+            heat_map(part, link, (named,)),
+            *charts.drawings(part, link, (named,)),
         ]
     return section("slices", "Slices", blocks)
 
@@ -70,11 +66,11 @@ def dimensions_of(part: Part) -> list[str]:
     ]
 
 
-def slices_table(part: Part, technique: str) -> Table:
+def slices_table(part: Part, link: Linker) -> Table:
     """The headline measures of the whole benchmark and of each value of each dimension; no rows without a slice."""
     better = {metric.name: metric.better for metric in part.benchmark.metrics}
-    dimensions = dimensions_of(part)
-    names = {measure.name for dimension in dimensions for measure in slices(part.measures, dimension)}
+    found = {dimension: sliced(part, dimension) for dimension in dimensions_of(part)}
+    names = {name for values in found.values() for measures in values.values() for name in measures}
     whole = {measure.name: measure for measure in part.sliced if measure.name in names}
     columns = [Column("slice")]
     for name, measure in whole.items():
@@ -83,17 +79,14 @@ def slices_table(part: Part, technique: str) -> Table:
         columns += [Column("95 % interval", "interval"), Column("n", "units")]
     rows: list[tuple[object, ...]] = [(ALL, *(whole[name].figure for name in whole for _ in range(3)))]
     about = [About()]
-    for dimension in dimensions:
-        found: dict[str, dict[str, Measure]] = {}
-        for measure in slices(part.measures, dimension):
-            if measure.name in whole:
-                found.setdefault(measure.slice[dimension], {})[measure.name] = measure
+    for dimension, values in found.items():
         group = label(dimension.replace("+", " and "))
-        for value, measures in found.items():
-            figures = [_beside(measures[name], whole[name]) if name in measures else None for name in whole]
+        for value, measures in values.items():
+            figures = [beside(measures[name], whole[name]) if name in measures else None for name in whole]
             rows.append((title_of(dimension, value), *(figure for figure in figures for _ in range(3))))
-            to = link(part.benchmark.name, technique, **{dimension: value})
-            about.append(About({0: to}, group, ", ".join(lexicon.abbreviations(dimension, value))))
+            about.append(
+                About({0: link(query_of(dimension, value))}, group, ", ".join(lexicon.abbreviations(dimension, value)))
+            )
     if len(rows) == 1:
         return Table("", tuple(columns), ())
     return Table(
@@ -101,32 +94,16 @@ def slices_table(part: Part, technique: str) -> Table:
     )
 
 
-def _beside(measure: Measure, whole: Measure) -> Figure:
+def beside(measure: Measure, whole: Measure) -> Figure:
     """A slice with the level of the whole benchmark."""
-    levels = measure.references if whole.value is None else {**measure.references, ALL: whole.value}
+    levels = measure.references if whole.value is None else {**measure.references, WHOLE: whole.value}
     return replace(measure.figure, levels=levels)
 
 
 # ---- the map of two dimensions ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Fields:
-    """The measure of each field, (fields,) each."""
-
-    keys: list[tuple[str, str]]
-    value: list[float]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    surely_low: NDArray[np.float64]
-    surely_high: NDArray[np.float64]
-    n: list[float]
-    units: list[int]
-    groups: list[int]
-    tested: int
-
-
-def heat_map(part: Part, technique: str = "", tabs: tuple[str, ...] = ()) -> MatrixBlock | None:
+def heat_map(part: Part, link: Linker, tabs: tuple[str, ...] = ()) -> MatrixBlock | None:
     """The measure that counts single questions, over two dimensions.
 
     None without two that make a map, and if most fields have too few questions for a percentage.
@@ -139,21 +116,19 @@ def heat_map(part: Part, technique: str = "", tabs: tuple[str, ...] = ()) -> Mat
     overall = {measure.name: measure for measure in part.measures if not measure.slice}
     if metric is None or (whole := overall.get(metric.name)) is None or not whole.percent or whole.value is None:
         return None
-    if (chosen := _dimensions_of_heat(part)) is None or (found := _fields(part, metric, *chosen)) is None:
+    if (chosen := _dimensions_of_heat(part)) is None or not (found := _fields(part, metric, *chosen, whole)):
         return None
-    if sum(units < FEW for units in found.units) > MOST_SMALL * len(found.units):
+    if sum(figure.few for figure, _ in found.values()) > MOST_SMALL * len(found):
         return None
     down, across = chosen[0]
-    rows = sorted({a for a, _ in found.keys}, key=lambda value: title_of(down, value))
-    columns = sorted({b for _, b in found.keys}, key=lambda value: title_of(across, value))
+    rows = sorted({a for a, _ in found}, key=lambda value: title_of(down, value))
+    columns = sorted({b for _, b in found}, key=lambda value: title_of(across, value))
     fields = [
         MatrixCell(
-            rows.index(a),
-            columns.index(b),
-            *_field(found, k, whole, metric.better),
-            link(part.benchmark.name, technique, **{down: a, across: b}),
+            *(rows.index(a), columns.index(b), figure_cell(figure), step),
+            link(f"{query_of(down, a)} {query_of(across, b)}"),
         )
-        for k, (a, b) in enumerate(found.keys)
+        for (a, b), (figure, step) in found.items()
     ]
     name = label(metric.name)
     note = (
@@ -211,58 +186,44 @@ def _pairs(part: Part, a: str, b: str) -> _Pairs:
     }
 
 
-def _fields(part: Part, metric: Metric, dimensions: tuple[str, str], pairs: _Pairs) -> _Fields | None:
-    """The measure of each combination of values that any counted question has."""
+def _fields(
+    part: Part, metric: Metric, dimensions: tuple[str, str], pairs: _Pairs, whole: Measure
+) -> dict[tuple[str, str], tuple[Figure, int]]:
+    """The measure of each combination of values, and the strength of its colour.
+
+    Its tone says on which side of the whole benchmark it surely lies, its strength how far away.
+    """
     import numpy as np
 
     dimension = lexicon.CROSSED.join(dimensions)
     tabled = next(iter(metrics.tables(part.combined, [metric], [dimension], [], alone=True)), None)
     if tabled is None:
-        return None
-    n, frame = tabled.frame.sums(tabled.terms[1]), tabled.frame
+        return {}
+    frame, table, middle = tabled.frame, tabled.table(), whole.value or 0.0
+    count, n = (frame.sums(terms) for terms in tabled.terms)
     kept = [k for k, (name, _) in enumerate(frame.slices) if name == dimension and n[k] > 0]
-    table = tabled.table()
     estimates = statistics.clustered(statistics.ratios(table))
     units = np.bincount(table.slice[table.denominator > 0], minlength=table.slices)
-    low, high = np.full_like(n, np.nan), np.full_like(n, np.nan)
-    surely_low, surely_high, tested = low.copy(), high.copy(), 0
+    low, high, surely_low, surely_high = (np.full(len(n), np.nan) for _ in range(4))
     if tabled.bounded:
         low, high = statistics.intervals(estimates, binary=tabled.binary)
         tested = sum(1 for k in kept if units[k] >= FEW and not np.isnan(low[k]))
         level = 1 - 0.025 / max(tested, 1)
         surely_low, surely_high = statistics.bounds(estimates, binary=tabled.binary, level=level)
-    value = frame.sums(tabled.terms[0])[kept] / n[kept]
     # A value may hold the sign that joins two.
     pair_of = {lexicon.CROSSED.join(pair): pair for pair in pairs}
-    return _Fields(
-        [pair_of[frame.slices[k][1]] for k in kept],
-        value.tolist(),
-        np.minimum(low[kept], value),
-        np.maximum(high[kept], value),
-        surely_low[kept],
-        surely_high[kept],
-        n[kept].tolist(),
-        units[kept].tolist(),
-        estimates.groups[kept].tolist(),
-        tested,
-    )
-
-
-def _field(found: _Fields, k: int, whole: Measure, better: str) -> tuple[FigureCell, int]:
-    """Return a field and the strength of its colour: how far it surely lies away from the whole benchmark."""
-    few, value, n, middle = found.units[k] < FEW, found.value[k], found.n[k], whole.value or 0.0
-    low, high, surely_low, surely_high = (
-        float(bounds[k]) for bounds in (found.low, found.high, found.surely_low, found.surely_high)
-    )
-    above, below = (not few and surely_low > middle), (not few and surely_high < middle)
-    tone: Tone = "better" if (above and better == "higher") or (below and better == "lower") else "worse"
-    apart = surely_low - middle if above else middle - surely_high
-    figure = Figure(
-        *(value, defined(low), defined(high), n, "questions", value * n),
-        units=found.units[k],
-        groups=found.groups[k],
-        digits=0,
-        tone=tone if above or below else "",
-    )
-    step = min(1 + int(apart / STEP), STEPS) if above or below else 0
-    return figure_cell(figure), step
+    found = {}
+    for k in kept:
+        value, above, below = count[k] / n[k], surely_low[k] - middle, middle - surely_high[k]
+        apart = float(max(above, below)) if units[k] >= FEW and max(above, below) > 0 else None
+        tone: Tone = "better" if (above > 0) == (metric.better == "higher") else "worse"
+        figure = Figure(
+            *(float(value), defined(min(low[k], value)), defined(max(high[k], value)), float(n[k]), "questions"),
+            count=float(count[k]),
+            units=int(units[k]),
+            groups=int(estimates.groups[k]),
+            digits=0,
+            tone="" if apart is None else tone,
+        )
+        found[pair_of[frame.slices[k][1]]] = (figure, 0 if apart is None else min(1 + int(apart / STEP), STEPS))
+    return found

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from medvqa.items import Benchmark, Outcome
 from medvqa.records import coverage
 from medvqa.report.build import Part, Report
-from medvqa.report.bundle import texts
 from medvqa.report.bundle.axes import PERCENT
 from medvqa.report.bundle.page_blocks import (
     HeadlineBlock,
@@ -19,6 +18,7 @@ from medvqa.report.bundle.page_blocks import (
     TextBlock,
     figure_cell,
 )
+from medvqa.report.bundle.texts import linker
 from medvqa.report.notes import answers_of, noted
 from medvqa.report.sentences import Sentence, Standing, counted, failures, sentences, title
 
@@ -38,7 +38,6 @@ INVALID: Mapping[Outcome, str] = {
 }
 """Outcomes of answers that name no option, in words."""
 STATES: Mapping[Standing, State] = {"above": "good", "open": "open", "below": "bad", "": ""}
-CLINICAL = "A score on these questions says nothing about clinical use."
 
 
 def verdict_section(report: Report, images: str) -> PageSection:
@@ -55,16 +54,9 @@ def verdict_section(report: Report, images: str) -> PageSection:
             *(NoticeBlock(text) for text in warnings if text),
             *(notice for part in report.parts if part.results for notice in _invalid(report, part)),
             *([TextBlock("How this was counted", counting, folded=True)] if counting else []),
-            TextBlock(lines=(f"{images} {CLINICAL}".lstrip(),)),
+            *([TextBlock(lines=(images,))] if images else []),
         ],
     )
-
-
-def technique_of(part: Part, report: Report) -> str:
-    """The technique for links to questions: "" if the run has one, all of them if the part holds maxima over them."""
-    if len(report.techniques) < 2:
-        return ""
-    return part.technique if part.results else ",".join(report.techniques)
 
 
 def _status(report: Report) -> HeadlineBlock:
@@ -161,7 +153,7 @@ def _said(report: Report, sentence: Sentence) -> PageSentence:
         sentence.meaning,
         None if measure is None else figure_cell(measure.figure),
         None if measure is None or not measure.percent else PERCENT,
-        texts.questions(part.benchmark.name, technique_of(part, report), unit="" if measure is None else measure.unit),
+        linker(part, report)(unit="" if measure is None else measure.unit),
     )
 
 
@@ -173,5 +165,4 @@ def _invalid(report: Report, part: Part) -> list[NoticeBlock]:
     reasons = ", ".join(f"{number:,} {outcome} ({INVALID[outcome]})" for outcome, number in counts.items())
     wrong = "it counts as wrong" if sum(counts.values()) == 1 else "they count as wrong"
     text = f"{title(report, part)}: of {len(part.results):,} answers {reasons}; {wrong}."
-    link = texts.questions(part.benchmark.name, technique_of(part, report), f"outcome:{','.join(counts)}")
-    return [NoticeBlock(text, link=link)]
+    return [NoticeBlock(text, link=linker(part, report)(f"outcome:{','.join(counts)}"))]

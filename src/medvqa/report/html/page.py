@@ -18,8 +18,8 @@ from medvqa.items import Benchmark, Item
 from medvqa.report import bundle
 from medvqa.report.build import Report
 from medvqa.report.bundle.pictures import FOLDER, Pictures
+from medvqa.report.bundle.several_runs import title
 from medvqa.report.bundle.texts import visible
-from medvqa.report.bundle.versus import title
 
 FILE = "index.html"
 SCRIPT, STYLE, LICENCES, FRAME = "app.js", "app.css", "LICENSES.txt", "frame.html"
@@ -71,17 +71,18 @@ def draw(title: str, blocks: bundle.Blocks, *, folder: bool = False) -> Iterator
     yield Template(before).substitute(texts).encode("utf-8", "replace")
     # Zlib lets other threads run, so that large pages are packed by several cores.
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        yield b"\n".join(threads.map(element, blocks.keys(), blocks.values()))
+        yield "\n".join(threads.map(element, blocks.keys(), blocks.values())).encode()
     yield Template(after).substitute(texts).encode("utf-8", "replace")
 
 
-def element(name: str, block: bytes) -> bytes:
+def element(name: str, block: bytes) -> str:
     """A block as an element of the page, in base64: no character of it means anything in HTML.
 
     It is deflated (zlib), except an image file.
     """
     packed = block if name.startswith(f"{FOLDER}/") else zlib.compress(block, LEVEL)
-    return b"".join((_OPENS.format(html.escape(name)).encode(), base64.b64encode(packed), _CLOSES.encode()))
+    content = base64.b64encode(packed).decode("ascii")
+    return f"{_OPENS.format(html.escape(name))}{content}{_CLOSES}"
 
 
 def with_block(page: bytes, name: str, change: Callable[[bytes], bytes | None]) -> bytes | None:
@@ -94,7 +95,7 @@ def with_block(page: bytes, name: str, change: Callable[[bytes], bytes | None]) 
         block = change(zlib.decompress(base64.b64decode(content, validate=True)))
     except (ValueError, zlib.error):
         return None
-    return None if block is None else b"".join((before, element(name, block), after))
+    return None if block is None else b"".join((before, element(name, block).encode(), after))
 
 
 @cache
