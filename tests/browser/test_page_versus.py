@@ -1,4 +1,4 @@
-"""The summary of a comparison in Chromium: its numbers are those of `medvqa compare`, and lead to their questions."""
+"""The page of several runs in Chromium: its numbers lead to their questions, and nothing hostile does anything."""
 
 import csv
 import io

@@ -101,6 +101,8 @@ class MatrixCell(Shape, frozen=True):
     step: int = 0
     """The strength of its colour, 0 to 5; `figure.tone` is its hue."""
     link: str = ""
+    framed: bool = False
+    """Whether it has a frame, as fields of the right option have: a note of the matrix says what frames mean."""
 
 
 class MatrixBlock(Shape, frozen=True, tag_field="block", tag="matrix"):
