@@ -121,10 +121,11 @@ def write_suite(folder: Path, adds: str = "", benchmark: str = "simulated") -> N
 
 @dataclass(frozen=True)
 class Cost:
-    """CPU seconds of a session with its children, wall seconds, and what it printed."""
+    """CPU seconds of a session with its children, wall seconds, the largest memory of one process, what it printed."""
 
     cpu: float
     wall: float
+    peak_mb: float
     output: str
 
 
@@ -143,23 +144,26 @@ def start(folder: Path, *module: str, **environment: object) -> subprocess.Popen
         )
 
 
-def session(folder: Path, *module: str, **environment: object) -> Cost:
-    """Run a module of Python in a folder to its end. SystemExit with what it printed if it fails."""
+def session(folder: Path, *module: str, ok: Sequence[int] = (0,), **environment: object) -> Cost:
+    """Run a module of Python in a folder to its end. SystemExit with what it printed unless its exit code is `ok`."""
     told = {name: str(value) for name, value in environment.items()}
-    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, "-m", *module],
-        cwd=folder,
-        env=os.environ | {"OMP_NUM_THREADS": "1"} | told,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    after, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter() - start
-    if done.returncode:
-        raise SystemExit(f"{' '.join(module)} ended with {done.returncode}:\n{done.stdout[-5000:]}")
-    return Cost(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall, done.stdout)
+    start = time.perf_counter()
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *module],
+            cwd=folder,
+            env=os.environ | {"OMP_NUM_THREADS": "1"} | told,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        wall = time.perf_counter() - start
+        output.seek(0)
+        told_by = output.read().decode()
+    if process.returncode not in ok:
+        raise SystemExit(f"{' '.join(module)} ended with {process.returncode}:\n{told_by[-5000:]}")
+    return Cost(used.ru_utime + used.ru_stime, wall, used.ru_maxrss * 1024 / 1e6, told_by)
 
 
 def timed(call: Callable[[], Any]) -> tuple[Any, float, float]:
@@ -236,6 +240,9 @@ def make_run(folder: Path, n: int, seed: int = 0) -> None:
     for result in results(n, seed):
         recorder.append(run_folder.encode(result))
     recorder.close()
-    about = {"items": n, "data_sha256": "0" * 64, "signature": {"data": "0" * 12, "technique": "mc"}}
-    run = {"name": folder.name, "model": {"name": "generated"}, "benchmarks": {gmai_mmbench.VAL.name: about}}
+    signature = {"data": "0" * 12, "technique": "mc"}
+    about = {"items": n, "data_sha256": "0" * 64, "signature": signature, "prompts": {"mc": "gmai/mc"}}
+    model, benchmarks = {"name": "generated", "fingerprint": str(seed)}, {gmai_mmbench.VAL.name: about}
+    ended = "2026-01-01T00:00:00+00:00"
+    run = {"name": folder.name, "model": model, "benchmarks": benchmarks, "finished": ended}
     run_folder.write_json(folder / RUN, run)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import sys
 import types
 import typing
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from medvqa.printing import FORMULA_STARTS
 from medvqa.report.bundle.head import VERSION, BundleHead
 from medvqa.report.bundle.prompts import SentPrompts
 from medvqa.report.bundle.questions import Answered, Tables
@@ -103,6 +105,8 @@ def module(file: str, roots: Sequence[type[Shape]]) -> str:
     head = "// Written by tools/bundle_types.py.\n"
     if file == "bundle.ts":
         head += f"\nexport const VERSION = {VERSION};\n"
+        head += comment("Starts of cells that spreadsheets run.")
+        head += f"export const FORMULA_STARTS: readonly string[] = {json.dumps(FORMULA_STARTS)};\n"
     return "\n".join([head, *map(interface, shapes)])
 
 

@@ -14,6 +14,7 @@ import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
@@ -225,9 +226,12 @@ def part(path: Path, start: int, length: int) -> bytes:
         os.close(descriptor)
 
 
-def lines(file: BinaryIO, path: Path, limit: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the number (from 1) and content of every line; OSError for a line of more than `limit` bytes."""
-    for number, line in enumerate(iter(lambda: file.readline(limit + 1), b""), 1):
+def lines(file: BinaryIO, path: Path, limit: int, before: int = 0) -> Iterator[tuple[int, bytes]]:
+    """Yield the number and content of every line; OSError for a line of more than `limit` bytes.
+
+    `before` lines precede them.
+    """
+    for number, line in enumerate(iter(partial(file.readline, limit + 1), b""), before + 1):
         if len(line) > limit:
             raise OSError(errno.EFBIG, f"line {number} is longer than {size(limit)}", str(path))
         yield number, line

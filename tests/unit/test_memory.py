@@ -1,4 +1,4 @@
-"""The pause of the search for reference cycles."""
+"""The pause of the search for reference cycles, and pools of equal values."""
 
 from __future__ import annotations
 
@@ -33,3 +33,24 @@ def test_a_switched_off_search_stays_off():
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_a_pool_takes_no_text_of_a_stranger_for_a_mapping() -> None:
+    pool = memory.Pool()
+    assert pool.one(()) == ()
+    assert pool.tags({}) == {}
+    assert pool.one(("{'a': 1}",)) == ("{'a': 1}",)
+    assert pool.mapping({"a": 1}) == {"a": 1}
+    assert pool.one((("a", ("b",)),)) == (("a", ("b",)),)
+    assert pool.tags({"a": ("b",)}) == {"a": ("b",)}
+
+
+def test_a_full_pool_holds_no_more_and_returns_what_it_holds(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(memory, "MOST", 2)
+    pool, text = memory.Pool(), "".join(["li", "ver"])
+    assert pool.one(text) is text
+    tags = {"organ": ("liver",)}
+    for each in (pool.tags(tags), pool.tags(dict(tags)), pool.mapping({"a": 1}), pool.mapping({"a": 1})):
+        assert each in (tags, {"a": 1})
+    assert pool.one("".join(["li", "ver"])) is text
+    assert len(pool._values) <= 4

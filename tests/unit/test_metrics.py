@@ -1079,6 +1079,18 @@ def replied(number: int, text: str | None, pair: str | None = None) -> Result:
     return Result("run", item, "", answer, Score(None, "error") if text is None else Score(1.0, "correct", ("A",)))
 
 
+def test_a_table_of_one_dimension_alone_is_that_part_of_the_whole_table() -> None:
+    plain = [replied(n, "A") for n in range(9)]
+    tags = [{"organ": ("liver", "lung")[: 1 + n % 2], "view": ("ap",)} for n in range(9)]
+    results = [replace(r, item=replace(r.item, tags=own)) for r, own in zip(plain, tags, strict=True)]
+    (whole,) = metrics.tables(results, [metrics.accuracy], ["organ"])
+    (alone,) = metrics.tables(results[::-1], [metrics.accuracy], ["organ"], alone=True)
+    assert list(alone.frame.slices) == [("", ""), ("organ", "liver"), ("organ", "lung")]
+    assert list(whole.frame.slices[:3]) == list(alone.frame.slices)
+    for terms in (0, 1):
+        assert whole.frame.sums(whole.terms[terms])[:3].tolist() == alone.frame.sums(alone.terms[terms]).tolist()
+
+
 def test_a_function_that_returns_true_and_false_is_a_share() -> None:
     @medvqa.metric
     def long_answer(result: Result) -> bool | None:

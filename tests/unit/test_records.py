@@ -80,6 +80,69 @@ def test_the_last_line_of_an_item_counts_and_results_are_sorted(tmp_path: Path) 
     assert stored.unread == ()
 
 
+@given(
+    st.lists(
+        st.builds(
+            Result,
+            run=st.just("run"),
+            item=st.builds(
+                Item,
+                id=st.sampled_from("12"),
+                benchmark=st.just("slake"),
+                kind=st.sampled_from(KINDS),
+                options=st.permutations([("A", "a"), ("B", "b")]).map(dict),
+                images=st.lists(st.builds(Image, name=st.sampled_from("xy")), max_size=2).map(tuple),
+                tags=st.permutations([("organ", ("liver",)), ("view", ("ap", "pa"))]).map(dict),
+                extra=st.sampled_from([{}, {"age": 1}, {"age": 1.0}, {"age": True}, {"age": [1]}]),
+            ),
+            prompt=st.just(""),
+            answer=st.builds(Answer, text=TEXT, usage=st.sampled_from([None, {"input": 0.0}, {"input": -0.0}])),
+            score=SCORES,
+            sample=st.integers(0, 2),
+        ),
+        max_size=8,
+    )
+)
+@examples(200)
+def test_results_that_share_parts_are_those_of_their_lines(results: list[Result]) -> None:
+    lines = [run_folder.encode(each) for each in results]
+    held = [replace(r.item, images=tuple(replace(i, path=f"/data/{i.name}") for i in r.item.images)) for r in results]
+    for shared in (run_folder.Shared(), run_folder.Shared(held[:1]), run_folder.Shared(held)):
+        read = [shared(run_folder.decode(line)) for line in lines]
+        assert [run_folder.encode(each) for each in read] == lines
+        assert run_folder.decisive_digest(read) == run_folder.decisive_digest(map(run_folder.decode, lines))
+
+
+def test_equal_parts_of_results_are_one_object(tmp_path: Path) -> None:
+    recorder, extra = Recorder(tmp_path), {"tags": {"organ": ("liver",)}, "images": (Image("1.png", digest="0" * 64),)}
+    for each in (result("1", **extra), replace(result("1", **extra), sample=1), result("2", **extra)):
+        recorder.append(run_folder.encode(each))
+    recorder.close()
+    first, again, other = run_folder.read(tmp_path).results
+    assert again.item is first.item
+    assert other.item.tags is first.item.tags
+    assert other.score.extracted is first.score.extracted
+    held = replace(first.item, images=(replace(first.item.images[0], path="/data/1.png"),))
+    (beside, *_) = run_folder.read(tmp_path, [held]).results
+    assert beside.item.options is held.options
+    assert beside.item.images[0].digest is held.images[0].digest
+    assert beside.item.images[0].path == ""
+
+
+def test_lines_are_read_on_from_the_end_of_earlier_ones(tmp_path: Path) -> None:
+    written = [run_folder.encode(result("1")), b"", b"torn", run_folder.encode(result("2"))]
+    path = tmp_path / "results.jsonl"
+    path.write_bytes(b"\n".join(written) + b"\n")
+    with path.open("rb") as file:
+        first, torn, last = run_folder.lines(file, path)
+        file.seek(last.start)
+        assert file.read(last.length) == written[3] + b"\n"
+        assert (first.start, torn.result, torn.number) == (0, None, 3)
+        assert f"{path} line 3: " in torn.problem
+        file.seek(torn.start)
+        assert list(run_folder.lines(file, path, torn.start, torn.number - 1)) == [torn, last]
+
+
 def test_the_digest_of_results_depends_on_the_last_lines_alone(tmp_path: Path) -> None:
     decisive = [result("1"), result("2", "wrong")]
     digest, number = run_folder.decisive_digest(decisive)

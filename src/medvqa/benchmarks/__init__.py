@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from medvqa import printing, usercode
+from medvqa import memory, printing, usercode
 from medvqa.benchmarks import folders, origins
 from medvqa.decode import did_you_mean
 from medvqa.image import inside
@@ -36,7 +36,6 @@ DEFAULT_GROUP = "phantom"
 """The default if no benchmark was named and no data set is found."""
 MAX_SHOWN = 500
 """Characters of a folder's name in a message."""
-_Tags = Mapping[str, tuple[str, ...]]
 
 
 def pytest_medvqa_benchmarks() -> Sequence[Benchmark]:
@@ -227,7 +226,7 @@ def load(benchmark: Benchmark, data: Path) -> tuple[Item, ...]:
     """Return all items of a benchmark, sorted by id.
 
     Items get the benchmark's name, also if it was made from another one by `dataclasses.replace`, a kind if they name
-    none, and images with absolute paths. Items with equal tags share one mapping. DataError if items cannot be read,
+    none, and images with absolute paths. Items share equal tags and texts. DataError if items cannot be read,
     have fields of wrong types, or share an id; unless the data are declared public, it quotes no text of theirs.
     """
     with withholding(not benchmark.public):
@@ -236,7 +235,7 @@ def load(benchmark: Benchmark, data: Path) -> tuple[Item, ...]:
 
 def _load(benchmark: Benchmark, data: Path) -> tuple[Item, ...]:
     items: dict[str, Item] = {}
-    share = _sharing()
+    pool = memory.Pool()
     for number, item in enumerate(_read(benchmark, data), 1):
         where = f"{benchmark.name}, item {f'number {number:,}' if are_withheld() else item.id}"
         _check(item, where)
@@ -246,13 +245,23 @@ def _load(benchmark: Benchmark, data: Path) -> tuple[Item, ...]:
             item,
             benchmark=benchmark.name,
             kind=item.kind or _kind(item),
+            question=pool.one(item.question),
+            options=_shared(item.options, pool),
             answers=tuple(item.answers),
             images=_located(item, data, where),
-            tags=share(item.tags),
+            tags=pool.tags(item.tags),
+            extra=pool.mapping(item.extra),
         )
     if not items:
         raise DataError(f"{benchmark.name}: its files hold no items")
     return tuple(items[key] for key in sorted(items))
+
+
+def _shared(options: Mapping[str, str], pool: memory.Pool) -> Mapping[str, str]:
+    """The options with texts that equal ones share."""
+    if type(options) is not dict or any(type(text) is not str for text in options.values()):
+        return options
+    return {pool.one(letter): pool.one(text) for letter, text in options.items()}
 
 
 def _check(item: Item, where: str) -> None:
@@ -339,17 +348,3 @@ def check_kits(kits: Sequence[str], chosen: Sequence[Benchmark], known: Mapping[
             raise UsageError(
                 f"--metric-like={kit}: its counts are known for {', '.join(names)}, and not for {asked}; leave it out"
             )
-
-
-def _sharing() -> Callable[[_Tags], _Tags]:
-    """Return a function that maps equal tags to one object: the tags of 130,000 items take a third of the memory."""
-    shared: dict[tuple[tuple[str, tuple[str, ...]], ...], _Tags] = {}
-    parts: dict[tuple[str, tuple[str, ...]], tuple[str, tuple[str, ...]]] = {}
-
-    def share(tags: _Tags) -> _Tags:
-        pairs = tuple(parts.setdefault(pair, pair) for pair in tags.items())
-        if pairs not in shared:
-            shared[pairs] = dict(pairs)
-        return shared[pairs]
-
-    return share

@@ -16,8 +16,8 @@ It reads cells such as "None" and "NA" as missing; here they are text, as an opt
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -118,14 +118,19 @@ def items_of(files: Sequence[Path], *, root: Path, benchmark: str, withheld: boo
     options.
     """
     needed = NEEDED if withheld else (*NEEDED, "answer")
-    rows = [row for path in files for row in image_cells.read(path, root=root, needed=needed)]
+    # Rows, items and the items that `load` makes of them would be three times what a run holds: hence the queues.
+    rows = deque(row for path in files for row in image_cells.read(path, root=root, needed=needed))
     clusters = _clusters(rows)
-    items = [_item(row, benchmark, clusters[row.text("index")]) for row in rows]
+    items = deque[Item]()
+    while rows:
+        row = rows.popleft()
+        items.append(_item(row, benchmark, clusters[row.text("index")]))
     lexicon.warn_unknown(items, lexicon.gmai_mmbench())
-    yield from items
+    while items:
+        yield items.popleft()
 
 
-def _clusters(rows: Sequence[TableRow]) -> dict[str, str]:
+def _clusters(rows: Iterable[TableRow]) -> dict[str, str]:
     """Return the cluster of each `index`: rows share one if their images have equal bytes, or are of one row."""
     places: dict[str, str] = {}
     sharing: defaultdict[str, list[str]] = defaultdict(list)

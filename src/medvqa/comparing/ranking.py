@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from medvqa import statistics
@@ -13,7 +13,7 @@ from medvqa.comparing.sides import Side
 from medvqa.figures import Figure
 from medvqa.items import Benchmark
 from medvqa.metrics import Tabled
-from medvqa.statistics import Influences
+from medvqa.statistics import UnitTable
 
 ERROR = 0.05
 """Familywise error: chance that any two equal runs of a comparison are shown to differ."""
@@ -21,7 +21,7 @@ ERROR = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """One run: its value with its own 95 % interval, its rank and its possible ranks.
+    """One run: its value with its own 95 % interval (`figure`), its rank and its possible ranks.
 
     `rank` counts from 1; equal values share one. `best`: one more than the number of runs shown to be better. `worst`:
     the number of runs less those shown to be worse (adjusted p at most 5 %). `differs`: the value of the one setting in
@@ -29,18 +29,11 @@ class Ranked:
     """
 
     name: str
-    value: float | None
-    low: float | None
-    high: float | None
+    figure: Figure
     rank: int
     best: int
     worst: int
     differs: str = ""
-
-    @property
-    def figure(self) -> Figure:
-        """The value with its interval, to be printed."""
-        return Figure(self.value, self.low, self.high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,19 +135,19 @@ def rank(
                 above, below = (new, baseline) if difference > 0 else (baseline, new)
                 better[below] += 1
                 worse[above] += 1
-        estimates = [estimate(run) for run in tabled]
+        figures = [value_over_all(run) for run in tabled]
         sign = 1 if metric.better == "higher" else -1
-        keys = [float("-inf") if value is None else sign * value for value, _, _ in estimates]
+        keys = [float("-inf") if figure.value is None else sign * figure.value for figure in figures]
         rows = [
             Ranked(
                 names[place],
-                *own,
+                figure,
                 1 + sum(other > key for other in keys),
                 1 + better[place],
                 len(keys) - worse[place],
                 differs[place],
             )
-            for place, own, key in zip(part.places, estimates, keys, strict=True)
+            for place, figure, key in zip(part.places, figures, keys, strict=True)
         ]
         rankings.append(
             Ranking(
@@ -179,30 +172,29 @@ COSTLY = 0.1
 
 def _costliest(part: CommonPart, names: Sequence[str]) -> Costliest | None:
     """The run without which the other runs have scored the most questions in common, if these are many more."""
+    import numpy as np
+
     if len(part.places) < 3:
         return None
 
-    scored = [run.scored for run in part.outcomes]
-    alone = []
-    for place in range(len(scored)):
-        others = frozenset.intersection(*(own for other, own in enumerate(scored) if other != place))
-        alone.append(len(others - scored[place]))
+    scored = np.array([run.scored for run in part.runs])
+    missing = ~scored
+    # The questions that one run alone has not scored, run by run.
+    alone = (missing & (missing.sum(axis=0) == 1)).sum(axis=1).tolist()
     most = max(range(len(alone)), key=alone.__getitem__)
     if alone[most] < COSTLY * part.asked:
         return None
     return Costliest(names[part.places[most]], part.scored + alone[most])
 
 
-def influences(tabled: Tabled) -> Influences:
-    """The contributions of the units to a measure over all items."""
-    return tabled.mean(statistics.ratios(tabled.table() if tabled.over is not None else everything(tabled.table())))
+def value_over_all(tabled: Tabled) -> Figure:
+    """The measure over all items with its interval."""
+    found = statistics.estimate(
+        of_everything(tabled), binary=tabled.binary, bounded=tabled.bounded, over=tabled.over, weights=tabled.weights
+    )
+    return replace(found.figure(), groups=None)
 
 
-def estimate(tabled: Tabled) -> tuple[float | None, float | None, float | None]:
-    """Value and two-sided interval over all items."""
-    ratios = influences(tabled)
-    low, high = statistics.intervals(statistics.clustered(ratios), binary=tabled.binary)
-    value, below, above = (float(values[0]) for values in (ratios.value, low, high))
-    if value != value:
-        return None, None, None
-    return (value, None, None) if below != below or not tabled.bounded else (value, below, above)
+def of_everything(tabled: Tabled) -> UnitTable:
+    """The units of a measure over all items: of an average over slices, those in each slice."""
+    return tabled.table() if tabled.over is not None else everything(tabled.table())

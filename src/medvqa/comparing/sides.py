@@ -10,6 +10,8 @@ from pathlib import Path
 from msgspec import structs
 
 from medvqa import memory
+from medvqa.comparing import stored_answers
+from medvqa.comparing.stored_answers import SharedParts
 from medvqa.items import OPTION_TECHNIQUES, TECHNIQUES, Answer, QuestionKey, Result, UsageError
 from medvqa.protocols import combining
 from medvqa.records import baseline_file, configuration, coverage, keyed, run_folder, run_record
@@ -145,21 +147,32 @@ def _digested(result: Result, answer: Answer) -> Result:
     return replace(result, answer=replace(answer, text=baseline_file.response_digest(answer)))
 
 
-@memory.no_cycle_search()
 def load(path: Path) -> Side:
     """Read a run folder or a baseline file; keyed hashes need their key.
 
     UsageError if it is neither, is half rescored, or its key is missing; DataError if it is damaged.
     """
+    return load_runs([path])[0]
+
+
+@memory.no_cycle_search()
+def load_runs(paths: Iterable[Path]) -> list[Side]:
+    """Read run folders and baseline files, one after the other (`load`); they share what is the same in them."""
+    shared = SharedParts()
+    return [_load(path, shared) for path in paths]
+
+
+def _load(path: Path, shared: SharedParts) -> Side:
     key = None
     if baseline_file.is_baseline(path):
-        run, results = baseline_file.read_baseline(path)
+        run, read = baseline_file.read_baseline(path)
+        results = tuple(shared.of(result, result.answer) for result in read)
         name = run.name or path.name
         covered = coverage.cover(run, (), {result.key for result in results})
         if run.keyed is not None:
             key = keyed.find_key(run.keyed.key, str(path))
     else:
-        stored, run = run_folder.read(path), run_record.read_run(path)
+        stored, run = stored_answers.read(path, shared), run_record.read_run(path)
         results, covered = stored.results, coverage.coverage(path, run, stored)
         name = path.resolve().name
     run_folder.check_scored(path, run)
@@ -189,7 +202,8 @@ def beside(sides: Sequence[tuple[str, Side]], benchmarks: Collection[str] = (), 
 
 def load_beside(paths: Iterable[Path], benchmarks: Collection[str] = ()) -> list[Side]:
     """Load runs or baseline files, each path once, for a comparison with each other (`beside`, UsageError)."""
-    return beside([(str(path), load(path)) for path in dict.fromkeys(paths)], benchmarks, option="--benchmark=")
+    each = list(dict.fromkeys(paths))
+    return beside(list(zip(map(str, each), load_runs(each), strict=True)), benchmarks, option="--benchmark=")
 
 
 TECHNIQUE, PROMPT = "technique", "prompt"

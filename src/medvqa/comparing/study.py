@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from medvqa import memory
+from medvqa import memory, statistics
 from medvqa.comparing import differing, paired, ranking, scales
 from medvqa.comparing.common import Alignment, CommonPart
 from medvqa.comparing.differing import Contrast
@@ -69,7 +69,7 @@ class _Contrasts:
     def __init__(self, sides: Sequence[Side]) -> None:
         self._sides = sides
         self._known: dict[Places, Contrast] = {}
-        self._questions: dict[int, frozenset[tuple[str, str]]] = {}
+        self._share: dict[Places, bool] = {}
 
     def of(self, new: int, baseline: int) -> Contrast:
         if (new, baseline) not in self._known:
@@ -82,14 +82,12 @@ class _Contrasts:
 
     def share(self, place: int, other: int) -> bool:
         """Whether two runs have a question in common."""
-        return not self._of(place).isdisjoint(self._of(other))
-
-    def _of(self, place: int) -> frozenset[tuple[str, str]]:
-        """The questions of a run, by benchmark and id."""
-        if place not in self._questions:
-            results = self._sides[place].results
-            self._questions[place] = frozenset((result.item.benchmark, result.item.id) for result in results)
-        return self._questions[place]
+        if (place, other) not in self._share:
+            questions = {(result.item.benchmark, result.item.id) for result in self._sides[place].results}
+            others = self._sides[other].results
+            found = any((result.item.benchmark, result.item.id) in questions for result in others)
+            self._share[place, other] = self._share[other, place] = found
+        return self._share[place, other]
 
 
 @memory.no_cycle_search()
@@ -102,12 +100,17 @@ def study(
     bootstrap: bool = False,
     flips: bool = True,
     rank_two: bool = False,
+    units: bool = True,
+    level: float = LEVEL,
+    icc: float = statistics.FLIP_ICC,
 ) -> Study:
     """Compare runs with different names (UsageError for an unknown benchmark).
 
     `pairs`: the runs to compare, as places of the new run and its baseline; None: as `partners` finds them. `anyway`:
-    compare, and rank, runs that are not comparable too. `bootstrap` as for `compare`. `flips`: list the results of the
-    units that changed; `Study.scales` has their values in any case. `rank_two`: rank two runs too.
+    compare, and rank, runs that are not comparable too. `bootstrap` adds the seeded cluster bootstrap of headline
+    measures. `flips`: list the results of the units that changed. `rank_two`: rank two runs too. `units`: tell the
+    values of each unit and slice, and the aligned results; else they are left out. `level`: of either bound of a
+    difference. `icc`: the declared correlation of changes within groups.
     """
     contrasts = _Contrasts(sides)
     shown = partners(contrasts, len(sides)) if pairs is None else list(pairs)
@@ -119,25 +122,50 @@ def study(
     # Of two runs, tags and pairs come from the new one.
     order = (1, 0) if len(sides) == 2 else None
     alignment = Alignment(_under_one_technique(contrasts, sides, compared), order)
-    found = _compare(alignment, board, compared, benchmarks, bootstrap=bootstrap)
-    versus = tuple(_versus(alignment, sides, pair, contrasts.of(*pair), found, flips=flips) for pair in shown)
+    found = _compare(alignment, board, compared, benchmarks, level=level, icc=icc, bootstrap=bootstrap)
+    versus = tuple(
+        _versus(alignment, sides, pair, contrasts.of(*pair), found, level=level, flips=flips) for pair in shown
+    )
     several = len(sides) > 2 or rank_two
     names = [side.name for side in sides]
     differs = [
         "" if d is None else d.new for d in (contrasts.of(i, 0).difference if i else None for i in range(len(sides)))
     ]
     ranked = [part for part in found.board if several and len(part.places) == len(board)]
+    aligned = alignment.sides
+    if units:
+        aligned = tuple(replace(side, results=alignment.results(place)) for place, side in enumerate(aligned))
     return Study(
         tuple(sides),
-        tuple(replace(side, results=alignment.results(place)) for place, side in enumerate(alignment.sides)),
+        aligned,
         board,
         versus,
         tuple(each for part in ranked for each in ranking.rank(part, names, differs, found.headline(part))),
-        tuple(scales.scales(found.board, found.apart, len(sides), board)),
-        tuple(each for part in found.board for each in scales.sliced(part)) if several else (),
+        tuple(scales.scales(found.board, found.apart, len(sides), board)) if units else (),
+        tuple(each for part in found.board for each in scales.sliced(part)) if several and units else (),
         found.tests,
         {place: _reasons(contrasts, place, board) for place in range(len(sides)) if place not in board},
     )
+
+
+def compare(
+    new: Side,
+    baseline: Side,
+    benchmarks: Mapping[str, Benchmark],
+    *,
+    level: float = LEVEL,
+    icc: float = statistics.FLIP_ICC,
+    bootstrap: bool = False,
+) -> Paired:
+    """Return the study of two runs, whether they are comparable or not; arguments as for `study`.
+
+    Items are matched by question, options, key and images. Tags and pairs come from the new run; groups of both runs
+    are joined. If the runs differ in one setting (`differing.contrast`), the result names it, and techniques that
+    differ are compared with each other. UsageError for an unknown benchmark.
+    """
+    sides, pairs = (baseline, new), [(1, 0)]
+    found = study(sides, benchmarks, pairs=pairs, anyway=True, bootstrap=bootstrap, units=False, level=level, icc=icc)
+    return found.versus[0].paired
 
 
 def partners(contrasts: _Contrasts, runs: int) -> list[Places]:
@@ -229,6 +257,8 @@ def _compare(
     shown: Sequence[Places],
     benchmarks: Mapping[str, Benchmark],
     *,
+    level: float,
+    icc: float,
     bootstrap: bool,
 ) -> _PairsCompared:
     """Compare the pairs that are shown by all measures, and all others of the board by headline measures."""
@@ -241,21 +271,16 @@ def _compare(
         else:
             parts[pair] = alignment.parts(pair, benchmarks)
             apart += parts[pair]
-    measures = {
-        pair: [measure for part in own for measure in paired.all_measures(part, *pair, LEVEL, bootstrap=bootstrap)]
-        for pair, own in parts.items()
-    }
-    others = {
-        (new, baseline): [
-            measure
-            for part in board_parts
-            if {new, baseline} <= set(part.places)
-            for measure in paired.headline_measures(part, new, baseline)
-        ]
-        for i, baseline in enumerate(board)
-        for new in board[i + 1 :]
-        if (new, baseline) not in measures
-    }
+    measures: dict[Places, list[Compared]] = {pair: [] for pair in shown}
+    every_two = [(new, baseline) for i, baseline in enumerate(board) for new in board[i + 1 :]]
+    others: dict[Places, list[Compared]] = {pair: [] for pair in every_two if pair not in measures}
+    for part in (*board_parts, *apart):
+        own = [pair for pair in shown if any(part is other for other in parts[pair])]
+        found = paired.compare_pairs(part, own, level, icc, bootstrap=bootstrap)
+        beside = [pair for pair in others if set(pair) <= set(part.places)] if part in board_parts else []
+        found |= paired.compare_pairs(part, beside, level, icc, slices=False)
+        for pair, compared in found.items():
+            (measures if pair in measures else others)[pair].extend(compared)
     adjusted = dict(zip(measures, paired.slice_families(list(measures.values())), strict=True)) | others
     adjusted = dict(zip(adjusted, paired.one_family(list(adjusted.values())), strict=True))
     tests = sum(paired.in_family(measure) for own in adjusted.values() for measure in own)
@@ -263,7 +288,14 @@ def _compare(
 
 
 def _versus(
-    alignment: Alignment, sides: Sequence[Side], pair: Places, contrast: Contrast, found: _PairsCompared, *, flips: bool
+    alignment: Alignment,
+    sides: Sequence[Side],
+    pair: Places,
+    contrast: Contrast,
+    found: _PairsCompared,
+    *,
+    level: float,
+    flips: bool,
 ) -> Versus:
     new, baseline = pair
     parts = found.parts.get(pair, ())
@@ -277,7 +309,7 @@ def _versus(
             tuple(paired.paired_part(part, new, baseline, alignment.sides) for part in parts),
             tuple(found.measures.get(pair, ())),
             tuple(flip for part in parts for flip in paired.flips(part, new, baseline)) if flips else (),
-            LEVEL,
+            level,
             contrast.difference,
         ),
         refusals,

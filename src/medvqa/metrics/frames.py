@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from medvqa.items import QuestionKey, Result
+from medvqa.items import Kind, QuestionKey, Result
 from medvqa.metrics import references
 from medvqa.metrics.references import Unit
 from medvqa.statistics import UnitTable
@@ -30,6 +30,7 @@ class Frame:
 
     - `units`: the results of each unit. Of a question with several samples, the first.
     - `samples`: the results of each sample of each unit, sorted by unit. `of`, (samples,): the unit of each.
+    - `kinds`: those of all questions.
     - `blind`, (units,): True for a unit in a pair that only the image tells apart.
     - `slices`: the slices in the order of the measures, EVERYTHING first.
     - `unit`, `slice`, `weight`, (memberships,): one entry for each slice of each unit, sorted by slice. The weight is
@@ -43,6 +44,7 @@ class Frame:
     units: Sequence[Unit]
     samples: Sequence[Unit]
     of: NDArray[np.intp]
+    kinds: frozenset[Kind]
     blind: NDArray[np.bool_]
     slices: Sequence[Slice]
     unit: NDArray[np.intp]
@@ -127,12 +129,16 @@ def frames(questions: Sequence[Sequence[Result]], layout: Layout) -> Mapping[str
     import numpy as np
 
     firsts = [samples[0] for samples in questions]
+    kinds = frozenset(result.item.kind for result in firsts)
 
-    def frame(units: Sequence[Unit], samples: Sequence[Sequence[Unit]], memberships: _Memberships) -> Frame:
+    def frame(
+        units: Sequence[Unit], samples: Sequence[Unit], numbers: Sequence[int], memberships: _Memberships
+    ) -> Frame:
         return Frame(
             units,
-            [unit for samples_of_unit in samples for unit in samples_of_unit],
-            np.repeat(np.arange(len(units)), [len(samples_of_unit) for samples_of_unit in samples]),
+            units if len(samples) == len(units) else samples,
+            np.repeat(np.arange(len(units)), numbers),
+            kinds,
             memberships.blind,
             layout.slices,
             memberships.unit,
@@ -144,29 +150,38 @@ def frames(questions: Sequence[Sequence[Result]], layout: Layout) -> Mapping[str
             memberships.slice_of,
         )
 
+    together = [_together(questions[a], questions[b]) for a, b in layout.pairs]
     return {
-        "item": frame(list(zip(firsts)), [list(zip(samples)) for samples in questions], layout.items_in),
+        "item": frame(
+            list(zip(firsts)),
+            [(result,) for samples in questions for result in samples],
+            [len(samples) for samples in questions],
+            layout.items_in,
+        ),
         "pair": frame(
             [(firsts[a], firsts[b]) for a, b in layout.pairs],
-            [_together(questions[a], questions[b]) for a, b in layout.pairs],
+            [unit for samples in together for unit in samples],
+            [len(samples) for samples in together],
             layout.pairs_in,
         ),
     }
 
 
-def by_question(rows: Iterable[Result]) -> list[list[Result]]:
+def by_question(rows: Sequence[Result]) -> list[list[Result]]:
     """Return the results of each question; `rows` are sorted by key."""
+    if not any(result.variant or result.sample for result in rows):
+        return [[result] for result in rows]
     return [list(samples) for _, samples in groupby(rows, key=lambda result: result.key.question)]
 
 
-def layout_of(firsts: Sequence[Result], dimensions: Sequence[str]) -> Layout:
+def layout_of(firsts: Sequence[Result], dimensions: Sequence[str], *, alone: bool = False) -> Layout:
     """Return the layout of questions, by a result of each, sorted by key. `dimensions` come first among the slices.
 
-    Results with one `cluster_id`, or of one pair, are in one group.
+    `alone`: without slices of other dimensions. Results with one `cluster_id`, or of one pair, are in one group.
     """
     import numpy as np
 
-    slices, row, slice_index = _memberships(firsts, dimensions)
+    slices, row, slice_index = _memberships(firsts, dimensions, alone=alone)
     pairs = _pairs(firsts)
     pair_of = np.full(len(firsts), -1)
     for side in (0, 1):
@@ -254,18 +269,18 @@ def _observation(result: Result) -> object:
 
 
 def _memberships(
-    rows: Sequence[Result], dimensions: Sequence[str]
+    rows: Sequence[Result], dimensions: Sequence[str], *, alone: bool
 ) -> tuple[list[Slice], NDArray[np.intp], NDArray[np.intp]]:
     """Return all slices in order, then the row and the slice of each membership, (memberships,) each."""
     import numpy as np
 
-    crossed = [dimension for dimension in dimensions if lexicon.CROSSED in dimension]
+    crossed = [dimension for dimension in dimensions if alone or lexicon.CROSSED in dimension]
     code_of: dict[Slice, int] = {}
     codes_of_tags: dict[tuple[str, tuple[str, ...]], list[int]] = {}
     codes_of_rows: list[int] = []
     ends: list[int] = []
     for result in rows:
-        own = {"kind": (result.item.kind,), **result.item.tags}
+        own = {} if alone else {"kind": (result.item.kind,), **result.item.tags}
         own.update((dimension, lexicon.values_of(result.item, dimension)) for dimension in crossed)
         for tags in own.items():
             if (codes := codes_of_tags.get(tags)) is None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import chain
 from math import fsum, isnan
+from operator import lt
 from typing import TYPE_CHECKING
 
 from medvqa import statistics, usercode
@@ -38,7 +40,10 @@ UNITS = {"item": ("items", "items"), "pair": ("pairs", "image slots")}
 
 def latest(results: Sequence[Result]) -> list[Result]:
     """Return the last result of each key, sorted by key."""
-    last = {result.key: result for result in results}
+    keys = [result.key for result in results]
+    if all(map(lt, keys, keys[1:])):
+        return list(results)
+    last = dict(zip(keys, results, strict=True))
     return [last[key] for key in sorted(last)]
 
 
@@ -86,15 +91,21 @@ def measures(
     }
     # A macro average shares the terms of its micro average. Metrics with equal denominators share one correction.
     ratios: dict[int, _Ratios] = {}
+    left = Counter(id(table.terms) for table in metric_tables)
     corrections: dict[object, Correction] = {}
     counts: dict[object, _Counts] = {}
     computed: list[Measure] = []
     for table in metric_tables:
-        if id(table.terms) not in ratios:
-            ratios[id(table.terms)] = _ratios(table, lines[table.metric.unit], corrections, counts)
+        key = id(table.terms)
+        if key not in ratios:
+            ratios[key] = _ratios(table, lines[table.metric.unit], corrections, counts)
         expand = _slices if table.over is None else _macro
         rule = {"extraction": reading(read_by, table.metric.kinds)} if read_by else {}
-        computed += expand(table, ratios[id(table.terms)], benchmark, signed(table.metric, {**signature, **rule}))
+        computed += expand(table, ratios[key], benchmark, signed(table.metric, {**signature, **rule}))
+        left[key] -= 1
+        if not left[key]:
+            # Together, the influences of all metrics would be the largest object of a report.
+            del ratios[key]
     return computed
 
 
@@ -173,15 +184,19 @@ def tables(
     metrics: Sequence[Metric],
     dimensions: Sequence[str],
     failed: MutableSequence[FailedMetric] | None = None,
+    *,
+    alone: bool = False,
 ) -> list[Tabled]:
     """Return the terms of the results by metric, without metrics that apply to no result.
 
-    Arguments and errors as for `measures`. Tables of results on the same items differ only in their terms.
+    `alone`: without slices of other dimensions than these. Other arguments and errors are as for `measures`. Tables of
+    results on the same items differ only in their terms.
     """
     questions = by_question(latest(results))
     if not questions:
         return []
-    return tables_of(questions, layout_of([samples[0] for samples in questions], dimensions), metrics, failed)
+    layout = layout_of([samples[0] for samples in questions], dimensions, alone=alone)
+    return tables_of(questions, layout, metrics, failed)
 
 
 def tables_of(
@@ -353,10 +368,10 @@ def _terms(metric: Metric, frame: Frame) -> tuple[NDArray[np.float64], bool] | N
     """
     import numpy as np
 
-    if not any(_applies(metric, frame.units)):
+    if not any(_applies(metric, frame, frame.units)):
         return None
     units = frame.samples
-    applicable = _applies(metric, units)
+    applicable = _applies(metric, frame, units)
     with usercode.guarded(f"metric '{metric.name}'", _expected(metric), function=metric.terms):
         terms = [metric.terms(unit) if applies else LEFT_OUT for unit, applies in zip(units, applicable, strict=True)]
     binary = metric.binary
@@ -391,9 +406,9 @@ def _expected(metric: Metric) -> str:
     return f"a function of {arguments} that returns True, False, a finite number, or None to leave the {unit} out"
 
 
-def _applies(metric: Metric, units: Sequence[Unit]) -> list[bool]:
-    """Return for each unit whether all its questions are of the metric's kinds."""
-    if metric.kinds is None or metric.kinds.issuperset({result.item.kind for unit in units for result in unit}):
+def _applies(metric: Metric, frame: Frame, units: Sequence[Unit]) -> list[bool]:
+    """Return for each of the frame's units whether all its questions are of the metric's kinds."""
+    if metric.kinds is None or metric.kinds >= frame.kinds:
         return [True] * len(units)
     return [metric.kinds.issuperset([result.item.kind for result in unit]) for unit in units]
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from medvqa import printing
 from medvqa.comparing.gating import Decided, Flipped, Moved, Ruling, Verdict
-from medvqa.figures import Column, Table, between, number, numbers, texts
+from medvqa.figures import Column, Table, between, markdown, number, numbers, texts
+from medvqa.printing import markdown as escape
 
 SOME = 8
 """Parts that are named in a line."""
+ROWS = 40
+"""Maximum number of rules in the table; with more, guards that pass and slices not gated are left out."""
+SECTION, SECTION_END = "## Gate: ", "Every question and answer: "
+"""The beginnings of the first and of the last block of the verdict in summary.md."""
 ORDER = ("FAIL", "INCONCLUSIVE", "PASS", "NOT GATED")
 
 
@@ -115,6 +120,47 @@ def flips(verdict: Verdict) -> str:
 def flip(flipped: Flipped) -> str:
     """One flipped unit and the readings of its two answers."""
     return f"{flipped.benchmark}/{flipped.unit}: {' + '.join(flipped.baseline)} -> {' + '.join(flipped.new)}"
+
+
+def lines(decided: Decided, *, exits: bool = True) -> list[str]:
+    """The verdict and its reasons as lines for a terminal."""
+    verdict = decided.verdict
+    lines = [f"gate: {headline(decided, exits=exits)}"]
+    lines += [f"  blocked: {line}" for line in verdict.blockers]
+    lines += [f"  {entry.outcome}: {rule(entry)}" for entry in listed(verdict)]
+    lines += [f"  {line}" for line in (*quiet(verdict), *remarks(decided))]
+    return [printing.line(line) for line in lines]
+
+
+def blocks(decided: Decided, run: str, public: Collection[str]) -> list[str]:
+    """The verdict in Markdown: its rules, the slices that moved most, and the first units that flipped.
+
+    `run`: the run's name. Units are named if their benchmark is `public`.
+    """
+    verdict = decided.verdict
+    blocks = [f"{SECTION}{escape(headline(decided))}"]
+    if verdict.blockers:
+        blocks.append(_listing(verdict.blockers))
+    if entries := listed(verdict):
+        blocks.append("\n".join(f"- **{entry.outcome}** {escape(rule(entry))}" for entry in entries))
+        blocks.append(markdown(table(verdict, every=len(verdict.entries) <= ROWS)))
+    lines = quiet(verdict)
+    for name, slices in (("Largest losses", verdict.worst), ("Largest gains", verdict.best)):
+        if slices:
+            lines.append(f"{name} by slice, in points, exploratory: {moved(slices)}.")
+    if lines := [*lines, *remarks(decided)]:
+        blocks.append(_listing(lines))
+    if verdict.flips:
+        shown = [each for each in verdict.flips if each.benchmark in public]
+        blocks.append(f"Flipped: {flips(verdict)}." + (" The first of each:" if shown else ""))
+        if shown:
+            named = (f"- {'gained' if each.better else 'lost'}: {escape(flip(each))}" for each in shown)
+            blocks.append("\n".join(named))
+    return [*blocks, f"{SECTION_END}[index.html](index.html) of run {escape(run)}."]
+
+
+def _listing(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {escape(line)}" for line in lines)
 
 
 def table(verdict: Verdict, *, every: bool = False) -> Table:

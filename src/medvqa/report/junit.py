@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from html import escape
-
-from junitparser import Error, Failure, Skipped, TestCase
+from typing import Literal
 
 from medvqa import printing
 from medvqa.comparing.gating import Ruling, Verdict
@@ -20,6 +20,12 @@ from medvqa.records import run_folder
 from medvqa.report.build import Report
 
 _DECLARATION = b"<?xml version='1.0' encoding='UTF-8'?>\n"
+_ATTRIBUTE = str.maketrans(
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\r": "&#13;", "\n": "&#10;", "\t": "&#09;"}
+)
+
+Kind = Literal["error", "failure", "skipped"]
+"""How a test case ends that has not passed: the tag of an element in it."""
 
 
 def text(value: str) -> str:
@@ -35,90 +41,103 @@ def render(report: Report) -> Iterator[bytes]:
     yield _DECLARATION
     lines = report.covered.lines
     kinds, tests, seconds = _counts([result for part in report.parts for result in part.results])
-    kinds[Error] += bool(lines)
+    kinds["error"] += bool(lines)
     yield _start("testsuites", "medvqa", kinds, tests + bool(lines), seconds)
     for part in report.parts:
         if not part.results:
             continue
         yield _start("testsuite", part.name, *_counts(part.results))
         for result in part.results:
-            yield case(result).tostring()
+            yield _of_item(result).encode()
         yield b"</testsuite>"
     if lines:
-        yield _start("testsuite", "unfinished", Counter({Error: 1}), 1, 0.0)
-        lacking = TestCase("all selected questions have a result", "medvqa")
-        lacking.result = [Error(text("; ".join(lines)))]
-        yield lacking.tostring() + b"</testsuite>"
+        yield _start("testsuite", "unfinished", Counter({"error": 1}), 1, 0.0)
+        yield _case("all selected questions have a result", "medvqa", None, "error", "; ".join(lines)).encode()
+        yield b"</testsuite>"
     yield b"</testsuites>"
 
 
 def render_gate(verdict: Verdict) -> bytes:
-    """gate.xml in UTF-8: the suite `gate` with one case per rule."""
-    cases = rules(verdict)
-    kinds: Counter[type] = Counter(type(result) for case in cases for result in case.result)
+    """gate.xml in UTF-8: the suite `gate` with one case per rule. Without a verdict, one case ends in error."""
+    kinds: list[Kind | None]
+    if verdict.outcome is None:
+        kinds, cases = ["error"], [_case("verdict", "gate", 0.0, "error", "; ".join(verdict.blockers), "blocked")]
+    else:
+        kinds = [_kind_of_rule(entry, verdict) for entry in verdict.entries]
+        cases = [_of_rule(entry, kind) for entry, kind in zip(verdict.entries, kinds, strict=True)]
     starts = [
-        _start(tag, name, kinds, len(cases), 0.0) for tag, name in (("testsuites", "medvqa"), ("testsuite", "gate"))
+        _start(tag, name, Counter(kinds), len(cases), 0.0)
+        for tag, name in (("testsuites", "medvqa"), ("testsuite", "gate"))
     ]
-    return b"".join([_DECLARATION, *starts, *(case.tostring() for case in cases), b"</testsuite></testsuites>"])
+    return b"".join([_DECLARATION, *starts, "".join(cases).encode(), b"</testsuite></testsuites>"])
 
 
-def _counts(results: Sequence[Result]) -> tuple[Counter[type], int, float]:
+def _counts(results: Sequence[Result]) -> tuple[Counter[Kind | None], int, float]:
     """The number of cases by JUnit outcome, their total number, and their seconds."""
-    kinds: Counter[type] = Counter(kind for result in results if (kind := _kind(result.score.outcome)) is not None)
+    kinds = Counter(_kind(result.score.outcome) for result in results)
     return kinds, len(results), sum(r.answer.seconds or 0.0 for r in results if r.answer is not None)
 
 
-def _start(tag: str, name: str, kinds: Counter[type], tests: int, seconds: float) -> bytes:
+def _start(tag: str, name: str, kinds: Counter[Kind | None], tests: int, seconds: float) -> bytes:
     """The opening tag of a suite, or of all suites, with its counts."""
-    counts = {"tests": tests, "errors": kinds[Error], "failures": kinds[Failure]}
+    counts = {"tests": tests, "errors": kinds["error"], "failures": kinds["failure"]}
     if tag == "testsuite":
-        counts["skipped"] = kinds[Skipped]
+        counts["skipped"] = kinds["skipped"]
     attributes = {"name": text(name), **counts, "time": f"{seconds:.3f}"}
     written = (f'{key}="{escape(str(value))}"' for key, value in attributes.items())
     return f"<{tag} {' '.join(written)}>".encode()
 
 
-def _kind(outcome: Outcome) -> type[Error | Failure | Skipped] | None:
-    """The JUnit class of an outcome: wrong answers are failures, unscored ones skipped, None passes."""
+def _kind(outcome: Outcome) -> Kind | None:
+    """The JUnit kind of an outcome: wrong answers are failures, unscored ones skipped, None passes."""
     if outcome in ("correct", "partial"):
         return None
-    return Error if outcome == "error" else Skipped if outcome == "unscored" else Failure
+    return "error" if outcome == "error" else "skipped" if outcome == "unscored" else "failure"
 
 
-def rules(verdict: Verdict) -> list[TestCase]:
-    """One test case per rule. FAIL fails; INCONCLUSIVE fails, or is skipped if the options let it pass.
-
-    A slice that is not gated is skipped. Without a verdict, one case ends in error.
-    """
-    if verdict.outcome is None:
-        case = TestCase("verdict", "gate", 0.0)
-        case.result = [Error(text("; ".join(verdict.blockers)), "blocked")]
-        return [case]
-    return [_rule(entry, verdict) for entry in verdict.entries]
+def _kind_of_rule(entry: Ruling, verdict: Verdict) -> Kind | None:
+    """FAIL fails; INCONCLUSIVE fails, or is skipped if the options let it pass. A slice without a rule is skipped."""
+    undecided: Kind = "failure" if verdict.inconclusive == "fail" or entry.kind == "units" else "skipped"
+    kinds: dict[str, Kind] = {"FAIL": "failure", "INCONCLUSIVE": undecided, "NOT GATED": "skipped"}
+    return kinds.get(entry.outcome)
 
 
-def _rule(entry: Ruling, verdict: Verdict) -> TestCase:
-    case = TestCase(text(entry.rule), "gate", 0.0)
-    undecided = Failure if verdict.inconclusive == "fail" or entry.kind == "units" else Skipped
-    kind = {"FAIL": Failure, "INCONCLUSIVE": undecided, "NOT GATED": Skipped}.get(entry.outcome)
-    if kind is not None:
-        case.result = [kind(text(entry.why), entry.outcome)]
-    else:
-        case.system_out = text(f"{entry.outcome}: {entry.why}")
-    return case
+def _of_rule(entry: Ruling, kind: Kind | None) -> str:
+    said = "" if kind is not None else text(f"{entry.outcome}: {entry.why}")
+    return _case(entry.rule, "gate", 0.0, kind, entry.why, entry.outcome, said)
 
 
-def case(result: Result) -> TestCase:
+def _of_item(result: Result) -> str:
     """One item as a test case; its properties are a JSON object in `system-out`."""
     seconds = result.answer.seconds if result.answer else None
     ways = [*([result.variant] if result.variant else []), *([f"sample {result.sample}"] if result.sample else [])]
     name = f"{result.item.id} ({', '.join(ways)})" if ways else result.item.id
-    case = TestCase(text(name), text(result.item.benchmark), seconds or 0.0)
-    outcome = result.score.outcome
-    if (kind := _kind(outcome)) is not None:
-        case.result = [kind(text(result.score.why), outcome)]
-    case.system_out = _json(dict(run_folder.properties(result)))
-    return case
+    kind, said = _kind(result.score.outcome), _json(dict(run_folder.properties(result)))
+    return _case(name, result.item.benchmark, seconds or 0.0, kind, result.score.why, result.score.outcome, said)
+
+
+def _case(
+    name: str, classname: str, seconds: float | None, kind: Kind | None, why: str = "", type: str = "", said: str = ""
+) -> str:
+    """A test case that ended in a way, and why; None: it passed. `said`: its output, safe for logs."""
+    content = "" if kind is None else f"<{kind}{_attributes(message=why, type=type)} />"
+    if said:
+        content += f"<system-out>{escape(said, quote=False)}</system-out>"
+    time = "" if seconds is None else str(float(seconds))
+    start = f"<testcase{_attributes(name=name, classname=classname, time=time)}"
+    return f"{start}>{content}</testcase>" if content else f"{start} />"
+
+
+def _attributes(**values: str) -> str:
+    """The attributes of an element, without empty ones."""
+    return "".join([f' {name}="{_attribute(value)}"' for name, value in values.items() if value])
+
+
+# Reasons and names of benchmarks repeat.
+@lru_cache(maxsize=4096)
+def _attribute(value: str) -> str:
+    """A value that is safe for logs and in an attribute; line ends and tabs are escaped, so that they are kept."""
+    return text(value).translate(_ATTRIBUTE)
 
 
 def _json(value: Mapping[str, str]) -> str:

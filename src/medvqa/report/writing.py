@@ -7,7 +7,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from medvqa import files, metrics
+from medvqa import files, memory, metrics
 from medvqa.figures import csv
 from medvqa.items import Measure, Result, Variant
 from medvqa.records import run_folder
@@ -25,6 +25,7 @@ DRAWN = ("metrics.json", MEASURES, SPREAD, "summary.md", "junit.xml", "gate.xml"
 """The files that `write` makes, except sheets."""
 
 
+@memory.no_cycle_search()
 def write(report: Report, pictures: Pictures | None = None) -> Report:
     """Write the files of DRAWN, and submission sheets.
 
@@ -66,7 +67,7 @@ def _written(report: Report, pictures: Pictures | None) -> Report:
         (report.folder / errors.CSV).unlink(missing_ok=True)
     else:
         run_folder.write_atomic(report.folder / errors.CSV, errors.as_csv(report.errors).encode())
-    run_folder.write_atomic(report.folder / html.FILE, html.render(report, pictures))
+    run_folder.write_atomic(report.folder / html.FILE, html.pieces(report, pictures))
     return report
 
 

@@ -136,53 +136,84 @@ def _deviating(own: NDArray[np.float64], by: Correction) -> NDArray[np.intp]:
 def corrected(influences: Influences) -> Correction:
     """Return the correction of measures, independent of their values."""
     import numpy as np
-    from scipy.sparse import csr_array
 
     influences = pooled(influences)
     ratios, measures, w = len(influences.measure), len(influences.value), influences.weight
-    # A cell is a group within a ratio, a block a group within a measure.
+    cell, ratio, block, measure = _cells(influences)
+    n, share, squares = (sums(cell, terms, len(ratio)) for terms in (np.ones_like(w), w, w * w))
+    total = sums(ratio, squares, ratios)
+    alone = np.bincount(ratio, minlength=ratios) < 2
+    # A ratio of one group has no variance: det M is 0.
+    a, b = _factors(n, share, squares, total[ratio], alone[ratio])
+    t, z = a * n + b * share, a * share + b * squares
+    row = influences.factor[influences.ratio] * (a[cell] + b[cell] * w)
+    del a, b, n
+
+    # Of matrices over ratios, only the entries of ratios that share a block: few, and none besides the diagonal without
+    # macro averages. `mirror` has the place of each in the transposed matrix.
+    left, right = _pairs(block) if ratios > measures else (slice(None), slice(None))
+    entries, place = distinct(ratio[left] * ratios + ratio[right])
+    i, j = np.divmod(entries, ratios)
+    mirror = np.searchsorted(entries, j * ratios + i)
+
+    def products(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum the products of every two ratios of a measure over blocks, (entries,)."""
+        return sums(place, one[left] * other[right], len(entries))
+
+    rank_two = total[ratio] * t * t - 2 * z * t
+    tt, tz, zz = products(t, t), products(t, z), products(z, z)
+    first, second = total[i] * tt - tz[mirror], total[i] * tz - zz
+    norms = first * first[mirror] - second * tt - tt * second[mirror] + tz * tz[mirror]
+    norms = norms + products(squares, squares) - products(rank_two, rank_two)
+    factors = influences.factor**2
+    trace = sums(influences.measure, factors * total, measures)
+    norm = sums(influences.measure, factors * sums(i, norms * factors[j], ratios), measures)
+    defined = (trace > 0) & (np.bincount(influences.measure, alone, measures) == 0)
+    df = np.divide(trace**2, norm, out=np.full(measures, np.nan), where=defined)
+    effective = np.divide(1, trace, out=np.zeros(measures), where=trace > 0)
+    # In a difference of two runs, add a group's shares in both.
+    together = sums(block, np.abs(influences.factor)[ratio] * share, len(measure))
+    squared = sums(measure, together**2, measures)
+    groups = np.divide(1, squared, out=np.zeros(measures), where=squared > 0)
+    return Correction(row, block[cell], measure, df, np.bincount(measure, minlength=measures), effective, groups)
+
+
+def _cells(influences: Influences) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """Return the cell of each row, the ratio and the block of each cell, and the measure of each block.
+
+    A cell is a group within a ratio, a block a group within a measure.
+    """
+    import numpy as np
+
     stride = int(influences.group.max(initial=0)) + 1
     cells, cell = distinct(influences.ratio.astype(np.int64) * stride + influences.group)
     ratio, group = np.divmod(cells, stride)
     blocks, block = distinct(influences.measure[ratio] * stride + group)
-    measure = blocks // stride
+    return cell, ratio, block, blocks // stride
 
-    n, share, squares = (sums(cell, terms, len(cells)) for terms in (np.ones_like(w), w, w * w))
-    total = sums(ratio, squares, ratios)
-    S = total[ratio]
-    alone = np.bincount(ratio, minlength=ratios) < 2
-    # A ratio of one group has no variance: det M is 0.
-    root = np.where(alone[ratio], np.nan, np.sqrt((1 - share) ** 2 + n * np.maximum(S - squares, 0)))
+
+def _factors(
+    n: NDArray[np.float64],
+    share: NDArray[np.float64],
+    squares: NDArray[np.float64],
+    S: NDArray[np.float64],
+    alone: NDArray[np.bool_],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return a and b of each cell, by the number of its units and the sums of their weights and squared weights."""
+    import numpy as np
+
+    root = np.where(alone, np.nan, np.sqrt((1 - share) ** 2 + n * np.maximum(S - squares, 0)))
     scale = root * np.sqrt(2 + S * n - 2 * share + 2 * root)
-    a, b = (squares - S * share) / scale, (1 + S * n - share + root) / scale
-    t, z = a * n + b * share, a * share + b * squares
+    return (squares - S * share) / scale, (1 + S * n - share + root) / scale
 
-    def matrix(values: NDArray[np.float64]) -> csr_array:
-        return csr_array((values, (block, ratio)), shape=(len(blocks), ratios))
 
-    def diagonal(values: NDArray[np.float64]) -> csr_array:
-        return csr_array((values, (np.arange(ratios), np.arange(ratios))), shape=(ratios, ratios))
+def _pairs(block: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the cells of all pairs within a block, (pairs,) each, a cell with itself included, block by block."""
+    import numpy as np
 
-    def products(one: NDArray[np.float64], other: NDArray[np.float64]) -> csr_array:
-        """Sum the products of every two ratios of a measure over blocks."""
-        if ratios == measures:
-            return diagonal(sums(ratio, one * other, ratios))
-        return matrix(one).T @ matrix(other)
-
-    rank_two = S * t * t - 2 * z * t
-    tt, tz, zz = products(t, t), products(t, z), products(z, z)
-    first, second = diagonal(total) @ tt - tz.T, diagonal(total) @ tz - zz
-    norms = first * first.T - second * tt - tt * second.T + tz * tz.T
-    norms = norms + products(squares, squares) - products(rank_two, rank_two)
-    factors = influences.factor**2
-    trace = sums(influences.measure, factors * total, measures)
-    norm = sums(influences.measure, factors * (norms @ factors), measures)
-    defined = (trace > 0) & (np.bincount(influences.measure, alone, measures) == 0)
-    df = np.divide(trace**2, norm, out=np.full(measures, np.nan), where=defined)
-    effective = np.divide(1, trace, out=np.zeros(measures), where=trace > 0)
-    row = influences.factor[influences.ratio] * (a[cell] + b[cell] * w)
-    # In a difference of two runs, add a group's shares in both.
-    together = sums(block, np.abs(influences.factor)[ratio] * share, len(blocks))
-    squared = sums(measure, together**2, measures)
-    groups = np.divide(1, squared, out=np.zeros(measures), where=squared > 0)
-    return Correction(row, block[cell], measure, df, np.bincount(measure, minlength=measures), effective, groups)
+    order = np.argsort(block, kind="stable")
+    size = np.bincount(block)
+    each = size[block[order]]
+    left = np.repeat(order, each)
+    before = np.arange(len(left)) - np.repeat(np.cumsum(each) - each, each)
+    return left, order[(np.cumsum(size) - size)[block[left]] + before]

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from medvqa.figures import defined
@@ -131,7 +132,7 @@ def score_variance(
 class Prepared:
     """One run's part of a comparison, for comparisons with several others.
 
-    `table` by unit; `influences` of its measures; `values`: the value of each row; `denominators` identifies them.
+    `table` by unit; `influences` of its measures; `values`: the value of each row; `denominators`: their digest.
     """
 
     table: UnitTable
@@ -147,7 +148,7 @@ def prepared(
     """Prepare a run for `compare`, whose arguments these are."""
     table, _ = by_unit(table)
     influences = ratios(table) if over is None else mean_over(ratios(table), over, weights)
-    return Prepared(table, influences, own_values(table), over, table.denominator.tobytes())
+    return Prepared(table, influences, own_values(table), over, sha256(table.denominator.tobytes()).digest())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

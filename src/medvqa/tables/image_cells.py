@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from medvqa import memory
 from medvqa.image import WHITESPACE, TextCell
 from medvqa.items import DataError, DataWarning, Image
 from medvqa.tables import TableRow, cached, limits
@@ -80,7 +81,7 @@ def read(
     if stamp.size < cached.SMALL:
         rows: Sequence[_IndexedRow] = _indexed(path, name, needed, None)
     else:
-        stored = cached.load(cached.place_of(path), (FORMAT, stamp), _IndexedRow)
+        stored = cached.load(cached.place_of(path), (FORMAT, stamp), _IndexedRow, _sharing())
         if stored is None:
             with show(path) as shown:
                 stored = _index_once(path, name, stamp, needed, shown if progress is None else progress)
@@ -104,6 +105,17 @@ def distinct(paths: Sequence[Path]) -> list[Path]:
         stamp = cached.stamp_of(path)
         by_content.setdefault((stamp.size, stamp.sample), path)
     return list(by_content.values())
+
+
+def _sharing() -> Callable[[_IndexedRow], _IndexedRow]:
+    pool = memory.Pool()
+
+    def share(row: _IndexedRow) -> _IndexedRow:
+        for column, text in row.cells.items():
+            row.cells[column] = pool.one(text)
+        return row
+
+    return share
 
 
 def _index_once(

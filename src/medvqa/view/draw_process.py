@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
-from medvqa import benchmarks, child_process, comparing, printing, report
-from medvqa.items import Benchmark, Item, MedVQAError, UsageError
+from medvqa import child_process, comparing, printing, report
+from medvqa.items import MedVQAError, UsageError
 from medvqa.report import bundle
 from medvqa.report.bundle import pictures
 from medvqa.session.registry import Registry
@@ -74,16 +73,13 @@ def drawn(request: BundleRequest) -> BundleReply:
 
 
 def _run(folder: Path, registry: Registry, request: BundleRequest) -> bundle.Blocks:
-    def load(benchmark: Benchmark) -> Sequence[Item] | None:
-        return benchmarks.load_found(benchmark, request.sources.folder)
-
     built = report.build(folder, registry.benchmarks, data=request.sources.folder)
     results = [result for part in built.parts for result in part.results]
-    return bundle.of_run(built, pictures.served(results, load))
+    return bundle.of_run(built, pictures.served(results))
 
 
 def _several(folders: list[Path], registry: Registry, request: BundleRequest, notes: list[str]) -> bundle.Blocks:
-    loaded = [comparing.load(folder) for folder in folders]
+    loaded = comparing.load_runs(folders)
     sides = comparing.named_apart(loaded, [run.name for run in request.runs])
     study = comparing.study(sides, registry.benchmarks, flips=False)
     lines = dict.fromkeys(line for versus in study.versus for line in versus.refusals)

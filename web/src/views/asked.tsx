@@ -161,7 +161,7 @@ export const Answer = ({ data, r, answered, id }: {
     [choices ? "Option read" : "Answer read", read === "" ? "none" : read],
     ...fact("Probabilities", chances === null ? "" : given.map((text) => `${text} ${inPercent(chances, text)}`).join(", ")),
     ...fact("Correct", choices ? data.right(r).join(", ") : ""),
-    ...fact("Reason", data.why(r, answered)),
+    ...fact("Reason", answered?.why ?? ""),
     ...fact("Scored", judged === null ? "" : byJudge(judged)),
   ];
   const details: Fact[] = [

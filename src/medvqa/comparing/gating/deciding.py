@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from medvqa import comparing, metrics, scoring, statistics
+from medvqa import comparing, memory, metrics, scoring, statistics
 from medvqa.comparing import Compared, Flip, Paired, Side, matching
 from medvqa.comparing.gating import units
 from medvqa.comparing.gating.designs import Place, designs
@@ -49,6 +49,7 @@ APART = timedelta(hours=24)
 """Maximum time between the parts of a run if its model is not identified: a server may get other weights."""
 
 
+@memory.no_cycle_search()
 def decide(gate: Gate, new: Side) -> Verdict:
     """Return the verdict on a run; its outcome is None if results are missing.
 
@@ -160,9 +161,18 @@ def _paired(
     ]
     # A question counts with all its samples, whatever their number in each run.
     kept = tuple(r for r in both[1].results if r.key.question in questions)
+    # The measures that no rule is about are not computed.
+    measured = {
+        t.benchmark.name: replace(
+            t.benchmark,
+            metrics=(t.metric,),
+            headline=tuple(name for name in t.benchmark.headline if name == t.metric.name),
+        )
+        for t in targets
+    }
     notes = comparing.notes(*both)
     icc = gate.rules.flip_icc
-    return comparing.compare(both[0], replace(both[1], results=kept), gate.known, level=level, icc=icc), notes
+    return comparing.compare(both[0], replace(both[1], results=kept), measured, level=level, icc=icc), notes
 
 
 def _never_asked(new: Side, baseline: Side, targets: Iterable[Target]) -> list[str]:
@@ -453,7 +463,7 @@ def _absent(gate: Gate, paired: Paired) -> list[Ruling]:
         # A slice that is large enough, but has no counting answer in either run.
         wanted += [
             (_of_slice(whole, slice_[0], None), NOTHING_COUNTS)
-            for slice_, design in _designs(gate, paired.new, target).items()
+            for slice_, design in (_designs(gate, paired.new, target) if gate.rules.slices else {}).items()
             if slice_ and slice_[0][0] in gate.rules.slices and statistics.gated_slice(design)
             if slice_[0] not in own
         ]

@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from medvqa import metrics, statistics
-from medvqa.items import Answer, Item, Metric, Outcome, Result, Score
+from medvqa.items import Answer, Item, Metric, Outcome, Result, Score, replace
 from medvqa.metrics import Tabled
 from medvqa.statistics import Design, UnitLayout, UnitTable
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from medvqa import metrics
 from medvqa.comparing import Side, matching
@@ -12,7 +12,7 @@ from medvqa.comparing.gating.designs import as_right, as_wrong
 from medvqa.comparing.gating.preparing import Gate, Target
 from medvqa.comparing.gating.rules import Rule
 from medvqa.comparing.gating.verdict import Ruling
-from medvqa.items import Metric, QuestionKey, Result
+from medvqa.items import Item, Metric, QuestionKey, Result, replace
 
 Unit = tuple[QuestionKey, ...]
 """The questions of a unit: one, or the two of a pair."""
@@ -92,7 +92,7 @@ def _left(new: Side, side: Side, target: Target) -> Counted:
     now = matching.by_question(new.results, name, technique)
     # Give the run's results the baseline's items, so that units have the baseline's names.
     here = {
-        key: [replace(result, item=was[key][0].item) for result in now[partner]]
+        key: [_about(was[key][0].item, result) for result in now[partner]]
         for key, partner in matching.partners(was, now).items()
     }
     wanted = _units((result for samples in was.values() for result in samples), target.metric)
@@ -108,6 +108,10 @@ def _left(new: Side, side: Side, target: Target) -> Counted:
         len(wanted),
         Counter(_why(unit, here) for unit in lost),
     )
+
+
+def _about(item: Item, result: Result) -> Result:
+    return result if result.item == item else replace(result, item=item)
 
 
 def _not_counted(new: Side, target: Target, metric: Metric) -> Counted:
@@ -141,11 +145,14 @@ def _retagged(gate: Gate, new: Side, side: Side, target: Target) -> list[Counted
     """Questions in other slices than in the baseline, for gated dimensions."""
     name, technique = target.benchmark.name, target.technique
     own = [rule.dimension for rule in gate.rules.slice if rule.benchmark == name]
+    dimensions = sorted({*gate.rules.slices, *filter(None, own)})
+    if not dimensions:
+        return []
     was = matching.by_question(side.results, name, technique)
     now = matching.by_question(new.results, name, technique)
     pairs = [(was[key][0], now[partner][0]) for key, partner in matching.partners(was, now).items()]
     retagged = []
-    for dimension in sorted({*gate.rules.slices, *filter(None, own)}):
+    for dimension in dimensions:
         moved = sum(
             set(baseline_result.item.tags.get(dimension, ())) != set(result.item.tags.get(dimension, ()))
             for baseline_result, result in pairs

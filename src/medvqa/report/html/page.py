@@ -7,7 +7,7 @@ import hashlib
 import html
 import os
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib import resources
@@ -18,17 +18,24 @@ from medvqa.items import Benchmark, Item
 from medvqa.report import bundle
 from medvqa.report.build import Report
 from medvqa.report.bundle.pictures import FOLDER, Pictures
+from medvqa.report.bundle.several_runs import title
 from medvqa.report.bundle.texts import visible
-from medvqa.report.bundle.versus import title
 
 FILE = "index.html"
 SCRIPT, STYLE, LICENCES, FRAME = "app.js", "app.css", "LICENSES.txt", "frame.html"
-LEVEL = 6
-"""Level of zlib: 9 takes twice the time, and makes pages smaller by one percent."""
+LEVEL = 4
+"""Level of zlib: 6 takes more than twice the time, and makes pages smaller by a twentieth."""
+
+_OPENS, _CLOSES = '<script type="application/octet-stream" id="block-{}">', "</script>"
 
 
 def render(report: Report, pictures: Pictures | None = None) -> bytes:
     """The page of a run."""
+    return b"".join(pieces(report, pictures))
+
+
+def pieces(report: Report, pictures: Pictures | None = None) -> Iterator[bytes]:
+    """The page of a run, block by block: a large one is never held whole."""
     pictures = pictures or Pictures("none", "Images are left out.")
     return draw(report.title, bundle.of_run(report, pictures), folder=pictures.mode == "folder")
 
@@ -36,16 +43,16 @@ def render(report: Report, pictures: Pictures | None = None) -> bytes:
 def comparison_page(study: Study, benchmarks: Mapping[str, Benchmark], pictures: Pictures | None = None) -> bytes:
     """The page of several runs. `pictures` are those of items that flipped."""
     pictures = pictures or Pictures("none", "Images are left out.")
-    return draw(title(study), bundle.of_comparison(study, benchmarks, pictures))
+    return b"".join(draw(title(study), bundle.of_comparison(study, benchmarks, pictures)))
 
 
 def lexicon_page(parts: Sequence[tuple[Benchmark, Sequence[Item]]]) -> bytes:
     """The page of the lexical trees of benchmarks, without a run."""
-    return draw("Lexical trees", bundle.of_tree(parts))
+    return b"".join(draw("Lexical trees", bundle.of_tree(parts)))
 
 
-def draw(title: str, blocks: bundle.Blocks, *, folder: bool = False) -> bytes:
-    """A page that opens offline; `folder` allows images in files beside it."""
+def draw(title: str, blocks: bundle.Blocks, *, folder: bool = False) -> Iterator[bytes]:
+    """A page that opens offline, in pieces; `folder` allows images in files beside it."""
     style, script = _asset(STYLE), _asset(SCRIPT)
     # A file has no origin that 'self' could surely mean, hence both.
     source = "data: file: 'self'" if folder else "data:"
@@ -53,21 +60,19 @@ def draw(title: str, blocks: bundle.Blocks, *, folder: bool = False) -> bytes:
         f"default-src 'none'; img-src {source}; style-src 'sha256-{_digest(style)}'; "
         f"script-src 'sha256-{_digest(script)}'; base-uri 'none'; form-action 'none'"
     )
-    text = Template(_asset(FRAME)).substitute(
-        title=html.escape(visible(title)),
-        policy=html.escape(policy),
-        style=style,
-        script=script,
-        blocks="\n".join(_elements(blocks)),
-        licences=html.escape(_asset(LICENCES)),
-    )
-    return text.encode("utf-8", "replace")
-
-
-def _elements(blocks: bundle.Blocks) -> list[str]:
-    """The elements of all blocks. Zlib lets other threads run, so that large pages are packed by several cores."""
+    before, after = _asset(FRAME).split("$blocks")
+    texts = {
+        "title": html.escape(visible(title)),
+        "policy": html.escape(policy),
+        "style": style,
+        "script": script,
+        "licences": html.escape(_asset(LICENCES)),
+    }
+    yield Template(before).substitute(texts).encode("utf-8", "replace")
+    # Zlib lets other threads run, so that large pages are packed by several cores.
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        return list(threads.map(element, blocks.keys(), blocks.values()))
+        yield "\n".join(threads.map(element, blocks.keys(), blocks.values())).encode()
+    yield Template(after).substitute(texts).encode("utf-8", "replace")
 
 
 def element(name: str, block: bytes) -> str:
@@ -77,7 +82,20 @@ def element(name: str, block: bytes) -> str:
     """
     packed = block if name.startswith(f"{FOLDER}/") else zlib.compress(block, LEVEL)
     content = base64.b64encode(packed).decode("ascii")
-    return f'<script type="application/octet-stream" id="block-{html.escape(name)}">{content}</script>'
+    return f"{_OPENS.format(html.escape(name))}{content}{_CLOSES}"
+
+
+def with_block(page: bytes, name: str, change: Callable[[bytes], bytes | None]) -> bytes | None:
+    """Return a page in which one block is changed; None if the page has no such block, or `change` returns None."""
+    before, begin, rest = page.partition(_OPENS.format(name).encode())
+    content, end, after = rest.partition(_CLOSES.encode())
+    if not begin or not end:
+        return None
+    try:
+        block = change(zlib.decompress(base64.b64decode(content, validate=True)))
+    except (ValueError, zlib.error):
+        return None
+    return None if block is None else b"".join((before, element(name, block).encode(), after))
 
 
 @cache

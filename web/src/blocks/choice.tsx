@@ -1,0 +1,26 @@
+// A choice of one of several names: buttons, or a list where they are many.
+import { flat } from "../text";
+import { Visible } from "../ui/text";
+
+const BUTTONS = 6;
+
+interface ChoiceOf {
+  /** What is chosen, for screen readers. */
+  readonly label: string;
+  readonly names: readonly string[];
+  /** The place of the chosen name. */
+  readonly chosen: number;
+  readonly choose: (place: number) => void;
+}
+
+export const Choice = ({ label, names, chosen, choose }: ChoiceOf) => (
+  <div class="tabs" role="group" aria-label={flat(label)}>
+    {names.length <= BUTTONS
+      ? names.map((name, place) => <button type="button" aria-pressed={place === chosen} onClick={() => { choose(place); }}><Visible text={name} /></button>)
+      : (
+        <select aria-label={flat(label)} value={chosen} onChange={({ currentTarget }) => { choose(Number(currentTarget.value)); }}>
+          {names.map((name, place) => <option value={place}>{flat(name)}</option>)}
+        </select>
+      )}
+  </div>
+);
