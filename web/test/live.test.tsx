@@ -107,7 +107,6 @@ test("times and tokens are read when they are looked at", async () => {
   expect(asked.some((path) => path.endsWith("/pace"))).toBe(false);
   await act(() => { find(".pace summary").click(); });
   await until(() => root.querySelector(".pace polyline") !== null);
-  expect(find(".pace polyline").getAttribute("points")).toBe("64,70 320,0");
   expect(find(".pace table").textContent).toContain("answers 5 to 6: 10 seconds");
   expect(root.querySelector("img")).toBeNull();
   const before = asked.length;
