@@ -121,8 +121,8 @@ def test_the_filter_and_a_chart_lead_to_runs(tab: Tab, view: View) -> None:
     page.locator(".filters input").fill("other")
     assert page.locator(".runs tbody th").all_inner_texts() == ["second"]
     page.locator(".filters input").fill("")
-    page.locator(".trend details summary").first.click()
-    page.locator(".trend table a").first.click()
+    page.locator(".trend .numbers summary").first.click()
+    page.locator(".trend .numbers a").first.click()
     page.wait_for_selector("html[data-ready]", state="attached")
     assert "/runs/" in page.url
 

@@ -21,6 +21,7 @@ from medvqa.records.lock import LOCK, live_holder
 from medvqa.records.run_folder import RESULTS, answers_digest, encode, read, write_atomic, write_json
 from medvqa.records.run_record import RUN
 from medvqa.view import run_index
+from medvqa.view.pace import pace
 from medvqa.view.progress import run_progress, state_of
 from medvqa.view.run_index import RunIndex, RunIndexes
 from support.laws import examples
@@ -224,6 +225,21 @@ def test_the_rate_is_that_of_the_last_minute(tmp_path: Path, monkeypatch: pytest
     assert index.rate() == pytest.approx(0.1, rel=0.2)
     clock[0] += 61
     assert index.rate() is None
+
+
+def test_the_pace_is_told_of_groups_of_answers_as_they_came(tmp_path: Path) -> None:
+    def answered(number: int) -> Result:
+        seconds = None if number == 7 else float(number % 10)
+        return result(f"{number}", answer=Answer("A", seconds=seconds, usage={"output": 50.0} if number < 60 else None))
+
+    append(tmp_path, *map(answered, range(120)), result("error", "error"))
+    seconds, tokens = pace(RunIndex(tmp_path)).plots
+    middle, high = seconds.series
+    assert [(point.x, point.y) for point in middle.points[:2]] == [(1.5, 1), (4.5, 4)]
+    assert [(point.x, point.y) for point in high.points[:2]] == [(1.5, 2), (4.5, 5)]
+    assert middle.points[2].label == "answers 7 to 9: 7 seconds", "of one that has no time nothing is told"
+    assert [point.y for point in tokens.series[0].points] == [50] * 20
+    assert pace(RunIndex(tmp_path / "none")).plots == []
 
 
 def test_a_run_is_running_while_the_process_of_its_lock_lives(tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ test("set-ups that cannot be compared are told apart", () => {
 
 test("an axis holds all values and intervals", () => {
   const points = [0.62, 0.71].map((value, place) => ({ run: runOf("r".repeat(place + 1)), number: numberOf(value) }));
-  expect(axisOf(points)).toEqual({ low: 0.5, high: 0.85, labels: ["50 %", "85 %"] });
+  expect(axisOf(points)).toEqual({ low: 0.5, high: 0.85, ticks: [{ at: 0.5, label: "50 %" }, { at: 0.85, label: "85 %" }] });
   const [point] = points;
   if (point === undefined) throw new Error("no point");
   const few = { ...point, number: numberOf(0.5, { interval: "" }) };
@@ -177,12 +177,14 @@ test("an axis holds all values and intervals", () => {
   expect(axisOf([plain]).low).toBeLessThan(12);
 });
 
-test("charts link to runs, and a table has their numbers", async () => {
-  await show([runOf("aa", { model: "beta", numbers: [numberOf(0.6)] }), runOf("a")]);
-  const links = [...root.querySelectorAll(".trend svg a")].map((each) => each.getAttribute("href"));
-  expect(links).toEqual(["/runs/a", "/runs/aa"]);
-  expect(texts(".trend tbody th")).toEqual(["a", "aa"]);
-  expect(texts(".trend tbody data")).toEqual(["50.00 %", "60.00 %"]);
+test("a trend has a series for each model, and a table that links to the runs", async () => {
+  await show([runOf("aa", { model: "beta", numbers: [numberOf(0.6)] }), runOf("a"), runOf("aaa", { numbers: [numberOf(0.7, { interval: "" })] })]);
+  expect(root.querySelectorAll(".trend polyline")).toHaveLength(2);
+  expect(texts(".trend .numbers tbody th")).toEqual(["alpha", "alpha", "beta"]);
+  const links = [...root.querySelectorAll(".trend .numbers a")];
+  expect(links.map((each) => each.getAttribute("href"))).toEqual(["/runs/a", "/runs/aaa", "/runs/aa"]);
+  expect(links[0]?.textContent).toMatch(/^a, 2026-01-0[12] \d\d:\d\d: 50.00 % \(1.00–2.00\), n = 100$/);
+  expect(links[1]?.textContent).toMatch(/: 70.00 %, n = 100$/);
 });
 
 test("gates are counted with their reasons", async () => {

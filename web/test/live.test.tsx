@@ -99,6 +99,21 @@ test("numbers of the live view are those so far, errors and truncated answers co
   expect(asked.at(-1)).toBe(`/api/${itemsPath("a/b", { ...ALL, outcome: "error" })}`);
 });
 
+test("times and tokens are read when they are looked at", async () => {
+  await show(PROGRESS);
+  const axis = { low: 0, high: 10, ticks: [{ at: 0, label: "0" }, { at: 10, label: "10" }] };
+  const points = [{ x: 1, y: 5, label: HOSTILE }, { x: 3, y: null }, { x: 5, y: 10, label: "answers 5 to 6: 10 seconds" }];
+  answer = () => Response.json({ plots: [{ block: "plot", title: "Seconds per answer", across: "answers", up: "seconds", x: axis, y: axis, series: [{ title: "median", points, drawn: "line" }] }] });
+  expect(asked.some((path) => path.endsWith("/pace"))).toBe(false);
+  await act(() => { find(".pace summary").click(); });
+  await until(() => root.querySelector(".pace polyline") !== null);
+  expect(find(".pace table").textContent).toContain("answers 5 to 6: 10 seconds");
+  expect(root.querySelector("img")).toBeNull();
+  const before = asked.length;
+  await act(() => { render(<Live name="a/b" progress={{ ...PROGRESS, version: 2 }} large={false} drawing={false} problem="" draw={() => undefined} reading={() => undefined} />, root); });
+  await until(() => asked.length > before);
+});
+
 test("new answers are announced, and rows stay until they are asked for", async () => {
   const reading = vi.fn();
   await show(PROGRESS, reading);

@@ -4,6 +4,7 @@
     GET /app.js, /app.css    frame.asset(name)
     GET /api/runs?since=     RunFolders.list(since) -> RunList
     GET .../NAME/progress    progress.run_progress(index, name) -> RunProgress
+    GET .../NAME/pace        pace.pace(index) -> Pace
     GET .../NAME/items?...   items.page(index, ItemQuery.of(parameters)) -> ItemPage
     GET .../NAME/images/SHA  Originals.image(folder, address) -> SentImage
     GET .../NAME/reviews     reviews.read(index) -> SavedReviews; PUT: reviews.save(index, text, etag) -> etag
@@ -36,7 +37,7 @@ from medvqa import printing
 from medvqa.items import DataError, MedVQAError, UsageError
 from medvqa.report.bundle.questions import encode
 from medvqa.report.bundle.shape import Shape
-from medvqa.view import frame, history, items, reviews
+from medvqa.view import frame, history, items, pace, reviews
 from medvqa.view.drawing import Drawings, NoBundle
 from medvqa.view.guard import TooLarge
 from medvqa.view.images import NoImage, Originals, SentImage
@@ -99,6 +100,7 @@ def application(site: Site) -> Starlette:
         Route("/favicon.ico", handlers.icon),
         Route("/api/runs", handlers.runs),
         Route("/api/runs/{name:path}/progress", handlers.progress),
+        Route("/api/runs/{name:path}/pace", handlers.pace),
         Route("/api/runs/{name:path}/items", handlers.items),
         Route("/api/runs/{name:path}/images/{address}", handlers.image),
         Route("/api/runs/{name:path}/reviews", handlers.reviews, methods=["GET", "PUT"]),
@@ -138,6 +140,10 @@ class _Handlers:
     async def progress(self, request: Request) -> Response:
         name = request.path_params["name"]
         return await self._read(lambda: run_progress(self._index(name), name))
+
+    async def pace(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        return await self._read(lambda: pace.pace(self._index(name)))
 
     async def items(self, request: Request) -> Response:
         query = ItemQuery.of(_single(request))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -39,24 +40,13 @@ _RESULTS: Mapping[str | None, Literal["passed", "failed", "inconclusive", "unkno
 }
 
 
-class _StoredMeasure(msgspec.Struct):
-    """A measure of metrics.json."""
+@dataclass(frozen=True, slots=True)
+class _StoredMeasure(Measure):
+    """A measure of metrics.json, with the selected part of its benchmark."""
 
-    benchmark: str
-    name: str
-    value: float | None
-    low: float | None
-    high: float | None
-    n: float
-    slice: dict[str, str] = {}
-    count: float | None = None
-    unit: str = "items"
-    signature: str = ""
-    technique: str = ""
-    units: int | None = None
-    groups: int | None = None
-    percent: bool = True
-    selection: dict[str, Any] | None = None
+    # Nobody reads them here: whatever an earlier version wrote is no damage.
+    references: Any = field(default_factory=dict)
+    selection: Mapping[str, Any] | None = None
 
 
 class _StoredVerdict(msgspec.Struct):
@@ -208,23 +198,16 @@ def _numbers(
 
 
 def _number(stored: _StoredMeasure, *, lower: bool, unknown: Mapping[str, int] | None) -> HeadlineNumber:
-    measure = Measure(
-        *(stored.benchmark, stored.name, stored.value, stored.low, stored.high, stored.n, stored.count, stored.unit),
-        technique=stored.technique,
-        units=stored.units,
-        groups=stored.groups,
-        percent=stored.percent,
-    )
     return HeadlineNumber(
         *(stored.benchmark, stored.technique, stored.name, stored.name.replace("_", " ")),
         *(stored.value, stored.low, stored.high),
         round(stored.n),
-        measure.figure.stated,
+        stored.figure.stated,
         comparable(
             *(stored.benchmark, stored.technique, stored.name, stored.signature),
             stored.selection if unknown is None else unknown,
         ),
-        measure.figure.interval,
+        stored.figure.interval,
         lower,
         stored.percent,
     )

@@ -71,7 +71,7 @@ def _results(path: Path, benchmark: str, item: str, until: float) -> list[Result
     plain = plain_part(item)
     named = re.compile(rb'"id"\s*:\s*"' + re.escape(plain) + b'"' if plain == item.encode() else b"")
     with files.reading(path, follow=False) as file:
-        for _, line in lines_with(file, plain.lower(), 0, os.fstat(file.fileno()).st_size, until):
+        for _, line in lines_with(file, plain, 0, os.fstat(file.fileno()).st_size, until=until):
             if len(results) > MOST or not named.search(line):
                 continue
             try:

@@ -22,13 +22,14 @@ from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 
-from medvqa import files, metrics
+from medvqa import files, memory, metrics
 from medvqa.items import Benchmark, DataError, Image, QuestionKey, Result, UsageError
 from medvqa.records import run_folder, run_record, selected
 from medvqa.records.coverage import Coverage, cover_numbers
 from medvqa.records.run_folder import MAX_LINE, RESULTS, Mark
 from medvqa.records.run_record import RUN, RunRecord
 from medvqa.report.bundle.pictures import address
+from medvqa.view import searching
 from medvqa.view.searching import holds, lines_with, plain_part
 
 MINUTE = 60.0
@@ -209,6 +210,7 @@ class RunIndex:
                 self.problem = f"the index of {RESULTS} cannot be kept: {error}"
                 self._identity = self._proof = None
 
+    @memory.no_cycle_search()
     def _add(self, file: BinaryIO) -> None:
         status = os.fstat(file.fileno())
         identity = status.st_dev, status.st_ino
@@ -283,16 +285,14 @@ class RunIndex:
         stamps = [(path, stamp(path)) for path in selected.selected_files(self.folder)]
         if stamps != self._selected_stamps:
             self._selected_stamps = stamps
-            self._damage = ""
+            try:
+                keys, self._damage = selected.selected(self.folder), ""
+            except DataError as error:
+                keys, self._damage = (), str(error)
             with self._database:
                 self._database.execute("begin")
                 self._database.execute("delete from selected")
-                try:
-                    keys = selected.each_selected(self.folder)
-                    self._database.executemany("insert or ignore into selected values (?, ?, ?, ?, ?)", keys)
-                except DataError as error:
-                    self._damage = str(error)
-                    self._database.execute("delete from selected")
+                self._database.executemany("insert into selected values (?, ?, ?, ?, ?)", keys)
                 self._database.execute(_CHOOSE)
             counts = self._rows(_COUNT_SELECTED)
             self.selected = {(benchmark, technique): number for benchmark, technique, number in counts}
@@ -357,7 +357,8 @@ class RunIndex:
             if known != text:
                 self._searched, start = ("", 0), 0
                 self._database.execute("delete from found")
-            lines = lines_with(file, plain_part(text), start, self._end)
+            until = time.monotonic() + searching.SECONDS
+            lines = lines_with(file, plain_part(text), start, self._end, until=until, fold=True)
             places = ((place,) for place, line in lines if holds(line, text))
             with self._database:
                 self._database.execute("begin")
@@ -371,6 +372,12 @@ class RunIndex:
             if self._counts[0] != now:
                 self._counts = (now, [Count(*row) for row in self._rows(_COUNT)])
             return self._counts[1]
+
+    def paces(self) -> list[tuple[float | None, float | None]]:
+        """Return the seconds and the tokens of each answer, in the order of their lines."""
+        return [
+            (seconds, tokens) for seconds, tokens in self._rows("select seconds, tokens from results order by place")
+        ]
 
     @property
     def unread(self) -> int:

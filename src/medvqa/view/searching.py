@@ -27,25 +27,25 @@ def plain_part(text: str) -> bytes:
 
 
 def lines_with(
-    file: BinaryIO, plain: bytes, start: int, end: int, until: float | None = None
+    file: BinaryIO, plain: bytes, start: int, end: int, *, until: float, fold: bool = False
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield the places of the lines between two places of a file that hold `plain`, in upper or lower case.
+    """Yield the places of the lines between two places of a file that hold `plain`, and the lines.
 
-    `plain` is in lower case. TimeoutError at `until` of `time.monotonic()`, SECONDS from now without one.
+    `fold`: upper and lower case are the same, and `plain` is in lower case. TimeoutError at `until` of
+    `time.monotonic()`.
     """
-    until = time.monotonic() + SECONDS if until is None else until
     file.seek(start)
     while start < end and (part := _part(file, end - start)):
         if time.monotonic() > until:
             raise TimeoutError(110, f"the search took longer than {SECONDS:.0f} seconds")
-        lowered = part.lower()
-        place = lowered.find(plain)
+        searched = part.lower() if fold else part
+        place = searched.find(plain)
         while 0 <= place < len(part):
             first = part.rfind(b"\n", 0, place) + 1
             last = part.find(b"\n", place)
             last = len(part) if last < 0 else last
             yield start + first, part[first:last]
-            place = lowered.find(plain, last + 1)
+            place = searched.find(plain, last + 1)
         start += len(part)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from medvqa.report.bundle.page_blocks import PlotBlock
 from medvqa.report.bundle.shape import Shape
 
 RunState = Literal["running", "finished", "unfinished", "unreadable"]
@@ -178,6 +179,12 @@ class ItemPage(Shape, frozen=True):
     total: int
     version: int
     """As in `RunProgress`."""
+
+
+class Pace(Shape, frozen=True):
+    """`GET /api/runs/NAME/pace`: how long the answers of a run took, and their tokens, as they came."""
+
+    plots: list[PlotBlock]
 
 
 class Drawn(Shape, frozen=True):

@@ -10,6 +10,7 @@ import { useDrawn, type DrawnPage } from "./drawn";
 import { usePolled, useReady } from "./feed";
 import { Disconnected, Frame, Waiting } from "./frame";
 import { Live } from "./live";
+import { PaceOf } from "./pace";
 
 /** Results beyond which a run is looked at as a list: a page of so many takes minutes and much memory. */
 const MOST_DRAWN = 200_000;
@@ -55,6 +56,7 @@ const Told = ({ page, progress, problem, silent, drawing, ended, again, live }: 
           {progress.selected > 0 && <> of {count(progress.selected)}</>} answered. {changed && offer} <button type="button" onClick={live}>Live view</button>
         </p>
       )}
+      <PaceOf name={progress.name} version={progress.version} />
     </div>
   );
 };
