@@ -165,20 +165,6 @@ class Tabled:
         return self.frame.table(denominators - numerators if complement else numerators, denominators)
 
 
-def scored_in_all(tabled: Sequence[Tabled]) -> list[Tabled]:
-    """Leave units out of every run's terms if any of the runs has no score for them.
-
-    `tabled` are the tables of one metric for runs on the same items. A unit that a metric leaves out for another
-    reason, such as an invalid pair for `confusion`, stays in the other runs.
-    """
-    import numpy as np
-
-    unscored_anywhere = np.any([run_table.without_score for run_table in tabled], axis=0)
-    if not unscored_anywhere.any():
-        return list(tabled)
-    return [replace(run_table, terms=np.where(unscored_anywhere, 0.0, run_table.terms)) for run_table in tabled]
-
-
 def tables(
     results: Sequence[Result],
     metrics: Sequence[Metric],
