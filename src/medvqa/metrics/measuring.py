@@ -64,6 +64,7 @@ def measures(
     orders: Callable[[Item], int] = lambda item: 1,
     read_by: Mapping[Kind, str] | None = None,
     failed: MutableSequence[FailedMetric] | None = None,
+    alone: bool = False,
 ) -> list[Measure]:
     """Compute each metric over all results of one benchmark, then over each slice.
 
@@ -75,13 +76,14 @@ def measures(
     `signature`: the parts that say how the answers were obtained. `score`: the benchmark's scoring; without it,
     multiple response and open questions have no references. `orders`: the number of orders in which an item was asked,
     if a result is right only if all answers are; references then guess in each order. `read_by`: the rule that read the
-    answers, by kind of question; a measure's signature names the rules of its own kinds as `extraction`.
+    answers, by kind of question; a measure's signature names the rules of its own kinds as `extraction`. `alone`:
+    without slices of other dimensions than `dimensions`.
 
     A measure without units is left out. Over everything it stays, as null, if the metric applies to any unit. A metric
     is appended to `failed` if it raises an exception or its terms break the rules of `Metric`; without that list,
     UsageError is raised.
     """
-    metric_tables = tables(results, metrics, dimensions, failed)
+    metric_tables = tables(results, metrics, dimensions, failed, alone=alone)
     if not metric_tables:
         return []
     majority = references.majority_answers(result.item for result in metric_tables[0].rows)
