@@ -1,8 +1,8 @@
 """The index of a run's results: a database of sqlite3 for each run, which ends with the server.
 
 Lines that were appended to results.jsonl are added; after any other change the index is made anew. It holds names and
-numbers, and no texts: a result is read from the file when it is asked for. `_database` is a file without a name, in
-SQLITE_TMPDIR, so a killed server leaves none.
+numbers, and no texts: a result is read from the file when it is asked for. `_database` is a temporary file of SQLite's
+own, which has no name from the moment it is opened: nobody else can open it, and a killed server leaves none.
 """
 
 from __future__ import annotations
