@@ -25,7 +25,6 @@ from math import sqrt
 from pathlib import Path
 from typing import Any
 
-import harness
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtr, stdtrit
@@ -713,6 +712,8 @@ def timed(_: int) -> Iterator[Figure]:
 
 def command(_: int) -> Iterator[Figure]:
     """`medvqa gate` on a run of 26,000 questions whose reports are drawn, in a process of its own."""
+    import harness  # beside this file, which tests import from elsewhere
+
     with tempfile.TemporaryDirectory() as name:
         for seed, run in enumerate(("baseline", "new")):
             harness.make_run(Path(name, run), 26_000, seed)

@@ -217,9 +217,9 @@ def gated(reports: Path) -> Path:
     baseline = write(reports / "main", before, **about)
     run = write(reports / "change", changed(before, 4, 0.3, 0.0), **about)
     floors = (
-        gating.Rule(benchmark="phantom-gmai-mmbench", measure="accuracy", at_least=0.9, point=True),
-        gating.Rule(benchmark="phantom-medlesionvqa", measure="mean_score", at_least=0.2),
-        gating.Rule(benchmark="phantom-mediconfusion", measure="set_accuracy", at_least=0.45),
+        gating.Floor(benchmark="phantom-gmai-mmbench", measure="accuracy", at_least=0.9, point=True),
+        gating.Floor(benchmark="phantom-medlesionvqa", measure="mean_score", at_least=0.2),
+        gating.Floor(benchmark="phantom-mediconfusion", measure="set_accuracy", at_least=0.45),
     )
     rules = gating.Rules(baseline=(str(baseline),), margin=20, slices=("modality", "task"), floor=floors)
     known = PHANTOM

@@ -305,5 +305,5 @@ def write(folder: Path, drawn: Sequence[PageSection]) -> Path:
     blocks = dict(bundle.of_run(made, Pictures("none", "")))
     head = json.loads(blocks["head"]) | {"sections": json.loads(questions.encode(drawn))}
     file = folder / page.FILE
-    file.write_bytes(page.draw(made.title, {**blocks, "head": json.dumps(head).encode()}))
+    file.write_bytes(b"".join(page.draw(made.title, {**blocks, "head": json.dumps(head).encode()})))
     return file

@@ -68,6 +68,12 @@ def check(folder: Path, head: dict[str, Any]) -> int:
         if not isinstance(cell["of"], dict):
             continue
         of = cell["of"]
+        if "rule" in of:
+            [entry] = [entry for entry in stored["gate"]["entries"] if entry["rule"] == of["rule"]]
+            assert cell["value"] == entry[of["field"]]
+            if of["field"] == "difference":
+                assert (cell.get("low"), cell.get("high")) == (entry["low"], entry["high"])
+            continue
         key = of["benchmark"], of["technique"], of["measure"], of.get("slice", "")
         if "gap" in of:
             assert cell["value"] == gaps[key[:3]][of["gap"]]
@@ -119,7 +125,7 @@ def test_every_number_of_a_kept_run_is_that_of_metrics_json(
     assert check(folder, head_of(folder)) > 0
 
 
-@pytest.mark.parametrize("run", ["twice", "repeated", "gap"])
+@pytest.mark.parametrize("run", ["twice", "repeated", "gap", "gated"])
 def test_every_number_of_a_run_of_all_benchmarks_is_that_of_metrics_json(run: str, tmp_path: Path) -> None:
     if run == "gap":
         from medvqa import comparing
@@ -127,6 +133,8 @@ def test_every_number_of_a_run_of_all_benchmarks_is_that_of_metrics_json(run: st
 
         folder, without = pages.ablated(tmp_path)
         blank.write(folder, blank.against(comparing.load(folder), comparing.load(without), pages.PHANTOM))
+    elif run == "gated":
+        folder = pages.gated(tmp_path)
     elif run == "repeated":
         folder = pages.write(tmp_path / run, pages.repeated(pages.guesses(), 3), repeat=3)
     else:

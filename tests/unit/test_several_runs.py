@@ -18,7 +18,7 @@ import pytest
 from medvqa import comparing, figures, metrics
 from medvqa.cli import main
 from medvqa.comparing import Ranked, Ranking, Side, Study
-from medvqa.figures import FEW, chance
+from medvqa.figures import FEW, Figure, chance
 from medvqa.items import Benchmark, Result
 from medvqa.records import run_folder
 from medvqa.report import bundle, comparison, html
@@ -131,10 +131,10 @@ def test_every_number_of_the_page_is_that_of_medvqa_compare(
         for pair in each.pairs
     }
     sliced = {
-        (study.sides[own.run].name, each.benchmark, each.technique, each.metric, f"{each.dimension}={value}"): own
+        (study.sides[run].name, each.benchmark, each.technique, each.metric, f"{each.dimension}={value}"): own
         for each in study.sliced
-        for value, cells in each.values.items()
-        for own in cells
+        for value, figures in each.values.items()
+        for run, own in zip(each.runs, figures, strict=True)
     }
     told = {"pair": 0, "between": 0, "run": 0, "slice": 0}
     drawn = sections(study)
@@ -407,9 +407,9 @@ def test_a_sentence_names_those_that_may_be_as_good_as_the_first() -> None:
     """Of three runs, the third is shown to be worse than the first, and the second is not."""
     sides = tuple(Side(name, record(), ()) for name in "ABC")
     rows = [
-        Ranked("A", 0.9, 0.8, 1.0, 1, 1, 2),
-        Ranked("B", 0.8, 0.7, 0.9, 2, 1, 3),
-        Ranked("C", 0.5, 0.4, 0.6, 3, 2, 3),
+        Ranked("A", Figure(0.9, 0.8, 1.0), 1, 1, 2),
+        Ranked("B", Figure(0.8, 0.7, 0.9), 2, 1, 3),
+        Ranked("C", Figure(0.5, 0.4, 0.6), 3, 2, 3),
     ]
 
     def sentence(*ranked: Ranked) -> str:

@@ -1,6 +1,6 @@
 // The shell: header, views by route, theme, footer.
 import type { ComponentChildren } from "preact";
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import { Sections } from "./blocks";
 import type { BundleHead } from "./bundle";
@@ -59,11 +59,13 @@ const Summary = ({ page: { head, state, data } }: { readonly page: Page }) => {
     if (shown !== place.current.shown) scrollTo({ top: shown ? place.current.top : 0, behavior: "instant" });
     place.current.shown = shown;
   }, [shown]);
+  // Drawn once: a filter of the questions must not wait for it.
+  const sections = useMemo(() => <Sections of={head.sections} asked={state.section} />, [head, state.section]);
   if (!place.current.drawn) return null;
   return (
     <div hidden={!shown} class="summary">
       <h1 class="sr">{head.kind === "run" ? "Report of run" : "Comparison:"} <Visible text={head.title} /></h1>
-      <Sections of={head.sections} asked={state.section} />
+      {sections}
       {head.kind === "comparison" && data !== null && (
         <p class="offers">
           {FILES.slice(0, head.runs.length > 2 ? 2 : 1).map((name) => (

@@ -379,6 +379,8 @@ export interface MatrixCell {
   /** The strength of its colour, 0 to 5; `figure.tone` is its hue. */
   readonly step?: number;
   readonly link?: string;
+  /** Whether it has a frame, as fields of the right option have: a note of the matrix says what frames mean. */
+  readonly framed?: boolean;
 }
 
 /** The axis of a measure, in its own numbers: fractions if it is a percentage. */

@@ -33,5 +33,3 @@ export const plural = (number: number, one: string, many = `${one}s`): string =>
 
 /** Units below which counts are shown in place of percentages. */
 export const FEW = 10;
-/** A unit of measures for readers: items are questions. */
-export const unitOf = (unit: string): string => unit.replace("items", "questions");

@@ -6,7 +6,7 @@ import { afterEach, expect, test } from "vitest";
 import { MatrixView, PlotView, Sections, TableView } from "../src/blocks";
 import { told } from "../src/blocks/figure";
 import { inLetters, sorted } from "../src/blocks/sorting";
-import { linesOf } from "../src/blocks/table";
+import { fileOf } from "../src/blocks/table";
 import type { Axis, FigureCell, MatrixBlock, PageRow, PageSection, PlotBlock, TableBlock } from "../src/bundle";
 import { place, Plot } from "../src/ui/plot";
 
@@ -129,7 +129,7 @@ test("the key names those marks alone that the table has", () => {
 
 test("a file has all numbers in full, and intervals and units in columns of their own", () => {
   const of = table([row("=1", figure(1 / 3, 40, { low: 0.25, high: 0.5 }), { group: "task" }), row("b", figure(null, 0), { group: "task" })]);
-  expect(linesOf(of)).toEqual([
+  expect(fileOf(of)).toEqual([
     ["group", "slice", "accuracy", "accuracy_low", "accuracy_high", "accuracy_n"],
     ["task", "=1", 1 / 3, 0.25, 0.5, 40],
     ["task", "b", "–", null, null, 0],

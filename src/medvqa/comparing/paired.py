@@ -25,6 +25,9 @@ LEVEL = 0.975
 """Level of either bound of a difference: together a two-sided interval of 95 %, which excludes 0 exactly if the
 two-sided p is below 5 %. The gate asks one question, and takes one-sided bounds of its own level."""
 
+Pair = tuple[int, int]
+"""The places of a new run and of its baseline, in the order of the runs of a study."""
+
 
 @dataclass(frozen=True, slots=True)
 class PairedPart:
@@ -212,10 +215,6 @@ def paired_part(part: CommonPart, new: int, baseline: int, sides: Sequence[Side]
 def _ids(run: RunAnswers, questions: NDArray[np.bool_]) -> tuple[str, ...]:
     """The ids of some questions, sorted."""
     return tuple(sorted(run.samples(question)[0].item.id for question in questions.nonzero()[0].tolist()))
-
-
-Pair = tuple[int, int]
-"""The places of a new run and of its baseline in `Alignment.sides`."""
 
 
 def compare_pairs(

@@ -7,11 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from medvqa import statistics
-from medvqa.comparing.common import Alignment, CommonPart, everything
-from medvqa.comparing.paired import Compared
-from medvqa.comparing.sides import Side
+from medvqa.comparing.common import CommonPart, everything
+from medvqa.comparing.paired import Compared, Pair
 from medvqa.figures import Figure
-from medvqa.items import Benchmark
 from medvqa.metrics import Tabled
 from medvqa.statistics import UnitTable
 
@@ -79,44 +77,17 @@ class Ranking:
         return {(pair.baseline, pair.new): pair.compared.adjusted for pair in self.pairs}
 
 
-@dataclass(frozen=True, slots=True)
-class InCommon:
-    """One headline measure of several runs on the items that all of them have; `tabled`: its terms, run by run.
-
-    `items` and `scored` as in `Ranking`.
-    """
-
-    benchmark: str
-    technique: str
-    items: int
-    scored: int
-    tabled: Sequence[Tabled]
-
-
-def in_common(sides: Sequence[Side], benchmarks: Mapping[str, Benchmark]) -> list[InCommon]:
-    """Return each headline measure of each benchmark and technique that all runs have, without numbers that are no
-    percentages."""
-    places = range(len(sides))
-    return [
-        InCommon(part.benchmark.name, part.technique, part.items, part.scored, tabled)
-        for part in Alignment(sides).parts(places, benchmarks)
-        if len(part.places) == len(sides)
-        for tabled in part.headline
-        if all(run.metric.percent for run in tabled)
-    ]
-
-
 def rank(
     part: CommonPart,
     names: Sequence[str],
     differs: Sequence[str],
-    compared: Mapping[tuple[int, int], Mapping[str, Compared]],
+    compared: Mapping[Pair, Sequence[Compared]],
 ) -> list[Ranking]:
     """Rank the runs of a part by each headline measure that is a percentage.
 
-    `names` and `differs` of all runs, by place. `compared`: the headline measures of every two runs, by name; keys are
-    their places, the new one first.
+    `names` and `differs` of all runs, by place. `compared`: the measures of every two runs.
     """
+    about = part.benchmark.name, part.technique
     costliest = _costliest(part, names)
     rankings = []
     for tabled in part.headline:
@@ -124,7 +95,11 @@ def rank(
         if not all(run.metric.percent for run in tabled):
             continue
         pairs = {
-            (new, baseline): compared[new, baseline][metric.name]
+            (new, baseline): next(
+                own
+                for own in compared[new, baseline]
+                if (own.benchmark, own.technique, own.metric) == (*about, metric.name) and not own.slice
+            )
             for i, baseline in enumerate(part.places)
             for new in part.places[i + 1 :]
         }
@@ -151,8 +126,7 @@ def rank(
         ]
         rankings.append(
             Ranking(
-                part.benchmark.name,
-                part.technique,
+                *about,
                 metric.name,
                 metric.better,
                 part.asked,

@@ -11,14 +11,11 @@ from medvqa import memory, statistics
 from medvqa.comparing import differing, paired, ranking, scales
 from medvqa.comparing.common import Alignment, CommonPart
 from medvqa.comparing.differing import Contrast
-from medvqa.comparing.paired import LEVEL, Compared, Paired
+from medvqa.comparing.paired import LEVEL, Compared, Pair, Paired
 from medvqa.comparing.ranking import Ranking
 from medvqa.comparing.scales import Scale, SlicedRuns
 from medvqa.comparing.sides import Side
 from medvqa.items import Benchmark
-
-Places = tuple[int, int]
-"""The places of a new run and of its baseline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +65,8 @@ class _Contrasts:
 
     def __init__(self, sides: Sequence[Side]) -> None:
         self._sides = sides
-        self._known: dict[Places, Contrast] = {}
-        self._share: dict[Places, bool] = {}
+        self._known: dict[Pair, Contrast] = {}
+        self._share: dict[Pair, bool] = {}
 
     def of(self, new: int, baseline: int) -> Contrast:
         if (new, baseline) not in self._known:
@@ -95,7 +92,7 @@ def study(
     sides: Sequence[Side],
     benchmarks: Mapping[str, Benchmark],
     *,
-    pairs: Sequence[Places] | None = None,
+    pairs: Sequence[Pair] | None = None,
     anyway: bool = False,
     bootstrap: bool = False,
     flips: bool = True,
@@ -113,7 +110,7 @@ def study(
     difference. `icc`: the declared correlation of changes within groups.
     """
     contrasts = _Contrasts(sides)
-    shown = partners(contrasts, len(sides)) if pairs is None else list(pairs)
+    shown = partners(contrasts, len(sides)) if pairs is None else list(dict.fromkeys(pairs))
     board = _board(contrasts, sides)
     if anyway:
         refused = {place for pair in shown if contrasts.of(*pair).refusals for place in pair}
@@ -140,7 +137,7 @@ def study(
         aligned,
         board,
         versus,
-        tuple(each for part in ranked for each in ranking.rank(part, names, differs, found.headline(part))),
+        tuple(each for part in ranked for each in ranking.rank(part, names, differs, found.measures)),
         tuple(scales.scales(found.board, found.apart, len(sides), board)) if units else (),
         tuple(each for part in found.board for each in scales.sliced(part)) if several and units else (),
         found.tests,
@@ -168,13 +165,13 @@ def compare(
     return found.versus[0].paired
 
 
-def partners(contrasts: _Contrasts, runs: int) -> list[Places]:
+def partners(contrasts: _Contrasts, runs: int) -> list[Pair]:
     """The pairs of runs to compare: each run with the first.
 
     If these are not comparable, with the first run from which it differs in one setting, else with the first run with
     which it is comparable at all, else with the first run, to name the reasons. No two runs are paired twice.
     """
-    pairs: list[Places] = []
+    pairs: list[Pair] = []
     for new in range(1, runs):
         baseline = 0
         if contrasts.of(new, 0).refusals:
@@ -212,7 +209,7 @@ def _reasons(contrasts: _Contrasts, place: int, board: Sequence[int]) -> tuple[s
     return next((lines for other in board if (lines := contrasts.of(place, other).refusals)), ())
 
 
-def _under_one_technique(contrasts: _Contrasts, sides: Sequence[Side], pairs: Sequence[Places]) -> list[Side]:
+def _under_one_technique(contrasts: _Contrasts, sides: Sequence[Side], pairs: Sequence[Pair]) -> list[Side]:
     """The runs with the technique of the first run that they are compared with, if it is their one difference.
 
     Of two runs, both have the technique of the new one.
@@ -233,28 +230,15 @@ class _PairsCompared:
 
     board: list[CommonPart]
     apart: list[CommonPart]
-    parts: Mapping[Places, Sequence[CommonPart]]
-    measures: Mapping[Places, Sequence[Compared]]
+    parts: Mapping[Pair, Sequence[CommonPart]]
+    measures: Mapping[Pair, Sequence[Compared]]
     tests: int
-
-    def headline(self, part: CommonPart) -> dict[Places, dict[str, Compared]]:
-        """The headline measures of a part over all units, of every two runs."""
-        return {
-            pair: {
-                measure.metric: measure
-                for measure in measures
-                if measure.headline
-                and not measure.slice
-                and (measure.benchmark, measure.technique) == (part.benchmark.name, part.technique)
-            }
-            for pair, measures in self.measures.items()
-        }
 
 
 def _compare(
     alignment: Alignment,
     board: Sequence[int],
-    shown: Sequence[Places],
+    shown: Sequence[Pair],
     benchmarks: Mapping[str, Benchmark],
     *,
     level: float,
@@ -263,7 +247,7 @@ def _compare(
 ) -> _PairsCompared:
     """Compare the pairs that are shown by all measures, and all others of the board by headline measures."""
     board_parts = alignment.parts(board, benchmarks) if len(board) > 1 else []
-    parts: dict[Places, list[CommonPart]] = {}
+    parts: dict[Pair, list[CommonPart]] = {}
     apart: list[CommonPart] = []
     for pair in shown:
         if set(pair) <= set(board) and len(set(pair)) == 2:
@@ -271,9 +255,9 @@ def _compare(
         else:
             parts[pair] = alignment.parts(pair, benchmarks)
             apart += parts[pair]
-    measures: dict[Places, list[Compared]] = {pair: [] for pair in shown}
+    measures: dict[Pair, list[Compared]] = {pair: [] for pair in shown}
     every_two = [(new, baseline) for i, baseline in enumerate(board) for new in board[i + 1 :]]
-    others: dict[Places, list[Compared]] = {pair: [] for pair in every_two if pair not in measures}
+    others: dict[Pair, list[Compared]] = {pair: [] for pair in every_two if pair not in measures}
     for part in (*board_parts, *apart):
         own = [pair for pair in shown if any(part is other for other in parts[pair])]
         found = paired.compare_pairs(part, own, level, icc, bootstrap=bootstrap)
@@ -290,7 +274,7 @@ def _compare(
 def _versus(
     alignment: Alignment,
     sides: Sequence[Side],
-    pair: Places,
+    pair: Pair,
     contrast: Contrast,
     found: _PairsCompared,
     *,

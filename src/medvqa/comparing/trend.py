@@ -10,10 +10,11 @@ from typing import Literal
 
 from medvqa import statistics, tables
 from medvqa.comparing import ranking
-from medvqa.comparing.ranking import InCommon
+from medvqa.comparing.common import Alignment, CommonPart
 from medvqa.comparing.sides import Side
 from medvqa.figures import Figure, defined
 from medvqa.items import Benchmark, UsageError
+from medvqa.metrics import Tabled
 
 LEAST_RUNS = 3
 """With fewer runs a slope says no more than their comparison."""
@@ -98,33 +99,37 @@ def trends(
         raise UsageError(f"--by: all runs have the same {by}")
     factors = [(place - mean) / spread for place in places]
     return [
-        _trend(measure, [side.name for side in sides], by, numbers, places, factors)
-        for measure in ranking.in_common(sides, benchmarks)
+        _trend(part, tabled, [side.name for side in sides], by, numbers, places, factors)
+        for part in Alignment(sides).parts(range(len(sides)), benchmarks)
+        if len(part.places) == len(sides)
+        for tabled in part.headline
+        if all(run.metric.percent for run in tabled)
     ]
 
 
 def _trend(
-    measure: InCommon,
+    part: CommonPart,
+    measure: Sequence[Tabled],
     names: Sequence[str],
     by: str,
     numbers: Mapping[str, float],
     places: Sequence[float],
     factors: Sequence[float],
 ) -> Trend:
-    figures = [ranking.value_over_all(tabled) for tabled in measure.tabled]
+    figures = [ranking.value_over_all(tabled) for tabled in measure]
     rows = [TrendRow(name, numbers[name], figure) for name, figure in zip(names, figures, strict=True)]
     values = [figure.value for figure in figures if figure.value is not None]
-    metric = measure.tabled[0].metric
+    metric = measure[0].metric
     slope = models = Figure(None, sign=True)
     if len(values) == len(rows):
-        ratios = [tabled.mean(statistics.ratios(ranking.of_everything(tabled))) for tabled in measure.tabled]
+        ratios = [tabled.mean(statistics.ratios(ranking.of_everything(tabled))) for tabled in measure]
         line = statistics.combination(ratios, factors)
         low, high = (defined(bound[0]) for bound in statistics.student(statistics.clustered(line)))
         slope = Figure(float(line.value[0]), low, high, sign=True)
         models = _over_models(values, places, float(line.value[0]))
     ordered = tuple(sorted(rows, key=lambda row: (row.number, row.name)))
     return Trend(
-        *(measure.benchmark, measure.technique, metric.name, metric.better, by, measure.items, measure.scored),
+        *(part.benchmark.name, part.technique, metric.name, metric.better, by, part.items, part.scored),
         *(ordered, slope, models),
     )
 

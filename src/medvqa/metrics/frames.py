@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -24,15 +24,11 @@ EVERYTHING: Slice = ("", "")
 """The slice that holds every unit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """The units that a metric is summed over (questions or whole pairs), and their slices.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memberships:
+    """The slices, groups and pairs of units, which follow from their items alone.
 
-    - `units`: the results of each unit. Of a question with several samples, the first.
-    - `samples`: the results of each sample of each unit, sorted by unit. `of`, (samples,): the unit of each.
-    - `kinds`: those of all questions.
     - `blind`, (units,): True for a unit in a pair that only the image tells apart.
-    - `slices`: the slices in the order of the measures, EVERYTHING first.
     - `unit`, `slice`, `weight`, (memberships,): one entry for each slice of each unit, sorted by slice. The weight is
       the number of the unit's questions in the slice, and 1 in EVERYTHING.
     - `cell`, (memberships,): the cell of each membership. Both questions of a pair in one slice share a cell.
@@ -41,12 +37,7 @@ class Frame:
     Statistics count observations: a pair if the question has one, else the question.
     """
 
-    units: Sequence[Unit]
-    samples: Sequence[Unit]
-    of: NDArray[np.intp]
-    kinds: frozenset[Kind]
     blind: NDArray[np.bool_]
-    slices: Sequence[Slice]
     unit: NDArray[np.intp]
     slice: NDArray[np.intp]
     weight: NDArray[np.float64]
@@ -54,6 +45,23 @@ class Frame:
     counted: NDArray[np.intp]
     group: NDArray[np.intp]
     slice_of: NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame(Memberships):
+    """The units that a metric is summed over (questions or whole pairs), and their slices.
+
+    - `units`: the results of each unit. Of a question with several samples, the first.
+    - `samples`: the results of each sample of each unit, sorted by unit. `of`, (samples,): the unit of each.
+    - `kinds`: those of all questions.
+    - `slices`: the slices in the order of the measures, EVERYTHING first.
+    """
+
+    units: Sequence[Unit]
+    samples: Sequence[Unit]
+    of: NDArray[np.intp]
+    kinds: frozenset[Kind]
+    slices: Sequence[Slice]
 
     @property
     def whole(self) -> bool:
@@ -98,27 +106,13 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class _Memberships:
-    """The fields of a `Frame` that follow from its items alone."""
-
-    blind: NDArray[np.bool_]
-    unit: NDArray[np.intp]
-    slice: NDArray[np.intp]
-    weight: NDArray[np.float64]
-    cell: NDArray[np.intp]
-    counted: NDArray[np.intp]
-    group: NDArray[np.intp]
-    slice_of: NDArray[np.intp]
-
-
-@dataclass(frozen=True, slots=True)
 class Layout:
     """The slices, pairs and groups of questions: runs on the same items share it."""
 
     slices: Sequence[Slice]
     pairs: Sequence[Sequence[int]]
-    items_in: _Memberships
-    pairs_in: _Memberships
+    items_in: Memberships
+    pairs_in: Memberships
 
 
 def frames(questions: Sequence[Sequence[Result]], layout: Layout) -> Mapping[str, Frame]:
@@ -132,22 +126,15 @@ def frames(questions: Sequence[Sequence[Result]], layout: Layout) -> Mapping[str
     kinds = frozenset(result.item.kind for result in firsts)
 
     def frame(
-        units: Sequence[Unit], samples: Sequence[Unit], numbers: Sequence[int], memberships: _Memberships
+        units: Sequence[Unit], samples: Sequence[Unit], numbers: Sequence[int], memberships: Memberships
     ) -> Frame:
         return Frame(
-            units,
-            units if len(samples) == len(units) else samples,
-            np.repeat(np.arange(len(units)), numbers),
-            kinds,
-            memberships.blind,
-            layout.slices,
-            memberships.unit,
-            memberships.slice,
-            memberships.weight,
-            memberships.cell,
-            memberships.counted,
-            memberships.group,
-            memberships.slice_of,
+            units=units,
+            samples=units if len(samples) == len(units) else samples,
+            of=np.repeat(np.arange(len(units)), numbers),
+            kinds=kinds,
+            slices=layout.slices,
+            **{own.name: getattr(memberships, own.name) for own in fields(memberships)},
         )
 
     together = [_together(questions[a], questions[b]) for a, b in layout.pairs]
@@ -193,7 +180,7 @@ def layout_of(firsts: Sequence[Result], dimensions: Sequence[str], *, alone: boo
         blind: NDArray[np.bool_],
         first: NDArray[np.intp],
         memberships: tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]],
-    ) -> _Memberships:
+    ) -> Memberships:
         all_units = np.arange(len(first))
         unit, slice_index, weight = memberships
         unit, slice_index = np.concatenate([all_units, unit]), np.concatenate([np.zeros_like(all_units), slice_index])
@@ -202,15 +189,15 @@ def layout_of(firsts: Sequence[Result], dimensions: Sequence[str], *, alone: boo
         order = np.lexsort((observation[unit], slice_index))
         unit, slice_index, weight = unit[order], slice_index[order], weight[order]
         starts_cell = (np.diff(slice_index, prepend=-1) > 0) | (np.diff(observation[unit], prepend=-1) != 0)
-        return _Memberships(
-            blind,
-            unit,
-            slice_index,
-            weight,
-            np.cumsum(starts_cell) - 1,
-            observation[unit][starts_cell],
-            group[first][unit][starts_cell],
-            slice_index[starts_cell],
+        return Memberships(
+            blind=blind,
+            unit=unit,
+            slice=slice_index,
+            weight=weight,
+            cell=np.cumsum(starts_cell) - 1,
+            counted=observation[unit][starts_cell],
+            group=group[first][unit][starts_cell],
+            slice_of=slice_index[starts_cell],
         )
 
     paired = pair_of[row] >= 0

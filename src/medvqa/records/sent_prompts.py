@@ -77,9 +77,9 @@ def line_of(prompt: Prompt, digest: str, item: Item, *, public: bool, keeps_shot
         None if places == own or (blank and len(places) == len(own)) else tuple(places),
         blank,
         _compared(prompt) if prompt.technique in OPTION_TECHNIQUES else (),
-        prompt.turns and tuple((turn.text, turn.reply) for turn in prompt.turns),
+        tuple((turn.text, turn.reply) for turn in prompt.turns) if prompt.turns else (),
         prompt.then,
-        prompt.shots and tuple(_shot(shot, public=public) for shot in prompt.shots) if keeps_shots else (),
+        tuple(_shot(shot, public=public) for shot in prompt.shots) if prompt.shots and keeps_shots else (),
         0 if keeps_shots else len(prompt.shots),
     )
     return _encode(kept).decode()

@@ -108,13 +108,11 @@ class Part:
 class Report:
     """The content of all report files of a run folder.
 
-    `selection`: the questions that the run selected; `covered`: those with a result. `ablation`: its label, such as
-    "blank images", or "". `combine`: how answers were combined, such as "vote of 10", or "". `asked`: how
-    questions were asked, such as "3 shots", or "". `gate`: the verdict on exactly these results, or None. `stale`: the
-    stored verdict is on other results. `known`: the known benchmarks by name. `errors`: the kinds of exactly these
-    wrong answers, or None, and their shares; `errors_stale`: the stored kinds are those of others. `blank`: the gap to
-    a run without the images, of exactly these results, or None; `blank_stale`: the stored gap is that of others.
-    `basis`: the results that all of it was computed from.
+    `selection`: the questions that the run selected; `covered`: those with a result. `known`: the known benchmarks by
+    name. `gate`: the verdict on exactly these results, or None; `stale`: the stored verdict is on other results.
+    `errors`: the kinds of exactly these wrong answers, or None, and their shares; `errors_stale`: the stored kinds are
+    those of others. `blank`: the gap to a run without the images, of exactly these results, or None; `blank_stale`: the
+    stored gap is that of others. `basis`: the results that all of it was computed from.
     """
 
     folder: Path
@@ -125,9 +123,6 @@ class Report:
     selection: Selection
     basis: Basis
     sheets: tuple[Path, ...] = ()
-    ablation: str = ""
-    combine: str = ""
-    asked: str = ""
     known: Mapping[str, Benchmark] = field(default_factory=dict, repr=False)
     gate: gating.Decided | None = None
     stale: bool = False
@@ -145,12 +140,22 @@ class Report:
     @property
     def label(self) -> str:
         """The ablation and the protocol in few words, as beside every number; "" for the defaults."""
-        return ", ".join(filter(None, (self.ablation, self.protocol)))
+        return label_of(self.run)
+
+    @property
+    def ablation(self) -> str:
+        """The ablation in words, such as "blank images", or ""."""
+        return _ablation(self.run)
+
+    @property
+    def combine(self) -> str:
+        """How answers were combined, such as "vote of 10", or ""."""
+        return _combine(self.run)
 
     @property
     def protocol(self) -> str:
-        """How questions were asked and answers combined, in few words; "" for the defaults."""
-        return ", ".join(filter(None, (self.asked, self.combine)))
+        """How questions were asked and answers combined, as in "3 shots, vote of 10"; "" for the defaults."""
+        return _protocol(self.run)
 
     def selected(self, part: Part) -> str:
         """How many questions of a part were selected, and by which options; "" if all were, or it is unknown."""
@@ -200,8 +205,6 @@ def build(
     run = run_record.read_run(folder)
     stored = run_folder.read(folder) if stored is None else stored
     selection = run.selected
-    protocol = run.protocol
-    ablation, combine = LABELS.get(run.ablation or "", ""), combining.label(protocol, run.models)
     parts = _parts(run, folder, stored.results, benchmarks, like, data)
     decided, gaps = gating.read(folder), blanks.read(folder)
     of = gating.digest(run, combining.combined(stored.results, run.protocol, run.prompts)) if decided or gaps else ""
@@ -223,10 +226,7 @@ def build(
         covered,
         selection,
         Basis.of(folder, stored, covered),
-        ablation=ablation,
-        combine=combine,
         known=benchmarks,
-        asked=protocol.label,
         gate=gate,
         stale=stale,
         errors=errors,
@@ -269,9 +269,19 @@ def _parts(
 
 def label_of(run: RunRecord) -> str:
     """Return the label of a run as `Report.label` has it."""
-    protocol = run.protocol
-    combine = combining.label(protocol, run.models)
-    return ", ".join(filter(None, (LABELS.get(run.ablation or "", ""), protocol.label, combine)))
+    return ", ".join(filter(None, (_ablation(run), _protocol(run))))
+
+
+def _ablation(run: RunRecord) -> str:
+    return LABELS.get(run.ablation or "", "")
+
+
+def _combine(run: RunRecord) -> str:
+    return combining.label(run.protocol, run.models)
+
+
+def _protocol(run: RunRecord) -> str:
+    return ", ".join(filter(None, (run.protocol.label, _combine(run))))
 
 
 def shown_benchmark(benchmark: Benchmark, run: RunRecord) -> Benchmark:

@@ -359,13 +359,18 @@ def _in_all(items: int, scored: int) -> str:
     return f"{scored:,} of {counted(items, 'items')} that all runs have scored"
 
 
+def possible(row: Ranked) -> str:
+    """The possible ranks of a run."""
+    return f"{row.best}" if row.best == row.worst else f"{row.best} to {row.worst}"
+
+
 def ranked(ranking: Ranking, tests: int) -> Table:
     """Several runs by one measure, the best first; `tests` as for `sections`."""
     differ = any(row.differs for row in ranking.rows)
     rows = [
         (
             *(row.rank, row.name, *([row.differs] if differ else []), row.figure, row.figure),
-            f"{row.best}" if row.best == row.worst else f"{row.best} to {row.worst}",
+            possible(row),
         )
         for row in ranking.rows
     ]
@@ -575,7 +580,7 @@ def ranking_csv(rankings: Sequence[Ranking]) -> str:
     rows = [
         (
             *(ranking.benchmark, ranking.technique, ranking.metric, ranking.better),
-            *(row.rank, row.name, row.value, row.low, row.high, row.best, row.worst),
+            *(row.rank, row.name, row.figure.value, row.figure.low, row.figure.high, row.best, row.worst),
             *([row.differs] if differ else []),
         )
         for ranking in rankings

@@ -16,7 +16,6 @@ from medvqa.statistics.gate import (
     Design,
     FloorRule,
     MarginRule,
-    RuleVerdict,
     SliceGuard,
     TestedRule,
     decide,
@@ -62,6 +61,7 @@ from medvqa.statistics.paired import (
 )
 from medvqa.statistics.part import PartDifference, part_difference
 from medvqa.statistics.planning import passable_margin, units_needed
+from medvqa.statistics.sentences import RuleVerdict
 from medvqa.statistics.simulation import Simulated, UnitLayout, in_groups, simulated, units_to_pass
 from medvqa.statistics.spread import Deviations, deviations, equal_means
 

@@ -131,9 +131,7 @@ def ratios(table: UnitTable) -> Influences:
     import numpy as np
 
     table, _ = by_unit(table)
-    counted = table.denominator > 0
-    # Most tables leave no row out: their columns are not copied.
-    kept = slice(None) if counted.all() else counted
+    kept = table.denominator > 0
     of, numerator, denominator = table.slice[kept], table.numerator[kept], table.denominator[kept]
     total = sums(of, denominator, table.slices)
     value = np.full(table.slices, np.nan)

@@ -11,10 +11,13 @@ interface ChoiceOf {
   /** The place of the chosen name. */
   readonly chosen: number;
   readonly choose: (place: number) => void;
+  /** A word before the names. */
+  readonly before?: string;
 }
 
-export const Choice = ({ label, names, chosen, choose }: ChoiceOf) => (
+export const Choice = ({ label, names, chosen, choose, before = "" }: ChoiceOf) => (
   <div class="tabs" role="group" aria-label={flat(label)}>
+    {before !== "" && <span class="quiet">{before}</span>}
     {names.length <= BUTTONS
       ? names.map((name, place) => <button type="button" aria-pressed={place === chosen} onClick={() => { choose(place); }}><Visible text={name} /></button>)
       : (

@@ -3,6 +3,7 @@ import type { ComponentChildren } from "preact";
 
 import type { FigureCell } from "../bundle";
 import { label } from "../text";
+import type { Line, Spot } from "../ui/plot";
 import { Visible } from "../ui/text";
 
 export const SIGNS = { "": "", better: "▲", worse: "▼" } as const;
@@ -47,3 +48,9 @@ export const told = (of: FigureCell): string => {
 /** A link to a part of the page or, where `medvqa view` serves it, to another of its pages; any other is plain text. */
 export const Linked = ({ to, children }: { readonly to: string | undefined; readonly children: ComponentChildren }) =>
   to !== undefined && /^(#|\/(?![/\\]))/.test(to) ? <a href={to}>{children}</a> : <>{children}</>;
+
+/** A figure as a mark on an axis; of a few units as a hollow one, without an interval. */
+export const spotOf = (of: FigureCell): Spot => (of.few === true ? { value: of.value, tone: "few" } : { ...of, tone: of.tone ?? "" });
+
+/** The levels beside a figure as lines. */
+export const linesOf = (of: FigureCell): readonly Line[] => Object.entries(of.levels ?? {}).map(([tone, at]) => ({ at, tone }));

@@ -2,7 +2,7 @@
 import type { HeadlineBlock, PageSentence, PageWord } from "../bundle";
 import { Plot } from "../ui/plot";
 import { Visible } from "../ui/text";
-import { Linked } from "./figure";
+import { Linked, linesOf, spotOf } from "./figure";
 
 /** Signs of states; a good result needs none. */
 const SIGNS = { "": "", good: "✓", part: "◐", bad: "!", open: "◆" } as const;
@@ -22,7 +22,7 @@ const Sentence = ({ of }: { readonly of: PageSentence }) => {
         {meaning !== "" && <small class="quiet"> <Visible text={meaning} /></small>}
       </p>
       {figure !== null && axis !== null && (
-        <Plot axis={axis} spots={[{ ...figure, tone: figure.tone ?? "" }]} lines={Object.entries(figure.levels ?? {}).map(([tone, at]) => ({ at, tone }))} />
+        <Plot axis={axis} spots={[spotOf(figure)]} lines={linesOf(figure)} />
       )}
     </li>
   );

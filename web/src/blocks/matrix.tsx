@@ -21,11 +21,11 @@ const Label = ({ of }: { readonly of: MatrixLabel }) => {
 };
 
 const Field = ({ of, within }: { readonly of: MatrixCell; readonly within: MatrixBlock }) => {
-  const { figure, step = 0, link } = of;
+  const { figure, step = 0, link, framed = false } = of;
   const tone = figure.tone ?? "";
   const words = `${within.rows[of.row]?.title ?? ""}, ${within.columns[of.column]?.title ?? ""}: ${told(figure)}`;
   return (
-    <td class={`t-${tone === "" ? "plain" : tone} s${step}${figure.few === true ? " few" : ""}`} title={flat(words)}>
+    <td class={`t-${tone === "" ? "plain" : tone} s${step}${figure.few === true ? " few" : ""}${framed ? " framed" : ""}`} title={flat(words)}>
       <Linked to={link}>
         <span aria-hidden="true">
           <b>{SIGNS[tone]}<Visible text={figure.shown} /></b>{" "}

@@ -1,13 +1,13 @@
 // A table: sorted by its headings, in groups, with intervals drawn on the axis of their column, and saved as a file.
 import { useState } from "preact/hooks";
 
-import type { Axis, FigureCell, PageColumn, PageRow, TableBlock } from "../bundle";
+import type { FigureCell, PageColumn, PageRow, TableBlock } from "../bundle";
 import { csv, save } from "../csv";
 import { count, flat, FEW, plural } from "../text";
 import { Plot, Sample, Scale } from "../ui/plot";
 import { Visible } from "../ui/text";
 import { Choice } from "./choice";
-import { isFigure, levelName, Linked, Value, type Held } from "./figure";
+import { isFigure, levelName, linesOf, Linked, spotOf, Value, type Held } from "./figure";
 import { firstOrder, sorted, turned, type Order } from "./sorting";
 
 /** A group shows so many more rows when asked. */
@@ -61,14 +61,6 @@ const Heading = ({ part, order, turn }: HeadingOf) => {
   );
 };
 
-const Mark = ({ of, axis }: { readonly of: FigureCell; readonly axis: Axis }) => (
-  <Plot
-    axis={axis}
-    spots={[of.few === true ? { value: of.value, tone: "few" } : { ...of, tone: of.tone ?? "" }]}
-    lines={Object.entries(of.levels ?? {}).map(([name, at]) => ({ at, tone: name }))}
-  />
-);
-
 /** The words of a cell as a text. */
 const Held = ({ of }: { readonly of: Held }) =>
   isFigure(of) ? <Value of={of} /> : typeof of === "number" ? <data value={of}>{count(of)}</data> : <Visible text={of ?? ""} />;
@@ -80,7 +72,7 @@ const Cell = ({ part, row, heading }: { readonly part: Part; readonly row: PageR
   const look = `${lookOf(part)}${figure?.few === true ? " few" : ""}`;
   if (draws === "interval") return <td class={look}><Visible text={figure?.interval ?? ""} /></td>;
   if (draws === "units") return <td class={look}>{figure !== null && <data value={figure.n ?? ""}><Visible text={figure.units ?? ""} /></data>}</td>;
-  if (draws === "marks") return <td class={look}>{figure !== null && column.axis && <Mark of={figure} axis={column.axis} />}</td>;
+  if (draws === "marks") return <td class={look}>{figure !== null && column.axis && <Plot axis={column.axis} spots={[spotOf(figure)]} lines={linesOf(figure)} />}</td>;
   const words = <Linked to={row.links?.[String(place)]}><Held of={held} /></Linked>;
   if (place === heading) return <th scope="row" class={look}>{words}{(row.note ?? "") !== "" && <small><Visible text={row.note ?? ""} /></small>}</th>;
   return <td class={look}>{words}{(column.interval ?? "") !== "" && <small class="below"><Visible text={figure?.interval ?? ""} /></small>}</td>;
@@ -154,7 +146,7 @@ const Key = ({ of }: { readonly of: TableBlock }) => {
 const named = ({ name = "", title }: PageColumn): string => name || title.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "_").replace(/^_|_$/g, "");
 
 /** The table as the lines of a file: numbers in full, intervals and units in columns of their own. */
-export const linesOf = (of: TableBlock): readonly (readonly (string | number | null)[])[] => {
+export const fileOf = (of: TableBlock): readonly (readonly (string | number | null)[])[] => {
   const grouped = of.rows.some(({ group = "" }) => group !== "");
   const parts = partsOf(of, null).filter(({ draws }) => draws !== "marks");
   const ends = { value: [""], interval: ["_low", "_high"], units: ["_n"], marks: [] } as const;
@@ -181,6 +173,7 @@ export const TableView = ({ of }: { readonly of: TableBlock }) => {
     <>
       {places.length > 1 && (
         <Choice
+          before="Drawn:"
           label={`Drawn in ${of.title || "this table"}`}
           names={places.map((place) => of.columns[place]?.title ?? "")}
           chosen={places.indexOf(drawn)}
@@ -204,7 +197,7 @@ export const TableView = ({ of }: { readonly of: TableBlock }) => {
       <Key of={of} />
       <Notes of={of.notes} />
       <p class="offers">
-        <button type="button" aria-label={`CSV of ${flat(of.title) || "this table"}`} onClick={() => { save(csv(linesOf(of)), fileName(of.title), "text/csv"); }}>CSV</button>
+        <button type="button" aria-label={`CSV of ${flat(of.title) || "this table"}`} onClick={() => { save(csv(fileOf(of)), fileName(of.title), "text/csv"); }}>CSV</button>
       </p>
     </>
   );

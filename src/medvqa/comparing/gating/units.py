@@ -10,7 +10,6 @@ from medvqa import metrics
 from medvqa.comparing import Side, matching
 from medvqa.comparing.gating.designs import as_right, as_wrong
 from medvqa.comparing.gating.preparing import Gate, Target
-from medvqa.comparing.gating.rules import Rule
 from medvqa.comparing.gating.verdict import Ruling
 from medvqa.items import Item, Metric, QuestionKey, Result, replace
 
@@ -50,13 +49,20 @@ class Counted:
     @property
     def ruling(self) -> Ruling:
         """The row that prevents a PASS."""
-        rule = Rule(benchmark=self.benchmark, measure=self.measure, technique=self.technique)
         # Give no advice about refusals: leaving them out would only hide them.
         remedy = ". Ask all, or decide on a part: --require=shared" if NOT_ASKED in self.reasons else ""
-        ruling = Ruling.of(rule, "INCONCLUSIVE", f"{self.line}{remedy}")
         what = f"{self.measure} on every" if self.measure else "every"
-        name = f"{self.benchmark}: {what} {self.unit} of {self.whose}"
-        return replace(ruling, rule=name, kind="units", units=self.there, unit=self.unit)
+        return Ruling(
+            rule=f"{self.benchmark}: {what} {self.unit} of {self.whose}",
+            kind="units",
+            benchmark=self.benchmark,
+            measure=self.measure,
+            technique=self.technique,
+            outcome="INCONCLUSIVE",
+            why=f"{self.line}{remedy}",
+            units=self.there,
+            unit=self.unit,
+        )
 
 
 def left(gate: Gate, new: Side) -> list[Counted]:
@@ -75,7 +81,7 @@ def left(gate: Gate, new: Side) -> list[Counted]:
         if gate.rules.required(target.benchmark.name) == "all" or (floors and not compared):
             counted += _not_asked(new, target)
         for rule in floors:
-            metric = gate.metric(rule)
+            metric = gate.metric(rule.benchmark, rule.measure)
             if not compared or metric.name != target.metric.name:
                 counted.append(_not_counted(new, target, metric))
     dropped = [
@@ -144,8 +150,7 @@ def _not_asked(new: Side, target: Target) -> list[Counted]:
 def _retagged(gate: Gate, new: Side, side: Side, target: Target) -> list[Counted]:
     """Questions in other slices than in the baseline, for gated dimensions."""
     name, technique = target.benchmark.name, target.technique
-    own = [rule.dimension for rule in gate.rules.slice if rule.benchmark == name]
-    dimensions = sorted({*gate.rules.slices, *filter(None, own)})
+    dimensions = sorted({*gate.rules.slices, *(dimension for dimension, _ in gate.rules.of_slices(name))})
     if not dimensions:
         return []
     was = matching.by_question(side.results, name, technique)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
 from medvqa.figures import FEW, About, Column, Figure, Table, Tone, count, counted, numbers, texts
-from medvqa.items import CHOICE_KINDS, INVALID_OUTCOMES, OUTCOMES, SCORED_OUTCOMES, Result
+from medvqa.items import CHOICE_KINDS, INVALID_OUTCOMES, OUTCOMES, SCORED_OUTCOMES, Kind, Result
 from medvqa.protocols import rotation
 from medvqa.report.bundle.page_blocks import MatrixBlock, MatrixCell, MatrixLabel, figure_cell
 from medvqa.report.bundle.texts import Linker, query
@@ -41,20 +41,13 @@ def matrix_by_position(results: Sequence[Result], link: Linker) -> MatrixBlock |
 
     None without such an answer.
     """
-    entries, left_out, places = list[_Entry](), Counter[str](), dict[str, int]()
-    for result in results:
-        if result.item.kind not in CHOICE_KINDS:
-            continue
-        if why := _left_out(result):
-            left_out[why] += 1
-            continue
-        result = rotation.result_shown(result)
+    counting, left_out = _counting(results, CHOICE_KINDS)
+    entries, places = list[_Entry](), dict[str, int]()
+    for result in map(rotation.result_shown, counting):
         for place, letter in enumerate(result.item.options):
             places[letter] = min(place, places.get(letter, place))
-        [key] = result.item.answers
-        read, outcome = _option_read(result)
-        entries.append(_Entry(result.item.id, key, read, outcome))
-    used = {entry.key for entry in entries} | {entry.read for entry in entries if not entry.outcome}
+        entries.append(_Entry(result.item.id, result.item.answers[0], *_option_read(result)))
+    used = _used(entries)
     letters = sorted(filter(None, used), key=lambda letter: (places[letter], letter))
     more = " kind:single_choice" if left_out[MULTIPLE] else ""
     names = {letter: letter for letter in letters[:MOST]}
@@ -67,27 +60,31 @@ def matrix_by_text(results: Sequence[Result], link: Linker) -> MatrixBlock | Non
 
     None unless at least two texts are each correct in `FEW` questions, and together in half of the questions.
     """
-    entries, left_out, spelling, short = list[_Entry](), Counter[str](), dict[str, str](), cache(plain)
-    for result in results:
-        if result.item.kind not in (*CHOICE_KINDS, "judgment"):
-            continue
-        if why := _left_out(result):
-            left_out[why] += 1
-            continue
-        (key, read), outcome = _texts(result), _option_read(result)[1]
-        spelling.setdefault(short(key), " ".join(key.split()))
-        entries.append(_Entry(result.item.id, short(key), short(read), outcome))
+    counting, left_out = _counting(results, (*CHOICE_KINDS, "judgment"))
+    entries, spelling, short = list[_Entry](), dict[str, str](), cache(plain)
     keyed: dict[str, set[str]] = {}
-    for entry in entries:
-        keyed.setdefault(entry.key, set()).add(entry.question)
+    for result in counting:
+        key, read = _texts(result)
+        spelling.setdefault(short(key), " ".join(key.split()))
+        keyed.setdefault(short(key), set()).add(result.item.id)
+        entries.append(_Entry(result.item.id, short(key), short(read), _option_read(result)[1]))
     often = [text for text, found in keyed.items() if len(found) >= FEW and 0 < len(text) <= LONGEST]
     often.sort(key=lambda text: (-len(keyed[text]), text))
     if len(often) < 2 or 2 * sum(len(keyed[text]) for text in often) < sum(map(len, keyed.values())):
         return None
     names = {text: spelling[text] for text in often[:MOST]}
-    used = {entry.key for entry in entries} | {entry.read for entry in entries if not entry.outcome}
     asked = _Counted("text", "key_text", "read_text", link, unit_of(results), _scored(left_out))
-    return _matrix(asked, entries, names, left_out, len(used - names.keys()))
+    return _matrix(asked, entries, names, left_out, len(_used(entries) - names.keys()))
+
+
+def _counting(results: Sequence[Result], kinds: Collection[Kind]) -> tuple[list[Result], Counter[str]]:
+    """The answers to questions of these kinds that a matrix holds, and the numbers of the others by their reasons."""
+    whys = [(_left_out(result), result) for result in results if result.item.kind in kinds]
+    return [result for why, result in whys if not why], Counter(why for why, _ in whys if why)
+
+
+def _used(entries: Sequence[_Entry]) -> set[str]:
+    return {entry.key for entry in entries} | {entry.read for entry in entries if not entry.outcome}
 
 
 def plain(text: str) -> str:

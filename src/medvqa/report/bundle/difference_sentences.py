@@ -41,17 +41,24 @@ def sentence(
     of = {"new": paired.new.name, "baseline": paired.baseline.name}
     first, *others = [(row, *comparison.identified(row, of)) for row in rows]
     row, before, after, change = first
+    figure = figure_cell(change)
+    difference = paired.difference
+    image = difference is not None and difference.setting == differing.IMAGE and row.better == "higher"
+    if image and difference is not None and difference.reverse:
+        # Said as the gain of the image, also if the run without it is the new one.
+        first, *others = [(row, after, before, reverse(change)) for row, before, after, change in (first, *others)]
+        row, before, after, change = first
     named = label(row.metric)
     if before.value is None or after.value is None:
         words = [PageWord(f"{_start(named)} is not defined in both runs.")]
     elif before.few:
         words = [
-            *(PageWord(f"{_start(named)}: "), _number(after, "new"), PageWord(f" in {paired.new.name}, ")),
-            *(_number(before, "baseline"), PageWord(f" in {paired.baseline.name}: too few for a difference.")),
+            *(PageWord(f"{_start(named)}: "), _number(after), PageWord(f" in {after.of[after.of['field']]}, ")),
+            *(_number(before), PageWord(f" in {before.of[before.of['field']]}: too few for a difference.")),
         ]
     else:
-        if paired.difference is not None and paired.difference.setting == differing.IMAGE and row.better == "higher":
-            words = _gap(first, paired.difference)
+        if image and difference is not None:
+            words = _gap(first, difference)
         else:
             words = [PageWord(_claim(first, paired)), *_measured(first)]
         if row.adjusted is not None:
@@ -63,9 +70,7 @@ def sentence(
             words.append(PageWord(" In 80 % of comparisons, such data would show a true loss of "))
             words += [PageWord(f"{least.text}{_points(least)}", "detectable", least.value), PageWord(".")]
     words.append(PageWord(_others([(row, change) for row, _, _, change in others])))
-    return PageSentence(
-        title, [word for word in words if word.text], STATES[change.tone], figure=figure_cell(change), link=link
-    )
+    return PageSentence(title, [word for word in words if word.text], STATES[change.tone], figure=figure, link=link)
 
 
 Figured = tuple[Compared, Figure, Figure, Figure]
@@ -89,16 +94,13 @@ def _claim(first: Figured, paired: Paired) -> str:
 def _gap(first: Figured, difference: Difference) -> list[PageWord]:
     """Say the measure with and without the image, and the gain of the image with its interval."""
     row, before, after, change = first
-    sides = [_number(after, "new"), _number(before, "baseline")]
     # If both runs lack the image in different ways, the words of the runs' settings tell them apart.
     names = {"shown": "the image", "of another question": "that of another question", "blank": "a blank one"}
-    values = [names.get(value, f"it {value}") for value in (difference.new, difference.baseline)]
-    if difference.reverse:
-        sides, values, change = sides[::-1], values[::-1], reverse(change)
+    settings = {"new": difference.new, "baseline": difference.baseline}
+    one, other = (names.get(value, f"it {value}") for value in (settings[each.of["field"]] for each in (after, before)))
     words = [
-        *(PageWord(f"{_start(label(row.metric))} with {values[0]} "), sides[0]),
-        *(PageWord(f", with {values[1]} "), sides[1]),
-        *(PageWord(" of "), PageWord(change.counted, "units", change.n), PageWord(": ")),
+        *(PageWord(f"{_start(label(row.metric))} with {one} "), _number(after), PageWord(f", with {other} ")),
+        *(_number(before), PageWord(" of "), PageWord(change.counted, "units", change.n), PageWord(": ")),
     ]
     verb = "the image gains " if (change.value or 0) >= 0 else "the image costs "
     words.append(PageWord(verb if change.tone else "no gain of the image is shown, "))
@@ -122,9 +124,9 @@ def _measured(first: Figured) -> list[PageWord]:
     """Both values, the difference and its interval."""
     row, before, after, change = first
     words = [
-        *(_number(after, "new"), PageWord(" against "), _number(before, "baseline")),
+        *(_number(after), PageWord(" against "), _number(before)),
         *(PageWord(" of " if row.percent else " over "), PageWord(change.counted, "units", change.n)),
-        *(PageWord(", difference "), _number(change, "difference"), PageWord(_points(change))),
+        *(PageWord(", difference "), _number(change), PageWord(_points(change))),
     ]
     if change.low is None or change.high is None:
         return [*words, PageWord(f", {change.interval or 'no interval'}")]
@@ -133,9 +135,9 @@ def _measured(first: Figured) -> list[PageWord]:
     return [*words, PageWord(high, "high", change.high)]
 
 
-def _number(figure: Figure, of: str) -> PageWord:
+def _number(figure: Figure) -> PageWord:
     """A value with its unit, or a difference without."""
-    return PageWord(typeset(figure.text) if figure.sign else figure.stated, of, figure.value)
+    return PageWord(typeset(figure.text) if figure.sign else figure.stated, figure.of["field"], figure.value)
 
 
 def _points(figure: Figure) -> str:

@@ -6,12 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
 
 from msgspec import structs
 
 from medvqa import printing
-from medvqa.figures import About, Column, Table, counted, number, texts
+from medvqa.figures import About, Column, Table, counted, texts
 from medvqa.items import OUTCOMES, Measure, Result
 from medvqa.judging.taxonomy import ErrorShare
 from medvqa.report import errors
@@ -29,7 +28,7 @@ from medvqa.report.bundle.page_blocks import (
 )
 from medvqa.report.bundle.slices import beside, dimensions_of
 from medvqa.report.bundle.texts import Linker, label, linker, query, query_of, questions, title_of
-from medvqa.report.sentences import title
+from medvqa.report.sentences import less_is_better, title
 from medvqa.tags import lexicon
 
 KIND_OF_ERROR = "kind of error"
@@ -142,101 +141,65 @@ def _pairs(part: Part, report: Report) -> QuestionsBlock:
 # ---- worst slices ----------------------------------------------------------------------------------------------------
 
 
-Direction = Literal["higher", "lower"]
 Place = tuple[str, str]
 """A dimension and one of its values."""
 
 
 def worst(part: Part, link: Linker) -> list[Table]:
     """Rank the slices of each headline measure; those without a slice that is worse than the whole are left out."""
-    better = {metric.name: metric.better for metric in part.benchmark.metrics}
     dimensions = dimensions_of(part)
     members = _members(part.results, dimensions)
-    number = len({result.item.id for result in part.results})
-    tables = [
-        _ranked(
-            overall,
-            better.get(overall.name, "higher"),
-            [m for name in dimensions for m in slices(part.measures, name) if m.name == overall.name],
-            members,
-            number,
-            link,
-        )
-        for overall in part.sliced
-    ]
+    asked = len({result.item.id for result in part.results})
+    tables = []
+    for overall in part.sliced:
+        groups: dict[Hashable, list[Measure]] = {}
+        for measure in (each for name in dimensions for each in slices(part.measures, name)):
+            [place] = measure.slice.items()
+            questions = members.get(place)
+            everything = (measure.n, measure.unit) == (overall.n, overall.unit)
+            if measure.name == overall.name and not everything and (questions is None or len(questions) < asked):
+                # Slices of exactly the same questions are one slice under several names.
+                groups.setdefault(place if questions is None else tuple(questions), []).append(measure)
+        tables.append(_ranked(overall, list(groups.values()), link, lower=less_is_better(part, overall.name)))
     return [table for table in tables if table.rows]
 
 
-def _ranked(
-    overall: Measure,
-    better: Direction,
-    measures: Sequence[Measure],
-    members: Mapping[Place, Sequence[int]],
-    asked: int,
-    link: Linker,
-) -> Table:
-    """Rank the slices of one measure; `members` are those of each slice, among `asked` questions."""
-    groups: dict[Hashable, list[Measure]] = {}
-    for measure in measures:
-        [place] = measure.slice.items()
-        members_of = members.get(place)
-        everything = (measure.n, measure.unit) == (overall.n, overall.unit)
-        if not everything and (members_of is None or len(members_of) < asked):
-            # Slices of exactly the same questions are one slice under several names.
-            groups.setdefault(place if members_of is None else tuple(members_of), []).append(measure)
-    bounds = [(_bound(first, better), first, others) for first, *others in groups.values()]
-    bounded = [(bound, first, others) for bound, first, others in bounds if bound is not None]
-    ranked = sorted(bounded, key=lambda entry: entry[0])
+def _ranked(overall: Measure, groups: Sequence[Sequence[Measure]], link: Linker, *, lower: bool) -> Table:
+    """Rank the slices of one measure, those of a group as one; `lower`: a lower value is better."""
+    # Turned so that less is worse.
+    turn = -1.0 if lower else 1.0
+    middle, bounds = turn * (overall.value or 0.0), [(_bound(first, turn), first, others) for first, *others in groups]
+    ranked = sorted(((b, first, others) for b, first, others in bounds if b is not None), key=lambda entry: entry[0])
     rows, about = list[tuple[object, ...]](), list[About]()
-    for _, first, others in ranked:
-        if _is_worse(first.value, overall, better) and len(rows) < WORST:
-            rows.append(_row(first, overall, better))
+    for bound, first, others in ranked:
+        if turn * (first.value or 0.0) < middle and len(rows) < WORST:
+            [(dimension, value)] = first.slice.items()
+            figure = replace(beside(first, overall), tone="worse" if bound < middle else "")
+            rows.append((title_of(dimension, value), label(dimension), figure, figure, figure))
             about.append(_about(first, others, link))
-    side, end = ("below", "upper") if better == "higher" else ("above", "lower")
+    side, end = ("above", "lower") if lower else ("below", "upper")
     chance = BY_CHANCE * len(ranked)
-    expected = (
-        f"about {number(chance, percent=False, digits=0)} of {len(ranked):,}"
-        if chance >= 1
-        else f"1 of {round(1 / BY_CHANCE)}"
-    )
-    beyond = sum(_is_beyond(first, overall, better) for _, first, _ in ranked)
+    expected = f"about {round(chance)} of {len(ranked):,}" if chance >= 1 else f"1 of {round(1 / BY_CHANCE)}"
+    beyond = sum(bound < middle for bound, _, _ in ranked)
     notes = [
         f"Exploratory: {counted(len(ranked), 'slices')} compared, by the {end} bound of the 95 % interval. Intervals "
         f"wholly {side} the overall value: {beyond:,}; equal slices would have {expected} by chance."
     ]
-    if without := len(bounds) - len(ranked):
+    if without := len(groups) - len(ranked):
         notes.append(f"{counted(without, 'slices')} without an interval {'is' if without == 1 else 'are'} not ranked.")
     name = label(overall.name)
     columns = (
-        *(*texts("slice", "of"), Column(f"{name} %" if overall.percent else name, "figure", better=better)),
+        *(*texts("slice", "of"), Column(f"{name} %" if overall.percent else name, "figure")),
         *(Column("95 % interval", "interval"), Column("n", "units")),
     )
     return Table(f"Worst slices by {name}", columns, tuple(rows), tuple(notes), about=tuple(about))
 
 
-def _bound(measure: Measure, better: Direction) -> float | None:
-    """The bound on the better side, turned so that a smaller one is worse; None without an interval to show."""
-    if measure.value is None or measure.low is None or measure.high is None or measure.figure.few:
+def _bound(measure: Measure, turn: float) -> float | None:
+    """The bound on the better side, turned so that less is worse; None without an interval to show."""
+    if measure.low is None or measure.high is None or measure.figure.few:
         return None
-    return measure.high if better == "higher" else -measure.low
-
-
-def _is_beyond(measure: Measure, overall: Measure, better: Direction) -> bool:
-    bound = _bound(measure, better)
-    return bound is not None and _is_worse(bound if better == "higher" else -bound, overall, better)
-
-
-def _is_worse(value: float | None, overall: Measure, better: Direction) -> bool:
-    if value is None or overall.value is None:
-        return False
-    return value < overall.value if better == "higher" else value > overall.value
-
-
-def _row(measure: Measure, overall: Measure, better: Direction) -> tuple[object, ...]:
-    [(dimension, value)] = measure.slice.items()
-    beyond = _is_beyond(measure, overall, better)
-    figure = replace(beside(measure, overall), tone="worse" if beyond else "")
-    return title_of(dimension, value), label(dimension), figure, figure, figure
+    return max(turn * measure.low, turn * measure.high)
 
 
 def _about(measure: Measure, same: Sequence[Measure], link: Linker) -> About:

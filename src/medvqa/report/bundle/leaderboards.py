@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from medvqa.comparing import Compared, RankedPair, Ranking, Scale, SlicedRuns, Study
-from medvqa.figures import About, Column, Figure, Table, of_units
+from medvqa.figures import About, Column, Figure, Table
 from medvqa.items import Benchmark
 from medvqa.printing import some
 from medvqa.report import comparison
@@ -57,6 +57,11 @@ class Boards:
         return f"{named}, {of.technique}" if len(techniques) > 1 else named
 
     @property
+    def tests(self) -> int:
+        """The number of p-values of several runs that are adjusted together, 0 for two runs alone."""
+        return self.study.tests if len(self.study.sides) > 2 else 0
+
+    @property
     def everyone(self) -> bool:
         """Whether no run is off the board."""
         return len(self.study.board) == len(self.study.sides)
@@ -95,17 +100,22 @@ def _table(boards: Boards, title: str, rankings: Sequence[Ranking]) -> Table:
     """The runs in the order of the first ranking, by one or more rankings."""
     names = [row.name for row in rankings[0].rows]
     differs = {row.name: row.differs for ranking in rankings for row in ranking.rows}
+    several = len(rankings) > 1
     columns = [Column("run")]
     for ranking in rankings:
-        of = f"{boards.title(ranking)}: " if len(rankings) > 1 else ""
+        of = f"{boards.title(ranking)}: " if several else ""
         less = ", less is better" if ranking.better == "lower" else ""
         columns += [
             Column(f"{of}{label(ranking.metric)}{less}, %", "figure", better=ranking.better),
-            *(Column(comparison.INTERVAL, "interval"), Column("rank", "figure", better="lower")),
-            *(Column("possible ranks", "interval"), Column(f"against {boards.first}, points", "figure")),
             Column(comparison.INTERVAL, "interval"),
+            *(() if several else (Column("rank", "figure"),)),
+            Column("possible ranks", "number" if several else "interval"),
+            *(Column(f"against {boards.first}, points", "figure"), Column(comparison.INTERVAL, "interval")),
         ]
-    rows = [(name, *(cell for ranking in rankings for cell in _cells(boards, ranking, name))) for name in names]
+    rows = [
+        (name, *(cell for ranking in rankings for cell in _cells(boards, ranking, name, drawn=not several)))
+        for name in names
+    ]
     notes = [
         "; ".join(filter(None, ("baseline" if name == boards.first else "", differs.get(name), boards.notes[name])))
         for name in names
@@ -114,17 +124,17 @@ def _table(boards: Boards, title: str, rankings: Sequence[Ranking]) -> Table:
     return Table(title, tuple(columns), tuple(rows), tuple(counted), about=tuple(About(note=note) for note in notes))
 
 
-def _cells(boards: Boards, ranking: Ranking, name: str) -> list[Figure | None]:
-    """The value of a run, its rank, and its difference from the first run, each with an interval."""
+def _cells(boards: Boards, ranking: Ranking, name: str, *, drawn: bool) -> list[object]:
+    """The value of a run, its possible ranks, and its difference from the first run, as cells of `_table`."""
     row = next((row for row in ranking.rows if row.name == name), None)
     if row is None:
-        return [None] * 6
-    measured = comparison.measure_of(ranking.benchmark, ranking.technique, ranking.metric, {})
-    value = replace(row.figure, of={**measured, "run": name})
-    rank = Figure(row.rank, row.best, row.worst, percent=False, digits=0, of={**measured, "run": name})
+        return [None] * (6 if drawn else 5)
+    of = {**comparison.measure_of(ranking.benchmark, ranking.technique, ranking.metric, {}), "run": name}
+    value = replace(row.figure, of=of)
+    rank = Figure(row.rank, row.best, row.worst, percent=False, digits=0, of=of)
     against = next((pair for pair in ranking.pairs if (pair.new, pair.baseline) == (name, boards.first)), None)
     change = None if against is None else _difference(against)
-    return [value, value, rank, rank, change, change]
+    return [value, value, *([rank, rank] if drawn else [comparison.possible(row)]), change, change]
 
 
 def _difference(pair: RankedPair) -> Figure:
@@ -135,7 +145,7 @@ def leading(boards: Boards) -> HeadlineBlock:
     """Say which runs may rank first in each benchmark, by its first measure."""
     several = boards.several
     leaders = Counter(
-        row.name for ranking in several for row in ranking.rows if row.best == 1 and row.value is not None
+        row.name for ranking in several for row in ranking.rows if row.best == 1 and row.figure.value is not None
     )
     [(_, most)] = leaders.most_common(1) or [("", 0)]
     names = [name for name, count in leaders.items() if count == most]
@@ -152,7 +162,7 @@ def _leading(ranking: Ranking, *, everyone: bool) -> str:
     """Say which runs may rank first: no run is shown to be better than these. `everyone`: no run is off the board."""
     measure = label(ranking.metric)
     first, *others = ranking.rows
-    if first.value is None:
+    if first.figure.value is None:
         return f"By {measure}, no run has a value."
     if all((row.best, row.worst) == (1, len(ranking.rows)) for row in ranking.rows):
         return f"By {measure}, no difference between any two runs{'' if everyone else ' of the leaderboard'} is shown."
@@ -214,20 +224,18 @@ def by_slice(boards: Boards) -> list[Block]:
 
 
 def _by_slice(boards: Boards, sliced: SlicedRuns, against: Mapping[tuple[object, ...], Compared]) -> MatrixBlock:
-    names = [boards.study.sides[place].name for place in boards.study.board]
+    names = [boards.study.sides[place].name for place in sliced.runs]
     key = (sliced.benchmark, sliced.technique, sliced.metric)
     fields = []
-    for place, (value, cells) in enumerate(sliced.values.items()):
+    for place, (value, figures) in enumerate(sliced.values.items()):
         slice = {sliced.dimension: value}
-        for own in cells:
-            name = boards.study.sides[own.run].name
-            if own.value is None:
+        for name, own in zip(names, figures, strict=True):
+            if own.value is None or own.n is None:
                 continue
             figure = replace(
-                of_units(own.value, own.n, boards.unit(sliced)),
-                low=own.low,
-                high=own.high,
-                groups=own.groups,
+                own,
+                unit=boards.unit(sliced),
+                count=own.value * own.n,
                 of={**comparison.measure_of(*key, slice), "run": name},
             )
             change = None
@@ -243,7 +251,7 @@ def _by_slice(boards: Boards, sliced: SlicedRuns, against: Mapping[tuple[object,
     ]
     fixed = all(
         sliced.dimension in comparison.fixed_slices(boards.study.sides[place].run, sliced.benchmark)
-        for place in boards.study.board
+        for place in sliced.runs
     )
     measure = f"{boards.title(sliced)}: {label(sliced.metric)}"
     notes = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import PureWindowsPath
 
@@ -88,7 +88,7 @@ def _line(report: Report) -> str:
 
 def _model(report: Report) -> list[Fact]:
     model = report.run.model
-    rows = [Fact("Model", _text(model.name or "unknown")), _fact("Fingerprint", model.fingerprint)]
+    rows = [Fact("Model", _text(model.name or "unknown")), Fact("Fingerprint", _text(model.fingerprint))]
     for name, value in model.unknown.items():
         if name in ("settings", "options", "digests"):
             continue
@@ -98,7 +98,7 @@ def _model(report: Report) -> list[Fact]:
         elif isinstance(value, Mapping):
             rows += [Fact(f"{told}: {fact.name}", fact.value) for fact in _leaves(value)]
         else:
-            rows.append(_fact(told, f"{value:,}" if type(value) is int else value))
+            rows.append(Fact(told, f"{value:,}" if type(value) is int else _text(value)))
     return rows
 
 
@@ -107,7 +107,7 @@ def _asking(report: Report) -> list[Fact]:
         Fact("Technique", ", ".join(f"{name} ({NAMES[name]})" for name in report.techniques)),
         Fact("Extraction", report.extraction),
         Fact("Ablation", report.ablation),
-        *(Fact(*fact) for fact in _protocol(report.run.protocol)),
+        *_protocol(report.run.protocol),
     ]
     if cut := [part for part in report.parts if part.truncated]:
         rows.append(Fact("Truncated answers", ", ".join(f"{part.name}: {len(part.truncated):,}" for part in cut)))
@@ -198,15 +198,15 @@ def _judge(report: Report) -> list[Fact]:
     return [*rows, *_leaves(others)]
 
 
-def _protocol(protocol: Protocol) -> list[tuple[str, str]]:
+def _protocol(protocol: Protocol) -> list[Fact]:
     """Reasoning, samples and rotations, in whole words."""
     of = f"{protocol.samples} answers"
     combined: Mapping[str, str] = {"mean": f"mean of {of}", "vote": f"majority vote of {of}"}
     orders = "every cyclic order" if protocol.rotations is None else f"{protocol.rotations} cyclic orders"
     return [
-        ("Reasoning", REASONING["explain" if protocol.explain else protocol.reasoning]),
-        ("Answers to a question", combined[protocol.combine] if protocol.samples is not None else ""),
-        ("Order of options", f"{orders}; right only if right in each" if protocol.rotations != 0 else ""),
+        Fact("Reasoning", REASONING["explain" if protocol.explain else protocol.reasoning]),
+        Fact("Answers to a question", combined[protocol.combine] if protocol.samples is not None else ""),
+        Fact("Order of options", f"{orders}; right only if right in each" if protocol.rotations != 0 else ""),
     ]
 
 
@@ -260,19 +260,9 @@ def _benchmarks(run: RunRecord) -> list[tuple[str, RecordedBenchmark]]:
 
 def _leaves(value: object, path: Sequence[str] = ()) -> list[Fact]:
     """The values inside nested settings, named by their paths; empty ones and folders of this machine are left out."""
-    return list(_leaf_facts(value, path))
-
-
-def _leaf_facts(value: object, path: Sequence[str]) -> Iterator[Fact]:
     if isinstance(value, Mapping) and len(path) < DEPTH:
-        for name, inner in value.items():
-            yield from _leaf_facts(inner, (*path, str(name)))
-    elif path:
-        yield _fact(".".join(path), value)
-
-
-def _fact(name: str, value: object) -> Fact:
-    return Fact(name, _text(value))
+        return [fact for name, inner in value.items() for fact in _leaves(inner, (*path, str(name)))]
+    return [Fact(".".join(path), _text(value))] if path else []
 
 
 def _text(value: object) -> str:

@@ -339,7 +339,7 @@ class Packing:
         return [name for name in names if name not in self._own]
 
 
-# ---- one run, and several ----------------------------------------------------------------------------------------
+# ---- one run, and several --------------------------------------------------------------------------------------------
 
 
 def of_run(

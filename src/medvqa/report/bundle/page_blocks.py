@@ -101,6 +101,8 @@ class MatrixCell(Shape, frozen=True):
     step: int = 0
     """The strength of its colour, 0 to 5; `figure.tone` is its hue."""
     link: str = ""
+    framed: bool = False
+    """Whether it has a frame, as fields of the right option have: a note of the matrix says what frames mean."""
 
 
 class MatrixBlock(Shape, frozen=True, tag_field="block", tag="matrix"):
@@ -248,9 +250,11 @@ class PageSection(Shape, frozen=True):
     """Whether it is part of the printed page."""
 
 
-def section(id: str, title: str, blocks: Iterable[Block | None], *, folded: bool = False) -> PageSection:
+def section(
+    id: str, title: str, blocks: Iterable[Block | None], *, folded: bool = False, printed: bool = True
+) -> PageSection:
     """Return a section of the blocks that are there."""
-    return PageSection(id, title, [block for block in blocks if block is not None], folded)
+    return PageSection(id, title, [block for block in blocks if block is not None], folded, printed)
 
 
 def figure_cell(figure: Figure) -> FigureCell:

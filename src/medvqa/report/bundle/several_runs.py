@@ -20,6 +20,7 @@ from medvqa.report.bundle.page_blocks import (
     NoticeBlock,
     PageSection,
     TextBlock,
+    section,
     table_block,
 )
 from medvqa.report.bundle.texts import label, link_of_runs, query_of, title_of
@@ -71,7 +72,7 @@ def sections(
     several = len(study.sides) > 2
     scales = {(scale.benchmark, scale.technique, scale.metric) for scale in study.scales}
     compared = [
-        _TwoRuns(place, versus, benchmarks, scales, study.tests if several else 0)
+        _TwoRuns(place, versus, benchmarks, scales, boards.tests, several)
         for place, versus in enumerate(study.versus, 1)
         if not versus.refusals
     ]
@@ -79,14 +80,14 @@ def sections(
         PageSection("result", "Result", [*_notices(boards, left_out), *_headline(boards, compared)]),
         PageSection("ranking", "Leaderboard", _leaderboard(boards)),
         PageSection(
-            "effects", "One setting changed", [pair.headline() for pair in compared if several and pair.meaning]
+            "effects", "One setting changed", [each.headline() for each in compared if several and each.meaning]
         ),
         PageSection("slices", "Slices by run", leaderboards.by_slice(boards)),
         PageSection("differences", "Differences of every two runs", leaderboards.every_two(boards)),
         *(pair.section() for pair in compared),
-        PageSection("runs", "Runs", [*_runs(boards, images), *_notes(compared)]),
+        section("runs", "Runs", [_runs(boards, images), _notes(compared)]),
     ]
-    return [section for section in found if section.blocks]
+    return [each for each in found if each.blocks]
 
 
 # ---- the result ------------------------------------------------------------------------------------------------------
@@ -97,9 +98,10 @@ def _notices(boards: Boards, left_out: str) -> list[Block]:
     study = boards.study
     drawn = synthetic(boards.benchmarks[part.benchmark] for paired in allowed(study.versus) for part in paired.parts)
     refusals = dict.fromkeys(line for versus in study.versus for line in versus.refusals)
+    link = "#effects" if any(paired.difference for paired in allowed(study.versus)) else ""
     refused = [NoticeBlock(f"not comparable: {line}", "bad") for line in refusals]
     apart = [
-        NoticeBlock(f"{study.sides[place].name} is not on the leaderboard: {'; '.join(why)}", link="#effects")
+        NoticeBlock(f"{study.sides[place].name} is not on the leaderboard: {'; '.join(why)}", link=link)
         for place, why in study.apart.items()
     ]
     _, costly = _costliest(boards)
@@ -112,15 +114,9 @@ def _notices(boards: Boards, left_out: str) -> list[Block]:
 
 def _headline(boards: Boards, pairs: Sequence[_TwoRuns]) -> list[Block]:
     """Which runs may rank first; without a leaderboard, the difference of each pair."""
-    tests = boards.study.tests
-    several = len(boards.study.sides) > 2
-    family = (
-        f"the {tests} differences of all pairs of runs in all headline measures" if several else "all headline measures"
-    )
     rule = (
-        f"A difference is shown (▲ better, ▼ worse) only if its p, corrected by Holm for {family}, is at most 0.05"
-        f"{'; in slices, p is corrected for one measure and dimension' if several else ''}. Only a gate gives a "
-        "verdict."
+        f"A difference is shown (▲ better, ▼ worse) only if its p, by Holm over {comparison.family(boards.tests)}, is "
+        "at most 0.05; in slices, p is by Holm over one measure and dimension. Only a gate gives a verdict."
     )
     said = [leaderboards.leading(boards)] if boards.study.rankings else [pair.headline() for pair in pairs]
     return [*said, TextBlock(lines=(rule,))]
@@ -150,7 +146,7 @@ def _leaderboard(boards: Boards) -> list[Block]:
     if not name:
         return leaderboards.tables(boards)
     others = [side for side in boards.study.sides if side.name != name]
-    without = comparing.study(others, boards.benchmarks, flips=False, rank_two=True)
+    without = comparing.study(others, boards.benchmarks, flips=False, rank_two=True, units=False)
     return [
         *leaderboards.tables(boards, ["All runs"]),
         *leaderboards.tables(Boards(without, boards.benchmarks, boards.notes), [f"Without {name}"]),
@@ -170,6 +166,8 @@ class _TwoRuns:
     scales: Collection[tuple[str, str, str]]
     """The measures whose units are in the bundle, by benchmark, technique and name."""
     tests: int
+    several: bool
+    """Whether the page is of more than these two runs."""
 
     @property
     def paired(self) -> Paired:
@@ -238,20 +236,17 @@ class _TwoRuns:
         how = (
             f"New minus baseline, in points; intervals and p two-sided; p by Holm over {comparison.family(self.tests)}."
         )
-        tables: list[Block | None] = []
+        blocks: list[Block | None] = [TextBlock(lines=(self.meaning,)) if self.meaning else None]
         for part in self.paired.parts:
             titled = f"{self.titled(part)}: {comparison.on_both(part)}"
-            tables.append(table_block(self.table(titled, "measure", self.whole(part), how)))
+            blocks.append(table_block(self.table(titled, "measure", self.whole(part), how)))
         for part in self.paired.parts:
             benchmark = self.benchmark(part)
             for each in comparison.slices(self.paired, part, benchmark, benchmark.headline, self.tests):
                 tabs = (f"{self.titled(part)}: {label(each.measure)}", label(each.dimension))
                 table = self.table(" by ".join(tabs), tabs[1], each.rows, f"These slices are {each.status}.")
-                tables.append(table_block(table, first=ROWS, tabs=tabs))
-        blocks: list[Block] = [TextBlock(lines=(self.meaning,))] if self.meaning else []
-        blocks += [table for table in tables if table is not None]
-        several = bool(self.tests)
-        return PageSection(f"pair-{self.place}", self.title, blocks, folded=several, printed=not several)
+                blocks.append(table_block(table, first=ROWS, tabs=tabs))
+        return section(f"pair-{self.place}", self.title, blocks, folded=self.several, printed=not self.several)
 
     def table(self, title: str, heading: str, rows: Sequence[Compared], note: str) -> Table:
         """Measures of both runs with links to the questions that flipped, the largest loss of slices first."""
@@ -288,15 +283,10 @@ def _alone(figure: Figure) -> bool:
     return figure.low > 0 or figure.high < 0
 
 
-def _blocks(table: Table, *, first: int = 0, tabs: Sequence[str] = ()) -> list[Block]:
-    block = table_block(table, first=first, tabs=tabs)
-    return [] if block is None else [block]
-
-
 # ---- the runs --------------------------------------------------------------------------------------------------------
 
 
-def _runs(boards: Boards, images: str) -> list[Block]:
+def _runs(boards: Boards, images: str) -> Block | None:
     """The set-up of each run, and what its answers lack."""
     columns = (
         *(*texts("run", "model", "technique", "images"), *numbers("answers"), Column("invalid", "figure")),
@@ -314,7 +304,7 @@ def _runs(boards: Boards, images: str) -> list[Block]:
         "abstained or could not be read; they count as wrong.",
         images,
     )
-    return _blocks(Table("", columns, tuple(rows), notes=tuple(filter(None, lines)), about=about))
+    return table_block(Table("", columns, tuple(rows), notes=tuple(filter(None, lines)), about=about))
 
 
 def _facts(side: Side) -> tuple[object, ...]:
@@ -343,11 +333,11 @@ def _limits(side: Side) -> list[str]:
     return [*side.lacking, *failed, *(f"selected {line}" for line in side.selected)]
 
 
-def _notes(pairs: Sequence[_TwoRuns]) -> list[Block]:
+def _notes(pairs: Sequence[_TwoRuns]) -> Block | None:
     """The notes of all pairs, each once, with its pairs unless it holds for all."""
     named: dict[str, list[str]] = {}
     for pair in pairs:
         for note in pair.notes:
             named.setdefault(note, []).append(pair.title)
     lines = [note if len(of) == len(pairs) else f"{note} ({'; '.join(of)})" for note, of in named.items()]
-    return [TextBlock("Notes", tuple(lines), folded=len(lines) > SHOWN)] if lines else []
+    return TextBlock("Notes", tuple(lines), folded=len(lines) > SHOWN) if lines else None
