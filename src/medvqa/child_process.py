@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import threading
+import traceback
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,6 +26,8 @@ KEPT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG", "LC_ALL", "TMPDI
 """Variables of the environment that an isolated child gets: no keys of servers."""
 MAX_MESSAGE = 2**26
 """Bytes of the JSON of a message."""
+ENDING = 0.5
+"""Seconds for a child whose output ended to end by itself, which tells its exit code."""
 _SIZES = re.compile(rb"([0-9]{1,12}) ([0-9]{1,12})\n")
 _START = (
     "import importlib, json, sys; sys.path[:] = json.loads(sys.argv[1]); importlib.import_module(sys.argv[2]).serve()"
@@ -72,6 +75,8 @@ class Child:
                 send(process.stdin, request, content)
                 return receive(process.stdout, reply, most)
             except (OSError, EOFError, ValueError):
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(ENDING)
                 _end(process, self._owner)
                 raise ChildEnded(process.returncode) from None
 
@@ -169,14 +174,19 @@ def answer_all(
             os._exit(0)
 
     threading.Thread(target=read, daemon=True).start()
-    while True:
-        request, content = requests.get()
-        # The default action of SIGALRM ends the process, even within a decoder.
-        signal.alarm(seconds)
-        reply, content = answer(request, content)
-        signal.alarm(0)
-        with suppress(BrokenPipeError):
-            send(output, reply, content)
+    try:
+        while True:
+            request, content = requests.get()
+            # The default action of SIGALRM ends the process, even within a decoder.
+            signal.alarm(seconds)
+            reply, content = answer(request, content)
+            signal.alarm(0)
+            with suppress(BrokenPipeError):
+                send(output, reply, content)
+    finally:
+        # An orderly end would wait for the thread that reads.
+        traceback.print_exc()
+        os._exit(1)
 
 
 def _replies() -> BinaryIO:

@@ -113,6 +113,8 @@ def test_new_lines_are_read_and_a_replaced_file_anew(originals: Originals, data:
     with results.open("ab") as file:
         file.write(lines[0][-9:] + b"broken\n")
     assert originals.image(folder, address(image)).content
+    run_folder.write_atomic(results, results.read_bytes() + b"\n")
+    assert originals.image(folder, address(image)).content
     os.replace(pages.write(tmp_path / "other", pages.guesses()[:2]) / RESULTS, results)
     with pytest.raises(NoImage, match="recorded no such image"):
         originals.image(folder, "f" * 64)

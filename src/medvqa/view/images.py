@@ -10,7 +10,7 @@ import re
 import sqlite3
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -102,11 +102,12 @@ class Originals:
     def _recorded(self, folder: Path, name: str) -> RecordedImage | None:
         index = self._indexes.of(folder)
         try:
-            # Lines that came since are read only for an image that is not known.
+            # Lines that came since are read only for an image that is not known, or if the file was replaced.
+            with suppress(FileNotFoundError):
+                if (found := index.image(name)) is not None:
+                    return found
+            index.catch_up()
             found = index.image(name)
-            if found is None:
-                index.catch_up()
-                found = index.image(name)
         except OSError as error:
             raise NoImage(f"{RESULTS} cannot be read: {error.strerror}.") from error
         if found is None and index.problem:

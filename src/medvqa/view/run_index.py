@@ -1,8 +1,8 @@
 """The index of a run's results: a database of sqlite3 for each run, which ends with the server.
 
 Lines that were appended to results.jsonl are added; after any other change the index is made anew. It holds names and
-numbers, and no texts: a result is read from the file when it is asked for. `_database` is a file without a name, in
-SQLITE_TMPDIR, so a killed server leaves none.
+numbers, and no texts: a result is read from the file when it is asked for. `_database` is a temporary file of SQLite's
+own, which has no name from the moment it is opened: nobody else can open it, and a killed server leaves none.
 """
 
 from __future__ import annotations
@@ -195,8 +195,8 @@ class RunIndex:
     def catch_up(self) -> None:
         """Add what was appended to results.jsonl. A missing file is empty; one that cannot be read sets `problem`."""
         with self.lock:
-            self._read_run()
             try:
+                self._read_run()
                 with files.reading(self.path, follow=False) as file:
                     self._add(file)
                 self.problem = ""
@@ -277,11 +277,11 @@ class RunIndex:
         if (now := stamp(self.folder / RUN)) != self._run_stamp:
             self._run_stamp = now
             try:
+                if (self.folder / RUN).is_symlink():
+                    raise UsageError(f"{RUN} is a symbolic link")
                 self.run, self.run_problem = run_record.read_run(self.folder), ""
             except UsageError as error:
                 self.run, self.run_problem = RunRecord(), str(error)
-            if (self.folder / RUN).is_symlink():
-                self.run, self.run_problem = RunRecord(), f"{RUN} is a symbolic link"
         stamps = [(path, stamp(path)) for path in selected.selected_files(self.folder)]
         if stamps != self._selected_stamps:
             self._selected_stamps = stamps

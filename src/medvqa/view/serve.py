@@ -62,8 +62,6 @@ def serve(folder: Path, sources: Sources, registry: Registry, *, port: int = 0, 
             f"{folder} has no runs: start one by `medvqa run --model=...` or pytest, or name the folder that has them"
         )
     with _listening(port) as listener, scratch() as temporary:
-        # Databases of sqlite3 without a name lie there.
-        os.environ["SQLITE_TMPDIR"] = str(temporary)
         site = Site(folders, indexes, Originals(sources, temporary, indexes), Drawings(sources, temporary))
         tokens = Tokens(secrets.token_urlsafe(32), secrets.token_urlsafe(32))
         address = f"http://{HOST}:{listener.getsockname()[1]}/?token="
