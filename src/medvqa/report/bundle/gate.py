@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from medvqa.comparing.gating import Decided
+from medvqa.figures import Figure, Table
 from medvqa.report import gate
 from medvqa.report.bundle.page_blocks import (
     HeadlineBlock,
@@ -19,6 +21,11 @@ from medvqa.report.bundle.page_blocks import (
 GATE = "gate"
 """The id of its section."""
 STATES: Mapping[str, State] = {"PASS": "good", "FAIL": "bad", "INCONCLUSIVE": "open", "": "bad"}
+
+
+BOUNDS = (
+    "Bounds are one-sided; each holds in {} of comparisons. Detectable: the true loss that 80 % of runs would show."
+)
 
 
 def gate_section(decided: Decided) -> PageSection:
@@ -38,9 +45,20 @@ def gate_section(decided: Decided) -> PageSection:
             STATES[verdict.outcome or ""],
             (*verdict.blockers, *gate.remarks(decided)),
         ),
-        table_block(gate.table(gate.listed(verdict))),
-        table_block(gate.table(gate.passed(verdict), "Slices not shown to be worse"), folded=True),
+        table_block(
+            replace(
+                _rules_first(gate.table(gate.listed(verdict))), notes=(BOUNDS.format(Figure(verdict.level).stated),)
+            )
+        ),
+        table_block(_rules_first(gate.table(gate.passed(verdict), "Slices not shown to be worse")), folded=True),
         TextBlock("Slices that are not gated", facts=small, folded=True) if small else None,
         changes if moved else None,
     ]
     return section(GATE, "Gate", blocks)
+
+
+def _rules_first(table: Table) -> Table:
+    """Return the table with the verdict behind the rule, below which its reason stands."""
+    verdict, rule, *others = table.columns
+    rows = tuple((row[1], row[0], *row[2:]) for row in table.rows)
+    return replace(table, columns=(rule, verdict, *others), rows=rows)
