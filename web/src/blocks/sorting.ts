@@ -21,8 +21,8 @@ export const keyOf = (cell: Held, units = false): number | string | null => {
   return cell.few === true || (cell.value !== null && Number.isNaN(cell.value)) ? null : cell.value;
 };
 
-/** Numbers by size and before texts, texts by their letters, nothing after all. */
-const compare = (one: number | string | null, other: number | string | null, down: boolean): number => {
+/** -1, 0 or 1: numbers by size and before texts, texts by their letters, nothing after all. */
+export const compare = (one: number | string | null, other: number | string | null, down: boolean): number => {
   if (one === null || other === null) return one === other ? 0 : one === null ? 1 : -1;
   if (typeof one !== typeof other) return typeof one === "number" ? -1 : 1;
   const order = typeof one === "number" ? one - Number(other) : inLetters(one, String(other));

@@ -14,6 +14,8 @@ import { firstOrder, sorted, turned, type Order } from "./sorting";
 const MORE = 200;
 /** A table of so few columns fits a screen: its headings stay in sight. */
 const FITS = 7;
+/** So many columns fit a sheet of paper in its usual size. */
+const PRINTS = 8;
 
 /** What is drawn of a column, each in a column of its own. */
 interface Part {
@@ -181,7 +183,7 @@ export const TableView = ({ of }: { readonly of: TableBlock }) => {
         />
       )}
       <div class={`scroll${parts.length <= FITS ? " whole" : ""}`} tabIndex={0} role="group" aria-label={flat(of.title) || "Table"}>
-        <table class={parts.some(({ draws }) => draws === "marks") ? "data drawn" : "data"}>
+        <table class={`data${drawn >= 0 ? " drawn" : ""}${parts.length > PRINTS ? " wide" : ""}`}>
           <thead>
             <tr>
               {parts.map((part) => (

@@ -2,6 +2,8 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 
+import { compare } from "../blocks/sorting";
+
 export interface TableColumn<Row> {
   readonly key: string;
   readonly head: ComponentChildren;
@@ -19,18 +21,6 @@ interface Order {
   readonly key: string;
   readonly down: boolean;
 }
-
-type Sortable = number | string | null;
-
-/** -1, 0 or 1; numbers by size, texts by letters, and null after everything else. */
-export const compare = (one: Sortable, other: Sortable, down: boolean): number => {
-  if (one === null || other === null) return one === other ? 0 : one === null ? 1 : -1;
-  const order =
-    typeof one === "string" || typeof other === "string"
-      ? String(one).localeCompare(String(other), "en")
-      : one - other;
-  return down ? -order : order;
-};
 
 /** Rows in this order; equal rows keep theirs. */
 export const sorted = <Row,>(rows: readonly Row[], columns: readonly TableColumn<Row>[], order: Order | null): readonly Row[] => {
