@@ -4,8 +4,8 @@ import { FORMULA_STARTS } from "./bundle";
 /** A cell without control characters; one that spreadsheets would run begins with an apostrophe, as in Python's files. */
 const cell = (value: string | number | null): string => {
   const text = String(value ?? "").replace(/[\x00-\x08\x0b\x0c\x0e-\x1f]/g, "");
-  const first = text.replace(/^ +/, "");
-  const safe = FORMULA_STARTS.some((start) => first.startsWith(start)) ? `'${text}` : text;
+  // White space before a formula counts for nothing, and may be such a start itself.
+  const safe = FORMULA_STARTS.some((start) => text.trimStart().startsWith(start) || text.replace(/^ +/, "").startsWith(start)) ? `'${text}` : text;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 };
 
