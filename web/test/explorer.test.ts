@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 
-import type { Answered, BundleHead, Tables } from "../src/bundle";
+import { FORMULA_STARTS, type Answered, type BundleHead, type Tables } from "../src/bundle";
+import { csv } from "../src/csv";
 import { Data } from "../src/data";
 import { exported } from "../src/explorer/export";
 import { commandOf, find as findIn, hasScore, intervalOf, keysOf, pairSum, Source, type Found } from "../src/explorer/selecting";
@@ -196,6 +197,14 @@ test("what is listed is exported, and no cell is a formula", async () => {
     `shapes,q2,mc,,,wrong,A,B,p1,confused: same answer twice,mri,,Round or square?,"{""A"":""a circle"",""B"":""a Square""}",'=cmd(),read,2,,`,
   ]);
   expect(exported(find(made, state({ layout: "pairs" }), "pair:confused")).trim().split("\r\n").length).toBe(3);
+});
+
+test("a cell that spreadsheets would run begins with an apostrophe, also behind spaces and control characters", () => {
+  for (const start of FORMULA_STARTS) {
+    for (const before of ["", "  ", "\x00\x1b"]) expect(csv([[`${before}${start}1`]])).toMatch(/^"?'/);
+  }
+  expect(csv([["\u00a0 =1"]])).toMatch(/^'/);
+  expect(csv([["1=1", -1, null]])).toBe("1=1,'-1,\r\n");
 });
 
 test("an open item can step through the listed ones", () => {
