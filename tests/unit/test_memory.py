@@ -37,7 +37,7 @@ def test_a_switched_off_search_stays_off():
 
 def test_a_full_pool_holds_no_more_and_returns_what_it_holds(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(memory, "MOST", 2)
-    pool, text = memory.Pool(), "".join(["li", "ver"])
+    pool, text = memory.EqualValues(), "".join(["li", "ver"])
     assert pool.one(text) is text
     tags = {"organ": ("liver",)}
     for each in (pool.tags(tags), pool.tags(dict(tags)), pool.mapping({"a": 1}), pool.mapping({"a": 1})):
