@@ -240,6 +240,9 @@ def make_run(folder: Path, n: int, seed: int = 0) -> None:
     for result in results(n, seed):
         recorder.append(run_folder.encode(result))
     recorder.close()
-    about = {"items": n, "data_sha256": "0" * 64, "signature": {"data": "0" * 12, "technique": "mc"}}
-    run = {"name": folder.name, "model": {"name": "generated"}, "benchmarks": {gmai_mmbench.VAL.name: about}}
+    signature = {"data": "0" * 12, "technique": "mc"}
+    about = {"items": n, "data_sha256": "0" * 64, "signature": signature, "prompts": {"mc": "gmai/mc"}}
+    model, benchmarks = {"name": "generated", "fingerprint": str(seed)}, {gmai_mmbench.VAL.name: about}
+    ended = "2026-01-01T00:00:00+00:00"
+    run = {"name": folder.name, "model": model, "benchmarks": benchmarks, "finished": ended}
     run_folder.write_json(folder / RUN, run)

@@ -142,7 +142,7 @@ def compared(folder: Path, n: int, runs: int, rounds: int) -> None:
     for seed, each in enumerate(folders):
         if not (each / RESULTS).exists():
             harness.make_run(each, n, seed)
-    sides = [comparing.load(each) for each in folders]
+    sides = comparing.load_runs(folders)
     study, _, comparing_cpu = harness.timed(lambda: comparing.study(sides, harness.KNOWN, flips=False))
     content, drawn, cpu = harness.timed(lambda: html.comparison_page(study, harness.KNOWN))
     page = folder.with_name(f"{folder.name}-{runs}-runs.html")

@@ -2,8 +2,8 @@
 
 A run in the shape of GMAI-MMBench with responses of about 300 characters (bench/harness.py), and ten runs of 26,000
 questions, are generated and served by a real server. A client then reads the list, the progress, 100 pages at random
-places and filters, searches of texts, and the history of an item, while an event stream is open. Lines are appended to
-the large run under its lock, and their events awaited. The peak of the server's memory is read from /proc before and
+places and filters, searches of texts, and the history of an item. Lines are appended to the large run under its lock,
+and the list and the progress are polled until they tell them. The peak of the server's memory is read from /proc before and
 after the page of the run is drawn, which is done by a child process of its own. `--keep` leaves the folders in DIR,
 and takes those that are there.
 """
@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 from urllib.request import HTTPCookieProcessor, ProxyHandler, build_opener
 
 import harness
@@ -39,6 +39,8 @@ from medvqa.records.run_record import RUN
 
 PAGES, MEMORY, PAGE, HISTORY = 100, 300, 100, 1000
 """Pages that are read; the goals: MB of the server, ms of a page, ms of the history of an item in ten runs."""
+POLL = 0.1
+"""Seconds between two questions for what changed; a page waits 2 seconds."""
 NAME = gmai_mmbench.VAL.name
 
 
@@ -157,54 +159,30 @@ def pages(pid: int, client: Client, items: int) -> None:
     timed(pid, f"{PAGES} pages", lambda: client.get("/api/runs/large/items", **next(filters)()), PAGES, PAGE)
 
 
-def search(client: Client, text: str) -> None:
-    """A text in all questions and responses: parts of the file, one after the other."""
-    started, taken = time.perf_counter(), []
-    while True:
-        begun = time.perf_counter()
-        found = client.get("/api/runs/large/items", text=text)
-        taken.append(1000 * (time.perf_counter() - begun))
-        if not found.get("unsearched"):
-            break
-    whole = time.perf_counter() - started
-    print(
-        f"  search of {text!r}: {found['matching']:,} results, page {statistics.median(taken):.0f} ms, slowest "
-        f"{max(taken):.0f} (goal: {PAGE}); all in {len(taken)} pages and {whole:.1f} s"
-    )
-
-
-class Listener(threading.Thread):
-    """Reads the event stream; `told` has the number of answers of the large run."""
-
-    def __init__(self, client: Client) -> None:
-        super().__init__(daemon=True)
-        self._answer = client.open("/api/events")
-        self.told = 0
-
-    def run(self) -> None:
-        while line := self._answer.readline():
-            if line.startswith(b"data: ") and (data := json.loads(line[6:])) and data["name"] == "large":
-                self.told = data["answered"]
-
-
-def live(listener: Listener, folder: Path, items: int) -> None:
-    """Append results under the lock, and wait for each to be told."""
+def live(pid: int, client: Client, folder: Path, items: int) -> None:
+    """Append results under the lock, and ask for the list and the progress as two pages do, until both tell them."""
     lock = Lock(folder)
     lock.acquire()
     lines = list(itertools.islice(harness.results(items + 500, seed=3), items, items + 500))
-    total, taken = items, []
+    total, taken, version = items, [], client.get("/api/runs")["version"]
+    cpu = used(pid)
     with (folder / RESULTS).open("ab") as file:
         size = file.tell()
         for start in range(0, len(lines), 50):
             begun = time.perf_counter()
             file.write(b"".join(run_folder.encode(line) + b"\n" for line in lines[start : start + 50]))
             file.flush()
-            total += 50
-            while listener.told < total and time.perf_counter() - begun < 60:
-                time.sleep(0.01)
+            total, listed = total + 50, 0
+            while listed < total and time.perf_counter() - begun < 60:
+                time.sleep(POLL)
+                answer = client.get("/api/runs", since=version)
+                version = answer["version"]
+                listed = max([listed, *(run["answered"] for run in answer["runs"] if run["name"] == "large")])
+            assert client.get("/api/runs/large/progress")["answered"] == total
             taken.append(1000 * (time.perf_counter() - begun))
     lock.release()
-    print(f"  appended results are told after {statistics.median(taken):.0f} ms, the first after {taken[0]:.0f}")
+    cpu = (used(pid) - cpu) / len(taken)
+    print(f"  50 appended results are told after {statistics.median(taken):.0f} ms; CPU of the server {cpu:.0f}")
     os.truncate(folder / RESULTS, size)
 
 
@@ -229,13 +207,10 @@ def measure(pid: int, client: Client, root: Path, items: int, *, drawing: bool) 
     timed(pid, "progress", lambda: client.get("/api/runs/large/progress"), 5)
     pages(pid, client, items)
     for text in ("oedema", "the answer is b", "no such words", "größe"):
-        search(client, text)
+        timed(pid, f"search of {text!r}", lambda text=text: client.get("/api/runs/large/items", text=text), goal=PAGE)
     item = {"benchmark": NAME, "id": "00017"}
     timed(pid, "history of an item in all runs", lambda: client.get("/api/history", **item), 5, HISTORY)
-    listener = Listener(client)
-    listener.start()
-    time.sleep(2)
-    live(listener, root / "large", items)
+    live(pid, client, root / "large", items)
     print(f"  memory of the server at its peak {peak(pid):.0f} MB (goal: {MEMORY})")
     if drawing:
         drawn(pid, client)
@@ -251,7 +226,7 @@ def drawn(pid: int, client: Client) -> None:
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    timed(pid, "page of the run, drawn by a child", lambda: client.get(f"/api/bundle?run={quote('large')}"))
+    timed(pid, "page of the run, drawn by a child", lambda: client.get("/api/bundle", run="large"))
     ended.set()
     watcher.join()
     print(f"  memory of the child at its peak {largest[0]:.0f} MB, of the server then {peak(pid):.0f} MB")

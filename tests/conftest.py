@@ -85,7 +85,7 @@ OWN_LOGIC = {
     *("test_tagged_sessions.py", "test_what_was_run.py"),
     # Units, of text and of plain values.
     *("test_bundle_failing.py", "test_bundle_item.py", "test_bundle_slices.py", "test_bundle_verdict.py"),
-    *("test_bundle_versus.py", "test_house.py", "test_lexicon.py", "test_papers.py"),
+    *("test_several_runs.py", "test_house.py", "test_lexicon.py", "test_papers.py"),
     *("test_prompts.py", "test_protocol.py", "test_scoring_cut.py", "test_scoring_extraction.py"),
     *("test_scoring_likelihoods.py", "test_sweep.py", "test_taxonomy.py"),
 }

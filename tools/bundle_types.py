@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import sys
 import types
 import typing
@@ -16,16 +17,18 @@ from pathlib import Path
 
 import msgspec
 
+from medvqa.figures import FEW
+from medvqa.printing import FORMULA_STARTS
 from medvqa.report.bundle.head import VERSION, BundleHead
 from medvqa.report.bundle.prompts import SentPrompts
 from medvqa.report.bundle.questions import Answered, Tables
 from medvqa.report.bundle.shape import Shape
-from medvqa.view.shapes import Drawn, History, ItemPage, Problem, RunList, RunProgress
+from medvqa.view.shapes import Drawn, History, ItemPage, Pace, Problem, RunList, RunProgress
 
 FOLDER = Path(__file__).parents[1] / "web" / "src"
 ROOTS: dict[str, tuple[type[Shape], ...]] = {
     "bundle.ts": (BundleHead, Tables, Answered, SentPrompts),
-    "served.ts": (RunList, RunProgress, ItemPage, Drawn, History, Problem),
+    "served.ts": (RunList, RunProgress, Pace, ItemPage, Drawn, History, Problem),
 }
 PLAIN = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null", object: "unknown"}
 
@@ -103,6 +106,10 @@ def module(file: str, roots: Sequence[type[Shape]]) -> str:
     head = "// Written by tools/bundle_types.py.\n"
     if file == "bundle.ts":
         head += f"\nexport const VERSION = {VERSION};\n"
+        head += comment("Below this number of units, counts are shown in place of percentages.")
+        head += f"export const FEW = {FEW};\n"
+        head += comment("Starts of cells that spreadsheets run.")
+        head += f"export const FORMULA_STARTS: readonly string[] = {json.dumps(FORMULA_STARTS)};\n"
     return "\n".join([head, *map(interface, shapes)])
 
 

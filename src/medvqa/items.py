@@ -374,13 +374,21 @@ class Measure:
     percent: bool = True
 
     @property
+    def of(self) -> Mapping[str, str]:
+        """Its identity in metrics.json: benchmark, technique, measure, and the dimension and value of a slice."""
+        place = {"slice": "; ".join(f"{name}={value}" for name, value in self.slice.items())} if self.slice else {}
+        return {"benchmark": self.benchmark, "technique": self.technique, "measure": self.name, **place}
+
+    @property
     def figure(self) -> Figure:
-        """The number alone, to be printed."""
+        """The number, to be printed and drawn."""
         return Figure(
             *(self.value, self.low, self.high, self.n, self.unit, self.count),
             units=self.units,
             groups=self.groups,
             percent=self.percent,
+            levels=self.references,
+            of=self.of,
         )
 
 

@@ -40,15 +40,16 @@ class EqualValues:
 
     def mapping(self, mapping: Map) -> Map:
         """Return the mapping that stands for all that are written alike; its values are of JSON."""
-        held: Map = self.hold((repr(mapping),), mapping)
+        # No tuple of texts is such a key.
+        held: Map = self.hold((dict, repr(mapping)), mapping)
         return held
 
     def tags(self, tags: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
         """Return the mapping for all with equal tuples of texts in the same order, which are shared too."""
         hold = self.hold
         pairs = tuple([hold(pair, pair) for pair in tags.items()])
-        held: Mapping[str, tuple[str, ...]] | None = self._values.get(pairs)
-        return hold(pairs, dict(pairs)) if held is None else held
+        held: Mapping[str, tuple[str, ...]] | None = self._values.get((dict, pairs))
+        return hold((dict, pairs), dict(pairs)) if held is None else held
 
 
 @contextmanager

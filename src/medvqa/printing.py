@@ -119,7 +119,7 @@ def latex(text: str) -> str:
 MAX_CELL = 32_767
 """Characters of a spreadsheet's cell."""
 
-_FORMULA = tuple("=+-@\t\r\n＝＋－＠")
+FORMULA_STARTS = tuple("=+-@\t\r\n＝＋－＠")
 """First characters that make a text a formula in a spreadsheet, or that it skips (OWASP, CSV Injection)."""
 
 _ILLEGAL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
@@ -138,7 +138,7 @@ def inert(text: str) -> str:
     """Return a text for a CSV file: as `cell`, and never a formula."""
     # Cut first: without its start, a text may look like a formula.
     cleaned = cell(text)
-    return f"'{cleaned[-MAX_CELL + 1 :]}" if cleaned.lstrip(" ").startswith(_FORMULA) else cleaned
+    return f"'{cleaned[-MAX_CELL + 1 :]}" if cleaned.lstrip(" ").startswith(FORMULA_STARTS) else cleaned
 
 
 def _is_visible(text: str) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from medvqa import benchmarks, report
 from medvqa.cli import main
 from medvqa.report import html
-from support import pages
+from support import pages, sectioned
 from support.tabs import CHROMIUM, FLAGS, Tab
 
 
@@ -43,6 +43,12 @@ def phantom(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = report.build(folder, pages.PHANTOM)
     report.write(made, html.draw(made, lambda benchmark: benchmarks.load(benchmark, Path())))
     return folder / html.FILE
+
+
+@pytest.fixture(scope="session")
+def blocks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page with every kind of block."""
+    return sectioned.write(tmp_path_factory.mktemp("blocks") / "run", sectioned.sections())
 
 
 @pytest.fixture(scope="session")

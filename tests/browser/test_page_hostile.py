@@ -10,7 +10,7 @@ import pytest
 from medvqa import benchmarks, report
 from medvqa.items import Judgement, Result
 from medvqa.report import html
-from support import pages
+from support import pages, sectioned
 from support.tabs import Tab
 
 pytestmark = pytest.mark.slow
@@ -93,6 +93,19 @@ def test_a_hostile_run_address_and_storage_do_nothing(tab: Tab, tmp_path: Path) 
             page.evaluate("hash => { location.hash = hash; }", fragment)
             assert page.evaluate(PLANTED) == NOTHING, fragment
     assert [url for url in tab.asked if not url.startswith((opened, "data:"))] == []
+
+
+def test_hostile_sections_do_nothing(tab: Tab, tmp_path: Path) -> None:
+    texts = (*pages.HOSTILE, *NAMES, "//example.org", "/\\\\example.org", "https://example.org", "#review")
+    page = tab.open(sectioned.write(tmp_path / "run", sectioned.hostile(texts)))
+    for _ in range(2):
+        page.evaluate("document.querySelectorAll('details').forEach(each => (each.open = true))")
+        assert page.evaluate(PLANTED) == NOTHING
+        assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
+        # Every button of the summary: headings, groups, tabs, files, copies.
+        page.evaluate("document.querySelectorAll('.summary button').forEach(each => each.click())")
+    file = page.url.partition("#")[0]
+    assert [url for url in tab.asked if not url.startswith((file, "data:", "blob:"))] == []
 
 
 def test_the_policy_lets_nothing_else_run_or_load(browser: Any, phantom: Path) -> None:

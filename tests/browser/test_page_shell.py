@@ -3,7 +3,7 @@
 A new view joins by a line in VIEWS.
 """
 
-import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,9 +14,11 @@ import pytest
 
 from medvqa import benchmarks, report
 from medvqa.report import html
-from support import pages
+from medvqa.report.bundle.page_blocks import PageSection, TextBlock
+from support import pages, sectioned
 from support.tabs import Tab, text_of, until
 
+GMAI = "phantom-gmai-mmbench"
 ROOT = Path(__file__).parents[2]
 AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
 A4 = 186 * 96 / 25.4
@@ -59,8 +61,9 @@ def first_flip(page: Any) -> None:
 
 
 VIEWS = {
-    "summary": Shown("phantom", "#summary", unfold),
-    "gate": Shown("gated", "#summary", unfold, "#gate"),
+    "blocks": Shown("blocks", "#summary", unfold),
+    "summary": Shown("phantom", "#summary", unfold, "main"),
+    "gate": Shown("gated", "#gate", within="main"),
     "questions": Shown("phantom", "#questions"),
     "images": Shown("phantom", "#questions?layout=images"),
     "pairs": Shown("phantom", "#questions?b=phantom-mediconfusion&layout=pairs"),
@@ -203,27 +206,72 @@ def test_nothing_of_a_printed_view_is_cut_off(opened: Callable[[str], Any], name
     assert beyond == []
 
 
-def test_a_printed_run_has_its_summary_and_a_bounded_list_of_questions(tab: Tab, phantom: Path, tmp_path: Path) -> None:
-    page = tab.open(phantom)
+def test_a_printed_run_has_its_summary_and_a_bounded_list_of_questions(tab: Tab, blocks: Path, tmp_path: Path) -> None:
+    page = tab.open(blocks)
     folds = page.locator("main details")
     open_before = folds.evaluate_all("all => all.map(each => each.open)")
     printed = text_of(page.pdf(format="A4", print_background=True, prefer_css_page_size=True), tmp_path)
     text = "\n".join(printed)
-    sections = page.locator("main h2").all_inner_texts()
+    sections = page.locator(".summary > section:not(.screen) h2").all_inner_texts()
     assert sections
     lines = [line.strip() for line in text.splitlines()]
     places = [lines.index(name) for name in [*sections, "Questions"]]
     assert places == sorted(places), "sections are printed in the order of the page"
+    assert "Differences" not in lines, "a section for screens alone is left out"
+    assert "Notice 8." in text, "what limits the numbers is unfolded"
+    assert "setting 11" in text, "a folded section is unfolded"
+    assert "judge-a" not in text, "a folded block stays out"
+    for control in ("Summary", "CSV", "Copy", "macro_accuracy", "Show 10 more rows", "Skip to content"):
+        assert control not in text
     results = pages.guesses()
     assert f"60 answers of {len(results)}, those that are not correct first." in " ".join(text.split())
     assert f"{len(results) - 60} are left out" in " ".join(text.split())
-    wrong = next(result for result in results if result.score.outcome != "correct")
-    assert wrong.item.id in text
+    listed = [int(line.split(",")[0]) for line in lines[places[-1] :] if re.match(r"\d+, mc", line)]
+    wrong = [int(r.item.id) for r in results if r.item.benchmark == GMAI and r.score.outcome != "correct"]
+    assert listed == sorted(wrong)[: len(listed)], "ids are sorted as numbers"
+    assert len(listed) == 60
     assert folds.evaluate_all("all => all.map(each => each.open)") == open_before
     assert page.locator("#printed-title").count() == 0, "the list is on paper only"
-    measures = json.loads((phantom.parent / "metrics.json").read_text())["measures"]
-    headline = next(m for m in measures if not m["slice"] and m["name"] == "accuracy")
-    assert f"{100 * headline['value']:.1f}" in text
+
+
+def test_paper_repeats_the_headings_of_tables_and_leaves_none_alone(tab: Tab, tmp_path: Path) -> None:
+    """Wherever a page ends: the tables of the sample are moved down by another number of lines."""
+    for before in range(0, 40, 8):
+        drawn = sectioned.sections()
+        lines = PageSection("before", "Before", [TextBlock("", tuple("One line." for _ in range(before)))])
+        page = tab.open(sectioned.write(tmp_path / f"run{before}", [lines, *drawn]))
+        printed = text_of(page.pdf(format="A4", prefer_css_page_size=True), tmp_path)
+        titles = {"Slices", "accuracy by slice", "modality", "task", "Outcomes", "Calibration", "Latency", "Commands"}
+        titles |= {
+            "Where it fails",
+            "Accuracy by modality and task",
+            "A wide matrix",
+            "Drawings",
+            "Settings",
+            "Questions",
+        }
+        for sheet in printed:
+            last = [line.strip() for line in sheet.splitlines() if line.strip()][-1]
+            assert last not in titles, f"{last} stands alone at the end of a page"
+        for sheet, after in pairwise(printed):
+            rows = [line for line in after.splitlines() if line.strip()]
+            if any(re.match(r"\s*\d+, mc", line) for line in (sheet.splitlines()[-1:] + rows[1:2])):
+                assert rows[0].split()[:2] == ["question", "text"]
+
+
+def test_a_report_of_many_questions_is_at_most_eight_pages(tab: Tab, phantom: Path, tmp_path: Path) -> None:
+    page = tab.open(phantom)
+    assert 1 < len(text_of(page.pdf(format="A4", print_background=True, prefer_css_page_size=True), tmp_path)) <= 8
+
+
+def test_a_committee_gets_one_to_three_pages(tab: Tab, committee: Path, tmp_path: Path) -> None:
+    page = tab.open(committee)
+    sections = page.locator(".summary > section:not(.screen) h2").all_inner_texts()
+    printed = text_of(page.pdf(format="A4", print_background=True, prefer_css_page_size=True), tmp_path)
+    assert 1 <= len(printed) <= 3
+    lines = [line.strip() for sheet in printed for line in sheet.splitlines()]
+    assert {*sections} <= {*lines}
+    assert page.locator("main img").count() == 0
 
 
 def test_the_keyboard_leads_everywhere(tab: Tab, phantom: Path) -> None:

@@ -17,6 +17,7 @@ import pytest
 from medvqa import benchmarks, files
 from medvqa.benchmarks import mediconfusion
 from medvqa.cli import main
+from medvqa.commands import redrawing, verdicts
 from support import junit_schema, processes
 from support.pages import Page
 
@@ -300,6 +301,53 @@ def test_a_session_with_easier_rules_leaves_a_fail_as_it_is(repo: pytest.Pyteste
     assert "decided again on the same results: PASS against poor" in said
     assert "A FAIL stands until the results change, or medvqa gate " in said
     assert main(["gate", "reports/new", "--plugin=conftest.py", "--required"]) == 10
+
+
+# --- a verdict and the reports ------------------------------------------------------------------------------
+
+
+def test_a_verdict_is_put_into_reports_and_draws_none(repo: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first verdict and the one that follows leave the bytes that `medvqa report` would."""
+    folder, drawn = like_main(repo, "new", {*WRONG, 121}), ["metrics.json", "summary.md", "gate.xml", "index.html"]
+    report = ["report", "reports/new", "--plugin=conftest.py"]
+    assert main(report) == 0
+    for typed in ("--margin=60", "--margin=50", "--gate-slices=site"):
+        with monkeypatch.context() as patch:
+            patch.setattr(verdicts, "redrawn", None)
+            assert main(["gate", "reports/new", *GATE, typed, "--margin=60"]) == 0
+        put = {name: (folder / name).read_bytes() for name in drawn}
+        assert main(report) == 0
+        assert {name: (folder / name).read_bytes() for name in drawn} == put
+    assert json.loads(put["metrics.json"])["gate"] == verdict(folder)
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "results": lambda folder: (folder / "results.jsonl").write_bytes(
+        (folder / "results.jsonl").read_bytes().replace(b'"wrong"', b'"refused"')
+    ),
+    "run": lambda folder: (folder / "run.json").write_text(
+        json.dumps({**json.loads((folder / "run.json").read_text()), "note": "changed"})
+    ),
+    "no metrics": lambda folder: (folder / "metrics.json").unlink(),
+    "no page": lambda folder: (folder / "index.html").unlink(),
+    "page of another version": lambda folder: (folder / "index.html").write_text("<title>earlier</title>"),
+    "summary by hand": lambda folder: (folder / "summary.md").write_text("# mine"),
+    "lost verdict": lambda folder: (folder / "gate.json").unlink(),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_reports_of_something_else_are_drawn_again(
+    repo: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    folder, drawn = like_main(repo, "new", {*WRONG, 121}), list[Path]()
+    assert main(["report", "reports/new", "--plugin=conftest.py"]) == 0
+    assert main(["gate", "reports/new", *GATE, "--margin=60"]) == 0
+    CHANGES[change](folder)
+    monkeypatch.setattr(verdicts, "redrawn", lambda run, *others: drawn.append(run) or redrawing.redrawn(run, *others))
+    assert main(["gate", "reports/new", *GATE, "--margin=60"]) == (change == "results")
+    assert drawn == [Path("reports/new")]
+    assert json.loads((folder / "metrics.json").read_text())["gate"] == verdict(folder)
 
 
 # --- the verdict of the last session ------------------------------------------------------------------------

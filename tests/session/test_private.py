@@ -87,6 +87,8 @@ PLANTED = ("DOE-JANE", "SMITH_JOHN", "PETER-PAN", "MRN-4711", "ROE-RICHARD", "MU
 # Names of files (SMITH_JOHN), of groups (ROE-RICHARD) and of patients in further fields (MUSTERMANN) are in none.
 OWN: dict[str, set[str]] = {
     "results.jsonl": {"DOE-JANE", "PETER-PAN", "MRN-4711"},
+    # Prompts have the text of the question, and no id.
+    "prompts.jsonl": {"PETER-PAN"},
     "index.html": {"DOE-JANE", "PETER-PAN", "MRN-4711"},
     "junit.xml": {"DOE-JANE"},
     "selected.jsonl": {"DOE-JANE"},

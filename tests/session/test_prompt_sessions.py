@@ -241,6 +241,36 @@ def test_a_killed_run_over_all_prompts_goes_on(
         assert 100 < before < 220
         assert repeated <= 8, "only calls in flight are asked again"
     check_all(stranger, "killed")
+    check_kept(stranger.path / "reports/killed", server.requests)
+
+
+def check_kept(folder: Path, requests: list[Request]) -> None:
+    """Each prompt that was sent is kept once, with the texts that were sent."""
+    digests = {result.prompt for result in run_folder.read(folder).results}
+    lines = [json.loads(line) for line in (folder / "prompts.jsonl").read_text().splitlines()]
+    assert Counter(line["digest"] for line in lines) == Counter(digests)
+    assert {(line.get("system", ""), line["text"]) for line in lines} == {asked(request)[:2] for request in requests}
+
+
+def test_prompts_are_kept_once_whatever_asks_again(stranger: pytest.Pytester, knower: Knower) -> None:
+    """With samples and workers, in a session that goes on, and in a run that is merged."""
+    choose(knower, stranger)
+    with Server(knower) as server:
+        configure(stranger, server, "temperature = 0.5")
+        for shard in "12":
+            typed = (*COMMON, "--prompt=4-expert", f"--shard={shard}/2", "--samples=2", f"--run=s{shard}")
+            assert run(stranger, *typed, "-n2").ret == 0
+            (stranger.path / f"reports/s{shard}/results.jsonl").unlink()
+            path = stranger.path / f"reports/s{shard}/prompts.jsonl"
+            if shard == "1":
+                path.unlink()
+            else:
+                path.write_bytes(path.read_bytes()[:-9])
+            assert run(stranger, *typed).ret == 0
+        assert main(["merge", "reports/s1", "reports/s2", "-o", "reports/both"]) == 0
+        merged = stranger.path / "reports/both"
+        assert len((merged / "prompts.jsonl").read_bytes().splitlines()) == 2 * PAIRS
+        check_kept(merged, server.requests)
 
 
 def test_a_named_prompt_sends_its_text_order_and_system(stranger: pytest.Pytester) -> None:

@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import stat
@@ -73,9 +74,9 @@ class Client:
         return "\r\n".join([*lines, "", ""]).encode()
 
     def stream(self) -> socket.socket:
-        """An event stream that has begun."""
-        raw = self.opened(self.head("/api/events"))
-        assert raw.recv(2**12).startswith(b"HTTP/1.1 200")
+        """A connection that was answered, and stays open."""
+        raw = self.opened(self.head("/api/runs"))
+        assert raw.recv(2**16).startswith(b"HTTP/1.1 200")
         return raw
 
 
@@ -126,6 +127,28 @@ def test_the_address_leads_to_the_page(client: Client, view: View) -> None:
         assert client.asked(file).status == 200
     names = {run["name"] for run in json.loads(client.asked("/api/runs").body)["runs"]}
     assert names == {"old", "group/new"}
+
+
+def test_a_list_has_what_changed_since(client: Client, reports: Path) -> None:
+    whole = json.loads(client.asked("/api/runs").body)
+    again = json.loads(client.asked(f"/api/runs?since={whole['version']}").body)
+    assert (again["partial"], again["runs"], again.get("gone", [])) == (True, [], [])
+    os.utime(reports / "old" / "run.json")
+    pages.write(reports / "later", pages.guesses()[:2])
+    until = time.monotonic() + 20
+    told: set[str] = set()
+    while told != {"old", "later"} and time.monotonic() < until:
+        answer = json.loads(client.asked(f"/api/runs?since={again['version']}").body)
+        told = {run["name"] for run in answer["runs"]}
+    assert told == {"old", "later"}
+    shutil.rmtree(reports / "later")
+    while not answer.get("gone") and time.monotonic() < until:
+        answer = json.loads(client.asked(f"/api/runs?since={answer['version']}").body)
+    assert answer["gone"] == ["later"]
+    # Versions of a server that was started again are no versions of this one.
+    for unknown in (1, answer["version"] + 10**9):
+        assert not json.loads(client.asked(f"/api/runs?since={unknown}").body).get("partial")
+    assert client.asked("/api/runs?since=x").problem.startswith("since=x: a whole number")
 
 
 def test_bundles_are_drawn_once_and_read_block_by_block(client: Client, reports: Path) -> None:
@@ -204,7 +227,7 @@ def test_strangers_get_nothing(client: Client) -> None:
         {"Cookie": f"medvqa-view-{client.port}=\xe9\xff"},
         {"Cookie": f"medvqa-view-{client.port + 1}={client.token}"},
     ):
-        for path in ("/", "/api/runs", "/api/events", "/app.js", "/nothing"):
+        for path in ("/", "/api/runs", "/api/runs?since=1", "/app.js", "/nothing"):
             assert client.asked(path, headers).status == 403
     assert client.asked("/?token=%C3%A9", {}).status == 403
     assert client.asked("/api/runs", method="DELETE").status == 405
@@ -223,7 +246,7 @@ def test_broken_requests_get_an_answer(client: Client) -> None:
     ):
         with suppress(ConnectionResetError):  # The rest of a large head is not read.
             assert client.sent(content).startswith(b"HTTP/1.1 4")
-    upgrade = b"GET /api/events HTTP/1.1\r\n" + host + b"Connection: Upgrade, close\r\nUpgrade: websocket\r\n\r\n"
+    upgrade = b"GET /api/runs HTTP/1.1\r\n" + host + b"Connection: Upgrade, close\r\nUpgrade: websocket\r\n\r\n"
     assert client.sent(upgrade).startswith(b"HTTP/1.1 403")
 
 
@@ -270,7 +293,7 @@ def test_reviews_are_saved_unless_they_have_changed(client: Client, reports: Pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_with_open_streams(
+def test_a_signal_ends_it_with_open_connections(
     reports: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))

@@ -14,7 +14,7 @@ class BundleReader:
 
     def __init__(self, blocks: Mapping[str, bytes]) -> None:
         self.head = json.loads(blocks["head"])
-        assert self.head["version"] == 2
+        assert self.head["version"] == 3
         self.tables = json.loads(blocks["tables"])
         self.answers = [answer for k in range(self.head["answers"]) for answer in json.loads(blocks[f"answers/{k}"])]
         self.columns = {
@@ -40,7 +40,7 @@ class BundleReader:
     def flips(self, new: int, baseline: int) -> list[tuple[str, str, str, bool]]:
         """Of a comparison: benchmark, measure and id of each unit that flipped, and whether the new run is better."""
         found, runs = [], len(self.head["runs"])
-        for place, scale in enumerate(self.head["comparison"]["scales"]):
+        for place, scale in enumerate(self.head.get("scales", [])):
             values = self.columns[f"units/{place}.values"]
             for unit, start in enumerate(range(0, len(values), runs)):
                 change = values[start + new] - values[start + baseline]
@@ -80,7 +80,7 @@ class BundleReader:
             "right": tuple(lists[columns["results.answers"][r]]),
             "extracted": tuple(lists[columns["results.extracted"][r]]),
             "outcome": head["outcomes"][columns["results.outcome"][r]],
-            "why": self.word(columns["results.why"][r]) if "results.why" in columns else answer.get("why", ""),
+            "why": answer.get("why", ""),
             "finish": head["finishes"][int(columns["results.finish"][r])],
         }
         return {

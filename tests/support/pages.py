@@ -7,7 +7,7 @@ import random
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from html.parser import HTMLParser
@@ -21,6 +21,7 @@ from medvqa.items import Answer, Benchmark, Image, Item, Judgement, Prompt, Quer
 from medvqa.protocols import prompts
 from medvqa.records import run_folder, run_record
 from medvqa.records.run_folder import Recorder
+from medvqa.records.sent_prompts import PromptRecorder, line_of
 from support.bundles import BundleReader
 
 PHANTOM = {benchmark.name: benchmark for benchmark in phantom.BENCHMARKS}
@@ -216,9 +217,9 @@ def gated(reports: Path) -> Path:
     baseline = write(reports / "main", before, **about)
     run = write(reports / "change", changed(before, 4, 0.3, 0.0), **about)
     floors = (
-        gating.Rule(benchmark="phantom-gmai-mmbench", measure="accuracy", at_least=0.9, point=True),
-        gating.Rule(benchmark="phantom-medlesionvqa", measure="mean_score", at_least=0.2),
-        gating.Rule(benchmark="phantom-mediconfusion", measure="set_accuracy", at_least=0.45),
+        gating.Floor(benchmark="phantom-gmai-mmbench", measure="accuracy", at_least=0.9, point=True),
+        gating.Floor(benchmark="phantom-medlesionvqa", measure="mean_score", at_least=0.2),
+        gating.Floor(benchmark="phantom-mediconfusion", measure="set_accuracy", at_least=0.45),
     )
     rules = gating.Rules(baseline=(str(baseline),), margin=20, slices=("modality", "task"), floor=floors)
     known = PHANTOM
@@ -252,6 +253,16 @@ def write(folder: Path, results: list[Result], **about: object) -> Path:
     recorder.close()
     run_folder.write_json(folder / "run.json", {**ABOUT, "name": folder.name, **about})
     return folder
+
+
+def keep_prompts(folder: Path, results: Sequence[Result], prompts: Iterable[Prompt], *, public: bool = True) -> None:
+    """Add the prompts of results to a run folder, as a session does."""
+    recorder = PromptRecorder(folder)
+    recorder.append(
+        line_of(prompt, result.prompt, result.item, public=public, keeps_shots=public)
+        for result, prompt in zip(results, prompts, strict=True)
+    )
+    recorder.close()
 
 
 def hostile(texts: tuple[str, ...] = HOSTILE) -> tuple[Benchmark, list[Result]]:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 from urllib.parse import quote
 
 from support import processes
@@ -61,22 +61,3 @@ class View:
     def run(self, name: str, fragment: str = "") -> str:
         """The address of a run."""
         return f"{self.origin}/runs/{quote(name)}{fragment}"
-
-
-class Streams:
-    """How many event streams the pages of a context hold open."""
-
-    def __init__(self, context: Any) -> None:
-        self.open: set[Any] = set()
-        self.most = 0
-        context.on("request", self._began)
-        context.on("requestfinished", self._ended)
-        context.on("requestfailed", self._ended)
-
-    def _began(self, request: Any) -> None:
-        if request.url.endswith("/api/events"):
-            self.open.add(request)
-            self.most = max(self.most, len(self.open))
-
-    def _ended(self, request: Any) -> None:
-        self.open.discard(request)

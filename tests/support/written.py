@@ -3,21 +3,25 @@
 import json
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from medvqa import benchmarks, report
-from medvqa.items import Answer, Result
+from medvqa.benchmarks import folders
+from medvqa.items import Answer, Benchmark, Result
 from medvqa.protocols import rotation
-from medvqa.report import html
-from medvqa.report.bundle import failing
+from medvqa.report import bundle, html
+from medvqa.report.bundle import failing, packing
+from medvqa.report.bundle.pictures import Pictures
 from support import pages
 
 
-def results() -> list[Result]:
+def made_results() -> list[Result]:
     """Hostile texts; questions of the phantom by two techniques, one in three samples, one with rotated options."""
     hostile = pages.hostile()[1]
     phantom = [result for result in pages.twice() if result.item.options][::9]
@@ -64,15 +68,29 @@ def expected(result: Result, own: Mapping[str, Sequence[str]] | None = None) -> 
     }
 
 
+def blocks_of(benchmark: Benchmark, results: Iterable[Result], **about: Any) -> bundle.Blocks:
+    """The blocks of these results alone; `about` are the arguments of `Packing.packed`."""
+    packed = packing.Packing([benchmark], Pictures("none", ""))
+    counted = packing.ScoreTerms(benchmark)
+    for result in results:
+        packed.add(packed.question(0, result.item), result, counted)
+    return bundle.blocks(packed.packed(**about), kind="run", title="", about="", runs=[])
+
+
 def main() -> None:
     """Print."""
     known = {"strange": pages.hostile()[0], **pages.PHANTOM}
     with tempfile.TemporaryDirectory() as folder:
-        made = report.build(pages.write(Path(folder) / "run", results()), known)
+        made = report.build(pages.write(Path(folder) / "run", made_results()), known)
         pictures = html.draw(made, lambda b: benchmarks.load(b, Path()) if b.name in pages.PHANTOM else [], "inside")
         page = pages.Page(html.render(made, pictures).decode())
     own = failing.tags_of(made)
-    rows = [expected(result, own(result)) for part in made.parts for result in part.results]
+    # The page has the questions of a benchmark by their ids, numbers by value.
+    results_of = {part.benchmark.name: [] for part in made.parts}
+    for part in made.parts:
+        results_of[part.benchmark.name] += part.results
+    ordered = [sorted(each, key=lambda result: folders.natural(result.item.id)) for each in results_of.values()]
+    rows = [expected(result, own(result)) for result in chain(*ordered)]
     print(json.dumps({"blocks": page.blocks, "results": rows}))
 
 

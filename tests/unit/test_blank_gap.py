@@ -13,8 +13,8 @@ from medvqa.items import UsageError
 from medvqa.records import run_folder
 from medvqa.records.run_folder import Recorder
 from medvqa.report import tables
-from medvqa.report.bundle.scorecard import scorecard_of
-from medvqa.report.bundle.verdict import verdict_of
+from medvqa.report.bundle.scorecard import scorecard_section
+from medvqa.report.bundle.verdict import verdict_section
 from support import pages
 
 
@@ -64,12 +64,11 @@ def test_summary_terminal_and_scorecard_show_the_gap(runs: tuple[Path, Path], ma
     summary = (runs[0] / "summary.md").read_text()
     assert "Gain of the image, against run blank" in summary
     assert r"\+22.33" in summary
-    row = scorecard_of(made).parts[0].rows[0]
-    assert row.gap is not None
-    assert (row.gap.blank_shown, row.gap.value_shown, row.gap.interval) == ("58.25", "+22.33", "+8.78 to +35.13")
-    assert row.gap.helps == "yes"
-    sentence = verdict_of(made).sentences[1]
-    assert sentence.standing == "open", "58 % lies above chance, and the image is not shown to help"
+    _, gain = scorecard_section(made).blocks
+    shown = [(cell.shown, cell.interval) for cell in gain.rows[0].cells[2:]]
+    assert shown == [("58.25", ""), ("+22.33", "+8.78 to +35.13")]
+    sentence = verdict_section(made, "").blocks[0].sentences[1]
+    assert sentence.state == "open", "58 % lies above chance, and the image is not shown to help"
     assert "".join(word.text for word in sentence.words).endswith("the image is not shown to help.")
 
 
@@ -124,11 +123,8 @@ def test_a_part_of_the_questions_is_said(tmp_path: Path) -> None:
     found = blank.against(comparing.load(shown), comparing.load(without), pages.PHANTOM)
     blank.write(shown, found)
     made = report.build(shown, pages.PHANTOM)
-    gap = scorecard_of(made).parts[0].rows[0].gap
-    assert gap is not None
-    assert gap.shared == f"{found.gaps[0].scored} of 143 questions"
-    text = "".join(word.text for word in verdict_of(made).sentences[0].words)
-    assert f"on the {gap.shared} that both runs have scored" in text
+    text = "".join(word.text for word in verdict_section(made, "").blocks[0].sentences[0].words)
+    assert f"on the {found.gaps[0].scored} of 143 questions that both runs have scored" in text
 
 
 @pytest.mark.parametrize("content", [b"[]", b'{"name": 1}', b"\xff", b'{"name":"x","image":"","of":"","gaps":[{}]}'])

@@ -2,8 +2,7 @@
 
 import json
 import math
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -17,37 +16,30 @@ from medvqa.benchmarks import gmai_mmbench, table_files
 from medvqa.benchmarks.recorded import RecordedFile
 from medvqa.items import OUTCOMES, Answer, Item, Judgement, Result, Score
 from medvqa.report import bundle
-from medvqa.report.bundle import columns, explorer, facts, questions
+from medvqa.report.bundle import explorer, facts
 from medvqa.report.bundle.pictures import Pictures
 from medvqa.tags import lexicon
-from support import pages
+from support import pages, written
+from support.bundles import BundleReader
 from support.laws import examples
 from support.runs import record
 
 NO_PICTURES = Pictures("none", "")
 
 
-class Read:
-    """A bundle as a reader of its blocks has it."""
+def read_run(folder: Path) -> BundleReader:
+    return BundleReader(bundle.of_run(report.build(folder, pages.PHANTOM), NO_PICTURES))
 
-    def __init__(self, blocks: Mapping[str, bytes]) -> None:
-        self.head = json.loads(blocks["head"])
-        self.tables = json.loads(blocks["tables"])
-        heads = [columns.TypedArray(**each) for each in self.head["columns"]]
-        self.columns = {head.name: list(columns.read(blocks["columns"], head)) for head in heads}
-        self.answers = [
-            each for place in range(self.head["answers"]) for each in json.loads(blocks[f"answers/{place}"])
-        ]
 
-    def tags(self, dimension: int) -> list[list[int]]:
-        """The values of each question or result."""
-        offsets, values = (self.columns[f"tags/{dimension}.{part}"] for part in ("offsets", "values"))
-        return [values[start:end] for start, end in pairwise(offsets)]
+def tags(read: BundleReader, dimension: int) -> list[list[int]]:
+    """The values of each question or result."""
+    offsets, values = (read.columns[f"tags/{dimension}.{part}"] for part in ("offsets", "values"))
+    return [values[start:end] for start, end in pairwise(offsets)]
 
-    def benchmark(self, place: int) -> str:
-        """The name of the benchmark of a result."""
-        question = self.columns["results.question"][place]
-        return str(self.head["benchmarks"][self.columns["questions.benchmark"][question]]["name"])
+
+def benchmark_of(read: BundleReader, place: int) -> str:
+    """The name of the benchmark of a result."""
+    return str(read.row(place)["row"]["key"]["benchmark"])
 
 
 @pytest.fixture(scope="module")
@@ -62,11 +54,11 @@ def stored(made: report.Report) -> list[dict]:
 
 
 @pytest.fixture(scope="module")
-def read(made: report.Report) -> Read:
-    return Read(bundle.of_run(made, NO_PICTURES))
+def read(made: report.Report) -> BundleReader:
+    return BundleReader(bundle.of_run(made, NO_PICTURES))
 
 
-def test_the_terms_of_a_value_add_up_to_its_slice_of_metrics_json(read: Read, stored: list[dict]) -> None:
+def test_the_terms_of_a_value_add_up_to_its_slice_of_metrics_json(read: BundleReader, stored: list[dict]) -> None:
     question = read.columns["results.question"]
     terms = list(zip(read.columns["results.numerator"], read.columns["results.denominator"], strict=True))
     checked = 0
@@ -78,9 +70,10 @@ def test_the_terms_of_a_value_add_up_to_its_slice_of_metrics_json(read: Read, st
         }
         mine = [r for r, q in enumerate(question) if read.columns["questions.benchmark"][q] == number]
         for place in about["dimensions"]:
-            dimension, tags = read.head["dimensions"][place], read.tags(place)
+            dimension, tagged = read.head["dimensions"][place], tags(read, place)
+            of_questions = dimension["of"] == "questions"
             for value, named in enumerate(dimension["values"]):
-                chosen = [terms[r] for r in mine if value in tags[question[r] if dimension["of"] == "questions" else r]]
+                chosen = [terms[r] for r in mine if value in tagged[question[r] if of_questions else r]]
                 count, n = (math.fsum(each) for each in zip(*chosen, strict=True)) if chosen else (0.0, 0.0)
                 measure = measures.get(((dimension["name"], named["value"]),), {"n": 0, "count": 0})
                 assert (n, count) == (measure["n"], pytest.approx(measure["count"], abs=1e-9))
@@ -92,7 +85,9 @@ def test_samples_and_prompts_of_a_question_add_up_to_one(tmp_path: Path) -> None
     single = [r for r in pages.guesses() if r.item.benchmark == "phantom-mediconfusion"]
     thrice = [replace(result, sample=k) for result in single for k in (1, 2, 3)]
     once, sampled = (
-        Read(bundle.of_run(report.build(pages.write(tmp_path / name, each, **about), pages.PHANTOM), NO_PICTURES))
+        BundleReader(
+            bundle.of_run(report.build(pages.write(tmp_path / name, each, **about), pages.PHANTOM), NO_PICTURES)
+        )
         for name, each, about in (("once", single, {}), ("thrice", thrice, {"repeat": 3}))
     )
     for name in ("numerator", "denominator"):
@@ -101,7 +96,7 @@ def test_samples_and_prompts_of_a_question_add_up_to_one(tmp_path: Path) -> None
         )
 
 
-def test_a_slice_has_the_interval_of_metrics_json_and_no_other_branch_has_one(read: Read, stored: list[dict]) -> None:
+def test_a_slice_alone_has_the_interval_of_metrics_json(read: BundleReader, stored: list[dict]) -> None:
     bounds = 0
     for about in read.head["benchmarks"]:
         known = {
@@ -120,19 +115,24 @@ def test_a_slice_has_the_interval_of_metrics_json_and_no_other_branch_has_one(re
     assert bounds > 20
 
 
-def test_every_answer_is_there_whole(read: Read, made: report.Report) -> None:
+def test_every_answer_is_there_whole(read: BundleReader, made: report.Report) -> None:
     results = [result for part in made.parts for result in part.results]
-    words, lists, of = read.tables["words"], read.tables["lists"], read.columns
-    assert [each["response"] for each in read.answers] == [result.answer.text for result in results]
-    assert [words[of["questions.text"][q]] for q in of["results.question"]] == [r.item.question for r in results]
-    assert [words[place] for place in of["results.why"]] == [result.score.why for result in results]
-    assert [OUTCOMES[place] for place in of["results.outcome"]] == [result.score.outcome for result in results]
-    assert [tuple(lists[place]) for place in of["results.extracted"]] == [r.score.extracted for r in results]
-    shown = [{letter: words[text] for letter, text in read.tables["options"][place]} for place in of["results.options"]]
-    assert shown == [result.item.options for result in results]
+    # Times are in single precision.
+    told = [read.row(r) | {"seconds": 0} for r in range(len(read.answers))]
+    wanted = [written.expected(result) | {"seconds": 0} for result in results]
+    assert len(told) == len(wanted)
+    assert [row for row in told if row not in wanted] == []
 
 
-def test_a_value_is_selected_by_the_lexicons_own_expression(read: Read) -> None:
+def test_questions_stand_by_their_ids_numbers_by_value(tmp_path: Path) -> None:
+    items = [replace(pages.guesses()[0].item, id=id) for id in ("q10", "q2", "Q1", "a")]
+    guess = pages.guesses()[0]
+    folder = pages.write(tmp_path / "run", [replace(guess, item=item) for item in items])
+    read = read_run(folder)
+    assert [read.row(r)["row"]["key"]["item"] for r in range(4)] == ["Q1", "a", "q2", "q10"]
+
+
+def test_a_value_is_selected_by_the_lexicons_own_expression(read: BundleReader) -> None:
     for dimension in read.head["dimensions"]:
         for value in dimension["values"]:
             assert f"lexicon({value['select']})" == lexicon.expression({dimension["name"]: value["value"]})
@@ -141,12 +141,12 @@ def test_a_value_is_selected_by_the_lexicons_own_expression(read: Read) -> None:
 # ---- pairs -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_verdicts_of_pairs_are_those_of_metrics_json(read: Read, stored: list[dict]) -> None:
+def test_the_verdicts_of_pairs_are_those_of_metrics_json(read: BundleReader, stored: list[dict]) -> None:
     of = {m["name"]: m for m in stored if m["benchmark"] == "phantom-mediconfusion" and not m["slice"]}
     pairs = {
         read.columns["questions.pair"][question]: read.columns["results.verdict"][place]
         for place, question in enumerate(read.columns["results.question"])
-        if read.benchmark(place) == "phantom-mediconfusion"
+        if benchmark_of(read, place) == "phantom-mediconfusion"
     }.values()
     valid = [verdict for verdict in pairs if not verdict & (explorer.INVALID | explorer.INCOMPLETE)]
     assert of["set_accuracy"]["count"] == sum(bool(verdict & explorer.BOTH_RIGHT) for verdict in pairs)
@@ -156,7 +156,7 @@ def test_the_verdicts_of_pairs_are_those_of_metrics_json(read: Read, stored: lis
     others = [
         place
         for place in range(len(read.columns["results.verdict"]))
-        if read.benchmark(place) != "phantom-mediconfusion"
+        if benchmark_of(read, place) != "phantom-mediconfusion"
     ]
     assert {read.columns["results.verdict"][place] for place in others} == {0}
 
@@ -181,11 +181,19 @@ def answered(id: str, key: str, read: str, outcome: str, **about: object) -> Res
 )
 def test_a_pair_is_judged_by_both_answers(first: tuple, second: tuple, verdict: int) -> None:
     pair = [answered("1", *first), answered("2", *second)]
-    assert explorer.verdicts([(0, result) for result in pair]) == [verdict, verdict]
-    assert explorer.verdicts([(0, pair[0])]) == [explorer.INCOMPLETE]
+    assert verdicts([(0, result) for result in pair]) == [verdict, verdict]
+    assert verdicts([(0, pair[0])]) == [explorer.INCOMPLETE]
+    assert verdicts([(0, pair[0]), (0, pair[1]), (0, pair[1])]) == [explorer.INCOMPLETE] * 3
     # Answers of other runs, samples and techniques are none of its answers.
     apart = [(0, pair[0]), (1, pair[1]), (0, replace(pair[1], sample=1)), (0, replace(pair[1], technique="ps"))]
-    assert set(explorer.verdicts(apart)) == {explorer.INCOMPLETE}
+    assert set(verdicts(apart)) == {explorer.INCOMPLETE}
+
+
+def verdicts(results: Iterable[tuple[int, Result]]) -> list[int]:
+    made = explorer.Verdicts()
+    for run, result in results:
+        made.add(run, result)
+    return list(made.bits)
 
 
 ANSWERS = st.lists(
@@ -197,7 +205,7 @@ ANSWERS = st.lists(
 @examples(100)
 def test_the_verdict_agrees_with_set_accuracy_and_confusion(pair: list[tuple[str, str, str]]) -> None:
     results = [answered(str(place), *each) for place, each in enumerate(pair)]
-    verdict, same = explorer.verdicts([(0, result) for result in results])
+    verdict, same = verdicts([(0, result) for result in results])
     assert verdict == same
     right, scored = metrics.set_accuracy.terms(results)
     confused, valid = metrics.confusion.terms(results)
@@ -231,8 +239,8 @@ def test_confidence_is_the_share_of_the_likeliest_option() -> None:
 
 
 def command(benchmark: object, typed: list[str], **about: object) -> str:
-    (head,) = questions.pack([benchmark], [], command=typed, pictures=NO_PICTURES, **about).benchmarks
-    return head.command
+    (head,) = json.loads(written.blocks_of(benchmark, [], command=typed, **about)["head"])["benchmarks"]
+    return str(head["command"])
 
 
 def test_a_command_line_says_what_else_was_typed() -> None:
@@ -251,7 +259,7 @@ def test_the_command_names_the_file_that_declares_a_benchmark(tmp_path: Path) ->
     line = command(benchmark, ["pytest", "--model=random"], declared=facts.declaring_files(about))
     assert line == "pytest --model=random '--benchmark=my data/klinik.toml'"
     (tmp_path / "klinik.toml").write_text('file = "a.csv"')
-    tree = Read(bundle.of_tree([(table_files.read(tmp_path / "klinik.toml"), ())]))
+    tree = BundleReader(bundle.of_tree([(table_files.read(tmp_path / "klinik.toml"), ())]))
     assert tree.head["benchmarks"][0]["command"] == "pytest --model=MODEL --benchmark=klinik.toml"
 
 
@@ -267,11 +275,7 @@ def test_each_answer_of_several_prompts_is_filed_under_its_prompt() -> None:
     one = replace(pages.guesses()[0], technique="mc")
     results = [replace(one, variant=variant) for variant in ("short", "long", "short+r2")]
     benchmark = pages.PHANTOM[one.item.benchmark]
-    rows = questions.rows_of(benchmark, results, None, place=0)
-    packed = questions.pack([benchmark], rows, command=[], pictures=NO_PICTURES)
-    (place,) = [place for place, dimension in enumerate(packed.dimensions) if dimension.name == "prompt"]
-    assert packed.dimensions[place].of == "results"
-    head = next(head for head in packed.columns.heads if head.name == f"tags/{place}.values")
-    names = [packed.dimensions[place].values[value].value for value in columns.read(packed.columns.block, head)]
-    assert names == ["short", "long", "short"]
-    assert Counter(names) == {"short": 2, "long": 1}
+    read = BundleReader(written.blocks_of(benchmark, results))
+    (place,) = [place for place, dimension in enumerate(read.head["dimensions"]) if dimension["name"] == "prompt"]
+    assert read.head["dimensions"][place]["of"] == "results"
+    assert [read.row(r)["tags"]["prompt"] for r in range(3)] == [["short"], ["long"], ["short"]]

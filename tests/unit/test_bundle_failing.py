@@ -4,6 +4,7 @@ import json
 import re
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from medvqa import figures, metrics, report
 from medvqa.items import SCORED_OUTCOMES, Answer, Benchmark, Item, Measure, Result, Score
 from medvqa.judging import taxonomy
 from medvqa.report.build import Part
-from medvqa.report.bundle import failing, texts
+from medvqa.report.bundle import confused_options, failing, texts
+from medvqa.report.bundle.page_blocks import Block, MatrixBlock, QuestionsBlock, TableBlock, TextBlock
 from support import pages
 from support.laws import examples
 
@@ -25,6 +27,33 @@ OUTCOMES = ("correct", "wrong", "partial", "refused", "abstained", "unparsed", "
 def made(tmp_path_factory: pytest.TempPathFactory) -> report.Report:
     folder = pages.write(tmp_path_factory.mktemp("reports") / "first", pages.guesses())
     return report.write(report.build(folder, pages.PHANTOM))
+
+
+LINK = partial(texts.questions, "b", "")
+
+
+def by_position(results: list[Result]) -> MatrixBlock | None:
+    return confused_options.matrix_by_position(results, LINK)
+
+
+def by_text(results: list[Result]) -> MatrixBlock | None:
+    return confused_options.matrix_by_text(results, LINK)
+
+
+def counts_of(matrix: MatrixBlock | None) -> dict[tuple[str, str], float]:
+    """The fields of a matrix by the titles of row and column."""
+    fields = () if matrix is None else matrix.fields
+    return {(matrix.rows[f.row].title, matrix.columns[f.column].title): f.figure.value for f in fields}
+
+
+def positions_of(results: list[Result]) -> dict[str, tuple[float, ...]]:
+    """Offered, correct, chosen, and correct where chosen, by position."""
+    rows = confused_options.positions(results, LINK).rows
+    return {row[0]: (row[1], row[3].count, row[2].count, row[4].count) for row in rows}
+
+
+def blocks_of(made: report.Report) -> list[Block]:
+    return failing.failing_section(made).blocks
 
 
 def answered(
@@ -56,17 +85,19 @@ def choices(draw: st.DrawFn) -> list[Result]:
 @given(choices())
 @examples(200)
 def test_rows_and_columns_of_a_matrix_add_up_to_the_answers(results: list[Result]) -> None:
-    for by, kinds in (("position", failing.CHOICE_KINDS), ("text", (*failing.CHOICE_KINDS, "judgment"))):
-        matrix = getattr(failing, f"matrix_by_{by}")(results)
-        asked = [result for result in results if result.item.kind in kinds]
+    kinds = confused_options.CHOICE_KINDS
+    for made, asked_kinds in ((by_position, kinds), (by_text, (*kinds, "judgment"))):
+        matrix = made(results)
+        asked = [result for result in results if result.item.kind in asked_kinds]
         if matrix is None:
             continue
-        assert matrix.count + sum(each.count for each in matrix.left_out) == len(asked)
-        assert sum(row.count for row in matrix.rows) == matrix.count == sum(column.count for column in matrix.columns)
-        for row in matrix.rows:
-            assert sum(field.count for field in row.fields) == row.count
-        for place, column in enumerate(matrix.columns):
-            assert sum(row.fields[place].count for row in matrix.rows) == column.count
+        left_out = sum(map(int, re.findall(r"(\d+) (?:to|that|without)", " ".join(matrix.notes[1:]))))
+        assert sum(counts_of(matrix).values()) + left_out == len(asked)
+        for place, row in enumerate(matrix.rows):
+            fields = [field for field in matrix.fields if field.row == place]
+            total = sum(field.figure.value for field in fields)
+            assert {field.figure.n for field in fields} == {total}
+            assert row.note == figures.counted(total, confused_options.unit_of(results))
 
 
 @given(choices())
@@ -79,23 +110,19 @@ def test_a_row_of_a_matrix_holds_the_answers_to_the_questions_of_its_key(results
         and result.score.outcome in SCORED_OUTCOMES
         and len(result.item.answers) == 1
     ]
-    counts = Counter(result.item.answers[0] for result in scored)
-    matrix = failing.matrix_by_position(results)
-    assert {row.label: row.count for row in (matrix.rows if matrix else ())} == counts
+    found = counts_of(by_position(results))
+    rows = Counter[str]()
+    for (row, _), number in found.items():
+        rows[row] += number
+    assert rows == Counter(result.item.answers[0] for result in scored)
     reads = Counter(
         (result.item.answers[0], result.score.extracted[0])
         for result in scored
-        if result.score.outcome not in failing.INVALID_OUTCOMES
+        if result.score.outcome not in confused_options.INVALID_OUTCOMES
         and len(result.score.extracted) == 1
         and result.score.extracted[0] in result.item.options
     )
-    fields = {
-        (row.label, column.label): field.count
-        for row in (matrix.rows if matrix else ())
-        for column, field in zip(matrix.columns, row.fields, strict=True)
-        if column.option
-    }
-    assert {place: count for place, count in fields.items() if count} == reads
+    assert {place: number for place, number in found.items() if place[1] in "ABCD"} == reads
 
 
 @given(choices())
@@ -104,17 +131,16 @@ def test_positions_count_what_was_offered_correct_and_chosen(results: list[Resul
     scored = [
         result
         for result in results
-        if result.item.kind in failing.CHOICE_KINDS and result.score.outcome in SCORED_OUTCOMES
+        if result.item.kind in confused_options.CHOICE_KINDS and result.score.outcome in SCORED_OUTCOMES
     ]
-    found = failing.positions(results)
-    rows = {row.letter: row for row in (found.rows if found else ())}
-    assert rows.keys() == {letter for result in scored for letter in result.item.options}
-    for letter, row in rows.items():
+    found = positions_of(results)
+    assert found.keys() == {letter for result in scored for letter in result.item.options}
+    for letter, row in found.items():
         offered = [result for result in scored if letter in result.item.options]
         chosen = [result for result in offered if letter in result.score.extracted]
         correct = [result for result in offered if letter in result.item.answers]
         hits = [result for result in chosen if result in correct]
-        assert (row.offered, row.chosen, row.correct, row.hits) == tuple(map(len, (offered, chosen, correct, hits)))
+        assert row == tuple(map(len, (offered, correct, chosen, hits)))
 
 
 def test_letters_count_what_was_offered_correct_and_chosen_in_an_example() -> None:
@@ -125,14 +151,11 @@ def test_letters_count_what_was_offered_correct_and_chosen_in_an_example() -> No
         answered("A", "C", id="4", options="ABC"),
         answered("A", "A", "error", id="5"),
     ]
-    found = failing.positions(results)
-    assert [(row.letter, row.offered, row.correct, row.chosen, row.hits) for row in found.rows] == [
-        ("A", 4, 2, 2, 1),
-        ("B", 4, 2, 0, 0),
-        ("C", 1, 0, 1, 0),
-    ]
-    assert found.unit == "questions"
-    assert failing.positions([answered("A", "A", "error")]) is None
+    assert positions_of(results) == {"A": (4, 2, 2, 1), "B": (4, 2, 0, 0), "C": (1, 0, 1, 0)}
+    table = confused_options.positions(results, LINK)
+    assert table.texts[0] == ["A", "4", "2/4", "2/4", "1/2"]
+    assert table.about[0].links[2] == "#questions?b=b&q=read%3AA+-outcome%3Aerror"
+    assert confused_options.positions([answered("A", "A", "error")], LINK).rows == ()
 
 
 def test_a_matrix_says_where_each_field_leads_and_what_it_leaves_out() -> None:
@@ -145,31 +168,30 @@ def test_a_matrix_says_where_each_field_leads_and_what_it_leaves_out() -> None:
         answered("A", "", "error", id="f"),
         answered("", "A", "unscored", id="g"),
     ]
-    matrix = failing.matrix_by_position(results)
-    assert [column.label for column in matrix.columns] == ["A", "B", "other", "unparsed"]
-    first, second = matrix.rows
-    assert [field.count for field in first.fields] == [10, 10, 0, 0]
-    assert [field.level for field in first.fields] == [3, 3, 0, 0]
-    assert [field.share for field in first.fields] == ["50", "50", "0", "0"]
-    # Two questions are no reason for a colour or a percentage.
-    assert [(field.count, field.level, field.share) for field in second.fields if field.count] == [(1, 0, "")] * 2
-    end = " kind:single_choice -outcome:error,unscored"
-    assert first.fields[1].query == f"key:A read:B{end}"
-    assert second.fields[3].query == f"key:B outcome:unparsed{end}"
-    assert second.fields[2].query == ""
-    assert (first.right, second.right) == (0, 1)
-    assert {each.label: each.count for each in matrix.left_out} == {
-        "to multiple-response questions": 1,
-        "that ended in an error": 1,
-        "without a score": 1,
+    matrix = by_position(results)
+    assert [column.title for column in matrix.columns] == ["A", "B", "other", "unparsed"]
+    fields = {(field.row, field.column): field for field in matrix.fields}
+    # Two questions are no reason for a colour.
+    assert {place: (f.figure.shown, f.framed, f.step) for place, f in fields.items()} == {
+        (0, 0): ("10", True, 3),
+        (0, 1): ("10", False, 3),
+        (1, 2): ("1", False, 0),
+        (1, 3): ("1", False, 0),
     }
+    end = " kind:single_choice -outcome:error,unscored"
+    assert fields[0, 1].link == LINK(f"key:A read:B{end}")
+    assert fields[1, 3].link == LINK(f"key:B outcome:unparsed{end}")
+    assert fields[1, 2].link == ""
+    assert [row.link for row in matrix.rows] == [LINK(f"key:A{end}"), LINK(f"key:B{end}")]
+    assert matrix.notes[1] == (
+        "Left out, answers: 1 to multiple-response questions; 1 that ended in an error; 1 without a score."
+    )
 
 
 def test_samples_of_few_questions_give_no_colour() -> None:
     results = [replace(answered("A", "B", id=f"q{n % 3}"), sample=n) for n in range(60)]
-    [row] = failing.matrix_by_position(results).rows
-    assert (row.fields[1].count, row.fields[1].level, row.fields[1].share) == (60, 0, "")
-    assert failing.matrix_by_position(results).unit == "answers"
+    [field] = by_position(results).fields
+    assert (field.figure.shown, field.figure.units, field.step) == ("60", "60 answers", 0)
 
 
 def test_many_positions_share_one_row_and_one_column() -> None:
@@ -179,12 +201,11 @@ def test_many_positions_share_one_row_and_one_column() -> None:
     for number, letter in enumerate(letters):
         item = Item(f"q{number}", "b", "single_choice", "?", options, (letter,))
         results.append(Result("r", item, "", Answer(""), Score(0.0, "wrong", (letters[-1 - number],))))
-    matrix = failing.matrix_by_position(results)
-    assert (len(matrix.rows), matrix.folded) == (failing.MOST + 1, 40 - failing.MOST)
-    assert matrix.rows[-1].label == f"{matrix.folded} further"
-    assert matrix.rows[-1].right == -1
-    assert matrix.rows[-1].count == matrix.folded
-    assert failing.positions(results).folded == 40 - failing.MOST
+    matrix, most = by_position(results), confused_options.MOST
+    assert len(matrix.rows) == len(matrix.columns) == most + 1
+    assert (matrix.rows[-1].title, matrix.rows[-1].note) == (f"{40 - most} further", f"{40 - most} questions")
+    assert matrix.rows[-1].link == ""
+    assert f"{40 - most} further positions not shown." in confused_options.positions(results, LINK).notes
 
 
 @given(st.dictionaries(st.sampled_from(["", "A", "__proto__", "constructor", "\u202e", "0"]), st.text(), min_size=1))
@@ -194,15 +215,14 @@ def test_any_text_may_be_an_option(options: dict[str, str]) -> None:
     for number, letter in enumerate(options):
         item = Item(f"q{number}", "b", "single_choice", "?", options, (letter,))
         results.append(Result("r", item, "", Answer(""), Score(1.0, "correct", (letter,))))
-    matrix = failing.matrix_by_position(results)
-    assert sum(row.count for row in matrix.rows) == len(options)
+    assert sum(counts_of(by_position(results)).values()) == len(options)
 
 
 def test_positions_are_those_that_the_model_saw() -> None:
     # In the second order, the text of A stands under B.
     results = [replace(answered("A", "A"), variant="r1"), replace(answered("A", "A"), variant="r2")]
-    assert [(row.letter, row.chosen) for row in failing.positions(results).rows] == [("A", 1), ("B", 1)]
-    assert [row.label for row in failing.matrix_by_position(results).rows] == ["A", "B"]
+    assert {letter: chosen for letter, (_, _, chosen, _) in positions_of(results).items()} == {"A": 1, "B": 1}
+    assert [row.title for row in by_position(results).rows] == ["A", "B"]
 
 
 def test_words_that_many_questions_share_have_a_matrix() -> None:
@@ -212,23 +232,23 @@ def test_words_that_many_questions_share_have_a_matrix() -> None:
         return Result("r", item, "", Answer(read), Score(0.0, outcome, (read,)))
 
     results = [judged(("Yes", "No ")[n % 2], ("yes", "no")[n % 3 == 0], n) for n in range(40)]
-    matrix = failing.matrix_by_text(results)
-    assert [row.label for row in matrix.rows] == ["No", "Yes"]
-    assert [row.count for row in matrix.rows] == [20, 20]
-    assert matrix.rows[0].fields[1].query == "key_text:No read_text:Yes"
+    matrix = by_text(results)
+    assert [(row.title, row.note) for row in matrix.rows] == [("No", "20 questions"), ("Yes", "20 questions")]
+    links = {(field.row, field.column): field.link for field in matrix.fields}
+    assert links[0, 1] == LINK("key_text:No read_text:Yes")
     right = sum(result.score.outcome == "correct" for result in results)
-    assert sum(row.fields[row.right].count for row in matrix.rows) == right
+    assert sum(field.figure.value for field in matrix.fields if field.framed) == right
     # Each of the other options is correct in one question.
     rare = [answered("A", "A", id=f"r{n}") for n in range(100)]
     rare = [replace(r, item=replace(r.item, options={"A": f"text {n}", "B": "b"})) for n, r in enumerate(rare)]
-    assert failing.matrix_by_text(rare) is None
-    assert failing.matrix_by_text([*rare, *results]) is None
-    few = failing.matrix_by_text([*rare[:20], *results])
-    assert [row.label for row in few.rows] == ["No", "Yes", "20 further"]
+    assert by_text(rare) is None
+    assert by_text([*rare, *results]) is None
+    few = by_text([*rare[:20], *results])
+    assert [row.title for row in few.rows] == ["No", "Yes", "20 further"]
 
 
 def test_texts_of_options_are_compared_without_case_and_space() -> None:
-    assert failing.plain("  Left \n LUNG ") == "left lung"
+    assert confused_options.plain("  Left \n LUNG ") == "left lung"
 
 
 # ---- worst slices ----------------------------------------------------------------------------------------------------
@@ -252,31 +272,30 @@ VALUES = {"wide": (0.3, 0.1, 0.7), "bad": (0.35, 0.3, 0.4), "good": (0.9, 0.8, 0
 
 
 def test_slices_are_ranked_by_the_upper_bound() -> None:
-    [found] = failing.worst(measured(VALUES))
+    [found] = failing.worst(measured(VALUES), LINK)
     # A slice that is as good as the whole is no place where the run fails.
-    assert [(row.title, row.beyond) for row in found.rows] == [("bad", True), ("wide", False)]
-    assert (found.ranked, found.unranked, found.beyond) == (4, 0, 1)
-    assert found.notes[0].startswith("Exploratory: 4 slices compared, by the upper bound")
-    assert found.notes[1].startswith("Intervals wholly below the overall value: 1;")
+    assert [(row[0], row[2].tone) for row in found.rows] == [("bad", "worse"), ("wide", "")]
+    assert found.notes == (
+        "Exploratory: 4 slices compared, by the upper bound of the 95 % interval. Intervals wholly below the overall "
+        "value: 1; equal slices would have 1 of 40 by chance.",
+    )
+    assert found.about[0].links == {0: LINK("modality:bad")}
+    assert found.rows[0][2].levels == {"whole": 0.5}
 
 
 def test_a_measure_of_which_less_is_better_is_turned() -> None:
-    [found] = failing.worst(measured(VALUES, "lower"))
-    assert [(row.title, row.beyond) for row in found.rows] == [("good", True)]
-    assert "Intervals wholly above the overall value: 1;" in found.notes[1]
+    [found] = failing.worst(measured(VALUES, "lower"), LINK)
+    assert [(row[0], row[2].tone) for row in found.rows] == [("good", "worse")]
+    assert "Intervals wholly above the overall value: 1;" in found.notes[0]
 
 
-def test_slices_without_an_interval_stand_apart() -> None:
+def test_slices_without_an_interval_are_counted_and_not_ranked() -> None:
     part = measured(VALUES)
     bare = [replace(m, low=None, high=None, groups=3) if m.slice.get("modality") == "bad" else m for m in part.measures]
     bare = [replace(m, units=9) if m.slice.get("modality") == "good" else m for m in bare]
-    [found] = failing.worst(replace(part, measures=tuple(bare)))
-    assert [row.title for row in found.rows] == ["wide"]
-    assert [(row.title, row.cell.interval) for row in found.apart] == [
-        ("bad", "no interval: 3 independent groups"),
-        ("good", ""),
-    ]
-    assert found.unranked == 2
+    [found] = failing.worst(replace(part, measures=tuple(bare)), LINK)
+    assert [row[0] for row in found.rows] == ["wide"]
+    assert found.notes[1] == "2 slices without an interval are not ranked."
 
 
 def test_a_slice_of_every_question_is_no_slice_and_equal_slices_are_one() -> None:
@@ -291,44 +310,12 @@ def test_a_slice_of_every_question_is_no_slice_and_equal_slices_are_one() -> Non
     more = [replace(m, slice={"organ": organs[m.slice["modality"]]}) for m in part.measures if m.slice]
     whole = replace(part.measures[0], slice={"language": "en"})
     [found] = failing.worst(
-        replace(part, benchmark=benchmark, results=results, measures=(*part.measures, *more, whole))
+        replace(part, benchmark=benchmark, results=results, measures=(*part.measures, *more, whole)), LINK
     )
-    assert [(row.cell.slice, row.same) for row in found.rows] == [
-        ({"modality": "ct"}, ["lung (organ)"]),
-        ({"modality": "mr"}, ["brain (organ)"]),
-    ]
-    assert found.ranked == 2
-    assert "Not compared: 1 value that every measured question has." in found.notes
-
-
-def test_every_slice_of_a_headline_measure_is_ranked_apart_or_counted(made: report.Report) -> None:
-    stored = json.loads((made.folder / "metrics.json").read_text())["measures"]
-    values = {(m["benchmark"], m["technique"], m["name"], json.dumps(m["slice"])): m for m in stored}
-    for part in made.parts:
-        dimensions = {*part.benchmark.dimensions, "kind"}
-        for found in failing.worst(part):
-            rows = [*found.rows, *found.apart]
-            for row in rows:
-                measure = values[part.benchmark.name, part.technique, found.measure, json.dumps(row.cell.slice)]
-                assert [row.cell.value, row.cell.low, row.cell.high, row.cell.n] == [
-                    measure[name] for name in ("value", "low", "high", "n")
-                ]
-                for name in row.same:
-                    [same] = [
-                        other
-                        for other in stored
-                        if other["name"] == found.measure
-                        and other["benchmark"] == part.benchmark.name
-                        and other["slice"]
-                        for [place] in [other["slice"].items()]
-                        if name == f"{texts.title_of(*place)} ({texts.label(place[0])})"
-                    ]
-                    assert (same["value"], same["n"]) == (row.cell.value, row.cell.n)
-            assert len(found.apart) == found.unranked
-            named = {place for row in rows for place in row.cell.slice.items()}
-            assert {dimension for dimension, _ in named} <= dimensions
-            bounds = [row.cell.high if found.better == "higher" else -row.cell.low for row in found.rows]
-            assert bounds == sorted(bounds)
+    assert [row[0] for row in found.rows] == ["CT", "mr"]
+    notes = [about.note.partition("the same questions: ")[2] for about in found.about]
+    assert notes == ["lung (organ)", "brain (organ)"]
+    assert found.notes[0].startswith("Exploratory: 2 slices compared")
 
 
 def test_a_matrix_has_the_accuracy_of_metrics_json(made: report.Report) -> None:
@@ -338,29 +325,35 @@ def test_a_matrix_has_the_accuracy_of_metrics_json(made: report.Report) -> None:
         for measure in stored
         if (measure["benchmark"], measure["name"], measure["slice"]) == ("phantom-gmai-mmbench", "accuracy", {})
     ]
-    [part] = [part for part in failing.failing(made).parts if part.benchmark == "phantom-gmai-mmbench"]
-    [matrix] = [matrix for matrix in part.matrices if matrix.by == "position"]
-    assert matrix.count == accuracy["n"]
-    assert sum(row.fields[row.right].count for row in matrix.rows) == accuracy["count"]
+    [part] = [part for part in made.parts if part.benchmark.name == "phantom-gmai-mmbench"]
+    fields = by_position(list(part.results)).fields
+    assert sum(field.figure.value for field in fields) == accuracy["n"]
+    assert sum(field.figure.value for field in fields if field.framed) == accuracy["count"]
 
 
-def test_outcomes_are_those_of_metrics_json(made: report.Report) -> None:
-    outcomes = json.loads((made.folder / "metrics.json").read_text())["outcomes"]
-    for part in failing.failing(made).parts:
-        assert {each.label: each.count for each in part.outcomes} == {
-            name: count for name, count in outcomes[part.benchmark].items() if count and name != "correct"
-        }
-
-
-def test_techniques_stand_apart(tmp_path: Path) -> None:
+def test_techniques_stand_apart_and_lead_to_their_own_questions(tmp_path: Path) -> None:
     folder = pages.write(tmp_path / "first", pages.twice(), techniques=["mc", "ps"])
-    found = failing.failing(report.build(folder, pages.PHANTOM))
-    assert [part.technique for part in found.parts] == ["mc", "ps", "mc", "ps", "mc"]
+    found = blocks_of(report.build(folder, pages.PHANTOM))
+    chosen = [block for block in found if isinstance(block, QuestionsBlock)]
+    assert [block.title.rpartition(" ")[2] for block in chosen] == ["mc", "ps", "mc", "ps", "mc"]
+    for block in chosen:
+        assert all(f"&technique={block.title.rpartition(' ')[2]}&" in choice.link for choice in block.chosen)
+    tabs = {block.tabs for block in found if isinstance(block, TableBlock | MatrixBlock)}
+    assert {place for place, _ in tabs} <= {block.title for block in chosen}
 
 
 def test_a_folder_without_results_has_no_part(tmp_path: Path) -> None:
-    found = failing.failing(report.build(pages.write(tmp_path / "none", []), pages.PHANTOM))
-    assert (found.parts, found.kinds, found.unclassified) == ([], None, False)
+    assert blocks_of(report.build(pages.write(tmp_path / "none", []), pages.PHANTOM)) == []
+
+
+def test_pairs_are_counted_by_their_verdict(made: report.Report) -> None:
+    [block] = failing.pairs_section(made).blocks
+    counts = {choice.title: choice.count for choice in block.chosen}
+    measures = {m.name: m for part in made.parts for m in part.measures if m.unit == "pairs" and not m.slice}
+    assert block.total == measures["set_accuracy"].n == 36
+    assert counts["both right"] == measures["set_accuracy"].count
+    assert counts["same answer to both questions"] == measures["confusion"].count
+    assert block.chosen[1].link == "#questions?b=phantom-mediconfusion&q=pair%3Aconfused&layout=pairs"
 
 
 # ---- kinds of errors -------------------------------------------------------------------------------------------------
@@ -391,29 +384,28 @@ def classified(folder: Path, results: list[Result], benchmark: str, limit: int) 
 
 def test_kinds_of_errors_are_tags_and_have_links(tmp_path: Path) -> None:
     made = classified(tmp_path / "first", pages.guesses(), "phantom-gmai-mmbench", 20)
-    found = failing.failing(made)
-    assert not found.unclassified
-    overall, *_ = found.kinds.tables
-    assert overall.dimension == ""
-    counts = {row.cell.name: row.count for row in overall.rows}
+    found = blocks_of(made)
+    [overall] = [block for block in found if isinstance(block, TableBlock) and block.title == "Kinds of errors"]
+    counts = {row.cells[1]: row.cells[3].value for row in overall.rows}
     assert sorted(counts.values())[-2:] == [10, 10]
     tags = failing.tags_of(made)
     tagged = Counter(
         kind for part in made.parts for result in part.results for kind in tags(result).get(failing.KIND_OF_ERROR, ())
     )
-    assert tagged == {kind: count for kind, count in counts.items() if count}
+    assert tagged == {kind: number for kind, number in counts.items() if number}
     row = overall.rows[0]
-    assert row.query == texts.query({"kind of error": row.cell.name})
-    assert row.classified.startswith("20 of ")
-    assert "20 of" in " ".join(found.kinds.lines)
+    assert row.links == {"1": texts.questions("phantom-gmai-mmbench", "", texts.query({"kind of error": row.cells[1]}))}
+    assert row.cells[4].startswith("20 of ")
+    assert any(isinstance(block, TextBlock) and "20 of" in " ".join(block.lines) for block in found)
 
 
 def test_stale_kinds_of_errors_are_told_and_not_shown(tmp_path: Path) -> None:
     classified(tmp_path / "first", pages.guesses(), "phantom-gmai-mmbench", 20)
     pages.write(tmp_path / "first", pages.marked(pages.guesses()[:30], right=False))
-    found = failing.failing(report.build(tmp_path / "first", pages.PHANTOM))
-    assert found.kinds.tables == []
-    assert "repeat medvqa classify" in found.kinds.lines[0]
+    found = blocks_of(report.build(tmp_path / "first", pages.PHANTOM))
+    assert not [block for block in found if isinstance(block, TableBlock) and "Kinds" in block.title]
+    assert isinstance(found[-1], TextBlock)
+    assert "repeat medvqa classify" in found[-1].lines[0]
 
 
 # ---- errors ----------------------------------------------------------------------------------------------------------
@@ -440,13 +432,15 @@ def test_errors_are_grouped_by_their_reasons_and_can_be_selected_by_them(tmp_pat
         why = f"the server said 503 after {place}.5 s" if place < 13 else f"{chr(97 + place)}: no such image"
         results[place] = replace(results[place], answer=None, score=Score(None, "error", (), why))
     built = report.build(pages.write(tmp_path / "first", results), pages.PHANTOM)
-    [part] = failing.failing(built).parts
-    first, *_, last = part.errors
-    assert (first.label, first.count) == ("the server said # after # s", 13)
-    assert first.query == '"error message":"the server said # after # s"'
-    assert (len(part.errors), last.label, last.count, last.query) == (failing.MOST + 1, "other reasons", 3, "")
+    outcomes, reasons, *_ = blocks_of(built)
+    assert (outcomes.total, outcomes.chosen[-1].title, outcomes.chosen[-1].count) == (40, "error", 27)
+    first, *_, last = reasons.chosen
+    assert (first.title, first.count) == ("the server said # after # s", 13)
+    name = "phantom-gmai-mmbench"
+    assert first.link == texts.questions(name, "", '"error message":"the server said # after # s"')
+    assert (len(reasons.chosen), last.title, last.count, last.link) == (failing.MOST + 1, "other reasons", 3, "")
     tags = failing.tags_of(built)
-    assert Counter(tags(each).get(failing.ERROR_MESSAGE) for each in results)[(first.label,)] == 13
+    assert Counter(tags(each).get(failing.ERROR_MESSAGE) for each in results)[(first.title,)] == 13
     assert {bool(tags(each)) for each in results[27:]} == {False}
 
 
@@ -461,15 +455,11 @@ def test_a_query_quotes_what_the_query_line_would_split() -> None:
 
 
 def test_a_link_opens_the_questions_of_one_benchmark_and_technique() -> None:
-    assert texts.link("b c", "mc", modality="ct") == "#questions?b=b+c&technique=mc&q=modality%3Act"
-    assert texts.link("b") == "#questions?b=b"
-
-
-def test_few_is_the_same_limit_everywhere() -> None:
-    assert figures.FEW == 10, "the page says: fields with fewer than ten questions have no colour"
+    assert texts.questions("b c", "mc", "modality:ct") == "#questions?b=b+c&technique=mc&q=modality%3Act"
+    assert texts.questions("b", unit="pairs") == "#questions?b=b&layout=pairs"
 
 
 def test_the_page_and_its_links_keep_the_same_names_for_their_own_fields() -> None:
     source = (Path(__file__).parents[2] / "web" / "src" / "table.ts").read_text()
-    [names] = re.findall(r"const own = \[(.*?)\];", source)
+    [names] = re.findall(r"const OWN = \[(.*?)\];", source, re.DOTALL)
     assert set(re.findall(r'"(\w+)"', names)) == texts.FIELDS

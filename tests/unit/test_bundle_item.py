@@ -1,7 +1,5 @@
-"""Prompts of a bundle: rebuilt from the recorded questions, and proved by the recorded digests."""
+"""Prompts of a bundle, as the run folder keeps them."""
 
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa import benchmarks, report
-from medvqa.items import Answer, Benchmark, DataError, Image, Item, Prompt, Query, Result, Score, Technique
+from medvqa.items import Answer, Benchmark, Image, Item, Prompt, Query, Result, Score, Shot, Variant
 from medvqa.protocols import prompts as protocol_prompts
-from medvqa.records.private import is_pseudonym
+from medvqa.protocols import rotation
 from medvqa.report import html
 from medvqa.report.bundle import of_run
 from medvqa.report.bundle import prompts as sent
@@ -25,7 +23,6 @@ from medvqa.session.registry import Registry
 from medvqa.session.resolving import resolve
 from support import pages
 from support.laws import examples
-from support.runs import record
 
 text = st.text(alphabet="AB1{}0 \n", max_size=12)
 
@@ -57,9 +54,11 @@ def asked(plan: Plan, root: Path, number: int = 3) -> report.Report:
         for technique, variant, sample in plan.stages([name])
         if plan.applies(query := Query(item, technique, sample, variant)) and plan.has(query)
     ]
-    results = [recorded(query, protocol_prompts.pinned(plan.prompt(query))) for query in queries]
+    prompts = [protocol_prompts.pinned(plan.prompt(query)) for query in queries]
+    results = [recorded(query, prompt) for query, prompt in zip(queries, prompts, strict=True)]
     assert results, "else nothing is tried"
     folder = pages.write(root / "first", results, **about(plan).as_json())
+    pages.keep_prompts(folder, results, prompts)
     return report.build(folder, plan.registry.benchmarks)
 
 
@@ -69,17 +68,6 @@ def recorded(query: Query, prompt: Prompt) -> Result:
     return Result(
         "first", query.item, digest, Answer("A"), score, query.technique, None, query.sample, query.variant.name
     )
-
-
-def load(benchmark: Benchmark) -> Sequence[Item] | None:
-    return benchmarks.load_found(benchmark, None)
-
-
-def outcomes(made: report.Report, load: sent.Load | None = load) -> Counter[str]:
-    """Numbers of results whose prompt is proved, is of the recorded template, or cannot be shown."""
-    rebuilder = sent.Rebuilder(made, load)
-    found = (rebuilder.prompt(result) for part in made.parts for result in part.results)
-    return Counter(each if isinstance(each, str) else "proved" if each.proved else "template" for each in found)
 
 
 GMAI, PAIRS, LESIONS = "phantom-gmai-mmbench", "phantom-mediconfusion", "phantom-medlesionvqa"
@@ -99,145 +87,79 @@ PROTOCOLS: dict[str, dict[str, object]] = {
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
-def test_every_prompt_of_a_run_is_rebuilt_and_proved(tmp_path: Path, name: str) -> None:
+def test_every_prompt_of_a_run_is_shown_as_it_was_sent(tmp_path: Path, name: str) -> None:
     typed = PROTOCOLS[name]
     names = {"several prompts": [PAIRS], "another pool": [GMAI]}.get(name, [GMAI, PAIRS, LESIONS])
-    made = asked(planned(tmp_path, *names, **typed), tmp_path)
-    found = outcomes(made)
-    number = sum(len(part.results) for part in made.parts)
-    assert found == {"proved": number}
-
-
-def test_a_prompt_file_is_rebuilt_from_its_record_without_the_file(tmp_path: Path) -> None:
-    file = tmp_path / "closely.toml"
-    file.write_text(
-        'system = "You read images."\ntext = "Look.\\n{question}\\n{options}Which?"\noption = "({letter}) {text}\\n"\n'
-        'then = ["One of {first} to {last}?"]\n[gd]\ntext = "{question} {options}"\n'
-    )
-    plan = planned(tmp_path, GMAI, prompt=[str(file)], technique=["mc", "gd"])
+    plan = planned(tmp_path, *names, **typed)
     made = asked(plan, tmp_path)
-    file.unlink()
-    made = report.build(made.folder, Registry.of([]).benchmarks)
-    assert outcomes(made, None).keys() == {"proved"}
-    block = packed(made, None)
-    (system,) = {prompt.system for prompt in block.prompts}
-    assert system == "You read images."
-    turns = {turn for prompt in block.prompts for turn in prompt.then}
-    assert turns
-    assert turns <= {f"One of A to {letter}?" for letter in "BCDEFG"}
+    packer = sent.Packer(made.folder, made.run)
+    results = [result for part in made.parts for result in part.results]
+    places = [packer.add(result) for result in results]
+    block = packer.block
+    assert not block.reasons
+    for result, place in zip(results, places, strict=True):
+        prompt = plan.prompt(Query(result.item, result.technique, result.sample, Variant.parse(result.variant)))
+        shown, item = block.prompts[place], rotation.as_shown(result.item, result.variant)
+        options = [*item.options.values()]
+        assert sent.filled(block.texts[shown.text], item.question, options) == prompt.text
+        assert (shown.system, shown.order, tuple(shown.then)) == (prompt.system, prompt.order, prompt.then)
+        assert shown.turns == [(turn.text, turn.reply) for turn in prompt.turns]
+        own = [image.name for image in item.images]
+        images = [own[image] if isinstance(image, int) else image for image in shown.images]
+        if name == "blank":
+            assert images == own
+        else:
+            assert images == [image.name for image in prompt.images]
+        assert shown.blank == (name == "blank" and bool(prompt.images))
+        examples = [(block.texts[each.text], each.answer, each.end, tuple(each.images)) for each in shown.examples]
+        shots = prompt.shots
+        assert examples == [([s.text], s.answer, s.end, tuple(image.name for image in s.images)) for s in shots]
+        compared = {"": [], "letters": [*item.options], "texts": options, "others": shown.others}[shown.compared]
+        assert compared == {"gd": [*prompt.options], "ps": [*prompt.options.values()]}.get(result.technique, [])
 
 
-# Without proof
+# What is not kept
 
 
-def test_without_data_only_the_template_is_known_if_no_digest_of_an_image_is(tmp_path: Path) -> None:
-    made = asked(planned(tmp_path, GMAI, PAIRS), tmp_path)
-    assert outcomes(made, None) == {"proved": 3, "template": 3}
-    assert outcomes(made, lambda benchmark: None) == {"proved": 3, "template": 3}
+def reasons(made: report.Report) -> list[str]:
+    block = packed(made)
+    assert not block.prompts
+    return block.reasons
 
 
-def test_many_images_are_not_read_for_a_proof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = asked(planned(tmp_path, PAIRS), tmp_path)
-    monkeypatch.setattr(sent, "MOST_READ", 2)
-    assert outcomes(made) == {"template": 3}
-
-
-def test_solved_examples_that_are_not_at_hand_are_not_guessed(tmp_path: Path) -> None:
-    made = asked(planned(tmp_path, GMAI, shots=2), tmp_path)
-    assert outcomes(made, None) == {sent.NO_DATA: 3}
-    made = asked(planned(tmp_path, GMAI, ablate="shuffle"), tmp_path)
-    assert outcomes(made, None) == {sent.NO_DATA: 3}
-
-
-def test_a_run_that_claims_many_solved_examples_costs_no_time(tmp_path: Path) -> None:
-    made = asked(planned(tmp_path, GMAI, shots=2), tmp_path)
-    made = replace(made, run=record({**made.run.as_json(), "protocol": {"shots": 10**9}}))
-    assert outcomes(made) == {sent.TOO_MANY: 3}
-
-
-def test_private_questions_that_a_run_does_not_hold_are_no_examples_on_its_page(tmp_path: Path) -> None:
-    plan = planned(tmp_path, LESIONS, shots=1)
-    assert outcomes(private(asked(plan, tmp_path)))[sent.PRIVATE] > 0
-    whole = private(asked(plan, tmp_path / "whole", 1000))
-    assert outcomes(whole).keys() == {"proved"}
-    names = {name for prompt in packed(whole).prompts for example in prompt.examples for name in example.images}
-    assert names
-    assert all(is_pseudonym(Image(name)) for name in names), "images of private data keep their pseudonyms"
-
-
-def private(made: report.Report) -> report.Report:
-    """The same run of data that are not declared public."""
-    return replace(made, parts=tuple(replace(p, benchmark=replace(p.benchmark, public=False)) for p in made.parts))
-
-
-def changed(made: report.Report, **fields: object) -> report.Report:
-    parts = [
-        replace(part, results=tuple(replace(r, item=replace(r.item, **fields)) for r in part.results))
-        for part in made.parts
-    ]
-    return replace(made, parts=tuple(parts))
-
-
-def test_a_prompt_that_differs_from_the_one_that_was_sent_is_not_shown(tmp_path: Path) -> None:
+def test_prompts_that_were_not_kept_are_said_to_be(tmp_path: Path) -> None:
+    """As in a run of an earlier version; nothing is guessed, and no prompt function is called."""
     made = asked(planned(tmp_path, GMAI), tmp_path)
-    assert outcomes(changed(made, question="Is it well?")) == {sent.DIFFERS: 3}
-    assert outcomes(changed(made, images=(Image("other.png", digest="0" * 64),))) == {sent.DIFFERS: 3}
+    (made.folder / "prompts.jsonl").unlink()
+    assert reasons(made) == [sent.NOT_KEPT]
+    (made.folder / "prompts.jsonl").mkdir()
+    assert reasons(made) == [sent.NOT_KEPT]
 
 
-def test_an_unknown_template_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "line", [b'"text":1', b'"text":"', b'"text":"?","images":[[]]}', b'"text":"\xff"}', b"}", b"[" * 9999]
+)
+def test_a_damaged_line_costs_its_prompt_alone(tmp_path: Path, line: bytes) -> None:
     made = asked(planned(tmp_path, GMAI), tmp_path)
-    made = changed(made, question="Is it well?")
-    abouts = {GMAI: {**made.run.as_json()["benchmarks"][GMAI], "prompts": {"mc": "mine/mc@12345678"}}}
-    assert outcomes(replace(made, run=record({**made.run.as_json(), "benchmarks": abouts}))) == {
-        "The run used the prompt mine/mc@12345678, which this version does not have.": 3
-    }
+    path = made.folder / "prompts.jsonl"
+    first, *others = path.read_bytes().splitlines()
+    path.write_bytes(b"\n".join([first[:77] + line, *others]) + b"\n")
+    block = packed(made)
+    assert (len(block.reasons), bool(block.prompts)) == (1, True)
 
 
 def test_a_question_that_ended_before_its_prompt_was_made_has_none(tmp_path: Path) -> None:
     made = asked(planned(tmp_path, GMAI), tmp_path)
     digest = protocol_prompts.digest(Prompt("", technique="mc"))
     parts = [replace(part, results=tuple(replace(r, prompt=digest) for r in part.results)) for part in made.parts]
-    assert outcomes(replace(made, parts=tuple(parts))) == {sent.NOT_MADE: 3}
-
-
-def test_a_users_prompt_function_that_fails_fails_no_report(tmp_path: Path) -> None:
-    def fails(item: Item, technique: Technique) -> Prompt:
-        raise ZeroDivisionError
-
-    def refuses(item: Item, technique: Technique) -> Prompt:
-        raise DataError("no such file")
-
-    made = asked(planned(tmp_path, GMAI), tmp_path)
-    for function, why in ((fails, sent.FAILS), (refuses, f"{sent.FAILS} no such file")):
-        parts = [replace(part, benchmark=replace(part.benchmark, prompt=function)) for part in made.parts]
-        failing = replace(made, parts=tuple(parts))
-        assert outcomes(failing) == {why: 3}
-        assert outcomes(private(failing)) == {sent.FAILS: 3}, "a message may name files of patients"
-
-
-@pytest.mark.parametrize(
-    "parts",
-    [
-        {"text": "{question.__class__.__mro__}"},
-        {"text": "{question!r:>999999999}"},
-        {"text": "{question}{0}"},
-        {"text": "{question}", "option": "{text.format}"},
-        {"text": "{question}", "then": "{first:>999999999}"},
-        {"text": "{question}", "system": "another"},
-        {"text": "{"},
-        {},
-    ],
-)
-def test_a_recorded_template_is_used_only_if_it_is_whole_and_harmless(parts: dict[str, str]) -> None:
-    assert sent._template("mine/mc@12345678", parts) is None
+    assert reasons(replace(made, parts=tuple(parts))) == [sent.NOT_MADE]
 
 
 # Packing
 
 
-def packed(made: report.Report, load: sent.Load | None = load) -> sent.SentPrompts:
-    block = of_run(made, html.Pictures("none", "", load=load))["prompts"]
-    return msgspec.json.decode(block, type=sent.SentPrompts)
+def packed(made: report.Report) -> sent.SentPrompts:
+    return msgspec.json.decode(of_run(made, html.Pictures("none", ""))["prompts"], type=sent.SentPrompts)
 
 
 def test_prompts_that_differ_by_their_question_stand_once(tmp_path: Path) -> None:
@@ -269,22 +191,30 @@ def test_a_prompt_says_its_images_its_order_and_its_limit(tmp_path: Path) -> Non
     )
     images = tuple(Image(f"{name}.png", digest=name * 64) for name in "ab")
     item = Item("1", "mine", "short_answer", "Which is larger?", images=images)
-    result = recorded(Query(item), own.prompt(item, "mc"))
+    prompt = own.prompt(item, "mc")
+    result = recorded(Query(item), prompt)
     run = {"benchmarks": {"mine": {"prompts": {"mc": ""}, "max_tokens": {"mc": {"short_answer": 64}}}}}
-    made = report.build(pages.write(tmp_path / "first", [result], **run), {"mine": benchmarks.own.completed(own)})
-    block = packed(made)
-    (prompt,) = block.prompts
+    folder = pages.write(tmp_path / "first", [result], **run)
+    pages.keep_prompts(folder, [result], [prompt])
+    block = packed(report.build(folder, {"mine": benchmarks.own.completed(own)}))
+    (shown,) = block.prompts
     assert block.texts == [["Compare. ", 0]]
-    assert (prompt.proved, prompt.system, prompt.order, prompt.images) == (True, "Be brief.", "in-place", [1, 0])
-    assert (prompt.tokens, prompt.compared, prompt.blank) == (64, "", False)
+    assert (shown.system, shown.order, shown.images) == ("Be brief.", "in-place", [1, 0])
+    assert (shown.tokens, shown.compared, shown.blank) == (64, "", False)
 
 
-def test_images_of_private_data_are_named_as_the_run_names_them(tmp_path: Path) -> None:
-    own = Benchmark(name="mine", items=lambda data: [], prompt=lambda item, technique: Prompt("?", item.images))
+def test_images_and_examples_of_private_data_are_not_kept(tmp_path: Path) -> None:
+    own = Benchmark(name="mine", items=lambda data: [])
     item = Item("1", "mine", "short_answer", "?", images=(Image("Mustermann.png", digest="c" * 64),))
+    other = Image("Erika.png", digest="d" * 64)
+    prompt = Prompt("?", (other, *item.images), shots=(Shot("Has Erika a fracture?", "no", (other,)),))
     hidden = replace(item, images=(replace(item.images[0], name="sha256-cccccccccccc"),))
-    result = replace(recorded(Query(item), own.prompt(item, "mc")), item=hidden)
-    made = report.build(pages.write(tmp_path / "first", [result]), {"mine": benchmarks.own.completed(own)})
-    whole = of_run(made, html.Pictures("none", "", load=lambda benchmark: [item]))
-    assert not any(b"Mustermann" in block for block in whole.values())
-    assert outcomes(made, None) == {"proved": 1}
+    result = recorded(Query(item), prompt)
+    folder = pages.write(tmp_path / "first", [replace(result, item=hidden)])
+    pages.keep_prompts(folder, [result], [prompt], public=False)
+    whole = of_run(report.build(folder, {"mine": benchmarks.own.completed(own)}), html.Pictures("none", ""))
+    for content in (*whole.values(), (folder / "prompts.jsonl").read_bytes()):
+        assert b"Mustermann" not in content
+        assert b"Erika" not in content
+    (shown,) = msgspec.json.decode(whole["prompts"], type=sent.SentPrompts).prompts
+    assert (shown.images, shown.examples, shown.withheld) == (["sha256-dddddddddddd", 0], [], 1)

@@ -9,11 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa.items import KINDS, OUTCOMES, TECHNIQUES, Answer, Image, Item, Result, Score
-from medvqa.report import bundle
-from medvqa.report.bundle import questions
-from medvqa.report.bundle.pictures import Pictures
+from medvqa.report.bundle import packing
 from support import pages, written
-from support.bundles import BundleReader
+from support.bundles import FORMATS, BundleReader
 from support.laws import examples
 
 NAMES = st.text(max_size=5) | st.sampled_from(["__proto__", "constructor", "kind", "prompt", "</script>"])
@@ -74,9 +72,7 @@ def runs(draw: st.DrawFn) -> list[Result]:
 @examples(300)
 def test_a_bundle_is_read_as_it_was_written(results: list[Result]) -> None:
     benchmark, _ = pages.hostile()
-    rows = questions.rows_of(benchmark, results, None, place=0)
-    packed = questions.pack([benchmark], rows, command=["pytest"], pictures=Pictures("none", ""))
-    read = BundleReader(bundle.blocks(packed, kind="run", title="", about="", runs=[]))
+    read = BundleReader(written.blocks_of(benchmark, results))
     assert len(read.columns["results.question"]) == len(read.answers) == len(results)
     for r, result in enumerate(results):
         own = {"prompt": [result.variant]} if result.variant == "x" else {}
@@ -94,15 +90,8 @@ def expected(result: Result) -> dict[str, Any]:
 
 def test_chunks_of_answers_end_where_the_head_says() -> None:
     benchmark, (first, *_) = pages.hostile()
-    results = [replace(first, sample=k) for k in range(questions.CHUNK + 1)]
-    packed = questions.pack(
-        [benchmark],
-        questions.rows_of(benchmark, results, None, place=0),
-        command=[],
-        pictures=Pictures("none", ""),
-    )
-    blocks = bundle.blocks(packed, kind="run", title="", about="", runs=[])
+    blocks = written.blocks_of(benchmark, [replace(first, sample=k) for k in range(packing.CHUNK + 1)])
     head = json.loads(blocks["head"])
     assert [len(json.loads(blocks[f"answers/{k}"])) for k in range(head["answers"])] == [head["chunk"], 1]
     last = head["columns"][-1]
-    assert last["start"] + last["length"] * struct.calcsize("H") == len(blocks["columns"])
+    assert last["start"] + last["length"] * struct.calcsize(FORMATS[last["type"]]) == len(blocks["columns"])

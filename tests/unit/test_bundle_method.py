@@ -20,8 +20,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def told(folder: Path) -> dict[str, dict[str, str]]:
     """The facts of a run by group and name."""
-    view = method.method_of(report.build(folder, pages.PHANTOM))
-    return {group.title: {fact.name: fact.value for fact in group.facts} for group in view.groups}
+    blocks = method.method_section(report.build(folder, pages.PHANTOM), ()).blocks
+    return {block.title: {fact.name: fact.value for fact in block.facts} for block in blocks if block.title}
 
 
 def test_model_time_and_cost_are_told(run: Path) -> None:
@@ -29,11 +29,11 @@ def test_model_time_and_cost_are_told(run: Path) -> None:
     assert groups["Model"] == {"Model": "guesser", "Fingerprint": "abc123"}
     assert groups["Machine and time"]["Started"] == "2026-01-02 03:04 UTC"
     assert groups["Machine and time"]["Took"] == "2 min 0 s, 2.56 answers a second"
-    assert groups["Machine and time"]["Tokens input"] == "12,345"
-    assert groups["Machine and time"]["Cost"] == "1.25 by the prices of the config"
+    assert groups["Machine and time"]["Used"] == "12,345 tokens input, cost 1.25 by the prices of the config"
     assert groups["Asking"]["Technique"] == "mc (multiple choice, in words)"
-    line = method.method_of(report.build(run, pages.PHANTOM)).line
-    assert line.startswith("guesser · phantom-gmai-mmbench, phantom-mediconfusion")
+    first, commands, *_ = method.method_section(report.build(run, pages.PHANTOM), ["pytest a", "pytest b"]).blocks
+    assert first.lines[0].startswith("guesser · phantom-gmai-mmbench, phantom-mediconfusion")
+    assert commands.verbatim == "pytest a\npytest b"
 
 
 def test_digests_and_names_of_settings_are_told_in_full_and_folders_by_their_last_part(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_digests_and_names_of_settings_are_told_in_full_and_folders_by_their_las
     assert groups["Model"] == {"Model": "tiny", "Checkpoint": "tiny-1b"}
     assert groups["Settings of the model"] == {"device": "cpu", "system": "/no_think", "pixels.do_pad": "yes"}
     assert groups["Options of the model"] == {"adapter": "lora", "other": "x", "devices": "cuda:0, cuda:1"}
-    assert groups["Files of the model"] == {"chat_template.jinja": digest}
+    assert groups["Files of the model (SHA-256)"] == {"chat_template.jinja": digest}
     assert groups["Benchmark phantom-mediconfusion"] == {
         "Questions": "3 of 36 released, 2 for ps",
         "Data": f"SHA-256 {digest}",
@@ -128,9 +128,9 @@ def test_a_hostile_set_up_is_bounded(tmp_path: Path) -> None:
     }
     folder = pages.write(tmp_path / "run", pages.guesses()[:1], model=model)
     built = report.build(folder, pages.PHANTOM)
-    view = method.method_of(built)
-    assert len(msgspec.json.encode(view)) < 50_000
-    (settings,) = [group for group in view.groups if group.title == "Settings of the model"]
+    section = method.method_section(built, ())
+    assert len(msgspec.json.encode(section)) < 50_000
+    (settings,) = [block for block in section.blocks if block.title == "Settings of the model"]
     assert settings.facts[-1].value == "4,801 more, in run.json"
-    (options,) = [group for group in view.groups if group.title == "Options of the model"]
+    (options,) = [block for block in section.blocks if block.title == "Options of the model"]
     assert options.facts[0].value.endswith("… (100,000 characters)")

@@ -4,26 +4,24 @@ import json
 import math
 import random
 import re
-from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa import report
 from medvqa.benchmarks import gmai_mmbench, mediconfusion, medlesionvqa, published
-from medvqa.figures import FEW
+from medvqa.figures import FEW, Table
 from medvqa.items import Answer, Benchmark, Item, Result, Score
-from medvqa.report import tables
-from medvqa.report.bundle import axes, charts, slices
-from medvqa.report.bundle.cells import Cell
-from medvqa.report.bundle.shape import Shape
+from medvqa.report.bundle import axes, charts, slices, texts
+from medvqa.report.bundle.page_blocks import FigureCell, MatrixBlock, PlotBlock, PlotPoint, TableBlock
 from support import pages
 from support.laws import examples
 
+LINK = partial(texts.questions, "b", "")
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference"
 needs_shared = pytest.mark.skipif(not REFERENCE.is_dir(), reason="the reference data are not beside the repository")
 
@@ -34,62 +32,25 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> report.Report:
     return report.write(report.build(folder, pages.PHANTOM))
 
 
-@pytest.fixture(scope="module")
-def views(made: report.Report) -> list[slices.SlicesView]:
-    return slices.slices_of(made)
+def test_techniques_stand_apart_and_link_to_their_own_questions(made: report.Report) -> None:
+    tables = [block for block in slices.slices_section(made).blocks if isinstance(block, TableBlock)]
+    assert len({table.tabs for table in tables}) == len(tables) == len([p for p in made.parts if p.measures])
+    for table in tables:
+        (title,) = table.tabs
+        technique = title.rpartition("technique ")[2]
+        links = [row.links["0"] for row in table.rows[1:]]
+        assert all((f"technique={technique}&" in link) == (technique in ("mc", "ps")) for link in links)
+        # The largest value over techniques is of no single one: its link lists the answers by all.
+        assert all(("q=technique%3Amc%2Cps+" in link) == title.endswith("best of the techniques") for link in links)
 
 
-def cells_in(value: object) -> Iterator[Cell]:
-    """All measures inside a part of the format."""
-    if isinstance(value, Cell):
-        yield value
-    elif isinstance(value, Shape):
-        for name in value.__struct_fields__:
-            yield from cells_in(getattr(value, name))
-    elif isinstance(value, list):
-        for each in value:
-            yield from cells_in(each)
-
-
-def test_every_measure_is_that_of_metrics_json(made: report.Report, views: list[slices.SlicesView]) -> None:
-    stored = json.loads((made.folder / "metrics.json").read_text())["measures"]
-    by_identity = {(m["benchmark"], m["technique"], m["name"], *m["slice"].items()): m for m in stored}
-    seen = set()
-    for cell in cells_in(views):
-        if cell.name == "correct":
-            continue  # a bin of a calibration, below
-        identity = cell.benchmark, cell.technique, cell.name, *cell.slice.items()
-        measure = by_identity[identity]
-        seen.add(identity)
-        assert [cell.value, cell.low, cell.high, cell.n] == [measure[name] for name in ("value", "low", "high", "n")]
-        if cell.value is not None and not cell.few:
-            assert cell.shown == f"{100 * cell.value:.2f}"
-    wanted = {
-        identity
-        for identity, measure in by_identity.items()
-        for benchmark in [pages.PHANTOM[measure["benchmark"]]]
-        if measure["name"] in benchmark.headline and set(measure["slice"]) <= set(benchmark.dimensions)
-    }
-    assert wanted <= seen
-    assert len(wanted) > 100
-
-
-def test_techniques_stand_apart_and_link_to_their_own_questions(views: list[slices.SlicesView]) -> None:
-    assert {view.technique for view in views} == {"mc", "ps", "max(mc,ps)"}
-    assert len({view.title for view in views}) == len(views)
-    for view in views:
-        for row in (row for group in view.groups for row in group.rows):
-            assert ("technique=" in row.href) == (view.technique in ("mc", "ps"))
-            # The largest value over techniques is of no single one: its link lists the answers by all.
-            assert ("q=technique%3Amc%2Cps+" in row.href) == (view.technique == "max(mc,ps)")
-
-
-def test_an_axis_holds_all_that_is_drawn_on_it(views: list[slices.SlicesView]) -> None:
-    for view in views:
-        for k, measure in enumerate(view.measures):
-            for cell in [measure.whole, *(c for g in view.groups for row in g.rows if (c := row.cells[k]))]:
-                for number in (cell.value, cell.low, cell.high, *cell.references.values()):
-                    assert number is None or measure.axis.low <= number <= measure.axis.high
+def test_an_axis_holds_all_that_is_drawn_on_it(made: report.Report) -> None:
+    for table in slices.slices_section(made).blocks:
+        if isinstance(table, TableBlock):
+            for place, column in enumerate(table.columns[1:], start=1):
+                for cell in (row.cells[place] for row in table.rows if isinstance(row.cells[place], FigureCell)):
+                    drawn = (cell.value, cell.low, cell.high, *cell.levels.values())
+                    assert all(column.axis.low <= number <= column.axis.high for number in drawn if number is not None)
 
 
 finite = st.floats(-1e6, 1e6, allow_nan=False)
@@ -112,19 +73,21 @@ def test_an_axis_around_values_has_round_ends_and_few_ticks(values: list[float |
 # ---- the map of two dimensions ---------------------------------------------------------------------------------------
 
 
-def test_a_map_holds_the_measure_of_each_field(made: report.Report) -> None:
+def test_a_map_holds_the_measure_of_each_field(made: report.Report, monkeypatch: pytest.MonkeyPatch) -> None:
     part = made.parts[0]
-    found = slices.heat_map(part)
+    assert slices.heat_map(part, LINK) is None, "most fields have too few questions for a percentage"
+    monkeypatch.setattr(slices, "MOST_SMALL", 1.0)
+    found = slices.heat_map(part, LINK)
     assert found is not None
     assert (found.down, found.across) == ("department", "task")
-    by_field = {(field.row, field.column): field for field in found.fields}
+    by_field = {(field.row, field.column): field.figure for field in found.fields}
     for a, row in enumerate(found.rows):
         for b, column in enumerate(found.columns):
             chosen = [
                 result
                 for result in part.results
-                if slices.title_of("department", result.item.tags["department"][0]) == row.title
-                and slices.title_of("task", result.item.tags["task"][0]) == column.title
+                if texts.title_of("department", result.item.tags["department"][0]) == row.title
+                and texts.title_of("task", result.item.tags["task"][0]) == column.title
                 and result.item.kind == "single_choice"
             ]
             field = by_field.pop((a, b), None)
@@ -134,18 +97,22 @@ def test_a_map_holds_the_measure_of_each_field(made: report.Report) -> None:
             right = sum(result.score.outcome == "correct" for result in chosen)
             assert (field.n, field.value) == (len(chosen), right / len(chosen))
             assert field.few == (len(chosen) < FEW)
-            assert field.short == (f"{right}/{len(chosen)}" if field.few else f"{100 * right / len(chosen):.0f}")
+            assert field.shown == (f"{right}/{len(chosen)}" if field.few else f"{100 * right / len(chosen):.0f}")
     assert not by_field
-    assert slices.heat_map(made.parts[2]) is None, "MediConfusion's items have one dimension"
+    assert slices.heat_map(made.parts[2], LINK) is None, "MediConfusion's items have one dimension"
 
 
-def test_a_map_of_a_repeated_run_counts_questions_and_not_samples(tmp_path: Path) -> None:
+def test_a_map_of_a_repeated_run_counts_questions_and_not_samples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slices, "MOST_SMALL", 1.0)
     single = [result for result in pages.guesses() if result.item.benchmark == "phantom-gmai-mmbench"]
     thrice = [replace(result, sample=k) for result in single for k in (1, 2, 3)]
     once = report.build(pages.write(tmp_path / "once", single), pages.PHANTOM).parts[0]
     part = report.build(pages.write(tmp_path / "thrice", thrice, repeat=3), pages.PHANTOM).parts[0]
-    maps = [slices.heat_map(each) for each in (once, part)]
-    shown = [[(f.row, f.column, f.value, f.n, f.short, f.few) for f in found.fields] for found in maps if found]
+    maps = [slices.heat_map(each, LINK) for each in (once, part)]
+    shown = [[(f.row, f.column, f.figure.value, f.figure.n, f.figure.shown) for f in m.fields] for m in maps if m]
+    assert len(shown) == 2
     assert shown[0] == shown[1]
 
 
@@ -162,10 +129,10 @@ def lesions(right: dict[tuple[str, str], tuple[int, int]]) -> list[Result]:
     return made
 
 
-def map_of(folder: Path, results: list[Result]) -> tuple[report.Report, slices.HeatMap]:
+def map_of(folder: Path, results: list[Result]) -> tuple[report.Report, MatrixBlock]:
     benchmark = medlesionvqa.BENCHMARKS[0]
     built = report.build(pages.write(folder, results), {benchmark.name: benchmark})
-    found = slices.heat_map(built.parts[0])
+    found = slices.heat_map(built.parts[0], LINK)
     assert found is not None
     return built, found
 
@@ -179,38 +146,39 @@ def test_crossed_dimensions_make_the_map_with_the_numbers_of_metrics_json(tmp_pa
         for measure in built.parts[0].measures
         if list(measure.slice) == ["ability+question_type"] and measure.name == "mean_score"
     }
-    titles = {slices.title_of("ability", a): a for a in abilities}
-    kinds = {slices.title_of("question_type", kind): kind for kind in ("judgment", "short_answer")}
+    titles = {texts.title_of("ability", a): a for a in abilities}
+    kinds = {texts.title_of("question_type", kind): kind for kind in ("judgment", "short_answer")}
     assert len(found.fields) == len(stored) == 6
     for field in found.fields:
         measure = stored[titles[found.rows[field.row].title], kinds[found.columns[field.column].title]]
-        assert (field.value, field.n) == (measure.value, measure.n)
-        assert (field.low, field.high) == (pytest.approx(measure.low), pytest.approx(measure.high))
+        figure = field.figure
+        assert (figure.value, figure.n) == (measure.value, measure.n)
+        assert (figure.low, figure.high) == (pytest.approx(measure.low), pytest.approx(measure.high))
 
 
 def test_only_what_is_surely_above_or_below_everything_is_coloured(tmp_path: Path) -> None:
     abilities = ("lesion_recognition", "disease_diagnosis", "location_recognition", "spatial_relation")
     asked = {(a, kind): (10, 20) for a in abilities for kind in ("judgment", "short_answer")}
     _, even = map_of(tmp_path / "even", lesions(asked))
-    assert {field.tone for field in even.fields} == {""}
+    assert {field.figure.tone for field in even.fields} == {""}
     asked[abilities[0], "judgment"] = (20, 20)
     asked[abilities[1], "judgment"] = (0, 20)
     asked[abilities[2], "judgment"] = (9, 9)
     asked[abilities[3], "judgment"] = (14, 20)  # its own interval of 95 % reaches further than everything
-    _, found = map_of(tmp_path / "uneven", lesions(asked))
-    assert found.tested == 7, "a field with nine questions is not judged"
+    built, found = map_of(tmp_path / "uneven", lesions(asked))
     tones = {
-        (found.rows[field.row].title, found.columns[field.column].title): field.tone
+        (found.rows[field.row].title, found.columns[field.column].title): field.figure.tone
         for field in found.fields
-        if field.tone
+        if field.figure.tone
     }
-    title = [slices.title_of("ability", ability) for ability in abilities]
-    assert tones == {(title[0], "judgment"): "above", (title[1], "judgment"): "below"}
+    title = [texts.title_of("ability", ability) for ability in abilities]
+    assert tones == {(title[0], "judgment"): "better", (title[1], "judgment"): "worse"}
+    assert "2 fields" in found.notes[0]
+    (whole,) = [m for m in built.parts[0].measures if m.name == "mean_score" and not m.slice]
     for field in found.fields:
-        assert (field.step > 0) == (field.tone != "")
-        if field.tone == "above":
-            assert field.low is not None
-            assert field.low > (found.whole.value or 0)
+        assert (field.step > 0) == (field.figure.tone != "")
+        if field.figure.tone == "better":
+            assert field.figure.low > whole.value
 
 
 def test_near_the_end_of_the_scale_only_exact_bounds_colour_a_field(tmp_path: Path) -> None:
@@ -219,11 +187,12 @@ def test_near_the_end_of_the_scale_only_exact_bounds_colour_a_field(tmp_path: Pa
     kinds = ("judgment", "short_answer", "fill_in_the_blank")
     asked = {(a, kind): (19 if i + j < 4 else 20, 20) for i, a in enumerate(abilities) for j, kind in enumerate(kinds)}
     last = abilities[-1], kinds[-1]
-    _, found = map_of(tmp_path / "noise", lesions(asked | {last: (16, 20)}))
-    assert 0.96 < (found.whole.value or 0) < 0.98
-    assert [field.tone for field in found.fields if field.tone] == []
+    built, found = map_of(tmp_path / "noise", lesions(asked | {last: (16, 20)}))
+    (whole,) = [m for m in built.parts[0].measures if m.name == "mean_score" and not m.slice]
+    assert 0.96 < whole.value < 0.98
+    assert [field.figure.tone for field in found.fields if field.figure.tone] == []
     _, found = map_of(tmp_path / "worse", lesions(asked | {last: (14, 20)}))
-    assert [field.tone for field in found.fields if field.tone] == ["below"]
+    assert [field.figure.tone for field in found.fields if field.figure.tone] == ["worse"]
 
 
 def test_noise_alone_colours_a_field_in_few_of_many_runs(tmp_path: Path) -> None:
@@ -238,7 +207,7 @@ def test_noise_alone_colours_a_field_in_few_of_many_runs(tmp_path: Path) -> None
             for kind in ("judgment", "short_answer", "fill_in_the_blank")
         }
         _, found = map_of(tmp_path / str(k), lesions(asked))
-        coloured += any(field.tone for field in found.fields)
+        coloured += any(field.figure.tone for field in found.fields)
     assert coloured <= 2, "5 % of 12 runs, and a margin for luck; at 95 % for each field it would be most of them"
 
 
@@ -252,14 +221,23 @@ def sure(probability: float, right: bool, outcome: str = "", name: str = "q", **
     return Result("r", item, "", Answer("", logprobs), score, "gd")
 
 
+def points_of(results: list[Result]) -> list[PlotPoint]:
+    (found,) = charts.calibrations(results)
+    (series,) = found.series
+    return series.points
+
+
 def test_calibration_is_the_mean_distance_of_confidence_and_right_answers() -> None:
     results = [sure(0.95, True), sure(0.95, False, name="r"), sure(0.65, True, name="s")]
     (found,) = charts.calibrations(results)
-    assert (found.technique, found.n) == ("gd", 3)
-    assert found.error == pytest.approx((2 * abs(0.95 - 0.5) + abs(0.65 - 1)) / 3)
-    bins = [(pytest.approx(each.confidence), each.correct.value, each.correct.n) for each in found.bins]
-    assert bins == [(0.65, 1.0, 1), (0.95, 0.5, 2)]
-    assert [each.range for each in found.bins] == ["60 to 70 %", "90 to 100 %"]
+    error = (2 * abs(0.95 - 0.5) + abs(0.65 - 1)) / 3
+    assert found.title == f"Calibration, technique gd: expected error {100 * error:.2f} %, 3 answers"
+    first, second = points_of(results)
+    assert (first.x, first.y, second.x, second.y) == (pytest.approx(0.65), 1.0, pytest.approx(0.95), 0.5)
+    assert [first.label, second.label] == [
+        "confidence 65.00 %, correct 1/1, 1 answer",
+        "confidence 95.00 %, correct 1/2, 2 answers",
+    ]
     assert list(charts.calibrations([sure(0.9, True, "error")])) == []
     without = replace(results[0], answer=Answer("A", {"Z": -1.0}))
     assert list(charts.calibrations([without, replace(without, answer=None)])) == []
@@ -267,35 +245,28 @@ def test_calibration_is_the_mean_distance_of_confidence_and_right_answers() -> N
 
 @given(st.lists(st.tuples(st.floats(0.5, 0.999), st.booleans()), min_size=1, max_size=40))
 @examples(30)
-def test_a_calibration_error_lies_between_nothing_and_everything(answers: list[tuple[float, bool]]) -> None:
-    (found,) = charts.calibrations([sure(*answer, name=str(k)) for k, answer in enumerate(answers)])
-    assert 0 <= found.error <= 1
-    assert sum(each.correct.n for each in found.bins) == len(answers)
-    for each in found.bins:
-        assert each.start - 1e-9 <= each.confidence <= each.end + 1e-9
-        if each.correct.low is not None and each.correct.high is not None:
-            assert 0 <= each.correct.low <= (each.correct.value or 0) <= each.correct.high <= 1
+def test_the_points_of_a_calibration_lie_within_their_intervals(answers: list[tuple[float, bool]]) -> None:
+    points = points_of([sure(*answer, name=str(k)) for k, answer in enumerate(answers)])
+    assert sum(int(re.search(r"(\d+) answers?", point.label)[1]) for point in points) == len(answers)
+    for point in points:
+        assert 0 <= point.x <= 1
+        if point.low is not None and point.high is not None:
+            assert 0 <= point.low <= point.y <= point.high <= 1
 
 
 def test_a_bin_has_an_interval_over_groups_and_a_verdict_only_beside_it() -> None:
     apart = [sure(0.95, k < 20, name=str(k)) for k in range(40)]
-    (found,) = charts.calibrations(apart)
-    (alone,) = found.bins
-    assert alone.verdict == "overconfident"
-    together = [sure(0.95, k < 20, name=str(k), cluster_id=str(k // 4)) for k in range(40)]
-    (grouped,) = next(iter(charts.calibrations(together))).bins
-    assert grouped.correct.value == alone.correct.value
-    assert (grouped.correct.high or 0) - (grouped.correct.low or 0) > (alone.correct.high or 0) - (
-        alone.correct.low or 0
-    )
-    (few,) = next(iter(charts.calibrations(apart[:9]))).bins
-    assert (few.correct.few, few.verdict) == (True, "")
-    (few_groups,) = next(
-        iter(charts.calibrations([sure(0.95, k < 20, name=str(k), cluster_id=str(k // 10)) for k in range(40)]))
-    ).bins
-    assert few_groups.correct.interval == "no interval: 4 independent groups"
-    (under,) = next(iter(charts.calibrations([sure(0.55, True, name=str(k)) for k in range(40)]))).bins
-    assert under.verdict == "underconfident"
+    (alone,) = points_of(apart)
+    assert alone.label.endswith(", 40 answers, overconfident")
+    (grouped,) = points_of([sure(0.95, k < 20, name=str(k), cluster_id=str(k // 4)) for k in range(40)])
+    assert grouped.y == alone.y
+    assert grouped.high - grouped.low > alone.high - alone.low
+    (few,) = points_of(apart[:9])
+    assert (few.low, few.high, few.label) == (None, None, "confidence 95.00 %, correct 9/9, 9 answers")
+    (few_groups,) = points_of([sure(0.95, k < 20, name=str(k), cluster_id=str(k // 10)) for k in range(40)])
+    assert "no interval: 4 independent groups" in few_groups.label
+    (under,) = points_of([sure(0.55, True, name=str(k)) for k in range(40)])
+    assert under.label.endswith("underconfident")
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -310,20 +281,16 @@ def test_a_calibrated_model_seldom_gets_a_word_in_any_of_its_bins(seed: int) -> 
             else sure(1 - chance, draw.random() < 1 - chance, name=str(k))
             for k, chance in enumerate(chances)
         ]  # fmt: skip
-        (found,) = charts.calibrations(answers)
-        wrong += any(each.verdict for each in found.bins)
+        wrong += any(point.label.endswith("confident") for point in points_of(answers))
     assert wrong / times <= 0.05 + 2 * (0.05 * 0.95 / times) ** 0.5
 
 
 def test_samples_of_a_question_are_one_unit_of_a_bin() -> None:
     once = [sure(0.95, k % 2 == 0, name=str(k)) for k in range(30)]
     thrice = [replace(result, sample=s) for result in once for s in (1, 2, 3)]
-    (single,), (sampled,) = (next(iter(charts.calibrations(some))).bins for some in (once, thrice))
-    assert sampled.correct.n == 3 * single.correct.n
-    assert (sampled.correct.low, sampled.correct.high) == (
-        pytest.approx(single.correct.low, abs=0.02),
-        pytest.approx(single.correct.high, abs=0.02),
-    )
+    (single,), (sampled,) = map(points_of, (once, thrice))
+    assert (single.label.split(", ")[-2], sampled.label.split(", ")[-2]) == ("30 answers", "90 answers")
+    assert (sampled.low, sampled.high) == (pytest.approx(single.low, abs=0.02), pytest.approx(single.high, abs=0.02))
 
 
 # ---- spread, abilities -----------------------------------------------------------------------------------------------
@@ -341,40 +308,36 @@ def test_spread_has_a_value_for_each_prompt_and_sample(tmp_path: Path) -> None:
     folder = pages.write(tmp_path / "run", answers, repeat=3, protocol={"prompts": ["short", "long"]}, **about)
     built = report.build(folder, pages.PHANTOM)
     (part,) = built.parts
-    shown = list(charts.spreads(part, built))
-    assert [spread.name for spread in shown] == [spread.name for spread in part.headline_spreads]
-    for view, spread in zip(shown, part.headline_spreads, strict=True):
-        assert {line.prompt: tuple(line.samples) for line in view.lines} == spread.values
-        assert {line.prompt: line.mean for line in view.lines} == spread.means
-        assert view.mean == spread.mean
-        assert {each.name: each.value for each in view.deviations} == {
-            name: getattr(spread, name) for name in tables.DEVIATIONS
-        }
-        assert all(view.axis.low <= value <= view.axis.high for line in view.lines for value in line.samples if value)
-    (view,) = slices.slices_of(built)
-    assert view.groups[0].ordered
-    assert [row.value for row in view.groups[0].rows] == ["short", "long"]
+    for spread in part.headline_spreads:
+        plot = charts.spread_plot(spread)
+        samples, means = plot.series
+        assert [point.y for point in samples.points] == [v for values in spread.values.values() for v in values]
+        assert [point.y for point in means.points] == list(spread.means.values())
+        assert [tick.label for tick in plot.x.ticks] == ["short", "long"]
+        assert all(plot.y.low <= point.y <= plot.y.high for point in samples.points if point.y is not None)
+    table, *plots = slices.slices_section(built).blocks
+    assert len([plot for plot in plots if isinstance(plot, PlotBlock) and plot.title.startswith("Spread of")]) == 3
+    assert table.sort == ""
+    assert [row.cells[0] for row in table.rows if row.group == "prompt"] == ["short", "long"]
 
 
 def test_abilities_stand_beside_those_of_physicians(tmp_path: Path) -> None:
     asked = {(a, "judgment"): (10, 20) for a in ("lesion_recognition", "disease_diagnosis", "location_recognition")}
     benchmark = medlesionvqa.BENCHMARKS[0]
     built = report.build(pages.write(tmp_path / "run", lesions(asked)), {benchmark.name: benchmark})
-    (view,) = slices.slices_of(built)
-    assert view.abilities is not None
-    assert view.abilities.people == ["senior physicians", "primary physicians"]
+    table = charts.abilities(built.parts[0], LINK)
+    assert table is not None
+    people = [title.removesuffix(" %") for title in table.headings[4:]]
+    assert people == ["senior physicians", "primary physicians"]
     overall = published.overall(benchmark)
     assert overall is not None
-    for row, ability in zip(
-        view.abilities.rows, slices.lexicon.medlesionvqa().dimensions["ability"].values, strict=True
-    ):
-        assert (row.cell is not None) == ((ability, "judgment") in asked)
-        for name, number in zip(view.abilities.people, row.people, strict=True):
+    for row, ability in zip(table.rows, slices.lexicon.medlesionvqa().dimensions["ability"].values, strict=True):
+        assert (row[1].text != "not asked") == ((ability, "judgment") in asked)
+        for name, figure in zip(people, row[4:], strict=True):
             percent = overall.abilities[name].get(ability)
-            assert number.value == (None if percent is None else pytest.approx(percent / 100))
-            assert number.shown == ("–" if percent is None else f"{percent:.2f}")
+            assert figure.text == ("–" if percent is None else f"{percent:.2f}")
     assert (
-        charts.abilities(report.build(pages.write(tmp_path / "phantom", pages.guesses()), pages.PHANTOM).parts[2])
+        charts.abilities(report.build(pages.write(tmp_path / "phantom", pages.guesses()), pages.PHANTOM).parts[2], LINK)
         is None
     )
 
@@ -390,7 +353,7 @@ def results_of(benchmark: Benchmark, right: int, n: int) -> list[Result]:
     ]
 
 
-def rows_of(folder: Path, benchmark: Benchmark, results: list[Result], **about: object) -> charts.PublishedView:
+def rows_of(folder: Path, benchmark: Benchmark, results: list[Result], **about: object) -> Table:
     built = report.build(pages.write(folder, results, **about), {benchmark.name: benchmark})
     found = charts.published(built.parts[0])
     assert found is not None
@@ -399,21 +362,19 @@ def rows_of(folder: Path, benchmark: Benchmark, results: list[Result], **about: 
 
 def test_a_run_stands_among_published_rows_in_its_place(tmp_path: Path) -> None:
     found = rows_of(tmp_path / "run", gmai_mmbench.VAL, results_of(gmai_mmbench.VAL, 45, 100))
-    names = [row.name for row in found.rows]
+    names = [row[0] for row in found.rows]
     place = names.index("this run, 100 questions")
     assert names[place - 1 : place + 2] == ["Gemini 1.5", "this run, 100 questions", "Gemini 1.0"]
-    assert "arXiv:2408.03361" in found.source
-    own = found.rows[place]
-    assert own.cells is not None
-    assert own.cells[0] is not None
-    assert (own.cells[0].value, own.cells[0].low is not None) == (0.45, True)
-    assert [row.name for row in found.rows if row.cells] == ["this run, 100 questions"]
+    assert "arXiv:2408.03361" in found.notes[0]
+    own = found.rows[place][1]
+    assert (own.value, own.low is not None) == (0.45, True)
+    assert [row[0] for row in found.rows if row[1].of] == ["this run, 100 questions"]
 
 
 def test_a_repeated_run_stands_there_with_the_number_of_its_questions(tmp_path: Path) -> None:
     thrice = [replace(each, sample=k) for each in results_of(gmai_mmbench.VAL, 45, 100) for k in (1, 2, 3)]
     found = rows_of(tmp_path / "run", gmai_mmbench.VAL, thrice, repeat=3)
-    assert "this run, 100 questions" in [row.name for row in found.rows]
+    assert "this run, 100 questions" in [row[0] for row in found.rows]
 
 
 def test_only_rows_of_the_same_technique_stand_beside_a_run(tmp_path: Path) -> None:
@@ -421,7 +382,7 @@ def test_only_rows_of_the_same_technique_stand_beside_a_run(tmp_path: Path) -> N
     results = [replace(r, item=replace(r.item, pair_id=r.item.id[:-1])) for r in results_of(benchmark, 4, 20)]
     for technique, there, missing in (("mc", "GPT-4o", "RadFM"), ("ps", "RadFM", "GPT-4o")):
         asked = [replace(r, technique=technique) for r in results]
-        names = [row.name for row in rows_of(tmp_path / technique, benchmark, asked).rows]
+        names = [row[0] for row in rows_of(tmp_path / technique, benchmark, asked).rows]
         assert "Random guessing" in names
         assert there in names
         assert missing not in names
@@ -464,15 +425,15 @@ def test_published_rows_are_those_of_the_papers() -> None:
 
 def test_a_run_without_measures_has_no_slices(tmp_path: Path) -> None:
     empty = report.build(pages.write(tmp_path / "empty", []), pages.PHANTOM)
-    assert slices.slices_of(empty) == []
+    assert slices.slices_section(empty).blocks == []
 
 
 def test_hostile_tags_stay_text_and_lead_nowhere_else(tmp_path: Path) -> None:
     benchmark, results = pages.hostile()
     built = report.build(pages.write(tmp_path / "run", pages.harmless(results)), {"strange": benchmark})
-    views = slices.slices_of(built)
-    content = json.loads(msgspec.json.encode(views))
-    assert content
-    for row in (row for view in views for group in view.groups for row in group.rows):
-        assert row.href.startswith("#")
-        assert not re.search(r"[\s<>\"']", row.href)
+    (table, *_) = slices.slices_section(built).blocks
+    links = [link for row in table.rows for link in row.links.values()]
+    assert links
+    for link in links:
+        assert link.startswith("#")
+        assert not re.search(r"[\s<>\"']", link)

@@ -14,7 +14,7 @@ from medvqa import comparing, metrics
 from medvqa.comparing import Side, Study
 from medvqa.items import Answer, Benchmark, Image, Item, Prompt, Result, Score
 from medvqa.report import bundle, html
-from medvqa.report.bundle import units
+from medvqa.report.bundle import packing
 from support.bundles import BundleReader
 from support.laws import examples
 from support.runs import record
@@ -105,17 +105,17 @@ def test_flips_derived_from_the_bundle_are_those_of_the_comparison(runs: list[Si
     if not study.comparable:
         return
     read = reader(study)
-    for versus, pair in zip(study.versus, read.head["comparison"]["pairs"], strict=True):
+    for versus, pair in zip(study.versus, read.head["pairs"], strict=True):
         if versus.refusals:
             continue
         told = Counter(read.flips(pair["new"], pair["baseline"]))
         assert told == Counter((flip.benchmark, flip.metric, flip.unit, flip.better) for flip in versus.paired.flips)
-        for part in pair["parts"]:
-            for cell in part["rows"]:
-                ways = Counter(
-                    better for name, measure, _, better in told if (name, measure) == (cell["benchmark"], cell["name"])
-                )
-                assert (ways[True], ways[False]) == (cell["gained"], cell["lost"])
+        listed = {(scale.benchmark, scale.metric) for scale in study.scales}
+        for row in versus.paired.tables:
+            key = (row.benchmark, row.metric)
+            if row.headline and not row.slice and key in listed:
+                ways = Counter(better for name, measure, _, better in told.elements() if (name, measure) == key)
+                assert (ways[True], ways[False]) == (row.comparison.gained, row.comparison.lost)
 
 
 @given(sides())
@@ -156,19 +156,19 @@ def several(*texts: str) -> Study:
 def test_long_responses_are_cut_and_say_so_only_in_large_comparisons(monkeypatch: pytest.MonkeyPatch) -> None:
     study = several(" is right" * 100, "")
     whole = reader(study)
-    assert "cut" not in whole.head["comparison"]
+    assert "cut" not in whole.head
     assert max(len(each["response"]) for each in whole.answers) == 901
-    monkeypatch.setattr(units, "WHOLE", 1000)
+    monkeypatch.setattr(packing, "WHOLE", 1000)
     cut = reader(study)
-    assert cut.head["comparison"]["cut"] == units.CUT
+    assert cut.head["cut"] == packing.CUT
     assert [(len(each["response"]), each.get("left_out", 0)) for each in cut.answers] == [(300, 601), (1, 0)] * 2
     assert [each["why"] for each in cut.answers] == [each["why"] for each in whole.answers]
 
 
 def test_too_many_results_leave_out_their_texts_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(units, "MOST", 3)
+    monkeypatch.setattr(packing, "MOST_TEXTS", 3)
     read = reader(several("", ""))
     assert read.answers == []
     assert len(read.columns["results.run"]) == 4
-    assert "4 results of 2 runs" in read.head["comparison"]["left_out"]
-    assert "medvqa view" in read.head["comparison"]["left_out"]
+    assert "4 results of 2 runs" in read.head["left_out"]
+    assert "medvqa view" in read.head["left_out"]

@@ -1,4 +1,4 @@
-"""The first screen, the scorecard and the gate of a bundle: numbers of metrics.json, sentences that do not mislead."""
+"""The first section of a page: its status, its sentences and its warnings."""
 
 import json
 from dataclasses import replace
@@ -9,18 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa import metrics, printing, report
-from medvqa.comparing import gating
-from medvqa.items import OUTCOMES, Answer, Benchmark, FailedMetric, Item, Measure, Prompt, Result, Score
-from medvqa.report import bundle, sentences, terminal
-from medvqa.report.bundle import gate as gate_shapes
-from medvqa.report.bundle import scorecard, verdict
-from medvqa.report.bundle.pictures import Pictures
+from medvqa.items import Answer, Benchmark, FailedMetric, Item, Measure, Prompt, Result, Score
+from medvqa.report import sentences, terminal
+from medvqa.report.bundle import gate, scorecard, verdict
+from medvqa.report.bundle.page_blocks import HeadlineBlock, NoticeBlock, TableBlock, TextBlock
 from support import pages
 from support.laws import examples
-
-
-def head_of(made: report.Report) -> dict:
-    return json.loads(bundle.of_run(made, Pictures("none", ""))["head"])
 
 
 @pytest.fixture(scope="module")
@@ -35,71 +29,8 @@ def gapped(tmp_path_factory: pytest.TempPathFactory) -> report.Report:
 
 
 @pytest.fixture(scope="module")
-def twice(tmp_path_factory: pytest.TempPathFactory) -> report.Report:
-    """A run of two techniques, which has maxima over them."""
-    folder = pages.write(tmp_path_factory.mktemp("reports") / "twice", pages.twice(), ablation="text-only")
-    return report.write(report.build(folder, pages.PHANTOM))
-
-
-@pytest.fixture(scope="module")
 def gated(tmp_path_factory: pytest.TempPathFactory) -> report.Report:
     return report.write(report.build(pages.gated(tmp_path_factory.mktemp("reports")), pages.PHANTOM))
-
-
-# ---- numbers ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["gapped", "twice"])
-def test_every_number_is_that_of_metrics_json(name: str, request: pytest.FixtureRequest) -> None:
-    made: report.Report = request.getfixturevalue(name)
-    stored = json.loads((made.folder / "metrics.json").read_text())
-    run = head_of(made)["run"]
-    measures = {(m["benchmark"], m["technique"], m["name"]): m for m in stored["measures"] if not m["slice"]}
-    gaps = {(g["benchmark"], g["technique"], g["name"]): g for g in stored.get("blank", {}).get("gaps", ())}
-    seen = 0
-    for part in run["scorecard"]["parts"]:
-        for row in part["rows"]:
-            cell = row["cell"]
-            key = cell["benchmark"], cell["technique"], cell["name"]
-            for field in ("value", "low", "high", "n", "unit", "references"):
-                assert cell[field] == measures[key][field]
-            if row.get("gap"):
-                assert {field: row["gap"][field] for field in ("blank", "value", "low", "high")} == {
-                    field: gaps[key][field] for field in ("blank", "value", "low", "high")
-                }
-            seen += 1
-        counts = {each["outcome"]: each["count"] for each in part["outcomes"]}
-        assert counts == stored["outcomes"].get(part["key"], {}) or not counts
-    assert seen > 10
-    for sentence in run["verdict"]["sentences"]:
-        cell = sentence["cell"]
-        key = cell["benchmark"], cell["technique"], cell["name"]
-        for word in sentence["words"]:
-            of = word.get("of", "")
-            if of in ("value", "low", "high", "n"):
-                assert word["value"] == measures[key][of]
-            elif of in sentences.LOOKLESS:
-                assert word["value"] == measures[key]["references"][of]
-            elif of:
-                assert word["value"] == gaps[key][{"blank": "blank", "gap": "value"}.get(of, of.removeprefix("gap_"))]
-            if of in ("value", "low", "high", *sentences.LOOKLESS) and "of" not in word["text"]:
-                assert float(word["text"].removesuffix(" %")) == pytest.approx(100 * word["value"], abs=0.0501)
-
-
-def test_all_headline_measures_and_outcomes_are_there(twice: report.Report) -> None:
-    card = scorecard.scorecard_of(twice)
-    for part, made in zip(card.parts, twice.parts, strict=True):
-        names = [row.cell.name for row in part.rows]
-        assert names[: len(made.headline)] == [measure.name for measure in made.headline]
-        assert not made.results or names[-1] == "invalid_rate"
-        assert [each.outcome for each in part.outcomes] == (list(OUTCOMES) if made.results else [])
-        assert all(row.meaning for row in part.rows)
-    maxima = [row for part in card.parts for row in part.rows if row.cell.technique == "max(mc,ps)"]
-    assert {row.cell.name for row in maxima} == {"best_set_accuracy", "best_individual_accuracy"}
-    assert {row.meaning for row in maxima} == {sentences.MAXIMUM}
-    directions = {row.cell.name: row.better for part in card.parts for row in part.rows}
-    assert directions["confusion"] == directions["invalid_rate"] == "lower"
-    assert directions["set_accuracy"] == "higher"
 
 
 @given(st.floats(0, 1))
@@ -189,7 +120,7 @@ def test_a_users_metric_says_its_name_and_direction(tmp_path: Path) -> None:
     assert text.endswith("(40 questions).")
 
     made = report.build(tmp_path / "r", {"ward": ward(metrics=(length,), headline=("length",))})
-    assert verdict.verdict_of(made).sentences[0].meaning == "Mean number of characters."
+    assert status_of(made).sentences[0].meaning == "Mean number of characters."
     accuracy = replace(length, name="accuracy")
     named = told(tmp_path / "named", answered(40, 30), ward(metrics=(accuracy,), headline=("accuracy",)))
     assert named.startswith("ward: accuracy (less is better) 12.97"), "the name alone does not lend the shipped words"
@@ -261,9 +192,18 @@ def test_summary_md_begins_with_the_sentences(gapped: report.Report) -> None:
 # ---- status and warnings ---------------------------------------------------------------------------------------------
 
 
-def status(folder: Path, results: list[Result], **about: object) -> verdict.StatusView:
-    made = report.build(pages.write(folder, results, **about), {"ward": ward()})
-    return verdict.verdict_of(made).status
+def status_of(made: report.Report) -> HeadlineBlock:
+    first = verdict.verdict_section(made, "").blocks[0]
+    assert isinstance(first, HeadlineBlock)
+    return first
+
+
+def notices(made: report.Report) -> list[NoticeBlock]:
+    return [block for block in verdict.verdict_section(made, "").blocks if isinstance(block, NoticeBlock)]
+
+
+def status(folder: Path, results: list[Result], **about: object) -> HeadlineBlock:
+    return status_of(report.build(pages.write(folder, results, **about), {"ward": ward()}))
 
 
 def chosen(number: int, of: int, questions: int) -> dict:
@@ -273,15 +213,15 @@ def chosen(number: int, of: int, questions: int) -> dict:
 def test_the_status_says_what_is_there_of_what(tmp_path: Path) -> None:
     results = answered(12, 6, run="whole")
     whole = status(tmp_path / "whole", results, selection=chosen(12, 12, 12))
-    assert (whole.state, whole.title, whole.lines) == ("complete", "Complete", ["all 12 questions have a result"])
+    assert (whole.state, whole.title, whole.lines) == ("good", "Complete", ("all 12 questions have a result",))
     part = status(tmp_path / "part", answered(12, 6, run="part"), selection=chosen(12, 90, 12))
     assert (part.state, part.title) == ("part", "Complete for a part of the data")
-    assert part.lines == ["12 questions have a result", "selected 12 of 90, by --limit=9"]
+    assert part.lines == ("12 questions have a result", "selected 12 of 90, by --limit=9")
     cut = status(tmp_path / "cut", answered(12, 6, run="cut"), selection=chosen(30, 30, 30))
-    assert (cut.state, cut.lines[0]) == ("unfinished", "12 of 30 questions have a result")
+    assert (cut.state, cut.lines[0]) == ("open", "12 of 30 questions have a result")
     assert "the numbers will change" in cut.title
     old = status(tmp_path / "old", results, finished="2026-01-02T03:06:05+00:00")
-    assert (old.state, old.title) == ("unknown", "12 questions have a result")
+    assert (old.state, old.title) == ("part", "12 questions have a result")
 
 
 def test_questions_that_no_technique_asks_are_a_part_too(tmp_path: Path) -> None:
@@ -292,7 +232,7 @@ def test_questions_that_no_technique_asks_are_a_part_too(tmp_path: Path) -> None
     both = [replace(r, technique=way) for way in ("mc", "ps") for r in answered(12, 6, run="both")]
     left = {"ward": {"ps": {"multiple_response": 30}}}
     found = status(tmp_path / "both", both, selection=chosen(12, 12, 24), left_out=left)
-    assert (found.state, found.lines[0]) == ("complete", "all 24 answers are there")
+    assert (found.state, found.lines[0]) == ("good", "all 24 answers are there")
     assert "30 questions left out: technique ps is not defined for their kind" in found.lines
 
 
@@ -303,14 +243,14 @@ def failing_last(results: list[Result], number: int) -> list[Result]:
 
 
 @pytest.mark.parametrize(
-    ("errors", "state", "title"), [(27, "lost", "26.2 % without a score"), (1, "failed", "1 % without a score")]
+    ("errors", "state", "title"), [(27, "bad", "26.2 % without a score"), (1, "part", "1 % without a score")]
 )
 def test_a_run_with_errors_is_not_complete(tmp_path: Path, errors: int, state: str, title: str) -> None:
     results = failing_last(answered(103, 50, run="run"), errors)
     about = {"selection": chosen(103, 103, 103), "sessions": [{"stopped": "50 errors in a row"}]}
     found = status(tmp_path / "run", results, **about)
     assert (found.state, found.title) == (state, title)
-    assert found.lines == [f"{errors} of 103 items ended in error", "stopped: 50 errors in a row"]
+    assert found.lines == (f"{errors} of 103 items ended in error", "stopped: 50 errors in a row")
 
 
 def test_errors_of_one_part_are_told_apart(tmp_path: Path) -> None:
@@ -319,9 +259,9 @@ def test_errors_of_one_part_are_told_apart(tmp_path: Path) -> None:
     small = [replace(each, item=replace(each.item, benchmark="other")) for each in answered(20, 10, run="run")]
     results = [*answered(980, 500, run="run"), *failing_last(small, 10)]
     built = report.build(pages.write(tmp_path / "run", results), {"ward": ward(), "other": other})
-    found = verdict.verdict_of(built).status
-    assert (found.state, found.title) == ("lost", "1 % without a score")
-    assert found.lines[:2] == ["10 of 1,000 items ended in error", "Other: 10 of 20 items ended in error"]
+    found = status_of(built)
+    assert (found.state, found.title) == ("bad", "1 % without a score")
+    assert found.lines[:2] == ("10 of 1,000 items ended in error", "Other: 10 of 20 items ended in error")
 
 
 def test_a_sentence_counts_the_questions_with_a_score_of_those_asked(tmp_path: Path) -> None:
@@ -365,125 +305,77 @@ def test_invalid_answers_truncation_and_errors_are_warnings_and_the_rest_are_not
     made = report.build(
         pages.write(tmp_path / "run", results, selection=chosen(40, 90, 40), sessions=sessions), {"ward": ward()}
     )
-    found = verdict.verdict_of(made)
-    invalid = found.warnings[-1]
+    invalid = notices(made)[-1]
     assert invalid.text == (
         "ward: of 40 answers 1 refused (the model declines), 3 unparsed (no option can be read); they count as wrong."
     )
-    assert invalid.outcomes == ["refused", "unparsed"]
-    texts = [warning.text for warning in found.warnings]
+    assert invalid.link == "#questions?b=ward&q=outcome%3Arefused%2Cunparsed"
+    texts = [notice.text for notice in notices(made)]
     assert any("1 of 39 answers were cut off" in text for text in texts)
     assert any("ended in error" in text for text in texts)
     assert not any("selected 40 of 90" in text for text in texts), "the status says it"
-    assert found.status.lines[-1] == "Answers: 10 stored ones reused, 30 asked for."
-    assert found.notes == []
+    assert status_of(made).lines[-1] == "Answers: 10 stored ones reused, 30 asked for."
+    assert not [block for block in verdict.verdict_section(made, "").blocks if isinstance(block, TextBlock)]
     assert [note.text for note in report.notes.noted(made)] == report.notes_of(made)
 
 
 @pytest.mark.parametrize(("ablation", "got"), [("text-only", "no images"), ("blank", "grey pictures"), ("", "")])
 def test_a_control_is_called_one(tmp_path: Path, ablation: str, got: str) -> None:
     made = report.build(pages.write(tmp_path / "run", answered(12, 6), ablation=ablation), {"ward": ward()})
-    control = verdict.verdict_of(made).control
-    assert got in control
-    assert bool(control) == bool(ablation)
+    text = " ".join(notice.text for notice in notices(made))
+    assert got in text
+    assert ("These numbers are a control" in text) == bool(ablation)
 
 
 def test_failed_metrics_have_their_reason(tmp_path: Path) -> None:
     made = report.build(pages.write(tmp_path / "run", answered(12, 6)), {"ward": ward()})
     part = replace(made.parts[0], failed=(FailedMetric("long_answer", "conftest.py:3: TypeError"),))
-    card = scorecard.scorecard_of(replace(made, parts=(part,)))
-    assert [(each.name, each.why) for each in card.parts[0].failed] == [("long answer", "conftest.py:3: TypeError")]
+    (table,) = scorecard.scorecard_section(replace(made, parts=(part,))).blocks
+    failed = table.rows[-1]
+    assert (failed.cells[:2], failed.note) == (["long_answer", "failed"], "conftest.py:3: TypeError")
 
 
 def test_the_components_of_variance_come_along(tmp_path: Path) -> None:
     samples = [replace(r, sample=k) for r in answered(40, 30) for k in (1, 2, 3, 4)]
     made = report.build(pages.write(tmp_path / "run", samples, repeat=4), {"ward": ward()})
-    (table,) = scorecard.scorecard_of(made).tables
+    table = scorecard.scorecard_section(made).blocks[-1]
     assert table.title.startswith("Variance components")
 
 
 # ---- the gate --------------------------------------------------------------------------------------------------------
 
 
-def test_every_number_of_a_rule_is_that_of_metrics_json(gated: report.Report) -> None:
+def test_the_gate_has_its_rules_and_what_they_leave_out(gated: report.Report) -> None:
+    assert gated.gate is not None
+    section = gate.gate_section(gated.gate)
+    head, rules = section.blocks[:2]
+    assert (head.title, head.state) == ("Gate: FAIL against main, flip_icc 0.1", "bad")
+    assert any("the rules were not stored before the first answer" in line for line in head.lines)
+    assert any("attempt 1 in this folder against main; planned: 1 (--looks)." in line for line in head.lines)
     stored = json.loads((gated.folder / "metrics.json").read_text())["gate"]
-    shown = gate_shapes.gate_of(gated.gate)
-    assert shown is not None
-    assert shown.outcome == stored["outcome"] == "FAIL"
-    assert shown.headline == "against main, flip_icc 0.1"
-    rules = {rule.rule: rule for rule in (*shown.listed, *shown.passed, *shown.small)}
-    assert rules.keys() == {entry["rule"] for entry in stored["entries"]}
-    assert {rule.outcome for rule in rules.values()} == {"PASS", "FAIL", "INCONCLUSIVE", "NOT GATED"}
-    for entry in stored["entries"]:
-        rule = rules[entry["rule"]]
-        assert rule.why == entry["why"]
-        numbers = {each.field: each.value for each in rule.numbers}
-        assert numbers == {field: entry[field] for field in numbers}
-        wanted = (
-            "value",
-            "baseline_value",
-            "difference",
-            "low",
-            "high",
-            "detectable",
-            "gained",
-            "lost",
-            "units",
-            "adjusted",
-        )
-        assert {field for field in wanted if entry[field] is not None} <= numbers.keys()
-    assert any("the rules were not stored before the first answer" in line for line in shown.remarks)
-    assert any("attempt 1 in this folder against main; planned: 1 (--looks)." in line for line in shown.remarks)
-
-
-def test_no_gate_and_no_verdict(gated: report.Report) -> None:
-    assert gate_shapes.gate_of(None) is None
-    assert gated.gate is not None
+    why = {entry["why"] for entry in stored["entries"]}
+    assert isinstance(rules, TableBlock)
+    assert {row.note for row in rules.rows} <= why
     blocked = replace(gated.gate.verdict, outcome=None, entries=(), blockers=("<bdi>q1</bdi>: no result",))
-    shown = gate_shapes.gate_of(replace(gated.gate, verdict=blocked))
-    assert shown is not None
-    assert (shown.outcome, shown.blockers, shown.listed) == ("", ["<bdi>q1</bdi>: no result"], [])
-
-
-def test_a_rule_about_less_has_its_margin_on_the_side_of_a_loss(gated: report.Report) -> None:
-    more = gating.Ruling(
-        rule="x: accuracy against main, margin 5",
-        kind="baseline",
-        benchmark="x",
-        measure="accuracy",
-        technique="mc",
-        outcome="PASS",
-        why="the loss is within 5.00 points",
-        difference=0.02,
-        low=-0.04,
-        high=0.08,
-        margin=0.05,
+    head, *_ = gate.gate_section(replace(gated.gate, verdict=blocked)).blocks
+    assert (head.title, head.state, head.lines[0]) == (
+        "Gate: no verdict against main",
+        "bad",
+        "<bdi>q1</bdi>: no result",
     )
-    less = replace(more, rule="x: confusion against main, margin 5", difference=-0.02, low=-0.08, high=0.04)
-    assert gated.gate is not None
-    verdict_of_two = replace(gated.gate.verdict, entries=(more, replace(less, better="lower")))
-    shown = gate_shapes.gate_of(replace(gated.gate, verdict=verdict_of_two))
-    assert shown is not None
-    first, second = shown.listed
-    assert (first.name, first.line) == (more.rule, -0.05)
-    assert (second.name, second.line) == (f"{less.rule} (less is better)", 0.05)
-    assert shown.reach == 0.1
-    assert {each.field: each.shown for each in second.numbers}["difference"] == "\u22122.00"
 
 
 def test_hostile_texts_stay_values(tmp_path: Path) -> None:
     benchmark, results = pages.hostile()
     made = report.build(pages.write(tmp_path / "run", pages.harmless(results)), {"strange": benchmark})
-    run = head_of(made)["run"]
-    assert run["verdict"]["sentences"][0]["title"] == pages.HOSTILE[0]
-    assert run["scorecard"]["parts"][0]["title"] == pages.HOSTILE[0]
+    assert status_of(made).sentences[0].title == pages.HOSTILE[0]
+    assert scorecard.scorecard_section(made).blocks[0].rows[0].group == pages.HOSTILE[0]
 
 
 def test_a_run_of_drawn_images_says_that_they_show_no_patients(gapped: report.Report) -> None:
-    said = head_of(gapped)["run"]["verdict"]["synthetic"]
-    assert said.startswith("The images are drawn by a program; they show no patients.")
+    assert notices(gapped)[0].text.startswith("The images are drawn by a program; they show no patients.")
     clinical = replace(gapped.parts[0].benchmark, name="clinic", title="Clinic", origin=None)
     mixed = replace(gapped, parts=(replace(gapped.parts[0], benchmark=clinical), *gapped.parts))
-    assert verdict.verdict_of(mixed).synthetic.startswith("The images of Phantom in ")
+    assert notices(mixed)[0].text.startswith("The images of Phantom in ")
     own = replace(gapped, parts=(replace(gapped.parts[0], benchmark=clinical),))
-    assert verdict.verdict_of(own).synthetic == ""
+    assert not any("drawn by a program" in notice.text for notice in notices(own))

@@ -247,7 +247,11 @@ def test_a_table_has_a_row_for_each_run_each_group_and_chance(
     assert (stranger / "table.csv").read_text().splitlines()[1].startswith("first,1,accuracy,,,0.75,")
     assert main(["table", *runs, "--by=modality", "--gap"]) == 0
     assert "+25.00" in capsys.readouterr().out
-    assert main(["table", *runs, "--by=modality", "--measure=accuracy,invalid_rate", "--csv=table.csv"]) == 0
+    assert (
+        main(["table", *runs, "--by=modality", "--measure=accuracy,invalid_rate", "--csv=table.csv", "--latex=x.tex"])
+        == 0
+    )
+    assert Path("x.tex").read_text().count("toprule") == 2
     titles = [line for line in capsys.readouterr().out.splitlines() if line.startswith("slake: ")]
     assert titles == ["slake: accuracy by modality, percent", "slake: invalid_rate by modality, percent"]
     assert "\nfirst,1,invalid_rate,modality,ct,0.0," in (stranger / "table.csv").read_text()

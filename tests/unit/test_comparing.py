@@ -625,7 +625,7 @@ def test_runs_are_ranked_by_the_items_that_all_have() -> None:
     draw.shuffle(runs)
     ranking, macro = comparing.study(runs, KNOWN).rankings
     assert (ranking.metric, ranking.items, ranking.better, macro.metric) == ("accuracy", 40, "higher", "macro_accuracy")
-    assert [(row.name, row.rank, row.best, row.worst, row.value) for row in ranking.rows] == [
+    assert [(row.name, row.rank, row.best, row.worst, row.figure.value) for row in ranking.rows] == [
         ("good", 1, 1, 3, 1.0),
         ("short", 1, 1, 3, 1.0),
         ("same", 3, 1, 3, 38 / 40),
@@ -633,7 +633,7 @@ def test_runs_are_ranked_by_the_items_that_all_have() -> None:
     ]
     assert len(ranking.adjusted) == 6
     assert all(0 <= (p or 0) <= 1 for p in ranking.adjusted.values())
-    low, high = ranking.rows[2].low, ranking.rows[2].high
+    low, high = ranking.rows[2].figure.low, ranking.rows[2].figure.high
     (measure, *_) = metrics.measures(
         answers("", texts["same"][:40]).results, [metrics.accuracy], (), benchmark="slake", signature={}
     )
@@ -643,13 +643,13 @@ def test_runs_are_ranked_by_the_items_that_all_have() -> None:
 def test_less_confusion_is_the_better_place() -> None:
     runs = [pairs("none", ["AB"] * 24), pairs("all", ["AA"] * 24), pairs("half", ["AA", "AB"] * 12)]
     ranking = next(each for each in comparing.study(runs, KNOWN).rankings if each.metric == "confusion")
-    assert [(row.name, row.value) for row in ranking.rows] == [("none", 0.0), ("half", 0.5), ("all", 1.0)]
+    assert [(row.name, row.figure.value) for row in ranking.rows] == [("none", 0.0), ("half", 0.5), ("all", 1.0)]
     assert (ranking.rows[0].best, ranking.rows[2].best, ranking.rows[2].worst) == (1, 3, 3)
 
 
 def test_too_few_groups_leave_every_place_open() -> None:
     ranking, _ = comparing.study([answers("a", "AAAA"), answers("b", "BBBB"), answers("c", "ABAB")], KNOWN).rankings
-    assert [(row.best, row.worst, row.low) for row in ranking.rows] == [(1, 3, None)] * 3
+    assert [(row.best, row.worst, row.figure.low) for row in ranking.rows] == [(1, 3, None)] * 3
     assert set(ranking.adjusted.values()) == {None}
 
 
@@ -717,7 +717,7 @@ def test_an_invalid_pair_stays_in_the_denominator_of_the_other_run() -> None:
 def test_runs_are_ranked_by_what_all_have_scored() -> None:
     sides = [half_answered("a", 300, 200, 160), half_answered("b", 300, 300, 160), half_answered("c", 300, 290, 100)]
     ranking = comparing.study(sides, KNOWN).rankings[0]
-    assert {row.name: row.value for row in ranking.rows} == {"a": 0.8, "b": 0.8, "c": 0.5}
+    assert {row.name: row.figure.value for row in ranking.rows} == {"a": 0.8, "b": 0.8, "c": 0.5}
     assert (ranking.scored, ranking.items) == (200, 300)
 
 

@@ -104,13 +104,18 @@ def test_few_units_are_counts_without_bounds() -> None:
 def test_slices_are_labelled_exploratory_and_those_with_the_smallest_p_come_first() -> None:
     draw = random.Random(2)
     found = compared("".join(draw.choice("AB") for _ in range(90)), "".join(draw.choice("AAB") for _ in range(90)))
-    table = comparison.by_dimension(found.tables, "accuracy", "modality")
-    assert table.title == "accuracy by modality (exploratory, p by Holm over all its slices)"
-    ps = [float(row["adjusted p"]) for row in rows(table)]
+
+    def table(limit: int | None) -> comparison.Table:
+        shown = comparison.Shown(0, limit, ("accuracy",))
+        (_, _, by_modality) = comparison.sections(found, {"slake": SLAKE}, shown=shown)[1].tables
+        return by_modality
+
+    every, first = table(None), table(1)
+    assert every.title == "accuracy by modality (exploratory, p by Holm over all its slices)"
+    ps = [float(row["adjusted p"]) for row in rows(every)]
     assert ps == sorted(ps)
     assert len(ps) == 3
-    first = comparison.by_dimension(found.tables, "accuracy", "modality", 1)
-    assert first.rows == table.rows[:1]
+    assert first.rows == every.rows[:1]
     assert first.title == "accuracy by modality (exploratory, p by Holm over all its slices, 1 of 3 shown)"
 
 
@@ -383,8 +388,9 @@ def test_a_hostile_value_of_a_setting_is_harmless(repository: Path, capsys: pyte
 
 
 def test_files_are_written(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    files = ["--json=x.json", "--csv=x.csv", "--markdown=x.md"]
+    files = ["--json=x.json", "--csv=x.csv", "--markdown=x.md", "--latex=x.tex"]
     assert main(["compare", "reports/old", "reports/new", PLUGIN, "--bootstrap", *files]) == 0
+    assert r"accuracy & 50.00 & 50.00 & +0.00 &" in (repository / "x.tex").read_text()
     assert "bootstrap" in capsys.readouterr().out
     assert json.loads((repository / "x.json").read_text())["comparisons"][0]["new"] == "new"
     assert (repository / "x.csv").read_text().startswith("new_run,baseline_run,benchmark")

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from medvqa.statistics.sentences import RuleFigures, sentence
+from medvqa.statistics.sentences import RuleVerdict
 
-RULE = RuleFigures(
+RULE = RuleVerdict(
     kind="margin",
     outcome="PASS",
     unit="pair",
@@ -21,8 +21,8 @@ RULE = RuleFigures(
     discordant=9,
     margin=0.02,
 )
-GUARD = replace(RULE, kind="guard", margin=None, smallest=0.123)
-FLOOR = RuleFigures(kind="floor", outcome="PASS", unit="question", units=300, df=299.0, value=0.63, limit=0.55)
+GUARD = replace(RULE, kind="guard", margin=None, detectable=0.123)
+FLOOR = RuleVerdict(kind="floor", outcome="PASS", unit="question", units=300, df=299.0, value=0.63, limit=0.55)
 FLOOR = replace(FLOOR, low=0.604, high=0.655, needed=9800)
 
 
@@ -136,14 +136,14 @@ FLOOR = replace(FLOOR, low=0.604, high=0.655, needed=9800)
             id="open, one group",
         ),
         pytest.param(
-            {"outcome": "INCONCLUSIVE", "low": -0.07, "high": 0.07, "still": True, "needed": 133, "units": 36},
+            {"outcome": "INCONCLUSIVE", "low": -0.07, "high": 0.07, "discordant": 0, "needed": 133, "units": 36},
             "neither a loss nor a gain is shown (-7.0 to +7.0 points); a loss of 2 points or more is not ruled out. If "
             "again no pair changed, about 133 pairs would rule it out; there are 36",
             id="open, nothing flipped",
         ),
         pytest.param(
             {
-                **{"outcome": "INCONCLUSIVE", "low": -0.07, "high": 0.07, "still": True, "needed": 133},
+                **{"outcome": "INCONCLUSIVE", "low": -0.07, "high": 0.07, "discordant": 0, "needed": 133},
                 **{"between": (133, 970), "units": 36},
             },
             "neither a loss nor a gain is shown (-7.0 to +7.0 points); a loss of 2 points or more is not ruled out. If "
@@ -184,7 +184,7 @@ FLOOR = replace(FLOOR, low=0.604, high=0.655, needed=9800)
     ],
 )
 def test_a_rule_with_a_margin(changes: dict[str, object], expected: str) -> None:
-    assert sentence(replace(RULE, **changes)) == expected
+    assert replace(RULE, **changes).why == expected
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_a_rule_with_a_margin(changes: dict[str, object], expected: str) -> None
             "80 % of runs",
         ),
         (
-            {"smallest": 0.45, "baseline": 0.4},
+            {"detectable": 0.45, "baseline": 0.4},
             "not shown to be worse; no loss could have been shown: it would take 45.0 points, and "
             "only 40.0 can be lost",
         ),
@@ -233,7 +233,7 @@ def test_a_rule_with_a_margin(changes: dict[str, object], expected: str) -> None
     ],
 )
 def test_a_guard(changes: dict[str, object], expected: str) -> None:
-    assert sentence(replace(GUARD, **changes)) == expected
+    assert replace(GUARD, **changes).why == expected
 
 
 @pytest.mark.parametrize(
@@ -260,4 +260,4 @@ def test_a_guard(changes: dict[str, object], expected: str) -> None:
     ],
 )
 def test_a_floor(changes: dict[str, object], expected: str) -> None:
-    assert sentence(replace(FLOOR, **changes)) == expected
+    assert replace(FLOOR, **changes).why == expected

@@ -148,9 +148,9 @@ def test_rules_of_a_file(tmp_path: Path) -> None:
     assert (rules.flip_icc, Rules().flip_icc) == (0.3, 0.1)
     assert rules.as_json()["flip_icc"] == 0.3
     assert gating.from_json(rules.as_json(), "run.json").flip_icc == 0.3
-    assert rules.benchmarks == {"slake": gating.Rule(benchmark="slake", measure="accuracy", margin=5)}
-    assert rules.slice == (gating.Rule(benchmark="slake", dimension="modality", value="ct", margin=8),)
-    assert rules.floor == (gating.Rule(benchmark="slake", measure="accuracy", at_least=0.55),)
+    assert rules.benchmarks == {"slake": gating.BenchmarkRule(measure="accuracy", margin=5)}
+    assert rules.slice == (gating.SliceRule(benchmark="slake", dimension="modality", value="ct", margin=8),)
+    assert rules.floor == (gating.Floor(benchmark="slake", measure="accuracy", at_least=0.55),)
     assert rules.active
 
 
@@ -279,7 +279,7 @@ def test_what_is_typed_takes_the_place_of_the_file() -> None:
     changes: dict[str, Any] = {"margin": 5, "slices": ("task", "department"), "inconclusive": "pass"}
     assert typed == replace(rules, baseline=("b",), typed=options, **changes)
     assert gating.typed_over(rules) == rules
-    own = replace(rules, benchmarks={"slake": gating.Rule(benchmark="slake", require="shared")})
+    own = replace(rules, benchmarks={"slake": gating.BenchmarkRule(require="shared")})
     assert own.required("slake") == "shared"
     assert own.required("vqa-rad") == "baseline"
     assert gating.typed_over(own, require="all").required("slake") == "all"
@@ -305,13 +305,13 @@ def test_what_is_typed_must_have_a_meaning(typed: dict[str, Any], complaint: str
 
 
 def test_the_digest_is_that_of_the_rules_wherever_the_baseline_lies() -> None:
-    rules = Rules(baseline=("a",), margin=3, floor=(gating.Rule(benchmark="slake", measure="accuracy", at_least=0.5),))
+    rules = Rules(baseline=("a",), margin=3, floor=(gating.Floor(benchmark="slake", measure="accuracy", at_least=0.5),))
     stored = json.loads(json.dumps(rules.as_json()))
     assert gating.from_json(stored, "run.json").digest == rules.digest == replace(rules, baseline=("b",)).digest
     assert replace(rules, margin=4).digest != rules.digest
     assert replace(rules, file="a", typed=("--margin",)).digest == rules.digest
     assert "require" not in stored, "rules of earlier versions keep their digest"
-    strict = replace(rules, require="all", benchmarks={"slake": gating.Rule(benchmark="slake", require="shared")})
+    strict = replace(rules, require="all", benchmarks={"slake": gating.BenchmarkRule(require="shared")})
     assert gating.from_json(json.loads(json.dumps(strict.as_json())), "run.json").required("slake") == "shared"
     assert strict.digest != rules.digest
     with pytest.raises(UsageError, match=r"run\.json: no key 'other'"):
@@ -320,12 +320,12 @@ def test_the_digest_is_that_of_the_rules_wherever_the_baseline_lies() -> None:
 
 # --- rules without effect -----------------------------------------------------------------------------------
 
-FLOOR = gating.Rule(benchmark="slake", measure="accuracy", at_least=0.5)
+FLOOR = gating.Floor(benchmark="slake", measure="accuracy", at_least=0.5)
 MAIN = side("main", model(300, 0.7))
 
 
 def test_keys_without_effect_are_noted() -> None:
-    own = {"slake": gating.Rule(benchmark="slake", margin=3), "vqa-rad": gating.Rule(benchmark="vqa-rad", margin=4)}
+    own = {"slake": gating.BenchmarkRule(margin=3), "vqa-rad": gating.BenchmarkRule(margin=4)}
     gate = gating.prepare(Rules(floor=(FLOOR,), margin=5, slices=("modality",), benchmarks=own), (), run_json(), KNOWN)
     assert gate is not None
     assert gate.notes == (
@@ -401,35 +401,35 @@ def test_a_benchmark_that_the_user_left_out_is_no_reason_to_refuse() -> None:
             "--gate-slices=modalty: no such dimension; there are: kind, modality. Did you mean",
         ),
         (
-            Rules(benchmarks={"slak": gating.Rule(benchmark="slak")}),
+            Rules(benchmarks={"slak": gating.BenchmarkRule()}),
             "benchmarks.slak]: no benchmark 'slak'; known: slake, vqa-rad.",
         ),
         (
-            Rules(benchmarks={"slake": gating.Rule(benchmark="slake", measure="f1")}),
+            Rules(benchmarks={"slake": gating.BenchmarkRule(measure="f1")}),
             "pyproject.toml: [tool.medvqa.gate.benchmarks.slake]: benchmark 'slake' has no measure 'f1'; it has: ",
         ),
         (
-            Rules(benchmarks={"slake": gating.Rule(benchmark="slake", technique="gd")}),
+            Rules(benchmarks={"slake": gating.BenchmarkRule(technique="gd")}),
             "technique = 'gd', and this run asks by mc",
         ),
         (
-            Rules(benchmarks={"slake": gating.Rule(benchmark="slake", measure="macro_accuracy")}, slices=("modality",)),
+            Rules(benchmarks={"slake": gating.BenchmarkRule(measure="macro_accuracy")}, slices=("modality",)),
             "measure = 'macro_accuracy' is an average over slices and has none of its own",
         ),
         (
-            Rules(slice=(gating.Rule(benchmark="slake", dimension="organ", value="ct", margin=2),)),
+            Rules(slice=(gating.SliceRule(benchmark="slake", dimension="organ", value="ct", margin=2),)),
             "[[tool.medvqa.gate.slice]] of slake: no dimension 'organ'; there are: kind, modality",
         ),
         (
-            Rules(slice=(gating.Rule(benchmark="slake", dimension="modality", value="xray", margin=2),)),
+            Rules(slice=(gating.SliceRule(benchmark="slake", dimension="modality", value="xray", margin=2),)),
             "no modality 'xray'; there are: ct, mri, oct, rare",
         ),
         (
-            Rules(floor=(gating.Rule(benchmark="slake", measure="acuracy", at_least=0.5),)),
+            Rules(floor=(gating.Floor(benchmark="slake", measure="acuracy", at_least=0.5),)),
             "[[tool.medvqa.gate.floor]]: benchmark 'slake' has no measure 'acuracy'; it has: ",
         ),
         (
-            Rules(floor=(gating.Rule(benchmark="vqa-rad", measure="accuracy", at_least=0.5),)),
+            Rules(floor=(gating.Floor(benchmark="vqa-rad", measure="accuracy", at_least=0.5),)),
             "has rules about 'vqa-rad', which this run does not ask. Name its data by --data=DIR",
         ),
     ],
@@ -447,7 +447,7 @@ def test_one_technique_is_gated_and_must_be_named_where_there_are_several() -> N
         prepared(Rules(), run, replace(MAIN, run=run))
     assert "is asked by mc, gd, and one technique is gated" in str(caught.value)
     assert '[tool.medvqa.gate.benchmarks.slake] technique = "mc"' in str(caught.value)
-    rules = Rules(benchmarks={"slake": gating.Rule(benchmark="slake", technique="gd")})
+    rules = Rules(benchmarks={"slake": gating.BenchmarkRule(technique="gd")})
     with pytest.raises(UsageError, match="baseline main has no answers to slake by technique 'gd'; it has: mc"):
         prepared(rules, run, replace(MAIN, run=run))
     both = MAIN.results + tuple(replace(each, technique="gd") for each in MAIN.results)
@@ -464,7 +464,7 @@ def test_a_baseline_with_errors_is_refused() -> None:
 
 def test_a_rule_about_a_benchmark_that_was_left_out_is_noted() -> None:
     rules = Rules(
-        floor=tuple(gating.Rule(benchmark=name, measure="accuracy", at_least=0.5) for name in ("slake", "vqa-rad"))
+        floor=tuple(gating.Floor(benchmark=name, measure="accuracy", at_least=0.5) for name in ("slake", "vqa-rad"))
     )
     gate = prepared(rules, run_json(options={"benchmark": ["slake"]}))
     assert gate is not None
@@ -608,7 +608,7 @@ def test_a_slice_of_a_baseline_at_chance_does_not_pass_a_margin_of_its_own() -> 
     new = replace(side("new", [bool(r.score.value) for r in guessing.results]), name="new")
     new = replace(new, results=tuple(replace(r, answer=Answer(r.answer.text + " ")) for r in new.results if r.answer))
     margins = tuple(
-        gating.Rule(benchmark="slake", dimension="modality", value=value, margin=30) for value in ("ct", "mri")
+        gating.SliceRule(benchmark="slake", dimension="modality", value=value, margin=30) for value in ("ct", "mri")
     )
     found = verdict(Rules(margin=30, slice=margins), new, guessing)
     outcomes = {entry.slice.get("modality"): entry for entry in found.entries}
@@ -623,7 +623,7 @@ def test_a_slice_of_a_baseline_at_chance_does_not_pass_a_margin_of_its_own() -> 
 
 def test_a_slice_with_a_margin_of_its_own_is_a_rule_and_no_guard() -> None:
     new = side("new", flipped(lost=6, gained=6))
-    rules = Rules(slice=(gating.Rule(benchmark="slake", dimension="modality", value="ct", margin=1),))
+    rules = Rules(slice=(gating.SliceRule(benchmark="slake", dimension="modality", value="ct", margin=1),))
     found = verdict(replace(rules, slices=("modality",), margin=20), new, MAIN)
     kinds = {entry.slice.get("modality"): (entry.kind, entry.outcome) for entry in found.entries}
     assert kinds["ct"] == ("slice", "INCONCLUSIVE")
@@ -645,7 +645,7 @@ def test_a_slice_with_a_margin_of_its_own_is_a_rule_and_no_guard() -> None:
     ],
 )
 def test_floors(floor: dict[str, Any], outcome: str) -> None:
-    rules = Rules(floor=(gating.Rule(benchmark="slake", measure="accuracy", **floor),))
+    rules = Rules(floor=(gating.Floor(benchmark="slake", measure="accuracy", **floor),))
     found = verdict(rules, replace(MAIN, name="new"))
     (entry,) = found.entries
     assert (entry.outcome, found.outcome) == (outcome, outcome)
@@ -654,7 +654,7 @@ def test_floors(floor: dict[str, Any], outcome: str) -> None:
 
 
 def test_a_floor_of_a_macro_average() -> None:
-    rules = Rules(floor=(gating.Rule(benchmark="slake", measure="macro_accuracy", at_least=0.3),))
+    rules = Rules(floor=(gating.Floor(benchmark="slake", measure="macro_accuracy", at_least=0.3),))
     found = verdict(rules, replace(MAIN, name="new"))
     assert found.outcome == "PASS"
     # Bounds are those of the mean of slices, whose units vary less than right or wrong ones.
@@ -687,7 +687,7 @@ def test_errors_block_a_verdict() -> None:
     failed = replace(MAIN.results[3], answer=None, score=Score(None, "error", (), "busy"))
     for rules, baselines in (
         (Rules(), [MAIN]),
-        (Rules(floor=(gating.Rule(benchmark="slake", measure="accuracy", at_least=0.1),)), []),
+        (Rules(floor=(gating.Floor(benchmark="slake", measure="accuracy", at_least=0.1),)), []),
     ):
         new = replace(MAIN, name="new", results=(failed, *(r for r in MAIN.results if r.item.id != "q0003")))
         found = verdict(rules, new, *baselines)
@@ -778,7 +778,7 @@ def test_a_part_is_decided_where_the_rules_say_so_and_the_number_stands_beside_t
     new = replace(MAIN, name="new", results=MAIN.results[:100])
     for rules in (
         Rules(require="shared"),
-        Rules(require="all", benchmarks={"slake": gating.Rule(benchmark="slake", require="shared")}),
+        Rules(require="all", benchmarks={"slake": gating.BenchmarkRule(require="shared")}),
     ):
         found = verdict(rules, new, MAIN)
         assert found.outcome == "PASS"
@@ -812,7 +812,7 @@ def test_a_benchmark_that_the_user_left_out_leaves_the_baseline() -> None:
     assert left(found) == [
         ("vqa-rad: every question of main", f"0 of 300 questions count here: 300 not asked. {ASK_ALL}")
     ]
-    shared = Rules(benchmarks={"vqa-rad": gating.Rule(benchmark="vqa-rad", require="shared")})
+    shared = Rules(benchmarks={"vqa-rad": gating.BenchmarkRule(require="shared")})
     assert verdict(shared, new, two).outcome == "PASS"
 
 
@@ -827,7 +827,7 @@ def pairs(name: str, said: Callable[[int], tuple[str, str]]) -> Side:
     return Side(name, run_json(benchmarks=changed(questions={"mc": 120})), tuple(results))
 
 
-CONFUSION = Rules(margin=20, benchmarks={"slake": gating.Rule(benchmark="slake", measure="confusion")})
+CONFUSION = Rules(margin=20, benchmarks={"slake": gating.BenchmarkRule(measure="confusion")})
 
 
 @pytest.mark.parametrize(("text", "reason"), [("I cannot assist with that.", "refused"), ("?", "unparsed")])
@@ -879,7 +879,7 @@ def test_questions_that_moved_to_another_slice_give_no_pass() -> None:
 
 
 def test_a_floor_without_a_baseline_is_about_the_whole_data_set() -> None:
-    rules = Rules(floor=(gating.Rule(benchmark="slake", measure="accuracy", at_least=0.5, point=True),))
+    rules = Rules(floor=(gating.Floor(benchmark="slake", measure="accuracy", at_least=0.5, point=True),))
     run = run_json(benchmarks=changed(questions={"mc": 300}))
     whole = replace(MAIN, run=run)
     assert verdict(rules, whole).outcome == "PASS"
@@ -892,7 +892,7 @@ def test_a_floor_without_a_baseline_is_about_the_whole_data_set() -> None:
 
 def test_pairs_that_are_refused_do_not_meet_a_floor() -> None:
     known = {"slake": replace(KNOWN["slake"], metrics=(metrics.accuracy, metrics.set_accuracy, metrics.confusion))}
-    rules = Rules(floor=(gating.Rule(benchmark="slake", measure="confusion", at_most=0.1, point=True),))
+    rules = Rules(floor=(gating.Floor(benchmark="slake", measure="confusion", at_most=0.1, point=True),))
     new = pairs("new", lambda n: ("I cannot assist with that.", "B") if n % 5 == 0 else ("A", "B"))
     made = gating.prepare(rules, [], new.run, known)
     assert made is not None
@@ -964,7 +964,7 @@ def test_a_measure_of_which_nothing_was_asked_is_inconclusive() -> None:
 
 
 def test_a_slice_of_which_nothing_was_asked_is_inconclusive() -> None:
-    rules = Rules(slice=(gating.Rule(benchmark="slake", dimension="modality", value="ct", margin=1),))
+    rules = Rules(slice=(gating.SliceRule(benchmark="slake", dimension="modality", value="ct", margin=1),))
     chosen = tuple(each for each in MAIN.results if each.item.tags["modality"] != ("ct",))
     found = verdict(rules, replace(MAIN, name="new", results=chosen), MAIN)
     assert len(left(found)) == 1
@@ -1071,7 +1071,7 @@ def test_a_judge_makes_the_margin_smaller_or_is_warned_of() -> None:
 
 
 def test_less_of_a_rate_is_better() -> None:
-    rules = Rules(benchmarks={"slake": gating.Rule(benchmark="slake", measure="unparsed_rate")})
+    rules = Rules(benchmarks={"slake": gating.BenchmarkRule(measure="unparsed_rate")})
     mumbling = Score(0.0, "unparsed", (), "")
     worse = replace(
         MAIN,
@@ -1314,9 +1314,7 @@ def test_chance_is_the_lowest_line_of_a_measure() -> None:
     results = tuple(each for n in range(40) for each in paired(n, "A", "B" if n % 5 == 0 else "A"))
     base = replace(MAIN, results=results)
     for name, chance, low in (("set_accuracy", 0.0, 0.03), ("confusion", 0.0, 0.03)):
-        target = gating.Target(
-            pairs, {each.name: each for each in pairs.metrics}[name], "mc", gating.Rule(benchmark="pairs")
-        )
+        target = gating.Target(pairs, {each.name: each for each in pairs.metrics}[name], "mc")
         found = deciding.chances_of(base, target)[()]
         assert found[0] == pytest.approx(chance)
         assert found[1] is not None
@@ -1341,7 +1339,7 @@ def test_chance_of_a_rotated_baseline_is_that_of_all_its_orders() -> None:
     """A baseline below 50 % is above chance if guessing both orders has 25 %."""
     about = MAIN.run.as_json()["benchmarks"]["slake"]
     rotated = replace(MAIN, run=record(MAIN.run, protocol={"rotations": 2}, benchmarks={"slake": about}))
-    target = gating.Target(SLAKE, metrics.accuracy, "mc", gating.Rule(benchmark="slake"))
+    target = gating.Target(SLAKE, metrics.accuracy, "mc")
     plain, turned = (deciding.chances_of(side, target)[()][0] for side in (MAIN, rotated))
     assert (plain, turned) == (pytest.approx(1 / len(OPTIONS)), pytest.approx(1 / len(OPTIONS) ** 2))
 
@@ -1442,7 +1440,7 @@ def test_the_plan_uses_the_groups_of_the_data() -> None:
 def test_the_plan_knows_which_slices_are_gated_and_their_share_of_the_error() -> None:
     items = [result(n, True).item for n in range(300)]
     rules = Rules(
-        slices=("modality",), slice=(gating.Rule(benchmark="slake", dimension="modality", value="ct", margin=8),)
+        slices=("modality",), slice=(gating.SliceRule(benchmark="slake", dimension="modality", value="ct", margin=8),)
     )
     planned = planning.of_data(SLAKE, items, rules)
     assert [each.name for each in planned] == [

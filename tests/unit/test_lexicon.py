@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from medvqa.items import DataWarning, Item, UsageError
-from medvqa.report.bundle.texts import link
+from medvqa.report.bundle.texts import query_of, questions
 from medvqa.tags import lexicon
 from medvqa.tags.lexicon import TagValues, branches, expression, mark_values, slug
 from support.laws import examples
@@ -415,7 +415,7 @@ def test_crossed_dimensions_are_shown_and_linked_by_their_parts() -> None:
     crossed = "ability+question_type", "lesion_recognition+judgment"
     assert lexicon.uncrossed(*crossed) == {"ability": "lesion_recognition", "question_type": "judgment"}
     assert lexicon.display(*crossed) == "Lesion Recognition + judgment"
-    assert link("medlesionvqa-val", **dict([crossed])) == (
+    assert questions("medlesionvqa-val", "", query_of(*crossed)) == (
         "#questions?b=medlesionvqa-val&q=ability%3Alesion_recognition+question_type%3Ajudgment"
     )
     assert lexicon.uncrossed("a+b", "plain") == {"a+b": "plain"}, "a name of one's own with a plus"

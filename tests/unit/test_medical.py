@@ -480,7 +480,7 @@ def test_a_compressed_frame_takes_memory_by_the_size_of_the_picture(tmp_path: Pa
         place = whole.index(b"\xff\x4f\xff\x51") + 8
         path.write_bytes(whole[:place] + struct.pack(">8I", *[20000, 20000, 0, 0] * 2) + whole[place + 32 :])
     assert "its compressed frame is damaged, or has another size than its header says" in error(path, "?range=0,4095")
-    process = decoder_process._running[os.getpid()]
+    process = decoder_process._child.process
     peak = next(line for line in Path(f"/proc/{process.pid}/status").read_text().splitlines() if "VmHWM" in line)
     assert int(peak.split()[1]) < 800 * 2**10, "in kB; without a limit, RLE unpacks to 1 GiB, and JPEG 2000 to 1.6"
 
@@ -505,7 +505,7 @@ def test_a_file_may_have_a_name_that_is_no_text(tmp_path: Path) -> None:
 def test_a_process_that_is_gone_is_started_again(tmp_path: Path) -> None:
     path = scans.dicom(tmp_path / "a.dcm", CT, bits=12, syntax=scans.JPEG_LOSSLESS)
     expected = grey(path, "?range=0,4095")
-    gone = decoder_process._running[os.getpid()]
+    gone = decoder_process._child.process
     gone.kill()
     gone.wait()
     assert (grey(path, "?range=0,4095") == expected).all()
@@ -525,7 +525,7 @@ def test_a_decoder_that_hangs_or_crashes_ends_one_picture(
         f"decoder_process.SECONDS = {seconds}; dicom._header = lambda file: {decoder}; decoder_process.serve()"
     )
     with monkeypatch.context() as patch:
-        patch.setattr(decoder_process, "_running", {})
+        patch.setattr(decoder_process, "_child", child_process.Child("", isolated=True))
         patch.setattr(child_process, "_START", start)
         assert message in error(path, "?range=0,4095")
     assert grey(path, "?range=0,4095").shape == (48, 64)

@@ -249,20 +249,23 @@ def test_a_neighbours_row_and_page_have_the_published_rows(
     for row in table.rows:
         assert row.shown in output
     assert f"published figures: {table.source}" in output
-    assert main(["paper", paper, "reports/first"]) == 0
+    assert main(["paper", paper, "reports/first", "--latex=row.tex"]) == 0
     assert capsys.readouterr().out.strip() in output
+    assert (here / "row.tex").read_text().count("\\bottomrule") == 2
     assert ("en, all" in output and KIT in output) == (name == "slake-en-test")
-    (part,) = Page((here / "reports/first/index.html").read_text()).block("head")["run"]["slices"]
-    published_rows = part["published"]
-    assert (published_rows is not None) == bool(table.rows)
+    sections = Page((here / "reports/first/index.html").read_text()).block("head")["sections"]
+    blocks = [block for section in sections for block in section["blocks"]]
+    shown = [block for block in blocks if block.get("title") == "Compared with published results"]
+    assert len(shown) == bool(table.rows)
     paper_rows = published.overall(KNOWN[name])
     assert paper_rows is not None
     # A row may have figures of slices alone, which the page does not show.
-    assert {of for of, *_ in paper_rows.rows} <= {row["name"] for row in (published_rows or {"rows": []})["rows"]}
+    assert {of for of, *_ in paper_rows.rows} <= {row["cells"][0] for block in shown for row in block["rows"]}
     if name == "vqa-rad":
-        assert "all" in published_rows["columns"], "the published figures are no counts of MedEvalKit"
+        titles = [column["title"] for column in shown[0]["columns"]]
+        assert "all %" in titles, "the published figures are no counts of MedEvalKit"
         same = "In the row of this run, all is medevalkit total accuracy, closed is closed accuracy"
-        assert same in published_rows["note"]
+        assert same in " ".join(shown[0]["notes"])
 
 
 # --- medvqa paper -----------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from medvqa.items import (
 from medvqa.records import run_folder
 from medvqa.records.run_folder import RESULTS, Recorder
 from medvqa.report import junit, markdown, tables, terminal
-from medvqa.report.bundle.scorecard import scorecard_of
+from medvqa.report.bundle.scorecard import scorecard_section
 from support import junit_schema
 
 HOSTILE = (
@@ -560,8 +560,8 @@ def test_a_missing_interval_says_how_many_groups_there_are(tmp_path: Path) -> No
     assert tables.headline(made).texts[0][3] == "no interval: 2 independent groups"
     measure = json.loads((run / "metrics.json").read_text())["measures"][0]
     assert (measure["units"], measure["groups"]) == (40, 2)
-    (row, *_) = scorecard_of(made).parts[0].rows
-    assert (row.cell.low, row.cell.interval) == (None, "no interval: 2 independent groups")
+    cell = scorecard_section(made).blocks[0].rows[0].cells[1]
+    assert (cell.low, cell.interval) == (None, "no interval: 2 independent groups")
 
 
 def test_a_missing_interval_of_many_unequal_groups_is_no_empty_cell(tmp_path: Path) -> None:

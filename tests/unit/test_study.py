@@ -15,7 +15,7 @@ from statsmodels.stats.multitest import multipletests
 from medvqa import comparing, metrics
 from medvqa.comparing import Compared, Side, Study
 from medvqa.items import Answer, Benchmark, Image, Item, Prompt, Result, Score
-from medvqa.report.bundle import versus as pages_of
+from medvqa.report.bundle import several_runs as pages_of
 from support.laws import examples
 from support.runs import record
 
@@ -210,7 +210,7 @@ def test_a_board_has_one_set_of_questions_and_names_the_run_that_costs_most() ->
     }
     assert {(part.runs, part.scored) for part in by_pair["B", "A"].parts} == {(3, 20)}
     assert {(part.runs, part.scored) for part in by_pair["A-blank", "A"].parts} == {(2, 60)}
-    values = {row.name: row.value for row in ranking.rows}
+    values = {row.name: row.figure.value for row in ranking.rows}
     assert (values["A"], values["B"], values["C"]) == (0.5, 1.0, 0.0)
     assert {value.n for sliced in study.sliced for run in sliced.values.values() for value in run} <= {6, 7}
 
@@ -260,10 +260,10 @@ def test_values_of_slices_are_those_of_the_measures_of_a_run() -> None:
     sides = [ran(name, right) for name, right in (("A", 0.5), ("B", 0.7), ("C", 0.9))]
     study = comparing.study(sides, KNOWN)
     told = {
-        (s.metric, s.dimension, value, own.run): (own.value, own.low, own.high, own.n)
+        (s.metric, s.dimension, value, run): (own.value, own.low, own.high, own.n)
         for s in study.sliced
-        for value, runs in s.values.items()
-        for own in runs
+        for value, figures in s.values.items()
+        for run, own in zip(s.runs, figures, strict=True)
     }
     wanted = {
         (m.name, dimension, value, place): (m.value, m.low, m.high, m.n)

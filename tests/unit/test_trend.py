@@ -63,12 +63,12 @@ def test_the_slope_is_that_of_least_squares_and_its_interval_that_of_the_slopes_
     sides = runs()
     found, places, values = only(sides), np.log10(list(SIZES.values())), scores(sides)
     line = stats.linregress(places, values.mean(axis=1))
-    assert found.slope == pytest.approx(line.slope)
+    assert found.slope.value == pytest.approx(line.slope)
     own = [stats.linregress(places, column).slope for column in values.T]
     low, high = stats.ttest_1samp(own, 0).confidence_interval(0.95)
-    assert (found.low, found.high) == pytest.approx((low, high))
+    assert (found.slope.low, found.slope.high) == pytest.approx((low, high))
     half = line.stderr * stats.t.ppf(0.975, 2)
-    assert (found.models_low, found.models_high) == pytest.approx((line.slope - half, line.slope + half))
+    assert (found.models.low, found.models.high) == pytest.approx((line.slope - half, line.slope + half))
     assert [row.name for row in found.rows] == list(SIZES)
     assert (found.items, found.scored) == (60, 60)
 
@@ -79,9 +79,9 @@ def test_questions_of_one_group_widen_the_interval_as_the_jackknife_of_groups_do
     of = np.arange(values.shape[1]) % 12
     without = [stats.linregress(places, values[:, of != group].mean(axis=1)).slope for group in range(12)]
     jackknife = 11 / 12 * np.sum((np.array(without) - np.mean(without)) ** 2)
-    assert found.low is not None
-    assert found.high is not None
-    half = (found.high - found.low) / 2
+    assert found.slope.low is not None
+    assert found.slope.high is not None
+    half = (found.slope.high - found.slope.low) / 2
     assert half == pytest.approx(stats.t.ppf(0.975, 11) * jackknife**0.5, rel=1e-6)
 
 
@@ -92,14 +92,16 @@ def test_order_of_runs_and_unit_of_the_number_do_not_matter(order: list[int], un
     found = only(sides)
     scaled = {name: unit * size for name, size in SIZES.items()}
     (again,) = comparing.trends([sides[i] for i in order], {"slake": SLAKE}, "parameters", scaled)
-    assert (again.slope, again.low, again.high) == pytest.approx((found.slope, found.low, found.high))
+    assert (again.slope.value, again.slope.low, again.slope.high) == pytest.approx(
+        (found.slope.value, found.slope.low, found.slope.high)
+    )
     assert [row.name for row in again.rows] == [row.name for row in found.rows]
 
 
 def test_three_runs_have_no_interval_over_models_and_two_no_trend() -> None:
     found = only(runs()[:3])
-    assert found.low is not None
-    assert found.models_low is None
+    assert found.slope.low is not None
+    assert found.models.low is None
     with pytest.raises(UsageError, match="a trend needs at least 3 runs, and 2 are named"):
         only(runs()[:2])
     with pytest.raises(UsageError, match="all runs have the same parameters"):
@@ -111,7 +113,7 @@ def test_a_trend_is_on_the_questions_that_all_runs_have() -> None:
     shorter = Side("small", record(), sides[0].results[:50])
     found = only([shorter, *sides[1:]])
     assert (found.items, found.scored) == (50, 50)
-    assert found.rows[0].value == pytest.approx(scores([shorter]).mean())
+    assert found.rows[0].figure.value == pytest.approx(scores([shorter]).mean())
 
 
 def test_numbers_are_read_by_run_or_by_model(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from medvqa.records.run_folder import RESULTS
 from medvqa.report.bundle import pictures
 from medvqa.report.bundle.pictures import address
 from medvqa.view.images import NoImage, Originals
+from medvqa.view.run_index import RunIndexes
 from medvqa.view.sources import Sources
 from support import pages
 
@@ -47,7 +48,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def originals(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Originals]:
     sources = Sources(str(data), noconftest=True, benchmarks=(str(data / "ward.toml"),))
-    made = Originals(sources, tmp_path_factory.mktemp("scratch"))
+    made = Originals(sources, tmp_path_factory.mktemp("scratch"), RunIndexes())
     yield made
     made.close()
 
@@ -106,11 +107,13 @@ def test_new_lines_are_read_and_a_replaced_file_anew(originals: Originals, data:
     folder, (image, _) = ward(data, tmp_path / "run")
     results, lines = folder / RESULTS, (folder / RESULTS).read_bytes().splitlines(keepends=True)
     results.unlink()
-    results.write_bytes(lines[0][:-1])
+    results.write_bytes(lines[0][:-9])
     with pytest.raises(NoImage, match="recorded no such image"):
         originals.image(folder, address(image))
     with results.open("ab") as file:
-        file.write(b"\nbroken\n")
+        file.write(lines[0][-9:] + b"broken\n")
+    assert originals.image(folder, address(image)).content
+    run_folder.write_atomic(results, results.read_bytes() + b"\n")
     assert originals.image(folder, address(image)).content
     os.replace(pages.write(tmp_path / "other", pages.guesses()[:2]) / RESULTS, results)
     with pytest.raises(NoImage, match="recorded no such image"):
@@ -132,7 +135,7 @@ def test_changed_data_show_no_other_image(data: Path, tmp_path: Path) -> None:
     for file in data.iterdir():
         (copy / file.name).write_bytes(file.read_bytes())
     PIL.Image.new("RGB", (3, 3)).save(copy / "1.png")
-    made = Originals(Sources(str(copy), noconftest=True, benchmarks=(str(copy / "ward.toml"),)), tmp_path)
+    made = Originals(Sources(str(copy), noconftest=True, benchmarks=(str(copy / "ward.toml"),)), tmp_path, RunIndexes())
     try:
         with pytest.raises(NoImage, match="changed since"):
             made.image(folder, address(image))
@@ -144,7 +147,7 @@ def test_missing_data_say_what_to_type(data: Path, tmp_path: Path) -> None:
     folder, (image, _) = ward(data, tmp_path / "run")
     item = Item("0", "gmai-mmbench-val", "single_choice", "What?", images=(Image("x", digest="a" * 64),))
     gmai = pages.write(tmp_path / "gmai", [result(item)])
-    made = Originals(Sources(str(tmp_path), noconftest=True), tmp_path)
+    made = Originals(Sources(str(tmp_path), noconftest=True), tmp_path, RunIndexes())
     try:
         with pytest.raises(NoImage, match=r"ward is not known here.*--benchmark=FILE"):
             made.image(folder, address(image))

@@ -16,10 +16,9 @@ from medvqa.records.run_record import RUN
 from medvqa.session.registry import Registry
 from medvqa.view import history as histories
 from medvqa.view import items, searching
-from medvqa.view.following import Follower, Followers
 from medvqa.view.items import ItemQuery
-from medvqa.view.shapes import ItemPage
-from medvqa.view.shelf import Shelf
+from medvqa.view.run_index import RunIndex, RunIndexes
+from medvqa.view.run_list import RunFolders
 from support.laws import examples
 
 SAID = ("The answer is A.", 'A "quoted" \\ word', "Größe: É", "", "line\nbreak <b> & more", "中文")
@@ -73,15 +72,6 @@ def matches(one: Result, query: ItemQuery) -> bool:
     )
 
 
-def whole(follower: Follower, query: ItemQuery) -> ItemPage:
-    """The page once the whole file was searched."""
-    page = items.page(follower, query)
-    while page.unsearched:
-        before, page = page.unsearched, items.page(follower, query)
-        assert page.unsearched <= before
-    return page
-
-
 QUERIES = st.builds(
     ItemQuery,
     start=st.integers(0, 40),
@@ -100,7 +90,7 @@ QUERIES = st.builds(
 @given(QUERIES)
 @examples(200)
 def test_a_page_equals_a_plain_filter(run: Path, query: ItemQuery) -> None:
-    page = whole(Follower(run), query)
+    page = items.page(RunIndex(run), query)
     keys = expected(run, query)
     assert [QuestionKey(row.benchmark, row.id, row.technique, row.variant, row.sample) for row in page.rows] == keys[
         query.start : query.start + query.count
@@ -108,58 +98,52 @@ def test_a_page_equals_a_plain_filter(run: Path, query: ItemQuery) -> None:
     assert page.matching == len(keys)
 
 
-def test_a_search_goes_on_where_it_stopped_and_over_new_lines(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_goes_on_over_new_lines_and_ends_in_time(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(searching, "PART", 100)
-    clock = [0.0]
-
-    def tick() -> float:
-        clock[0] += searching.SECONDS / 10
-        return clock[0]
-
-    monkeypatch.setattr(searching.time, "monotonic", tick)
     folder = run.parent / "copied"
     folder.mkdir(exist_ok=True)
     (folder / RESULTS).write_bytes((run / RESULTS).read_bytes())
-    follower, query = Follower(folder), ItemQuery(text="answer", count=200)
-    first = items.page(follower, query)
-    assert first.unsearched > 0
-    assert whole(follower, query).matching == len(expected(folder, query)) > first.matching
+    index, query = RunIndex(folder), ItemQuery(text="answer", count=200)
+    assert items.page(index, query).matching == len(expected(folder, query)) > 0
     with (folder / RESULTS).open("ab") as file:
         file.write(run_folder.encode(replace(result("new", 6))) + b"\n")
-    assert [row.id for row in whole(follower, query).rows][-1] == "new"
+    assert [row.id for row in items.page(index, query).rows][-1] == "new"
     # A replaced file is searched anew.
     run_folder.write_atomic(folder / RESULTS, run_folder.encode(result("other", 6)) + b"\n")
-    assert [row.id for row in whole(follower, query).rows] == ["other"]
+    assert [row.id for row in items.page(index, query).rows] == ["other"]
+    monkeypatch.setattr(searching, "SECONDS", -1)
+    with pytest.raises(TimeoutError, match="took longer"):
+        items.page(index, replace(query, text="another"))
 
 
 def test_long_responses_are_cut_and_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     long = replace(result("1", 0), answer=Answer("x" * 20_001, finish="length"))
     write(tmp_path, [long, result("2", 0)])
-    (row, _) = items.page(Follower(tmp_path), ItemQuery()).rows
+    (row, _) = items.page(RunIndex(tmp_path), ItemQuery()).rows
     assert (len(row.response), row.cut, row.truncated) == (20_000, 1, True)
     monkeypatch.setattr(items, "LONGEST_LINE", 10_000)
-    (row, other) = items.page(Follower(tmp_path), ItemQuery()).rows
+    (row, other) = items.page(RunIndex(tmp_path), ItemQuery()).rows
     assert "bytes" in row.why
     assert (row.response, other.id) == ("", "2")
 
 
 def test_a_row_that_vanishes_meanwhile_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, [result(item, 1) for item in "123"])
-    follower = Follower(tmp_path)
-    follower.catch_up()
-    monkeypatch.setattr(follower, "catch_up", lambda: None)
+    index = RunIndex(tmp_path)
+    index.catch_up()
+    monkeypatch.setattr(index, "catch_up", lambda: None)
     path = tmp_path / RESULTS
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2].replace(b'"1"', b'"9"'))
-    assert items.page(follower, ItemQuery()).rows == []
+    assert items.page(index, ItemQuery()).rows == []
     run_folder.write_atomic(path, b"")
-    assert items.page(follower, ItemQuery()).rows == []
+    assert items.page(index, ItemQuery()).rows == []
     monkeypatch.undo()
     path.unlink()
-    assert items.page(follower, ItemQuery()).total == 0
+    assert items.page(index, ItemQuery()).total == 0
     path.symlink_to(tmp_path)
     with pytest.raises(DataError, match="cannot be read"):
-        items.page(follower, ItemQuery())
+        items.page(index, ItemQuery())
 
 
 def test_the_parameters_of_an_address() -> None:
@@ -189,7 +173,7 @@ def test_wrong_parameters_are_named(given: Mapping[str, str]) -> None:
 # --- history ------------------------------------------------------------------------------------------------------
 
 
-def runs(root: Path, **changes: Mapping[str, object]) -> Shelf:
+def runs(root: Path, **changes: Mapping[str, object]) -> RunFolders:
     """Runs with all ids, started in the order of their names; `changes` to the item 100 of each."""
     for number, (name, fields) in enumerate(changes.items()):
         question = Item("100", "slake", "single_choice", "Which one?", {"A": "a", "B": "b"}, ("A",))
@@ -198,27 +182,27 @@ def runs(root: Path, **changes: Mapping[str, object]) -> Shelf:
         write(root / name, [replace(asked, answer=Answer("earlier")), *others, asked, replace(asked, sample=2)])
         about = {"name": name, "started": f"2026-01-0{number + 1}T00:00:00+00:00", "benchmarks": {"slake": {}}}
         run_folder.write_json(root / name / RUN, about)
-    return Shelf(root, Registry.of([], installed=[]), Followers())
+    return RunFolders(root, Registry.of([], installed=[]), RunIndexes())
 
 
 def test_a_history_has_the_last_results_of_all_runs(tmp_path: Path) -> None:
-    shelf = runs(tmp_path, a={}, b={"question": "Another?"}, c={})
+    folders = runs(tmp_path, a={}, b={"question": "Another?"}, c={})
     (tmp_path / "c" / RESULTS).open("ab").write(b'{"id":"100"\n\xff "id":"100"\n')
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / RUN).write_text("{")
-    found = histories.history(shelf, "slake", "100")
+    found = histories.history(folders, "slake", "100")
     assert [(row.run, row.item.response, row.item.sample, row.same) for row in found.rows] == [
         (name, f"A {name}", sample, name != "b") for name in "cba" for sample in (0, 2)
     ]
     assert [line.partition(":")[0] for line in found.unread] == ["d"]
-    assert histories.history(shelf, "own", "100").rows == []
+    assert histories.history(folders, "own", "100").rows == []
     for item in IDS:
-        assert {row.item.id for row in histories.history(shelf, "slake", item).rows} == {item}, item
+        assert {row.item.id for row in histories.history(folders, "slake", item).rows} == {item}, item
 
 
 def test_runs_that_a_history_does_not_reach_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shelf = runs(tmp_path, a={}, b={})
+    folders = runs(tmp_path, a={}, b={})
     monkeypatch.setattr(histories, "SECONDS", -1.0)
-    found = histories.history(shelf, "slake", "100")
+    found = histories.history(folders, "slake", "100")
     assert found.rows == []
     assert [line.partition(":")[0] for line in found.unread] == ["b", "a"]

@@ -15,6 +15,7 @@ from medvqa.records import run_folder, selected
 from medvqa.records.run_folder import RESULTS, Recorder
 from medvqa.view import reviews
 from medvqa.view.reviews import ReviewsChanged
+from medvqa.view.run_index import RunIndex
 
 NAME = "shapes"
 
@@ -52,23 +53,23 @@ def digest(folder: Path) -> str:
 
 
 def test_what_is_saved_is_read_again(folder: Path, digest: str) -> None:
-    empty = reviews.read(folder)
+    empty = reviews.read(RunIndex(folder))
     assert (empty.text, empty.earlier) == ("", 0)
     text = line(digest, "0", comment="é") + line(digest, "1")
-    tag = reviews.save(folder, text, empty.etag)
-    saved = reviews.read(folder)
+    tag = reviews.save(RunIndex(folder), text, empty.etag)
+    saved = reviews.read(RunIndex(folder))
     assert (saved.text, saved.etag) == (text, tag) != ("", empty.etag)
-    assert reviews.save(folder, "", tag) == empty.etag
+    assert reviews.save(RunIndex(folder), "", tag) == empty.etag
     assert not (folder / reviews.FILE).exists()
 
 
 def test_a_change_by_another_is_no_loss(folder: Path, digest: str) -> None:
-    before = reviews.read(folder).etag
-    tag = reviews.save(folder, line(digest, "0"), before)
+    before = reviews.read(RunIndex(folder)).etag
+    tag = reviews.save(RunIndex(folder), line(digest, "0"), before)
     with pytest.raises(ReviewsChanged, match="changed meanwhile"):
-        reviews.save(folder, line(digest, "1"), before)
-    assert reviews.read(folder).text == line(digest, "0")
-    reviews.save(folder, line(digest, "0") + line(digest, "1"), tag)
+        reviews.save(RunIndex(folder), line(digest, "1"), before)
+    assert reviews.read(RunIndex(folder)).text == line(digest, "0")
+    reviews.save(RunIndex(folder), line(digest, "0") + line(digest, "1"), tag)
 
 
 @pytest.mark.parametrize(
@@ -85,32 +86,32 @@ def test_a_wrong_file_is_refused_and_nothing_is_written(folder: Path, digest: st
     for name in "09":
         text = text.replace(f"OWN{name}", line(digest, name))
     with pytest.raises(DataError, match=message):
-        reviews.save(folder, text, reviews.read(folder).etag)
+        reviews.save(RunIndex(folder), text, reviews.read(RunIndex(folder)).etag)
     assert sorted(path.name for path in folder.iterdir()) == [RESULTS]
 
 
 def test_reviews_of_earlier_answers_move_aside(folder: Path, digest: str) -> None:
-    reviews.save(folder, line(digest, "0"), reviews.read(folder).etag)
+    reviews.save(RunIndex(folder), line(digest, "0"), reviews.read(RunIndex(folder)).etag)
     now = append(folder, result("4"))
-    saved = reviews.read(folder)
+    saved = reviews.read(RunIndex(folder))
     assert (saved.text, saved.earlier) == ("", 1)
     with pytest.raises(DataError, match="of another run"):
-        reviews.save(folder, line(digest, "0"), saved.etag)
-    reviews.save(folder, line(now, "4"), saved.etag)
-    assert reviews.read(folder).text == line(now, "4")
+        reviews.save(RunIndex(folder), line(digest, "0"), saved.etag)
+    reviews.save(RunIndex(folder), line(now, "4"), saved.etag)
+    assert reviews.read(RunIndex(folder)).text == line(now, "4")
     assert (folder / f"reviews-{digest[:12]}.jsonl").read_text() == line(digest, "0")
 
 
 def test_permissions_are_those_of_the_results(folder: Path, digest: str) -> None:
     (folder / RESULTS).chmod(0o640)
-    reviews.save(folder, line(digest, "0"), reviews.read(folder).etag)
+    reviews.save(RunIndex(folder), line(digest, "0"), reviews.read(RunIndex(folder)).etag)
     assert stat.S_IMODE((folder / reviews.FILE).stat().st_mode) == 0o640
 
 
 @pytest.mark.parametrize("digest_there", ["../../x", "a/b", "", "x" * 500, "\u202e"])
 def test_a_hostile_digest_names_no_file_elsewhere(folder: Path, digest: str, digest_there: str) -> None:
     (folder / reviews.FILE).write_text(line(digest_there, "0"))
-    reviews.save(folder, line(digest, "0"), reviews.read(folder).etag)
+    reviews.save(RunIndex(folder), line(digest, "0"), reviews.read(RunIndex(folder)).etag)
     assert len(list(folder.glob("reviews-*.jsonl"))) == 1
     assert not list(folder.parent.glob("*.jsonl"))
 
@@ -120,9 +121,9 @@ def test_a_link_is_neither_read_nor_written_through(folder: Path, digest: str, t
     secret.write_text("secret")
     (folder / reviews.FILE).symlink_to(secret)
     with pytest.raises(DataError, match="symbolic link"):
-        reviews.read(folder)
+        reviews.read(RunIndex(folder))
     with pytest.raises(DataError, match="symbolic link"):
-        reviews.save(folder, line(digest, "0"), "x")
+        reviews.save(RunIndex(folder), line(digest, "0"), "x")
     assert secret.read_text() == "secret"
 
 
@@ -130,7 +131,7 @@ def test_a_link_is_neither_read_nor_written_through(folder: Path, digest: str, t
 def test_a_damaged_file_has_its_reason(folder: Path, content: bytes) -> None:
     (folder / reviews.FILE).write_bytes(content)
     try:
-        assert reviews.read(folder).text == ""
+        assert reviews.read(RunIndex(folder)).text == ""
     except DataError as error:
         assert str(error).startswith(reviews.FILE)
 
@@ -141,12 +142,12 @@ def test_the_digest_is_that_of_the_page(folder: Path, digest: str) -> None:
         file.write(b"broken\n\n")
     now = append(folder, result("0", "Another."))
     assert now != digest
-    reviews.save(folder, line(now, "0"), reviews.read(folder).etag)
+    reviews.save(RunIndex(folder), line(now, "0"), reviews.read(RunIndex(folder)).etag)
 
 
 def test_the_commands_read_the_saved_file(folder: Path, digest: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = "".join(line(digest, str(n), score=0.5 if n else 0.0) for n in range(4))
-    reviews.save(folder, text, reviews.read(folder).etag)
+    reviews.save(RunIndex(folder), text, reviews.read(RunIndex(folder)).etag)
     assert main(["agreement", str(folder), f"--human={folder / reviews.FILE}"]) == 0
     assert "gpt-4 – reviews" in capsys.readouterr().out
     results = run_folder.read(folder).results
@@ -164,7 +165,7 @@ def test_the_commands_read_the_saved_file(folder: Path, digest: str, capsys: pyt
 
 def test_the_file_is_none_of_the_results(folder: Path, digest: str) -> None:
     before = run_folder.read(folder)
-    reviews.save(folder, line(digest, "0"), reviews.read(folder).etag)
+    reviews.save(RunIndex(folder), line(digest, "0"), reviews.read(RunIndex(folder)).etag)
     assert run_folder.read(folder) == before
     assert selected.selected(folder) == ()
     assert not [name for name in os.listdir(folder) if name.startswith(".medvqa-")]

@@ -1,22 +1,24 @@
 // The shell: header, views by route, theme, footer.
 import type { ComponentChildren } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 
+import { Sections } from "./blocks";
 import type { BundleHead } from "./bundle";
+import { save } from "./csv";
 import type { Data } from "./data";
 import type { Page } from "./page";
+import { json } from "./read";
 import { START, parse, print, type Go, type State, type View } from "./route";
 import { useKeys } from "./keys";
+import "./style/flips.css";
 import "./style/shell.css";
 import { ThemeChoice } from "./theme";
 import { Visible } from "./ui/text";
-import { Comparison } from "./views/comparison";
 import { Explorer } from "./views/explorer";
 import { Help, useLetters } from "./views/help";
 import { ItemDialog } from "./views/item";
 import { usePrinting } from "./views/print";
 import { ReviewCount, ReviewView } from "./views/review";
-import { Summary } from "./views/summary";
 
 const licences = (): string => {
   const element = document.getElementById("licences");
@@ -42,6 +44,39 @@ const useRoute = (): readonly [State, Go] => {
     setState(next);
   };
   return [state, go];
+};
+
+/** Tables of a comparison as files; a ranking needs three runs. */
+const FILES = ["measures", "ranking"] as const;
+
+/** The summary, drawn when it is first asked for. It stays with its folds, choices and place while questions are shown. */
+const Summary = ({ page: { head, state, data } }: { readonly page: Page }) => {
+  const shown = state.view === "summary";
+  const place = useRef({ shown, drawn: shown, top: 0 });
+  place.current.drawn ||= shown;
+  if (!shown && place.current.shown) place.current.top = scrollY;
+  useLayoutEffect(() => {
+    if (shown !== place.current.shown) scrollTo({ top: shown ? place.current.top : 0, behavior: "instant" });
+    place.current.shown = shown;
+  }, [shown]);
+  // Drawn once: a filter of the questions must not wait for it.
+  const sections = useMemo(() => <Sections of={head.sections} asked={state.section} />, [head, state.section]);
+  if (!place.current.drawn) return null;
+  return (
+    <div hidden={!shown} class="summary">
+      <h1 class="sr">{head.kind === "run" ? "Report of run" : "Comparison:"} <Visible text={head.title} /></h1>
+      {sections}
+      {head.kind === "comparison" && data !== null && (
+        <p class="offers">
+          {FILES.slice(0, head.runs.length > 2 ? 2 : 1).map((name) => (
+            <button type="button" id={`${name}-csv`} onClick={() => { void json<string>(data.bundle.blocks, `csv/${name}`).then((text) => { save(text, `${name}.csv`, "text/csv"); }); }}>
+              All {name === "ranking" ? "ranks" : name} as CSV
+            </button>
+          ))}
+        </p>
+      )}
+    </div>
+  );
 };
 
 interface AppProps {
@@ -96,15 +131,14 @@ export const App = ({ head, data, served = false, said = null }: AppProps) => {
       </header>
       <main id="main" class="wide" tabIndex={-1}>
         {said}
-        {head.kind === "comparison" && <Comparison page={page} />}
-        {head.kind !== "comparison" && view === "questions" && <Explorer page={page} />}
+        {head.kind !== "tree" && <Summary page={page} />}
+        {view === "questions" && <Explorer page={page} />}
         {head.kind === "run" && view === "review" && (data === null ? <p role="status">Reading the questions.</p> : <ReviewView page={page} data={data} />)}
-        {head.kind === "run" && view === "summary" && <Summary page={page} />}
       </main>
-      {state.item !== null && data !== null && head.kind !== "comparison" && <ItemDialog page={page} data={data} />}
+      {state.item !== null && data !== null && (head.kind !== "comparison" || view === "questions") && <ItemDialog page={page} data={data} />}
       {help && <Help letters={letters} choose={chooseLetters} close={() => { showHelp(false); }} />}
       <footer class="wide">
-        <p>Drawn by {head.generator}.{head.kind === "comparison" && " A score on these questions says nothing about clinical use."}</p>
+        <p>Drawn by {head.generator}.{head.kind !== "tree" && " A score on these questions says nothing about clinical use."}</p>
         <details>
           <summary>Licences of the software in this {served ? "page" : "file"}</summary>
           <pre>{licences()}</pre>

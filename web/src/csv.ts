@@ -1,9 +1,12 @@
 // Tables for spreadsheets.
+import { FORMULA_STARTS } from "./bundle";
 
-// A cell that begins like a formula gets an apostrophe, so that no spreadsheet computes it.
+/** A cell without control characters; one that spreadsheets would run begins with an apostrophe, as in Python's files. */
 const cell = (value: string | number | null): string => {
-  const text = String(value ?? "");
-  const safe = /^[\s\x00-\x1f]*[=+\-@]/.test(text) || /^[\t\r\n]/.test(text) ? `'${text}` : text;
+  if (typeof value === "number") return String(value);
+  const text = (value ?? "").replace(/[\x00-\x08\x0b\x0c\x0e-\x1f]/g, "");
+  const first = text.replace(/^ +/, "");
+  const safe = FORMULA_STARTS.some((start) => first.startsWith(start)) ? `'${text}` : text;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 };
 

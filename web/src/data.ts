@@ -1,5 +1,5 @@
 // Questions and results by their places: accessors over the typed arrays of a bundle.
-import type { Answered, BenchmarkHead, ImageHead, TagDimension } from "./bundle";
+import type { BenchmarkHead, ImageHead, TagDimension } from "./bundle";
 import type { Bundle, Numbers } from "./read";
 
 const NONE = -1;
@@ -113,10 +113,6 @@ export class Data {
   }
   extracted(r: number): readonly string[] {
     return this.#list("results.extracted", r);
-  }
-  /** The reason of a score; in a comparison it stands among the texts of the result. */
-  why(r: number, answered?: Answered): string {
-    return this.bundle.columns.has("results.why") ? this.word(this.at("results.why", r)) : (answered?.why ?? "");
   }
   finish(r: number): string {
     return at(this.bundle.head.finishes, this.at("results.finish", r));

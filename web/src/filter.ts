@@ -11,10 +11,24 @@ export interface Codes {
   readonly of?: Numbers;
 }
 
+/** Lists of places, one after the other: list i is `members[starts[i]]` to `members[starts[i + 1] - 1]`. */
+export interface Lists {
+  readonly starts: Uint32Array;
+  readonly members: Uint32Array;
+}
+
+export const listAt = ({ starts, members }: Lists, place: number): readonly number[] => [...members.subarray(starts[place], starts[place + 1])];
+
+/** The lists of each `step`-th place and those that follow it, joined. */
+export const joined = ({ starts, members }: Lists, step: number): Lists =>
+  step === 1 ? { starts, members } : { starts: Uint32Array.from({ length: (starts.length - 1) / step + 1 }, (_, place) => starts[place * step] as number), members };
+
 /** A field of rows. It has `codes` (values), `numbers` (NaN: none), or `holds`, which fills a mask by itself. */
 export interface Field extends Name {
   readonly codes?: Codes;
   readonly numbers?: Numbers;
+  /** The places of a row's numbers; without it, each row has one. One number that holds is enough. */
+  readonly among?: Lists;
   readonly holds?: (values: readonly number[], mask: Uint8Array) => void;
   /** Whether its values are made by the answer itself: rows that are selected by them have no score of their own. */
   readonly byAnswer?: boolean;
@@ -84,24 +98,58 @@ function maskOf(table: Table, clause: Clause, rows: Uint32Array | null = null): 
     table.search(clause.text.toLowerCase(), mask, rows);
     if (rows !== null) return mask;
   } else if (field?.holds) field.holds(clause.values, mask);
-  else if (field?.numbers) compare(field.numbers, clause, mask);
+  else if (field?.numbers) compare(field.numbers, field.among, clause, mask);
   else if (field?.codes) among(field.codes, new Set(clause.values), field.values.length, mask);
   kept.set(key, mask);
   if (kept.size > MASKS) kept.delete(kept.keys().next().value ?? "");
   return mask;
 }
 
-function compare(numbers: Numbers, { operator, values }: Clause, mask: Uint8Array): void {
+function compare(numbers: Numbers, lists: Lists | undefined, { operator, values }: Clause, mask: Uint8Array): void {
   // Columns of 32 bits hold 0.1 rounded: so is the number that is compared with them.
   const typed = values[0] ?? NaN;
   const than = numbers instanceof Float32Array ? Math.fround(typed) : typed;
   const within = (values[1] ?? 0) * (1 + 1e-6);
+  const holds = (value: number): boolean =>
+    operator === ">" ? value > than : operator === "<" ? value < than : operator === ">=" ? value >= than : operator === "<=" ? value <= than : Math.abs(value - than) <= within;
+  if (lists === undefined) {
+    for (let row = 0; row < mask.length; row++) if (holds(numbers[row] as number)) mask[row] = 1;
+  } else markAny(lists, mask, (place) => holds(numbers[place] as number));
+}
+
+/** Mark the rows of which one member holds. */
+export function markAny({ starts, members }: Lists, mask: Uint8Array, holds: (member: number) => boolean): void {
   for (let row = 0; row < mask.length; row++) {
-    const value = numbers[row] as number;
-    const holds =
-      operator === ">" ? value > than : operator === "<" ? value < than : operator === ">=" ? value >= than : operator === "<=" ? value <= than : Math.abs(value - than) <= within;
-    if (holds) mask[row] = 1;
+    for (let at = starts[row] as number, end = starts[row + 1] as number; at < end; at++) {
+      if (!holds(members[at] as number)) continue;
+      mask[row] = 1;
+      break;
+    }
   }
+}
+
+/** The values of all members of each row. */
+export function gathered({ starts, members }: Lists, { codes, offsets, of }: Codes): Codes {
+  const size = starts.length - 1;
+  const ends = new Uint32Array(size + 1);
+  let one = true;
+  for (let row = 0; row < size; row++) {
+    let length = 0;
+    for (let at = starts[row] as number, end = starts[row + 1] as number; at < end; at++) {
+      const place = of === undefined ? (members[at] as number) : (of[members[at] as number] as number);
+      length += offsets === undefined ? 1 : (offsets[place + 1] as number) - (offsets[place] as number);
+    }
+    if (length !== 1) one = false;
+    ends[row + 1] = (ends[row] as number) + length;
+  }
+  const made = new Uint32Array(ends[size] as number);
+  let next = 0;
+  for (let at = starts[0] as number, end = starts[size] as number; at < end; at++) {
+    const place = of === undefined ? (members[at] as number) : (of[members[at] as number] as number);
+    if (offsets === undefined) made[next++] = codes[place] as number;
+    else for (let value = offsets[place] as number; value < (offsets[place + 1] as number); value++) made[next++] = codes[value] as number;
+  }
+  return one ? { codes: made } : { codes: made, offsets: ends };
 }
 
 function among({ codes, offsets, of }: Codes, wanted: ReadonlySet<number>, values: number, mask: Uint8Array): void {
@@ -266,11 +314,12 @@ export function ranksOfNumbers(numbers: Numbers): Uint32Array {
   return ranks;
 }
 
-const digits = (text: string): string => text.toLowerCase().replace(/\d+/g, (number) => number.padStart(9, "0"));
+/** A text to sort by, numbers in it by value: `q2` stands before `q10`. */
+export const sortable = (text: string): string => text.toLowerCase().replace(/\d+/g, (number) => number.padStart(9, "0"));
 
-/** Ranks of texts, numbers in them by value: `q2` stands before `q10`. */
+/** Ranks of texts, numbers in them by value. */
 export function ranksOfTexts(texts: readonly string[]): Uint32Array {
-  const keys = texts.map(digits);
+  const keys = texts.map(sortable);
   const sorted = [...new Set(keys)].sort();
   const places = new Map(sorted.map((key, place) => [key, place]));
   return Uint32Array.from(keys, (key) => places.get(key) ?? LAST);

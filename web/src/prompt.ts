@@ -11,12 +11,13 @@ export interface Message {
   readonly text: string;
 }
 export interface Sent {
-  readonly proved: boolean;
   readonly messages: readonly Message[];
   readonly order: string;
   readonly blank: boolean;
   /** Continuations whose probabilities are compared after the prompt; none for an answer in words. */
   readonly compared: readonly string[];
+  /** The number of solved examples that are not kept. */
+  readonly withheld: number;
   /** Limit of new tokens, 0 for none; null if unknown. */
   readonly tokens: number | null;
 }
@@ -52,32 +53,24 @@ export const sentOf = (data: Data, prompts: SentPrompts, r: number, replies: rea
   const own = data.images(q);
   const images = sent.images.map((image) => (typeof image === "string" ? image : `image ${image + 1}: ${own[image]?.name ?? ""}`));
   return {
-    proved: sent.proved,
     messages: [
       ...(sent.system === "" ? [] : [{ from: "System", images: [], text: sent.system }]),
-      ...sent.examples.flatMap((example, number) => solved(data, example, number, sent.examples.length, text)),
+      ...sent.examples.flatMap((example, number) => solved(example, number, sent.examples.length, text(example.text, "", []))),
       ...conversation(sent, images, text(sent.text, data.text(q), texts), replies),
     ],
     order: sent.order,
     blank: sent.blank,
     compared: { "": [], letters: options.map(([letter]) => letter), texts, others: sent.others }[sent.compared],
+    withheld: sent.withheld,
     tokens: sent.tokens,
   };
 };
 
-const solved = (
-  data: Data,
-  example: SentExample,
-  number: number,
-  of: number,
-  text: (number: number, question: string, texts: readonly string[]) => string,
-): readonly Message[] => {
+const solved = ({ images, answer }: SentExample, number: number, of: number, text: string): readonly Message[] => {
   const from = `Solved example ${number + 1} of ${of}`;
-  const q = example.question;
-  const filledText = q < 0 ? text(example.text, "", []) : text(example.text, data.text(q), data.options(q).map(([, words]) => words));
   return [
-    { from, images: example.images, text: filledText },
-    { from: `${from}: its answer`, images: [], text: example.answer },
+    { from, images, text },
+    { from: `${from}: its answer`, images: [], text: answer },
   ];
 };
 

@@ -18,12 +18,9 @@ const keep = (name: string, value: string): void => {
   }
 };
 
-/** A choice of one of `values`, the first of them by default, and its setter. */
-export const useRemembered = <T extends string>(name: string, values: readonly [T, ...T[]]): readonly [T, (value: T) => void] => {
-  const [value, set] = useState<T>(() => {
-    const kept = read(name);
-    return values.find((each) => each === kept) ?? values[0];
-  });
+/** A text that is kept, "" at first, and its setter. */
+export const useKept = (name: string): readonly [string, (value: string) => void] => {
+  const [value, set] = useState<string>(() => read(name) ?? "");
   return [
     value,
     (next) => {
@@ -31,4 +28,10 @@ export const useRemembered = <T extends string>(name: string, values: readonly [
       set(next);
     },
   ];
+};
+
+/** A choice of one of `values`, the first of them by default, and its setter. */
+export const useRemembered = <T extends string>(name: string, values: readonly [T, ...T[]]): readonly [T, (value: T) => void] => {
+  const [kept, set] = useKept(name);
+  return [values.find((each) => each === kept) ?? values[0], set];
 };

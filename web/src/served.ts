@@ -1,15 +1,21 @@
 // Written by tools/bundle_types.py.
 
-/** `GET /api/runs`: all run folders below the served folder, the latest first. */
+/** `GET /api/runs?since=VERSION`: the run folders below the served folder, the latest first. */
 export interface RunList {
   /** The name of the served folder. */
   readonly root: string;
+  /** Rises with each look at the folders, also over restarts. */
+  readonly version: number;
   readonly runs: readonly RunEntry[];
   /** Folders beyond the limit that are not listed. */
   readonly left_out?: number;
+  /** Whether `runs` are those of which a file or the state has changed since `since`, and not all. */
+  readonly partial?: boolean;
+  /** Names of runs that are there no more, since `since`. */
+  readonly gone?: readonly string[];
 }
 
-/** `GET /api/runs/NAME/progress`, and the event `progress`: how far a run is. Its numbers are those so far. */
+/** `GET /api/runs/NAME/progress`: how far a run is. Its numbers are those so far. */
 export interface RunProgress {
   readonly name: string;
   readonly state: "running" | "finished" | "unfinished" | "unreadable";
@@ -33,6 +39,11 @@ export interface RunProgress {
   readonly stopped?: string;
 }
 
+/** `GET /api/runs/NAME/pace`: how long the answers of a run took, and their tokens, as they came. */
+export interface Pace {
+  readonly plots: readonly PlotBlock[];
+}
+
 /** `GET /api/runs/NAME/items?start=&count=&order=&benchmark=&technique=&outcome=&id=&text=`: some of the results. */
 export interface ItemPage {
   readonly rows: readonly ItemRow[];
@@ -41,8 +52,6 @@ export interface ItemPage {
   readonly total: number;
   /** As in `RunProgress`. */
   readonly version: number;
-  /** Bytes of the results that the search for `text` has not reached: the same request goes on, and finds more. */
-  readonly unsearched?: number;
 }
 
 /**
@@ -100,6 +109,8 @@ export interface RunEntry {
   readonly errors?: number;
   /** Why the last session stopped early, "" if it did not. */
   readonly stopped?: string;
+  /** The dimensions of the user's own tags (--tags). */
+  readonly tags?: readonly string[];
 }
 
 /** One benchmark and technique of a run. */
@@ -116,6 +127,24 @@ export interface PartProgress {
   readonly score: number;
   /** Number of results that have a score. */
   readonly scored: number;
+}
+
+/** Points over two axes. */
+export interface PlotBlock {
+  readonly block: "plot";
+  readonly title: string;
+  /** What the first axis shows. */
+  readonly across: string;
+  /** What the second axis shows. */
+  readonly up: string;
+  readonly x: Axis;
+  readonly y: Axis;
+  readonly series: readonly PlotSeries[];
+  /** Whether a line marks equal values of both axes. */
+  readonly diagonal?: boolean;
+  readonly notes?: readonly string[];
+  readonly folded?: boolean;
+  readonly tabs?: readonly string[];
 }
 
 /** One result, with its question. */
@@ -188,4 +217,35 @@ export interface GateAttempt {
   readonly baseline?: string;
   /** Whether it may be the verdict on other results than those of the run. */
   readonly stale?: boolean;
+}
+
+/** The axis of a measure, in its own numbers: fractions if it is a percentage. */
+export interface Axis {
+  readonly low: number;
+  readonly high: number;
+  readonly ticks: readonly Tick[];
+}
+
+/** Points of one kind. */
+export interface PlotSeries {
+  readonly title: string;
+  readonly points: readonly PlotPoint[];
+  readonly drawn?: "points" | "line" | "bars";
+}
+
+/** A labelled place of an axis. */
+export interface Tick {
+  readonly at: number;
+  readonly label: string;
+}
+
+/** A point, and its interval on the second axis. */
+export interface PlotPoint {
+  readonly x: number;
+  readonly y: number | null;
+  readonly low?: number | null;
+  readonly high?: number | null;
+  /** What it is, with its numbers as they are shown. */
+  readonly label?: string;
+  readonly link?: string;
 }

@@ -1,5 +1,5 @@
 // The one file that talks to the server of `medvqa view`. Pages in a file talk to nothing.
-import type { Drawn, Problem, RunProgress } from "./served";
+import type { Drawn, Problem } from "./served";
 import type { Blocks } from "./read";
 
 /** An answer that is no success, in the server's words. */
@@ -100,16 +100,13 @@ export const put = (path: string, { text, version }: Versioned, asked: Asked = {
 /** A path below `/api/` for a run: its name may have "/". */
 export const pathOfRun = (name: string): string => `runs/${name.split("/").map(encodeURIComponent).join("/")}`;
 
-/** Locks that all tabs share; null in a browser without them. */
-export const locksOfTabs = (): LockManager | null => (navigator as { readonly locks?: LockManager | null }).locks ?? null;
-
 /** Have the page of one run drawn, or the comparison of several. One at a time: the connections of a browser are few. */
 export const drawn = (runs: readonly string[], signal?: AbortSignal): Promise<Drawn> => {
   const names = runs.map((name) => `run=${encodeURIComponent(name)}`).join("&");
   const draw = (): Promise<Drawn> => ask(`bundle?${names}`, { signal, seconds: DRAWING_SECONDS });
-  const locks = locksOfTabs();
-  if (locks === null) return draw();
-  return locks.request("medvqa-drawing", signal === undefined ? {} : { signal }, draw);
+  // A browser without locks draws in each tab.
+  const { locks } = navigator as { readonly locks?: LockManager | null };
+  return locks == null ? draw() : locks.request("medvqa-drawing", signal === undefined ? {} : { signal }, draw);
 };
 
 /** The blocks of a drawn bundle. */
@@ -121,27 +118,3 @@ export const imagesOf = (key: string): string => `/api/bundles/${encodeURICompon
 
 /** The address of an original image of a run. */
 export const originalOf = (name: string, digest: string): string => `/api/${pathOfRun(name)}/images/${encodeURIComponent(digest)}`;
-
-/** What one event stream calls. */
-export interface Heard {
-  readonly open: () => void;
-  /** The list of runs has changed. */
-  readonly runs: () => void;
-  readonly progress: (progress: RunProgress) => void;
-  /** The stream has ended. */
-  readonly closed: () => void;
-}
-
-/** Open the event stream; returns the function that closes it. */
-export const listen = ({ open, runs, progress, closed }: Heard): (() => void) => {
-  const source = new EventSource("/api/events");
-  source.addEventListener("open", open);
-  source.addEventListener("runs", runs);
-  source.addEventListener("progress", (event: MessageEvent<string>) => { progress(JSON.parse(event.data) as RunProgress); });
-  source.addEventListener("error", () => {
-    // Browsers differ in when they try again: `closed` decides.
-    source.close();
-    closed();
-  });
-  return () => { source.close(); };
-};

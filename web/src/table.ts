@@ -1,11 +1,16 @@
-// The answers to one benchmark as a table that the query line filters: its fields, and the search in its texts.
-// Places lie within the columns of one table, so elements are there.
+// The one table of the explorer: rows with a column for each run, and the fields by which the query line filters them.
+// In the page of one run a row is an answer (a question, where nothing was asked); in that of several runs it is a unit
+// of a measure, a question or a pair, with its answers in each run. Places lie within the columns of one table.
 /* eslint-disable @typescript-eslint/non-nullable-type-assertion-style */
+import type { PairOfRuns } from "./bundle";
 import type { Data } from "./data";
-import { ranksOfNumbers, ranksOfTexts, type Codes, type Field, type Table } from "./filter";
+import { gathered, joined, markAny, orderOf, ranksOfNumbers, ranksOfTexts, type Codes, type Field, type Lists, type Table } from "./filter";
+import { keyText } from "./key";
 import { slug, type Value } from "./query";
 import type { Numbers } from "./read";
 import { TAG_NAMES } from "./reviews";
+import { agreements, flipsOf, scaleAt, type Scale } from "./scale";
+import type { Texts } from "./search";
 import { isTagged, taggedVersion, tagsOf } from "./tagged";
 import { label } from "./text";
 import { worded } from "./worded";
@@ -35,62 +40,217 @@ const ABSENT = -2;
 const LISTED = 200; // letters that are values of a field; more, as of open questions, are looked up
 const ROTATION = /(?:^|\+)(r[1-9]\d{0,3})$/;
 
-/** A table with what the page needs to draw its rows. */
-export interface Rows extends Table {
+/** Questions and answers by rows. */
+interface Base {
+  readonly data: Data;
   /** The place of the benchmark. */
   readonly benchmark: number;
-  /** The result of each row; null if the page has questions alone. */
-  readonly result: Numbers | null;
+  readonly size: number;
+  /** The number of runs, each with a column. */
+  readonly runs: number;
+  /** Whether the page has answers. */
+  readonly answered: boolean;
+  readonly questions: Lists;
+  /** The answers in all runs. */
+  readonly results: Lists;
+  /** The answers to row i in run r are list i * runs + r. */
+  readonly cells: Lists;
+}
+
+/** Two runs among several, and the flips between them by row. */
+export interface Compared {
+  readonly scale: Scale;
+  readonly pair: PairOfRuns;
+  /** Places in `FLIPS`. */
+  readonly flips: Uint8Array;
+}
+
+export interface Rows extends Table, Base {
+  /** Null in the page of one run. */
+  readonly compared: Compared | null;
   /** Fields whose counts stand beside the list. */
   readonly facets: readonly number[];
   /** The place of a field of our own by its name, one that no clause has without. */
   readonly place: (name: string) => number;
   /** The dimension that a field stands for, -1 for fields of our own. */
   readonly dimension: readonly number[];
-  /** Ranks of rows by the name of a column, for `orderOf`; null for a column without ranks. */
-  readonly ranks: (column: string) => Uint32Array | null;
+  /** The key of a row, for links. */
+  readonly key: (row: number) => string;
+  /** All rows by a column ("-" before its name: descending), or by another one if there is no such column. */
+  readonly order: (sort: string, otherwise: string) => Uint32Array;
 }
 
-/** Elements of a column at places; null: all elements. */
-const gather = (column: Numbers, places: Numbers | null): Numbers => {
-  if (places === null) return column;
+export const questionOf = ({ questions }: Base, row: number): number => questions.members[questions.starts[row] as number] as number;
+/** The first answer to a row; undefined without one. */
+export const resultOf = ({ results }: Base, row: number): number | undefined =>
+  results.starts[row] === results.starts[row + 1] ? undefined : results.members[results.starts[row] as number];
+
+/** The field of a run is named by its place: names of runs can hold anything, and look like any other field. */
+export const runField = (run: number): string => `run${run + 1}`;
+
+// ---- rows ----------------------------------------------------------------------------------------------------------
+
+/** The answers to a benchmark in the page of one run. */
+function baseOfRun(data: Data, benchmark: number): Base {
+  const ofBenchmark = data.column("questions.benchmark");
+  const ofResult = data.column("results.question");
+  const answered = data.results > 0;
+  const asked = answered ? data.byQuestion.filter((result) => ofBenchmark[ofResult[result] as number] === benchmark) : new Uint32Array();
+  const question = answered ? asked.map((result) => ofResult[result] as number) : Uint32Array.from(ofBenchmark.keys()).filter((q) => ofBenchmark[q] === benchmark);
+  const each = Uint32Array.from({ length: question.length + 1 }, (_, row) => row);
+  const results = { starts: answered ? each : new Uint32Array(question.length + 1), members: asked };
+  return { data, benchmark, size: question.length, runs: 1, answered, questions: { starts: each, members: question }, results, cells: results };
+}
+
+const baseOfScale = ({ data, view, size, runs, questions, cells }: Scale): Base =>
+  ({ data, benchmark: view.benchmark, size, runs, answered: true, questions, results: joined(cells, runs), cells });
+
+/** The table of a benchmark in the page of one run. */
+export function rowsOf(data: Data, texts: Texts, benchmark: number): Rows {
+  const base = baseOfRun(data, benchmark);
+  const { results, questions, answered } = base;
+  const named = fieldsOf(base, null);
+  const column = (name: string): Numbers => picked(data.column(`results.${name}`), results.members);
+  const zeros = new Uint8Array(base.size);
+  const prompt = named.findIndex(({ d }) => d >= 0 && data.dimension(d).name === "prompt" && data.dimension(d).of === "results");
+  return made(base, texts, named, {
+    question: questions.members,
+    numerator: answered ? column("numerator") : zeros,
+    denominator: answered ? column("denominator") : zeros,
+    asked: prompt < 0 ? null : { field: prompt, numerator: column("prompt_numerator"), denominator: column("prompt_denominator") },
+    compared: null,
+    key: (row) => keyOfResult(data, questionOf(base, row), resultOf(base, row)),
+  });
+}
+
+export const keyOfResult = (data: Data, question: number, result: number | undefined): string =>
+  keyText(result === undefined ? { benchmark: data.benchmark(question).name, item: data.id(question), technique: "", variant: "", sample: 0 } : data.key(result));
+
+const known = new WeakMap<Scale, { readonly base: Base; readonly fields: readonly Named[] }>();
+
+/** The table of a measure in the page of several runs, with the flips between two of them. */
+export function unitsOf(data: Data, texts: Texts, place: number, pair: PairOfRuns): Rows {
+  const scale = scaleAt(data, place);
+  let found = known.get(scale);
+  if (found === undefined) {
+    const base = baseOfScale(scale);
+    known.set(scale, (found = { base, fields: fieldsOf(base, scale) }));
+  }
+  const { base, fields } = found;
+  const flips = flipsOf(scale, pair);
+  const flip = { ...choice("flip", ["worse", "better", "same", "open"], { codes: flips }, ["worse", "better", "same", "not compared"]), also: ["way"] };
+  const names = data.bundle.head.runs.map((run) => run.name);
+  // The fields of the chosen runs can also be typed as `new` and `baseline`, unless a run has that name.
+  const chosen = fields.map((each): Named => {
+    const more = (["new", "baseline"] as const).filter((name) => !names.includes(name) && each.field.name === runField(pair[name]));
+    return more.length === 0 ? each : { ...each, field: { ...each.field, also: [...(each.field.also ?? []), ...more] } };
+  });
+  const zeros = new Uint8Array(scale.size);
+  return made(base, texts, [{ field: flip, facet: true, d: -1 }, ...chosen], {
+    question: Uint32Array.from({ length: scale.size }, (_, unit) => unit),
+    numerator: zeros,
+    denominator: zeros,
+    asked: null,
+    compared: { scale, pair, flips },
+    key: (row) => scale.names[row] as string,
+  });
+}
+
+type Particular = Pick<Rows, "question" | "numerator" | "denominator" | "asked" | "compared" | "key">;
+
+function made(base: Base, texts: Texts, named: readonly Named[], particular: Particular): Rows {
+  const orders = new Map<string, Uint32Array | null>();
+  const ordered = (sort: string): Uint32Array | null => {
+    const before = orders.get(sort);
+    if (before !== undefined) return before;
+    const ranks = ranksOf(base, particular.compared, sort.replace(/^-/, ""));
+    const order = ranks === null ? null : orderOf(ranks, sort.startsWith("-"));
+    orders.set(sort, order);
+    return order;
+  };
+  return {
+    ...base,
+    ...particular,
+    fields: named.map(({ field }) => field),
+    facets: named.flatMap(({ facet }, place) => (facet ? [place] : [])),
+    dimension: named.map(({ d }) => d),
+    place: (name) => {
+      const found = named.findIndex(({ field, d }) => d === -1 && field.name === name);
+      return found < 0 ? ABSENT : found;
+    },
+    order: (sort, otherwise) => ordered(sort === "" ? otherwise : sort) ?? ordered(otherwise) ?? Uint32Array.from({ length: base.size }, (_, row) => row),
+    search: (words, mask, rows) => { texts.find(words, mask, rows, base.questions, base.results); },
+    version: () => texts.version + taggedVersion() * 1e6,
+  };
+}
+
+/** Elements of a column at places, in its type. */
+const picked = (column: Numbers, places: Uint32Array): Numbers => {
   const make = column.constructor as new (length: number) => Numbers;
-  const made = new make(places.length);
-  for (let i = 0; i < places.length; i++) made[i] = column[places[i] as number] as number;
-  return made;
+  const elements = new make(places.length);
+  for (let i = 0; i < places.length; i++) elements[i] = column[places[i] as number] as number;
+  return elements;
 };
 
-/** Lists of values by row; a column of values if each row has one. `of` is the place of the list of a row. */
-const byRow = (values: Numbers, offsets: Numbers, of: Numbers): Codes => {
-  const starts = new Uint32Array(of.length + 1);
-  let one = true;
-  for (let row = 0; row < of.length; row++) {
-    const place = of[row] as number;
-    const length = (offsets[place + 1] as number) - (offsets[place] as number);
-    if (length !== 1) one = false;
-    starts[row + 1] = (starts[row] as number) + length;
+// ---- order ---------------------------------------------------------------------------------------------------------
+
+function ranksOf(base: Base, compared: Compared | null, name: string): Uint32Array | null {
+  const { data, size, answered } = base;
+  const { head, tables } = data.bundle;
+  const first = Uint32Array.from({ length: size }, (_, row) => questionOf(base, row));
+  // The ranks of words that stand in many rows are found once.
+  const words = (column: Numbers): Uint32Array => {
+    const places = first.map((question) => column[question] as number);
+    const used = [...new Set(places)];
+    const ranks = ranksOfTexts(used.map((word) => data.word(word)));
+    const rankOf = new Map(used.map((word, place) => [word, ranks[place] as number]));
+    return places.map((word) => rankOf.get(word) as number);
+  };
+  if (name === "question") return words(data.column("questions.text"));
+  if (compared !== null) {
+    const { scale, flips } = compared;
+    if (name === "id") return ranksOfTexts(scale.names);
+    if (name === "flip") return Uint32Array.from(flips);
+    if (name === "right") return Uint32Array.from(scale.right);
+    const run = Number(/^run(\d+)$/.exec(name)?.[1] ?? 0) - 1;
+    return run < 0 || run >= scale.runs ? null : ranksOfNumbers(Float32Array.from({ length: size }, (_, unit) => scale.values[unit * scale.runs + run] as number));
   }
-  const codes = new Uint32Array(starts[of.length] as number);
-  let next = 0;
-  for (const place of of) {
-    for (let at = offsets[place] as number, end = offsets[place + 1] as number; at < end; at++) codes[next++] = values[at] as number;
+  if (name === "id") return words(data.column("questions.id"));
+  if (!answered) return null;
+  const column = (of: string): Numbers => picked(data.column(`results.${of}`), base.results.members);
+  const mapped = (of: string, by: ArrayLike<number>): Uint32Array => Uint32Array.from(column(of), (value) => by[value] ?? 0);
+  switch (name) {
+    case "outcome": return mapped("outcome", head.outcomes.map((outcome) => FIRST.indexOf(outcome)));
+    case "pair": return mapped("verdict", Array.from({ length: 2 ** VERDICTS.length }, (_, set) => (FIRST_PAIRS.indexOf(set) + 8) % 8));
+    case "seconds": case "confidence": return ranksOfNumbers(column(name));
+    case "read": case "key": return mapped(name === "read" ? "extracted" : "answers", ranksOfTexts(tables.lists.map((list) => list.join(", "))));
+    default: return null;
   }
-  return one ? { codes } : { codes, offsets: starts };
-};
+}
 
-/** Numbers of one type, which loops over many columns read faster. */
-const wide = (column: Numbers): Uint32Array => {
-  const made = new Uint32Array(column.length);
-  made.set(column);
-  return made;
-};
+// ---- fields --------------------------------------------------------------------------------------------------------
 
-/** Elements looked up in a small table. */
-const mapped = (column: Numbers, by: readonly number[]): Uint32Array => {
-  const made = new Uint32Array(column.length);
-  for (let row = 0; row < made.length; row++) made[row] = by[column[row] as number] ?? 0;
-  return made;
-};
+/** A field, whether it is counted beside the list, and its dimension (-1: a field of our own). */
+interface Named {
+  readonly field: Field;
+  readonly facet: boolean;
+  readonly d: number;
+}
+
+const OWN = [
+  "outcome", "pair", "technique", "rotation", "sample", "is", "tag", "read", "read_text", "key", "key_text", "id", "seconds", "confidence",
+  "flip", "way", "agree", "right_in", "wrong_in", "scored_in", "new", "baseline",
+];
+const isOwn = (name: string): boolean => OWN.includes(slug(name)) || /^run_?\d+$/.test(slug(name));
+
+/** A field of values that stand once each in a list. */
+const choice = (name: string, values: readonly string[], codes: Codes, shown: readonly string[] = values): Field => ({
+  name,
+  label: name,
+  takes: "value",
+  values: values.map((value, place) => ({ name: value, label: shown[place] ?? value })),
+  codes,
+});
 
 /** The values of each set of bits. */
 const bits = (values: number): Pick<Codes, "codes" | "offsets"> => {
@@ -103,369 +263,164 @@ const bits = (values: number): Pick<Codes, "codes" | "offsets"> => {
   return { codes: Uint8Array.from(codes), offsets: Uint16Array.from(offsets) };
 };
 
-/** A field of values that stand once each in a list of texts. */
-const choice = (name: string, values: readonly string[], codes: Codes): Field => ({
-  name,
-  label: name,
-  takes: "value",
-  values: values.map((value) => ({ name: value, label: value })),
-  codes,
-});
-
-/** The table of a benchmark in one run. */
-export function rowsOf(data: Data, texts: Texts, benchmark: number, run = 0): Rows {
+function fieldsOf(base: Base, scale: Scale | null): readonly Named[] {
+  const { data, questions, results, answered } = base;
   const { head } = data.bundle;
-  const ofBenchmark = data.column("questions.benchmark");
-  const several = head.benchmarks.length > 1 || head.runs.length > 1;
-  const answered = data.results > 0;
-  const ofResult = data.column("results.question");
-  const runs = data.column("results.run");
-  let places: Numbers | null = null;
-  if (answered) {
-    const order = data.byQuestion;
-    if (several || order.some((result, place) => result !== place)) {
-      places = order.filter((result) => ofBenchmark[ofResult[result] as number] === benchmark && runs[result] === run);
-    }
-  } else {
-    places = Uint32Array.from(ofBenchmark.keys()).filter((question) => ofBenchmark[question] === benchmark);
-  }
-  const question = wide(answered ? gather(ofResult, places) : (places as Numbers));
-  const result = answered ? wide(places ?? new Uint32Array(data.results).map((_, place) => place)) : null;
-  const size = question.length;
-  const column = (name: string): Numbers => gather(data.column(`results.${name}`), places);
-  const zeros = new Uint8Array(size);
-
-  const fields: Field[] = [];
-  const dimension: number[] = [];
-  const facets: number[] = [];
-  const add = (field: Field, facet: boolean, d = -1): number => {
-    if (facet) facets.push(fields.length);
-    fields.push(field);
-    dimension.push(d);
-    return fields.length - 1;
-  };
-  if (answered) {
-    add({ ...choice("outcome", head.outcomes, { codes: wide(column("outcome")) }), byAnswer: true }, true);
-    if (head.benchmarks[benchmark]?.pairs === true) {
-      const units = gather(data.column("questions.pair"), question);
-      add({ name: "pair", label: "pair", takes: "value", values: VERDICTS, codes: { ...bits(VERDICTS.length), of: column("verdict") }, units, byAnswer: true }, true);
-    }
-  }
-  const dimensions = head.benchmarks[benchmark]?.dimensions ?? [];
-  const own = ["outcome", "pair", "technique", "rotation", "sample", "is", "tag", "read", "read_text", "key", "key_text", "id", "seconds", "confidence"];
-  let asked: Table["asked"] = null;
-  for (const d of dimensions) {
-    const { name, of, values } = data.dimension(d);
-    const field: Field = {
-      name: own.includes(slug(name)) ? `tag_${name}` : name,
-      label: label(name),
-      takes: "value",
-      values: values.map((value) => ({ name: value.value, label: value.title, also: value.short === "" ? [] : value.short.split(", ") })),
-      codes: byRow(data.column(`tags/${d}.values`), data.column(`tags/${d}.offsets`), of === "questions" ? question : (result ?? question)),
-      byAnswer: of === "results" && name !== "prompt",
-    };
-    const place = add(field, true, d);
-    if (answered && of === "results" && name === "prompt") {
-      asked = { field: place, numerator: column("prompt_numerator"), denominator: column("prompt_denominator") };
-    }
-  }
-  if (answered) {
-    const variants = column("variant");
-    const rotations = head.variants.map((variant) => ROTATION.exec(variant)?.[1] ?? "");
-    const shifts = [...new Set(rotations)].filter((shift) => shift !== "").sort((x, y) => Number(x.slice(1)) - Number(y.slice(1)));
-    if (shifts.length > 0) {
-      const lists = rotations.map((shift) => shifts.indexOf(shift));
-      const offsets = [0];
-      for (const shift of lists) offsets.push((offsets.at(-1) ?? 0) + (shift < 0 ? 0 : 1));
-      add(choice("rotation", shifts, { codes: Uint16Array.from(lists.filter((shift) => shift >= 0)), offsets: Uint32Array.from(offsets), of: variants }), true);
-    }
-    const samples = column("sample");
-    let most = 0;
-    for (const sample of samples) most = Math.max(most, sample);
-    if (most > 0) {
-      // Sample 0, asked once, has no place among the values.
-      const offsets = Uint32Array.from({ length: most + 2 }, (_, sample) => Math.max(0, sample - 1));
-      const numbers = Array.from({ length: most }, (_, sample) => String(sample + 1));
-      add(choice("sample", numbers, { codes: Uint32Array.from(numbers.keys()), offsets, of: samples }), true);
-    }
-    add(choice("technique", head.techniques, { codes: wide(column("technique")) }), false);
-    const marks = column("marks");
-    add({
-      name: "is",
-      label: "mark",
-      takes: "value",
-      values: MARKS,
-      holds: (values, mask) => {
-        const wanted = values.reduce((sum, value) => sum | (value === TAGGED ? 0 : 1 << value), 0);
-        const tagged = values.includes(TAGGED);
-        for (let row = 0; row < size; row++) {
-          if (((marks[row] as number) & wanted) !== 0 || (tagged && result !== null && isTagged(result[row] as number))) mask[row] = 1;
-        }
-      },
-    }, false);
-    add({
-      name: "tag",
-      label: "your tag",
-      takes: "value",
-      values: TAG_NAMES.map((tag) => ({ name: tag, label: label(tag) })),
-      holds: (values, mask) => {
-        const wanted = values.map((value) => TAG_NAMES[value] as string);
-        for (let row = 0; row < size; row++) {
-          if (result !== null && tagsOf(result[row] as number).some((tag) => wanted.includes(tag))) mask[row] = 1;
-        }
-      },
-    }, false);
-    add(letters("read", data, column("extracted")), false);
-    if (result !== null) for (const name of ["key_text", "read_text"] as const) add(worded(name, data, result), false);
-  }
-  add(letters("key", data, answered ? column("answers") : gather(data.column("questions.answers"), question)), false);
-  add(identity(data, question), false);
-  if (answered) {
-    add({ name: "seconds", label: "seconds", takes: "number", values: [], numbers: column("seconds") }, false);
-    add({ name: "confidence", label: "confidence", takes: "number", values: [], numbers: column("confidence") }, false);
-  }
-  const place = (name: string): number => {
-    const found = fields.findIndex((field, i) => dimension[i] === -1 && field.name === name);
-    return found < 0 ? ABSENT : found;
-  };
-  const ranks = (name: string): Uint32Array | null => {
-    const words = (of: Numbers): Uint32Array => {
-      const places = gather(of, question);
-      const used = new Int32Array(data.bundle.tables.words.length).fill(-1);
-      const texts: string[] = [];
-      for (const word of places) if (used[word] === -1) used[word] = texts.push(data.word(word)) - 1;
-      const ranks = ranksOfTexts(texts);
-      const made = new Uint32Array(places.length);
-      for (let row = 0; row < made.length; row++) made[row] = ranks[used[places[row] as number] as number] as number;
-      return made;
-    };
-    if (name === "id") return words(data.column("questions.id"));
-    if (name === "question") return words(data.column("questions.text"));
-    if (!answered) return null;
-    if (name === "outcome") {
-      return mapped(column("outcome"), head.outcomes.map((outcome) => FIRST.indexOf(outcome)));
-    }
-    if (name === "pair") return mapped(column("verdict"), Array.from({ length: 2 ** VERDICTS.length }, (_, set) => (FIRST_PAIRS.indexOf(set) + 8) % 8));
-    if (name === "seconds" || name === "confidence") return ranksOfNumbers(column(name));
-    if (name === "read" || name === "key") {
-      return mapped(column(name === "read" ? "extracted" : "answers"), [...ranksOfTexts(data.bundle.tables.lists.map((list) => list.join(", ")))]);
-    }
-    return null;
-  };
-  const table: Rows = {
-    benchmark,
-    size,
-    question,
-    result,
-    fields,
-    facets,
-    dimension,
-    place,
-    ranks,
-    numerator: answered ? column("numerator") : zeros,
-    denominator: answered ? column("denominator") : zeros,
-    asked,
-    search: (words, mask, rows) => {
-      texts.find(words, mask, rows, question, result);
-    },
-    version: () => texts.version + taggedVersion() * 1e6,
-  };
-  return table;
+  const about = head.benchmarks[base.benchmark];
+  const facet = (field: Field): Named => ({ field, facet: true, d: -1 });
+  const typed = (field: Field): Named => ({ field, facet: false, d: -1 });
+  const some = (is: boolean, fields: () => readonly Named[]): readonly Named[] => (is ? fields() : []);
+  const outcomes = (lists: Lists, name: string, shown = name): Field => ({ ...choice(name, head.outcomes, gathered(lists, { codes: data.column("results.outcome") })), label: shown });
+  const one = answered && scale === null;
+  return [
+    ...some(one, () => [facet({ ...outcomes(results, "outcome"), byAnswer: true })]),
+    ...some(one && about?.pairs === true, () => [facet({ ...pairField(base), units: Int32Array.from(questions.members, (q) => data.at("questions.pair", q)) })]),
+    ...some(scale !== null, () => [facet({ ...choice("agree", ["wrong", "right", "apart"], agreements(scale as Scale), ["a wrong one", "the right one", "not the same"]), label: "all runs read the same option" })]),
+    ...(about?.dimensions ?? []).map((d): Named => ({ field: dimensionField(base, d), facet: true, d })),
+    ...some(one, () => [...waysOf(base).map(facet), typed(choice("technique", head.techniques, gathered(results, { codes: data.column("results.technique") })))]),
+    ...some(scale !== null, () => (["right", "wrong", "scored"] as const).map((name) =>
+      typed({ name: `${name}_in`, label: name === "scored" ? "runs with a score" : `runs that are ${name}`, takes: "number", values: [], numbers: (scale as Scale)[name] }))),
+    ...some(answered, () => [
+      typed(marked(base)),
+      ...some(scale === null, () => [typed(reviewed(base))]),
+      typed(letters("read", data, results, data.column("results.extracted"))),
+      ...(["key_text", "read_text"] as const).map((name) => typed(worded(name, data, results))),
+    ]),
+    typed(answered ? letters("key", data, results, data.column("results.answers")) : letters("key", data, questions, data.column("questions.answers"))),
+    typed(identity(data, questions)),
+    ...some(answered, () => (["seconds", "confidence"] as const).map((name) => typed({ name, label: name, takes: "number", values: [], numbers: data.column(`results.${name}`), among: results }))),
+    ...some(scale !== null, () => head.runs.map(({ name }, run) => facet({ ...outcomes(inRun(base, run), runField(run), `${run + 1} · ${name}`), also: [name] }))),
+    ...some(scale !== null && about?.pairs === true, () => [typed(pairField(base))]),
+  ];
 }
 
+/** The answers to each row in one run. */
+function inRun({ cells: { starts, members }, size, runs }: Base, run: number): Lists {
+  const begins = new Uint32Array(size + 1);
+  const of: number[] = [];
+  for (let row = 0; row < size; row++) begins[row + 1] = of.push(...members.subarray(starts[row * runs + run], starts[row * runs + run + 1]));
+  return { starts: begins, members: Uint32Array.from(of) };
+}
+
+const pairField = ({ data, results }: Base): Field =>
+  ({ name: "pair", label: "pair", takes: "value", values: VERDICTS, codes: gathered(results, { ...bits(VERDICTS.length), of: data.column("results.verdict") }), byAnswer: true });
+
+function dimensionField({ data, questions, results }: Base, d: number): Field {
+  const { name, of, values } = data.dimension(d);
+  return {
+    name: isOwn(name) ? `tag_${name}` : name,
+    label: label(name),
+    takes: "value",
+    values: values.map((value) => ({ name: value.value, label: value.title, also: value.short === "" ? [] : value.short.split(", ") })),
+    codes: gathered(of === "questions" ? questions : results, { codes: data.column(`tags/${d}.values`), offsets: data.column(`tags/${d}.offsets`) }),
+    byAnswer: of === "results" && name !== "prompt",
+  };
+}
+
+/** Rotations and samples, if there are any. */
+function waysOf({ data, results }: Base): readonly Field[] {
+  const rotations = data.bundle.head.variants.map((variant) => ROTATION.exec(variant)?.[1] ?? "");
+  const shifts = [...new Set(rotations)].filter((shift) => shift !== "").sort((x, y) => Number(x.slice(1)) - Number(y.slice(1)));
+  const samples = data.column("results.sample");
+  let most = 0;
+  for (const result of results.members) most = Math.max(most, samples[result] as number);
+  const numbers = Array.from({ length: most }, (_, sample) => String(sample + 1));
+  // Places before the first value, as that of sample 0, which is asked once, have none.
+  const offsetsOf = (has: readonly boolean[]): Uint32Array => {
+    let sum = 0;
+    return Uint32Array.from([0, ...has.map((each) => (sum += Number(each)))]);
+  };
+  const rotated = { codes: Uint16Array.from(rotations.flatMap((shift) => (shift === "" ? [] : [shifts.indexOf(shift)]))), offsets: offsetsOf(rotations.map((shift) => shift !== "")), of: data.column("results.variant") };
+  const sampled = { codes: Uint32Array.from(numbers.keys()), offsets: offsetsOf([false, ...numbers.map(() => true)]), of: samples };
+  return [
+    ...(shifts.length > 0 ? [choice("rotation", shifts, gathered(results, rotated))] : []),
+    ...(most > 0 ? [choice("sample", numbers, gathered(results, sampled))] : []),
+  ];
+}
+
+function marked({ data, results }: Base): Field {
+  const marks = data.column("results.marks");
+  return {
+    name: "is",
+    label: "mark",
+    takes: "value",
+    values: MARKS,
+    holds: (values, mask) => {
+      const wanted = values.reduce((sum, value) => sum | (value === TAGGED ? 0 : 1 << value), 0);
+      const tagged = values.includes(TAGGED);
+      markAny(results, mask, (result) => ((marks[result] as number) & wanted) !== 0 || (tagged && isTagged(result)));
+    },
+  };
+}
+
+const reviewed = ({ results }: Base): Field => ({
+  name: "tag",
+  label: "your tag",
+  takes: "value",
+  values: TAG_NAMES.map((tag) => ({ name: tag, label: label(tag) })),
+  holds: (values, mask) => {
+    const wanted = values.map((value) => TAG_NAMES[value] as string);
+    markAny(results, mask, (result) => tagsOf(result).some((tag) => wanted.includes(tag)));
+  },
+});
+
 /** The letters of an answer, or its text: values if they are few, else looked up. "none" stands for an empty list. */
-function letters(name: string, data: Data, of: Numbers): Field {
-  const { lists } = data.bundle.tables;
-  const used = new Uint8Array(lists.length);
-  for (const list of of) used[list] = 1;
-  const names = new Map<string, number>();
-  const none = lists.some((list, i) => used[i] === 1 && list.includes("none")) ? "nothing" : "none";
-  const codes: number[] = [];
-  const offsets = [0];
-  lists.forEach((list, i) => {
-    for (const text of used[i] === 1 ? (list.length === 0 ? [none] : list) : []) {
-      const place = names.get(text) ?? names.size;
-      names.set(text, place);
-      codes.push(place);
-    }
-    offsets.push(codes.length);
-  });
-  const texts = [...names.keys()];
+function letters(name: string, data: Data, lists: Lists, of: Numbers): Field {
+  const { lists: all } = data.bundle.tables;
+  const used = new Uint8Array(all.length);
+  for (const member of lists.members) used[of[member] as number] = 1;
+  const none = all.some((list, i) => used[i] === 1 && list.includes("none")) ? "nothing" : "none";
+  const texts = [...new Set(all.flatMap((list, i) => (used[i] === 0 ? [] : list.length === 0 ? [none] : list)))];
   const field: Field = {
     name,
     label: name === "read" ? "option read" : "key",
     takes: "value",
     values: texts.map((text) => ({ name: text, label: text })),
     byAnswer: name === "read",
-    codes: { codes: Uint32Array.from(codes), offsets: Uint32Array.from(offsets), of },
+    holds: (values, mask) => {
+      const wanted = new Set(values.map((value) => texts[value]));
+      const has = Uint8Array.from(all, (list) => Number(list.length === 0 ? wanted.has(none) : list.some((text) => wanted.has(text))));
+      markAny(lists, mask, (member) => has[of[member] as number] === 1);
+    },
   };
   if (texts.length <= LISTED) return field;
   return {
     ...field,
     find: (text) => {
-      const exact = names.get(text);
-      return exact === undefined ? texts.flatMap((each, i) => (slug(each) === slug(text) && slug(text) !== "" ? [i] : [])) : [exact];
+      const exact = texts.indexOf(text);
+      return exact >= 0 ? [exact] : texts.flatMap((each, i) => (slug(each) === slug(text) && slug(text) !== "" ? [i] : []));
     },
     like: (text, most) => beginning(texts, text, most),
   };
 }
 
-function beginning(texts: readonly string[], typed: string, most: number): string[] {
-  const wanted = typed.toLowerCase();
-  const found: string[] = [];
-  for (const text of texts) {
-    if (found.length >= most) break;
-    if (text.toLowerCase().includes(wanted)) found.push(text);
-  }
-  return found;
-}
+const beginning = (texts: readonly string[], typed: string, most: number): string[] =>
+  texts.filter((text) => text.toLowerCase().includes(typed.toLowerCase())).slice(0, most);
 
-/** Questions by their id, or by the id of their pair; `*` at the end stands for any rest. */
-function identity(data: Data, question: Numbers): Field {
+/** Rows by the id of a question, or by that of its pair; `*` at the end stands for any rest. */
+function identity(data: Data, questions: Lists): Field {
   const ids = data.column("questions.id");
   const pairs = data.column("questions.pair");
-  const questions = [...new Set(question)];
-  const places = (of: Numbers, q: number): number => of[q] as number;
-  const matches = (text: string): ((word: string) => boolean) => {
-    const wanted = text.toLowerCase();
-    const begin = wanted.slice(0, -1);
-    return wanted.endsWith("*") ? (word) => word.toLowerCase().startsWith(begin) : (word) => word.toLowerCase() === wanted;
-  };
+  const words = (): readonly number[] => [...new Set([...questions.members].flatMap((q) => [ids[q] as number, pairs[q] as number]))].filter((word) => word >= 0);
   return {
     name: "id",
     label: "id",
     takes: "identity",
     values: [],
     find: (text) => {
-      const holds = matches(text);
-      const found = new Set<number>();
-      for (const q of questions) {
-        const [id, pair] = [places(ids, q), places(pairs, q)];
-        if (holds(data.word(id))) found.add(id);
-        if (pair >= 0 && holds(data.word(pair))) found.add(pair);
-      }
-      return [...found];
+      const wanted = text.toLowerCase();
+      const begin = wanted.slice(0, -1);
+      const holds = wanted.endsWith("*") ? (word: string): boolean => word.toLowerCase().startsWith(begin) : (word: string): boolean => word.toLowerCase() === wanted;
+      return words().filter((word) => holds(data.word(word)));
     },
     like: (text, most) => {
-      const begin = text.toLowerCase().replace(/\*$/, "");
-      const found: string[] = [];
-      for (const q of questions) {
-        if (found.length >= most) break;
-        const word = data.word(places(ids, q));
-        if (word.toLowerCase().includes(begin)) found.push(word);
-      }
-      return found.length > 0 ? found : questions.slice(0, most).map((q) => data.word(places(ids, q)));
+      const texts = [...new Set(questions.members)].map((q) => data.id(q));
+      const found = beginning(texts, text.replace(/\*$/, ""), most);
+      return found.length > 0 ? found : texts.slice(0, most);
     },
     holds: (values, mask) => {
       const wanted = new Set(values);
-      for (let row = 0; row < mask.length; row++) {
-        const q = question[row] as number;
-        if (wanted.has(ids[q] as number) || wanted.has(pairs[q] as number)) mask[row] = 1;
-      }
+      markAny(questions, mask, (q) => wanted.has(ids[q] as number) || wanted.has(pairs[q] as number));
     },
   };
-}
-
-/** The texts of questions and answers in lower case, and the search in them. Answers are read in the background. */
-export class Texts {
-  readonly #data: Data;
-  readonly #responses: (string | undefined)[] = [];
-  #words: (string | undefined)[] = [];
-  #errors: Int32Array | null = null;
-  #reading: Promise<void> | null = null;
-  /** Results whose responses have been read. */
-  read = 0;
-  /** Changes when a search may find more. */
-  version = 0;
-
-  constructor(data: Data) {
-    this.#data = data;
-  }
-
-  get complete(): boolean {
-    return this.read >= this.#data.results;
-  }
-
-  /** Read all responses; `step` is called now and then, and at the end. */
-  load(step: () => void): Promise<void> {
-    let told = performance.now();
-    const { answers } = this.#data.bundle;
-    if (answers.none) {
-      this.read = this.#data.results;
-      step();
-      return Promise.resolve();
-    }
-    this.#reading ??= answers.all((results) => {
-      for (let result = this.read; result < results; result++) {
-        this.#responses[result] = answers.at(result)?.response?.toLowerCase();
-      }
-      this.read = results;
-      if (!this.complete && performance.now() - told < 400) return;
-      told = performance.now();
-      this.version += 1;
-      step();
-    });
-    return this.#reading;
-  }
-
-  /** Mark those of some rows whose id, question, options, response or reason of an error hold the words, in lower case. */
-  find(words: string, mask: Uint8Array, rows: Uint32Array | null, question: Numbers, result: Numbers | null): void {
-    const data = this.#data;
-    const [ids, texts, options, pairs] = ["id", "text", "options", "pair"].map((name) => data.column(`questions.${name}`)) as [Numbers, Numbers, Numbers, Numbers];
-    const { words: all, options: offered } = data.bundle.tables;
-    this.prepare();
-    // Each word once, then the rows: no call for a row.
-    const holding = new Uint8Array(all.length);
-    for (let word = 0; word < holding.length; word++) if (this.#words[word]?.includes(words) === true) holding[word] = 1;
-    const offering = new Uint8Array(offered.length);
-    for (let place = 0; place < offering.length; place++) {
-      for (const [, text] of offered[place] as readonly (readonly [string, number])[]) if (holding[text] === 1) offering[place] = 1;
-    }
-    const responses = this.#responses;
-    const reasons = this.#reasons();
-    for (let i = 0, end = rows?.length ?? mask.length; i < end; i++) {
-      const row = rows === null ? i : (rows[i] as number);
-      const q = question[row] as number;
-      if (
-        holding[ids[q] as number] === 1 ||
-        holding[texts[q] as number] === 1 ||
-        offering[options[q] as number] === 1 ||
-        holding[pairs[q] as number] === 1 ||
-        (result !== null && (responses[result[row] as number]?.includes(words) === true || holding[reasons?.[result[row] as number] ?? -1] === 1))
-      ) {
-        mask[row] = 1;
-      }
-    }
-  }
-
-  /** Make the first search as fast as those that follow. */
-  prepare(): void {
-    if (this.#words.length === 0) this.#words = this.#searchable();
-  }
-
-  /** The word that is the reason of each error, -1 for other results; null where reasons stand among the answers. */
-  #reasons(): Int32Array | null {
-    const data = this.#data;
-    if (!data.bundle.columns.has("results.why")) return null;
-    if (this.#errors === null) {
-      const [why, outcome] = [data.column("results.why"), data.column("results.outcome")];
-      const error = data.bundle.head.outcomes.indexOf("error");
-      this.#errors = Int32Array.from(why, (word, r) => (outcome[r] === error ? word : -1));
-    }
-    return this.#errors;
-  }
-
-  /** The words that a search may find, in lower case: ids, questions, options and reasons of errors, not of scores. */
-  #searchable(): (string | undefined)[] {
-    const data = this.#data;
-    const { words, options } = data.bundle.tables;
-    const found = new Array<string | undefined>(words.length).fill(undefined);
-    const add = (word: number): void => {
-      if (word >= 0) found[word] ??= (words[word] ?? "").toLowerCase();
-    };
-    for (const name of ["id", "text", "pair"]) data.column(`questions.${name}`).forEach(add);
-    this.#reasons()?.forEach(add);
-    for (const offered of options) for (const [, text] of offered) add(text);
-    return found;
-  }
 }

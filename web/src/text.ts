@@ -31,19 +31,4 @@ export const took = (seconds: number): string => (seconds < 0.001 ? "under 1 ms"
 export const plural = (number: number, one: string, many = `${one}s`): string =>
   `${count(number)} ${number === 1 ? one : many}`;
 
-/** Units below which counts are shown in place of percentages. */
-export const FEW = 10;
-/** A unit of measures for readers: items are questions. */
-export const unitOf = (unit: string): string => unit.replace("items", "questions");
-/** The unit of a number of them; units are named in the plural. */
-export const unitFor = (number: number, unit: string): string =>
-  number === 1 ? unitOf(unit).replace(/s$/, "") : unitOf(unit);
-/** A number of units: `1 question`, `2 pairs`. */
-export const counted = (number: number, unit: string): string => `${count(number)} ${unitFor(number, unit)}`;
-/** The layout in which the explorer shows what a measure counts: pairs for a measure of pairs. */
-export const layoutFor = (unit: string): string => (unit === "pairs" ? "pairs" : "");
-/** A link to questions, written by Python, in that layout. */
-export const inLayout = (href: string, unit: string): string =>
-  layoutFor(unit) === "" || !href.startsWith("#questions?") ? href : `${href}&layout=${layoutFor(unit)}`;
-/** To a radiologist, a slice is an image: both sections with slices say what it is here. */
-export const SLICE = "A slice here is a group of questions that share a tag, such as a modality. It is not a slice of an image.";
+export { FEW } from "./bundle";

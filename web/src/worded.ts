@@ -1,7 +1,6 @@
 // Fields of the query line by the text of an option, wherever it stood: `key_text:yes read_text:no`.
 import type { Data } from "./data";
-import type { Field } from "./filter";
-import type { Numbers } from "./read";
+import { markAny, type Field, type Lists } from "./filter";
 
 /** A text as option texts are compared. The matrix of the summary does the same. */
 export const plain = (text: string): string => text.toLowerCase().split(/\s+/).filter(Boolean).join(" ");
@@ -27,18 +26,19 @@ export const wordsOf = (data: Data, name: "key_text" | "read_text", r: number): 
 };
 
 /** A field of rows by the text of the right option, or of the option that was read. Texts are read when asked for. */
-export const worded = (name: "key_text" | "read_text", data: Data, result: Numbers): Field => {
-  let read: { readonly places: ReadonlyMap<string, number>; readonly of: Int32Array } | null = null;
+export const worded = (name: "key_text" | "read_text", data: Data, results: Lists): Field => {
+  let read: { readonly places: ReadonlyMap<string, number>; readonly of: ReadonlyMap<number, number> } | null = null;
   const texts = (): NonNullable<typeof read> => {
     if (read !== null) return read;
     const places = new Map<string, number>();
-    const of = Int32Array.from(result, (r) => {
+    const of = new Map<number, number>();
+    for (const r of results.members) {
       const text = wordsOf(data, name, r);
-      if (text === null) return -1;
+      if (text === null) continue;
       const place = places.get(text) ?? places.size;
       places.set(text, place);
-      return place;
-    });
+      of.set(r, place);
+    }
     return (read = { places, of });
   };
   return {
@@ -51,19 +51,10 @@ export const worded = (name: "key_text" | "read_text", data: Data, result: Numbe
       const place = texts().places.get(plain(typed));
       return place === undefined ? [] : [place];
     },
-    like: (typed, most) => {
-      const wanted = plain(typed);
-      const found: string[] = [];
-      for (const text of texts().places.keys()) {
-        if (found.length >= most) break;
-        if (text.includes(wanted)) found.push(text);
-      }
-      return found;
-    },
+    like: (typed, most) => [...texts().places.keys()].filter((text) => text.includes(plain(typed))).slice(0, most),
     holds: (values, mask) => {
-      const wanted = new Set(values);
       const { of } = texts();
-      for (let row = 0; row < mask.length; row++) if (wanted.has(of[row] ?? -1)) mask[row] = 1;
+      markAny(results, mask, (r) => values.includes(of.get(r) ?? -1));
     },
   };
 };

@@ -1,5 +1,5 @@
 // Comparisons made by hand: questions, runs and their answers.
-import type { Answered, BundleHead, ComparisonView, PairView, ScaleView, Tables } from "../src/bundle";
+import { VERSION, type Answered, type BundleHead, type ScaleView, type Tables } from "../src/bundle";
 import { Data } from "../src/data";
 import type { Answers, Blocks, Numbers } from "../src/read";
 
@@ -17,7 +17,7 @@ const valueOf = (reading: Reading): number => (reading.length === 0 ? NaN : read
 export function comparisonOf(names: readonly string[], readings: Readings): Data {
   const results = readings.flatMap((byRun, question) => byRun.flatMap((reading, run) => reading.map((letter, sample) => ({ question, run, letter, sample: reading.length > 1 ? sample + 1 : 0 }))));
   const ids = readings.map((_, question) => `q${question + 1}`);
-  const words = [...ids, "Which is it?", "a circle", "a square", "a line", "read"];
+  const words = [...ids, "Which is it?", "a circle", "a square", "a line"];
   const at = (word: string): number => words.indexOf(word);
   const lists = [["A"], ["B"], ["C"], []];
   const listOf = (letter: string): number => (letter === "" ? 3 : LETTERS.findIndex((each) => each === letter));
@@ -40,7 +40,9 @@ export function comparisonOf(names: readonly string[], readings: Readings): Data
     "results.options": new Uint32Array(results.length),
     "results.answers": new Uint32Array(results.length),
     "results.extracted": Uint32Array.from(results, (each) => listOf(each.letter)),
-    "results.why": new Uint32Array(results.length).fill(at("read")),
+    "results.confidence": new Float32Array(results.length).fill(NaN),
+    "results.marks": new Uint8Array(results.length),
+    "results.verdict": new Uint8Array(results.length),
     "results.finish": new Uint8Array(results.length),
     "results.seconds": new Float32Array(results.length).fill(NaN),
     "results.prompt": new Int32Array(results.length).fill(-1),
@@ -64,11 +66,10 @@ export function comparisonOf(names: readonly string[], readings: Readings): Data
 function headOf(names: readonly string[]): BundleHead {
   const modality = { name: "modality", of: "questions", values: ["ct", "mri"].map((value) => ({ value, title: value.toUpperCase(), short: "", select: null })) };
   const scales: readonly ScaleView[] = [{ benchmark: 0, technique: 0, measure: "accuracy", title: "accuracy", unit: "item", lower: false }];
-  const pairs = names.slice(1).map((_, place) => ({ new: place + 1, baseline: 0, refusals: [], parts: [] }) as unknown as PairView);
-  const comparison = { runs: [], images: "", few: 10, measures: ["accuracy"], boards: [], pairs, scales, matrices: [], apart: [] } as unknown as ComparisonView;
+  const pairs = names.slice(1).map((_, place) => ({ new: place + 1, baseline: 0 }));
   return {
-    kind: "comparison", version: 2, runs: names.map((name) => ({ name, model: name, digest: "" })),
+    kind: "comparison", version: VERSION, runs: names.map((name) => ({ name, model: name, digest: "" })),
     benchmarks: [{ name: "shapes", title: "Shapes", score: "accuracy", definition: "", command: "", pairs: false, dimensions: [0], intervals: {} }],
-    dimensions: [modality], kinds: ["single_choice"], outcomes: OUTCOMES, techniques: ["mc"], variants: [""], finishes: [""], chunk: 1, answers: 1, comparison,
+    dimensions: [modality], kinds: ["single_choice"], outcomes: OUTCOMES, techniques: ["mc"], variants: [""], finishes: [""], chunk: 1, answers: 1, pairs, scales,
   } as unknown as BundleHead;
 }

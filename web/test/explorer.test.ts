@@ -3,15 +3,15 @@ import { expect, test } from "vitest";
 import type { Answered, BundleHead, Tables } from "../src/bundle";
 import { Data } from "../src/data";
 import { exported } from "../src/explorer/export";
-import { commandOf, find, hasScore, intervalOf, keysOf, pairSum, Source } from "../src/explorer/selecting";
+import { commandOf, find as findIn, hasScore, intervalOf, keysOf, pairSum, Source, type Found } from "../src/explorer/selecting";
 import { alone } from "../src/filter";
-import { keyText } from "../src/key";
+import { keyText, parseKey } from "../src/key";
 import { listed, setListed } from "../src/listed";
 import type { Numbers } from "../src/read";
 import { START, type State } from "../src/route";
 
 // Two benchmarks: "shapes" with two pairs, asked by mc and ps, and "other" with one question.
-const WORDS = ["q1", "q2", "q3", "q4", "q5", "Round or square?", "=1+1", "a circle", "a Square", "p1", "p2", "read", "Server gone"];
+const WORDS = ["q1", "q2", "q3", "q4", "q5", "Round or square?", "=1+1", "a circle", "a Square", "p1", "p2"];
 const RESPONSES = ["A, a circle.", "=cmd()", "The effusion is small", "I cannot say", "B", "", "", "", ""];
 const values = (name: string, ...all: readonly string[]) => ({
   name,
@@ -39,7 +39,7 @@ const source = (failed = false): Source => {
     ["results.options", new Uint32Array(9)],
     ["results.answers", Uint32Array.of(0, 1, 0, 1, 0, 1, 0, 1, 0)],
     ["results.extracted", Uint32Array.of(0, 0, 0, 2, 0, 1, 0, 1, 1)],
-    ["results.why", new Uint32Array(9).fill(11).fill(failed ? 12 : 11, 8)],
+    ["results.finish", new Uint8Array(9)],
     ["results.seconds", Float32Array.of(0.1, 2, NaN, 4, 1, 1, 1, 1, 1)],
     ["results.confidence", new Float32Array(9).fill(NaN)],
     ["results.marks", Uint8Array.of(1, 0, 2, 0, 0, 0, 0, 0, 0)],
@@ -64,7 +64,7 @@ const source = (failed = false): Source => {
     outcomes: ["correct", "wrong", "unparsed", "error"],
   } as unknown as BundleHead;
   const tables = { words: WORDS, options: [[["A", 7], ["B", 8]]], lists: [["A"], ["B"], []], images: [] } as unknown as Tables;
-  const read: readonly Answered[] = RESPONSES.map((response) => ({ response }));
+  const read: readonly Answered[] = RESPONSES.map((response, result) => ({ response, why: result === 8 && failed ? "Server gone" : "read" }));
   let there = false;
   const answers = {
     at: (result: number) => (there ? read[result] : undefined),
@@ -78,11 +78,16 @@ const source = (failed = false): Source => {
   return Source.of(new Data({ head, tables, columns, answers, blocks } as unknown as ConstructorParameters<typeof Data>[0]));
 };
 
+const find = (made: Source, of: State, query: string): Found => {
+  const table = made.table(of);
+  if (table === null) throw new Error("no table");
+  return findIn(table, of, query);
+};
 const state = (change: Partial<State> = {}): State => ({ ...START, view: "questions", ...change });
 const ids = (made: Source, query: string, change: Partial<State> = {}): readonly string[] => {
   const found = find(made, state(change), query);
   expect(found.problems).toEqual([]);
-  return Array.from(found.rows, (row) => made.key(found.table, row).item);
+  return Array.from(found.rows, (row) => parseKey(found.table.key(row)).item);
 };
 
 test("what went wrong stands first, one technique at a time", () => {
@@ -151,16 +156,18 @@ test("words leave a score also where a benchmark has no pairs", () => {
   expect(hasScore(found)).toBe(true);
 });
 
-test("words find the reasons of errors, and not those of scores", () => {
+test("words find the reasons of errors, and not those of scores", async () => {
   const other = state({ benchmark: "other" });
-  expect(find(source(true), other, "server").rows.length).toBe(1);
-  expect(find(source(), other, "server").rows.length).toBe(0);
-  expect(find(source(true), state(), "read").rows.length).toBe(0);
+  const [failed, made] = [source(true), source()];
+  for (const each of [failed, made]) await each.texts.load(() => undefined);
+  expect(find(failed, other, "server").rows.length).toBe(1);
+  expect(find(made, other, "server").rows.length).toBe(0);
+  expect(find(failed, state(), "read").rows.length).toBe(0);
 });
 
 test("the command asks the same questions, and says which terms it leaves out", () => {
   const made = source();
-  const command = (query: string) => commandOf(find(made, state(), query), made.data);
+  const command = (query: string) => commandOf(find(made, state(), query));
   expect(command("").line).toBe("pytest --benchmark=shapes --technique=mc");
   expect(command("modality:ct").expression).toBe("lexicon(modality='ct')");
   expect(command("modality:ct,mri").expression).toBe("lexicon(modality='ct') or lexicon(modality='mri')");
@@ -173,8 +180,8 @@ test("pairs are units", () => {
   const made = source();
   const found = find(made, state({ layout: "pairs" }), "");
   expect(found.rows.length).toBe(2);
-  expect(pairSum(found, made)).toEqual({ pairs: 2, right: 0, scored: 2, confused: 1, valid: 1 });
-  expect(pairSum(find(made, state({ layout: "pairs", technique: "ps" }), ""), made)).toEqual({ pairs: 2, right: 2, scored: 2, confused: 0, valid: 2 });
+  expect(pairSum(found)).toEqual({ pairs: 2, right: 0, scored: 2, confused: 1, valid: 1 });
+  expect(pairSum(find(made, state({ layout: "pairs", technique: "ps" }), ""))).toEqual({ pairs: 2, right: 2, scored: 2, confused: 0, valid: 2 });
   const facet = found.selection.facets.get(found.table.place("pair"));
   expect([...(facet?.questions ?? [])]).toEqual([0, 1, 0, 0, 1, 0]);
   expect(find(made, state({ layout: "pairs", benchmark: "other" }), "").layout).toBe("table");
@@ -183,12 +190,12 @@ test("pairs are units", () => {
 test("what is listed is exported, and no cell is a formula", async () => {
   const made = source();
   await made.texts.load(() => undefined);
-  const lines = exported(made, find(made, state(), "outcome:wrong")).trim().split("\r\n");
+  const lines = exported(find(made, state(), "outcome:wrong")).trim().split("\r\n");
   expect(lines).toEqual([
     "benchmark,id,technique,variant,sample,outcome,extracted,answers,pair,verdict,modality,own tag,question,options,response,why,seconds,confidence,marks",
     `shapes,q2,mc,,,wrong,A,B,p1,confused: same answer twice,mri,,Round or square?,"{""A"":""a circle"",""B"":""a Square""}",'=cmd(),read,2,,`,
   ]);
-  expect(exported(made, find(made, state({ layout: "pairs" }), "pair:confused")).trim().split("\r\n").length).toBe(3);
+  expect(exported(find(made, state({ layout: "pairs" }), "pair:confused")).trim().split("\r\n").length).toBe(3);
 });
 
 test("an open item can step through the listed ones", () => {
@@ -196,7 +203,7 @@ test("an open item can step through the listed ones", () => {
   let asked = 0;
   setListed(() => {
     asked += 1;
-    return keysOf(made, find(made, state(), "outcome:correct"));
+    return keysOf(find(made, state(), "outcome:correct"));
   });
   expect(asked).toBe(0);
   expect(listed()).toEqual(["shapes|q1|mc", "shapes|q3|mc"]);

@@ -2,7 +2,7 @@ import { render } from "preact";
 import { act } from "preact/test-utils";
 import { afterEach, beforeEach, expect, test } from "vitest";
 
-import type { GateAttempt, HeadlineNumber, History, ItemRow, RunEntry, RunList, RunProgress } from "../src/served";
+import type { GateAttempt, HeadlineNumber, History, ItemRow, RunEntry } from "../src/served";
 import { HistoryView } from "../src/served/history";
 import { Home } from "../src/served/home";
 import { axisOf, matches, trendsOf, when } from "../src/served/over-time";
@@ -20,6 +20,7 @@ const runOf = (name: string, change: Partial<RunEntry> = {}): RunEntry => ({
 
 let root: HTMLElement;
 beforeEach(() => {
+  localStorage.clear();
   root = document.createElement("div");
   document.body.replaceChildren(root);
 });
@@ -27,8 +28,8 @@ afterEach(async () => {
   await act(() => { render(null, root); });
 });
 
-const show = async (runs: readonly RunEntry[], progress: ReadonlyMap<string, RunProgress> = new Map(), change: Partial<RunList> = {}): Promise<void> => {
-  await act(() => { render(<Home list={{ root: "reports", runs, ...change }} progress={progress} />, root); });
+const show = async (runs: readonly RunEntry[], left_out = 0): Promise<void> => {
+  await act(() => { render(<Home list={{ root: "reports", version: 1, runs, left_out }} />, root); });
 };
 const find = (selector: string): HTMLElement => {
   const element = root.querySelector<HTMLElement>(selector);
@@ -38,25 +39,30 @@ const find = (selector: string): HTMLElement => {
 const choose = async (name: string): Promise<void> => {
   await act(() => { find(`[aria-label="Compare ${name}"]`).click(); });
 };
+const button = (text: string): HTMLElement => {
+  const found = [...root.querySelectorAll("button")].find((each) => each.textContent === text);
+  if (found === undefined) throw new Error(`no button ${text}`);
+  return found;
+};
 const texts = (selector: string): string[] => [...root.querySelectorAll(selector)].map((each) => each.textContent);
 
 test("numbers that are not known to be of the present results are told, and in no trend", async () => {
   const runs = [runOf("a"), runOf("bb", { stale: true }), runOf("ccc", { unchecked: true }), runOf("dddd")];
   await show(runs);
-  const said = [...root.querySelectorAll("table.runs tbody tr")].map((row) => row.querySelector(".numbered > small")?.textContent ?? "");
-  expect(said).toEqual(["", "Of earlier results: ", "Not compared with the results, as an earlier version wrote them (medvqa report ccc): ", ""]);
+  const said = [...root.querySelectorAll("table.runs tbody tr")].map((row) => row.querySelector("[data-about]")?.textContent ?? "");
+  expect(said).toEqual(["", "Measures of earlier results", "Measures not compared with the results, as an earlier version wrote them (medvqa report ccc)", ""]);
   expect(trendsOf(runs).trends.map(({ points }) => points.map(({ run }) => run.name))).toEqual([["a", "dddd"]]);
   expect(trendsOf(runs).left).toBe(2);
   expect(find("#trends").textContent).toContain("2 runs are left out, since they are not finished, or their numbers are not known to be of the present results: type medvqa report RUN.");
 });
 
-test("errors have a column of the list, by which it is sorted, also while a run goes on", async () => {
-  const parts = [{ benchmark: "chest", title: "", technique: "mc", answered: 8, selected: 10, outcomes: { error: 3, correct: 5 }, score: 5, scored: 5 }];
-  const progress = { name: "bb", state: "running", answered: 8, selected: 10, parts, rate: null, seconds_left: null, since: "", last: "", version: 1 } as const;
-  await show([runOf("a", { errors: 2, answered: 8 }), runOf("bb", { state: "running", answered: 0 }), runOf("ccc", { state: "unfinished", stopped: `50 errors in a row ${HOSTILE}` })], new Map([["bb", progress]]));
+test("errors have a column of the list, by which it is sorted", async () => {
+  await show([runOf("a", { errors: 2, answered: 8 }), runOf("bb", { state: "running", answered: 8, errors: 3 }), runOf("ccc", { state: "unfinished", stopped: `50 errors in a row ${HOSTILE}` })]);
   const rows = [...root.querySelectorAll("table.runs tbody tr")];
   expect(rows.map((row) => row.querySelector("[data-errors]")?.textContent)).toEqual(["2 25.00 %", "3 37.50 %", "0"]);
   expect(rows[2]?.textContent).toContain("stopped: 50 errors in a row");
+  await act(() => { button("errors").click(); });
+  expect(texts(".runs tbody th a")).toEqual(["bb", "a", "ccc"]);
 });
 
 test("no run says what to type", async () => {
@@ -106,18 +112,38 @@ test("hostile names are text", async () => {
 });
 
 test("a running session shows how far it is", async () => {
-  const told: RunProgress = { name: "a", state: "running", answered: 7, selected: 10, parts: [], rate: 1, seconds_left: 3, since: "", last: "", version: 2 };
-  await show([runOf("a", { state: "unfinished", answered: 3 })], new Map([["a", told]]));
+  await show([runOf("a", { state: "running", answered: 7 })]);
   expect(find(".run-state").dataset["state"]).toBe("running");
   expect(find("progress").getAttribute("value")).toBe("7");
   expect(root.textContent).toContain("7 of 10 answered");
-  expect(root.textContent).toContain("So far:");
+  expect(root.textContent).toContain("Measures so far");
 });
 
-test("each number keeps its value; further measures are folded", async () => {
-  await show([runOf("a", { numbers: [numberOf(0.5), numberOf(0.25, { name: "recall", title: "recall" }), numberOf(0.75, { benchmark: "skin" })] })]);
-  expect(texts(".runs .numbered > .numbers data")).toEqual(["50.00 %", "75.00 %"]);
-  expect(texts(".runs details data")).toEqual(["25.00 %"]);
+test("each measure is a column with values, by which runs are sorted", async () => {
+  const both = (one: number, other: number) => [numberOf(one), numberOf(0.25, { name: "recall", title: "recall" }), numberOf(other, { benchmark: "skin" })];
+  await show([runOf("a", { numbers: both(0.5, 0.3) }), runOf("bb", { numbers: both(0.4, 0.9) }), runOf("ccc", { numbers: [] })]);
+  expect(texts(".runs tbody tr:first-child data")).toEqual(["50.00 %", "30.00 %", "25.00 %"]);
+  await act(() => { button("accuracyskin").click(); });
+  expect(texts(".runs tbody th a")).toEqual(["bb", "a", "ccc"]);
+  await act(() => { button("accuracychest").click(); });
+  expect(texts(".runs tbody th a")).toEqual(["a", "bb", "ccc"]);
+});
+
+test("columns are chosen, and the browser keeps them", async () => {
+  const runs = [runOf("a", { tags: ["ward", HOSTILE], numbers: [numberOf(0.5), numberOf(0.25, { name: "recall", title: "recall" })] })];
+  const turn = (title: string): Promise<void> => act(() => {
+    [...root.querySelectorAll(".columns label")].find((each) => each.textContent.trim() === title)?.querySelector("input")?.click();
+  });
+  await show(runs);
+  for (const title of ["own tags", "recall, chest", "gate", "accuracy, chest"]) await turn(title);
+  const heads = (): string[] => texts(".runs thead th");
+  expect(heads()).toEqual(["choose", "run", "state", "errors", "model", "started", "own tags"]);
+  expect(find(".runs tbody").textContent).toContain("ward");
+  await act(() => { render(null, root); });
+  await show(runs);
+  expect(heads()).toContain("own tags");
+  for (const title of ["own tags", "recall, chest", "gate", "accuracy, chest"]) await turn(title);
+  expect(heads()).toEqual(["choose", "run", "state", "errors", "model", "started", "gate", "accuracychest", "recallchest"]);
 });
 
 test("a trend has only whole, finished runs of one digest, by time", () => {
@@ -142,7 +168,7 @@ test("set-ups that cannot be compared are told apart", () => {
 
 test("an axis holds all values and intervals", () => {
   const points = [0.62, 0.71].map((value, place) => ({ run: runOf("r".repeat(place + 1)), number: numberOf(value) }));
-  expect(axisOf(points)).toEqual({ low: 0.5, high: 0.85, labels: ["50 %", "85 %"] });
+  expect(axisOf(points)).toEqual({ low: 0.5, high: 0.85, ticks: [{ at: 0.5, label: "50 %" }, { at: 0.85, label: "85 %" }] });
   const [point] = points;
   if (point === undefined) throw new Error("no point");
   const few = { ...point, number: numberOf(0.5, { interval: "" }) };
@@ -151,12 +177,14 @@ test("an axis holds all values and intervals", () => {
   expect(axisOf([plain]).low).toBeLessThan(12);
 });
 
-test("charts link to runs, and a table has their numbers", async () => {
-  await show([runOf("aa", { model: "beta", numbers: [numberOf(0.6)] }), runOf("a")]);
-  const links = [...root.querySelectorAll(".trend svg a")].map((each) => each.getAttribute("href"));
-  expect(links).toEqual(["/runs/a", "/runs/aa"]);
-  expect(texts(".trend tbody th")).toEqual(["a", "aa"]);
-  expect(texts(".trend tbody data")).toEqual(["50.00 %", "60.00 %"]);
+test("a trend has a series for each model, and a table that links to the runs", async () => {
+  await show([runOf("aa", { model: "beta", numbers: [numberOf(0.6)] }), runOf("a"), runOf("aaa", { numbers: [numberOf(0.7, { interval: "" })] })]);
+  expect(root.querySelectorAll(".trend polyline")).toHaveLength(2);
+  expect(texts(".trend .numbers tbody th")).toEqual(["alpha", "alpha", "beta"]);
+  const links = [...root.querySelectorAll(".trend .numbers a")];
+  expect(links.map((each) => each.getAttribute("href"))).toEqual(["/runs/a", "/runs/aaa", "/runs/aa"]);
+  expect(links[0]?.textContent).toMatch(/^a, 2026-01-0[12] \d\d:\d\d: 50.00 % \(1.00–2.00\), n = 100$/);
+  expect(links[1]?.textContent).toMatch(/: 70.00 %, n = 100$/);
 });
 
 test("gates are counted with their reasons", async () => {

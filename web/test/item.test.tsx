@@ -17,14 +17,14 @@ import { ItemDialog } from "../src/views/item";
 const HOSTILE = '<img src=x onerror="window.pwned=1">\u202e';
 
 const SENT: SentPrompt = {
-  text: 0, proved: true, system: "Be brief.", order: "images-first", images: [0, "other.png"], blank: false,
-  compared: "", others: [], turns: [["Look.", "I look."]], then: ["Then answer."], examples: [], tokens: 512,
+  text: 0, system: "Be brief.", order: "images-first", images: [0, "other.png"], blank: false,
+  compared: "", others: [], turns: [["Look.", "I look."]], then: ["Then answer."], examples: [], withheld: 0, tokens: 512,
 };
 const PROMPTS: SentPrompts = {
-  texts: [["Q: ", 0, "\nA. ", 1, "\nB. ", 2], ["Q: ", 0]],
-  prompts: [SENT, { ...SENT, proved: false, turns: [], then: [], system: "", compared: "letters",
-    examples: [{ text: 1, answer: "B", end: "\n\n", question: 1, images: ["two.png"] }] }],
-  reasons: ["It needs the data."],
+  texts: [["Q: ", 0, "\nA. ", 1, "\nB. ", 2], [`Q: Where? ${HOSTILE}`]],
+  prompts: [SENT, { ...SENT, turns: [], then: [], system: "", compared: "letters",
+    examples: [{ text: 1, answer: "B", end: "\n\n", images: ["two.png"] }] }],
+  reasons: ["Its text was not kept."],
 };
 const ANSWERED: readonly Answered[] = [
   { response: "B, I think", usage: { input: 10 }, logprobs: { A: -1, B: -1 }, folded: [{ name: "Hidden thoughts", texts: [HOSTILE] }] },
@@ -56,6 +56,7 @@ const made = (): Data => {
     "results.why": Uint32Array.of(6, 6, 8, 6),
     "results.finish": Uint8Array.of(0, 0, 1, 0),
     "results.seconds": Float32Array.of(1.5, NaN, NaN, NaN),
+    "results.verdict": new Uint8Array(4),
     "results.prompt": Int32Array.of(0, 1, -1, 0),
   }));
   const tables = {
@@ -131,14 +132,14 @@ test("solved examples come before the question, with their own images and answer
   const sent = sentOf(made(), PROMPTS, 1, []);
   if (typeof sent === "string") throw new Error(sent);
   expect(sent.messages.slice(0, 2)).toEqual([
-    { from: "Solved example 1 of 1", images: ["two.png"], text: `Q: Which? ${HOSTILE}` },
+    { from: "Solved example 1 of 1", images: ["two.png"], text: `Q: Where? ${HOSTILE}` },
     { from: "Solved example 1 of 1: its answer", images: [], text: "B" },
   ]);
-  expect([sent.proved, sent.compared]).toEqual([false, ["A", "B"]]);
+  expect(sent.compared).toEqual(["A", "B"]);
 });
 
 test("a prompt that cannot be shown has its reason", () => {
-  expect(sentOf(made(), PROMPTS, 2, [])).toBe("It needs the data.");
+  expect(sentOf(made(), PROMPTS, 2, [])).toBe("Its text was not kept.");
 });
 
 test("the probabilities of options sum to one, and a missing option has none", () => {
@@ -221,7 +222,7 @@ test("all answers to a question are links, and the shown one is marked", async (
   expect(gone).toEqual(["pairs|1/1|ps"]);
 });
 
-test("the prompt is read when it is unfolded, and says whether it is proved", async () => {
+test("the prompt is read when it is unfolded, and says why it cannot be shown", async () => {
   await open("pairs|7|mc");
   const fold = [...root.querySelectorAll("details")].find(({ textContent }) => textContent.startsWith("The exact prompt"));
   if (fold === undefined) throw new Error("no prompt");
@@ -230,7 +231,7 @@ test("the prompt is read when it is unfolded, and says whether it is proved", as
     fold.dispatchEvent(new Event("toggle"));
   });
   await act(() => new Promise((resolve) => { setTimeout(resolve, 10); }));
-  expect(fold.textContent).toContain("cannot be shown. It needs the data.");
+  expect(fold.textContent).toContain("cannot be shown. Its text was not kept.");
 });
 
 test("a link to an unknown item says so and can be closed", async () => {

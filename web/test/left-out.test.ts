@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import type { BundleHead } from "../src/bundle";
 import { Data } from "../src/data";
 import { Answers } from "../src/read";
-import { Texts } from "../src/table";
+import { Texts } from "../src/search";
 import { comparisonOf } from "./compared";
 
 test("results without texts are searched in their questions alone", async () => {

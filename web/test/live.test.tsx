@@ -6,8 +6,6 @@ import { blocksOf, put, ServerProblem } from "../src/server";
 import { ALL, itemsPath } from "../src/served/items";
 import { lasting, Live, rateOf, saidOf } from "../src/served/live";
 import { compareLink, historyLink, routeOf, runLink } from "../src/served/routes";
-import type { Feed, News } from "../src/served/events";
-import { FeedProvider } from "../src/served/feed";
 import { Frame, Waiting } from "../src/served/frame";
 import { RunPage } from "../src/served/run";
 import type { ItemPage, ItemRow, RunProgress } from "../src/served";
@@ -101,6 +99,21 @@ test("numbers of the live view are those so far, errors and truncated answers co
   expect(asked.at(-1)).toBe(`/api/${itemsPath("a/b", { ...ALL, outcome: "error" })}`);
 });
 
+test("times and tokens are read when they are looked at", async () => {
+  await show(PROGRESS);
+  const axis = { low: 0, high: 10, ticks: [{ at: 0, label: "0" }, { at: 10, label: "10" }] };
+  const points = [{ x: 1, y: 5, label: HOSTILE }, { x: 3, y: null }, { x: 5, y: 10, label: "answers 5 to 6: 10 seconds" }];
+  answer = () => Response.json({ plots: [{ block: "plot", title: "Seconds per answer", across: "answers", up: "seconds", x: axis, y: axis, series: [{ title: "median", points, drawn: "line" }] }] });
+  expect(asked.some((path) => path.endsWith("/pace"))).toBe(false);
+  await act(() => { find(".pace summary").click(); });
+  await until(() => root.querySelector(".pace polyline") !== null);
+  expect(find(".pace table").textContent).toContain("answers 5 to 6: 10 seconds");
+  expect(root.querySelector("img")).toBeNull();
+  const before = asked.length;
+  await act(() => { render(<Live name="a/b" progress={{ ...PROGRESS, version: 2 }} large={false} drawing={false} problem="" draw={() => undefined} reading={() => undefined} />, root); });
+  await until(() => asked.length > before);
+});
+
 test("new answers are announced, and rows stay until they are asked for", async () => {
   const reading = vi.fn();
   await show(PROGRESS, reading);
@@ -156,14 +169,6 @@ test("a frame names its page, and waiting says what for", async () => {
 });
 
 test("a session that ends turns into its page, unless somebody reads", async () => {
-  const listeners = new Set<(news: News) => void>();
-  const feed = {
-    subscribe: (listener: (news: News) => void) => {
-      listeners.add(listener);
-      return () => { listeners.delete(listener); };
-    },
-  } as unknown as Feed;
-  const hear = (news: News): void => { for (const each of listeners) each(news); };
   let progress = PROGRESS;
   answer = (path) =>
     path.endsWith("/progress") ? Response.json(progress)
@@ -173,12 +178,12 @@ test("a session that ends turns into its page, unless somebody reads", async () 
   const open = async (): Promise<void> => {
     progress = PROGRESS;
     await act(() => { render(null, root); });
-    await act(() => { render(<FeedProvider value={feed}><RunPage name="a/b" /></FeedProvider>, root); });
+    await act(() => { render(<RunPage name="a/b" />, root); });
     await until(() => root.querySelector(".items") !== null);
   };
   const end = async (): Promise<void> => {
     progress = { ...PROGRESS, state: "finished", answered: 10 };
-    await act(() => { hear({ kind: "progress", progress }); });
+    await act(() => { document.dispatchEvent(new Event("visibilitychange")); });
   };
 
   await open();
@@ -195,9 +200,4 @@ test("a session that ends turns into its page, unless somebody reads", async () 
   expect(asks()).toBe(1);
   await act(() => { button("Show its page").click(); });
   await until(() => asks() === 2);
-
-  // Another run's news change nothing here.
-  await open();
-  await act(() => { hear({ kind: "progress", progress: { ...PROGRESS, name: "other", answered: 9 } }); });
-  expect(find("[data-far=answered]").getAttribute("value")).toBe("3");
 });

@@ -3,34 +3,31 @@ import { render } from "preact";
 import { act } from "preact/test-utils";
 import { afterEach, beforeEach, expect, test } from "vitest";
 
-import type { ComparisonView } from "../src/bundle";
 import type { Data } from "../src/data";
-import { exportedUnits } from "../src/explorer/matrix-export";
-import { Source } from "../src/explorer/selecting";
+import { presetsOf } from "../src/explorer/choices";
+import { exported } from "../src/explorer/export";
+import { find, Source } from "../src/explorer/selecting";
 import { inOrder, select } from "../src/filter";
-import { flipped, matrixOf, pairOf, presetsOf, runField, scaleAt, scaleOf, type MatrixTable } from "../src/matrix";
 import type { Page } from "../src/page";
 import { fieldOf, parse, print, printTerm, resolve, suggest } from "../src/query";
 import type { Numbers } from "../src/read";
 import { START, type State } from "../src/route";
-import { Matrix } from "../src/views/matrix";
-import { sideBySide } from "../src/views/matrix-item";
+import { flipped, pairOf, scaleOf } from "../src/scale";
+import { runField, unitsOf as tableIn, type Compared, type Rows } from "../src/table";
+import { Explorer } from "../src/views/explorer";
+import { ItemDialog, sideBySide } from "../src/views/item";
 import { comparisonOf, type Readings } from "./compared";
 
-const viewOf = (data: Data): ComparisonView => {
-  const { comparison } = data.bundle.head;
-  if (comparison === null) throw new Error("no comparison");
-  return comparison;
+const tableOf = (data: Data, pair = { new: 1, baseline: 0 }): Rows & { readonly compared: Compared } => {
+  const table = tableIn(data, Source.of(data).texts, 0, pair);
+  if (table.compared === null) throw new Error("no comparison");
+  return { ...table, compared: table.compared };
 };
 
-const tableOf = (data: Data, pair = { new: 1, baseline: 0 }): MatrixTable => {
-  return matrixOf(scaleAt(data, viewOf(data), 0), Source.of(data).texts, pair);
-};
-
-const unitsOf = (table: MatrixTable, query: string): readonly string[] => {
+const unitsOf = (table: Rows, query: string): readonly string[] => {
   const { clauses, problems } = resolve(parse(query), table.fields);
   expect(problems).toEqual([]);
-  return [...select(table, clauses, table.facets).rows].map((unit) => table.scale.units[unit] ?? "");
+  return [...select(table, clauses, table.facets).rows].map(table.key);
 };
 
 const reading = fc.array(fc.constantFrom("A", "B", "C", ""), { minLength: 0, maxLength: 3 });
@@ -63,7 +60,7 @@ test("all runs agree on a wrong option if every sample of each of them read it",
       const wrong = ids(readings, same(["B", "C"]));
       expect(unitsOf(table, "agree:wrong")).toEqual(wrong);
       expect(unitsOf(table, "agree:right")).toEqual(ids(readings, same(["A"])));
-      expect(presetsOf(table).map(({ term, units }) => unitsOf(table, term).length - units)).toEqual([0, 0, 0, 0]);
+      expect(presetsOf(table, table.compared).map(({ term, units }) => unitsOf(table, term).length - units)).toEqual([0, 0, 0, 0]);
     }),
   );
 });
@@ -80,8 +77,8 @@ test("a flip is a difference between two runs that both have a score, and turns 
       expect(unitsOf(table, "flip:worse")).toEqual(ids(readings, (byRun) => change(byRun) < 0));
       expect(unitsOf(table, "way:better")).toEqual(ids(readings, (byRun) => change(byRun) > 0));
       const turned = tableOf(data, { new: pair.baseline, baseline: pair.new });
-      expect(flipped(turned.flips, "worse")).toBe(flipped(table.flips, "better"));
-      expect([...inOrder(select(table, [], []), table.order(""))].map((unit) => table.flips[unit])).toEqual([...table.flips].sort());
+      expect(flipped(turned.compared.flips, "worse")).toBe(flipped(table.compared.flips, "better"));
+      expect([...inOrder(select(table, [], []), table.order("", "flip"))].map((unit) => table.compared.flips[unit])).toEqual([...table.compared.flips].sort());
     }),
   );
 });
@@ -121,7 +118,7 @@ test("links name a scale and two runs, or are answered by the nearest ones", () 
   const names = ["a", "b", "c"];
   const data = comparisonOf(names, [[["A"], ["B"], ["B"]]]);
   const chosen = (run: string, against: string) => {
-    const pair = pairOf(names, viewOf(data), { run, against });
+    const pair = pairOf(names, data.bundle.head.pairs ?? [], { run, against });
     return [pair.new, pair.baseline];
   };
   expect(chosen("", "")).toEqual([1, 0]);
@@ -131,7 +128,7 @@ test("links name a scale and two runs, or are answered by the nearest ones", () 
   expect(chosen("a", "")).toEqual([0, 1]);
   expect(chosen("gone", "c")).toEqual([0, 2]);
   expect(chosen("", "b")).toEqual([0, 1]);
-  expect(scaleOf(data, viewOf(data), { ...START, benchmark: "gone" })).toBe(0);
+  expect(scaleOf(data.bundle.head, { ...START, benchmark: "gone" })).toBe(0);
 });
 
 test("samples stand beside one another, the last one beside what is left over", () => {
@@ -142,7 +139,8 @@ test("samples stand beside one another, the last one beside what is left over", 
 test("a table for spreadsheets has a row for each unit and columns for each run", async () => {
   const data = comparisonOf(["a", "=b"], [[["A"], ["B", "A"]], [["B"], []]]);
   await Source.of(data).texts.load(() => undefined);
-  const text = exportedUnits(pageOf(data, {}), tableOf(data), Uint32Array.of(0, 1));
+  const state = { ...START, sort: "id" };
+  const text = exported(find(tableOf(data), state, ""));
   const [head = "", first = "", second = ""] = text.split("\r\n");
   expect(head).toContain("value of =b,outcome of =b");
   expect(first).toContain("q1,q1,ct,Which is it?,A,1,0,2,=b,a,worse,1,correct,A,run 1 says A,0.5,wrong; correct,B; A,".replace("2,=b", "2,'=b"));
@@ -162,23 +160,25 @@ afterEach(() => {
   root.remove();
 });
 
-const pageOf = (data: Data, state: Partial<State>, go: Page["go"] = () => undefined): Page =>
-  ({ head: data.bundle.head, state: { ...START, view: "questions", ...state }, go, link: () => "#", data });
+/** Open the questions of a comparison; return the changes of state that are asked for. */
+const open = async (data: Data, change: Partial<State>): Promise<readonly Partial<State>[]> => {
+  const changes: Partial<State>[] = [];
+  const state: State = { ...START, view: "questions", ...change };
+  const page: Page = { head: data.bundle.head, state, go: (asked) => { changes.push(asked); }, link: () => "#", data };
+  await act(async () => {
+    render(<><Explorer page={page} />{state.item !== null && <ItemDialog page={page} data={data} />}</>, root);
+    await Promise.resolve();
+  });
+  return changes;
+};
 
 test("an old link asks for the flips of its run alone", async () => {
-  const data = comparisonOf(["a", "b", "c"], [[["A"], ["B"], ["B"]], [["A"], ["A"], ["B"]]]);
-  const changes: Partial<State>[] = [];
-  const page = pageOf(data, { run: "c", query: "modality:ct" }, (change) => { changes.push(change); });
-  await act(() => { render(<Matrix page={page} of={viewOf(data)} />, root); });
+  const changes = await open(comparisonOf(["a", "b", "c"], [[["A"], ["B"], ["B"]], [["A"], ["A"], ["B"]]]), { run: "c", query: "modality:ct" });
   expect(changes).toEqual([{ run: "c", against: "a", query: "flip:worse,better modality:ct" }]);
 });
 
 test("a unit shows the answers of three runs in a list, and which runs chose an option", async () => {
-  const data = comparisonOf(["a", "b", "c"], [[["B"], ["B"], ["A"]]]);
-  await act(async () => {
-    render(<Matrix page={pageOf(data, { item: "q1" })} of={viewOf(data)} />, root);
-    await Promise.resolve();
-  });
+  await open(comparisonOf(["a", "b", "c"], [[["B"], ["B"], ["A"]]]), { item: "q1" });
   const dialog = root.querySelector("dialog");
   expect([...(dialog?.querySelectorAll(".answer-line") ?? [])].map((line) => line.textContent)).toEqual([
     expect.stringContaining("run 1 says B"), expect.stringContaining("run 2 says B"), expect.stringContaining("run 3 says A"),
@@ -187,9 +187,7 @@ test("a unit shows the answers of three runs in a list, and which runs chose an 
 });
 
 test("one click lists what all runs got wrong", async () => {
-  const data = comparisonOf(["a", "b"], [[["B"], ["C"]], [["A"], ["B"]], [["C"], ["C"]]]);
-  const changes: Partial<State>[] = [];
-  await act(() => { render(<Matrix page={pageOf(data, { query: "modality:ct" }, (change) => { changes.push(change); })} of={viewOf(data)} />, root); });
+  const changes = await open(comparisonOf(["a", "b"], [[["B"], ["C"]], [["A"], ["B"]], [["C"], ["C"]]]), { query: "modality:ct" });
   const presets = [...root.querySelectorAll<HTMLElement>(".presets li")];
   expect(presets.map((each) => each.querySelector("data")?.value)).toEqual(["2", "1", "1", "0"]);
   presets[0]?.querySelector("button")?.click();

@@ -11,5 +11,5 @@ test("hidden characters are named", () => {
 });
 
 test("a cell that begins like a formula is text", () => {
-  expect(csv([["=1+1", " @x", "plain", 'a "b"', -1, null]])).toBe(`'=1+1,' @x,plain,"a ""b""",'-1,\r\n`);
+  expect(csv([["=1+1", " @x", "plain", 'a "b"', -1, "-1", "＝1", null]])).toBe(`'=1+1,' @x,plain,"a ""b""",-1,'-1,'＝1,\r\n`);
 });

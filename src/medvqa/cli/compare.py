@@ -46,12 +46,14 @@ class CompareArguments(Arguments):
     json: Path | None = written_as("JSON", "everything")
     csv: Path | None = written_as("CSV", "measures and slices")
     markdown: Path | None = written_as("Markdown", "what is printed")
+    latex: Path | None = written_as("LaTeX", "the tables")
 
 
 def run(typed: CompareArguments) -> str:
     """Return the comparisons as text. UsageError names each difference of runs that are not comparable."""
     from medvqa import comparing
     from medvqa.comparing import trend
+    from medvqa.figures import latex
     from medvqa.report import comparison
 
     news, baselines = typed.runs, typed.baseline
@@ -68,7 +70,7 @@ def run(typed: CompareArguments) -> str:
     pairs = None
     if typed.baseline or len(runs) == 1:  # A run may be compared with itself.
         pairs = [(paths.index(new), paths.index(baseline)) for baseline in baselines for new in news]
-    study = comparing.study(runs, known, pairs=pairs, anyway=typed.anyway, bootstrap=typed.bootstrap)
+    study = comparing.study(runs, known, pairs=pairs, anyway=typed.anyway, bootstrap=typed.bootstrap, units=False)
     compared = [versus.paired for versus in study.versus]
     if not any(paired.parts for paired in compared):
         raise UsageError(_not_comparable(study, anyway=typed.anyway))
@@ -87,6 +89,7 @@ def run(typed: CompareArguments) -> str:
     write("--json", typed.json, lambda: comparison.as_json(study, trends))
     write("--csv", typed.csv, lambda: comparison.as_csv(compared))
     write("--markdown", typed.markdown, lambda: comparison.as_markdown(sections))
+    write("--latex", typed.latex, lambda: "\n".join(latex(table) for each in sections for table in each.tables))
     return comparison.text(sections)
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medvqa.benchmarks import published
-from medvqa.cli.arguments import RUN_OPTIONS, Arguments, Command, option, positional, run_folders
-from medvqa.cli.common import known_and_named, known_from, say
+from medvqa.cli.arguments import RUN_OPTIONS, Arguments, Command, option, positional, run_folders, written_as
+from medvqa.cli.common import known_and_named, known_from, say, write
 from medvqa.cli.run import lines_of
 from medvqa.decode import did_you_mean
 from medvqa.items import UsageError
@@ -47,6 +47,7 @@ class PaperArguments(Arguments):
         "N",
         default="",
     )
+    latex: Path | None = written_as("LaTeX", "the tables")
 
 
 def run(typed: PaperArguments) -> tuple[str, int]:
@@ -54,7 +55,7 @@ def run(typed: PaperArguments) -> tuple[str, int]:
     from medvqa import report
 
     if not typed.runs and typed.table and typed.raw["model"] is None:
-        return _text(_table(typed, known_from(typed)), []), 0
+        return _text(typed, _table(typed, known_from(typed)), []), 0
     if not typed.runs:
         return _asked(typed)
     if given := typed.first_given(*RUN_OPTIONS):
@@ -62,7 +63,7 @@ def run(typed: PaperArguments) -> tuple[str, int]:
     known = known_from(typed, typed.runs)
     table = _measured(typed, known)
     reports = [report.build(folder, known.benchmarks) for folder in dict.fromkeys(typed.runs)]
-    return _text(table, reports), 0
+    return _text(typed, table, reports), 0
 
 
 def _table(typed: PaperArguments, known: Registry) -> PaperTable:
@@ -105,20 +106,21 @@ def _asked(typed: PaperArguments) -> tuple[str, int]:
     lines = lines_of(end, typed, project.options)
     if end.report is not None and end.report.parts:
         try:
-            lines += ["", _text(table, [end.report])]
+            lines += ["", _text(typed, table, [end.report])]
         except UsageError as error:  # no figure: the lines above say what became of the questions
             lines += ["", f"! {error}"]
     return "\n".join(lines), end.exit_code
 
 
-def _text(table: PaperTable, reports: Sequence[Report]) -> str:
+def _text(typed: PaperArguments, table: PaperTable, reports: Sequence[Report]) -> str:
     from medvqa import printing
-    from medvqa.figures import terminal
+    from medvqa.figures import latex, terminal
     from medvqa.report import papers
 
     row = papers.row_of(table, reports) if reports else None
     shown = [papers.beside(table, row), *([] if row is None else [papers.own(table, row)])]
     notes = papers.sources(table, row) if row is None else papers.notes(table, row, reports)
+    write("--latex", typed.latex, lambda: "\n".join(map(latex, shown)))
     return "\n".join([*map(terminal, shown), *(f"! {printing.line(line.removesuffix('.'))}." for line in notes)])
 
 

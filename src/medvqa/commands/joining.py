@@ -17,6 +17,7 @@ from medvqa.records.recall import EARLIER_REPLIES
 from medvqa.records.run_folder import RESULTS
 from medvqa.records.run_record import RUN
 from medvqa.records.selected import SELECTED
+from medvqa.records.sent_prompts import PROMPTS
 from medvqa.report.terminal import summary
 from medvqa.session.registry import Registry
 
@@ -34,7 +35,7 @@ def merge(runs: Sequence[Path], output: Path, registry: Registry) -> tuple[str, 
     joined = join.join(parts, folder.name)
     if folder.exists() and (why := _kept(folder, parts)) is not None:
         raise UsageError(f"{folder} exists, and {why}: name another with -o")
-    text = _written(joined, folder, registry, parts=runs, replaces=True)
+    text = _written(joined, folder, registry, parts=runs)
     return "\n".join([text, *map(printing.line, remaining.to_type(joined, parts))]), joined.complete
 
 
@@ -56,7 +57,7 @@ def combine(runs: Sequence[Path], output: Path | None, registry: Registry, how: 
         raise UsageError(f"no way to combine '{how}'; there are: {', '.join(COMBINES)}")
     protocol = Protocol(samples=1, combine=how)
     joined = join.join(parts, "combined" if folder is None else folder.name, protocol)
-    return joined, "\n".join(_notes(joined)) if folder is None else _written(joined, folder, registry)
+    return joined, "\n".join(_notes(joined)) if folder is None else _written(joined, folder, registry, samples=runs)
 
 
 def folder_of(output: Path, first: Path) -> Path:
@@ -75,11 +76,11 @@ def _parts_of(runs: Sequence[Path], registry: Registry) -> list[RunPart]:
 
 
 def _written(
-    joined: Joined, folder: Path, registry: Registry, *, parts: Sequence[Path] = (), replaces: bool = False
+    joined: Joined, folder: Path, registry: Registry, *, parts: Sequence[Path] = (), samples: Sequence[Path] = ()
 ) -> str:
     """Write a joined run and its reports; return its notes and summary. For the arguments see `records.join`."""
-    with join.making(folder, replaces=replaces) as place:
-        join.write(joined, place, parts)
+    with join.making(folder, replaces=bool(parts)) as place:
+        join.write(joined, place, parts, samples)
         written = replace(report.write(report.build(place, registry.benchmarks)), folder=folder)
     return "\n".join([*_notes(joined), summary(written, width=100, exits=False)])
 
@@ -103,7 +104,7 @@ def _kept(folder: Path, parts: Sequence[RunPart]) -> str | None:
     covered = coverage.coverage(folder, about)
     if covered.complete and not covered.errors:
         return "is complete"
-    made = {*report.DRAWN, RUN, RESULTS, SELECTED, ANSWERS, EARLIER_REPLIES}
+    made = {*report.DRAWN, RUN, RESULTS, PROMPTS, SELECTED, ANSWERS, EARLIER_REPLIES}
     if more := sorted({path.name for path in folder.iterdir()} - made - {gating.FILE}):
         return f"holds {more[0]}, which medvqa merge does not write"
     return None

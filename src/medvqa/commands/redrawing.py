@@ -56,7 +56,7 @@ def compared_page(
     runs: Sequence[Path], output: Path | None, registry: Registry, pictures: Sequence[Pictures] = ()
 ) -> list[str]:
     """Write the page that compares runs with the first; return lines: runs that are not comparable, and its path."""
-    sides = comparing.named_apart([comparing.load(folder) for folder in runs], list(map(str, runs)))
+    sides = comparing.named_apart(comparing.load_runs(runs), list(map(str, runs)))
     study = comparing.study(sides, registry.benchmarks, flips=False)
     lines = dict.fromkeys(line for versus in study.versus for line in versus.refusals)
     messages = [f"! not comparable: {printing.line(line)}" for line in lines]

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from medvqa import comparing, printing, report
+from medvqa import comparing, memory, printing, report
 from medvqa.commands.redrawing import redrawn
 from medvqa.comparing import gating
 from medvqa.comparing.gating import Decided, Rules, planning
@@ -17,8 +17,8 @@ from medvqa.items import Benchmark, Item, UsageError
 from medvqa.records import run_record
 from medvqa.records.coverage import ended
 from medvqa.records.run_record import RUN
-from medvqa.report import gate_plans
-from medvqa.report.terminal import summary, verdict_lines
+from medvqa.report import gate_plans, verdict_files
+from medvqa.report.gate import lines
 from medvqa.session import gates
 from medvqa.session.options import Options
 from medvqa.session.registry import Registry
@@ -53,11 +53,12 @@ def required(run: Path) -> tuple[str, int]:
     side = comparing.load(run)
     if why := gating.not_current(decided, side.run, gating.digest(side.run, side.results)):
         return f"gate: no verdict: {why}", 1
-    return "\n".join(verdict_lines(decided)), decided.verdict.exit_code
+    return "\n".join(lines(decided)), decided.verdict.exit_code
 
 
+@memory.no_cycle_search()
 def decide(run: Path, file: Path | None, options: Options, registry: Registry, *, replaces: bool) -> tuple[str, int]:
-    """Decide by the typed rules, else by those of the run; store the verdict, and return the summary and exit code.
+    """Decide by the typed rules, else by those of the run; store the verdict, and return its lines and exit code.
 
     A FAIL on the same results stands unless `replaces` (UsageError).
     """
@@ -84,10 +85,13 @@ def decide(run: Path, file: Path | None, options: Options, registry: Registry, *
             f"{run} has a {fail.named}, and by these rules the same results would get {decided.named}. A FAIL "
             "stands: add --replace to replace it all the same; the new verdict will name it"
         )
-    decided = gating.with_history(run, decided)
+    before, decided = gating.read_if_whole(run), gating.with_history(run, decided)
+    public = {name for name, benchmark in registry.benchmarks.items() if benchmark.public}
     try:
         gating.write(run, decided)
-        return summary(redrawn(run, registry, options.data), width=100), decided.verdict.exit_code
+        if not verdict_files.put(run, side, decided, before, public):
+            redrawn(run, registry, options.data)
+        return "\n".join([*lines(decided), f"run folder: {run}"]), decided.verdict.exit_code
     except (OSError, UsageError) as error:
         cause = error if isinstance(error, OSError) else error.__cause__
         if not isinstance(cause, OSError):
@@ -110,7 +114,7 @@ def _unwritten(folder: Path, decided: Decided, error: OSError) -> str:
         report.remove(folder)
     kept = "its reports are" if before is not None and before.verdict == decided.verdict else "this verdict is"
     why = f"! {folder} cannot be written ({error.strerror or error}): {kept} not stored{stays}"
-    return "\n".join([*verdict_lines(decided), printing.line(why)])
+    return "\n".join([*lines(decided), printing.line(why)])
 
 
 def selftest(rules: Rules, run: Path | None, known: Mapping[str, Benchmark]) -> tuple[str, int]:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from medvqa.comparing.common import under_protocols
 from medvqa.comparing.differing import Contrast, Difference, contrast, notes
-from medvqa.comparing.paired import LEVEL, Compared, Flip, Paired, PairedPart, compare
+from medvqa.comparing.paired import LEVEL, Compared, Flip, Paired, PairedPart
 from medvqa.comparing.ranking import Costliest, Ranked, RankedPair, Ranking
-from medvqa.comparing.scales import Scale, SlicedRuns, SliceValue
-from medvqa.comparing.sides import Side, beside, gaps, load, load_beside, refusals
-from medvqa.comparing.study import Study, Versus, named_apart, study
+from medvqa.comparing.scales import Scale, SlicedRuns
+from medvqa.comparing.sides import Side, beside, gaps, load, load_beside, load_runs, named_apart, refusals
+from medvqa.comparing.study import Study, Versus, compare, study
 from medvqa.comparing.trend import Trend, TrendRow, trends
 
 __all__ = [
@@ -28,7 +28,6 @@ __all__ = [
     "Ranking",
     "Scale",
     "Side",
-    "SliceValue",
     "SlicedRuns",
     "Study",
     "Trend",
@@ -40,6 +39,7 @@ __all__ = [
     "gaps",
     "load",
     "load_beside",
+    "load_runs",
     "named_apart",
     "notes",
     "refusals",

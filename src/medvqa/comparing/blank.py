@@ -1,6 +1,6 @@
 """The gap between a run and the same run without its images, as `blank.json` of a run folder, the source for reports.
 
-The gap is that of `paired.compare` on the questions of both runs. `differing.contrast` decides whether the two runs may
+The gap is that of `study.compare` on the questions of both runs. `differing.contrast` decides whether the two runs may
 be compared: they must differ in the image alone.
 """
 
@@ -15,6 +15,7 @@ from medvqa import decode
 from medvqa.comparing import differing, paired
 from medvqa.comparing.gating import digest
 from medvqa.comparing.sides import Side
+from medvqa.comparing.study import compare
 from medvqa.figures import Figure, of_units
 from medvqa.items import Benchmark, UsageError
 from medvqa.metrics.definitions import MAX_VALUE
@@ -101,7 +102,7 @@ def against(run: Side, blank: Side, benchmarks: Mapping[str, Benchmark]) -> Blan
             f"{run.name} is itself a run without its images ({difference.line(run.name, blank.name)}). Name the run "
             "that shows them, and after --blank the one that does not"
         )
-    compared = paired.compare(run, blank, benchmarks)
+    compared = compare(run, blank, benchmarks)
     parts = {(part.benchmark, part.technique): part for part in compared.parts}
     if not parts:
         raise UsageError(f"{run.name} and {blank.name} have no benchmark and technique in common")

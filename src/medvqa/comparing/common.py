@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from hashlib import sha256
+from typing import TYPE_CHECKING, Literal
 
 from medvqa import metrics as measures
 from medvqa import statistics
@@ -12,11 +13,15 @@ from medvqa.benchmarks import not_known
 from medvqa.comparing import matching
 from medvqa.comparing.sides import Side
 from medvqa.items import Benchmark, FailedMetric, Metric, QuestionKey, Result, withholding
-from medvqa.metrics import Layout, Tabled
+from medvqa.metrics import Frame, Layout, Tabled
+from medvqa.metrics.frames import frames
 from medvqa.records.baseline_file import DIGESTS
-from medvqa.statistics import Comparison, Prepared, UnitTable
+from medvqa.statistics import Comparison, Prepared, Shared, UnitTable
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from medvqa.comparing.matching import Samples
 
 Part = tuple[str, str]
@@ -33,50 +38,78 @@ def under_protocols(benchmark: Benchmark, sides: Sequence[Side]) -> Benchmark:
     return replace(benchmark, headline=tuple(name for name in benchmark.headline if name not in needed))
 
 
-@dataclass(frozen=True, slots=True)
-class Outcomes:
-    """The questions of a run with a score, and those without an answer to one of the samples."""
+@dataclass(frozen=True, slots=True, eq=False)
+class RunAnswers:
+    """The results of one run, question by question in the order of the part's keys.
 
-    scored: frozenset[QuestionKey]
-    failed: frozenset[QuestionKey]
+    Those of question Q are `results[starts[Q]:starts[Q + 1]]`. `there`, `scored` and `failed`, (questions,): the run
+    has the question, has a score of it, and lacks the answer to one of its samples.
+    """
+
+    results: Sequence[Result]
+    starts: NDArray[np.intp]
+    there: NDArray[np.bool_]
+    scored: NDArray[np.bool_]
+    failed: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, questions: Mapping[QuestionKey, Samples]) -> Outcomes:
-        """Sort the questions of a run."""
-        return cls(
-            frozenset(key for key, samples in questions.items() if matching.scored(samples)),
-            frozenset(
-                key for key, samples in questions.items() if any(each.score.outcome == "error" for each in samples)
-            ),
-        )
+    def of(cls, keys: Sequence[QuestionKey], questions: Mapping[QuestionKey, Samples]) -> RunAnswers:
+        """Put the results of a run in the order of the keys."""
+        import numpy as np
 
-    def unanswered(self, other: Outcomes) -> frozenset[QuestionKey]:
-        """The questions without an answer, or without a score that another run has."""
-        return self.failed | (other.scored - self.scored)
+        own = [questions.get(key, ()) for key in keys]
+        starts = np.cumsum([0, *map(len, own)])
+        columns = (
+            [len(samples) > 0 for samples in own],
+            [matching.scored(samples) for samples in own],
+            [any(result.score.outcome == "error" for result in samples) for samples in own],
+        )
+        results = [result for samples in own for result in samples]
+        return cls(results, starts, *(np.array(column, dtype=bool) for column in columns))
+
+    def samples(self, question: int) -> Samples:
+        """The results of a question."""
+        return self.results[self.starts[question] : self.starts[question + 1]]
+
+    def latest(self, question: int) -> Samples:
+        """The last result of each key of a question."""
+        samples = self.samples(question)
+        return samples if len(samples) == 1 else measures.latest(samples)
+
+    def unanswered(self, other: RunAnswers) -> NDArray[np.bool_]:
+        """The questions of both runs without an answer, or without a score that the other run has."""
+        return self.there & other.there & (self.failed | (other.scored & ~self.scored))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CommonPart:
     """One benchmark and technique of several runs, measured on the questions that all of them have.
 
-    `places`: of the runs in `Alignment.sides`, in order. `results`: all questions of each run, under common keys;
-    `outcomes`: how they ended.
-    `asked`: the number of questions of at least one run, `items` of all, `scored` of those with a score in all.
-    `tabled`: the terms of each measure, run by run, without the units that one of the runs has not scored. `failed`:
-    metrics that could not be computed for one of the runs.
+    `places`: of the runs in `Alignment.sides`, in order. `keys`: the questions of the benchmark and technique, of all
+    runs of the alignment; `runs`: the results of each run. `measured`: the places in `keys` of the questions that all
+    runs have; measures are of these. `asked`: the number of questions of at least one run, `scored` of those with a
+    score in all. `tabled`: the terms of each measure, run by run, without units that one of the runs has not scored.
+    All of them have the frame of the first run. `failed`: metrics that could not be computed for one of the runs.
+    `pairs`: the two questions of each pair, as places in `measured`.
     """
 
     benchmark: Benchmark
     technique: str
     places: tuple[int, ...]
-    results: tuple[Mapping[QuestionKey, Samples], ...]
-    outcomes: tuple[Outcomes, ...]
+    keys: Sequence[QuestionKey]
+    runs: tuple[RunAnswers, ...]
+    measured: NDArray[np.intp]
     asked: int
-    items: int
     scored: int
     tabled: tuple[tuple[Tabled, ...], ...]
     failed: tuple[FailedMetric, ...]
-    _known: dict[object, Any] = field(default_factory=dict)
+    pairs: Sequence[Sequence[int]] = ()
+    _shared: dict[object, Shared] = field(default_factory=dict)
+
+    @property
+    def items(self) -> int:
+        """The number of questions that all runs have."""
+        return len(self.measured)
 
     @property
     def headline(self) -> Iterable[tuple[Tabled, ...]]:
@@ -84,56 +117,70 @@ class CommonPart:
         return (tabled for tabled in self.tabled if tabled[0].metric.name in self.benchmark.headline)
 
     def compare(
-        self, new: Tabled, baseline: Tabled, level: float, *, slices: bool, icc: float = statistics.FLIP_ICC
-    ) -> list[Comparison]:
-        """Compare a measure of two runs over all units, and with `slices` in each slice.
+        self,
+        tabled: Sequence[Tabled],
+        pairs: Iterable[tuple[int, int]],
+        level: float,
+        *,
+        slices: bool,
+        icc: float = statistics.FLIP_ICC,
+    ) -> Iterator[list[Comparison]]:
+        """Yield the comparisons of a measure for each two runs, over all units, and with `slices` in each slice.
 
-        If less is better, 1 minus the measure is compared. `level` and `icc` as for `statistics.compare`.
+        `pairs`: the new run and the baseline, as places in `places`. If less is better, 1 minus the measure is
+        compared. `level` and `icc` as for `statistics.compare`.
         """
-        # The statistics expect fractions: compare a metric beyond 0 to 1 in units of its largest value.
-        if not (new.bounded and baseline.bounded):
-            tables = [self._table(run, slices=slices) for run in (new, baseline)]
-            if (scale := _largest(tables)) > 1:
-                tables = [replace(table, numerator=table.numerator / scale) for table in tables]
-                compared = statistics.compare(
-                    *tables,
-                    binary=False,
-                    level=level,
-                    icc=icc,
-                    bounded=False,
-                    over=new.over,
-                    weights=new.weights,
-                )
-                return [_scaled(comparison, scale) for comparison in compared]
+        first = tabled[0]
         # The name of a macro average stands for its slices and weights.
-        name = new.metric.unit, slices, None if new.over is None else new.metric.name
-        shared = self._known.setdefault(name, statistics.Shared())
-        sides = (self._prepared(run, slices=slices) for run in (new, baseline))
-        binary = new.binary and baseline.binary
-        return statistics.compare_prepared(
-            *sides, binary=binary, level=level, icc=icc, weights=new.weights, shared=shared
-        )
-
-    def _prepared(self, run: Tabled, *, slices: bool) -> Prepared:
-        key = id(run), slices
-        if key not in self._known:
-            table = self._table(run, slices=slices)
-            self._known[key] = statistics.prepared(table, over=run.over, weights=run.weights)
-        prepared: Prepared = self._known[key]
-        return prepared
-
-    def _table(self, run: Tabled, *, slices: bool) -> UnitTable:
-        table = run.table(complement=run.metric.better == "lower")
-        return table if slices or run.over is not None else everything(table)
+        name = first.metric.unit, slices, None if first.over is None else first.metric.name
+        shared = self._shared.setdefault(name, Shared())
+        prepared: dict[int, Prepared] = {}
+        for pair in pairs:
+            new, baseline = (tabled[run] for run in pair)
+            binary = new.binary and baseline.binary
+            if new.bounded and baseline.bounded:
+                # Of large runs, more than two take too much memory; pairs with one baseline come after each other.
+                prepared = {run: prepared.get(run) or _prepared(tabled[run], slices=slices) for run in pair}
+                sides = [prepared[run] for run in pair]
+                yield statistics.compare_prepared(
+                    *sides, binary=binary, level=level, icc=icc, weights=new.weights, shared=shared
+                )
+            else:
+                tables = [_table(run, slices=slices) for run in (new, baseline)]
+                yield statistics.compare(
+                    *tables, binary=binary, level=level, icc=icc, bounded=False, over=new.over, weights=new.weights
+                )
 
     def counted(self, tabled: Tabled) -> Counted:
         """The plural name of the units of a measure."""
-        key = tabled.metric.unit
-        if key not in self._known:
-            paired = {unit[0].item.pair_id is not None for unit in tabled.frame.units}
-            self._known[key] = "items and pairs" if len(paired) > 1 else "pairs" if True in paired else "items"
-        counted: Counted = self._known[key]
-        return counted
+        paired = {unit[0].item.pair_id is not None for unit in tabled.frame.units}
+        return "items and pairs" if len(paired) > 1 else "pairs" if True in paired else "items"
+
+    def units(self, tabled: Tabled, *, wanted: Container[int] | None = None) -> dict[int, list[tuple[int, ...]]]:
+        """Return the units of each observation, each as the places of its questions in `keys`.
+
+        `wanted`: the observations; None for all.
+        """
+        import numpy as np
+
+        frame = tabled.frame
+        everywhere = np.flatnonzero(frame.slice == 0)
+        codes, units = frame.counted[frame.cell[everywhere]].tolist(), frame.unit[everywhere].tolist()
+        found, measured = dict[int, list[tuple[int, ...]]](), self.measured.tolist()
+        for code, unit in zip(codes, units, strict=True):
+            if wanted is None or code in wanted:
+                of_unit = self.pairs[unit] if tabled.metric.unit == "pair" else (unit,)
+                found.setdefault(code, []).append(tuple(measured[place] for place in of_unit))
+        return found
+
+
+def _prepared(run: Tabled, *, slices: bool) -> Prepared:
+    return statistics.prepared(_table(run, slices=slices), over=run.over, weights=run.weights)
+
+
+def _table(run: Tabled, *, slices: bool) -> UnitTable:
+    table = run.table(complement=run.metric.better == "lower")
+    return table if slices or run.over is not None else everything(table)
 
 
 def everything(table: UnitTable) -> UnitTable:
@@ -143,33 +190,6 @@ def everything(table: UnitTable) -> UnitTable:
     return UnitTable(*(column[kept] for column in columns))
 
 
-def _largest(tables: Sequence[UnitTable]) -> float:
-    import numpy as np
-
-    defined = [table.denominator > 0 for table in tables]
-    ratios = [
-        np.abs(table.numerator[kept] / table.denominator[kept]) for table, kept in zip(tables, defined, strict=True)
-    ]
-    return max(1.0, *(float(ratio.max(initial=0)) for ratio in ratios))
-
-
-def _scaled(comparison: Comparison, scale: float) -> Comparison:
-    def scaled(value: float | None) -> float | None:
-        return None if value is None else scale * value
-
-    return replace(
-        comparison,
-        baseline=scaled(comparison.baseline),
-        new=scaled(comparison.new),
-        difference=scaled(comparison.difference),
-        low=scaled(comparison.low),
-        high=scaled(comparison.high),
-        se=scaled(comparison.se),
-        detectable=scaled(comparison.detectable),
-        discordance=None,
-    )
-
-
 class Alignment:
     """Runs whose questions have common keys; each run's measures are computed once for a set of questions."""
 
@@ -177,33 +197,26 @@ class Alignment:
         """Match the questions of all runs; they get the items of the first run of `order` (places) that has them."""
         self.sides = tuple(sides)
         order = range(len(sides)) if order is None else order
-        by_part: dict[Part, list[dict[QuestionKey, list[Result]]]] = {}
-        keys: dict[Part, dict[str, QuestionKey]] = {}
-        for place, side in enumerate(sides):
-            for result in side.results:
-                part: Part = (result.item.benchmark, result.technique)
-                if part not in by_part:
-                    by_part[part], keys[part] = [{} for _ in sides], {}
-                key = keys[part].get(result.item.id)
-                if key is None:
-                    key = keys[part][result.item.id] = result.key.question
-                by_part[part][place].setdefault(key, []).append(result)
-        self._questions: dict[Part, dict[int, dict[QuestionKey, Samples]]] = {}
-        for asked, runs in by_part.items():
+        self._keys: dict[Part, Sequence[QuestionKey]] = {}
+        self._runs: dict[Part, dict[int, RunAnswers]] = {}
+        for part, runs in _by_part(sides).items():
             having = [place for place in order if runs[place]]
             aligned = matching.align([runs[place] for place in having], [sides[place].name for place in having])
-            self._questions[asked] = dict(zip(having, aligned, strict=True))
-        self._outcomes: dict[tuple[Part, int], Outcomes] = {}
-        self._layouts: dict[tuple[Part, tuple[QuestionKey, ...]], Layout] = {}
-        self._tables: dict[object, tuple[list[Tabled], list[FailedMetric]]] = {}
+            keys = self._keys[part] = sorted(set().union(*aligned))
+            self._runs[part] = {
+                place: RunAnswers.of(keys, questions) for place, questions in zip(having, aligned, strict=True)
+            }
+        self._tables: dict[object, _RunTables] = {}
+        self._layouts: dict[object, tuple[Layout, Mapping[str, Frame]]] = {}
 
     def results(self, place: int) -> tuple[Result, ...]:
         """All results of a run under the common items; a key that names the run is an id of its own."""
         return tuple(
             result if result.item.id == key.item else replace(result, item=replace(result.item, id=key.item))
-            for part in sorted(self._questions)
-            for key, samples in self._questions[part].get(place, {}).items()
-            for result in samples
+            for part in sorted(self._runs)
+            if (run := self._runs[part].get(place)) is not None
+            for question, key in enumerate(self._keys[part])
+            for result in run.samples(question)
         )
 
     def parts(self, places: Sequence[int], benchmarks: Mapping[str, Benchmark]) -> list[CommonPart]:
@@ -214,8 +227,7 @@ class Alignment:
         parts = []
         for name, techniques in self.sides[places[0]].asked.items():
             for technique in techniques:
-                questions = self._questions[name, technique]
-                having = tuple(place for place in places if place in questions)
+                having = tuple(place for place in places if place in self._runs[name, technique])
                 if len(having) > 1:
                     if name not in benchmarks:
                         raise not_known("the runs have", name, benchmarks)
@@ -224,59 +236,108 @@ class Alignment:
         return parts
 
     def _part(self, benchmark: Benchmark, technique: str, places: tuple[int, ...]) -> CommonPart:
+        import numpy as np
+
         part = benchmark.name, technique
-        outcomes = tuple(self._outcomes_of(part, place) for place in places)
-        results = tuple(self._questions[part][place] for place in places)
-        keys = tuple(sorted(set.intersection(*(set(questions) for questions in results))))
-        failed: list[FailedMetric] = []
-        by_run = [self._tabled(place, part, keys, benchmark, failed) for place in places]
-        failed_by_name = {metric.name: metric for metric in failed}
-        by_run = [[tabled for tabled in run if tabled.metric.name not in failed_by_name] for run in by_run]
+        runs = tuple(self._runs[part][place] for place in places)
+        measured = np.flatnonzero(np.all([run.there for run in runs], axis=0))
+        by_run = [self._tabled(place, part, measured, benchmark) for place in places]
+        failed = {metric.name: metric for run in by_run for metric in run.failed}
+        tabled = [
+            [
+                one_run
+                for one_run in zip(run.tabled, run.without_score, strict=True)
+                if one_run[0].metric.name not in failed
+            ]
+            for run in by_run
+        ]
         return CommonPart(
             benchmark,
             technique,
             places,
-            results,
-            outcomes,
-            len(set().union(*results)),
-            len(keys),
-            len(set.intersection(*(set(run.scored) for run in outcomes))),
-            tuple(tuple(measures.scored_in_all(one_measure)) for one_measure in zip(*by_run, strict=True)),
-            tuple(failed_by_name.values()),
+            self._keys[part],
+            runs,
+            measured,
+            int(np.any([run.there for run in runs], axis=0).sum()),
+            int(np.all([run.scored for run in runs], axis=0).sum()),
+            tuple(_scored_in_all(one_measure) for one_measure in zip(*tabled, strict=True)),
+            tuple(failed.values()),
+            by_run[0].pairs,
         )
 
-    def _outcomes_of(self, part: Part, place: int) -> Outcomes:
-        if (part, place) not in self._outcomes:
-            self._outcomes[part, place] = Outcomes.of(self._questions[part][place])
-        return self._outcomes[part, place]
-
-    def _tabled(
-        self,
-        place: int,
-        part: Part,
-        keys: tuple[QuestionKey, ...],
-        benchmark: Benchmark,
-        failed: list[FailedMetric],
-    ) -> list[Tabled]:
-        own_failed: list[FailedMetric] = []
-        metrics = _computable(benchmark, self.sides[place], own_failed)
-        cached = place, part, keys, tuple(metric.name for metric in metrics)
+    def _tabled(self, place: int, part: Part, measured: NDArray[np.intp], benchmark: Benchmark) -> _RunTables:
+        """The terms of a run; they have the frame of the first run on these questions, so that others are dropped."""
+        failed: list[FailedMetric] = []
+        metrics = _computable(benchmark, self.sides[place], failed)
+        questions = part, sha256(measured.tobytes()).digest()
+        cached = place, questions, tuple(metric.name for metric in metrics)
         if cached not in self._tables:
-            questions = self._questions[part][place]
-            samples = [_latest(questions[key]) for key in keys]
-            if keys and (part, keys) not in self._layouts:
-                self._layouts[part, keys] = measures.layout_of([each[0] for each in samples], benchmark.dimensions)
-            layout = self._layouts.get((part, keys))
+            if not len(measured):
+                self._tables[cached] = _RunTables([], [], failed)
+                return self._tables[cached]
+            samples = [self._runs[part][place].latest(question) for question in measured.tolist()]
+            if questions not in self._layouts:
+                layout = measures.layout_of([each[0] for each in samples], benchmark.dimensions)
+                # Of the samples, only the numbers are needed later.
+                by_unit = {unit: replace(frame, samples=()) for unit, frame in frames(samples, layout).items()}
+                self._layouts[questions] = layout, by_unit
+            layout, own_frames = self._layouts[questions]
             with withholding(not benchmark.public):
-                tabled = measures.tables_of(samples, layout, metrics, own_failed) if layout else []
-            self._tables[cached] = tabled, own_failed
-        tabled, own_failed = self._tables[cached]
-        failed += own_failed
-        return tabled
+                tabled = measures.tables_of(samples, layout, metrics, failed)
+            without_score = [one.without_score for one in tabled]
+            # Measures that share their terms share the narrow ones.
+            terms = {id(one.terms): _narrow(one.terms) for one in tabled}
+            tabled = [
+                replace(one, frame=own_frames[one.metric.unit], rows=(), terms=terms[id(one.terms)]) for one in tabled
+            ]
+            self._tables[cached] = _RunTables(tabled, without_score, failed, layout.pairs)
+        return self._tables[cached]
 
 
-def _latest(samples: Samples) -> Samples:
-    return samples if len(samples) == 1 else measures.latest(samples)
+def _narrow(terms: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the terms in an eighth of their memory if all of them are 0 or 1; sums are of double precision anyway."""
+    import numpy as np
+
+    narrow: NDArray[np.float64] = terms.astype(np.int8) if np.isin(terms, (0, 1)).all() else terms
+    return narrow
+
+
+@dataclass(frozen=True, slots=True)
+class _RunTables:
+    """The terms of a run's measures, the units of each without a score, (units,), and the pairs of questions."""
+
+    tabled: Sequence[Tabled]
+    without_score: Sequence[NDArray[np.bool_]]
+    failed: Sequence[FailedMetric]
+    pairs: Sequence[Sequence[int]] = ()
+
+
+def _by_part(sides: Sequence[Side]) -> dict[Part, list[dict[QuestionKey, list[Result]]]]:
+    """The results of each part, run by run and question by question; equal keys are one object."""
+    by_part: dict[Part, list[dict[QuestionKey, list[Result]]]] = {}
+    keys: dict[Part, dict[str, QuestionKey]] = {}
+    for place, side in enumerate(sides):
+        for result in side.results:
+            part: Part = (result.item.benchmark, result.technique)
+            if part not in by_part:
+                by_part[part], keys[part] = [{} for _ in sides], {}
+            key = keys[part].get(result.item.id)
+            if key is None:
+                key = keys[part][result.item.id] = result.key.question
+            by_part[part][place].setdefault(key, []).append(result)
+    return by_part
+
+
+def _scored_in_all(one_measure: Sequence[tuple[Tabled, NDArray[np.bool_]]]) -> tuple[Tabled, ...]:
+    """Leave units out of every run's terms if any of the runs has no score for them.
+
+    A unit that a metric leaves out for another reason, such as an invalid pair for `confusion`, stays in other runs.
+    """
+    import numpy as np
+
+    unscored = np.any([without_score for _, without_score in one_measure], axis=0)
+    tabled = tuple(run for run, _ in one_measure)
+    return tuple(replace(run, terms=np.where(unscored, 0, run.terms)) for run in tabled) if unscored.any() else tabled
 
 
 def _computable(benchmark: Benchmark, side: Side, failed: list[FailedMetric]) -> list[Metric]:

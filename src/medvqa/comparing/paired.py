@@ -7,25 +7,26 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from medvqa import statistics
-from medvqa.comparing import differing, matching
-from medvqa.comparing.common import Alignment, CommonPart, Counted
+from medvqa.comparing import matching
+from medvqa.comparing.common import CommonPart, Counted, RunAnswers
 from medvqa.comparing.differing import Difference
 from medvqa.comparing.sides import Side
 from medvqa.figures import Figure, of_units
-from medvqa.items import Benchmark, FailedMetric, QuestionKey, Result
-from medvqa.metrics import EVERYTHING, Frame, Tabled
+from medvqa.items import FailedMetric, Result
+from medvqa.metrics import EVERYTHING, Tabled
 from medvqa.statistics import Comparison
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from medvqa.comparing.matching import Samples
-
 
 LEVEL = 0.975
 """Level of either bound of a difference: together a two-sided interval of 95 %, which excludes 0 exactly if the
 two-sided p is below 5 %. The gate asks one question, and takes one-sided bounds of its own level."""
+
+Pair = tuple[int, int]
+"""The places of a new run and of its baseline, in the order of the runs of a study."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,54 +186,25 @@ class Paired:
         raise KeyError((benchmark, technique))
 
 
-def compare(
-    new: Side,
-    baseline: Side,
-    benchmarks: Mapping[str, Benchmark],
-    *,
-    level: float = LEVEL,
-    icc: float = statistics.FLIP_ICC,
-    bootstrap: bool = False,
-) -> Paired:
-    """Compare each benchmark and technique that both runs have.
-
-    `benchmarks`: the known benchmarks by name. `level`: of either bound. `icc`: the declared correlation of changes
-    within groups. Items are matched by question, options, key and images. Tags and pairs come from the new run; groups
-    of both runs are joined. `bootstrap` adds the seeded cluster bootstrap of headline measures. If the runs differ in
-    one setting (`differing.contrast`), the result names it, and techniques that differ are compared with each other.
-    UsageError for an unknown benchmark.
-    """
-    difference = differing.contrast(new, baseline).difference
-    baseline = differing.aligned(new, baseline, difference)
-    parts = Alignment((new, baseline)).parts((0, 1), benchmarks)
-    compared = [measure for part in parts for measure in all_measures(part, 0, 1, level, icc, bootstrap=bootstrap)]
-    return Paired(
-        new,
-        baseline,
-        tuple(paired_part(part, 0, 1, (new, baseline)) for part in parts),
-        tuple(one_family(slice_families([compared]))[0]),
-        tuple(flip for part in parts for flip in flips(part, 0, 1)),
-        level,
-        difference,
-    )
-
-
 def paired_part(part: CommonPart, new: int, baseline: int, sides: Sequence[Side]) -> PairedPart:
     """The numbers of questions of two runs, which are places of `sides`."""
-    one, other = part.places.index(new), part.places.index(baseline)
-    ours, theirs = part.results[one], part.results[other]
-    both = ours.keys() & theirs.keys()
-    alone_new, alone_baseline = _ids(ours, ours.keys() - both), _ids(theirs, theirs.keys() - both)
-    unchanged = bool(both) and not (alone_new or alone_baseline)
+    ours, theirs = (part.runs[part.places.index(place)] for place in (new, baseline))
+    both = ours.there & theirs.there
+    alone_new, alone_baseline = _ids(ours, ours.there & ~both), _ids(theirs, theirs.there & ~both)
+    unchanged = bool(both.any()) and not (alone_new or alone_baseline)
     return PairedPart(
         part.benchmark.name,
         part.technique,
-        len(both),
+        int(both.sum()),
         alone_new,
         alone_baseline,
-        _ids(ours, both & part.outcomes[one].unanswered(part.outcomes[other])),
-        _ids(ours, both & part.outcomes[other].unanswered(part.outcomes[one])),
-        unchanged and all(matching.same_responses(sides[new], sides[baseline], ours[key], theirs[key]) for key in both),
+        _ids(ours, ours.unanswered(theirs)),
+        _ids(ours, theirs.unanswered(ours)),
+        unchanged
+        and all(
+            matching.same_responses(sides[new], sides[baseline], ours.samples(question), theirs.samples(question))
+            for question in both.nonzero()[0].tolist()
+        ),
         part.scored,
         part.failed,
         len(part.places),
@@ -240,66 +212,52 @@ def paired_part(part: CommonPart, new: int, baseline: int, sides: Sequence[Side]
     )
 
 
-def _ids(questions: Mapping[QuestionKey, Samples], keys: Iterable[QuestionKey]) -> tuple[str, ...]:
+def _ids(run: RunAnswers, questions: NDArray[np.bool_]) -> tuple[str, ...]:
     """The ids of some questions, sorted."""
-    return tuple(sorted(questions[key][0].item.id for key in keys))
+    return tuple(sorted(run.samples(question)[0].item.id for question in questions.nonzero()[0].tolist()))
 
 
-def all_measures(
+def compare_pairs(
     part: CommonPart,
-    new: int,
-    baseline: int,
+    pairs: Sequence[Pair],
     level: float = LEVEL,
     icc: float = statistics.FLIP_ICC,
     *,
+    slices: bool = True,
     bootstrap: bool = False,
-) -> list[Compared]:
-    """Compare each measure of two runs over all units and over each slice; p is not adjusted."""
-    compared = []
-    resamples: dict[int, list[NDArray[np.float64]]] = {}
-    places = part.places.index(new), part.places.index(baseline)
-    for tabled in part.tabled:
-        one, other = (tabled[place] for place in places)
-        own = _compared(part, one, other, level, icc=icc)
-        if own[0].headline and bootstrap:
-            own = _resampled(own, one, other, level, resamples)
-        compared += own
+) -> dict[Pair, list[Compared]]:
+    """Compare each two runs by each measure, over all units and over each slice; p is not adjusted.
+
+    Without `slices`, by headline measures over all units alone. `bootstrap` adds that of headline measures.
+    """
+    places = [(part.places.index(new), part.places.index(baseline)) for new, baseline in pairs]
+    compared: dict[Pair, list[Compared]] = {pair: [] for pair in pairs}
+    replicates = _Replicates()
+    # Measure by measure: the terms of all measures in all slices take much more memory than the results.
+    for tabled in part.tabled if slices else part.headline:
+        found = part.compare(tabled, places, level, slices=slices, icc=icc)
+        for pair, (one, other), comparisons in zip(pairs, places, found, strict=True):
+            own = _compared(part, tabled[one], comparisons)
+            if own[0].headline and bootstrap:
+                own = replicates.add(own, tabled[one], tabled[other], level)
+            compared[pair] += own
     return compared
-
-
-def headline_measures(part: CommonPart, new: int, baseline: int, level: float = LEVEL) -> list[Compared]:
-    """Compare the headline measures of two runs over all units; p is not adjusted."""
-    one, other = part.places.index(new), part.places.index(baseline)
-    return [
-        measure
-        for tabled in part.headline
-        for measure in _compared(part, tabled[one], tabled[other], level, slices=False)
-    ]
 
 
 def flips(part: CommonPart, new: int, baseline: int) -> list[Flip]:
     """The units of two runs that changed by a headline measure; of averages over slices there are none."""
-    one, other = part.places.index(new), part.places.index(baseline)
+    places = part.places.index(new), part.places.index(baseline)
     return [
         flip
         for tabled in part.headline
-        if tabled[one].over is None and tabled[one].metric.percent
-        for flip in _flips(tabled[one], tabled[other], part.benchmark.name, part.technique)
+        if tabled[0].over is None and tabled[places[0]].metric.percent
+        for flip in _flips(part, tabled, *places)
     ]
 
 
-def _compared(
-    part: CommonPart,
-    new: Tabled,
-    baseline: Tabled,
-    level: float,
-    *,
-    icc: float = statistics.FLIP_ICC,
-    slices: bool = True,
-) -> list[Compared]:
-    """One metric over all items, and with `slices` in every slice where both runs define it."""
+def _compared(part: CommonPart, new: Tabled, comparisons: Iterable[Comparison]) -> list[Compared]:
+    """One metric over all items, and in every slice where both runs define it."""
     metric, counted = new.metric, part.counted(new)
-    comparisons = part.compare(new, baseline, level, slices=slices, icc=icc)
     return [
         Compared(
             part.benchmark.name,
@@ -356,71 +314,63 @@ def _corrected(
     return corrected
 
 
-def _resampled(
-    compared: Sequence[Compared],
-    new: Tabled,
-    baseline: Tabled,
-    level: float,
-    replicates: dict[int, list[NDArray[np.float64]]],
-) -> list[Compared]:
-    """Add the percentile intervals of the bootstrap; `replicates` caches replicates of ratios."""
-    import numpy as np
+class _Replicates:
+    """The bootstrap of two runs; measures that share their terms share the replicates, some hundred megabytes."""
 
-    if id(new.terms) not in replicates:
-        replicates.clear()  # one metric's replicates may take some hundred megabytes
-        replicates[id(new.terms)] = statistics.resampled([new.table(), baseline.table()])
-    ratios = replicates[id(new.terms)]
-    if new.over is not None and new.weights is not None:
-        shares = np.asarray(new.weights) / sum(new.weights)
-        apart = ((ratios[0] - ratios[1])[:, new.over] @ shares)[:, None]
-        places = [0]
-    elif new.over is not None:
-        both = ~np.isnan(ratios[0][:, new.over]) & ~np.isnan(ratios[1][:, new.over])
-        number = both.sum(axis=1)
-        totals = [np.where(both, ratio[:, new.over], 0.0).sum(axis=1) for ratio in ratios]
-        apart = np.divide(totals[0] - totals[1], number, out=np.full(len(number), np.nan), where=number > 0)[:, None]
-        places = [0]
-    else:
-        at = {(d, v): i for i, (d, v) in enumerate(new.frame.slices)}
-        places = [at[next(iter(measure.slice.items()), EVERYTHING)] for measure in compared]
-        apart = ratios[0][:, places] - ratios[1][:, places]
-    low, high = statistics.percentile(apart, 2 * level - 1)
-    return [
-        measure if below != below else replace(measure, resampled=(below, above))
-        for measure, below, above in zip(compared, low.tolist(), high.tolist(), strict=True)
-    ]
+    def __init__(self) -> None:
+        self._last: tuple[tuple[int, int], list[NDArray[np.float64]]] | None = None
+
+    def add(self, compared: Sequence[Compared], new: Tabled, baseline: Tabled, level: float) -> list[Compared]:
+        """Add the percentile intervals to the comparisons of a measure."""
+        import numpy as np
+
+        terms = id(new.terms), id(baseline.terms)
+        if self._last is None or self._last[0] != terms:
+            self._last = terms, statistics.resampled([new.table(), baseline.table()])
+        ratios = self._last[1]
+        if new.over is not None and new.weights is not None:
+            shares = np.asarray(new.weights) / sum(new.weights)
+            apart = ((ratios[0] - ratios[1])[:, new.over] @ shares)[:, None]
+        elif new.over is not None:
+            both = ~np.isnan(ratios[0][:, new.over]) & ~np.isnan(ratios[1][:, new.over])
+            number = both.sum(axis=1)
+            totals = [np.where(both, ratio[:, new.over], 0.0).sum(axis=1) for ratio in ratios]
+            apart = np.full(len(number), np.nan)
+            apart = np.divide(totals[0] - totals[1], number, out=apart, where=number > 0)[:, None]
+        else:
+            at = {(d, v): i for i, (d, v) in enumerate(new.frame.slices)}
+            places = [at[next(iter(measure.slice.items()), EVERYTHING)] for measure in compared]
+            apart = ratios[0][:, places] - ratios[1][:, places]
+        low, high = statistics.percentile(apart, 2 * level - 1)
+        return [
+            measure if below != below else replace(measure, resampled=(below, above))
+            for measure, below, above in zip(compared, low.tolist(), high.tolist(), strict=True)
+        ]
 
 
-def _flips(new: Tabled, baseline: Tabled, benchmark: str, technique: str) -> list[Flip]:
+def _flips(part: CommonPart, tabled: Sequence[Tabled], new: int, baseline: int) -> list[Flip]:
     """The units over all items whose value changed."""
-    import numpy as np
-
-    (one, _), (other, _) = (statistics.by_unit(table.table()) for table in (new, baseline))
+    (one, _), (other, _) = (statistics.by_unit(tabled[run].table()) for run in (new, baseline))
     now, was = statistics.own_values(one), statistics.own_values(other)
     changed = (one.slice == 0) & ((now > was) | (now < was))
     wanted = dict(zip(one.unit[changed].tolist(), (now[changed] > was[changed]).tolist(), strict=True))
-    frame = new.frame
-    everywhere = np.flatnonzero(frame.slice == 0)
-    units: dict[int, list[int]] = {}
-    for code, unit in zip(frame.counted[frame.cell[everywhere]].tolist(), frame.unit[everywhere].tolist(), strict=True):
-        if code in wanted:
-            units.setdefault(code, []).append(unit)
-    flips = []
+    units, metric, flips = part.units(tabled[0], wanted=wanted), tabled[0].metric, []
     for code, rose in wanted.items():
-        results = [_results(table.frame, units[code]) for table in (new, baseline)]
+        results = [_results(part.runs[run], units[code]) for run in (new, baseline)]
         item = results[0][0].item
-        better = rose == (new.metric.better == "higher")
+        better = rose == (metric.better == "higher")
         name = item.pair_id if item.pair_id is not None else item.id
-        flips.append(Flip(benchmark, technique, new.metric.name, name, better, *results))
+        flips.append(Flip(part.benchmark.name, part.technique, metric.name, name, better, *results))
     return flips
 
 
-def _results(frame: Frame, units: Sequence[int]) -> tuple[Result, ...]:
-    """The results of some units, all samples, question by question."""
-    import numpy as np
-
-    edges = [(int(np.searchsorted(frame.of, unit)), int(np.searchsorted(frame.of, unit, "right"))) for unit in units]
-    results = [result for start, end in edges for sample in frame.samples[start:end] for result in sample]
+def _results(run: RunAnswers, units: Iterable[Sequence[int]]) -> tuple[Result, ...]:
+    """The results of some units, question by question: all samples, of a pair those that both questions have."""
+    results: list[Result] = []
+    for unit in units:
+        samples = [run.latest(question) for question in unit]
+        in_all = set.intersection(*({(result.variant, result.sample) for result in own} for own in samples))
+        results += [result for own in samples for result in own if (result.variant, result.sample) in in_all]
     return tuple(sorted(results, key=lambda result: (result.item.id, result.sample)))
 
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from medvqa import statistics
-from medvqa.comparing.common import Alignment, CommonPart, everything
-from medvqa.comparing.paired import Compared
-from medvqa.comparing.sides import Side
+from medvqa.comparing.common import CommonPart, everything
+from medvqa.comparing.paired import Compared, Pair
 from medvqa.figures import Figure
-from medvqa.items import Benchmark
 from medvqa.metrics import Tabled
-from medvqa.statistics import Influences
+from medvqa.statistics import UnitTable
 
 ERROR = 0.05
 """Familywise error: chance that any two equal runs of a comparison are shown to differ."""
@@ -21,7 +19,7 @@ ERROR = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """One run: its value with its own 95 % interval, its rank and its possible ranks.
+    """One run: its value with its own 95 % interval (`figure`), its rank and its possible ranks.
 
     `rank` counts from 1; equal values share one. `best`: one more than the number of runs shown to be better. `worst`:
     the number of runs less those shown to be worse (adjusted p at most 5 %). `differs`: the value of the one setting in
@@ -29,18 +27,11 @@ class Ranked:
     """
 
     name: str
-    value: float | None
-    low: float | None
-    high: float | None
+    figure: Figure
     rank: int
     best: int
     worst: int
     differs: str = ""
-
-    @property
-    def figure(self) -> Figure:
-        """The value with its interval, to be printed."""
-        return Figure(self.value, self.low, self.high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,44 +77,17 @@ class Ranking:
         return {(pair.baseline, pair.new): pair.compared.adjusted for pair in self.pairs}
 
 
-@dataclass(frozen=True, slots=True)
-class InCommon:
-    """One headline measure of several runs on the items that all of them have; `tabled`: its terms, run by run.
-
-    `items` and `scored` as in `Ranking`.
-    """
-
-    benchmark: str
-    technique: str
-    items: int
-    scored: int
-    tabled: Sequence[Tabled]
-
-
-def in_common(sides: Sequence[Side], benchmarks: Mapping[str, Benchmark]) -> list[InCommon]:
-    """Return each headline measure of each benchmark and technique that all runs have, without numbers that are no
-    percentages."""
-    places = range(len(sides))
-    return [
-        InCommon(part.benchmark.name, part.technique, part.items, part.scored, tabled)
-        for part in Alignment(sides).parts(places, benchmarks)
-        if len(part.places) == len(sides)
-        for tabled in part.headline
-        if all(run.metric.percent for run in tabled)
-    ]
-
-
 def rank(
     part: CommonPart,
     names: Sequence[str],
     differs: Sequence[str],
-    compared: Mapping[tuple[int, int], Mapping[str, Compared]],
+    compared: Mapping[Pair, Sequence[Compared]],
 ) -> list[Ranking]:
     """Rank the runs of a part by each headline measure that is a percentage.
 
-    `names` and `differs` of all runs, by place. `compared`: the headline measures of every two runs, by name; keys are
-    their places, the new one first.
+    `names` and `differs` of all runs, by place. `compared`: the measures of every two runs.
     """
+    about = part.benchmark.name, part.technique
     costliest = _costliest(part, names)
     rankings = []
     for tabled in part.headline:
@@ -131,7 +95,11 @@ def rank(
         if not all(run.metric.percent for run in tabled):
             continue
         pairs = {
-            (new, baseline): compared[new, baseline][metric.name]
+            (new, baseline): next(
+                own
+                for own in compared[new, baseline]
+                if (own.benchmark, own.technique, own.metric) == (*about, metric.name) and not own.slice
+            )
             for i, baseline in enumerate(part.places)
             for new in part.places[i + 1 :]
         }
@@ -142,24 +110,23 @@ def rank(
                 above, below = (new, baseline) if difference > 0 else (baseline, new)
                 better[below] += 1
                 worse[above] += 1
-        estimates = [estimate(run) for run in tabled]
+        figures = [value_over_all(run) for run in tabled]
         sign = 1 if metric.better == "higher" else -1
-        keys = [float("-inf") if value is None else sign * value for value, _, _ in estimates]
+        keys = [float("-inf") if figure.value is None else sign * figure.value for figure in figures]
         rows = [
             Ranked(
                 names[place],
-                *own,
+                figure,
                 1 + sum(other > key for other in keys),
                 1 + better[place],
                 len(keys) - worse[place],
                 differs[place],
             )
-            for place, own, key in zip(part.places, estimates, keys, strict=True)
+            for place, figure, key in zip(part.places, figures, keys, strict=True)
         ]
         rankings.append(
             Ranking(
-                part.benchmark.name,
-                part.technique,
+                *about,
                 metric.name,
                 metric.better,
                 part.asked,
@@ -179,30 +146,29 @@ COSTLY = 0.1
 
 def _costliest(part: CommonPart, names: Sequence[str]) -> Costliest | None:
     """The run without which the other runs have scored the most questions in common, if these are many more."""
+    import numpy as np
+
     if len(part.places) < 3:
         return None
 
-    scored = [run.scored for run in part.outcomes]
-    alone = []
-    for place in range(len(scored)):
-        others = frozenset.intersection(*(own for other, own in enumerate(scored) if other != place))
-        alone.append(len(others - scored[place]))
+    scored = np.array([run.scored for run in part.runs])
+    missing = ~scored
+    # The questions that one run alone has not scored, run by run.
+    alone = (missing & (missing.sum(axis=0) == 1)).sum(axis=1).tolist()
     most = max(range(len(alone)), key=alone.__getitem__)
     if alone[most] < COSTLY * part.asked:
         return None
     return Costliest(names[part.places[most]], part.scored + alone[most])
 
 
-def influences(tabled: Tabled) -> Influences:
-    """The contributions of the units to a measure over all items."""
-    return tabled.mean(statistics.ratios(tabled.table() if tabled.over is not None else everything(tabled.table())))
+def value_over_all(tabled: Tabled) -> Figure:
+    """The measure over all items with its interval."""
+    found = statistics.estimate(
+        of_everything(tabled), binary=tabled.binary, bounded=tabled.bounded, over=tabled.over, weights=tabled.weights
+    )
+    return replace(found.figure(), groups=None)
 
 
-def estimate(tabled: Tabled) -> tuple[float | None, float | None, float | None]:
-    """Value and two-sided interval over all items."""
-    ratios = influences(tabled)
-    low, high = statistics.intervals(statistics.clustered(ratios), binary=tabled.binary)
-    value, below, above = (float(values[0]) for values in (ratios.value, low, high))
-    if value != value:
-        return None, None, None
-    return (value, None, None) if below != below or not tabled.bounded else (value, below, above)
+def of_everything(tabled: Tabled) -> UnitTable:
+    """The units of a measure over all items: of an average over slices, those in each slice."""
+    return tabled.table() if tabled.over is not None else everything(tabled.table())

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from medvqa import statistics
 from medvqa.comparing.common import CommonPart, everything
-from medvqa.figures import defined
+from medvqa.figures import Figure
 from medvqa.items import QuestionKey
 from medvqa.metrics import Tabled
 
@@ -40,62 +40,43 @@ class Scale:
 
 
 @dataclass(frozen=True, slots=True)
-class SliceValue:
-    """One run's value of a measure over one slice: `n` units in `groups` independent groups.
-
-    `low` and `high` bound its 95 % interval.
-    """
-
-    run: int
-    value: float | None
-    low: float | None
-    high: float | None
-    n: int
-    groups: int
-
-
-@dataclass(frozen=True, slots=True)
 class SlicedRuns:
     """A headline measure of the board's runs over each value of one dimension, on the questions of `Ranking.scored`.
 
-    `values`: slice value -> a value for each run of the board, in its order.
+    `runs`: places in `Study.sides`. `values`: slice value -> the measure of each of `runs`, with its 95 % interval, its
+    number of units (`n`) and of independent groups.
     """
 
     benchmark: str
     technique: str
     metric: str
     dimension: str
-    values: Mapping[str, Sequence[SliceValue]]
+    runs: tuple[int, ...]
+    values: Mapping[str, Sequence[Figure]]
 
 
 @dataclass(slots=True)
 class _ScaleRows:
     """The units of a scale, under way; `shared`: whether the runs of the board count in a row, by row."""
 
-    tabled: Tabled
     units: list[Unit] = field(default_factory=list)
     values: list[list[float]] = field(default_factory=list)
     shared: list[bool] = field(default_factory=list)
     places: dict[Unit, list[int]] = field(default_factory=dict)
 
-    def add(self, unit: Unit, values: Mapping[int, float], board: Sequence[int], runs: int, *, shared: bool) -> None:
-        """Add the values of some runs, to a row of the unit if they may be compared there."""
+    def add(self, unit: Unit, values: list[float], board: Sequence[int], *, shared: bool) -> None:
+        """Add the values of some runs, NaN for the others, to a row of the unit if they may be compared there."""
         for place in self.places.get(unit, ()):
             row = self.values[place]
-            with_values = {run for run in board if row[run] == row[run] or values.get(run, _NAN) == values.get(run)}
-            same = all(row[run] != row[run] or value != value or row[run] == value for run, value in values.items())
+            with_values = [run for run in board if row[run] == row[run] or values[run] == values[run]]
+            same = all(a != a or b != b or a == b for a, b in zip(row, values, strict=True))
             if same and (self.shared[place] or len(with_values) < 2):
-                for run, value in values.items():
-                    if value == value:
-                        row[run] = value
+                row[:] = [a if b != b else b for a, b in zip(row, values, strict=True)]
                 return
         self.places.setdefault(unit, []).append(len(self.units))
         self.units.append(unit)
-        self.values.append([values.get(run, _NAN) for run in range(runs)])
+        self.values.append(values)
         self.shared.append(shared)
-
-
-_NAN = float("nan")
 
 
 def scales(board: Iterable[CommonPart], pairs: Iterable[CommonPart], runs: int, ranked: Sequence[int]) -> list[Scale]:
@@ -106,46 +87,40 @@ def scales(board: Iterable[CommonPart], pairs: Iterable[CommonPart], runs: int, 
     """
     import numpy as np
 
-    by_measure: dict[tuple[str, str, str], _ScaleRows] = {}
+    by_measure: dict[tuple[str, str, str], list[tuple[bool, CommonPart, tuple[Tabled, ...]]]] = {}
     for shared, parts in ((True, board), (False, pairs)):
         for part in parts:
             for tabled in part.headline:
                 metric = tabled[0].metric
-                if metric.mean_over is not None or not metric.percent:
-                    continue
-                key = part.benchmark.name, part.technique, metric.name
-                rows = by_measure.setdefault(key, _ScaleRows(tabled[0]))
-                units, values = _by_unit(tabled)
-                for unit, own in zip(units, values.tolist(), strict=True):
-                    if any(value == value for value in own):
-                        by_run = dict(zip(part.places, own, strict=True))
-                        rows.add(unit, by_run, ranked, runs, shared=shared)
-    return [
-        Scale(
-            benchmark,
-            technique,
-            name,
-            rows.tabled.metric.unit,
-            rows.tabled.metric.better,
-            rows.units,
-            np.array(rows.values, dtype=float).reshape(-1, runs),
-        )
-        for (benchmark, technique, name), rows in by_measure.items()
-    ]
+                if metric.mean_over is None and metric.percent:
+                    key = part.benchmark.name, part.technique, metric.name
+                    by_measure.setdefault(key, []).append((shared, part, tabled))
+    found = []
+    for key, measured in by_measure.items():
+        metric, rows = measured[0][2][0].metric, _ScaleRows()
+        for shared, part, tabled in measured:
+            units, own = _by_unit(part, tabled)
+            values = np.full((len(units), runs), np.nan)
+            values[:, list(part.places)] = own
+            if len(measured) > 1:
+                for unit, of_unit in zip(units, values.tolist(), strict=True):
+                    rows.add(unit, of_unit, ranked, shared=shared)
+        if len(measured) > 1:
+            units, values = rows.units, np.array(rows.values, dtype=float).reshape(-1, runs)
+        found.append(Scale(*key, metric.unit, metric.better, units, values))
+    return found
 
 
-def _by_unit(tabled: Sequence[Tabled]) -> tuple[list[Unit], NDArray[np.float64]]:
-    """The questions of each unit, and the values, (units, runs)."""
+def _by_unit(part: CommonPart, tabled: Sequence[Tabled]) -> tuple[list[Unit], NDArray[np.float64]]:
+    """The questions of each unit that any run has scored, and the values, (units, runs)."""
     import numpy as np
 
     tables = [statistics.by_unit(everything(run.table()))[0] for run in tabled]
-    frame = tabled[0].frame
-    own = np.flatnonzero(frame.slice == 0)
-    questions: dict[int, list[QuestionKey]] = {code: [] for code in tables[0].unit.tolist()}
-    for code, unit in zip(frame.counted[frame.cell[own]].tolist(), frame.unit[own].tolist(), strict=True):
-        questions[code] += [result.key.question for result in frame.units[unit]]
-    units = [tuple(questions[code]) for code in tables[0].unit.tolist()]
-    return units, np.column_stack([statistics.own_values(table) for table in tables])
+    values = np.column_stack([statistics.own_values(table) for table in tables])
+    kept = ~np.isnan(values).all(axis=1)
+    units = part.units(tabled[0])
+    questions = (units[code] for code in tables[0].unit[kept].tolist())
+    return [tuple(part.keys[place] for unit in own for place in unit) for own in questions], values[kept]
 
 
 def sliced(part: CommonPart) -> list[SlicedRuns]:
@@ -155,7 +130,7 @@ def sliced(part: CommonPart) -> list[SlicedRuns]:
         metric = tabled[0].metric
         if metric.mean_over is not None or not metric.percent:
             continue
-        by_run = [_slices(place, run) for place, run in zip(part.places, tabled, strict=True)]
+        by_run = [_slices(run) for run in tabled]
         places: dict[str, list[int]] = {}
         for place, (dimension, _) in enumerate(tabled[0].frame.slices):
             places.setdefault(dimension, []).append(place)
@@ -166,23 +141,12 @@ def sliced(part: CommonPart) -> list[SlicedRuns]:
                 if any(run[place].n for run in by_run)
             }
             if values:
-                measures.append(SlicedRuns(part.benchmark.name, part.technique, metric.name, dimension, values))
+                key = part.benchmark.name, part.technique, metric.name, dimension
+                measures.append(SlicedRuns(*key, part.places, values))
     return measures
 
 
-def _slices(run: int, tabled: Tabled) -> list[SliceValue]:
+def _slices(tabled: Tabled) -> list[Figure]:
     """The value of a measure in each slice, EVERYTHING first."""
-    import numpy as np
-
-    table = statistics.by_unit(tabled.table())[0]
-    ratios = statistics.ratios(table)
-    estimates = statistics.clustered(ratios)
-    low, high = statistics.intervals(estimates, binary=tabled.binary)
-    units = np.bincount(table.slice[table.denominator > 0], minlength=table.slices)
-    columns = (ratios.value, low, high, units, estimates.groups)
-    return [
-        SliceValue(
-            run, defined(value), *((defined(below), defined(above)) if tabled.bounded else (None, None)), n, groups
-        )
-        for value, below, above, n, groups in zip(*(column.tolist() for column in columns), strict=True)
-    ]
+    found = statistics.estimate(tabled.table(), binary=tabled.binary, bounded=tabled.bounded)
+    return [replace(found.figure(place), n=units) for place, units in enumerate(found.units.tolist())]

@@ -10,6 +10,8 @@ from pathlib import Path
 from msgspec import structs
 
 from medvqa import memory
+from medvqa.comparing import stored_answers
+from medvqa.comparing.stored_answers import SharedParts
 from medvqa.items import OPTION_TECHNIQUES, TECHNIQUES, Answer, QuestionKey, Result, UsageError
 from medvqa.protocols import combining
 from medvqa.records import baseline_file, configuration, coverage, keyed, run_folder, run_record
@@ -145,25 +147,42 @@ def _digested(result: Result, answer: Answer) -> Result:
     return replace(result, answer=replace(answer, text=baseline_file.response_digest(answer)))
 
 
-@memory.no_cycle_search()
 def load(path: Path) -> Side:
     """Read a run folder or a baseline file; keyed hashes need their key.
 
     UsageError if it is neither, is half rescored, or its key is missing; DataError if it is damaged.
     """
+    return load_runs([path])[0]
+
+
+@memory.no_cycle_search()
+def load_runs(paths: Iterable[Path]) -> list[Side]:
+    """Read run folders and baseline files, one after the other (`load`); they share what is the same in them."""
+    shared = SharedParts()
+    return [_load(path, shared) for path in paths]
+
+
+def _load(path: Path, shared: SharedParts) -> Side:
     key = None
     if baseline_file.is_baseline(path):
-        run, results = baseline_file.read_baseline(path)
+        run, read = baseline_file.read_baseline(path)
+        results = tuple(shared.of(result, result.answer) for result in read)
         name = run.name or path.name
         covered = coverage.cover(run, (), {result.key for result in results})
         if run.keyed is not None:
             key = keyed.find_key(run.keyed.key, str(path))
     else:
-        stored, run = run_folder.read(path), run_record.read_run(path)
+        stored, run = stored_answers.read(path, shared), run_record.read_run(path)
         results, covered = stored.results, coverage.coverage(path, run, stored)
         name = path.resolve().name
     run_folder.check_scored(path, run)
     return Side.of(name, run, results, covered, key)
+
+
+def named_apart(sides: Sequence[Side], paths: Sequence[str]) -> list[Side]:
+    """The runs with different names: those of several paths with equal ones are named by their paths."""
+    names = Counter(side.name for side in dict(zip(paths, sides, strict=True)).values())
+    return [replace(side, name=path) if names[side.name] > 1 else side for path, side in zip(paths, sides, strict=True)]
 
 
 def beside(sides: Sequence[tuple[str, Side]], benchmarks: Collection[str] = (), *, option: str) -> list[Side]:
@@ -173,8 +192,7 @@ def beside(sides: Sequence[tuple[str, Side]], benchmarks: Collection[str] = (), 
     kept (all if empty). UsageError for a benchmark that no run has (it names the `option`), and for files with hashes
     by different keys.
     """
-    names = Counter(side.name for side in dict(sides).values())
-    renamed = [replace(side, name=path) if names[side.name] > 1 else side for path, side in sides]
+    renamed = named_apart([side for _, side in sides], [path for path, _ in sides])
     keys = {side.key.name: path for path, side in sides if side.key is not None}
     if len(keys) > 1:
         one, other = list(keys.values())[:2]
@@ -189,7 +207,8 @@ def beside(sides: Sequence[tuple[str, Side]], benchmarks: Collection[str] = (), 
 
 def load_beside(paths: Iterable[Path], benchmarks: Collection[str] = ()) -> list[Side]:
     """Load runs or baseline files, each path once, for a comparison with each other (`beside`, UsageError)."""
-    return beside([(str(path), load(path)) for path in dict.fromkeys(paths)], benchmarks, option="--benchmark=")
+    each = list(dict.fromkeys(paths))
+    return beside(list(zip(map(str, each), load_runs(each), strict=True)), benchmarks, option="--benchmark=")
 
 
 TECHNIQUE, PROMPT = "technique", "prompt"

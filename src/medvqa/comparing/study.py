@@ -7,18 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from medvqa import memory
+from medvqa import memory, statistics
 from medvqa.comparing import differing, paired, ranking, scales
 from medvqa.comparing.common import Alignment, CommonPart
 from medvqa.comparing.differing import Contrast
-from medvqa.comparing.paired import LEVEL, Compared, Paired
+from medvqa.comparing.paired import LEVEL, Compared, Pair, Paired
 from medvqa.comparing.ranking import Ranking
 from medvqa.comparing.scales import Scale, SlicedRuns
 from medvqa.comparing.sides import Side
 from medvqa.items import Benchmark
-
-Places = tuple[int, int]
-"""The places of a new run and of its baseline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +65,8 @@ class _Contrasts:
 
     def __init__(self, sides: Sequence[Side]) -> None:
         self._sides = sides
-        self._known: dict[Places, Contrast] = {}
-        self._questions: dict[int, frozenset[tuple[str, str]]] = {}
+        self._known: dict[Pair, Contrast] = {}
+        self._share: dict[Pair, bool] = {}
 
     def of(self, new: int, baseline: int) -> Contrast:
         if (new, baseline) not in self._known:
@@ -82,14 +79,12 @@ class _Contrasts:
 
     def share(self, place: int, other: int) -> bool:
         """Whether two runs have a question in common."""
-        return not self._of(place).isdisjoint(self._of(other))
-
-    def _of(self, place: int) -> frozenset[tuple[str, str]]:
-        """The questions of a run, by benchmark and id."""
-        if place not in self._questions:
-            results = self._sides[place].results
-            self._questions[place] = frozenset((result.item.benchmark, result.item.id) for result in results)
-        return self._questions[place]
+        if (place, other) not in self._share:
+            questions = {(result.item.benchmark, result.item.id) for result in self._sides[place].results}
+            others = self._sides[other].results
+            found = any((result.item.benchmark, result.item.id) in questions for result in others)
+            self._share[place, other] = self._share[other, place] = found
+        return self._share[place, other]
 
 
 @memory.no_cycle_search()
@@ -97,20 +92,25 @@ def study(
     sides: Sequence[Side],
     benchmarks: Mapping[str, Benchmark],
     *,
-    pairs: Sequence[Places] | None = None,
+    pairs: Sequence[Pair] | None = None,
     anyway: bool = False,
     bootstrap: bool = False,
     flips: bool = True,
     rank_two: bool = False,
+    units: bool = True,
+    level: float = LEVEL,
+    icc: float = statistics.FLIP_ICC,
 ) -> Study:
     """Compare runs with different names (UsageError for an unknown benchmark).
 
     `pairs`: the runs to compare, as places of the new run and its baseline; None: as `partners` finds them. `anyway`:
-    compare, and rank, runs that are not comparable too. `bootstrap` as for `compare`. `flips`: list the results of the
-    units that changed; `Study.scales` has their values in any case. `rank_two`: rank two runs too.
+    compare, and rank, runs that are not comparable too. `bootstrap` adds the seeded cluster bootstrap of headline
+    measures. `flips`: list the results of the units that changed. `rank_two`: rank two runs too. `units`: tell the
+    values of each unit and slice, and the aligned results; else they are left out. `level`: of either bound of a
+    difference. `icc`: the declared correlation of changes within groups.
     """
     contrasts = _Contrasts(sides)
-    shown = partners(contrasts, len(sides)) if pairs is None else list(pairs)
+    shown = partners(contrasts, len(sides)) if pairs is None else list(dict.fromkeys(pairs))
     board = _board(contrasts, sides)
     if anyway:
         refused = {place for pair in shown if contrasts.of(*pair).refusals for place in pair}
@@ -119,34 +119,59 @@ def study(
     # Of two runs, tags and pairs come from the new one.
     order = (1, 0) if len(sides) == 2 else None
     alignment = Alignment(_under_one_technique(contrasts, sides, compared), order)
-    found = _compare(alignment, board, compared, benchmarks, bootstrap=bootstrap)
-    versus = tuple(_versus(alignment, sides, pair, contrasts.of(*pair), found, flips=flips) for pair in shown)
+    found = _compare(alignment, board, compared, benchmarks, level=level, icc=icc, bootstrap=bootstrap)
+    versus = tuple(
+        _versus(alignment, sides, pair, contrasts.of(*pair), found, level=level, flips=flips) for pair in shown
+    )
     several = len(sides) > 2 or rank_two
     names = [side.name for side in sides]
     differs = [
         "" if d is None else d.new for d in (contrasts.of(i, 0).difference if i else None for i in range(len(sides)))
     ]
     ranked = [part for part in found.board if several and len(part.places) == len(board)]
+    aligned = alignment.sides
+    if units:
+        aligned = tuple(replace(side, results=alignment.results(place)) for place, side in enumerate(aligned))
     return Study(
         tuple(sides),
-        tuple(replace(side, results=alignment.results(place)) for place, side in enumerate(alignment.sides)),
+        aligned,
         board,
         versus,
-        tuple(each for part in ranked for each in ranking.rank(part, names, differs, found.headline(part))),
-        tuple(scales.scales(found.board, found.apart, len(sides), board)),
-        tuple(each for part in found.board for each in scales.sliced(part)) if several else (),
+        tuple(each for part in ranked for each in ranking.rank(part, names, differs, found.measures)),
+        tuple(scales.scales(found.board, found.apart, len(sides), board)) if units else (),
+        tuple(each for part in found.board for each in scales.sliced(part)) if several and units else (),
         found.tests,
         {place: _reasons(contrasts, place, board) for place in range(len(sides)) if place not in board},
     )
 
 
-def partners(contrasts: _Contrasts, runs: int) -> list[Places]:
+def compare(
+    new: Side,
+    baseline: Side,
+    benchmarks: Mapping[str, Benchmark],
+    *,
+    level: float = LEVEL,
+    icc: float = statistics.FLIP_ICC,
+    bootstrap: bool = False,
+) -> Paired:
+    """Return the study of two runs, whether they are comparable or not; arguments as for `study`.
+
+    Items are matched by question, options, key and images. Tags and pairs come from the new run; groups of both runs
+    are joined. If the runs differ in one setting (`differing.contrast`), the result names it, and techniques that
+    differ are compared with each other. UsageError for an unknown benchmark.
+    """
+    sides, pairs = (baseline, new), [(1, 0)]
+    found = study(sides, benchmarks, pairs=pairs, anyway=True, bootstrap=bootstrap, units=False, level=level, icc=icc)
+    return found.versus[0].paired
+
+
+def partners(contrasts: _Contrasts, runs: int) -> list[Pair]:
     """The pairs of runs to compare: each run with the first.
 
     If these are not comparable, with the first run from which it differs in one setting, else with the first run with
     which it is comparable at all, else with the first run, to name the reasons. No two runs are paired twice.
     """
-    pairs: list[Places] = []
+    pairs: list[Pair] = []
     for new in range(1, runs):
         baseline = 0
         if contrasts.of(new, 0).refusals:
@@ -184,7 +209,7 @@ def _reasons(contrasts: _Contrasts, place: int, board: Sequence[int]) -> tuple[s
     return next((lines for other in board if (lines := contrasts.of(place, other).refusals)), ())
 
 
-def _under_one_technique(contrasts: _Contrasts, sides: Sequence[Side], pairs: Sequence[Places]) -> list[Side]:
+def _under_one_technique(contrasts: _Contrasts, sides: Sequence[Side], pairs: Sequence[Pair]) -> list[Side]:
     """The runs with the technique of the first run that they are compared with, if it is their one difference.
 
     Of two runs, both have the technique of the new one.
@@ -205,35 +230,24 @@ class _PairsCompared:
 
     board: list[CommonPart]
     apart: list[CommonPart]
-    parts: Mapping[Places, Sequence[CommonPart]]
-    measures: Mapping[Places, Sequence[Compared]]
+    parts: Mapping[Pair, Sequence[CommonPart]]
+    measures: Mapping[Pair, Sequence[Compared]]
     tests: int
-
-    def headline(self, part: CommonPart) -> dict[Places, dict[str, Compared]]:
-        """The headline measures of a part over all units, of every two runs."""
-        return {
-            pair: {
-                measure.metric: measure
-                for measure in measures
-                if measure.headline
-                and not measure.slice
-                and (measure.benchmark, measure.technique) == (part.benchmark.name, part.technique)
-            }
-            for pair, measures in self.measures.items()
-        }
 
 
 def _compare(
     alignment: Alignment,
     board: Sequence[int],
-    shown: Sequence[Places],
+    shown: Sequence[Pair],
     benchmarks: Mapping[str, Benchmark],
     *,
+    level: float,
+    icc: float,
     bootstrap: bool,
 ) -> _PairsCompared:
     """Compare the pairs that are shown by all measures, and all others of the board by headline measures."""
     board_parts = alignment.parts(board, benchmarks) if len(board) > 1 else []
-    parts: dict[Places, list[CommonPart]] = {}
+    parts: dict[Pair, list[CommonPart]] = {}
     apart: list[CommonPart] = []
     for pair in shown:
         if set(pair) <= set(board) and len(set(pair)) == 2:
@@ -241,21 +255,16 @@ def _compare(
         else:
             parts[pair] = alignment.parts(pair, benchmarks)
             apart += parts[pair]
-    measures = {
-        pair: [measure for part in own for measure in paired.all_measures(part, *pair, LEVEL, bootstrap=bootstrap)]
-        for pair, own in parts.items()
-    }
-    others = {
-        (new, baseline): [
-            measure
-            for part in board_parts
-            if {new, baseline} <= set(part.places)
-            for measure in paired.headline_measures(part, new, baseline)
-        ]
-        for i, baseline in enumerate(board)
-        for new in board[i + 1 :]
-        if (new, baseline) not in measures
-    }
+    measures: dict[Pair, list[Compared]] = {pair: [] for pair in shown}
+    every_two = [(new, baseline) for i, baseline in enumerate(board) for new in board[i + 1 :]]
+    others: dict[Pair, list[Compared]] = {pair: [] for pair in every_two if pair not in measures}
+    for part in (*board_parts, *apart):
+        own = [pair for pair in shown if any(part is other for other in parts[pair])]
+        found = paired.compare_pairs(part, own, level, icc, bootstrap=bootstrap)
+        beside = [pair for pair in others if set(pair) <= set(part.places)] if part in board_parts else []
+        found |= paired.compare_pairs(part, beside, level, icc, slices=False)
+        for pair, compared in found.items():
+            (measures if pair in measures else others)[pair].extend(compared)
     adjusted = dict(zip(measures, paired.slice_families(list(measures.values())), strict=True)) | others
     adjusted = dict(zip(adjusted, paired.one_family(list(adjusted.values())), strict=True))
     tests = sum(paired.in_family(measure) for own in adjusted.values() for measure in own)
@@ -263,7 +272,14 @@ def _compare(
 
 
 def _versus(
-    alignment: Alignment, sides: Sequence[Side], pair: Places, contrast: Contrast, found: _PairsCompared, *, flips: bool
+    alignment: Alignment,
+    sides: Sequence[Side],
+    pair: Pair,
+    contrast: Contrast,
+    found: _PairsCompared,
+    *,
+    level: float,
+    flips: bool,
 ) -> Versus:
     new, baseline = pair
     parts = found.parts.get(pair, ())
@@ -277,16 +293,9 @@ def _versus(
             tuple(paired.paired_part(part, new, baseline, alignment.sides) for part in parts),
             tuple(found.measures.get(pair, ())),
             tuple(flip for part in parts for flip in paired.flips(part, new, baseline)) if flips else (),
-            LEVEL,
+            level,
             contrast.difference,
         ),
         refusals,
         tuple(differing.notes(sides[new], sides[baseline])),
     )
-
-
-def named_apart(sides: Sequence[Side], paths: Sequence[str]) -> list[Side]:
-    """The runs with different names: those with equal ones are named by their paths."""
-    names = [side.name for side in sides]
-    with_paths = zip(sides, paths, strict=True)
-    return [replace(side, name=path) if names.count(side.name) > 1 else side for side, path in with_paths]

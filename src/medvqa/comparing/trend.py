@@ -10,10 +10,11 @@ from typing import Literal
 
 from medvqa import statistics, tables
 from medvqa.comparing import ranking
-from medvqa.comparing.ranking import InCommon
+from medvqa.comparing.common import Alignment, CommonPart
 from medvqa.comparing.sides import Side
-from medvqa.figures import Figure
+from medvqa.figures import Figure, defined
 from medvqa.items import Benchmark, UsageError
+from medvqa.metrics import Tabled
 
 LEAST_RUNS = 3
 """With fewer runs a slope says no more than their comparison."""
@@ -29,24 +30,16 @@ class TrendRow:
 
     name: str
     number: float
-    value: float | None
-    low: float | None
-    high: float | None
-
-    @property
-    def figure(self) -> Figure:
-        """The value with its interval, to be printed."""
-        return Figure(self.value, self.low, self.high)
+    figure: Figure
 
 
 @dataclass(frozen=True, slots=True)
 class Trend:
     """One headline measure of several runs by a number, smallest first, and the least-squares line on its log10.
 
-    `slope` is the change of the measure for ten times the number, a fraction; None if it is undefined. `low`, `high`:
-    its 95 % interval over questions, for these runs: all of them answered the same questions. `models_low`,
-    `models_high`: its interval over models, from the runs' distances to the line; None with fewer than `LEAST_MODELS`
-    runs. `items` and `scored` as in `Ranking`.
+    `slope` is the change of the measure for ten times the number, a fraction, with its 95 % interval over questions,
+    for these runs: all of them answered the same questions. `models` has its interval over models, from the runs'
+    distances to the line; none with fewer than `LEAST_MODELS` runs. `items` and `scored` as in `Ranking`.
     """
 
     benchmark: str
@@ -57,11 +50,8 @@ class Trend:
     items: int
     scored: int
     rows: tuple[TrendRow, ...]
-    slope: float | None
-    low: float | None
-    high: float | None
-    models_low: float | None
-    models_high: float | None
+    slope: Figure
+    models: Figure
 
 
 def numbers(path: Path, sides: Sequence[Side]) -> tuple[str, dict[str, float]]:
@@ -109,48 +99,50 @@ def trends(
         raise UsageError(f"--by: all runs have the same {by}")
     factors = [(place - mean) / spread for place in places]
     return [
-        _trend(measure, [side.name for side in sides], by, numbers, places, factors)
-        for measure in ranking.in_common(sides, benchmarks)
+        _trend(part, tabled, [side.name for side in sides], by, numbers, places, factors)
+        for part in Alignment(sides).parts(range(len(sides)), benchmarks)
+        if len(part.places) == len(sides)
+        for tabled in part.headline
+        if all(run.metric.percent for run in tabled)
     ]
 
 
 def _trend(
-    measure: InCommon,
+    part: CommonPart,
+    measure: Sequence[Tabled],
     names: Sequence[str],
     by: str,
     numbers: Mapping[str, float],
     places: Sequence[float],
     factors: Sequence[float],
 ) -> Trend:
-    estimates = [ranking.estimate(tabled) for tabled in measure.tabled]
-    rows = [TrendRow(name, numbers[name], *estimate) for name, estimate in zip(names, estimates, strict=True)]
-    values = [row.value for row in rows if row.value is not None]
-    metric = measure.tabled[0].metric
-    slope = low = high = None
-    models: tuple[float | None, float | None] = None, None
+    figures = [ranking.value_over_all(tabled) for tabled in measure]
+    rows = [TrendRow(name, numbers[name], figure) for name, figure in zip(names, figures, strict=True)]
+    values = [figure.value for figure in figures if figure.value is not None]
+    metric = measure[0].metric
+    slope = models = Figure(None, sign=True)
     if len(values) == len(rows):
-        line = statistics.combination([ranking.influences(tabled) for tabled in measure.tabled], factors)
-        slope = float(line.value[0])
-        below, above = (float(bound[0]) for bound in statistics.student(statistics.clustered(line)))
-        if below == below:
-            low, high = below, above
-        models = _over_models(values, places, slope)
+        ratios = [tabled.mean(statistics.ratios(ranking.of_everything(tabled))) for tabled in measure]
+        line = statistics.combination(ratios, factors)
+        low, high = (defined(bound[0]) for bound in statistics.student(statistics.clustered(line)))
+        slope = Figure(float(line.value[0]), low, high, sign=True)
+        models = _over_models(values, places, float(line.value[0]))
     ordered = tuple(sorted(rows, key=lambda row: (row.number, row.name)))
     return Trend(
-        *(measure.benchmark, measure.technique, metric.name, metric.better, by, measure.items, measure.scored),
-        *(ordered, slope, low, high, *models),
+        *(part.benchmark.name, part.technique, metric.name, metric.better, by, part.items, part.scored),
+        *(ordered, slope, models),
     )
 
 
-def _over_models(values: Sequence[float], places: Sequence[float], slope: float) -> tuple[float | None, float | None]:
-    """The 95 % interval of a least-squares slope by Student's t, from the residuals of the runs."""
+def _over_models(values: Sequence[float], places: Sequence[float], slope: float) -> Figure:
+    """A least-squares slope with its 95 % interval by Student's t, from the residuals of the runs."""
     from scipy.special import stdtrit
 
     df = len(values) - 2
     if len(values) < LEAST_MODELS:
-        return None, None
+        return Figure(slope, sign=True)
     middle, mean = sum(places) / len(places), sum(values) / len(values)
     residuals = [value - mean - slope * (place - middle) for value, place in zip(values, places, strict=True)]
     variance = sum(residual**2 for residual in residuals) / df / sum((place - middle) ** 2 for place in places)
     half = float(stdtrit(df, 0.975)) * variance**0.5
-    return slope - half, slope + half
+    return Figure(slope, slope - half, slope + half, sign=True)

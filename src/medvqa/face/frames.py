@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from medvqa.comparing import Compared, Flip, PairedPart
 from medvqa.items import Item, MedVQAError, Result
 from medvqa.paper_tables import PaperTable
-from medvqa.report import Report
+from medvqa.report import Report, comparison
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -249,19 +249,9 @@ def measures(report: Report) -> pd.DataFrame:
 
 def differences(compared: Iterable[Compared]) -> pd.DataFrame:
     """Return a row per measure and slice of a comparison; columns as in `DIFFERENCE`."""
-    figures = [name for name in DIFFERENCE if name not in _ABOUT_DIFFERENCE]
-    rows = []
-    for pair in compared:
-        own = {"p": pair.p, "adjusted": pair.adjusted}
-        own |= dict(zip(("bootstrap_low", "bootstrap_high"), pair.resampled or (None, None), strict=True))
-        about = (pair.benchmark, pair.technique, pair.metric, pair.headline, pair.better)
-        shown = pair.shown
-        numbers = (own[name] if name in own else getattr(shown, name) for name in figures)
-        rows.append((*about, *next(iter(pair.slice.items()), ("", "")), *numbers))
-    return _frame(DIFFERENCE, rows)
-
-
-_ABOUT_DIFFERENCE = frozenset({"benchmark", "technique", "measure", "headline", "better", "dimension", "slice"})
+    full = comparison.in_full(compared)
+    places = [full.names.index(name) for name in DIFFERENCE]
+    return _frame(DIFFERENCE, [[row[place] for place in places] for row in full.rows])
 
 
 def flips(flipped: Iterable[Flip]) -> pd.DataFrame:

@@ -166,8 +166,8 @@ def interval(
         right.astype(float), np.ones(count), np.arange(count, dtype=np.intp), numbers, np.zeros(count, dtype=np.intp)
     )
     with np.errstate(invalid="ignore", divide="ignore"):
-        low, high = statistics.intervals(statistics.clustered(statistics.ratios(table)), binary=True, level=level)
-    return (None, None) if np.isnan(low[0]) else (float(low[0]), float(high[0]))
+        accuracy = statistics.estimate(table, binary=True, level=level).figure()
+    return accuracy.low, accuracy.high
 
 
 def _often(asked: Sequence[_TextQuestion], fold: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -1,24 +1,20 @@
 """Draw pictures in a process of its own: a decoder that crashes or hangs on a hostile file ends one picture alone.
 
-A process of medvqa has one such process, started with the first medical file. It ends when its input ends. Requests and
-replies are a line of JSON, then bytes; nothing that it says is trusted.
+A process of medvqa has one such process, started with the first medical file; see `child_process`.
 """
 
 from __future__ import annotations
 
-import atexit
 import io
 import os
 import signal
-import subprocess
 import sys
-import threading
-from contextlib import suppress
-from typing import IO, TYPE_CHECKING, Annotated, BinaryIO, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
 
 import msgspec
 
 from medvqa import child_process, medical
+from medvqa.child_process import Child, ChildEnded
 from medvqa.medical import windows
 from medvqa.medical.errors import MedicalError
 from medvqa.medical.views import ImageView, parse
@@ -30,21 +26,16 @@ SECONDS = 120
 """Seconds for one picture."""
 MEMORY = 6 * 2**30
 """Bytes of address space of the process; the largest picture that is shown takes 2.8 GiB, and see `errors.decoding`."""
-KEPT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG", "LC_ALL", "TMPDIR", "OMP_NUM_THREADS")
-"""Variables of the environment that the process gets."""
-MAX_REPLY = 2**16
-"""Bytes of the line of a request or reply."""
+CRASHED = "damaged: its decoder crashed"
 _BYTES = {"L": 1, "RGB": 3}
 
-M = TypeVar("M")
 _Side = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class _Request(msgspec.Struct, frozen=True):
-    """A picture that is asked for, as by `medical.picture`; `length` bytes of the file follow if it has no path."""
+    """A picture that is asked for, as by `medical.picture`; the bytes of the file follow if it has no path."""
 
     path: bytes
-    length: int
     kind: medical.Medical
     view: str
     window: tuple[float, float] | None
@@ -62,9 +53,7 @@ class _Reply(msgspec.Struct, frozen=True, omit_defaults=True):
     shown: str = ""
 
 
-_lock = threading.Lock()
-_running: dict[int, subprocess.Popen[bytes]] = {}
-"""The process of each process: a fork must not share one."""
+_child = Child(__name__, isolated=True)
 
 
 def picture(
@@ -78,103 +67,37 @@ def picture(
     max_pixels: int,
 ) -> PIL.Image.Image:
     """Return the picture of a medical file, as `medical.picture` (MedicalError)."""
+    import PIL.Image
+
     data = b"" if path else file.read()
     # The working folder of the process is that of its start.
     place = os.fsencode(os.path.abspath(path)) if path else b""
-    request = _Request(place, len(data), kind, view.text, window, burned_in, max_pixels)
-    with _lock:
-        process = _process()
-        try:
-            return _asked(process, request, data)
-        except MedicalError:
-            raise
-        except (OSError, EOFError, ValueError, msgspec.DecodeError):
-            process.kill()
-            process.wait()
-            if process.returncode == -signal.SIGALRM:
-                raise MedicalError(f"its decoder took longer than {SECONDS} s") from None
-            raise MedicalError("damaged: its decoder crashed") from None
-
-
-def _end() -> None:
-    """End the process with the one that started it; it also ends when its input does."""
-    if (process := _running.pop(os.getpid(), None)) is not None:
-        process.kill()
-        process.wait()
-
-
-def _process() -> subprocess.Popen[bytes]:
-    process = _running.get(os.getpid())
-    if process is not None and process.poll() is None:
-        return process
-    _running.clear()
-    # No keys of servers, which stand in the environment.
-    environment = {name: os.environ[name] for name in KEPT if name in os.environ}
+    request = _Request(place, kind, view.text, window, burned_in, max_pixels)
     try:
-        process = child_process.start(__name__, environment=environment, isolated=True)
+        reply, content = _child.ask(request, _Reply, data, most=max(_BYTES.values()) * max_pixels)
+    except ChildEnded as ended:
+        late = ended.code == -signal.SIGALRM
+        raise MedicalError(f"its decoder took longer than {SECONDS} s" if late else CRASHED) from None
     except OSError as error:
         raise MedicalError(f"the process that reads it cannot be started: {error.strerror}") from None
-    if not _running:
-        atexit.register(_end)
-    _running[os.getpid()] = process
-    return process
-
-
-def _asked(process: subprocess.Popen[bytes], request: _Request, data: bytes) -> PIL.Image.Image:
-    """Send a request and read the reply (MedicalError; OSError, EOFError or ValueError if the process is broken)."""
-    import PIL.Image
-
-    if process.stdin is None or process.stdout is None:
-        raise EOFError
-    _send(process.stdin, request, data)
-    reply = _receive(process.stdout, _Reply)
     if reply.error:
         raise MedicalError(" ".join(reply.error.split())[:1000])
-    if reply.width * reply.height > request.max_pixels:
-        raise ValueError
-    content = _exactly(process.stdout, reply.width * reply.height * _BYTES[reply.mode])
+    pixels = reply.width * reply.height
+    if pixels > max_pixels or len(content) != pixels * _BYTES[reply.mode]:
+        _child.stop()
+        raise MedicalError(CRASHED)
     picture = PIL.Image.frombytes(reply.mode, (reply.width, reply.height), content)
     if reply.shown:
         picture.info[windows.SHOWN] = reply.shown[:200]
     return picture
 
 
-def _send(file: IO[bytes], message: _Request | _Reply, data: bytes) -> None:
-    file.write(msgspec.json.encode(message) + b"\n")
-    file.write(data)
-    file.flush()
-
-
-def _receive(file: IO[bytes], type: type[M]) -> M:
-    line = file.readline(MAX_REPLY)
-    if not line.endswith(b"\n"):
-        raise EOFError
-    return msgspec.json.decode(line, type=type)
-
-
-def _exactly(file: IO[bytes], length: int) -> bytes:
-    content = file.read(length)
-    if len(content) < length:
-        raise EOFError
-    return content
-
-
 def serve() -> None:
     """Draw pictures until the input ends, in the child process."""
-    # Decoders print to the standard output.
-    replies = child_process.replies()
-    child_process.limit_memory(MEMORY)
-    requests = sys.stdin.buffer
-    with suppress(EOFError, BrokenPipeError):
-        while True:
-            request = _receive(requests, _Request)
-            # Its default action ends the process, even within a decoder.
-            signal.alarm(SECONDS)
-            _serve_one(request, _exactly(requests, request.length), replies)
-            signal.alarm(0)
+    child_process.answer_all(_Request, _answer, most=sys.maxsize, memory=MEMORY, seconds=SECONDS)
 
 
-def _serve_one(request: _Request, data: bytes, replies: BinaryIO) -> None:
+def _answer(request: _Request, data: bytes) -> tuple[_Reply, bytes]:
     path = os.fsdecode(request.path)
     try:
         with open(path, "rb") if path else io.BytesIO(data) as file:
@@ -188,10 +111,9 @@ def _serve_one(request: _Request, data: bytes, replies: BinaryIO) -> None:
                 max_pixels=request.max_pixels,
             )
     except MedicalError as error:
-        _send(replies, _Reply(str(error)), b"")
+        return _Reply(str(error)), b""
     except OSError as error:
-        _send(replies, _Reply(f"cannot be read: {error.strerror}"), b"")
-    else:
-        grey, shown = drawn.mode == "L", drawn.info.get(windows.SHOWN, "")
-        reply = _Reply("", "L" if grey else "RGB", drawn.width, drawn.height, shown)
-        _send(replies, reply, (drawn if grey else drawn.convert("RGB")).tobytes())
+        return _Reply(f"cannot be read: {error.strerror}"), b""
+    grey, shown = drawn.mode == "L", drawn.info.get(windows.SHOWN, "")
+    reply = _Reply("", "L" if grey else "RGB", drawn.width, drawn.height, shown)
+    return reply, (drawn if grey else drawn.convert("RGB")).tobytes()

@@ -7,12 +7,12 @@ has the numbers of questions; `selected.jsonl` has their keys; metrics.json has 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import msgspec
 
@@ -22,8 +22,6 @@ from medvqa.records.run_record import SCHEMA, MergedPart, Portion, RunRecord, Se
 from medvqa.records.selected import selected, selected_bytes
 from medvqa.tags.selection import Shard
 
-Key = TypeVar("Key", bound=Hashable)
-"""A key of a question, or a digest that stands for one."""
 METRICS = "metrics.json"
 """File in a run folder with its measures, and what they were computed from (`MetricsHead`)."""
 
@@ -144,8 +142,8 @@ def coverage(
 
 def cover(
     run: RunRecord,
-    keys: Collection[Key],
-    with_result: Collection[Key],
+    keys: Collection[QuestionKey],
+    with_result: Collection[QuestionKey],
     unread: int = 0,
     *,
     runs: Mapping[str, int] = MappingProxyType({}),
@@ -154,41 +152,58 @@ def cover(
 ) -> Coverage:
     """Compare the keys that a run selected with those of its results.
 
-    The one definition of a finished run: sessions, reports, lists, pages, comparisons, joins and the gate ask it.
     `unread`: lines of results that cannot be read. `runs`: the number of results that name each run.
-    `errors`: results without an answer. `damage`: why the files of keys cannot be read. Keys may be digests: missing
-    questions are then counted, and not named.
+    `errors`: results without an answer. `damage`: why the files of keys cannot be read.
     """
-    # No copies of sets: a page that follows a run asks after each result.
-    wanted, answered = (some if isinstance(some, Set) else set(some) for some in (keys, with_result))
+    wanted, answered = set(keys), set(with_result)
+    lacking = wanted - answered
+    several = len(run.techniques) > 1
+    missing = tuple(sorted(key.name(technique=several) for key in lacking))
+    numbers = len(wanted), len(answered), len(lacking)
+    return cover_numbers(run, *numbers, unread, missing=missing, runs=runs, errors=errors, damage=damage)
+
+
+def cover_numbers(
+    run: RunRecord,
+    wanted: int,
+    answered: int,
+    lacking: int,
+    unread: int = 0,
+    *,
+    missing: tuple[str, ...] = (),
+    runs: Mapping[str, int] = MappingProxyType({}),
+    errors: int = 0,
+    damage: str = "",
+) -> Coverage:
+    """Return `cover` of the numbers of selected keys, of keys with a result, and of selected keys without one.
+
+    The one definition of a finished run: sessions, reports, lists, pages, comparisons, joins and the gate ask it.
+    `missing`: the names of those without one, () if they are only counted.
+    """
     questions, reasons, unselected = run.selected.questions, list[str](), 0
-    missing: Iterable[str]
     if not wanted and not questions and not (run.selected.empty and not answered and not unread):
         # A baseline file, or a run of an earlier version without keys.
-        number, there, missing = None, len(answered), run.missing
+        number, there, missing = None, answered, tuple(sorted(run.missing))
         if any(not part.finished for part in run.merged or [run]):
             reasons.append("unfinished: the run did not end, and its missing results are not known")
         if unread:
             what = "a line" if unread == 1 else f"{unread} lines"
             reasons.append(f"{what} of its results cannot be read, and the questions are not known")
     else:
-        lacking = wanted - answered
-        number, there = max(questions, len(wanted)), len(wanted) - len(lacking)
-        if questions > len(wanted):
+        number, there = max(questions, wanted), wanted - lacking
+        if questions > wanted:
             # Keys are lost (a folder copied in part): only the number shows that none is missing.
-            there = min(len(answered), questions - len(lacking))
-        several = len(run.techniques) > 1
-        missing = (key.name(technique=several) for key in lacking if isinstance(key, QuestionKey))
-        if len(wanted) >= questions:
-            unselected = len(answered) - (len(wanted) - len(lacking))
+            there = min(answered, questions - lacking)
+        if wanted >= questions:
+            unselected = answered - (wanted - lacking)
     reasons += [*strangers(run, runs), *filter(None, [damage])]
     return Coverage(
         number,
         there,
-        tuple(sorted(missing)),
+        missing,
         tuple(reasons),
         absent_shares(run),
-        len(answered),
+        answered,
         errors=errors,
         unselected=unselected,
     )

@@ -21,6 +21,7 @@ import msgspec
 from medvqa import decode, files
 from medvqa.items import QuestionKey, Result, UsageError
 from medvqa.protocols.protocol import OPTION_OF, Protocol
+from medvqa.records import sent_prompts
 from medvqa.records.configuration import JUDGE_CONFIG, RunSetting, configuration, differences
 from medvqa.records.coverage import (
     METRICS,
@@ -181,11 +182,11 @@ def making(folder: Path, *, replaces: bool = False) -> Iterator[Path]:
         lock.release()
 
 
-def write(joined: Joined, folder: Path, parts: Iterable[Path] = ()) -> None:
+def write(joined: Joined, folder: Path, parts: Iterable[Path] = (), samples: Iterable[Path] = ()) -> None:
     """Write a run folder (UsageError); results keep the names of their runs.
 
     `parts`: the folders of the parts of one run. Their stored answers and judge's replies are copied, so that the run
-    can continue.
+    can continue. `samples`: the folders of runs that were combined. Prompts of all of these are kept.
     """
     with files.writing(f"run folder {folder}"):
         parts = list(parts)
@@ -200,6 +201,7 @@ def write(joined: Joined, folder: Path, parts: Iterable[Path] = ()) -> None:
         if joined.keys is not None:
             store_selected(folder, joined.keys)
         write_atomic(folder / RESULTS, (encode(result) + b"\n" for result in joined.results))
+        sent_prompts.join(folder, [*parts, *samples], {result.prompt for result in joined.results})
         write_run(folder, joined.about)
 
 

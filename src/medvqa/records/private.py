@@ -111,6 +111,20 @@ class Pseudonyms:
             score=replace(result.score, why=why),
         )
 
+    def hidden_text(self, item: Item, text: str) -> str:
+        """Return a text that was made of an item, such as its prompt, without names of its files and its patient."""
+        files_named = (
+            (name, shown.file)
+            for place, image in enumerate(item.images, 1)
+            if (shown := self._image(image, place))
+            for name in (image.path, image.name, image.file, *_parts(image, stems=False))
+        )
+        named = (*files_named, *((text, self.sources.get(text, "source")) for text in source_texts(item.extra)))
+        # The question itself is recorded as it is.
+        kept = (item.question, *item.options.values())
+        names = {own: word for own, word in named if len(own) > 3 and not any(own in each for each in kept)}
+        return _without(text, names)
+
     def _image(self, image: Image, place: int) -> Image:
         known = image.pinned() if self.digests else image
         _, parts = views.split(image.name)

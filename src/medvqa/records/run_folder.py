@@ -313,12 +313,12 @@ def present_mark(folder: Path) -> Mark | None:
 
 
 class Recorder:
-    """Appends results to a run folder, which it creates if missing; closed by `close`."""
+    """Appends results, or the lines of another file, to a run folder, which it creates if missing."""
 
-    def __init__(self, folder: Path) -> None:
-        """Open the folder. UsageError if it cannot be created."""
+    def __init__(self, folder: Path, name: str = RESULTS) -> None:
+        """Open the file. UsageError if it cannot be created."""
         self.folder = folder
-        path = folder / RESULTS
+        path = folder / name
         with files.writing(f"run folder {folder}"):
             make_private(folder)
             self._file = files.appending(path, readable=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from math import inf
+from operator import attrgetter
 from typing import Any
 
 from medvqa import printing
@@ -22,14 +23,15 @@ from medvqa.comparing import (
 )
 from medvqa.figures import (
     DASH,
+    About,
     Column,
     Figure,
+    Kind,
     Table,
     between,
     counted,
     csv,
     markdown,
-    number,
     numbers,
     terminal,
     texts,
@@ -45,6 +47,7 @@ RESPONSE = 60
 
 UNNAMED = " (--json=FILE names them)"
 """Ends lines without ids: printed output may be public, and the data are not declared public."""
+UNCHANGED = "unchanged: the responses are identical on every question"
 EXPLORATORY = "exploratory, p by Holm over all its slices"
 FIXED = "fixed before the runs, p by Holm over all its slices"
 
@@ -108,25 +111,61 @@ def sections(
     shown = shown or Shown()
     head = [f"not comparable: {line}" for line in refusals] + list(notes)
     if paired.unchanged:
-        head.append("unchanged: the responses are identical on every question")
+        head.append(UNCHANGED)
     all_sections = [Section(title(paired), tuple(head), ())]
     for part in paired.parts:
-        own = [
-            table for table in paired.tables if (table.benchmark, table.technique) == (part.benchmark, part.technique)
-        ]
         flips = [flip for flip in paired.flips if (flip.benchmark, flip.technique) == (part.benchmark, part.technique)]
         benchmark = under_protocols(benchmarks[part.benchmark], (paired.new, paired.baseline))
         named = benchmark.public or shown.names
-        notes = _warnings(part, paired, named=named)
-        tables = [headline(own, paired.difference, tests), *_sliced(own, benchmark, shown, paired, tests)]
+        notes = warnings(part, paired, named=named)
+        tables = [headline(measures_in(paired, part), paired.difference, tests)]
+        for each in slices(paired, part, benchmark, shown.measures or benchmark.headline[:1], tests):
+            kept = each.rows if shown.slices is None else each.rows[: shown.slices]
+            more = f", {len(kept)} of {len(each.rows)} shown" if len(kept) < len(each.rows) else ""
+            own = f"{each.measure} by {each.dimension} ({meaning(paired.difference)}{each.status}{more})"
+            if kept:
+                tables.append(
+                    tabled(own, each.dimension, kept, paired.difference, lambda row: "".join(row.slice.values()))
+                )
         if named:
             tables += _flipped(flips, shown.flips)
         elif flips and shown.flips != 0:
             units = len({flip.unit for flip in flips})
             changed = "1 unit flipped" if units == 1 else f"{units:,} units flipped"
             notes.append(f"{changed}, of data that are not declared public{UNNAMED}")
-        all_sections.append(Section(_name(part), tuple(notes), tuple(tables)))
+        about = f"{part.benchmark}, {part.technique}: {on_both(part)}"
+        all_sections.append(Section(about, tuple(notes), tuple(tables)))
     return all_sections
+
+
+def measures_in(paired: Paired, part: PairedPart) -> list[Compared]:
+    """The measures of a part, over all questions and over slices."""
+    return [row for row in paired.tables if (row.benchmark, row.technique) == (part.benchmark, part.technique)]
+
+
+@dataclass(frozen=True, slots=True)
+class SlicesOfPair:
+    """A measure over the slices of one dimension, smallest p first; and how these were chosen and tested."""
+
+    measure: str
+    dimension: str
+    rows: list[Compared]
+    status: str
+
+
+def slices(
+    paired: Paired, part: PairedPart, benchmark: Benchmark, measures: Iterable[str], tests: int = 0
+) -> Iterator[SlicesOfPair]:
+    """Yield measures of a part by each dimension of the benchmark that has slices; `tests` as for `sections`."""
+    own = measures_in(paired, part)
+    fixed = fixed_slices(paired.new.run, part.benchmark) & fixed_slices(paired.baseline.run, part.benchmark)
+    for measure in measures:
+        for dimension in benchmark.dimensions:
+            rows = [row for row in own if row.metric == measure and dimension in row.slice]
+            rows.sort(key=lambda row: (_or(row.p, inf), -abs(row.comparison.difference or 0.0), *row.slice.values()))
+            if rows:
+                status = (FIXED if dimension in fixed else EXPLORATORY) + (PAIRS if tests else "")
+                yield SlicesOfPair(measure, dimension, rows, status)
 
 
 def title(paired: Paired) -> str:
@@ -147,10 +186,6 @@ def meaning(difference: Difference | None) -> str:
     return "" if difference is None else f"{difference.effect}; "
 
 
-def _name(part: PairedPart) -> str:
-    return f"{part.benchmark}, {part.technique}: {on_both(part)}"
-
-
 def on_both(part: PairedPart) -> str:
     """The number of items compared: all items, or those that both runs have scored; of a board, that all have."""
     return _scored_in(part.scored, part.asked, part.runs)
@@ -165,7 +200,7 @@ def _scored_in(scored: int, asked: int, runs: int) -> str:
     )
 
 
-def _warnings(part: PairedPart, paired: Paired, *, named: bool) -> list[str]:
+def warnings(part: PairedPart, paired: Paired, *, named: bool) -> list[str]:
     """Lines about items that block a verdict, by reason and run; `named`: with ids."""
     blocking = [
         (part.unmatched_new, f"only in {paired.new.name}"),
@@ -181,7 +216,7 @@ def _warnings(part: PairedPart, paired: Paired, *, named: bool) -> list[str]:
     ]
     lines += [f"{failed.name} is not compared: {failed.why}" for failed in part.failed]
     if part.unchanged and not paired.unchanged:
-        lines.append("unchanged: the responses are identical on every question")
+        lines.append(UNCHANGED)
     return lines
 
 
@@ -196,86 +231,91 @@ def headline(compared: Sequence[Compared], difference: Difference | None = None,
     `difference`: the one setting in which the runs differ, which the title and the columns name. `tests` as for
     `sections`.
     """
-    rows = [row for row in compared if row.headline and not row.slice]
-    resampled = any(row.resampled for row in rows)
-    exact = any(row.comparison.mcnemar is not None for row in rows)
-    columns = (
-        *_columns("measure", difference),
-        *numbers("flipped groups", "detectable"),
-        *([Column("McNemar p", "chance")] if exact else []),
-        *numbers(*(["bootstrap"] if resampled else [])),
-    )
-    return Table(
+    title = (
         f"{meaning(difference)}difference in points, new minus baseline; intervals and p two-sided; p by Holm "
-        f"over {family(tests)}",
-        columns,
-        tuple(
-            (
-                *_cells(row.metric, row),
-                *(row.comparison.discordant_groups, _detectable(row)),
-                *([row.comparison.mcnemar] if exact else []),
-                *([between(*row.resampled, sign=True) if row.resampled else DASH] if resampled else []),
-            )
-            for row in rows
+        f"over {family(tests)}"
+    )
+    return tabled(title, "measure", [row for row in compared if row.headline and not row.slice], difference)
+
+
+def tabled(
+    title: str,
+    heading: str,
+    rows: Sequence[Compared],
+    difference: Difference | None,
+    label: Callable[[Compared], str] = lambda row: row.metric,
+    about: Callable[[Compared], About] | None = None,
+    of: Mapping[str, str] | None = None,
+) -> Table:
+    """Tabulate measures of two runs under the heading of their labels. Headline measures have more counts.
+
+    For pages: `about` a row, and the names of the runs that its figures are `of`.
+    """
+    whole = not any(row.slice for row in rows)
+    exact = whole and any(row.comparison.mcnemar is not None for row in rows)
+    resampled = whole and any(row.resampled for row in rows)
+    kind: Kind = "figure" if all(row.percent for row in rows) else "stated"
+    before, after = values(difference)
+    columns = (
+        *(
+            Column(heading),
+            Column(before, kind, "baseline"),
+            Column(after, kind, "new"),
+            Column("difference", "figure"),
+        ),
+        *(Column(INTERVAL, "interval", "difference"), *numbers("better", "worse"), Column("n", "units")),
+        *(*numbers("groups"), Column("adjusted p", "chance")),
+        *((*numbers("flipped groups"), Column("detectable", "figure")) if whole else ()),
+        *([Column("McNemar p", "chance")] if exact else ()),
+        *(numbers("bootstrap") if resampled else ()),
+    )
+
+    def cells(row: Compared) -> tuple[object, ...]:
+        own, (before, after, change) = row.comparison, identified(row, of or {})
+        counts = (own.gained, own.lost, change, own.groups, row.adjusted)
+        more = [own.discordant_groups, detectable(row)] if whole else []
+        more += [own.mcnemar] if exact else []
+        more += (
+            [between(*row.resampled, percent=row.percent, sign=True) if row.resampled else DASH] if resampled else []
+        )
+        return (label(row), before, after, change, change, *counts, *more)
+
+    return Table(title, columns, tuple(map(cells, rows)), about=tuple(map(about, rows)) if about is not None else ())
+
+
+SURE = 0.05
+"""A difference is shown if its adjusted p-value is at most this."""
+
+
+def identified(row: Compared, of: Mapping[str, str]) -> tuple[Figure, Figure, Figure]:
+    """The figures of a measure of two runs with their names, and the direction of a difference that is shown.
+
+    None is with few units, or if the adjusted p is large.
+    """
+    before, after, change = row.figures
+    named = {**measure_of(row.benchmark, row.technique, row.metric, row.slice), **of}
+    better = row.comparison.difference
+    sure = bool(better) and not before.few and row.adjusted is not None and row.adjusted <= SURE
+    return (
+        replace(before, of={**named, "field": "baseline"}),
+        replace(after, of={**named, "field": "new"}),
+        replace(
+            change,
+            of={**named, "field": "difference"},
+            tone=("better" if (better or 0) > 0 else "worse") if sure else "",
         ),
     )
 
 
-def _columns(heading: str, difference: Difference | None) -> tuple[Column, ...]:
-    """The columns of a measure of two runs."""
-    before, after = values(difference)
-    return (
-        *(Column(heading), Column(before, "figure"), Column(after, "figure")),
-        *(Column("difference", "figure"), Column(INTERVAL, "interval"), *numbers("better", "worse")),
-        *(Column("n", "units"), *numbers("groups"), Column("adjusted p", "chance")),
-    )
-
-
-def _cells(label: str, row: Compared) -> tuple[object, ...]:
-    own, (before, after, difference) = row.comparison, row.figures
-    counts = (own.gained, own.lost, difference, own.groups)
-    return (label, before, after, difference, difference, *counts, row.adjusted)
-
-
-def _sliced(
-    compared: Sequence[Compared], benchmark: Benchmark, shown: Shown, paired: Paired, tests: int
-) -> list[Table]:
-    wanted = shown.measures or benchmark.headline[:1]
-    fixed = fixed_slices(paired.new.run, benchmark.name) & fixed_slices(paired.baseline.run, benchmark.name)
-    return [
-        table
-        for metric in wanted
-        for dimension in benchmark.dimensions
-        if (table := by_dimension(compared, metric, dimension, shown.slices, paired.difference, fixed, tests)).rows
-    ]
+def measure_of(benchmark: str, technique: str, measure: str, slice: Mapping[str, str]) -> dict[str, str]:
+    """Name a measure, as `Figure.of` does."""
+    sliced = {"slice": "; ".join(f"{dimension}={value}" for dimension, value in slice.items())} if slice else {}
+    return {"benchmark": benchmark, "technique": technique, "measure": measure, **sliced}
 
 
 def fixed_slices(run: RunRecord, benchmark: str) -> set[str]:
     """The dimensions of a benchmark that were fixed before the run."""
     return set(run.benchmark(benchmark).fixed_slices)
-
-
-def by_dimension(
-    compared: Sequence[Compared],
-    metric: str,
-    dimension: str,
-    limit: int | None = None,
-    difference: Difference | None = None,
-    fixed: Collection[str] = (),
-    tests: int = 0,
-) -> Table:
-    """One measure over the slices of one dimension, smallest p first; at most `limit` rows, None for all.
-
-    `fixed`: the dimensions that were fixed before the runs. `tests` as for `sections`.
-    """
-    slices = [row for row in compared if row.metric == metric and dimension in row.slice]
-    slices.sort(key=lambda row: (_or(row.p, inf), -abs(row.comparison.difference or 0.0), row.slice[dimension]))
-    kept = slices if limit is None else slices[:limit]
-    more = f", {len(kept)} of {len(slices)} shown" if len(kept) < len(slices) else ""
-    rows = tuple(_cells(row.slice[dimension], row) for row in kept)
-    status = (FIXED if dimension in fixed else EXPLORATORY) + (PAIRS if tests else "")
-    title = f"{metric} by {dimension} ({meaning(difference)}{status}{more})"
-    return Table(title, _columns(dimension, difference), rows)
 
 
 def _flipped(flips: Sequence[Flip], limit: int | None) -> list[Table]:
@@ -320,13 +360,18 @@ def _in_all(items: int, scored: int) -> str:
     return f"{scored:,} of {counted(items, 'items')} that all runs have scored"
 
 
+def possible(row: Ranked) -> str:
+    """The possible ranks of a run."""
+    return f"{row.best}" if row.best == row.worst else f"{row.best} to {row.worst}"
+
+
 def ranked(ranking: Ranking, tests: int) -> Table:
     """Several runs by one measure, the best first; `tests` as for `sections`."""
     differ = any(row.differs for row in ranking.rows)
     rows = [
         (
             *(row.rank, row.name, *([row.differs] if differ else []), row.figure, row.figure),
-            f"{row.best}" if row.best == row.worst else f"{row.best} to {row.worst}",
+            possible(row),
         )
         for row in ranking.rows
     ]
@@ -346,13 +391,12 @@ def trend(found: Trend) -> Table:
     """Several runs by a number, smallest first; the title has the slope of the measure on its log10."""
     rows = tuple((row.name, f"{row.number:g}", row.figure, row.figure) for row in found.rows)
     less = ", less is better" if found.better == "lower" else ""
-    slope = Figure(found.slope, found.low, found.high, sign=True)
-    models = between(found.models_low, found.models_high, sign=True)
+    slope, models = found.slope, found.models
     title = (
         f"{found.benchmark}, {found.technique}: {found.metric}{less} by {found.by} "
         f"({_in_all(found.items, found.scored)}). {slope.text} points for ten times the {found.by}, 95 % "
-        f"interval over questions {slope.interval or DASH}, over models {models or DASH}: an association, for the "
-        "models differ in more"
+        f"interval over questions {slope.interval or DASH}, over models {models.interval or DASH}: an association, for "
+        "the models differ in more"
     )
     columns = (Column("run"), *numbers(found.by), Column("%", "figure"), Column("95 % interval", "interval"))
     return Table(title, columns, rows)
@@ -417,7 +461,7 @@ def as_json(study: Study, trends: Sequence[Trend] = ()) -> dict[str, Any]:
             }
             for ranking in study.rankings
         ],
-        **({"trends": list(trends)} if trends else {}),
+        **({"trends": list(map(_trend_as_json, trends))} if trends else {}),
     }
 
 
@@ -428,30 +472,50 @@ def _part_as_json(part: PairedPart, *, several: bool) -> dict[str, Any]:
 
 
 def _ranked_as_json(row: Ranked) -> dict[str, Any]:
-    return {name: value for name, value in asdict(row).items() if name != "differs" or value}
+    figure = {"value": row.figure.value, "low": row.figure.low, "high": row.figure.high}
+    ranks = {"rank": row.rank, "best": row.best, "worst": row.worst}
+    return {"name": row.name, **figure, **ranks, **({"differs": row.differs} if row.differs else {})}
+
+
+def _trend_as_json(found: Trend) -> dict[str, Any]:
+    about = ("benchmark", "technique", "metric", "better", "by", "items", "scored")
+    rows = [
+        {"name": row.name, "number": row.number, "value": own.value, "low": own.low, "high": own.high}
+        for row in found.rows
+        for own in [row.figure]
+    ]
+    slope = {"slope": found.slope.value, "low": found.slope.low, "high": found.slope.high}
+    models = {"models_low": found.models.low, "models_high": found.models.high}
+    return {**{name: getattr(found, name) for name in about}, "rows": rows, **slope, **models}
 
 
 NUMBERS = (
-    *(
-        "baseline",
-        "new",
-        "difference",
-        "low",
-        "high",
-        "worse",
-        "units",
-        "groups",
-        "discordant_groups",
-        "gained",
-        "lost",
-    ),
-    *("deff", "df", "se", "detectable", "mcnemar", "method"),
+    *("baseline", "new", "difference", "low", "high", "worse", "units", "groups", "discordant_groups", "gained"),
+    *("lost", "deff", "df", "se", "detectable", "mcnemar", "method", "p", "adjusted"),
 )
-"""Fields of a comparison in JSON and CSV."""
+"""The numbers of a measure of two runs in files."""
+
+
+def in_full(compared: Iterable[Compared]) -> Table:
+    """Return each measure and slice with all its numbers, for files and data frames."""
+    names = ("benchmark", "technique", "measure", "better", "headline", "dimension", "slice", *NUMBERS)
+    rows = (
+        (
+            *(row.benchmark, row.technique, row.metric, row.better, row.headline),
+            *(*next(iter(row.slice.items()), ("", "")), *numbers_of(row).values(), *(row.resampled or (None, None))),
+        )
+        for row in compared
+    )
+    return Table("", texts(*names, "bootstrap_low", "bootstrap_high"), tuple(rows), audience="file")
+
+
+def numbers_of(compared: Compared) -> dict[str, Any]:
+    """Return the numbers of a measure of two runs by their names in files."""
+    shown = attrgetter(*NUMBERS[:-2])(compared.shown)
+    return dict(zip(NUMBERS, (*shown, compared.p, compared.adjusted), strict=True))
 
 
 def _as_json(compared: Compared) -> dict[str, Any]:
-    shown = compared.shown
     return {
         "benchmark": compared.benchmark,
         "technique": compared.technique,
@@ -460,9 +524,7 @@ def _as_json(compared: Compared) -> dict[str, Any]:
         **({} if compared.percent else {"percent": False}),
         "headline": compared.headline,
         "slice": dict(compared.slice),
-        **{name: getattr(shown, name) for name in NUMBERS},
-        "p": compared.p,
-        "adjusted": compared.adjusted,
+        **numbers_of(compared),
         "bootstrap": compared.resampled,
     }
 
@@ -495,21 +557,37 @@ def as_csv(compared: Sequence[Paired]) -> str:
 
     If runs differ in one setting, the last columns name it, its values and its effect.
     """
-    about = ("new_run", "baseline_run", "benchmark", "technique", "measure", "better", "dimension", "value")
-    differs = ("differs", "new_setting", "baseline_setting", "effect") if any(p.difference for p in compared) else ()
+    differ = any(paired.difference for paired in compared)
+    full = in_full(row for paired in compared for row in paired.tables)
+    place = full.names.index("headline")
+    runs = [
+        (paired.new.name, paired.baseline.name, _settings(paired.difference))
+        for paired in compared
+        for _ in paired.tables
+    ]
+    rows = (
+        (new, baseline, *row[:place], *row[place + 1 :], *(settings if differ else ()))
+        for (new, baseline, settings), row in zip(runs, full.rows, strict=True)
+    )
+    names = ["value" if name == "slice" else name for name in full.names if name != "headline"]
+    settings = ("differs", "new_setting", "baseline_setting", "effect") if differ else ()
+    return csv(("new_run", "baseline_run", *names, *settings), rows)
+
+
+def ranking_csv(rankings: Sequence[Ranking]) -> str:
+    """A row per run and ranking; fractions."""
+    differ = any(row.differs for ranking in rankings for row in ranking.rows)
+    columns = ("benchmark", "technique", "measure", "better", "place", "run", "value", "low", "high", "best", "worst")
     rows = [
         (
-            *(paired.new.name, paired.baseline.name, table.benchmark, table.technique, table.metric, table.better),
-            *next(iter(table.slice.items()), ("", "")),
-            *(getattr(shown, name) for name in NUMBERS),
-            *(table.p, table.adjusted, *(table.resampled or (None, None))),
-            *(_settings(paired.difference) if differs else ()),
+            *(ranking.benchmark, ranking.technique, ranking.metric, ranking.better),
+            *(row.rank, row.name, row.figure.value, row.figure.low, row.figure.high, row.best, row.worst),
+            *([row.differs] if differ else []),
         )
-        for paired in compared
-        for table in paired.tables
-        for shown in [table.shown]
+        for ranking in rankings
+        for row in ranking.rows
     ]
-    return csv((*about, *NUMBERS, "p", "adjusted", "bootstrap_low", "bootstrap_high", *differs), rows)
+    return csv((*columns, *(["differs"] if differ else [])), rows)
 
 
 def _settings(difference: Difference | None) -> tuple[str, ...]:
@@ -520,10 +598,13 @@ def _settings(difference: Difference | None) -> tuple[str, ...]:
     )
 
 
-def _detectable(compared: Compared) -> str:
-    # If nothing flipped, the variance is 0 and gives no detectable loss.
+def detectable(compared: Compared) -> Figure:
+    """The true loss that such data would show in 80 % of comparisons; undefined without a flip.
+
+    If nothing flipped, the variance is 0 and gives no detectable loss.
+    """
     value = compared.comparison.detectable if compared.comparison.discordant_groups else None
-    return number(value, percent=compared.percent)
+    return Figure(value, percent=compared.percent)
 
 
 def _or(value: float | None, other: float) -> float:

@@ -7,7 +7,6 @@ MedLesionVQA does not say how many answers its Figure 5(a) is about.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
 from medvqa.figures import Column, Table, csv, numbers, texts
 from medvqa.items import Measure
@@ -47,18 +46,31 @@ def classified_of(share: ErrorShare) -> str:
     return f"{share.n:,} of {share.of:,}"
 
 
-def table(report: Report) -> Table:
-    """The share of every kind in each benchmark."""
-    return _table(report, [share for share in report.error_shares if not share.slice], "")
+def shares_of(report: Report, dimension: str = "") -> list[ErrorShare]:
+    """The shares of all kinds, or by a dimension those of the kinds that occur."""
+    shares = report.error_shares
+    return [s for s in shares if (dimension in s.slice and s.count if dimension else not s.slice)]
+
+
+def table(report: Report, dimension: str = "") -> Table:
+    """The share of every kind in each benchmark, or by a dimension those of the kinds that occur."""
+    names = ["benchmark", *([dimension] if dimension else []), "kind of error"]
+    columns = (
+        *(*texts(*names), Column("%", "figure"), Column("95 % interval", "interval")),
+        *numbers("answers", "classified"),
+    )
+    rows = []
+    for share in shares_of(report, dimension):
+        shown = measure(share).figure
+        place = [lexicon.display(dimension, share.slice[dimension])] if dimension else []
+        rows.append((share.benchmark, *place, share.kind, shown, shown, share.count, classified_of(share)))
+    title = f"Kinds of errors by {dimension}" if dimension else "Kinds of errors"
+    return Table(title, columns, tuple(rows))
 
 
 def dimension_tables(report: Report) -> list[Table]:
     """The shares of the kinds that occur, by technique and by the dimension of each benchmark."""
-    found = []
-    for dimension in dimensions(report):
-        chosen = [share for share in report.error_shares if dimension in share.slice and share.count]
-        found.append(_table(report, chosen, dimension))
-    return found
+    return [table(report, dimension) for dimension in dimensions(report)]
 
 
 def dimensions(report: Report) -> list[str]:
@@ -76,21 +88,6 @@ def dimensions(report: Report) -> list[str]:
         for name in classified.samples
     ]
     return [name for name in dict.fromkeys(["technique", *wanted]) if name in present]
-
-
-def _table(report: Report, shares: Sequence[ErrorShare], dimension: str) -> Table:
-    names = ["benchmark", *([dimension] if dimension else []), "kind of error"]
-    columns = (
-        *(*texts(*names), Column("%", "figure"), Column("95 % interval", "interval")),
-        *numbers("answers", "classified"),
-    )
-    rows = []
-    for share in shares:
-        shown = measure(share).figure
-        place = [lexicon.display(dimension, share.slice[dimension])] if dimension else []
-        rows.append((share.benchmark, *place, share.kind, shown, shown, share.count, classified_of(share)))
-    title = f"Kinds of errors by {dimension}" if dimension else "Kinds of errors"
-    return Table(title, columns, tuple(rows))
 
 
 def agreement(classified: Classified) -> Table:

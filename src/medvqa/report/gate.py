@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from medvqa import printing
 from medvqa.comparing.gating import Decided, Flipped, Moved, Ruling, Verdict
-from medvqa.figures import Column, Table, between, number, numbers, texts
+from medvqa.figures import About, Column, Figure, Table, between, markdown, number, numbers, texts
+from medvqa.printing import markdown as escape
 
 SOME = 8
 """Parts that are named in a line."""
+ROWS = 40
+"""Maximum number of rules in the table; with more, guards that pass and slices not gated are left out."""
+SECTION, SECTION_END = "## Gate: ", "Every question and answer: "
+"""The beginnings of the first and of the last block of the verdict in summary.md."""
 ORDER = ("FAIL", "INCONCLUSIVE", "PASS", "NOT GATED")
 
 
@@ -51,10 +57,14 @@ def name(entry: Ruling) -> str:
     return entry.rule + (" (less is better)" if entry.better == "lower" and entry.limit is None else "")
 
 
+def ranked(verdict: Verdict) -> list[Ruling]:
+    """All rules, worst outcome first."""
+    return sorted(verdict.entries, key=lambda entry: ORDER.index(entry.outcome))
+
+
 def listed(verdict: Verdict) -> list[Ruling]:
     """The deciding rules, worst outcome first; without guards that pass and slices that are not gated."""
-    entries = [entry for entry in verdict.entries if not _quiet(entry)]
-    return sorted(entries, key=lambda entry: ORDER.index(entry.outcome))
+    return [entry for entry in ranked(verdict) if not _quiet(entry)]
 
 
 def passed(verdict: Verdict) -> list[Ruling]:
@@ -66,14 +76,6 @@ def passed(verdict: Verdict) -> list[Ruling]:
 def small(verdict: Verdict) -> list[Ruling]:
     """The slices that are not gated."""
     return [entry for entry in verdict.entries if entry.outcome == "NOT GATED"]
-
-
-def reach(verdict: Verdict) -> float:
-    """The end of a symmetric axis that holds the differences, bounds and margins of all deciding rules."""
-    shown = [entry for entry in verdict.entries if entry.limit is None and entry.outcome != "NOT GATED"]
-    values = [value for e in shown for value in (e.difference, e.low, e.high, e.margin) if value is not None]
-    farthest = max(map(abs, values), default=0.0)
-    return next((step for step in (0.02, 0.05, 0.1, 0.2, 0.5) if farthest <= step), max(1.0, farthest))
 
 
 def _quiet(entry: Ruling) -> bool:
@@ -117,32 +119,73 @@ def flip(flipped: Flipped) -> str:
     return f"{flipped.benchmark}/{flipped.unit}: {' + '.join(flipped.baseline)} -> {' + '.join(flipped.new)}"
 
 
-def table(verdict: Verdict, *, every: bool = False) -> Table:
-    """The rules with their numbers: all if `every`, else those of `listed`."""
+def lines(decided: Decided, *, exits: bool = True) -> list[str]:
+    """The verdict and its reasons as lines for a terminal."""
+    verdict = decided.verdict
+    lines = [f"gate: {headline(decided, exits=exits)}"]
+    lines += [f"  blocked: {line}" for line in verdict.blockers]
+    lines += [f"  {entry.outcome}: {rule(entry)}" for entry in listed(verdict)]
+    lines += [f"  {line}" for line in (*quiet(verdict), *remarks(decided))]
+    return [printing.line(line) for line in lines]
+
+
+def blocks(decided: Decided, run: str, public: Collection[str]) -> list[str]:
+    """The verdict in Markdown: its rules, the slices that moved most, and the first units that flipped.
+
+    `run`: the run's name. Units are named if their benchmark is `public`.
+    """
+    verdict = decided.verdict
+    blocks = [f"{SECTION}{escape(headline(decided))}"]
+    if verdict.blockers:
+        blocks.append(_listing(verdict.blockers))
+    if entries := listed(verdict):
+        blocks.append("\n".join(f"- **{entry.outcome}** {escape(rule(entry))}" for entry in entries))
+        blocks.append(markdown(table(ranked(verdict) if len(verdict.entries) <= ROWS else entries)))
+    lines = quiet(verdict)
+    for name, slices in (("Largest losses", verdict.worst), ("Largest gains", verdict.best)):
+        if slices:
+            lines.append(f"{name} by slice, in points, exploratory: {moved(slices)}.")
+    if lines := [*lines, *remarks(decided)]:
+        blocks.append(_listing(lines))
+    if verdict.flips:
+        shown = [each for each in verdict.flips if each.benchmark in public]
+        blocks.append(f"Flipped: {flips(verdict)}." + (" The first of each:" if shown else ""))
+        if shown:
+            named = (f"- {'gained' if each.better else 'lost'}: {escape(flip(each))}" for each in shown)
+            blocks.append("\n".join(named))
+    return [*blocks, f"{SECTION_END}[index.html](index.html) of run {escape(run)}."]
+
+
+def _listing(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {escape(line)}" for line in lines)
+
+
+def table(entries: Sequence[Ruling], title: str = "") -> Table:
+    """Rules with their numbers, and for a page with their reasons."""
     columns = (
-        *(*texts("verdict", "rule"), *numbers("new %", "baseline %", "difference", "one-sided bounds", "detectable")),
+        *(*texts("verdict", "rule"), Column("new %", "figure"), Column("baseline %", "figure")),
+        *(Column("difference", "figure"), Column("one-sided bounds", "interval"), Column("detectable", "figure")),
         *(*numbers("lost", "gained"), Column("adjusted p", "chance")),
     )
-    shown = sorted(verdict.entries, key=lambda entry: ORDER.index(entry.outcome)) if every else listed(verdict)
-    return Table("", columns, tuple(map(_row, shown)))
+    return Table(title, columns, tuple(map(_row, entries)), about=tuple(About(note=entry.why) for entry in entries))
 
 
 def _row(entry: Ruling) -> tuple[object, ...]:
     floor = entry.kind in ("floor", "point")
+    margin = {} if entry.margin is None else {"margin": -entry.margin if entry.better == "higher" else entry.margin}
+
+    def figure(field: str, value: float | None) -> Figure:
+        return Figure(value, of={"rule": entry.rule, "field": field})
+
+    moved = replace(figure("difference", entry.difference), low=entry.low, high=entry.high, sign=True, levels=margin)
     return (
-        *(entry.outcome, name(entry), number(entry.value), None if floor else number(entry.baseline_value)),
-        None if entry.difference is None else number(entry.difference, sign=True),
-        between(entry.low, entry.high, sign=not floor),
-        None if entry.detectable is None else number(entry.detectable),
+        *(entry.outcome, name(entry), figure("value", entry.value)),
+        None if floor else figure("baseline_value", entry.baseline_value),
+        None if entry.difference is None else moved,
+        between(entry.low, entry.high) if floor else moved,
+        None if entry.detectable is None else figure("detectable", entry.detectable),
         *(entry.lost, entry.gained, "" if entry.adjusted is None else entry.adjusted),
     )
-
-
-def line(entry: Ruling) -> float | None:
-    """The margin's position on an axis of differences: on the side of losses. None without a margin."""
-    if entry.margin is None:
-        return None
-    return -entry.margin if entry.better == "higher" else entry.margin
 
 
 def _place(entry: Ruling) -> str:

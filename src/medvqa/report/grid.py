@@ -11,7 +11,7 @@ from medvqa.comparing import Compared, Side
 from medvqa.figures import Column, Figure, Kind, Table, csv, numbers, texts
 from medvqa.items import Benchmark
 from medvqa.report.build import Part, Report
-from medvqa.report.comparison import INTERVAL, NUMBERS, Section
+from medvqa.report.comparison import INTERVAL, NUMBERS, Section, numbers_of
 from medvqa.report.notes import noted
 
 SCHEMA = 1
@@ -233,9 +233,8 @@ def _plain(row: GridRow) -> dict[str, Any]:
 
 
 def _numbers(compared: Compared) -> dict[str, Any]:
-    shown = compared.shown
     about = {"benchmark": compared.benchmark, "technique": compared.technique, "measure": compared.metric}
-    return {**about, **{name: getattr(shown, name) for name in NUMBERS}, "p": compared.p, "adjusted": compared.adjusted}
+    return {**about, **numbers_of(compared)}
 
 
 def as_csv(settings: Sequence[str], rows: Sequence[GridRow]) -> str:
@@ -255,15 +254,10 @@ def as_csv(settings: Sequence[str], rows: Sequence[GridRow]) -> str:
 
 def gains_as_csv(gains: Sequence[Gain]) -> str:
     """One row for each measure of each gain; fractions."""
-    columns = ("effect", "setting", "new_run", "baseline_run", "benchmark", "technique", "measure")
+    columns = ("effect", "setting", "new_run", "baseline_run", "benchmark", "technique", "measure", *NUMBERS)
     lines = [
-        (
-            *(gain.effect, gain.setting, gain.run, gain.baseline),
-            *(compared.benchmark, compared.technique, compared.metric),
-            *(getattr(compared.shown, name) for name in NUMBERS),
-            *(compared.p, compared.adjusted),
-        )
+        (gain.effect, gain.setting, gain.run, gain.baseline, *_numbers(gain.compared).values())
         for gain in gains
-        if (compared := gain.compared) is not None
+        if gain.compared is not None
     ]
-    return csv((*columns, *NUMBERS, "p", "adjusted"), lines)
+    return csv(columns, lines)

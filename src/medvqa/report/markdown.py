@@ -10,9 +10,6 @@ from medvqa.report.notes import notes_of, usage_of
 from medvqa.report.sentences import limits, sentences
 from medvqa.report.tables import adds, by_dimension, by_prompt, components, headline, image_gain, outcomes, spread
 
-ROWS = 40
-"""Maximum number of rules in the table; with more, guards that pass and slices not gated are left out."""
-
 
 def render(report: Report) -> str:
     """The summary of a run."""
@@ -26,7 +23,7 @@ def render(report: Report) -> str:
         grid(headline(report)),
         *([f"{escape(gain.title)}:", grid(gain)] if (gain := image_gain(report)).rows else []),
         *([grid(spread(report))] if adds(report) else []),
-        *_verdict(report),
+        *([] if report.gate is None else gate.blocks(report.gate, report.folder.name, report.public)),
         grid(outcomes(report)),
     ]
     if (parts := components(report)).rows:
@@ -58,32 +55,4 @@ def _errors(report: Report) -> list[str]:
     blocks.append("\n".join(f"- {escape(line)}" for line in notes))
     for table in errors.dimension_tables(report):
         blocks += [f"### {escape(table.title)}", grid(table)]
-    return blocks
-
-
-def _verdict(report: Report) -> list[str]:
-    """The gate: the verdict, its rules, the slices that moved most, and the first units that flipped."""
-    if report.gate is None:
-        return []
-    verdict = report.gate.verdict
-    blocks = [f"## Gate: {escape(gate.headline(report.gate))}"]
-    if verdict.blockers:
-        blocks.append("\n".join(f"- {escape(line)}" for line in verdict.blockers))
-    entries = gate.listed(verdict)
-    if entries:
-        blocks.append("\n".join(f"- **{entry.outcome}** {escape(gate.rule(entry))}" for entry in entries))
-        blocks.append(grid(gate.table(verdict, every=len(verdict.entries) <= ROWS)))
-    lines = gate.quiet(verdict)
-    for name, moved in (("Largest losses", verdict.worst), ("Largest gains", verdict.best)):
-        if moved:
-            lines.append(f"{name} by slice, in points, exploratory: {gate.moved(moved)}.")
-    lines += gate.remarks(report.gate)
-    if lines:
-        blocks.append("\n".join(f"- {escape(line)}" for line in lines))
-    if verdict.flips:
-        shown = [flip for flip in verdict.flips if flip.benchmark in report.public]
-        first = [f"- {'gained' if flip.better else 'lost'}: {escape(gate.flip(flip))}" for flip in shown]
-        blocks.append(f"Flipped: {gate.flips(verdict)}." + (" The first of each:" if first else ""))
-        blocks += ["\n".join(first)] if first else []
-    blocks.append(f"Every question and answer: [index.html](index.html) of run {escape(report.folder.name)}.")
     return blocks

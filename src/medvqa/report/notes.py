@@ -442,11 +442,12 @@ def left_out(counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[str]
 
 def usage_of(report: Report) -> str | None:
     """Usage of the model and of the judge as one line; None if it is not recorded."""
-    used = (("Used", report.run.usage), ("Judging used", report.run.judge_usage))
-    return " ".join(f"{what}: {text}." for what, usage in used if (text := _used(usage))) or None
+    kinds = (("Used", report.run.usage), ("Judging used", report.run.judge_usage))
+    return " ".join(f"{what}: {text}." for what, usage in kinds if (text := used(usage))) or None
 
 
-def _used(usage: Mapping[str, float]) -> str:
+def used(usage: Mapping[str, float]) -> str:
+    """Tokens and cost in words; "" if none are recorded."""
     tokens = [f"{usage[name]:,.0f} tokens {name}" for name in ("input", "output") if name in usage]
     cost = [f"cost {usage['cost']:,.4g} by the prices of the config"] if "cost" in usage else []
     return ", ".join(tokens + cost)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import fsum, isclose
 from pathlib import Path
 
 from medvqa import comparing, printing
 from medvqa.comparing import Side
-from medvqa.figures import Column, Table, between, counted, csv, number, numbers
+from medvqa.figures import Column, Figure, Table, counted, csv
 from medvqa.items import Benchmark, Measure, UsageError
 from medvqa.report.build import Report
 from medvqa.tags import lexicon
@@ -21,59 +21,71 @@ LONGEST = 60
 
 @dataclass(frozen=True, slots=True)
 class SideRow:
-    """The values of a run (`runs` 1), or the means of several, by column; None if undefined.
-
-    `measures`: the measures of a run, by column; () for means and for chance.
-    """
+    """The values of a run (`runs` 1), of chance, or the means of several runs, by column."""
 
     name: str
-    values: tuple[float | None, ...]
+    figures: tuple[Figure, ...]
     runs: int = 1
-    measures: tuple[Measure | None, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class SideBySide:
     """One measure of several runs over everything and by the values of a dimension.
 
-    `random` is the row of chance, None unless every cell has the same level in all runs. `gap`: values are differences
-    to the level of chance of their own cell.
+    `columns`: the values, "" for everything. The last row is that of chance if every run has the same level over
+    everything. `gap`: values are differences to the level of chance of their own cell.
     """
 
     measure: str
     dimension: str
     columns: tuple[str, ...]
     rows: tuple[SideRow, ...]
-    random: SideRow | None
     gap: bool = False
-    percent: bool = True
+
+    @property
+    def percent(self) -> bool:
+        """Whether all values are percentages."""
+        return all(figure.percent for row in self.rows for figure in row.figures)
 
 
-def side_by_side(measures_of: Mapping[str, Sequence[Measure]], name: str, dimension: str) -> SideBySide:
-    """Tabulate the measure `name` of each run by the values of a dimension, in the benchmark's order of values."""
+def side_by_side(
+    measures_of: Mapping[str, Sequence[Measure]],
+    name: str,
+    dimension: str,
+    groups: Mapping[str, Sequence[str]] | None = None,
+    *,
+    gap: bool = False,
+) -> SideBySide:
+    """Tabulate the measure `name` of each run by the values of a dimension, in the benchmark's order of values.
+
+    `groups`: runs by the name of their group, each of which has a row of unweighted means. `gap`: as differences to
+    the level of chance of the same run and slice.
+    """
     chosen = {
         run: {
-            measure.slice.get(dimension, ""): measure
+            measure.slice.get(dimension, ""): replace(measure.figure, levels=measure.references)
             for measure in measures
             if measure.name == name and list(measure.slice) in ([], [dimension])
         }
         for run, measures in measures_of.items()
     }
-    values = sorted({value for cells_of_run in chosen.values() for value in cells_of_run if value})
+    values = sorted({value for own in chosen.values() for value in own if value})
     columns = ("", *sorted(values, key=lambda value: lexicon.display(dimension, value).casefold()))
-    rows = tuple(
-        SideRow(
-            run,
-            tuple(None if value not in own else own[value].value for value in columns),
-            measures=tuple(own.get(value) for value in columns),
-        )
-        for run, own in chosen.items()
+    undefined = Figure(None, percent=all(figure.percent for own in chosen.values() for figure in own.values()))
+    runs = {run: tuple(own.get(value, undefined) for value in columns) for run, own in chosen.items()}
+    levels = [
+        _same([figures[place].levels.get("random") for figures in runs.values()]) for place in range(len(columns))
+    ]
+    shown = {run: tuple(map(_above_chance, figures)) if gap else figures for run, figures in runs.items()}
+    means = [
+        SideRow(f"mean of {group}", tuple(map(_mean, zip(*(shown[run] for run in members), strict=True))), len(members))
+        for group, members in (groups or {}).items()
+    ]
+    chance = tuple(replace(undefined, value=level) for level in levels)
+    rows = (*(SideRow(*row) for row in shown.items()), *means)
+    return SideBySide(
+        name, dimension, columns, rows if gap or levels[0] is None else (*rows, SideRow(CHANCE, chance)), gap
     )
-    levels = [[_chance(own.get(value)) for value in columns] for own in chosen.values()]
-    shared = tuple(_same([row[i] for row in levels]) for i in range(len(columns)))
-    percent = all(measure.percent for own in chosen.values() for measure in own.values())
-    random = SideRow(CHANCE, shared) if shared[0] is not None else None
-    return SideBySide(name, dimension, columns, rows, random, percent=percent)
 
 
 def of_reports(
@@ -95,13 +107,11 @@ def of_reports(
     dimension = by or next((name for name in benchmark.dimensions if name in dimensions), "kind")
     if dimension not in dimensions:
         raise UsageError(f"--by={dimension}: {_absent(dimension, dimensions)}; there are: {', '.join(dimensions)}")
-    table = side_by_side(measures_of, measure, dimension)
-    if gap:
-        if not any("random" in each.references for own in measures_of.values() for each in own if each.name == measure):
-            raise UsageError(f"--gap: {measure} has no level of chance")
-        table = above_chance(table, measures_of)
-    few = of_few(measures_of, table)
-    return with_means(table, _groups(groups, named)), few
+    own = [each for measures in measures_of.values() for each in measures if each.name == measure]
+    if gap and not any("random" in each.references for each in own):
+        raise UsageError(f"--gap: {measure} has no level of chance")
+    table = side_by_side(measures_of, measure, dimension, _groups(groups, named), gap=gap)
+    return table, of_few(table)
 
 
 def _absent(dimension: str, dimensions: Sequence[str]) -> str:
@@ -173,10 +183,6 @@ def _groups(typed: Sequence[str], named: Mapping[str, Sequence[str]]) -> dict[st
     return groups
 
 
-def _chance(measure: Measure | None) -> float | None:
-    return None if measure is None else measure.references.get("random")
-
-
 def _same(levels: Sequence[float | None]) -> float | None:
     known = [level for level in levels if level is not None]
     if len(known) < len(levels) or not known:
@@ -184,88 +190,57 @@ def _same(levels: Sequence[float | None]) -> float | None:
     return known[0] if all(isclose(level, known[0], abs_tol=1e-9) for level in known) else None
 
 
-def above_chance(table: SideBySide, measures_of: Mapping[str, Sequence[Measure]]) -> SideBySide:
-    """Return the values minus the level of chance of the same run and slice; None where there is none."""
-    level_of = {
-        (run, measure.slice.get(table.dimension, "")): _chance(measure)
-        for run, measures in measures_of.items()
-        for measure in measures
-        if measure.name == table.measure and list(measure.slice) in ([], [table.dimension])
-    }
-
-    def gaps(row: SideRow) -> tuple[float | None, ...]:
-        pairs = (
-            (value, level_of.get((row.name, column))) for value, column in zip(row.values, table.columns, strict=True)
-        )
-        return tuple(None if value is None or level is None else value - level for value, level in pairs)
-
-    return replace(table, rows=tuple(replace(row, values=gaps(row)) for row in table.rows), random=None, gap=True)
+def _above_chance(figure: Figure) -> Figure:
+    """Return a value minus its level of chance, undefined without one; of few units, still as counts."""
+    chance = figure.levels.get("random")
+    value, low, high = (
+        None if bound is None or chance is None else bound - chance for bound in (figure.value, figure.low, figure.high)
+    )
+    return replace(figure, value=value, low=low, high=high, sign=not (figure.few and figure.percent))
 
 
-def with_means(table: SideBySide, groups: Mapping[str, Sequence[str]]) -> SideBySide:
-    """Add a row for each group of runs: the unweighted mean of its runs, None in a cell that one of them lacks."""
-    row_of = {row.name: row for row in table.rows}
-    means = []
-    for name, members in groups.items():
-        rows = [row_of[member] for member in members]
-        values = tuple(_mean(column) for column in zip(*(row.values for row in rows), strict=True))
-        means.append(SideRow(f"mean of {name}", values, len(rows)))
-    return replace(table, rows=(*table.rows, *means))
+def _mean(figures: Sequence[Figure]) -> Figure:
+    """Return the unweighted mean, undefined if one of the values is."""
+    values = [figure.value for figure in figures if figure.value is not None]
+    mean = fsum(values) / len(values) if len(values) == len(figures) else None
+    return Figure(mean, percent=figures[0].percent, sign=any(figure.sign for figure in figures))
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return fsum(known) / len(known) if len(known) == len(values) else None
-
-
-def as_text(table: SideBySide, *, intervals: bool = False) -> Table:
-    """The table for a terminal or Markdown; slices are headed by the paper's abbreviations if it has any.
+def as_table(table: SideBySide, *, intervals: bool = False) -> Table:
+    """The table for people; slices are headed by the paper's abbreviations if it has any.
 
     A run's value over few units is given as counts, and no mean stands beside it. `intervals`: with 95 %
     intervals of the runs' values.
     """
+    few = {place for row in table.rows for place, figure in enumerate(row.figures) if figure.few}
     headings = (OVERALL, *(_short(table.dimension, value) for value in table.columns[1:]))
-    lines = [*table.rows, *([table.random] if table.random is not None else [])]
-    few_columns = {
-        column
-        for row in table.rows
-        for column, measure in enumerate(row.measures)
-        if row.measures and measure is not None and measure.figure.few
-    }
     rows = [
         (
             f"{row.name} ({row.runs} runs)" if row.runs > 1 else row.name,
             *(
-                _cell(value, measure, table, intervals=intervals)
-                if row.measures
-                else _shown(None if row.runs > 1 and column in few_columns else value, table)
-                for column, (value, measure) in enumerate(
-                    zip(row.values, row.measures or (None,) * len(row.values), strict=True)
-                )
+                Figure(None) if row.runs > 1 and place in few else _with_interval(figure) if intervals else figure
+                for place, figure in enumerate(row.figures)
             ),
         )
-        for row in lines
+        for row in table.rows
     ]
     unit = "points above chance" if table.gap else "percent" if table.percent else "values"
     by = f" by {table.dimension}" if len(table.columns) > 1 else ""
-    title = f"{table.measure}{by}, {unit}"
-    return Table(title, (Column("run"), *numbers(*headings)), tuple(rows))
+    columns = (Column("run"), *(Column(heading, "figure") for heading in headings))
+    return Table(f"{table.measure}{by}, {unit}", columns, tuple(rows))
 
 
-def of_few(measures_of: Mapping[str, Sequence[Measure]], table: SideBySide) -> list[str]:
+def _with_interval(figure: Figure) -> str:
+    return figure.text if figure.low is None or figure.few else f"{figure.text} ({figure.interval})"
+
+
+def of_few(table: SideBySide) -> list[str]:
     """Return the headings of the columns that count fewer than FEW units in a run, with the smallest number."""
-    least: dict[str, Measure] = {}
-    for measures in measures_of.values():
-        for measure in measures:
-            if (
-                measure.name != table.measure
-                or list(measure.slice) not in ([], [table.dimension])
-                or not measure.figure.few
-            ):
-                continue
-            value = measure.slice.get(table.dimension, "")
-            if value not in least or measure.n < least[value].n:
-                least[value] = measure
+    least: dict[str, Figure] = {}
+    for row in table.rows:
+        for value, figure in zip(table.columns, row.figures, strict=True):
+            if figure.few and (value not in least or (figure.n or 0) < (least[value].n or 0)):
+                least[value] = figure
     return [
         f"{_short(table.dimension, value) if value else OVERALL} ({_units(least[value])})"
         for value in table.columns
@@ -273,10 +248,10 @@ def of_few(measures_of: Mapping[str, Sequence[Measure]], table: SideBySide) -> l
     ]
 
 
-def _units(measure: Measure) -> str:
-    if measure.units is None or measure.units == measure.n:
-        return measure.figure.counted
-    return f"{measure.figure.counted} of {counted(measure.units, 'pairs')}"
+def _units(figure: Figure) -> str:
+    if figure.units is None or figure.units == figure.n:
+        return figure.counted
+    return f"{figure.counted} of {counted(figure.units, 'pairs')}"
 
 
 def _short(dimension: str, value: str) -> str:
@@ -284,44 +259,19 @@ def _short(dimension: str, value: str) -> str:
     return short if len(short) <= LONGEST else f"{short[: LONGEST - 1]}…"
 
 
-def _cell(value: float | None, measure: Measure | None, table: SideBySide, *, intervals: bool) -> str:
-    """A run's value: counts if these are few, with its interval if wanted."""
-    if measure is not None and measure.figure.few and measure.percent and measure.value is not None:
-        return measure.figure.text
-    text = _shown(value, table)
-    if not intervals or value is None or measure is None or measure.low is None or measure.high is None:
-        return text
-    chance = (_chance(measure) or 0.0) if table.gap else 0.0
-    bounds = between(measure.low - chance, measure.high - chance, percent=table.percent, sign=table.gap)
-    return f"{text} ({bounds})"
-
-
-def _shown(value: float | None, table: SideBySide) -> str:
-    return number(value, percent=table.percent, sign=table.gap)
-
-
 def as_csv(tables: Sequence[SideBySide]) -> str:
     """One row per table, run or group, and slice; fractions, empty if undefined; a run's with interval and number."""
     rows = [
-        (row.name, row.runs, table.measure, table.dimension if column else "", column, value, *_ends(measure, table))
-        for table in tables
-        for row in [*table.rows, *([table.random] if table.random is not None else [])]
-        for column, value, measure in zip(
-            table.columns, row.values, row.measures or (None,) * len(row.values), strict=True
+        (
+            *(row.name, row.runs, table.measure, table.dimension if column else "", column),
+            *(figure.value, figure.low, figure.high, figure.n),
         )
+        for table in tables
+        for row in table.rows
+        for column, figure in zip(table.columns, row.figures, strict=True)
     ]
     heading = "above_chance" if any(table.gap for table in tables) else "value"
     return csv(("run", "runs", "measure", "dimension", "slice", heading, "low", "high", "n"), rows)
-
-
-def _ends(measure: Measure | None, table: SideBySide) -> tuple[float | None, float | None, float | None]:
-    """The interval of a run's value, and its number of units."""
-    if measure is None:
-        return None, None, None
-    chance = _chance(measure) if table.gap else 0.0
-    if measure.low is None or measure.high is None or chance is None:
-        return None, None, measure.n
-    return measure.low - chance, measure.high - chance, measure.n
 
 
 def notes(runs: Sequence[Side]) -> list[str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import fsum
 
-from medvqa.figures import DASH, Column, Figure, Table, chance, counted, number, numbers, texts
+from medvqa.figures import DASH, About, Column, Figure, Table, chance, counted, number, numbers, texts
 from medvqa.items import Measure, Outcome
 from medvqa.metrics import Spread
 from medvqa.report.build import PROMPT, Part, Report, slices
+from medvqa.report.sentences import less_is_better, meaning_of, title
 
 FAILED = "failed"
 """Stands for the value of a metric that could not be computed; `notes_of` says why."""
@@ -35,7 +37,7 @@ def headline(report: Report, references: Sequence[str] = tuple(REFERENCES)) -> T
     scores are averaged, a column shows the standard deviation of the measure over samples.
     """
     over_samples = {} if report.combine else _over_samples(report)
-    names, partial = _names(report), any(report.selected(part) for part in report.parts)
+    names, partial = naming(report), any(report.selected(part) for part in report.parts)
     selected = ["selected"] if partial else []
     unit = "%" if all(measure.percent for part in report.parts for measure in part.headline) else VALUE
     several = any(len(each.prompts) > 1 for part in report.parts for each in part.headline_spreads)
@@ -46,21 +48,34 @@ def headline(report: Report, references: Sequence[str] = tuple(REFERENCES)) -> T
         Column(between, "interval"),
         *numbers(*([SD] if over_samples else [])),
         Column("n", "units"),
-        *numbers(*selected, *(REFERENCES[name] for name in references)),
+        *numbers(*selected),
+        *(Column(REFERENCES[name], "figure") for name in references),
     )
-    rows = []
+    rows, about = list[tuple[object, ...]](), list[About]()
     for part in report.parts:
         portion = report.selection.portion(part.benchmark.name, part.technique)
         chosen = [str(portion or "")] if partial else []
         for measure in part.headline:
-            levels = (number(measure.references[n]) if n in measure.references else "" for n in references)
+            levels = (_level(measure, name) for name in references)
             shown = measure.figure
             sd = [over_samples.get((part.name, measure.name), "") if not shown.few else ""] if over_samples else []
             rows.append((*_named(report, part), measure.name, shown, shown, *sd, shown, *chosen, *levels))
+            about.append(_about(report, part, measure.name))
         for failed in part.failed:
             blank = [""] * (len(columns) - len(names) - 2)
             rows.append((*_named(report, part), failed.name, FAILED, *blank))
-    return Table("", columns, tuple(rows))
+            about.append(About(group=title(report, part), note=failed.why))
+    return Table("", columns, tuple(rows), about=tuple(about))
+
+
+def _level(measure: Measure, name: str) -> Figure | None:
+    level = measure.references.get(name)
+    return None if level is None else Figure(level, of={**measure.of, "reference": name})
+
+
+def _about(report: Report, part: Part, name: str) -> About:
+    less = "Less is better. " if less_is_better(part, name) else ""
+    return About(group=title(report, part), note=f"{less}{meaning_of(part, name)}")
 
 
 def image_gain(report: Report) -> Table:
@@ -71,20 +86,25 @@ def image_gain(report: Report) -> Table:
     found = report.blank
     gaps = () if found is None else found.gaps
     several = len(report.techniques) > 1
-    rows = tuple(
-        (
-            *((gap.benchmark, gap.technique) if several else (gap.benchmark,)),
-            *(gap.name, gap.side(gap.shown), gap.side(gap.blank), gap.figure, gap.figure, gap.figure),
+    parts = {(part.benchmark.name, part.technique): part for part in report.parts}
+    rows, about = list[tuple[object, ...]](), list[About]()
+    for gap in gaps:
+        of = {"benchmark": gap.benchmark, "technique": gap.technique, "measure": gap.name}
+        shown, blank, gain = (
+            replace(figure, of={**of, "gap": name})
+            for name, figure in (("shown", gap.side(gap.shown)), ("blank", gap.side(gap.blank)), ("value", gap.figure))
         )
-        for gap in gaps
-    )
+        names = (gap.benchmark, gap.technique) if several else (gap.benchmark,)
+        rows.append((*names, gap.name, shown, blank, gain, gain, gain))
+        part = parts.get((gap.benchmark, gap.technique))
+        about.append(About() if part is None else _about(report, part, gap.name))
     columns = (
-        *texts(*_names(report), "measure"),
+        *texts(*naming(report), "measure"),
         *(Column(title, "figure") for title in ("with image", "without", "gain, points")),
         *(Column("95 % interval", "interval"), Column("n", "units")),
     )
-    title = "" if found is None else f"Gain of the image, against run {found.name} (image: {found.image})"
-    return Table(title, columns, rows)
+    heading = "" if found is None else f"Gain of the image, against run {found.name} (image: {found.image})"
+    return Table(heading, columns, tuple(rows), about=tuple(about))
 
 
 def _over_samples(report: Report) -> dict[tuple[str, str], str]:
@@ -102,7 +122,7 @@ def outcomes(report: Report, shown: Sequence[str] = tuple(OUTCOME_COLUMNS)) -> T
 
     If any answer was cut off, a last column counts these.
     """
-    names = _names(report)
+    names = naming(report)
     truncated = ["truncated"] if any(part.truncated for part in report.parts) else []
     columns = (*texts(*names), *numbers(report.counted, *shown, *truncated))
     rows = [
@@ -118,7 +138,7 @@ def outcomes(report: Report, shown: Sequence[str] = tuple(OUTCOME_COLUMNS)) -> T
     return Table("", columns, tuple(rows))
 
 
-def _names(report: Report) -> tuple[str, ...]:
+def naming(report: Report) -> tuple[str, ...]:
     """The columns that name a part; the technique is one of them if the run has several."""
     return ("benchmark", "technique") if len(report.techniques) > 1 else ("benchmark",)
 
@@ -126,16 +146,22 @@ def _names(report: Report) -> tuple[str, ...]:
 def _named(report: Report, part: Part) -> tuple[str, ...]:
     name = part.benchmark.name
     shown = f"{name} ({report.label})" if report.label else name
-    return (shown, part.technique)[: len(_names(report))]
+    return (shown, part.technique)[: len(naming(report))]
+
+
+def sliced(part: Part, dimension: str) -> dict[str, dict[str, Measure]]:
+    """The headline measures of each value of a dimension, by value and name."""
+    shown = {measure.name for measure in part.sliced}
+    found: dict[str, dict[str, Measure]] = {}
+    for measure in slices(part.measures, dimension):
+        if measure.name in shown:
+            found.setdefault(measure.slice[dimension], {})[measure.name] = measure
+    return found
 
 
 def by_dimension(part: Part, dimension: str) -> Table:
     """The headline measures over the values of one dimension: value, interval and n of each."""
-    shown = {measure.name for measure in part.sliced}
-    cells: dict[str, dict[str, Measure]] = {}
-    for measure in slices(part.measures, dimension):
-        if measure.name in shown:
-            cells.setdefault(measure.slice[dimension], {})[measure.name] = measure
+    cells = sliced(part, dimension)
     names = [measure.name for measure in part.sliced if any(measure.name in row for row in cells.values())]
     # Chance differs between slices if questions have different numbers of options.
     chance = {name: any("random" in row[name].references for row in cells.values() if name in row) for name in names}
@@ -143,7 +169,7 @@ def by_dimension(part: Part, dimension: str) -> Table:
     columns = [Column(dimension)]
     for name in names:
         columns += [Column(f"{name} %" if percents[name] else name, "figure"), Column("95 % interval", "interval")]
-        columns += [Column("n", "units"), *numbers(*(["random"] if chance[name] else []))]
+        columns += [Column("n", "units"), *(Column("random", "figure") for _ in range(chance[name]))]
     rows = [
         (label, *(cell for name in names for cell in _cells(row.get(name), chance=chance[name])))
         for label, row in sorted(cells.items())
@@ -208,7 +234,7 @@ def adds(report: Report) -> bool:
 
 def spread(report: Report) -> Table:
     """The spread of the headline measures over prompts and samples: their mean and standard deviations."""
-    names = _names(report)
+    names = naming(report)
     parts = [(part, part.headline_spreads) for part in report.parts]
     every = [each for _, of_part in parts for each in of_part]
     headings = deviations(every)
@@ -217,13 +243,14 @@ def spread(report: Report) -> Table:
     mean = "mean of samples" if report.combine else "mean"
     columns = (
         *texts(*names, "measure"),
-        *numbers(mean, *(headings[name] for name in kept), "prompts", "samples"),
+        *(Column(title, "figure") for title in (mean, *(headings[name] for name in kept))),
+        *numbers("prompts", "samples"),
     )
     rows = [
         (
             *_named(report, part),
             each.name,
-            *(number(value, percent=each.percent) for value in (each.mean, *(getattr(each, name) for name in kept))),
+            *(Figure(value, percent=each.percent) for value in (each.mean, *(getattr(each, name) for name in kept))),
             *(len(each.prompts), len(each.samples)),
         )
         for part, of_part in parts
@@ -251,7 +278,7 @@ def components(report: Report) -> Table:
         if each.components is not None
     ]
     kept = [name for name in COMPONENTS if any(getattr(parts, name) is not None for _, _, parts in found)]
-    names = _names(report)
+    names = naming(report)
     rows = []
     for part, each, parts in found:
         values = {name: getattr(parts, name) for name in kept}
@@ -270,6 +297,5 @@ def components(report: Report) -> Table:
 
 def _cells(measure: Measure | None, *, chance: bool) -> tuple[object, ...]:
     if measure is None:
-        return (None,) * (4 if chance else 3)
-    level = measure.references.get("random")
-    return (*(measure.figure,) * 3, *([None if level is None else number(level)] if chance else []))
+        return (None,) * (3 + chance)
+    return (*(measure.figure,) * 3, *([_level(measure, "random")] if chance else []))

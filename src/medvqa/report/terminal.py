@@ -7,7 +7,6 @@ from dataclasses import replace
 from rich.cells import cell_len
 
 from medvqa import printing
-from medvqa.comparing.gating import Decided
 from medvqa.figures import Column, Table, terminal
 from medvqa.items import Measure
 from medvqa.report import errors, gate
@@ -120,15 +119,4 @@ def kinds_of_errors(report: Report, *, colour: bool = False, full: bool = False)
 
 def verdict(report: Report, *, exits: bool = True) -> list[str]:
     """The gate's verdict and reasons as lines; none without a gate."""
-    return [] if report.gate is None else verdict_lines(report.gate, exits=exits)
-
-
-def verdict_lines(decided: Decided, *, exits: bool = True) -> list[str]:
-    """A verdict and its reasons as lines."""
-    verdict = decided.verdict
-    lines = [f"gate: {gate.headline(decided, exits=exits)}"]
-    lines += [f"  blocked: {line}" for line in verdict.blockers]
-    lines += [f"  {entry.outcome}: {gate.rule(entry)}" for entry in gate.listed(verdict)]
-    lines += [f"  {line}" for line in gate.quiet(verdict)]
-    lines += [f"  {line}" for line in gate.remarks(decided)]
-    return [printing.line(line) for line in lines]
+    return [] if report.gate is None else gate.lines(report.gate, exits=exits)

@@ -13,6 +13,7 @@ from medvqa.engine import Judge, Pending, Reply, Stream, Streamed, Traffic
 from medvqa.items import (
     Answer,
     AnswerError,
+    Item,
     MedVQAError,
     Model,
     Prompt,
@@ -24,7 +25,7 @@ from medvqa.items import (
     replace,
 )
 from medvqa.protocols import prompts, rotation
-from medvqa.records import run_folder
+from medvqa.records import run_folder, sent_prompts
 from medvqa.records.log import Reuse, Unwritable, unwritable
 from medvqa.records.private import Pseudonyms
 from medvqa.records.selected import select as select_keys
@@ -40,12 +41,13 @@ STOP = "stop"
 
 @dataclass(slots=True)
 class _Tally:
-    """Results, answers and replies since the last delivery.
+    """Results, lines of their prompts, answers and replies since the last delivery.
 
     `new_answers`: those that were asked for. `reused`: the number of stored ones by their source.
     """
 
     results: list[Result] = field(default_factory=list)
+    prompts: list[str] = field(default_factory=list)
     new_answers: list[Answer] = field(default_factory=list)
     reused: dict[str, int] = field(default_factory=dict)
     replies: list[Answer] = field(default_factory=list)
@@ -57,6 +59,7 @@ class _Tally:
         return Delivery(
             lines=[run_folder.encode(result).decode() for result in self.results],
             outcomes=[(result.key, result.score.outcome) for result in self.results],
+            prompts=self.prompts,
             usage=used(self.new_answers),
             reused=self.reused,
             judge_asked=len(self.replies),
@@ -81,6 +84,8 @@ class Asker:
         self.problem: MedVQAError | None = None
         """The error that made `open` return a stand-in for the model."""
         self._tally = _Tally()
+        self._sent: set[str] = set()
+        """The digests of prompts whose lines were delivered."""
         self._pseudonyms: dict[str, Pseudonyms] = {}
         self._first: dict[str, Any] = {}
         self._selection: tuple[tuple[QuestionKey, ...], LeftOut] | None = None
@@ -266,12 +271,23 @@ class Asker:
     def _keep(self, query: Query, result: Result, reply: Reply) -> None:
         """Keep a result for the next delivery, with the answers that this session asked for."""
         self._tally.results.append(result)
+        if reply.digest not in self._sent and reply.prompt.text:
+            self._sent.add(reply.digest)
+            self._tally.prompts.append(self._prompt_line(query.item, reply))
         if reply.reused:
             self._tally.reused[reply.reused] = self._tally.reused.get(reply.reused, 0) + 1
         self._tally.new_answers += reply.new
         self._confirming.note(query, result, reused=bool(reply.reused))
         if self.plan.options.max_cost is not None and (stop := self.process.folder / STOP).exists():
             self.stop = files.read(stop, 2**20).decode("utf-8", "replace")
+
+    def _prompt_line(self, item: Item, reply: Reply) -> str:
+        """Return the line of a prompt, without names of files and patients if its data are not declared public."""
+        public, prompt = self.plan.benchmarks[item.benchmark].public, reply.prompt
+        if not public and (item.images or item.extra):
+            prompt = replace(prompt, text=self._pseudonyms_of(item.benchmark).hidden_text(item, prompt.text))
+        keeps_shots = not prompt.shots or self.plan.chooser(item.benchmark).pool.public
+        return sent_prompts.line_of(prompt, reply.digest, item, public=public, keeps_shots=keeps_shots)
 
     def confirm(self) -> Delivery | None:
         """Check that reused answers come from the model that answers now; call it after the last question.
@@ -383,12 +399,13 @@ class Asker:
     def _hidden(self, result: Result) -> Result:
         """The result without names of files and patients, if its data are not declared public."""
         name = result.item.benchmark
-        if self.plan.benchmarks[name].public:
-            return result
+        return result if self.plan.benchmarks[name].public else self._pseudonyms_of(name).hidden(result)
+
+    def _pseudonyms_of(self, name: str) -> Pseudonyms:
         if name not in self._pseudonyms:
             digests = self.plan.model.backend.looks and self.plan.ablation != "text-only"
             self._pseudonyms[name] = Pseudonyms.of(self.plan.items(name), digests=digests)
-        return self._pseudonyms[name].hidden(result)
+        return self._pseudonyms[name]
 
     def _count_errors(self, results: Sequence[Result]) -> None:
         most, streaks = self.plan.options.max_errors, self._streaks

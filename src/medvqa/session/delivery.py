@@ -16,7 +16,8 @@ LeftOut = dict[str, dict[str, dict[str, int]]]
 class Delivery:
     """Results since the last delivery.
 
-    `lines` are encoded results; `outcomes` has the key and the outcome of each. `reused` counts stored answers by
+    `lines` are encoded results; `outcomes` has the key and the outcome of each. `prompts`: lines of prompts.jsonl about
+    prompts that this process had not sent before. `reused` counts stored answers by
     their source; `usage` sums tokens and cost of the others. `judge_asked`, `judge_reused` and `judge_usage` count
     the judge's replies likewise. The first delivery alone has `facts`, the fields of run.json; `left_out`, sent once
     the keys of the selection are on disk; and `data`, a worker's digests of the items by benchmark. The last delivery
@@ -28,6 +29,7 @@ class Delivery:
 
     lines: list[str]
     outcomes: list[tuple[QuestionKey, Outcome]]
+    prompts: list[str] = field(default_factory=list)
     usage: Mapping[str, float] = field(default_factory=dict)
     reused: Mapping[str, int] = field(default_factory=dict)
     judge_asked: int = 0

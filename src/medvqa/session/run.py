@@ -27,6 +27,7 @@ from medvqa.records.run_folder import RESULTS, Recorder, Stored
 from medvqa.records.run_record import RUN, RecordedEngine, RecordedJudge, RecordedModel, RunRecord, part_of
 from medvqa.records.selected import add_selected, remove_selected, selected_by
 from medvqa.records.selected import select as select_keys
+from medvqa.records.sent_prompts import PromptRecorder
 from medvqa.report import Report, html
 from medvqa.session import answer_sources, checks, endpoints, gates, registry, shot_checks, uploads
 from medvqa.session.about import about, begun, now, with_killed
@@ -127,6 +128,7 @@ class Run:
         """Whether a process of this session has made its model and its judge, and delivered a result."""
         # From the first delivery on:
         self._recorder: Recorder | None = None
+        self._prompts: PromptRecorder | None = None
         self._before = self._record = RunRecord()
         self._totals = Totals()
         self._counts: Counter[Outcome] = Counter()
@@ -311,6 +313,9 @@ class Run:
         self.model_made = self.model_made or loaded
         recorder = self._recorder or self._begin(workers, {*add_selected(self.folder), *self._selected})
         self._check_data(delivery.data)
+        if delivery.prompts and self._prompts is not None:
+            # Before their results: no result is there whose prompt is lost.
+            self._prompts.append(delivery.prompts)
         for text, (key, outcome) in zip(delivery.lines, delivery.outcomes, strict=True):
             line = text.encode()
             stored = self._stored.pop(key, None) if self._stored else None
@@ -345,6 +350,7 @@ class Run:
         self._record = begun(self.plan, earlier, self.folder.name, self._process.session, workers)
         self._note_selection(selected)
         self._write()
+        self._prompts = PromptRecorder(self.folder)
         # A signal that comes before this leaves a session that has not begun.
         self._recorder = recorder
         return recorder
@@ -486,6 +492,8 @@ class Run:
         """Write run.json and the reports, decide the gate, and call the hooks of the project."""
         problem = None
         recorder.close()
+        if self._prompts is not None:
+            self._prompts.close()
         keys = set(self._selected)
         try:
             (self.folder / STOP).unlink(missing_ok=True)

@@ -1,8 +1,8 @@
 """Intervals, paired comparison and the gate, over arrays.
 
-`UnitTable` (terms of units) -> `ratios` (`Influences`) -> `clustered` (`Estimates`) -> `intervals`; two tables ->
-`compare` (`Comparison`); a table and a part of it -> `part_difference` (`PartDifference`); comparisons and floors ->
-`decide` (`Decision`).
+A `UnitTable` (terms of units) -> `estimate` (`Estimated`: its `ratios`, their `clustered` variance, `intervals`); two
+tables -> `compare` (`Comparison`); a table and a part of it -> `part_difference` (`PartDifference`); comparisons and
+floors -> `decide` (`Decision`).
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 from medvqa.statistics.bootstrap import REPLICATES, percentile, resampled
 from medvqa.statistics.clustered import Correction, Estimates, clustered, corrected
 from medvqa.statistics.components import Components, advice, components
+from medvqa.statistics.estimating import Estimated, estimate
 from medvqa.statistics.gate import (
     Decision,
     Design,
     FloorRule,
     MarginRule,
-    RuleVerdict,
     SliceGuard,
     TestedRule,
     decide,
@@ -61,6 +61,7 @@ from medvqa.statistics.paired import (
 )
 from medvqa.statistics.part import PartDifference, part_difference
 from medvqa.statistics.planning import passable_margin, units_needed
+from medvqa.statistics.sentences import RuleVerdict
 from medvqa.statistics.simulation import Simulated, UnitLayout, in_groups, simulated, units_to_pass
 from medvqa.statistics.spread import Deviations, deviations, equal_means
 
@@ -77,6 +78,7 @@ __all__ = [
     "Decision",
     "Design",
     "Deviations",
+    "Estimated",
     "Estimates",
     "FloorRule",
     "Influences",
@@ -104,6 +106,7 @@ __all__ = [
     "deviations",
     "difference",
     "equal_means",
+    "estimate",
     "floor",
     "gated_slice",
     "holm",

@@ -29,9 +29,8 @@ from medvqa.statistics.sentences import (
     LEAST_GROUPS,
     LEAST_UNITS,
     Better,
-    RuleFigures,
     RuleOutcome,
-    sentence,
+    RuleVerdict,
 )
 
 LEVEL = 0.95
@@ -123,32 +122,6 @@ class FloorRule:
 TestedRule = MarginRule | SliceGuard | FloorRule
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleVerdict:
-    """The outcome of a rule, with the reason in one line; `p` before and `adjusted` after Holm, None if not tested.
-
-    If INCONCLUSIVE, `needed` is the number of units that would decide the rule with 80 % power at the observed
-    standard error. For a margin it assumes no true change (if nothing flipped: that nothing flips again), for a floor
-    that the estimate is the true value. `units` is the number of units in the run, and `passable` the margin that
-    they would pass. Both `needed` and `passable` are None if the baseline is not above chance: no number of units is
-    enough then. `between`: the range of `needed`, by how often units flip. `detectable` is the true loss that the rule
-    would have shown with 80 % power, at its own share of the error, with at least 5 changed groups. `holds_to`: of a
-    PASS by a margin, the largest correlation of flips within groups at which it holds (`largest_icc`).
-    """
-
-    name: str
-    outcome: RuleOutcome
-    why: str
-    p: float | None = None
-    adjusted: float | None = None
-    needed: int | None = None
-    between: tuple[int, int] | None = None
-    units: int | None = None
-    passable: float | None = None
-    detectable: float | None = None
-    holds_to: float | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class Decision:
     """The verdict over all rules: FAIL if one fails, PASS if all gated rules pass, else INCONCLUSIVE."""
@@ -229,16 +202,14 @@ def gated_slice(design: Design) -> bool:
 
 def shortfall(design: Design) -> str:
     """Return the sentence why a slice is not gated: its size and the size needed."""
-    return sentence(
-        RuleFigures(
-            kind="guard",
-            outcome="NOT GATED",
-            unit=design.unit,
-            units=design.units,
-            groups=design.groups,
-            df=design.df,
-        )
-    )
+    return RuleVerdict(
+        kind="guard",
+        outcome="NOT GATED",
+        unit=design.unit,
+        units=design.units,
+        groups=design.groups,
+        df=design.df,
+    ).why
 
 
 def smallest_loss(
@@ -314,14 +285,12 @@ def _verdict(rule: TestedRule, adjusted: float | None, alpha: float, share: floa
     if isinstance(rule, MarginRule):
         chance, low, user_margin = rule.chance, rule.baseline_low, rule.user_margin
     above_chance = chance is None or (low is not None and low > chance)
-    p = comparison.worse
     outcome = _outcome(rule, adjusted, alpha, above_chance=above_chance)
-    detectable = None if outcome == "NOT GATED" else _detectable(comparison, share)
-    still = comparison.discordant_groups == 0
     needed = between = passable = None
     if outcome == "INCONCLUSIVE" and margin is not None and above_chance:
         passable, needed, between = _passable(comparison, margin)
-    facts = RuleFigures(
+    return RuleVerdict(
+        name=rule.name,
         kind="margin" if isinstance(rule, MarginRule) else "guard",
         outcome=outcome,
         better=rule.better,
@@ -332,11 +301,11 @@ def _verdict(rule: TestedRule, adjusted: float | None, alpha: float, share: floa
         value=comparison.new,
         low=comparison.low,
         high=comparison.high,
-        adjusted=None if p is None else adjusted,
+        p=comparison.worse,
+        adjusted=None if comparison.worse is None else adjusted,
         alpha=alpha,
         discordant=comparison.discordant_groups,
         unchanged=rule.unchanged,
-        still=still,
         margin=margin,
         user_margin=user_margin,
         baseline=comparison.baseline,
@@ -344,21 +313,9 @@ def _verdict(rule: TestedRule, adjusted: float | None, alpha: float, share: floa
         chance=chance,
         needed=needed,
         between=between,
-        smallest=detectable,
-        holds_to=_holds_to(rule, outcome),
-    )
-    return RuleVerdict(
-        name=rule.name,
-        outcome=outcome,
-        why=sentence(facts),
-        p=p,
-        adjusted=facts.adjusted,
-        needed=needed,
-        between=between,
-        units=facts.units if outcome in ("INCONCLUSIVE", "NOT GATED") else None,
         passable=passable,
-        detectable=detectable,
-        holds_to=facts.holds_to,
+        detectable=None if outcome == "NOT GATED" else _detectable(comparison, share),
+        holds_to=_holds_to(rule, outcome),
     )
 
 
@@ -432,7 +389,8 @@ def _floor_verdict(rule: FloorRule, adjusted: float | None, alpha: float) -> Rul
     needed = None
     if outcome == "INCONCLUSIVE" and not rule.point and inner is not None and rule.value not in (None, rule.limit):
         needed = _units_for_floor(rule, inner)
-    facts = RuleFigures(
+    return RuleVerdict(
+        name=rule.name,
         kind="point" if rule.point else "floor",
         outcome=outcome,
         unit=design.unit if design is not None else "unit",
@@ -441,20 +399,12 @@ def _floor_verdict(rule: FloorRule, adjusted: float | None, alpha: float) -> Rul
         value=rule.value,
         low=rule.low,
         high=rule.high,
+        p=rule.p,
         adjusted=None if rule.p is None else adjusted,
         alpha=alpha,
         limit=rule.limit,
         at_most=rule.at_most,
         needed=needed,
-    )
-    return RuleVerdict(
-        name=rule.name,
-        outcome=outcome,
-        why=sentence(facts),
-        p=rule.p,
-        adjusted=facts.adjusted,
-        needed=needed,
-        units=facts.units if outcome == "INCONCLUSIVE" else None,
     )
 
 

@@ -132,10 +132,7 @@ def ratios(table: UnitTable) -> Influences:
 
     table, _ = by_unit(table)
     kept = table.denominator > 0
-    if not kept.all():
-        columns = (table.numerator[kept], table.denominator[kept], table.unit[kept], table.group[kept])
-        table = UnitTable(*columns, table.slice[kept], table.slices)
-    of, numerator, denominator = table.slice, table.numerator, table.denominator
+    of, numerator, denominator = table.slice[kept], table.numerator[kept], table.denominator[kept]
     total = sums(of, denominator, table.slices)
     value = np.full(table.slices, np.nan)
     np.divide(sums(of, numerator, table.slices), total, out=value, where=total > 0)
@@ -145,7 +142,7 @@ def ratios(table: UnitTable) -> Influences:
         np.arange(table.slices),
         np.ones(table.slices),
         of,
-        table.group,
+        table.group[kept],
         denominator / total[of],
         own - value[of],
         own,

@@ -29,19 +29,25 @@ OFTEN = f"in {100 * POWER:g} % of runs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RuleFigures:
-    """The figures of a sentence, as fractions; None if a rule has no such figure.
+class RuleVerdict:
+    """A rule with its figures, as fractions, and its outcome; None if it has no such figure. `why` says it in a line.
 
     `kind`: "floor" and "point" have a `limit`, "margin" and "guard" compare two runs. `low` and `high` bound the
-    difference, new minus baseline; for a floor, its `value`. If `better` is "lower", differences, `baseline`,
-    `baseline_low` and `chance` are those of 1 minus the measure. `margin` is the margin applied; `user_margin` is set
-    if a judge's reliability reduced it. `unit` is the unit's name: question, pair or unit. `needed` units would rule
-    the margin out with power `POWER` at no true change, or if `still` (nothing flipped) and nothing flips again. For a
-    floor, they would decide it if its value is the true one. `between`: the range of `needed`, None if it has none.
-    `smallest` is the true loss that would have been shown with that power. `holds_to` is the largest correlation of
-    flips within groups at which a PASS holds, 1 for any.
+    difference, new minus baseline; for a floor, its `value`. `p` before and `adjusted` after Holm, None if not tested.
+    If `better` is "lower", differences, `value`, `baseline`, `baseline_low` and `chance` are those of 1 minus the
+    measure; the sentence converts them back. `margin` is the margin applied; `user_margin` is set if a judge's
+    reliability reduced it. `unit` is the unit's name: question, pair or unit. `discordant`: the groups that changed.
+
+    If INCONCLUSIVE, `needed` units would decide the rule with power `POWER` at the observed standard error. For a
+    margin that assumes no true change (if nothing flipped: that nothing flips again), for a floor that the estimate is
+    the true value. `between`: the range of `needed`, by how often units flip. `passable`: the margin that these units
+    would pass. All are None if the baseline is not above chance: no number of units is enough then. `detectable`: the
+    true loss that would have been shown with that power, at the rule's share of the error and with at least 5 changed
+    groups. `holds_to`: of a PASS by a margin, the largest correlation of flips within groups at which it holds, 1 for
+    any (`largest_icc`).
     """
 
+    name: str = ""
     kind: Literal["margin", "guard", "floor", "point"]
     outcome: RuleOutcome
     better: Better = "higher"
@@ -52,11 +58,11 @@ class RuleFigures:
     value: float | None = None
     low: float | None = None
     high: float | None = None
+    p: float | None = None
     adjusted: float | None = None
     alpha: float = 0.05
     discordant: int = 0
     unchanged: bool = False
-    still: bool = False
     margin: float | None = None
     user_margin: float | None = None
     baseline: float | None = None
@@ -64,14 +70,19 @@ class RuleFigures:
     chance: float | None = None
     needed: int | None = None
     between: tuple[int, int] | None = None
-    smallest: float | None = None
+    passable: float | None = None
+    detectable: float | None = None
     holds_to: float | None = None
     limit: float = 0.0
     at_most: bool = False
 
+    @property
+    def why(self) -> str:
+        """The observation, its meaning for the rule, and the units that would decide an open rule."""
+        return _sentence(self)
 
-def sentence(facts: RuleFigures) -> str:
-    """Return the sentence: the observation, its meaning for the rule, and the units that would decide an open rule."""
+
+def _sentence(facts: RuleVerdict) -> str:
     if facts.outcome == "NOT GATED":
         return _shortfall(facts)
     if facts.kind in ("floor", "point"):
@@ -87,7 +98,7 @@ def sentence(facts: RuleFigures) -> str:
     return _change(facts) if facts.margin is None else _of_margin(facts)
 
 
-def _shortfall(facts: RuleFigures) -> str:
+def _shortfall(facts: RuleVerdict) -> str:
     units, groups = facts.units or 0, facts.groups or 0
     if units < LEAST_UNITS or groups < LEAST_GROUPS:
         have = f"{_units(facts, units)} in {counted(groups, 'groups')}"
@@ -100,7 +111,7 @@ def _freedom(df: float | None) -> str:
     return f"{have} degrees of freedom; {LEAST_DF:g} are needed"
 
 
-def _change(facts: RuleFigures) -> str:
+def _change(facts: RuleVerdict) -> str:
     """Describe the loss or gain between two runs."""
     low, high = 100 * (facts.low or 0.0), 100 * (facts.high or 0.0)
     loss, gain = _words(facts)
@@ -121,7 +132,7 @@ def _change(facts: RuleFigures) -> str:
     return f"neither a {loss} nor a {gain} is shown ({first} to {last} points)"
 
 
-def _not_shown(facts: RuleFigures) -> str:
+def _not_shown(facts: RuleVerdict) -> str:
     """Return why a loss with both bounds below 0 does not count as shown; "" if it does."""
     if facts.discordant < LEAST_DISCORDANT:
         return f" ({counted(facts.discordant, 'groups')} changed; {LEAST_DISCORDANT} are needed)"
@@ -131,7 +142,7 @@ def _not_shown(facts: RuleFigures) -> str:
     return ""
 
 
-def _of_margin(facts: RuleFigures) -> str:
+def _of_margin(facts: RuleVerdict) -> str:
     margin, (loss, _) = facts.margin or 0.0, _words(facts)
     named = f"{100 * margin:g}"
     if facts.user_margin is not None and facts.user_margin != margin:
@@ -152,7 +163,7 @@ def _of_margin(facts: RuleFigures) -> str:
     return text
 
 
-def _holds(facts: RuleFigures) -> str:
+def _holds(facts: RuleVerdict) -> str:
     """State the correlation of flips up to which a PASS holds; "" if no units share a group."""
     if facts.outcome != "PASS" or facts.holds_to is None or (facts.groups or 0) >= (facts.units or 0):
         return ""
@@ -162,15 +173,15 @@ def _holds(facts: RuleFigures) -> str:
     return f", up to a correlation of {floor(100 * facts.holds_to) / 100:.2f} of the flips of a group"
 
 
-def _within(facts: RuleFigures) -> bool:
+def _within(facts: RuleVerdict) -> bool:
     return facts.margin is not None and facts.low is not None and facts.low > -facts.margin
 
 
-def _above_chance(facts: RuleFigures) -> bool:
+def _above_chance(facts: RuleVerdict) -> bool:
     return facts.chance is None or (facts.baseline_low is not None and facts.baseline_low > facts.chance)
 
 
-def _at_chance(facts: RuleFigures) -> str:
+def _at_chance(facts: RuleVerdict) -> str:
     chance, bound = facts.chance or 0.0, facts.baseline_low
     side, end = "above", "a lower"
     if facts.better == "lower":
@@ -182,12 +193,12 @@ def _at_chance(facts: RuleFigures) -> str:
     )
 
 
-def _more(facts: RuleFigures) -> str:
+def _more(facts: RuleVerdict) -> str:
     """State how many units would decide."""
     if facts.needed is None or facts.units is None:
         return ""
     least, most = facts.between or (facts.needed, facts.needed)
-    if facts.still:
+    if not facts.discordant:
         more = f", else up to {most:,}" if most > facts.needed else ""
         return (
             f". If again no {facts.unit} changed, about {_units(facts, facts.needed)} would rule it out{more}; "
@@ -199,21 +210,21 @@ def _more(facts: RuleFigures) -> str:
     return f". With no true change, {range_} would rule it out {OFTEN}; there are {facts.units:,}"
 
 
-def _of_guard(facts: RuleFigures) -> str:
+def _of_guard(facts: RuleVerdict) -> str:
     """Describe a guard that passes, and the loss that it would have shown."""
     loss, _ = _words(facts)
     text = "not shown to be worse" + (_not_shown(facts) if (facts.high or 0.0) < 0 else "")
-    if facts.smallest is None:
+    if facts.detectable is None:
         return text
-    if facts.smallest > (facts.baseline or 0.0):
+    if facts.detectable > (facts.baseline or 0.0):
         return (
-            f"{text}; no {loss} could have been shown: it would take {number(facts.smallest, digits=1)} points, and "
+            f"{text}; no {loss} could have been shown: it would take {number(facts.detectable, digits=1)} points, and "
             f"only {number(facts.baseline or 0.0, digits=1)} can be lost"
         )
-    return f"{text}; a true {loss} of {number(facts.smallest, digits=1)} points would have been shown {OFTEN}"
+    return f"{text}; a true {loss} of {number(facts.detectable, digits=1)} points would have been shown {OFTEN}"
 
 
-def _of_floor(facts: RuleFigures) -> str:
+def _of_floor(facts: RuleVerdict) -> str:
     limit = f"{100 * facts.limit:g} %"
     required = f"at {'most' if facts.at_most else 'least'} {limit} is required"
     if facts.value is None:
@@ -241,14 +252,14 @@ def _of_floor(facts: RuleFigures) -> str:
     )
 
 
-def _not_shown_floor(facts: RuleFigures) -> str:
+def _not_shown_floor(facts: RuleVerdict) -> str:
     p = "" if facts.adjusted is None else f" (adjusted p {p_value(facts.adjusted)})"
     return f" after correction for the other rules{p}"
 
 
-def _words(facts: RuleFigures) -> tuple[str, str]:
+def _words(facts: RuleVerdict) -> tuple[str, str]:
     return ("loss", "gain") if facts.better == "higher" else ("rise", "fall")
 
 
-def _units(facts: RuleFigures, number: int) -> str:
+def _units(facts: RuleVerdict, number: int) -> str:
     return counted(number, f"{facts.unit}s")

@@ -2,25 +2,25 @@
 
     GET /                    frame.page(), as for /runs/NAME, /compare?run=&run= and /history?benchmark=&id=
     GET /app.js, /app.css    frame.asset(name)
-    GET /api/runs            Shelf.list() -> RunList
-    GET .../NAME/progress    progress.run_progress(Followers.of(folder), name) -> RunProgress
-    GET .../NAME/items?...   items.page(Followers.of(folder), ItemQuery.of(parameters)) -> ItemPage
+    GET /api/runs?since=     RunFolders.list(since) -> RunList
+    GET .../NAME/progress    progress.run_progress(index, name) -> RunProgress
+    GET .../NAME/pace        pace.pace(index) -> Pace
+    GET .../NAME/items?...   items.page(index, ItemQuery.of(parameters)) -> ItemPage
     GET .../NAME/images/SHA  Originals.image(folder, address) -> SentImage
-    GET .../NAME/reviews     reviews.read(folder) -> SavedReviews; PUT: reviews.save(folder, text, etag) -> etag
-    GET /api/history?...     history.history(shelf, benchmark, id) -> History
-    GET /api/events          Events(shelf, followers).stream(ended), an async generator of bytes that ends with `ended`
+    GET .../NAME/reviews     reviews.read(index) -> SavedReviews; PUT: reviews.save(index, text, etag) -> etag
+    GET /api/history?...     history.history(folders, benchmark, id) -> History
     GET /api/bundle?run=...  await Drawings.drawn(runs) -> Drawn
     GET /api/bundles/KEY/... Drawings.block(key, name) -> Path; Drawings.runs(key) -> folders, for images
 
-NAME is looked up by `Shelf.folder(name)`; no part of an address becomes part of a path. Errors are MedVQAError or
-OSError, whose message is shown.
+NAME is looked up by `RunFolders.folder(name)`, and `index` is that of its folder; no part of an address becomes part
+of a path. Errors are MedVQAError or OSError, whose message is shown.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -30,24 +30,23 @@ import anyio.to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
 from medvqa import printing
 from medvqa.items import DataError, MedVQAError, UsageError
 from medvqa.report.bundle.questions import encode
 from medvqa.report.bundle.shape import Shape
-from medvqa.view import frame, history, items, reviews
+from medvqa.view import frame, history, items, pace, reviews
 from medvqa.view.drawing import Drawings, NoBundle
-from medvqa.view.events import Events
-from medvqa.view.following import Follower, Followers
 from medvqa.view.guard import TooLarge
 from medvqa.view.images import NoImage, Originals, SentImage
 from medvqa.view.items import ItemQuery
 from medvqa.view.progress import run_progress
 from medvqa.view.reviews import ReviewsChanged
+from medvqa.view.run_index import RunIndex, RunIndexes
+from medvqa.view.run_list import RunFolders
 from medvqa.view.shapes import Problem
-from medvqa.view.shelf import Shelf
 
 READING, IMAGES, HISTORIES, DRAWINGS = 6, 4, 1, 1
 """Threads for each kind of request: images that wait for their data set must not keep lists and pages waiting."""
@@ -84,13 +83,12 @@ class Threads:
 
 @dataclass
 class Site:
-    """What the addresses read from. `ended` is set when the server ends: event streams end then."""
+    """What the addresses read from."""
 
-    shelf: Shelf
-    followers: Followers
+    folders: RunFolders
+    indexes: RunIndexes
     originals: Originals
     drawings: Drawings
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 def application(site: Site) -> Starlette:
@@ -102,11 +100,11 @@ def application(site: Site) -> Starlette:
         Route("/favicon.ico", handlers.icon),
         Route("/api/runs", handlers.runs),
         Route("/api/runs/{name:path}/progress", handlers.progress),
+        Route("/api/runs/{name:path}/pace", handlers.pace),
         Route("/api/runs/{name:path}/items", handlers.items),
         Route("/api/runs/{name:path}/images/{address}", handlers.image),
         Route("/api/runs/{name:path}/reviews", handlers.reviews, methods=["GET", "PUT"]),
         Route("/api/history", handlers.history),
-        Route("/api/events", handlers.events),
         Route("/api/bundle", handlers.bundle),
         Route("/api/bundles/{key}/images/{address}.png", handlers.bundle_image),
         Route("/api/bundles/{key}/{block:path}", handlers.block),
@@ -124,7 +122,6 @@ class _Handlers:
         self._site = site
         self._reading, self._images = Threads(READING), Threads(IMAGES)
         self._histories, self._drawings = Threads(HISTORIES), Threads(DRAWINGS)
-        self._events = Events(site.shelf, site.followers)
 
     async def page(self, request: Request) -> Response:
         return Response(frame.page(), media_type="text/html")
@@ -137,16 +134,21 @@ class _Handlers:
         return Response(status_code=204)  # Browsers ask for it unasked, and log a 404.
 
     async def runs(self, request: Request) -> Response:
-        return await self._read(self._site.shelf.list)
+        since = items.number(_single(request), "since", 0, 2**53)
+        return await self._read(lambda: self._site.folders.list(since))
 
     async def progress(self, request: Request) -> Response:
         name = request.path_params["name"]
-        return await self._read(lambda: run_progress(self._followed(name), name))
+        return await self._read(lambda: run_progress(self._index(name), name))
+
+    async def pace(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        return await self._read(lambda: pace.pace(self._index(name)))
 
     async def items(self, request: Request) -> Response:
         query = ItemQuery.of(_single(request))
         name = request.path_params["name"]
-        return await self._read(lambda: items.page(self._followed(name), query))
+        return await self._read(lambda: items.page(self._index(name), query))
 
     async def history(self, request: Request) -> Response:
         given = _single(request)
@@ -154,12 +156,7 @@ class _Handlers:
         if missing:
             raise Missing(f"The history of an item needs its {' and '.join(missing)} in the address.")
         benchmark, id = given["benchmark"], given["id"]
-        return _json(await self._histories.run(history.history, self._site.shelf, benchmark, id))
-
-    async def events(self, request: Request) -> Response:
-        if request.method == "HEAD":
-            return Response(media_type="text/event-stream")
-        return StreamingResponse(self._events.stream(self._site.ended), media_type="text/event-stream")
+        return _json(await self._histories.run(history.history, self._site.folders, benchmark, id))
 
     async def image(self, request: Request) -> Response:
         name, address = request.path_params["name"], request.path_params["address"]
@@ -172,7 +169,7 @@ class _Handlers:
     async def reviews(self, request: Request) -> Response:
         name = request.path_params["name"]
         if request.method != "PUT":
-            saved = await self._reading.run(lambda: reviews.read(self._folder(name)))
+            saved = await self._reading.run(lambda: reviews.read(self._index(name)))
             headers = {"ETag": f'"{saved.etag}"', "Medvqa-Earlier": str(saved.earlier)}
             return Response(saved.text, headers=headers, media_type="application/jsonl")
         body = await request.body()
@@ -181,7 +178,7 @@ class _Handlers:
         except UnicodeDecodeError as error:
             raise DataError(f"The reviews are no UTF-8 text: {error}") from None
         etag = request.headers.get("if-match", "").strip().strip('"')
-        tag = await self._reading.run(lambda: reviews.save(self._folder(name), text, etag))
+        tag = await self._reading.run(lambda: reviews.save(self._index(name), text, etag))
         return Response(headers={"ETag": f'"{tag}"'}, media_type="application/jsonl")
 
     async def bundle(self, request: Request) -> Response:
@@ -220,13 +217,13 @@ class _Handlers:
         raise why
 
     def _folder(self, name: str) -> Path:
-        folder = self._site.shelf.folder(name)
+        folder = self._site.folders.folder(name)
         if folder is None:
-            raise Missing(f"There is no run {printing.line(name)} in {printing.line(self._site.shelf.root.name)}.")
+            raise Missing(f"There is no run {printing.line(name)} in {printing.line(self._site.folders.root.name)}.")
         return folder
 
-    def _followed(self, name: str) -> Follower:
-        return self._site.followers.of(self._folder(name))
+    def _index(self, name: str) -> RunIndex:
+        return self._site.indexes.of(self._folder(name))
 
 
 def _single(request: Request) -> Mapping[str, str]:
@@ -250,16 +247,7 @@ def _http_problem(request: Request, error: Exception) -> Response:
 
 
 def _refused(request: Request, error: Exception) -> Response:
-    statuses = {
-        Missing: 404,
-        NoImage: 404,
-        NoBundle: 404,
-        ReviewsChanged: 412,
-        Busy: 503,
-        TooLarge: 413,
-        UsageError: 400,
-    }
-    status = next((statuses[kind] for kind in type(error).__mro__ if kind in statuses), 422)
+    status = next((_STATUSES[kind] for kind in type(error).__mro__ if kind in _STATUSES), 422)
     return _problem(status, printing.line(str(error)))
 
 
@@ -276,7 +264,7 @@ def _failed(request: Request, error: Exception) -> Response:
     return _problem(500, "The server failed at this: its terminal has the reason.")
 
 
-_STATUSES: Mapping[type[MedVQAError], int] = {
+_STATUSES: Mapping[type, int] = {
     Missing: 404,
     NoImage: 404,
     NoBundle: 404,

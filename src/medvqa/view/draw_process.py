@@ -1,24 +1,16 @@
-"""A process that draws one bundle into a folder and ends: its memory, as large as the run needs it, goes with it.
-
-The request comes as one line of JSON, and the reply goes out as one. If the input ends before, the server is gone, and
-the process ends too.
-"""
+"""A process that draws one bundle into a folder and ends: its memory, as large as the run needs it, goes with it."""
 
 from __future__ import annotations
 
 import os
-import signal
-import sys
-import threading
 import zlib
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
-from medvqa import benchmarks, child_process, comparing, printing, report
-from medvqa.items import Benchmark, Item, MedVQAError, UsageError
+from medvqa import child_process, comparing, printing, report
+from medvqa.items import MedVQAError, UsageError
 from medvqa.report import bundle
 from medvqa.report.bundle import pictures
 from medvqa.session.registry import Registry
@@ -53,26 +45,18 @@ class BundleReply(msgspec.Struct):
 
 def serve() -> None:
     """Answer one request."""
-    # conftest.py files print to the standard output.
-    replies = child_process.replies()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the server, and the input with it.
     with suppress(OSError):
         os.nice(5)  # A session that runs beside comes first.
-    request = msgspec.json.decode(sys.stdin.buffer.readline(), type=BundleRequest)
-    threading.Thread(target=_end_with_input, daemon=True).start()
+    child_process.answer_all(BundleRequest, _answer)
+
+
+def _answer(request: BundleRequest, _: bytes) -> tuple[BundleReply, bytes]:
     try:
-        reply = drawn(request)
+        return drawn(request), b""
     except MedVQAError as error:
-        reply = BundleReply(str(error))
+        return BundleReply(str(error)), b""
     except OSError as error:
-        reply = BundleReply(f"The page cannot be drawn: {error.strerror or error}")
-    replies.write(msgspec.json.encode(reply) + b"\n")
-    replies.flush()
-
-
-def _end_with_input() -> None:
-    os.read(0, 1)
-    os._exit(1)
+        return BundleReply(f"The page cannot be drawn: {error.strerror or error}"), b""
 
 
 def drawn(request: BundleRequest) -> BundleReply:
@@ -89,16 +73,13 @@ def drawn(request: BundleRequest) -> BundleReply:
 
 
 def _run(folder: Path, registry: Registry, request: BundleRequest) -> bundle.Blocks:
-    def load(benchmark: Benchmark) -> Sequence[Item] | None:
-        return benchmarks.load_found(benchmark, request.sources.folder)
-
     built = report.build(folder, registry.benchmarks, data=request.sources.folder)
     results = [result for part in built.parts for result in part.results]
-    return bundle.of_run(built, pictures.served(results, load))
+    return bundle.of_run(built, pictures.served(results))
 
 
 def _several(folders: list[Path], registry: Registry, request: BundleRequest, notes: list[str]) -> bundle.Blocks:
-    loaded = [comparing.load(folder) for folder in folders]
+    loaded = comparing.load_runs(folders)
     sides = comparing.named_apart(loaded, [run.name for run in request.runs])
     study = comparing.study(sides, registry.benchmarks, flips=False)
     lines = dict.fromkeys(line for versus in study.versus for line in versus.refusals)
@@ -107,7 +88,3 @@ def _several(folders: list[Path], registry: Registry, request: BundleRequest, no
         raise UsageError(f"These runs cannot be compared: {'; '.join(map(printing.line, lines))}")
     shown = pictures.served(result for side in study.sides for result in side.results)
     return bundle.of_comparison(study, registry.benchmarks, shown)
-
-
-if __name__ == "__main__":
-    serve()

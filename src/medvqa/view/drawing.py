@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -12,15 +11,14 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-import msgspec
-
-from medvqa import child_process, printing
+from medvqa import printing
+from medvqa.child_process import Child, ChildEnded
 from medvqa.items import MedVQAError
 from medvqa.records.run_folder import RESULTS
 from medvqa.records.run_record import RUN
 from medvqa.view import draw_process
 from medvqa.view.draw_process import BundleReply, BundleRequest, RunToDraw
-from medvqa.view.entries import stamp
+from medvqa.view.run_index import stamp
 from medvqa.view.shapes import Drawn
 from medvqa.view.sources import Sources
 
@@ -57,7 +55,7 @@ class Drawings:
         self._kept: OrderedDict[str, _KeptBundle] = OrderedDict()
         self._lock = threading.Lock()
         self._drawing = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Child | None = None
         self._closed = False
 
     def drawn(self, runs: Sequence[tuple[str, Path]]) -> Drawn:
@@ -98,7 +96,7 @@ class Drawings:
         """End the process that draws, if there is one: the request for its bundle fails."""
         process = self._process
         if process is not None:
-            process.kill()
+            process.stop()
 
     def close(self) -> None:
         """Draw nothing any more."""
@@ -122,20 +120,17 @@ class Drawings:
     def _asked(self, request: BundleRequest) -> BundleReply:
         """Send a request to a new process and read its reply (NotDrawn)."""
         errors = Path(request.folder) / "stderr"
-        with open(errors, "wb") as file:
-            process = child_process.start(draw_process.__name__, errors=file)
-        self._process = process
-        try:
+        with open(errors, "w+b") as file:
+            self._process = Child(draw_process.__name__, errors=file)
             if self._closed:
-                process.kill()
-            output = _exchange(process, msgspec.json.encode(request) + b"\n")
-        finally:
-            process.kill()
-            process.wait()
-            self._process = None
-        if not output.endswith(b"\n"):
-            raise NotDrawn(f"The page could not be drawn: {self._why(errors, process.returncode)}")
-        reply = msgspec.json.decode(output, type=BundleReply)
+                self._process.close()
+            try:
+                reply, _ = self._process.ask(request, BundleReply)
+            except ChildEnded as ended:
+                raise NotDrawn(f"The page could not be drawn: {self._why(errors, ended.code)}") from None
+            finally:
+                self._process.close()
+                self._process = None
         if reply.why:
             raise NotDrawn(printing.line(reply.why))
         return reply
@@ -146,19 +141,6 @@ class Drawings:
         said = errors.read_bytes()[-20_000:].decode("utf-8", "replace").strip()
         last = printing.line(said.splitlines()[-1])[:300] if said else f"exit code {code}"
         return f"the process that draws it has ended ({last})."
-
-
-def _exchange(process: subprocess.Popen[bytes], request: bytes) -> bytes:
-    """Send the request and return all output. The input stays open: its end is the end of the server."""
-    if process.stdin is None or process.stdout is None:
-        return b""
-    with process.stdin, process.stdout:
-        try:
-            process.stdin.write(request)
-            process.stdin.flush()
-            return process.stdout.read()
-        except OSError:
-            return b""
 
 
 def _key(runs: Sequence[tuple[str, Path]]) -> str:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -22,71 +21,32 @@ from medvqa.comparing import gating
 from medvqa.comparing.sides import NOTED
 from medvqa.items import Benchmark, Measure, MedVQAError, UsageError
 from medvqa.records import coverage, run_folder, run_record
-from medvqa.records.coverage import METRICS, Coverage, MetricsHead, ResultsReader, coverage_since
+from medvqa.records.coverage import METRICS, MetricsHead, ResultsReader, coverage_since
 from medvqa.records.run_folder import RESULTS
 from medvqa.records.run_record import MAX_RUN, RUN, RunRecord, Selection
 from medvqa.report import gate
 from medvqa.report.build import headline_of, label_of, shown_benchmark
 from medvqa.session.registry import Registry
-from medvqa.view.shapes import GateAttempt, HeadlineNumber
+from medvqa.view.shapes import GateAttempt, HeadlineNumber, RunEntry
 
 READ = (RUN, METRICS, gating.FILE)
 """The files that an entry is made of."""
 COUNTED = (*READ, RESULTS)
 """The files whose change makes another entry, beside those of selected keys."""
-Stamp = tuple[int, int, int, int] | None
-"""Inode, size, and times of the last change of a file and of its status in ns; None without a regular file.
-
-Equal stamps tell that a file is the one that was read. They never tell which of two files is older.
-"""
 _RESULTS: Mapping[str | None, Literal["passed", "failed", "inconclusive", "unknown"]] = {
     "PASS": "passed",
     "FAIL": "failed",
     "INCONCLUSIVE": "inconclusive",
 }
-NOTHING = Coverage(None, 0)
-"""The coverage of a folder that cannot be read."""
 
 
-@dataclass(frozen=True)
-class Described:
-    """What an entry tells of a folder. `covered`: its coverage. `stale`, `unchecked`: as in `RunEntry`."""
+@dataclass(frozen=True, slots=True)
+class _StoredMeasure(Measure):
+    """A measure of metrics.json, with the selected part of its benchmark."""
 
-    model: str = ""
-    label: str = ""
-    started: str = ""
-    finished: str = ""
-    selected: int = 0
-    part: str = ""
-    benchmarks: tuple[str, ...] = ()
-    numbers: tuple[HeadlineNumber, ...] = ()
-    gate: GateAttempt | None = None
-    covered: Coverage = NOTHING
-    stopped: str = ""
-    stale: bool = False
-    unchecked: bool = False
-    unreadable: bool = False
-    why: str = ""
-
-
-class _StoredMeasure(msgspec.Struct):
-    """A measure of metrics.json."""
-
-    benchmark: str
-    name: str
-    value: float | None
-    low: float | None
-    high: float | None
-    n: float
-    slice: dict[str, str] = {}
-    count: float | None = None
-    unit: str = "items"
-    signature: str = ""
-    technique: str = ""
-    units: int | None = None
-    groups: int | None = None
-    percent: bool = True
-    selection: dict[str, Any] | None = None
+    # Nobody reads them here: whatever an earlier version wrote is no damage.
+    references: Any = field(default_factory=dict)
+    selection: Mapping[str, Any] | None = None
 
 
 class _StoredVerdict(msgspec.Struct):
@@ -106,41 +66,25 @@ _OVERALL = re.compile(rb'"slice"\s*:\s*\{\s*\}')
 """A measure without it is one of a slice."""
 
 
-def stamp(path: Path) -> Stamp:
-    """Return the stamp of a regular file, None if there is none. A link is none: it may leave the served folder."""
+def describe(name: str, folder: Path, registry: Registry, follow: Callable[[], ResultsReader]) -> RunEntry:
+    """Return the entry of a run folder; `follow` reads its results if the small files are not of them."""
     try:
-        status = path.lstat()
-    except (OSError, ValueError):
-        return None
-    if not stat.S_ISREG(status.st_mode):
-        return None
-    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-def describe(folder: Path, registry: Registry, follow: Callable[[], ResultsReader]) -> Described:
-    """Read the small files of a run folder; `follow` reads its results if these files are not of them."""
-    try:
-        return _described(folder, registry, follow)
+        return _described(name, folder, registry, follow)
     except (MedVQAError, OSError) as error:
-        return Described(unreadable=True, why=without_path(str(error), folder))
+        why = printing.line(str(error).replace(f"{folder}{os.sep}", "").replace(str(folder), folder.name))
+        return RunEntry(name, "unreadable", "", "", "", "", 0, 0, "", [], [], why=why)
 
 
-def without_path(text: str, folder: Path) -> str:
-    """Return a message without the path of a run folder, as one printable line."""
-    return printing.line(text.replace(f"{folder}{os.sep}", "").replace(str(folder), folder.name))
-
-
-def _described(folder: Path, registry: Registry, follow: Callable[[], ResultsReader]) -> Described:
-    for name in COUNTED:
-        if (folder / name).is_symlink():
-            raise UsageError(f"{name} is a symbolic link, and is not followed: copy the file there")
+def _described(name: str, folder: Path, registry: Registry, follow: Callable[[], ResultsReader]) -> RunEntry:
+    for file in COUNTED:
+        if (folder / file).is_symlink():
+            raise UsageError(f"{file} is a symbolic link, and is not followed: copy the file there")
     run = run_record.read_run(folder)
     run_folder.check_scored(folder, run)
     selection = run.selected
     stored, overall, why = _stored_metrics(folder)
     covered = coverage_since(stored, folder, run, follow)
     known = _known(folder, run, registry)
-    numbers = _numbers(overall, run, known, {} if stored is None else stored.outcomes)
     lost = list(dict.fromkeys(measure.benchmark for measure in overall if measure.benchmark not in known))
     if lost:
         why = (
@@ -148,27 +92,31 @@ def _described(folder: Path, registry: Registry, follow: Callable[[], ResultsRea
             "that declares it, or name the file that does with --benchmark=FILE"
         )
     stale = covered.current is False
-    return Described(
+    return RunEntry(
+        name,
+        "finished" if covered.finished else "unfinished",
         run.model_name,
         label_of(run),
         run.started,
         run.finished,
+        covered.number,
         selection.questions,
         _part(selection),
-        tuple(_asked(run, selection)),
-        tuple(numbers),
+        list(_asked(run, selection)),
+        _numbers(overall, run, known, {} if stored is None else stored.outcomes),
         _gate(folder, None if stale else stored),
-        covered,
-        stopped=coverage.stopped(run),
-        stale=stale,
-        unchecked=stored is not None and covered.current is None,
-        why=why,
+        stale,
+        stored is not None and covered.current is None,
+        why,
+        covered.errors,
+        coverage.stopped(run),
+        () if run.tags is None else run.tags.dimensions,
     )
 
 
 def _stored_metrics(folder: Path) -> tuple[_StoredMetrics | None, list[_StoredMeasure], str]:
     """metrics.json, its measures over all questions; why it cannot be read."""
-    if stamp(folder / METRICS) is None:
+    if not (folder / METRICS).exists():
         return None, [], ""
     try:
         content = files.read(folder / METRICS, MAX_RUN)
@@ -250,23 +198,16 @@ def _numbers(
 
 
 def _number(stored: _StoredMeasure, *, lower: bool, unknown: Mapping[str, int] | None) -> HeadlineNumber:
-    measure = Measure(
-        *(stored.benchmark, stored.name, stored.value, stored.low, stored.high, stored.n, stored.count, stored.unit),
-        technique=stored.technique,
-        units=stored.units,
-        groups=stored.groups,
-        percent=stored.percent,
-    )
     return HeadlineNumber(
         *(stored.benchmark, stored.technique, stored.name, stored.name.replace("_", " ")),
         *(stored.value, stored.low, stored.high),
         round(stored.n),
-        measure.figure.stated,
+        stored.figure.stated,
         comparable(
             *(stored.benchmark, stored.technique, stored.name, stored.signature),
             stored.selection if unknown is None else unknown,
         ),
-        measure.figure.interval,
+        stored.figure.interval,
         lower,
         stored.percent,
     )

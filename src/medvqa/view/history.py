@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -16,17 +15,15 @@ from medvqa.items import QuestionKey, Result
 from medvqa.records import run_folder
 from medvqa.records.run_folder import RESULTS
 from medvqa.view.items import item_row
-from medvqa.view.searching import plain_part, read_part
+from medvqa.view.run_list import RunFolders
+from medvqa.view.searching import SECONDS, lines_with, plain_part
 from medvqa.view.shapes import History, HistoryRow, RunEntry
-from medvqa.view.shelf import Shelf
 
-SECONDS = 20.0
-"""Time that a search through all runs may take; the runs that it does not reach are named."""
 MOST = 2_000
 """Most results that are shown."""
 
 
-def history(shelf: Shelf, benchmark: str, item: str) -> History:
+def history(folders: RunFolders, benchmark: str, item: str) -> History:
     """Return the results of an item in all listed runs, the latest run first.
 
     Each file is searched for the id, and only lines with it are read. A question is compared with that of the latest
@@ -36,8 +33,8 @@ def history(shelf: Shelf, benchmark: str, item: str) -> History:
     rows: list[HistoryRow] = []
     unread: list[str] = []
     latest: Result | None = None
-    for entry in shelf.list().runs:
-        folder = shelf.folder(entry.name)
+    for entry in folders.list().runs:
+        folder = folders.folder(entry.name)
         if folder is None or (entry.benchmarks and benchmark not in entry.benchmarks):
             continue
         if entry.state == "unreadable":
@@ -70,34 +67,17 @@ def _row(entry: RunEntry, result: Result, latest: Result) -> HistoryRow:
 def _results(path: Path, benchmark: str, item: str, until: float) -> list[Result]:
     """Return the last result of each key of an item, sorted (OSError; TimeoutError after `until`)."""
     results: dict[QuestionKey, Result] = {}
-    for line in _lines_with(path, item, until):
-        try:
-            result = run_folder.decode(line)
-        except msgspec.DecodeError:
-            continue
-        if (result.item.benchmark, result.item.id) == (benchmark, item):
-            results[result.key] = result
-        if len(results) > MOST:
-            break
-    return [results[key] for key in sorted(results)]
-
-
-def _lines_with(path: Path, item: str, until: float) -> Iterator[bytes]:
-    """Yield the lines that may hold an id."""
-    plain = plain_part(item)
     # An id that may be escaped is looked for by its plain part alone.
+    plain = plain_part(item)
     named = re.compile(rb'"id"\s*:\s*"' + re.escape(plain) + b'"' if plain == item.encode() else b"")
     with files.reading(path, follow=False) as file:
-        left = os.fstat(file.fileno()).st_size
-        while left > 0 and (part := read_part(file, left)):
-            left -= len(part)
-            if time.monotonic() > until:
-                raise TimeoutError(110, f"the search took longer than {SECONDS:.0f} seconds", str(path))
-            place = part.find(plain)
-            while 0 <= place < len(part):
-                start = part.rfind(b"\n", 0, place) + 1
-                end = part.find(b"\n", place)
-                end = len(part) if end < 0 else end
-                if named.search(part, start, end):
-                    yield part[start:end]
-                place = part.find(plain, end + 1)
+        for _, line in lines_with(file, plain, 0, os.fstat(file.fileno()).st_size, until=until):
+            if len(results) > MOST or not named.search(line):
+                continue
+            try:
+                result = run_folder.decode(line)
+            except msgspec.DecodeError:
+                continue
+            if (result.item.benchmark, result.item.id) == (benchmark, item):
+                results[result.key] = result
+    return [results[key] for key in sorted(results)]

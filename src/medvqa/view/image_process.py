@@ -1,8 +1,7 @@
 """The process that reads data sets and draws images for the server, so that neither fills the server's memory.
 
-Its input and output are JSON lines; a drawn image follows its line. It ends when its input does. `IndexRequest`: write
-all images of a benchmark to a file of sqlite3, by their names and by their places in the questions. `DrawRequest`:
-draw one image. A decoder that hangs or crashes on a hostile file ends this process alone.
+`IndexRequest`: write all images of a benchmark to a file of sqlite3, by their names and by their places in the
+questions. `DrawRequest`: draw one image. A decoder that hangs or crashes on a hostile file ends this process alone.
 """
 
 from __future__ import annotations
@@ -10,11 +9,9 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
-import sys
 from collections.abc import Iterable
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 
@@ -48,49 +45,38 @@ class DrawRequest(msgspec.Struct, tag=True):
     public: bool
 
 
+class ImageRequest(msgspec.Struct):
+    """One of the requests."""
+
+    asked: IndexRequest | DrawRequest
+
+
 class ProcessReply(msgspec.Struct):
-    """`why`: the reason for a failure, "" without one. `bytes` of the format `format` follow."""
+    """`why`: the reason for a failure, "" without one. The bytes of the format `format` follow."""
 
     why: str = ""
     format: str = ""
-    bytes: int = 0
     public: bool = False
     """Whether the benchmark's data are declared public."""
 
 
-_requests = msgspec.json.Decoder(IndexRequest | DrawRequest)
-
-
 def serve() -> None:
     """Answer requests until the input ends."""
-    # Decoders and conftest.py files print to the standard output.
-    replies = child_process.replies()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the server, and the input with it.
-    child_process.limit_memory(MEMORY)
-    with suppress(BrokenPipeError):
-        for line in sys.stdin.buffer:
-            _answer(_requests.decode(line), replies)
+    child_process.answer_all(ImageRequest, _answer, memory=MEMORY)
 
 
-def _answer(request: IndexRequest | DrawRequest, replies: BinaryIO) -> None:
-    if isinstance(request, IndexRequest):
-        reply, content = _indexed(request), b""
-    else:
-        # Its default action ends the process, even within a decoder.
-        signal.alarm(SECONDS)
-        reply, content = _drawn(request)
-        signal.alarm(0)
-    replies.write(msgspec.json.encode(reply) + b"\n" + content)
-    replies.flush()
-
-
-def _drawn(request: DrawRequest) -> tuple[ProcessReply, bytes]:
-    image = request.image
+def _answer(request: ImageRequest, _: bytes) -> tuple[ProcessReply, bytes]:
+    asked = request.asked
+    if isinstance(asked, IndexRequest):
+        return _indexed(asked), b""
+    # Its default action ends the process, even within a decoder.
+    signal.alarm(SECONDS)
+    image = asked.image
     try:
-        file = picture_files.whole(image, image.pil(), public=request.public)
+        file = picture_files.whole(image, image.pil(), public=asked.public)
     except DataError as error:
         return ProcessReply(f"The image {pictures.reason(image, error)}."), b""
-    return ProcessReply(format=file.format, bytes=len(file.content)), file.content
+    return ProcessReply(format=file.format), file.content
 
 
 def _indexed(request: IndexRequest) -> ProcessReply:
@@ -120,16 +106,7 @@ def write_index(items: Iterable[Item], file: Path) -> None:
         for item in items:
             for place, image in enumerate(item.images):
                 stored = msgspec.json.encode(image)
-                database.execute("insert or replace into names values (?, ?)", (_text(image.name), stored))
-                database.execute("insert or replace into places values (?, ?, ?)", (_text(item.id), place, stored))
+                database.execute("insert or replace into names values (?, ?)", (image.name, stored))
+                database.execute("insert or replace into places values (?, ?, ?)", (item.id, place, stored))
         database.execute("commit")
     os.replace(temporary, file)
-
-
-def _text(text: str) -> bytes:
-    """A text as bytes: one with half of a surrogate pair is no text for sqlite3."""
-    return text.encode("utf-8", "surrogatepass")
-
-
-if __name__ == "__main__":
-    serve()

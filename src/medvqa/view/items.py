@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
-
-import numpy as np
-from numpy.typing import NDArray
 
 from medvqa import metrics
 from medvqa.items import OUTCOMES, TECHNIQUES, DataError, Result, UsageError
 from medvqa.protocols import rotation
 from medvqa.records.run_folder import RESULTS
 from medvqa.report.bundle.pictures import address
-from medvqa.view.following import Follower
+from medvqa.view.run_index import IndexRow, RunIndex
 from medvqa.view.shapes import ItemPage, ItemRow
-from medvqa.view.snapshot import SEPARATOR, TRUNCATED, Snapshot
 
 Order = Literal["first", "latest"]
 ORDERS: tuple[Order, ...] = get_args(Order)
@@ -32,6 +28,8 @@ LONGEST_TEXT = 1000
 """Characters of a text that is searched."""
 LONGEST_LINE = 2**22
 """Bytes of a line that is read for a page."""
+LAST = "\U0010ffff"
+"""Stands after all characters of ids."""
 TRIES = 3
 """How often a page is read anew if its file is replaced meanwhile."""
 
@@ -70,8 +68,8 @@ class ItemQuery:
         if len(text) > LONGEST_TEXT:
             raise UsageError(f"text: at most {LONGEST_TEXT:,} characters can be searched, and it has {len(text):,}")
         return cls(
-            _number(given, "start", 0, 2**53),
-            _number(given, "count", 50, MOST),
+            number(given, "start", 0, 2**53),
+            number(given, "count", 50, MOST),
             "latest" if order == "latest" else "first",
             given.get("benchmark", ""),
             given.get("technique", ""),
@@ -81,76 +79,89 @@ class ItemQuery:
         )
 
 
-def _number(given: Mapping[str, str], name: str, default: int, most: int) -> int:
+def number(given: Mapping[str, str], name: str, default: int, most: int) -> int:
+    """Return a parameter of an address (UsageError)."""
     value = given.get(name) or str(default)
     if not re.fullmatch(r"[0-9]{1,16}", value) or int(value) > most:
         raise UsageError(f"{name}={value[:40]}: a whole number from 0 to {most:,} is expected")
     return int(value)
 
 
-def page(follower: Follower, query: ItemQuery) -> ItemPage:
+def page(index: RunIndex, query: ItemQuery) -> ItemPage:
     """Return a page of the results as they are now (DataError, OSError).
 
-    Only `text` reads more of the file than the rows of the page. It is searched for a short time at once:
-    `unsearched` is then not 0, and the same query goes on. A result that is replaced meanwhile is left out, and comes
-    with a later version.
+    Only `text` reads more of the file than the rows of the page. A result that is replaced meanwhile is left out, and
+    comes with a later version.
     """
-    for left in reversed(range(TRIES)):
-        follower.catch_up()
-        if follower.problem:
-            raise DataError(follower.problem)
-        snapshot = follower.snapshot()
-        try:
-            return _page(follower, snapshot, query)
-        except FileNotFoundError:
-            # The file was replaced or removed since: read the new one.
-            if not left:
-                break
-    return ItemPage([], 0, 0, follower.version)
+    for _ in range(TRIES):
+        with index.lock:
+            index.catch_up()
+            if index.problem:
+                raise DataError(index.problem)
+            try:
+                return _page(index, query)
+            except FileNotFoundError:
+                continue  # The file was replaced or removed since: read the new one.
+    return ItemPage([], 0, 0, index.version)
 
 
-def _page(follower: Follower, snapshot: Snapshot, query: ItemQuery) -> ItemPage:
-    rows, unsearched = _matching(follower, snapshot, query)
-    if query.order == "latest":
-        rows = rows[np.argsort(snapshot.offsets[rows], kind="stable")[::-1]]
-    shown = rows[query.start : query.start + query.count].tolist()
-    return ItemPage(
-        list(_rows(snapshot, shown)),
-        len(rows),
-        len(snapshot),
-        snapshot.version,
-        unsearched,
-    )
+def _page(index: RunIndex, query: ItemQuery) -> ItemPage:
+    if query.text:
+        index.search(query.text)
+    where, values = _condition(query)
+    order = "place desc" if query.order == "latest" else "row"
+    rest = f"where {where} order by {order} limit ? offset ?"
+    places = index.places(rest, [*values, query.count, query.start])
+    results = index.results(place for place in places if place.length <= LONGEST_LINE)
+    rows = [_unshown(place) if place.length > LONGEST_LINE else _row(place, next(results)) for place in places]
+    matching, total = index.number(where, values), sum(count.number for count in index.counts())
+    return ItemPage([row for row in rows if row is not None], matching, total, index.version)
 
 
-def _rows(snapshot: Snapshot, rows: Sequence[int]) -> Iterator[ItemRow]:
-    """Yield the rows of a page; a line that is too long by far is named, and not read."""
-    short = [row for row in rows if snapshot.lengths[row] <= LONGEST_LINE]
-    results = snapshot.results(short)
-    for row in rows:
-        if snapshot.lengths[row] > LONGEST_LINE:
-            yield _unshown(snapshot, row)
-        elif (result := next(results)) is not None:
-            yield item_row(row, result)
+def _condition(query: ItemQuery) -> tuple[str, list[str]]:
+    """Return the condition of a query in SQL, and its values."""
+    clauses, values = ["true"], list[str]()
+    for column, value in (("benchmark", query.benchmark), ("technique", query.technique)):
+        if value:
+            clauses.append(f"{column} = ?")
+            values.append(value)
+    if query.outcomes:
+        outcomes = [outcome for outcome in query.outcomes if outcome != CUT_OFF]
+        cut_off = " or truncated" if CUT_OFF in query.outcomes else ""
+        clauses.append(f"(outcome in ({', '.join('?' * len(outcomes))}){cut_off})")
+        values += outcomes
+    if query.id.endswith("*"):
+        clauses.append("id >= ? and id < ?")
+        values += [query.id[:-1], query.id[:-1] + LAST]
+    elif query.id:
+        clauses.append("id = ?")
+        values.append(query.id)
+    if query.text:
+        clauses.append("place in (select place from found)")
+    return " and ".join(clauses), values
 
 
-def _unshown(snapshot: Snapshot, row: int) -> ItemRow:
-    why = f"not shown: its line in {RESULTS} has {int(snapshot.lengths[row]):,} bytes"
-    benchmark = snapshot.benchmark_names[int(snapshot.benchmarks[row])]
-    outcome, technique = OUTCOMES[int(snapshot.outcomes[row])], TECHNIQUES[int(snapshot.techniques[row])]
+def _row(place: IndexRow, result: Result | None) -> ItemRow | None:
+    return None if result is None else item_row(place.row, result)
+
+
+def _unshown(place: IndexRow) -> ItemRow:
+    """Return the row of a result whose line is too long by far: it is named, and not read."""
+    why = f"not shown: its line in {RESULTS} has {place.length:,} bytes"
+    key = place.key
     return ItemRow(
-        row=row,
-        benchmark=benchmark,
-        id=snapshot.id_of(row),
-        technique=technique,
-        variant="",
-        sample=0,
+        row=place.row,
+        benchmark=key.benchmark,
+        id=key.item,
+        technique=key.technique,
+        variant=key.variant,
+        sample=key.sample,
         kind="",
         question="",
         options=[],
         answers=[],
         extracted=[],
-        outcome=outcome,
+        outcome=place.outcome,
         score=None,
         why=why,
         response="",
@@ -158,48 +169,6 @@ def _unshown(snapshot: Snapshot, row: int) -> ItemRow:
         seconds=None,
         images=[],
     )
-
-
-def _matching(follower: Follower, snapshot: Snapshot, query: ItemQuery) -> tuple[NDArray[np.intp], int]:
-    """Return the rows that match, in the order of their keys, and the number of bytes where more may be found."""
-    chosen, unsearched = np.ones(len(snapshot), bool), 0
-    if query.benchmark:
-        names = snapshot.benchmark_names
-        code = names.index(query.benchmark) if query.benchmark in names else -1
-        chosen &= snapshot.benchmarks == code if code >= 0 else False
-    if query.technique:
-        chosen &= snapshot.techniques == _place(TECHNIQUES, query.technique)
-    if query.outcomes:
-        codes = [_place(OUTCOMES, outcome) for outcome in query.outcomes if outcome != CUT_OFF]
-        wanted = np.isin(snapshot.outcomes, codes)
-        if CUT_OFF in query.outcomes:
-            wanted |= (snapshot.marks & TRUNCATED) != 0
-        chosen &= wanted
-    if query.id:
-        named = np.zeros(len(snapshot), bool)
-        named[_rows_named(snapshot, query.id)] = True
-        chosen &= named
-    if query.text:
-        offsets, unsearched = follower.searches.of(query.text, snapshot).go_on(snapshot)
-        chosen &= np.isin(snapshot.offsets, offsets)
-    return np.flatnonzero(chosen), unsearched
-
-
-def _place(names: tuple[str, ...], name: str) -> int:
-    return names.index(name)
-
-
-def _rows_named(snapshot: Snapshot, name: str) -> NDArray[np.intp]:
-    """Return the rows with an id, or with ids that begin with the part before `*`."""
-    wanted = SEPARATOR + name.removesuffix("*").encode("utf-8", "surrogatepass")
-    ids = snapshot.ids
-    if not name.endswith("*"):
-        wanted, ids = wanted + SEPARATOR, ids + SEPARATOR
-    places, place = [], ids.find(wanted)
-    while place >= 0:
-        places.append(place)
-        place = ids.find(wanted, place + 1)
-    return np.searchsorted(snapshot.starts, np.array(places, np.uint64))
 
 
 def item_row(row: int, result: Result) -> ItemRow:

@@ -3,92 +3,83 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 
-import numpy as np
-
-from medvqa.items import OUTCOMES, TECHNIQUES
-from medvqa.records import coverage
+from medvqa.items import OUTCOMES
+from medvqa.records import coverage, lock
 from medvqa.records.run_folder import RESULTS
-from medvqa.records.run_record import RunRecord
-from medvqa.view.facts import Facts
-from medvqa.view.following import Follower
-from medvqa.view.shapes import PartProgress, RunProgress
-from medvqa.view.snapshot import TRUNCATED, Snapshot
-from medvqa.view.state import state_of
+from medvqa.view.run_index import Count, RunIndex
+from medvqa.view.shapes import PartProgress, RunProgress, RunState
 
 
-def run_progress(follower: Follower, name: str) -> RunProgress:
-    """Return the progress of a run as it is now.
+def state_of(folder: Path, *, finished: bool) -> RunState:
+    """Return the state of a readable run folder; `finished`: as its coverage says (`Coverage.finished`).
 
-    Numbers count results. A run is finished if its coverage says so.
+    A run that a process of this host holds is running, whatever its coverage. Only reads.
     """
-    follower.catch_up()
-    facts, snapshot = follower.facts.read(), follower.snapshot()
-    covered = follower.facts.coverage(facts, snapshot)
-    unreadable = facts.problem or follower.problem
-    state = "unreadable" if unreadable else state_of(follower.folder, finished=covered.finished)
+    if lock.live_holder(folder) is not None:
+        return "running"
+    return "finished" if finished else "unfinished"
+
+
+def run_progress(index: RunIndex, name: str) -> RunProgress:
+    """Return the progress of a run as it is now. Numbers count results."""
+    with index.lock:
+        covered, counts, run = index.coverage(), index.counts(), index.run
+        version, unread, torn = index.version, index.unread, index.torn
+        unreadable = index.run_problem or index.problem
+        selected_parts = index.selected
+    state = "unreadable" if unreadable else state_of(index.folder, finished=covered.finished)
     running = state == "running"
     answered, selected = covered.number, covered.selected or 0
-    rate = follower.rate()
+    rate = index.rate()
     # A session that asks questions again, as after errors, does not tell how many.
     left = (selected - answered) / rate if rate and selected > answered and running else None
+    parts: dict[tuple[str, str], list[Count]] = {part: [] for part in selected_parts}
+    for count in counts:
+        parts.setdefault((count.benchmark, count.technique), []).append(count)
+    last_session = run.sessions[-1].started if run.sessions else ""
     return RunProgress(
         name=name,
         state=state,
         answered=answered,
         selected=selected,
-        parts=_parts(snapshot, facts, follower.titles),
+        parts=[
+            PartProgress(
+                benchmark=benchmark,
+                title=index.titles.get(benchmark, benchmark),
+                technique=technique,
+                answered=sum(count.number for count in mine),
+                selected=selected_parts.get((benchmark, technique), 0),
+                outcomes={
+                    outcome: number
+                    for outcome in OUTCOMES
+                    if (number := sum(count.number for count in mine if count.outcome == outcome))
+                },
+                score=sum(count.score for count in mine),
+                scored=sum(count.scored for count in mine),
+            )
+            for (benchmark, technique), mine in sorted(parts.items())
+        ],
         rate=rate,
         seconds_left=left,
-        since=facts.since,
-        last=_last(follower, facts.run, running=running) if answered else "",
-        version=snapshot.version,
-        truncated=int(np.count_nonzero(snapshot.marks & TRUNCATED)),
+        since=last_session or run.started,
+        last=_last(index, running=running) if answered else "",
+        version=version,
+        truncated=sum(count.truncated for count in counts),
         # The last line of a running session may be on its way.
-        unread=snapshot.unread - (snapshot.torn and running),
-        stopped="" if running else coverage.stopped(facts.run),
+        unread=unread - (torn and running),
+        stopped="" if running else coverage.stopped(run),
     )
 
 
-def _parts(snapshot: Snapshot, facts: Facts, titles: Mapping[str, str]) -> list[PartProgress]:
-    """Return the numbers of each benchmark and technique that was selected or has a result."""
-    names = [(benchmark, str(technique)) for benchmark in snapshot.benchmark_names for technique in TECHNIQUES]
-    codes = snapshot.benchmarks.astype(np.int64) * len(TECHNIQUES) + snapshot.techniques
-    flat = np.bincount(codes * len(OUTCOMES) + snapshot.outcomes, minlength=len(names) * len(OUTCOMES))
-    outcomes = dict(zip(names, flat.reshape(-1, len(OUTCOMES)).tolist(), strict=True))
-    # A stranger's file may hold any number.
-    valid = np.abs(snapshot.scores) <= 1
-    scored = np.bincount(codes[valid], minlength=len(names)).tolist()
-    scores = np.bincount(codes[valid], weights=snapshot.scores[valid], minlength=len(names)).tolist()
-    sums = dict(zip(names, zip(scores, scored, strict=True), strict=True))
-    present = {name for name, counts in outcomes.items() if any(counts)}
-    parts = []
-    for benchmark, technique in sorted(facts.chosen.parts.keys() | present):
-        counts = outcomes.get((benchmark, technique), [0] * len(OUTCOMES))
-        score, number = sums.get((benchmark, technique), (0.0, 0))
-        parts.append(
-            PartProgress(
-                benchmark=benchmark,
-                title=titles.get(benchmark, benchmark),
-                technique=technique,
-                answered=sum(counts),
-                selected=facts.chosen.parts.get((benchmark, technique), 0),
-                outcomes={outcome: count for outcome, count in zip(OUTCOMES, counts, strict=True) if count},
-                score=score,
-                scored=number,
-            )
-        )
-    return parts
-
-
-def _last(follower: Follower, run: RunRecord, *, running: bool) -> str:
+def _last(index: RunIndex, *, running: bool) -> str:
     """Time of the last result, "" if it cannot be told: of a running session, the time of the file."""
-    if not running and run.finished:
-        return run.finished
+    if not running and index.run.finished:
+        return index.run.finished
     try:
-        changed = os.lstat(follower.folder / RESULTS).st_mtime
+        changed = os.lstat(index.folder / RESULTS).st_mtime
         return datetime.fromtimestamp(changed, UTC).isoformat(timespec="seconds")
     except (OSError, OverflowError, ValueError):
         return ""

@@ -13,20 +13,15 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
-from hashlib import blake2b, sha256
+from hashlib import sha256
 from pathlib import Path
-from typing import BinaryIO
-
-import msgspec
 
 from medvqa import files
-from medvqa.items import DataError, MedVQAError, QuestionKey
+from medvqa.items import DataError, MedVQAError
 from medvqa.judging import reviews
-from medvqa.records import run_folder
-from medvqa.records.run_folder import MAX_LINE, RESULTS
+from medvqa.records.run_folder import RESULTS
 from medvqa.tables import json_text
-from medvqa.view.entries import stamp
+from medvqa.view.run_index import RunIndex
 
 FILE = "reviews.jsonl"
 
@@ -48,13 +43,13 @@ class SavedReviews:
     earlier: int = 0
 
 
-def read(folder: Path) -> SavedReviews:
+def read(index: RunIndex) -> SavedReviews:
     """Read the reviews of a run folder. DataError if the file is damaged, a link, or too large."""
-    content = _content(folder)
+    content = _content(index.folder)
     if not content:
         return SavedReviews("", _tag(content))
     digest, number = _of(content)
-    if digest != _Answers.of(folder).digest:
+    if digest != index.answers_digest():
         return SavedReviews("", _tag(content), number)
     try:
         return SavedReviews(content.decode("utf-8-sig"), _tag(content))
@@ -62,21 +57,21 @@ def read(folder: Path) -> SavedReviews:
         raise DataError(f"{FILE} is no UTF-8 text: {error}") from None
 
 
-def save(folder: Path, text: str, etag: str) -> str:
+def save(index: RunIndex, text: str, etag: str) -> str:
     """Write all reviews of a run, in place of those of state `etag`; return the tag of the new state.
 
     Reviews of earlier answers move to reviews-DIGEST.jsonl. ReviewsChanged if the file is in another state; DataError
     for a wrong file, and for reviews of another run; OSError if the folder cannot be written.
     """
     content = text.encode("utf-8", "replace")
-    answers = _Answers.of(folder)
-    reviews.parse(io.BytesIO(content), "reviews", answers.digest, answers)
+    folder, digest = index.folder, index.answers_digest()
+    reviews.parse(io.BytesIO(content), "reviews", digest, index)
     with _alone(folder):
         before = _content(folder)
         if _tag(before) != etag:
             raise ReviewsChanged("The reviews of this run were changed meanwhile, in another tab or by somebody else.")
-        if before and (digest := _of(before)[0]) != answers.digest:
-            files.replace(folder / f"reviews-{_plain(digest)}.jsonl", before, mode=_mode(folder))
+        if before and (earlier := _of(before)[0]) != digest:
+            files.replace(folder / f"reviews-{_plain(earlier)}.jsonl", before, mode=_mode(folder))
         if content:
             files.replace(folder / FILE, content, mode=_mode(folder))
         else:
@@ -133,57 +128,3 @@ def _alone(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-@dataclass(frozen=True)
-class _Answers:
-    """The digest of a run's answers (`run_folder.answers_digest`), and hashes of the keys of its results."""
-
-    digest: str
-    keys: frozenset[bytes]
-
-    @classmethod
-    def of(cls, folder: Path) -> _Answers:
-        """Read results.jsonl, unless its stamp is that of before (DataError)."""
-        try:
-            return _answers(folder, stamp(folder / RESULTS))
-        except OSError as error:
-            raise DataError(f"{RESULTS} cannot be read: {error.strerror}") from error
-
-    def __contains__(self, key: object) -> bool:
-        """Whether the run has a result of a key."""
-        return isinstance(key, QuestionKey) and _hash(key) in self.keys
-
-
-def _hash(key: QuestionKey) -> bytes:
-    return blake2b(msgspec.json.encode(key), digest_size=12).digest()
-
-
-@lru_cache(maxsize=4)
-def _answers(folder: Path, stamped: object) -> _Answers:
-    # Two passes, so that the answers of a large run are never held all at once.
-    path, places, start = folder / RESULTS, dict[QuestionKey, int](), 0
-    with files.reading(path, follow=False) as file:
-        for _, line in files.lines(file, path, MAX_LINE):
-            if (key := _key(line)) is not None:
-                places[key] = start
-            start += len(line)
-        digest = run_folder.replies_digest((key, _reply(file, places[key])) for key in sorted(places))
-    return _Answers(digest, frozenset(map(_hash, places)))
-
-
-def _reply(file: BinaryIO, start: int) -> str | None:
-    """The reply of the result whose line starts at a byte."""
-    file.seek(start)
-    try:
-        answer = run_folder.decode(file.readline(MAX_LINE)).answer
-    except msgspec.DecodeError:
-        raise DataError(f"{RESULTS} was changed while it was read: try again") from None
-    return None if answer is None else answer.reply
-
-
-def _key(line: bytes) -> QuestionKey | None:
-    try:
-        return run_folder.decode(line).key if line.strip() else None
-    except msgspec.DecodeError:
-        return None

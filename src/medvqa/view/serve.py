@@ -29,10 +29,10 @@ from medvqa.session.registry import Registry
 from medvqa.view.app import Site, application
 from medvqa.view.connections import Connection
 from medvqa.view.drawing import Drawings
-from medvqa.view.following import Followers
 from medvqa.view.guard import Guard, Tokens
 from medvqa.view.images import Originals
-from medvqa.view.shelf import Shelf
+from medvqa.view.run_index import RunIndexes
+from medvqa.view.run_list import RunFolders
 from medvqa.view.sources import Sources
 
 if TYPE_CHECKING:
@@ -54,15 +54,15 @@ def serve(folder: Path, sources: Sources, registry: Registry, *, port: int = 0, 
 
     `port`: 0 for a free one. `browser`: whether to open the page.
     """
-    followers = Followers(registry.benchmarks)
-    shelf = Shelf(folder, registry, followers)
-    number = shelf.find()
+    indexes = RunIndexes(registry.benchmarks)
+    folders = RunFolders(folder, registry, indexes)
+    number = folders.find()
     if number == 0:
         raise UsageError(
             f"{folder} has no runs: start one by `medvqa run --model=...` or pytest, or name the folder that has them"
         )
     with _listening(port) as listener, scratch() as temporary:
-        site = Site(shelf, followers, Originals(sources, temporary), Drawings(sources, temporary))
+        site = Site(folders, indexes, Originals(sources, temporary, indexes), Drawings(sources, temporary))
         tokens = Tokens(secrets.token_urlsafe(32), secrets.token_urlsafe(32))
         address = f"http://{HOST}:{listener.getsockname()[1]}/?token="
         server = _ViewServer(site, listener, tokens)
@@ -126,9 +126,8 @@ class _ViewServer(uvicorn.Server):
             self._ended.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End the event streams and the drawing, then all connections."""
+        """End the drawing, then all connections."""
         logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # Requests that are cut off now are no errors.
-        self._site.ended.set()
         self._site.drawings.close()
         await super().shutdown(sockets)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from medvqa.report.bundle.page_blocks import PlotBlock
 from medvqa.report.bundle.shape import Shape
 
 RunState = Literal["running", "finished", "unfinished", "unreadable"]
@@ -78,16 +79,24 @@ class RunEntry(Shape, frozen=True):
     """Answers that ended in error, and have no score."""
     stopped: str = ""
     """Why the last session stopped early, "" if it did not."""
+    tags: tuple[str, ...] = ()
+    """The dimensions of the user's own tags (--tags)."""
 
 
 class RunList(Shape, frozen=True):
-    """`GET /api/runs`: all run folders below the served folder, the latest first."""
+    """`GET /api/runs?since=VERSION`: the run folders below the served folder, the latest first."""
 
     root: str
     """The name of the served folder."""
+    version: int
+    """Rises with each look at the folders, also over restarts."""
     runs: list[RunEntry]
     left_out: int = 0
     """Folders beyond the limit that are not listed."""
+    partial: bool = False
+    """Whether `runs` are those of which a file or the state has changed since `since`, and not all."""
+    gone: tuple[str, ...] = ()
+    """Names of runs that are there no more, since `since`."""
 
 
 class PartProgress(Shape, frozen=True):
@@ -108,7 +117,7 @@ class PartProgress(Shape, frozen=True):
 
 
 class RunProgress(Shape, frozen=True):
-    """`GET /api/runs/NAME/progress`, and the event `progress`: how far a run is. Its numbers are those so far."""
+    """`GET /api/runs/NAME/progress`: how far a run is. Its numbers are those so far."""
 
     name: str
     state: RunState
@@ -170,8 +179,12 @@ class ItemPage(Shape, frozen=True):
     total: int
     version: int
     """As in `RunProgress`."""
-    unsearched: int = 0
-    """Bytes of the results that the search for `text` has not reached: the same request goes on, and finds more."""
+
+
+class Pace(Shape, frozen=True):
+    """`GET /api/runs/NAME/pace`: how long the answers of a run took, and their tokens, as they came."""
+
+    plots: list[PlotBlock]
 
 
 class Drawn(Shape, frozen=True):

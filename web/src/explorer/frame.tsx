@@ -5,7 +5,7 @@ import { useState } from "preact/hooks";
 import { alone, type Table } from "../filter";
 import type { Page } from "../page";
 import { exampleOf, printTerm, replaced, toggle, without, type Clause, type Problem, type Term } from "../query";
-import type { Texts } from "../table";
+import type { Texts } from "../search";
 import { count, plural } from "../text";
 import { Visible } from "../ui/text";
 import { Facets, type Faceted } from "./facets";

@@ -1,19 +1,20 @@
 // The selection that a state of the page asks for: query, technique, order, pairs, and how to run it again.
 /* eslint-disable @typescript-eslint/non-nullable-type-assertion-style */
 import type { BenchmarkHead } from "../bundle";
-import type { Data, Key } from "../data";
-import { inOrder, orderOf, select, type Selection } from "../filter";
-import { keyText, parseKey } from "../key";
+import type { Data } from "../data";
+import { inOrder, select, type Selection } from "../filter";
+import { parseKey } from "../key";
 import { parse, resolve, type Clause, type Problem, type Term } from "../query";
 import type { State } from "../route";
-import { rowsOf, Texts, VERDICTS, type Rows } from "../table";
+import { pairOf, scaleOf } from "../scale";
+import { Texts } from "../search";
+import { questionOf, resultOf, rowsOf, unitsOf, VERDICTS, type Rows } from "../table";
 
-/** What was read of a bundle once: tables by benchmark, and the texts. */
+/** What was read of a bundle once: its tables, and the texts. */
 export class Source {
   readonly data: Data;
   readonly texts: Texts;
-  readonly #tables = new Map<number, Rows>();
-  readonly #orders = new Map<string, Uint32Array | null>();
+  readonly #tables = new Map<string, Rows>();
   static readonly #sources = new WeakMap<Data, Source>();
 
   private constructor(data: Data) {
@@ -27,22 +28,22 @@ export class Source {
     return known;
   }
 
-  table(benchmark: number): Rows {
-    const known = this.#tables.get(benchmark) ?? rowsOf(this.data, this.texts, benchmark);
-    this.#tables.set(benchmark, known);
-    return known;
+  /** The table that a state names; null if several runs share no measure of single questions. */
+  table(state: State): Rows | null {
+    const { head } = this.data.bundle;
+    if (head.kind !== "comparison") {
+      const benchmark = benchmarkOf(this.data, state);
+      return this.#once(String(benchmark), () => rowsOf(this.data, this.texts, benchmark));
+    }
+    const scale = scaleOf(head, state);
+    const pair = pairOf(head.runs.map((run) => run.name), head.pairs ?? [], state);
+    return scale < 0 ? null : this.#once(`${scale} ${pair.new} ${pair.baseline}`, () => unitsOf(this.data, this.texts, scale, pair));
   }
 
-  /** All rows of a table by a column ("-" before its name: descending); null: in the order of the table. */
-  order(table: Rows, sort: string): Uint32Array | null {
-    const name = `${table.benchmark} ${sort}`;
-    let order = this.#orders.get(name);
-    if (order === undefined) {
-      const ranks = table.ranks(sort.replace(/^-/, ""));
-      order = ranks === null ? null : orderOf(ranks, sort.startsWith("-"));
-      this.#orders.set(name, order);
-    }
-    return order;
+  #once(name: string, make: () => Rows): Rows {
+    const table = this.#tables.get(name) ?? make();
+    this.#tables.set(name, table);
+    return table;
   }
 
   /** Sort and search once while nobody waits, so that the first click is as fast as the next. */
@@ -53,19 +54,13 @@ export class Source {
     };
     const tasks = [
       (): void => { this.texts.prepare(); },
-      ...[...this.#tables.values()].flatMap((table) => ["id", "question"].map((name) => (): void => { this.order(table, name); })),
+      ...[...this.#tables.values()].flatMap((table) => ["id", "question"].map((name) => (): void => { table.order(name, ""); })),
     ];
     const next = (): void => {
       tasks.shift()?.();
       if (tasks.length > 0) idle(next);
     };
     idle(next);
-  }
-
-  key(table: Rows, row: number): Key {
-    if (table.result !== null) return this.data.key(table.result[row] as number);
-    const question = table.question[row] as number;
-    return { benchmark: this.data.benchmark(question).name, item: this.data.id(question), technique: "", variant: "", sample: 0 };
   }
 }
 
@@ -94,43 +89,41 @@ export const benchmarkOf = (data: Data, state: State): number => {
   return Math.max(0, data.bundle.head.benchmarks.findIndex((each) => each.name === name));
 };
 
-const layoutOf = (about: BenchmarkHead, state: State, answered: boolean): Layout => {
-  const known = LAYOUTS.find((layout) => layout === state.layout) ?? "table";
-  return known === "pairs" && !(about.pairs && answered) ? "table" : known;
-};
+/** Pairs are rows of their own in the page of several runs. */
+export const layoutsOf = (about: BenchmarkHead, { answered, compared }: Rows): readonly Layout[] => LAYOUTS.filter((layout) => layout !== "pairs" || (about.pairs && answered && compared === null));
+
+const layoutOf = (about: BenchmarkHead, state: State, table: Rows): Layout => layoutsOf(about, table).find((layout) => layout === state.layout) ?? "table";
 
 /** Select by a state; a term for which `pending` is true is still being typed, and left out. */
-export function find(source: Source, state: State, query: string, pending: (term: Term) => boolean = () => false): Found {
-  const { data } = source;
-  const benchmark = benchmarkOf(data, state);
-  const table = source.table(benchmark);
-  const about = data.bundle.head.benchmarks[benchmark] as BenchmarkHead;
+export function find(table: Rows, state: State, query: string, pending: (term: Term) => boolean = () => false): Found {
+  const about = table.data.bundle.head.benchmarks[table.benchmark] as BenchmarkHead;
   const terms = parse(query);
-  const resolved = resolve(terms, table.fields);
-  const problems = resolved.problems.filter((problem) => !pending(problem.term));
-  const { clauses } = resolved;
-  const known_ = terms.filter((term) => !resolved.problems.some((problem) => problem.term === term));
+  const { clauses, problems: all } = resolve(terms, table.fields);
+  const problems = all.filter((problem) => !pending(problem.term));
+  const chosen = techniquesOf(table, state, clauses);
+  const selection = select(table, [...clauses, ...chosen.clauses], table.facets);
+  const layout = layoutOf(about, state, table);
+  const rows = problems.length > 0 ? new Uint32Array() : inOrder(selection, table.order(state.sort, table.compared !== null ? "flip" : layout === "pairs" ? "pair" : "outcome"));
+  return {
+    table, about, layout, clauses, problems, selection,
+    terms: terms.filter((term) => !all.some((problem) => problem.term === term)),
+    techniques: chosen.techniques,
+    rows: layout === "pairs" ? pairsOf(table).first(rows) : rows,
+  };
+}
+
+/** The techniques whose answers are listed, and the clause that selects them if the query does not. */
+function techniquesOf(table: Rows, state: State, clauses: readonly Clause[]): { readonly techniques: readonly string[]; readonly clauses: readonly Clause[] } {
+  const { compared } = table;
+  if (compared !== null) return { techniques: [table.data.bundle.head.techniques[compared.scale.view.technique] ?? ""], clauses: [] };
   const technique = table.place("technique");
   const named = table.fields[technique]?.values.map((value) => value.name) ?? [];
+  if (named.length < 2) return { techniques: named, clauses: [] };
   const asked = clauses.filter((clause) => clause.field === technique);
-  const all: Clause[] = [...clauses];
-  let techniques: string[] = named;
-  if (named.length > 1) {
-    if (asked.length === 0) {
-      // Answers by several techniques are answers to the same questions: one technique is listed at a time.
-      const chosen = Math.max(0, named.indexOf(techniqueOf(table, state)));
-      all.push({ field: technique, not: false, values: [chosen], operator: ":", text: "" });
-      techniques = named.slice(chosen, chosen + 1);
-    } else {
-      techniques = named.filter((_, place) => asked.every((clause) => clause.values.includes(place) !== clause.not));
-    }
-  }
-  const selection = select(table, all, table.facets);
-  const layout = layoutOf(about, state, table.result !== null);
-  const fallback = layout === "pairs" ? "pair" : "outcome";
-  const order = source.order(table, state.sort === "" ? fallback : state.sort) ?? source.order(table, fallback);
-  const rows = problems.length > 0 ? new Uint32Array() : inOrder(selection, order);
-  return { table, about, layout, terms: known_, clauses, problems, techniques, selection, rows: layout === "pairs" ? pairsOf(source, table).first(rows) : rows };
+  if (asked.length > 0) return { techniques: named.filter((_, place) => asked.every((clause) => clause.values.includes(place) !== clause.not)), clauses: [] };
+  // Answers by several techniques are answers to the same questions: one technique is listed at a time.
+  const chosen = Math.max(0, named.indexOf(techniqueOf(table, state)));
+  return { techniques: named.slice(chosen, chosen + 1), clauses: [{ field: technique, not: false, values: [chosen], operator: ":", text: "" }] };
 }
 
 /** The technique of a state if the table has it, else the first one that has an answer there. */
@@ -155,22 +148,18 @@ export interface Pairs {
 
 const known = new WeakMap<Rows, Pairs>();
 
-export function pairsOf(source: Source, table: Rows): Pairs {
+export function pairsOf(table: Rows): Pairs {
   const before = known.get(table);
   if (before !== undefined) return before;
-  const { data } = source;
+  const { data } = table;
   const pairs = data.column("questions.pair");
-  const column = (name: string): ((row: number) => number) => {
-    const values = data.column(`results.${name}`);
-    return (row) => values[(table.result ?? table.question)[row] as number] as number;
-  };
-  const [technique, variant, sample] = [column("technique"), column("variant"), column("sample")];
+  const ways = ["technique", "variant", "sample"].map((name) => data.column(`results.${name}`));
   const places = new Map<string, number>();
   const of = new Uint32Array(table.size);
   const lists: number[][] = [];
   for (let row = 0; row < table.size; row++) {
-    const pair = pairs[table.question[row] as number] as number;
-    const name = pair < 0 ? `row ${row}` : `${pair} ${technique(row)} ${variant(row)} ${sample(row)}`;
+    const pair = pairs[questionOf(table, row)] as number;
+    const name = pair < 0 ? `row ${row}` : [pair, ...ways.map((way) => way[resultOf(table, row) ?? 0])].join(" ");
     const place = places.get(name) ?? lists.length;
     if (place === lists.length) {
       places.set(name, place);
@@ -205,13 +194,13 @@ export interface PairSum {
   readonly valid: number;
 }
 
-export function pairSum(found: Found, source: Source): PairSum {
-  const verdicts = source.data.column("results.verdict");
+export function pairSum({ table, rows }: Found): PairSum {
+  const verdicts = table.data.column("results.verdict");
   const bit = (name: string): number => 1 << VERDICTS.findIndex((verdict) => verdict.name === name);
   const [both, same, invalid, incomplete] = [bit("both_right"), bit("confused"), bit("invalid"), bit("incomplete")];
   const sum = { pairs: 0, right: 0, scored: 0, confused: 0, valid: 0 };
-  for (const row of found.rows) {
-    const verdict = verdicts[found.table.result?.[row] ?? 0] as number;
+  for (const row of rows) {
+    const verdict = verdicts[resultOf(table, row) ?? 0] as number;
     if (verdict === 0) continue;
     sum.pairs++;
     if ((verdict & incomplete) !== 0) continue;
@@ -224,9 +213,9 @@ export function pairSum(found: Found, source: Source): PairSum {
   return sum;
 }
 
-/** The names of a row's verdict. */
-export const verdictOf = (source: Source, table: Rows, row: number): readonly string[] => {
-  const set = source.data.column("results.verdict")[table.result?.[row] ?? 0] as number;
+/** The verdict on the pair of a result, in words. */
+export const verdictOf = (data: Data, result: number): readonly string[] => {
+  const set = data.column("results.verdict")[result] as number;
   return VERDICTS.filter((_, place) => ((set >> place) & 1) === 1).map((verdict) => verdict.label);
 };
 
@@ -234,7 +223,7 @@ export const verdictOf = (source: Source, table: Rows, row: number): readonly st
 
 /** Whether the selection has a score: not if several techniques answered, or if it was made by the answers themselves. */
 export const hasScore = ({ about, clauses, table, techniques }: Found): boolean =>
-  about.score !== "" && table.result !== null && techniques.length < 2 && !clauses.some(({ field }) => table.fields[field]?.byAnswer === true);
+  about.score !== "" && table.answered && table.compared === null && techniques.length < 2 && !clauses.some(({ field }) => table.fields[field]?.byAnswer === true);
 
 /** Low and high of the score, if the selection is a slice of metrics.json: all, or one value of one dimension. */
 export function intervalOf(found: Found): readonly [number, number] | null {
@@ -260,8 +249,8 @@ export interface Command {
   readonly left: readonly string[];
 }
 
-export function commandOf(found: Found, data: Data): Command {
-  const { about, clauses, table, techniques } = found;
+export function commandOf({ about, clauses, table, techniques }: Found): Command {
+  const { data } = table;
   const left: string[] = [];
   const together: string[] = [];
   const parts: string[] = [];
@@ -294,5 +283,4 @@ export function commandOf(found: Found, data: Data): Command {
 const textOf = (clause: Clause): string => (clause.field < 0 ? `"${clause.text}"` : clause.text);
 
 /** The keys of the listed rows. */
-export const keysOf = (source: Source, found: Found): readonly string[] =>
-  Array.from(found.rows, (row) => keyText(source.key(found.table, row)));
+export const keysOf = ({ table, rows }: Found): readonly string[] => Array.from(rows, table.key);

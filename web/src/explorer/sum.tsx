@@ -1,13 +1,20 @@
 // The number of questions that a query selects, their score, and the command that asks them again.
 import { useState } from "preact/hooks";
 
+import { flipped, unitName } from "../scale";
+import type { Compared } from "../table";
 import { count, FEW, label, percent, plural } from "../text";
 import { Visible } from "../ui/text";
-import { commandOf, hasScore, intervalOf, pairSum, type Found, type Source } from "./selecting";
+import { commandOf, hasScore, intervalOf, pairSum, type Found } from "./selecting";
 
-export const Sum = ({ found, source }: { readonly found: Found; readonly source: Source }) => {
+interface SumOf {
+  readonly found: Found;
+}
+
+export const Sum = ({ found }: SumOf) => {
   const { sum } = found.selection;
-  const answered = found.table.result !== null;
+  const { answered, compared } = found.table;
+  if (compared !== null) return <UnitSum found={found} compared={compared} />;
   return (
     <p class="sum" role="status">
       <span>
@@ -16,12 +23,31 @@ export const Sum = ({ found, source }: { readonly found: Found; readonly source:
         {sum.answers !== sum.questions && `, ${plural(sum.answers, "answer")}`}
       </span>
       {answered && found.about.score !== "" && <Score found={found} />}
-      {found.layout === "pairs" && <PairScore found={found} source={source} />}
+      {found.layout === "pairs" && <PairScore found={found} />}
     </p>
   );
 };
 
-const Score = ({ found }: { readonly found: Found }) => {
+/** The number of listed units, and of their flips. */
+const UnitSum = ({ found: { rows, table: { data } }, compared: { scale, pair, flips } }: SumOf & { readonly compared: Compared }) => {
+  const { runs } = data.bundle.head;
+  const { view, size } = scale;
+  const listed = Uint8Array.from(rows, (row) => flips[row] ?? 0);
+  const name = (run: number) => <strong><Visible text={runs[run]?.name ?? ""} /></strong>;
+  const [worse, better] = [flipped(listed, "worse"), flipped(listed, "better")];
+  return (
+    <p class="sum" role="status">
+      <span><span class="big" id="units-count" data-units={rows.length}>{count(rows.length)}</span> of {plural(size, unitName(scale))} by <strong><Visible text={label(view.measure)} /></strong></span>
+      <span>
+        {name(pair.new)} against {name(pair.baseline)}: <data id="flips-worse" value={worse}>{count(worse)}</data> <span class="way w-worse"><span aria-hidden="true">▼</span> worse</span>,{" "}
+        <data id="flips-better" value={better}>{count(better)}</data> <span class="way w-better"><span aria-hidden="true">▲</span> better</span>
+      </span>
+      {(view.counted ?? "") !== "" && <span class="quiet"><Visible text={view.counted ?? ""} /></span>}
+    </p>
+  );
+};
+
+const Score = ({ found }: SumOf) => {
   const { numerator, denominator } = found.selection.sum;
   if (found.techniques.length < 2 && !hasScore(found)) return <span class="quiet">Selected by the answers themselves, so without a score.</span>;
   if (found.techniques.length > 1) return <span class="quiet">Answers by {found.techniques.join(" and ")} have no common score.</span>;
@@ -46,8 +72,8 @@ const Score = ({ found }: { readonly found: Found }) => {
   );
 };
 
-const PairScore = ({ found, source }: { readonly found: Found; readonly source: Source }) => {
-  const { pairs, right, scored, confused, valid } = pairSum(found, source);
+const PairScore = ({ found }: SumOf) => {
+  const { pairs, right, scored, confused, valid } = pairSum(found);
   return (
     <span id="pairs-sum" data-pairs={pairs} data-right={right} data-scored={scored} data-confused={confused} data-valid={valid}>
       <span class="big">{count(pairs)}</span> {pairs === 1 ? "pair" : "pairs"}: both right {count(right)} of {count(scored)} scored
@@ -68,8 +94,8 @@ const CopyButton = ({ text, name }: { readonly text: string; readonly name: stri
 };
 
 /** The command line and the expression for `-m` that select the same questions. */
-export const Again = ({ found, source }: { readonly found: Found; readonly source: Source }) => {
-  const { expression, line, left } = commandOf(found, source.data);
+export const Again = ({ found }: SumOf) => {
+  const { expression, line, left } = commandOf(found);
   return (
     <details class="again">
       <summary>Run this selection again</summary>

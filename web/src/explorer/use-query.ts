@@ -3,7 +3,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 
 import type { Page } from "../page";
 import { parse, suggest, type Name, type Term } from "../query";
-import type { Texts } from "../table";
+import type { Texts } from "../search";
 
 interface Asked<F> {
   readonly texts: Texts;

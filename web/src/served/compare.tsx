@@ -1,21 +1,23 @@
 // The comparison of several runs, which the server draws.
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 
 import { App } from "../app";
 import { plural } from "../text";
 import { Visible } from "../ui/text";
 import { useDrawn } from "./drawn";
-import { useNews, useReady } from "./feed";
-import { Frame, Waiting } from "./frame";
+import { useReady, useRuns } from "./feed";
+import { Disconnected, Frame, Waiting } from "./frame";
 import { runLink } from "./routes";
 
 export const Compared = ({ names }: { readonly names: readonly string[] }) => {
   const [turn, setTurn] = useState(1);
   const [changed, setChanged] = useState<ReadonlySet<string>>(new Set());
   const { page, problem } = useDrawn(names, turn);
-  useNews((news) => {
-    if (news.kind === "progress" && names.includes(news.progress.name)) setChanged((before) => new Set(before).add(news.progress.name));
-  });
+  const { value: runs, problem: silent } = useRuns();
+  useEffect(() => {
+    const mine = (runs?.changed ?? []).filter((name) => names.includes(name));
+    if (mine.length > 0) setChanged((before) => new Set([...before, ...mine]));
+  }, [runs, names]);
   useReady(page?.data != null);
   if (page === null) {
     return (
@@ -39,6 +41,7 @@ export const Compared = ({ names }: { readonly names: readonly string[] }) => {
       served
       said={
         <div role="status" class="said">
+          <Disconnected why={silent} />
           {problem !== "" && <p class="alert">{problem}</p>}
           {drawing && <p class="aside">Drawing the comparison again.</p>}
           {!drawing && (changed.size > 0 || problem !== "") && (

@@ -1,27 +1,12 @@
-// What the views of `medvqa view` keep up to date: an answer of the server, and the connection.
-import { createContext } from "preact";
-import { useCallback, useContext, useEffect, useRef, useState } from "preact/hooks";
+// What the views of `medvqa view` keep up to date: answers of the server, asked for again while the page is looked at.
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 
-import { isLeft, sentenceOf } from "../server";
-import type { Feed, News } from "./events";
+import { ask, isLeft, sentenceOf } from "../server";
+import type { RunList } from "../served";
 
-const FeedContext = createContext<Feed | null>(null);
-export const FeedProvider = FeedContext.Provider;
-
-/** Call `hear` at each of the news. */
-export const useNews = (hear: (news: News) => void): void => {
-  const feed = useContext(FeedContext);
-  const latest = useRef(hear);
-  latest.current = hear;
-  useEffect(() => feed?.subscribe((news) => { latest.current(news); }), [feed]);
-};
-
-/** The reason why no news come, "" if they do. */
-export const useConnection = (): string => {
-  const [why, setWhy] = useState("");
-  useNews((news) => { if (news.kind === "connection") setWhy(news.why); });
-  return why;
-};
+/** Milliseconds between an answer and the next question, in a tab that is seen and in a hidden one. */
+const PERIOD = 2000;
+const HIDDEN_PERIOD = 60_000;
 
 const isHidden = (): boolean => document.visibilityState === "hidden";
 
@@ -37,53 +22,88 @@ export interface Loaded<T> {
   readonly value: T | null;
   /** The reason why there is no newer answer, "" if there is none. */
   readonly problem: string;
-  /** Ask again. One that is under way is followed by another. */
+  /** Ask again. A question that is under way is followed by another. */
   readonly again: () => void;
-  /** Take an answer that came by other ways. */
-  readonly set: (value: T) => void;
+  /** The number of questions that have ended. */
+  readonly turn: number;
 }
 
-/**
- * An answer of the server that is asked for at first, and whenever `again` is called. A hidden tab asks when it is shown:
- * the browser's few connections are those of visible tabs.
- */
-export const useLoaded = <T>(load: (signal: AbortSignal) => Promise<T>): Loaded<T> => {
-  const [value, setValue] = useState<T | null>(null);
-  const [problem, setProblem] = useState("");
+/** An answer of the server that is asked for at first, and whenever `again` is called. `load` gets the answer before. */
+export const useLoaded = <T>(load: (signal: AbortSignal, before: T | null) => Promise<T>): Loaded<T> => {
+  const [{ value, problem, turn }, set] = useState<{ readonly value: T | null; readonly problem: string; readonly turn: number }>({ value: null, problem: "", turn: 0 });
   const latest = useRef(load);
   latest.current = load;
-  const work = useRef({ left: new AbortController(), busy: false, wanted: false });
+  const work = useRef<{ readonly left: AbortController; before: T | null; busy: boolean; wanted: boolean }>({ left: new AbortController(), before: null, busy: false, wanted: false });
   const start = useCallback((): void => {
     const now = work.current;
     now.busy = true;
     now.wanted = false;
     const { signal } = now.left;
-    latest.current(signal)
+    latest.current(signal, now.before)
       .then(
         (answer) => {
-          if (signal.aborted) return;
-          setValue(() => answer);
-          setProblem("");
+          now.before = answer;
+          if (!signal.aborted) set((was) => ({ value: answer, problem: "", turn: was.turn + 1 }));
         },
-        (error: unknown) => { if (!signal.aborted && !isLeft(error)) setProblem(sentenceOf(error)); },
+        (error: unknown) => {
+          if (!signal.aborted && !isLeft(error)) set((was) => ({ ...was, problem: sentenceOf(error), turn: was.turn + 1 }));
+        },
       )
       .finally(() => {
         now.busy = false;
-        if (now.wanted && !signal.aborted && !isHidden()) start();
+        if (now.wanted && !signal.aborted) start();
       });
   }, []);
   const again = useCallback((): void => {
-    if (work.current.busy || isHidden()) work.current.wanted = true;
+    if (work.current.busy) work.current.wanted = true;
     else start();
   }, [start]);
   useEffect(() => {
-    const now = { left: new AbortController(), busy: false, wanted: false };
-    work.current = now;
-    // Also in a tab that is opened behind others: its page is to be there when it is shown.
+    work.current = { left: new AbortController(), before: null, busy: false, wanted: false };
+    const now = work.current;
     start();
-    const shown = (): void => { if (now.wanted && !now.busy && !isHidden()) start(); };
-    document.addEventListener("visibilitychange", shown, { signal: now.left.signal });
     return () => { now.left.abort(); };
   }, [start]);
-  return { value, problem, again, set: useCallback((answer: T) => { setValue(() => answer); }, []) };
+  return { value, problem, again, turn };
 };
+
+/** An answer that is asked for again every two seconds, and at once when the tab is shown; a hidden tab asks rarely. */
+export const usePolled = <T>(load: (signal: AbortSignal, before: T | null) => Promise<T>): Loaded<T> => {
+  const loaded = useLoaded(load);
+  const { again, turn } = loaded;
+  useEffect(() => {
+    if (turn === 0) return undefined;
+    let waiting = setTimeout(again, isHidden() ? HIDDEN_PERIOD : PERIOD);
+    const turned = (): void => {
+      clearTimeout(waiting);
+      if (isHidden()) waiting = setTimeout(again, HIDDEN_PERIOD);
+      else again();
+    };
+    document.addEventListener("visibilitychange", turned);
+    return () => {
+      clearTimeout(waiting);
+      document.removeEventListener("visibilitychange", turned);
+    };
+  }, [turn, again]);
+  return loaded;
+};
+
+/** The list of runs, and the names of those that have changed since the list before. */
+export interface Runs {
+  readonly list: RunList;
+  readonly changed: readonly string[];
+}
+
+/** The list after an answer that may have only what changed. */
+export const joined = (before: Runs | null, { partial = false, gone = [], ...answer }: RunList): Runs => {
+  if (before === null || !partial) return { list: answer, changed: [] };
+  const changed = answer.runs.map(({ name }) => name);
+  const out = new Set([...gone, ...changed]);
+  const runs = [...before.list.runs.filter(({ name }) => !out.has(name)), ...answer.runs];
+  const order = (one: string, other: string): number => (one < other ? -1 : one > other ? 1 : 0);
+  runs.sort((one, other) => order(other.started, one.started) || order(one.name, other.name));
+  return { list: { ...answer, runs }, changed };
+};
+
+export const useRuns = (): Loaded<Runs> =>
+  usePolled(async (signal, before) => joined(before, await ask<RunList>(`runs?since=${before?.list.version ?? 0}`, { signal })));

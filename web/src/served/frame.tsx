@@ -3,7 +3,6 @@ import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 
 import { ThemeChoice } from "../theme";
-import { useConnection } from "./feed";
 
 interface FrameProps {
   readonly title: string;
@@ -35,8 +34,5 @@ export const Frame = ({ title, home = false, children }: FrameProps) => {
 export const Waiting = ({ problem, what }: { readonly problem: string; readonly what: string }) =>
   problem === "" ? <p role="status" class="waits">{what}</p> : <p class="alert" role="alert">{problem}</p>;
 
-/** Says that no news come: what is shown may not be the present state. */
-export const Disconnected = () => {
-  const why = useConnection();
-  return <div role="status" class="connection">{why !== "" && <p class="alert">{why}</p>}</div>;
-};
+/** Says why there is no newer answer, "" if there is none: what is shown may not be the present state. */
+export const Disconnected = ({ why }: { readonly why: string }) => <div role="status" class="connection">{why !== "" && <p class="alert">{why}</p>}</div>;

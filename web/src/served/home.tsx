@@ -1,12 +1,14 @@
 // The list of all runs: their states and numbers, runs chosen to be compared, trends and gates.
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 
-import type { HeadlineNumber, RunEntry, RunList, RunProgress } from "../served";
+import { useKept } from "../remembered";
+import type { HeadlineNumber, RunEntry, RunList } from "../served";
 import "../style/home.css";
 import { count, flat, percent, plural } from "../text";
-import { Table } from "../ui/table";
+import { Table, type TableColumn } from "../ui/table";
 import { Visible } from "../ui/text";
-import { hasInterval, isWhole, matches, when } from "./over-time";
+import { hasInterval, matches, when } from "./over-time";
 import { compareLink, runLink } from "./routes";
 import { GateHistory, GateWord, Trends } from "./trends";
 
@@ -14,7 +16,7 @@ import { GateHistory, GateWord, Trends } from "./trends";
 const MOST_COMPARED = 10;
 /** Rows that are drawn at first. */
 const SHOWN = 200;
-/** Numbers of a run in its row at first. */
+/** Columns of measures at first. */
 const NUMBERS = 6;
 
 const Empty = ({ root }: { readonly root: string }) => (
@@ -25,6 +27,14 @@ const Empty = ({ root }: { readonly root: string }) => (
   </>
 );
 
+/** What is said of numbers that are not known to be those of the whole run as it is now; "" of others. */
+const aboutNumbers = ({ name, state, numbers, stale = false, unchecked = false }: RunEntry): string => {
+  if (numbers.length === 0) return "";
+  if (stale) return "Measures of earlier results";
+  if (state !== "finished") return "Measures so far";
+  return unchecked ? `Measures not compared with the results, as an earlier version wrote them (medvqa report ${name})` : "";
+};
+
 const StateOf = ({ run }: { readonly run: RunEntry }) => (
   <>
     <span class="run-state" data-state={run.state}>{run.state}</span>
@@ -33,6 +43,8 @@ const StateOf = ({ run }: { readonly run: RunEntry }) => (
       <small class="quiet">{count(run.answered)}{run.selected > 0 && ` of ${count(run.selected)}`} answered</small>
     )}
     {run.state === "unfinished" && (run.stopped ?? "") !== "" && <small class="quiet">stopped: <Visible text={run.stopped ?? ""} /></small>}
+    {aboutNumbers(run) !== "" && <small class="quiet" data-about><Visible text={aboutNumbers(run)} /></small>}
+    {run.why !== undefined && run.why !== "" && <small class={run.state === "unreadable" ? "bad" : "quiet"}><Visible text={run.why} /></small>}
   </>
 );
 
@@ -43,44 +55,6 @@ const ErrorsOf = ({ run: { errors = 0, answered, state } }: { readonly run: RunE
       <span class={errors > 0 ? "bad" : "quiet"}>{count(errors)}</span>{errors > 0 && <> <small class="quiet">{percent(errors, answered)} %</small></>}
     </span>
   );
-
-const NumberOf = ({ number, several }: { readonly number: HeadlineNumber; readonly several: boolean }) => (
-  <li>
-    <span class="quiet"><Visible text={number.benchmark} /> {several && <><Visible text={number.technique} /> </>}{number.title}</span>{" "}
-    <data value={number.value ?? ""} data-benchmark={number.benchmark} data-technique={number.technique} data-measure={number.name}>{number.shown}</data>
-    {hasInterval(number) && <span class="quiet"> ({number.interval})</span>}
-  </li>
-);
-
-/** The first measure of each benchmark and technique, and the others. */
-const split = (numbers: readonly HeadlineNumber[]): readonly [readonly HeadlineNumber[], readonly HeadlineNumber[]] => {
-  const isFirst = (number: HeadlineNumber, place: number): boolean =>
-    numbers.findIndex(({ benchmark, technique }) => benchmark === number.benchmark && technique === number.technique) === place;
-  const firsts = numbers.filter(isFirst).slice(0, NUMBERS);
-  return [firsts, numbers.filter((number) => !firsts.includes(number))];
-};
-
-/** What is said before numbers that are not known to be those of the whole run as it is now. */
-const aboutNumbers = ({ name, state, stale = false, unchecked = false }: RunEntry): string => {
-  if (stale) return "Of earlier results: ";
-  return unchecked && state === "finished" ? `Not compared with the results, as an earlier version wrote them (medvqa report ${name}): ` : "So far: ";
-};
-
-const Numbers = ({ run }: { readonly run: RunEntry }) => {
-  const several = new Set(run.numbers.map(({ technique }) => technique)).size > 1;
-  const [firsts, others] = split(run.numbers);
-  const list = (numbers: readonly HeadlineNumber[]) => (
-    <ul class="numbers">{numbers.map((number) => <NumberOf key={`${number.benchmark} ${number.technique} ${number.name}`} number={number} several={several} />)}</ul>
-  );
-  return (
-    <>
-      {firsts.length > 0 && !isWhole(run) && <small class="quiet"><Visible text={aboutNumbers(run)} /></small>}
-      {list(firsts)}
-      {others.length > 0 && <details><summary>{plural(others.length, "more measure")}</summary>{list(others)}</details>}
-      {run.why !== undefined && run.why !== "" && <small class={run.state === "unreadable" ? "bad" : "quiet"}><Visible text={run.why} /></small>}
-    </>
-  );
-};
 
 interface ChosenOf {
   readonly chosen: readonly string[];
@@ -113,47 +87,111 @@ const Choice = ({ run, chosen, choose }: ChosenOf & { readonly run: RunEntry }) 
   />
 );
 
-const RunTable = ({ runs, chosen, choose }: ChosenOf & { readonly runs: readonly RunEntry[] }) => (
-  <Table
-    label="Runs"
-    class="runs"
-    rows={runs}
-    rowKey={({ name }) => name}
-    rowClass={({ state }) => state}
-    columns={[
-      { key: "choice", head: <span class="sr">choose</span>, cell: (run) => <Choice run={run} chosen={chosen} choose={choose} /> },
-      {
-        key: "name", head: "run", heading: true, by: ({ name }) => name,
-        cell: ({ name, part }) => <><a href={runLink(name)}><Visible text={name} /></a>{part !== "" && <small class="quiet"><Visible text={part} /></small>}</>,
-      },
-      { key: "state", head: "state", by: ({ state }) => state, cell: (run) => <StateOf run={run} /> },
-      { key: "errors", head: "errors", right: true, by: ({ errors = 0 }) => errors, cell: (run) => <ErrorsOf run={run} /> },
-      {
-        key: "model", head: "model", by: ({ model }) => model,
-        cell: ({ model, label }) => <><Visible text={model} />{label !== "" && <small class="quiet"><Visible text={label} /></small>}</>,
-      },
-      { key: "started", head: "started", by: ({ started }) => started || null, cell: ({ started }) => <time dateTime={started}><Visible text={when(started)} /></time> },
-      { key: "numbers", head: "headline measures (95 % interval)", class: "numbered", cell: (run) => <Numbers run={run} /> },
-      {
-        key: "gate", head: "gate", by: ({ gate }) => gate?.result ?? null,
-        cell: ({ gate }) => gate != null && <GateWord gate={gate} />,
-      },
-    ]}
-  />
-);
+/** A column that can be left out. `first`: whether it is shown until somebody decides. */
+interface RunColumn extends TableColumn<RunEntry> {
+  readonly title: string;
+  readonly first: boolean;
+}
 
-/** A run as it is now: the list is read less often than progress is told. */
-const nowOf = (run: RunEntry, told: RunProgress | undefined): RunEntry =>
-  told === undefined || told.state === "finished"
-    ? run
-    : { ...run, state: told.state, answered: told.answered, selected: told.selected || run.selected, errors: told.parts.reduce((sum, { outcomes }) => sum + (outcomes["error"] ?? 0), 0) };
+const column = (title: string, first: boolean, cell: (run: RunEntry) => ComponentChildren, by: (run: RunEntry) => number | string | null, right = false): RunColumn =>
+  ({ key: title, title, first, head: title, cell, by, right });
 
-/** `progress`: what has been told of runs since the page was opened, by name. */
-export const Home = ({ list, progress }: { readonly list: RunList; readonly progress: ReadonlyMap<string, RunProgress> }) => {
+const small = (text: string) => text !== "" && <small class="quiet"><Visible text={text} /></small>;
+
+const PLAIN: readonly RunColumn[] = [
+  column("state", true, (run) => <StateOf run={run} />, ({ state }) => state),
+  column("errors", true, (run) => <ErrorsOf run={run} />, ({ errors = 0 }) => errors, true),
+  column("answered", false, ({ answered }) => count(answered), ({ answered }) => answered, true),
+  column("model", true, ({ model, label }) => <><Visible text={model} />{small(label)}</>, ({ model }) => model),
+  column("started", true, ({ started }) => <time dateTime={started}><Visible text={when(started)} /></time>, ({ started }) => started || null),
+  column("finished", false, ({ finished }) => <time dateTime={finished}><Visible text={when(finished)} /></time>, ({ finished }) => finished || null),
+  column("own tags", false, ({ tags = [] }) => <Visible text={tags.join(", ")} />, ({ tags = [] }) => tags.join(", ") || null),
+  column("gate", true, ({ gate }) => gate != null && <GateWord gate={gate} />, ({ gate }) => gate?.result ?? null),
+];
+
+/** A column for each measure of the runs, by which they are sorted. The first of each benchmark and technique come first. */
+export const measuresOf = (runs: readonly RunEntry[]): readonly RunColumn[] => {
+  const numbers = runs.flatMap((run) => run.numbers);
+  const several = new Set(numbers.map(({ technique }) => technique)).size > 1;
+  const firsts = new Map<string, HeadlineNumber>();
+  for (const number of numbers) {
+    const part = `${number.benchmark} ${number.technique}`;
+    if (!firsts.has(part)) firsts.set(part, number);
+  }
+  const named = new Map([...firsts.values(), ...numbers].map((number) => [`${number.benchmark} ${number.technique} ${number.name}`, number]));
+  return [...named].map(([key, { benchmark, technique, name, title }], place) => {
+    const of = (run: RunEntry): HeadlineNumber | undefined =>
+      run.numbers.find((number) => number.benchmark === benchmark && number.technique === technique && number.name === name);
+    const where = [benchmark, ...(several ? [technique] : [])].join(" ");
+    return {
+      key, first: place < NUMBERS, title: `${title}, ${where}`, class: "measured", right: true,
+      head: <>{title}<small class="quiet"><Visible text={where} /></small></>,
+      by: (run) => of(run)?.value ?? null,
+      cell: (run) => <NumberOf number={of(run)} where={where} />,
+    };
+  });
+};
+
+const NumberOf = ({ number, where }: { readonly number: HeadlineNumber | undefined; readonly where: string }) =>
+  number === undefined ? null : (
+    <>
+      <span class="narrow quiet"><Visible text={where} /> {number.title} </span>
+      <data value={number.value ?? ""} data-benchmark={number.benchmark} data-technique={number.technique} data-measure={number.name}>{number.shown}</data>
+      {hasInterval(number) && <small class="quiet">{number.interval}</small>}
+    </>
+  );
+
+/** The columns that somebody chose or left out, kept by the browser: a sign and the key of each, one a line. */
+const useColumns = (columns: readonly RunColumn[]) => {
+  const [kept, keep] = useKept("run-columns");
+  const lines = kept.split("\n").filter((line) => line !== "");
+  const isShown = ({ key, first }: RunColumn): boolean => (first ? !lines.includes(`-${key}`) : lines.includes(`+${key}`));
+  const turn = (column: RunColumn): void => {
+    const others = lines.filter((line) => line.slice(1) !== column.key);
+    const next = !isShown(column);
+    keep((next === column.first ? others : [...others, `${next ? "+" : "-"}${column.key}`]).join("\n"));
+  };
+  return { shown: columns.filter(isShown), isShown, turn };
+};
+
+const RunTable = ({ runs, all, chosen, choose }: ChosenOf & { readonly runs: readonly RunEntry[]; readonly all: readonly RunEntry[] }) => {
+  const columns = [...PLAIN, ...measuresOf(all)];
+  const { shown, isShown, turn } = useColumns(columns);
+  return (
+    <>
+      <details class="columns">
+        <summary>Columns: {count(shown.length)} of {count(columns.length)}</summary>
+        <fieldset>
+          <legend class="sr">Columns of the table</legend>
+          {columns.map((each) => (
+            <label key={each.key}><input type="checkbox" checked={isShown(each)} onChange={() => { turn(each); }} /> <Visible text={each.title} /></label>
+          ))}
+        </fieldset>
+      </details>
+      <Table
+        label="Runs"
+        class="runs"
+        rows={runs}
+        rowKey={({ name }) => name}
+        rowClass={({ state }) => state}
+        columns={[
+          { key: "choice", head: <span class="sr">choose</span>, cell: (run) => <Choice run={run} chosen={chosen} choose={choose} /> },
+          {
+            key: "name", head: "run", heading: true, by: ({ name }) => name,
+            cell: ({ name, part }) => <><a href={runLink(name)}><Visible text={name} /></a>{small(part)}</>,
+          },
+          ...shown,
+        ]}
+      />
+    </>
+  );
+};
+
+export const Home = ({ list }: { readonly list: RunList }) => {
   const [filter, search] = useState("");
   const [wanted, choose] = useState<readonly string[]>([]);
   const [all, showAll] = useState(false);
-  const runs = list.runs.map((run) => nowOf(run, progress.get(run.name)));
+  const { runs } = list;
   const names = new Set(runs.map(({ name }) => name));
   const chosen = wanted.filter((name) => names.has(name));
   const matching = filter.trim() === "" ? runs : runs.filter((run) => matches(run, filter.trim()));
@@ -172,7 +210,7 @@ export const Home = ({ list, progress }: { readonly list: RunList; readonly prog
             <p role="status" class="quiet">{matching.length < runs.length ? `${count(matching.length)} of ${plural(runs.length, "run")}` : plural(runs.length, "run")}</p>
           </div>
           {runs.length > 1 && <Chosen chosen={chosen} choose={choose} />}
-          <RunTable runs={shown} chosen={chosen} choose={choose} />
+          <RunTable runs={shown} all={runs} chosen={chosen} choose={choose} />
           {shown.length < matching.length && <p><button type="button" onClick={() => { showAll(true); }}>Show {plural(matching.length - shown.length, "more run")}</button></p>}
           <Trends runs={matching} />
           <GateHistory runs={matching} />

@@ -53,9 +53,6 @@ export const useItems = (name: string, from: Wanted = ALL): Listed => {
     if (first.current) first.current = false;
     else again();
   }, [wanted, again]);
-  // A text is searched for some time at once: the same question goes on.
-  const left = value?.page.unsearched ?? 0;
-  useEffect(() => { if (left > 0) again(); }, [value, left, again]);
   const change = useCallback((changed: Partial<Wanted>): void => { setWanted((before) => ({ ...before, start: 0, ...changed })); }, []);
   return { wanted, change, page: value?.page ?? null, start: value?.start ?? 0, problem, again };
 };

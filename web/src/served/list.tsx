@@ -128,7 +128,6 @@ export const ResultList = ({ name, progress, items, reading }: ListProps) => {
       {page === null && problem === "" && <p role="status">Reading the answers.</p>}
       {page !== null && (
         <>
-          {(page.unsearched ?? 0) > 0 && <p class="quiet">Searching: {count(Math.ceil((page.unsearched ?? 0) / 1e6))} MB left. More may be found.</p>}
           <Pages start={start} change={change} matching={page.matching} shown={rows.length} />
           <div class="scroll" tabIndex={0} role="group" aria-label="Results">
             <table class="items">

@@ -7,6 +7,7 @@ import { Outcome } from "../ui/outcome";
 import { Visible } from "../ui/text";
 import { TRUNCATED, useItems } from "./items";
 import { ResultList } from "./list";
+import { PaceOf } from "./pace";
 
 const ORDER = ["correct", "partial", "wrong", "refused", "abstained", "unparsed", "unscored", "error"];
 /** Milliseconds between two announcements to a screen reader at least. */
@@ -177,6 +178,7 @@ export const Live = ({ name, progress, large, drawing, problem, draw, reading }:
         )}
         {open && progress.parts.length > 0 && <p class="key">These are the answers that came so far, in no random order. They are no result of the run.</p>}
       </section>
+      <PaceOf name={name} version={progress.version} />
       <div ref={list} tabIndex={-1} class="list-of-live"><ResultList name={name} progress={progress} items={items} reading={reading} /></div>
     </div>
   );

@@ -1,5 +1,8 @@
 // Numbers of comparable runs over time, and the verdicts of gates, from the list of runs.
+import type { Axis, PlotBlock } from "../bundle";
 import type { GateAttempt, HeadlineNumber, RunEntry } from "../served";
+import { count } from "../text";
+import { runLink } from "./routes";
 
 /** One number of a run in a trend. */
 export interface TrendPoint {
@@ -42,26 +45,43 @@ export const trendsOf = (runs: readonly RunEntry[]): { readonly trends: readonly
   return { trends, left: runs.filter((run) => run.numbers.length > 0 && (!isWhole(run) || run.started === "")).length };
 };
 
-/** The axis of a trend: all values and intervals, with room, on round numbers. */
-export interface TrendAxis {
-  readonly low: number;
-  readonly high: number;
-  readonly labels: readonly [string, string];
-}
-
 const rounded = (value: number): string => String(Number(value.toPrecision(3)));
 
-export const axisOf = (points: readonly TrendPoint[]): TrendAxis => {
+/** The axis of a trend: all values and intervals, with room, on round numbers. */
+export const axisOf = (points: readonly TrendPoint[]): Axis => {
   const numbers = points.flatMap(({ number }) => [number.value, ...(hasInterval(number) ? [number.low, number.high] : [])].filter((value) => value !== null));
   const least = Math.min(...numbers);
   const most = Math.max(...numbers);
-  if (points[0]?.number.percent ?? true) {
-    const low = Math.min(0.95, Math.floor(least * 20) / 20);
-    const high = Math.max(low + 0.05, Math.ceil(most * 20) / 20);
-    return { low, high, labels: [`${rounded(100 * low)} %`, `${rounded(100 * high)} %`] };
-  }
+  const percent = points[0]?.number.percent ?? true;
   const room = (most - least) / 10 || Math.abs(most) / 10 || 1;
-  return { low: least - room, high: most + room, labels: [rounded(least - room), rounded(most + room)] };
+  const low = percent ? Math.min(0.95, Math.floor(least * 20) / 20) : least - room;
+  const high = percent ? Math.max(low + 0.05, Math.ceil(most * 20) / 20) : most + room;
+  return { low, high, ticks: [low, high].map((at) => ({ at, label: percent ? `${rounded(100 * at)} %` : rounded(at) })) };
+};
+
+/** A trend as a plot: a series for each model, and a point for each run. */
+export const plotOf = ({ points }: Trend): PlotBlock => {
+  const last = points.length - 1;
+  const models = [...new Set(points.map(({ run }) => run.model))];
+  return {
+    block: "plot",
+    title: "",
+    across: "runs, the earliest first",
+    up: "",
+    x: { low: -0.5, high: last + 0.5, ticks: [0, last].map((at) => ({ at, label: when(points[at]?.run.started ?? "").slice(0, 10) })) },
+    y: axisOf(points),
+    series: models.map((title) => ({
+      title,
+      drawn: "line",
+      points: points.flatMap(({ run, number }, x) => (run.model !== title ? [] : [{
+        x,
+        y: number.value,
+        ...(hasInterval(number) ? { low: number.low, high: number.high } : {}),
+        label: `${run.name}, ${when(run.started)}: ${number.shown}${hasInterval(number) ? ` (${number.interval ?? ""})` : ""}, n = ${count(number.n)}`,
+        link: runLink(run.name),
+      }])),
+    })),
+  };
 };
 
 /** Whether reports show an interval of a number: those of few units have counts alone. */

@@ -7,9 +7,10 @@ import { ask, pathOfRun } from "../server";
 import type { RunProgress } from "../served";
 import { count, plural } from "../text";
 import { useDrawn, type DrawnPage } from "./drawn";
-import { useLoaded, useNews, useReady } from "./feed";
-import { Frame, Waiting } from "./frame";
+import { usePolled, useReady } from "./feed";
+import { Disconnected, Frame, Waiting } from "./frame";
 import { Live } from "./live";
+import { PaceOf } from "./pace";
 
 /** Results beyond which a run is looked at as a list: a page of so many takes minutes and much memory. */
 const MOST_DRAWN = 200_000;
@@ -21,20 +22,12 @@ const looksAtList = (): boolean => scrollY > READING_FROM || document.querySelec
 /** Equal for equal results, also after the server was started again. */
 const resultsOf = ({ answered, last, parts }: RunProgress): string => JSON.stringify([answered, last, parts]);
 
-/** Progress as it is told by the server, and by its events. */
-const useProgress = (name: string) => {
-  const { value, problem, again, set } = useLoaded((signal) => ask<RunProgress>(`${pathOfRun(name)}/progress`, { signal, seconds: 120 }));
-  useNews((news) => {
-    if (news.kind === "progress" && news.progress.name === name) set(news.progress);
-    if (news.kind === "again") again();
-  });
-  return { progress: value, problem };
-};
-
 interface PageOfRun {
   readonly page: DrawnPage;
   readonly progress: RunProgress;
   readonly problem: string;
+  /** Why `progress` is not the present one, "" if it is. */
+  readonly silent: string;
   /** Whether a newer page is being drawn. */
   readonly drawing: boolean;
   readonly ended: boolean;
@@ -42,7 +35,7 @@ interface PageOfRun {
   readonly live: () => void;
 }
 
-const Told = ({ page, progress, problem, drawing, ended, again, live }: PageOfRun) => {
+const Told = ({ page, progress, problem, silent, drawing, ended, again, live }: PageOfRun) => {
   const drawnOf = useRef<{ readonly turn: number; readonly results: string } | null>(null);
   if (drawnOf.current?.turn !== page.turn) drawnOf.current = { turn: page.turn, results: resultsOf(progress) };
   const changed = drawnOf.current.results !== resultsOf(progress);
@@ -50,6 +43,7 @@ const Told = ({ page, progress, problem, drawing, ended, again, live }: PageOfRu
   const offer: ComponentChildren = <button type="button" onClick={again}>Draw it again</button>;
   return (
     <div class="said">
+      <Disconnected why={silent} />
       <div role="status">
         {problem !== "" && <p class="alert">{problem} {offer}</p>}
         {drawing && <p class="aside">Drawing the page again.</p>}
@@ -62,12 +56,13 @@ const Told = ({ page, progress, problem, drawing, ended, again, live }: PageOfRu
           {progress.selected > 0 && <> of {count(progress.selected)}</>} answered. {changed && offer} <button type="button" onClick={live}>Live view</button>
         </p>
       )}
+      <PaceOf name={progress.name} version={progress.version} />
     </div>
   );
 };
 
 export const RunPage = ({ name }: { readonly name: string }) => {
-  const { progress, problem: unknown } = useProgress(name);
+  const { value: progress, problem: silent } = usePolled((signal) => ask<RunProgress>(`${pathOfRun(name)}/progress`, { signal, seconds: 120 }));
   const [turn, setTurn] = useState(0);
   /** Whether the live view is wanted in place of a drawn page. */
   const [live, setLive] = useState<boolean | null>(null);
@@ -110,12 +105,13 @@ export const RunPage = ({ name }: { readonly name: string }) => {
   useReady(progress !== null && (live === true || page?.data != null));
 
   if (progress === null || live === null) {
-    return <Frame title={name}><Waiting problem={unknown} what={`Reading ${name}.`} /></Frame>;
+    return <Frame title={name}><Waiting problem={silent} what={`Reading ${name}.`} /></Frame>;
   }
   const drawing = turn > 0 && page?.turn !== turn && problem === "";
   if (live || page === null) {
     return (
       <Frame title={name}>
+        <Disconnected why={silent} />
         {live
           ? <Live name={name} progress={progress} large={large} drawing={drawing} problem={problem} draw={draw} reading={read} />
           : <DrawingOnly progress={progress} problem={problem} list={() => { setLive(true); }} />}
@@ -128,7 +124,7 @@ export const RunPage = ({ name }: { readonly name: string }) => {
       head={page.head}
       data={page.data}
       served
-      said={<Told page={page} progress={progress} problem={problem} drawing={drawing} ended={ended} again={draw} live={() => { setLive(true); }} />}
+      said={<Told silent={silent} page={page} progress={progress} problem={problem} drawing={drawing} ended={ended} again={draw} live={() => { setLive(true); }} />}
     />
   );
 };

@@ -15,11 +15,13 @@ const SHAPES: Readonly<Record<string, JSX.Element>> = {
   error: <><path class="line" d="M2 2h12v12H2z" /><path class="line" d="M8 4.5v4.5M8 11v.5" /></>,
 };
 
+export const isOutcome = (name: string): boolean => Object.hasOwn(SHAPES, name);
+
 /** The mark of an outcome: told by word, shape and colour. `bare` leaves out the word, for a place that says it. */
 export const Outcome = ({ name, bare = false }: { readonly name: string; readonly bare?: boolean }) => (
-  <span class={`outcome o-${Object.hasOwn(SHAPES, name) ? name : "unscored"}`}>
+  <span class={`outcome o-${isOutcome(name) ? name : "unscored"}`}>
     <svg class="shape" width="12" height="12" viewBox="0 0 16 16" aria-hidden="true" focusable="false">
-      {Object.hasOwn(SHAPES, name) ? SHAPES[name] : SHAPES["unscored"]}
+      {isOutcome(name) ? SHAPES[name] : SHAPES["unscored"]}
     </svg>
     {!bare && <Visible text={name} />}
   </span>

@@ -1,5 +1,6 @@
 // Drawings inside tables: values, intervals and reference lines on one axis, drawn as wide as their column.
 import type { Axis } from "../bundle";
+import { flat } from "../text";
 
 /** A value and its interval; without an interval the dot is hollow. */
 export interface Spot {
@@ -54,7 +55,7 @@ const Mark = ({ axis, spot }: { readonly axis: Axis; readonly spot: Spot }) => {
 export const Plot = ({ axis, spots, lines = [] }: { readonly axis: Axis; readonly spots: readonly Spot[]; readonly lines?: readonly Line[] }) => (
   <svg class="plot" width="100%" height={HEIGHT} aria-hidden="true" focusable="false">
     {axis.ticks.map((tick) => (
-      <line class="grid" x1={place(axis, tick.at)} x2={place(axis, tick.at)} y1={0} y2={HEIGHT} />
+      <line class={tick.at === 0 && axis.low < 0 ? "zero" : "grid"} x1={place(axis, tick.at)} x2={place(axis, tick.at)} y1={0} y2={HEIGHT} />
     ))}
     {lines.map(
       ({ at, tone }) =>
@@ -76,7 +77,7 @@ export const Scale = ({ axis }: { readonly axis: Axis }) => (
         y={12}
         text-anchor={k === axis.ticks.length - 1 ? "end" : k === 0 ? "start" : "middle"}
       >
-        {tick.label}
+        {flat(tick.label)}
       </text>
     ))}
   </svg>

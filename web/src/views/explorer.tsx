@@ -1,121 +1,111 @@
-// All questions and answers: facets, the query line, and the list.
+// All questions and answers: facets, the query line, and the list, of one run or of several.
 import { useEffect } from "preact/hooks";
 
 import { save } from "../csv";
 import type { Data } from "../data";
+import { Benchmarks, Looks, Measures, Presets } from "../explorer/choices";
 import { exported } from "../explorer/export";
 import { Bar, Mended, Nothing, Reading, WithFilters } from "../explorer/frame";
 import { List } from "../explorer/list";
-import { benchmarkOf, find, hasScore, keysOf, LAYOUTS, Source, type Found, type Layout } from "../explorer/selecting";
+import { find, hasScore, keysOf, Source, type Found } from "../explorer/selecting";
 import { Again, Sum } from "../explorer/sum";
 import { useQuery, type Asking } from "../explorer/use-query";
 import { setListed } from "../listed";
 import type { Page } from "../page";
-import { without } from "../query";
+import { parse } from "../query";
+import { unitName } from "../scale";
 import "../style/explorer.css";
+import "../style/matrix.css";
+import type { Rows } from "../table";
 import { taggedVersion } from "../tagged";
-import { flat } from "../text";
-import { Visible } from "../ui/text";
 
-export const Explorer = ({ page }: { readonly page: Page }) => (
-  <section id="questions" class="explorer" aria-labelledby="questions-title">
-    <h1 id="questions-title">Questions</h1>
-    {page.data === null ? <p role="status">Reading the questions.</p> : <Loaded page={page} data={page.data} />}
-  </section>
-);
-
-const NAMES: Readonly<Record<Layout, string>> = { table: "Table", images: "Images", pairs: "Pairs" };
-
-interface Shown {
-  readonly page: Page;
-  readonly asking: Asking<Found>;
-}
-
-const useFound = (page: Page, data: Data, source: Source): Asking<Found> => {
-  const { state } = page;
-  const { benchmark, technique, query, sort, layout } = state;
-  const table = source.table(benchmarkOf(data, state));
-  return useQuery(page, {
-    texts: source.texts,
-    fields: table.fields,
-    find: (pending) => find(source, state, query, pending),
-    // The item of a state selects nothing.
-    on: [source, benchmark, technique, sort, layout, table, taggedVersion()],
-    eager: true,
-    ready: () => { source.prepare(); },
-  });
-};
-
-const Loaded = ({ page, data }: { readonly page: Page; readonly data: Data }) => {
-  const { state, go } = page;
-  const source = Source.of(data);
-  const asking = useFound(page, data, source);
-  const { found, searching } = asking;
-  // A link to an item alone names no benchmark: the list stays where the item is.
-  const [only = ""] = found.techniques;
-  const lost = state.item !== null && (state.benchmark === "" || state.technique === "");
-  useEffect(() => {
-    if (lost && state.view === "questions") go({ benchmark: found.about.name, technique: only }, { replace: true });
-    // eslint-disable-next-line react-hooks/exhaustive-deps
-  }, [lost]);
-  useEffect(() => { setListed(() => keysOf(source, found)); }, [source, found]);
-  const words = found.clauses.filter((clause) => clause.field < 0 && !clause.not).map((clause) => clause.text.toLowerCase());
-  const answered = found.table.result !== null;
-  const download = async (): Promise<void> => {
-    await source.texts.load(() => undefined);
-    save(exported(source, found), `${found.about.name.replace(/[^\w.-]+/g, "_")}.csv`, "text/csv");
-  };
+export const Explorer = ({ page }: { readonly page: Page }) => {
+  const several = page.head.kind === "comparison";
   return (
     <>
-      <Benchmarks page={page} asking={asking} />
-      <Bar page={page} asking={asking} table={found.table} example="wrong" any={found.rows.length > 0} download={download}>
-        <Choices page={page} asking={asking} />
-      </Bar>
-      <Mended page={page} asking={asking} problems={found.problems}>
-        <Sum found={found} source={source} />
-        <Again found={found} source={source} />
-      </Mended>
-      {answered && <Reading texts={source.texts} of={data.results} searching={searching} />}
-      <WithFilters page={page} asking={asking} found={{ ...found, scored: hasScore(found) }}>
-        {found.rows.length === 0
-          ? <Nothing page={page} asking={asking} found={found} one={answered ? "answer" : "question"} />
-          : <List page={page} source={source} found={found} words={words} />}
-      </WithFilters>
+      {several && <p class="printed">The questions are not printed. Save their list by the button CSV.</p>}
+      <section id="questions" class="explorer" aria-labelledby="questions-title">
+        <h1 id="questions-title">Questions{several && " by run"}</h1>
+        {page.data === null ? <p role="status">Reading the questions.</p> : <Loaded page={page} data={page.data} />}
+      </section>
     </>
   );
 };
 
-const Benchmarks = ({ page, asking }: Shown) =>
-  page.head.benchmarks.length < 2 ? null : (
-    <div class="tabs" role="group" aria-label="Benchmark">
-      {page.head.benchmarks.map((each, place) => (
-        <button key={each.name} type="button" aria-pressed={place === asking.found.table.benchmark} title={flat(each.title)} onClick={() => { asking.rest(); page.go({ benchmark: each.name, query: "", sort: "" }); }}>
-          <Visible text={each.name} />
-        </button>
-      ))}
-    </div>
-  );
+const Loaded = ({ page, data }: { readonly page: Page; readonly data: Data }) => {
+  const source = Source.of(data);
+  const table = source.table(page.state);
+  if (table === null) return <p class="empty">These runs share no measure that counts single questions.</p>;
+  return <OfTable page={page} source={source} table={table} />;
+};
 
-/** The techniques and layouts that can be chosen. */
-const Choices = ({ page: { state, go }, asking }: Shown) => {
-  const { found } = asking;
-  const { fields } = found.table;
-  const technique = fields[found.table.place("technique")];
-  const layouts = LAYOUTS.filter((each) => each !== "pairs" || (found.about.pairs && found.table.result !== null));
+interface TableOf {
+  readonly page: Page;
+  readonly source: Source;
+  readonly table: Rows;
+}
+
+const useFound = ({ page, source, table }: TableOf): Asking<Found> => {
+  const { state } = page;
+  const { technique, query, sort, layout } = state;
+  return useQuery(page, {
+    texts: source.texts,
+    fields: table.fields,
+    find: (pending) => find(table, state, query, pending),
+    // The item of a state selects nothing.
+    on: [technique, sort, layout, table, taggedVersion()],
+    // The texts of several runs are many: a search reads them.
+    eager: table.compared === null,
+    ready: () => { source.prepare(); },
+  });
+};
+
+/** Make the links of items alone, and those of older pages, name all that they show. */
+const useWholeLink = ({ page: { state, go, head }, table }: TableOf, found: Found): void => {
+  const { compared } = table;
+  const lost = compared === null && state.item !== null && (state.benchmark === "" || state.technique === "");
+  // Links of older pages name a run without its baseline: they ask for its flips alone.
+  const old = compared !== null && state.run !== "" && state.against === "";
+  useEffect(() => {
+    if (state.view !== "questions") return;
+    if (lost) go({ benchmark: found.about.name, technique: found.techniques[0] ?? "" }, { replace: true });
+    if (!old) return;
+    const flips = parse(state.query).some((term) => term.field === "flip" || term.field === "way");
+    const { pair } = compared;
+    go({ run: head.runs[pair.new]?.name ?? "", against: head.runs[pair.baseline]?.name ?? "", query: flips ? state.query : `flip:worse,better ${state.query}`.trim() }, { replace: true });
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [lost, old]);
+};
+
+const OfTable = (shown: TableOf) => {
+  const { page, source, table } = shown;
+  const { compared, answered } = table;
+  const asking = useFound(shown);
+  const { found, searching } = asking;
+  useWholeLink(shown, found);
+  useEffect(() => { setListed(() => keysOf(found)); }, [found]);
+  const words = found.clauses.filter((clause) => clause.field < 0 && !clause.not).map((clause) => clause.text.toLowerCase());
+  const download = async (): Promise<void> => {
+    await source.texts.load(() => undefined);
+    save(exported(found), compared === null ? `${found.about.name.replace(/[^\w.-]+/g, "_")}.csv` : "questions-by-run.csv", "text/csv");
+  };
+  const one = compared !== null ? unitName(compared.scale) : answered ? "answer" : "question";
+  const name = compared === null ? found.about.name : `${compared.scale.place} ${compared.pair.new} ${compared.pair.baseline}`;
   return (
     <>
-      {technique !== undefined && technique.values.length > 1 && (
-        <div class="chips" role="group" aria-label="Technique">
-          {technique.values.map(({ name }) => (
-            <button key={name} type="button" aria-pressed={found.techniques.includes(name)} onClick={() => { asking.rest(); go({ technique: name, query: without(state.query, fields, technique) }); }}>{name}</button>
-          ))}
-        </div>
-      )}
-      <div class="chips" role="group" aria-label="Layout">
-        {layouts.map((each) => (
-          <button key={each} type="button" aria-pressed={each === found.layout} onClick={() => { go({ layout: each === "table" ? "" : each }); }}>{NAMES[each]}</button>
-        ))}
-      </div>
+      {compared === null ? <Benchmarks page={page} asking={asking} /> : <Measures page={page} compared={compared} />}
+      {compared !== null && <Presets page={page} asking={asking} compared={compared} />}
+      <Bar page={page} asking={asking} table={table} example={compared === null ? "wrong" : "worse"} any={found.rows.length > 0} download={download}>
+        <Looks page={page} asking={asking} />
+      </Bar>
+      <Mended page={page} asking={asking} problems={found.problems}>
+        <Sum found={found} />
+        {compared === null && <Again found={found} />}
+      </Mended>
+      {answered && (compared === null || searching) && <Reading texts={source.texts} of={table.data.results} searching={searching} />}
+      <WithFilters page={page} asking={asking} found={{ ...found, about: { name }, scored: hasScore(found) }}>
+        {found.rows.length === 0 ? <Nothing page={page} asking={asking} found={found} one={one} /> : <List page={page} found={found} words={words} />}
+      </WithFilters>
     </>
   );
 };

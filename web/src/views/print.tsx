@@ -2,10 +2,12 @@
 import { render } from "preact";
 import { useEffect } from "preact/hooks";
 
+import { inLetters } from "../blocks/sorting";
 import type { Data } from "../data";
 import { Source, find } from "../explorer/selecting";
 import type { Page } from "../page";
 import type { State } from "../route";
+import { resultOf } from "../table";
 import { count, plural } from "../text";
 import { Outcome } from "../ui/outcome";
 import { Visible } from "../ui/text";
@@ -16,20 +18,21 @@ const CUT = 220;
 
 const cut = (text: string): string => (text.length > CUT ? `${text.slice(0, CUT)}…` : text);
 
-/** The first answers of a run to print, and their number in all: those that are not correct first, in the order of the page. */
+/** The first answers of a run to print, and their number in all: those that are not correct first, then by their ids. */
 export const printed = (data: Data): readonly [readonly number[], number] => {
   const correct = data.bundle.head.outcomes.indexOf("correct");
   const outcomes = data.column("results.outcome");
-  const order = Array.from({ length: data.results }, (_, result) => result);
-  const failed = order.filter((result) => outcomes[result] !== correct);
-  const passed = order.filter((result) => outcomes[result] === correct);
-  return [[...failed, ...passed].slice(0, PRINTED), order.length];
+  const order = Array.from({ length: data.results }, (_, result) => ({ result, key: data.key(result), right: outcomes[result] === correct }));
+  order.sort((one, other) => Number(one.right) - Number(other.right) || inLetters(one.key.benchmark, other.key.benchmark) || inLetters(one.key.item, other.key.item));
+  return [order.slice(0, PRINTED).map(({ result }) => result), order.length];
 };
 
 /** The first answers that the explorer lists, and their number. */
 export const listed = (data: Data, state: State): readonly [readonly number[], number] => {
-  const { table, rows } = find(Source.of(data), state, state.query);
-  return [[...rows.subarray(0, PRINTED)].flatMap((row) => table.result?.[row] ?? []), rows.length];
+  const table = Source.of(data).table(state);
+  if (table === null) return [[], 0];
+  const { rows } = find(table, state, state.query);
+  return [[...rows.subarray(0, PRINTED)].flatMap((row) => resultOf(table, row) ?? []), rows.length];
 };
 
 interface ListOf {
@@ -73,7 +76,7 @@ const List = ({ data, results, of, order, query }: ListOf) => (
   </section>
 );
 
-/** While the page is printed, folds are open and a list of questions stands at the end. */
+/** While the page is printed, its sections are unfolded, and a list of questions stands at the end. */
 export const usePrinting = (page: Page): void => {
   const { data, head, state } = page;
   useEffect(() => {
@@ -82,8 +85,8 @@ export const usePrinting = (page: Page): void => {
     document.getElementById("app")?.after(place);
     let unfolded: HTMLDetailsElement[] = [];
     const before = (): void => {
-      // The report of several runs for a committee is one to three pages: what is folded stays out.
-      unfolded = [...document.querySelectorAll<HTMLDetailsElement>("main details:not([open])")].filter((fold) => fold.closest(".committee") === null || fold.matches(".limits"));
+      // What a reader folded stays out, but for sections and for what limits the numbers.
+      unfolded = [...document.querySelectorAll<HTMLDetailsElement>("main :is(.of-section, .limits):not([open])")];
       for (const fold of unfolded) fold.open = true;
       if (data === null || head.kind !== "run" || state.view === "review") return;
       const summary = state.view === "summary";

@@ -8,13 +8,11 @@ import { count, flat } from "../text";
 import { Copy } from "../ui/copy";
 import { Visible } from "../ui/text";
 
-const PROVED = "Rebuilt from the recorded question. Its SHA-256, which covers the images, equals the one recorded when it was sent.";
-const UNPROVED =
-  "Rebuilt from the recorded question by the recorded template. Not proved: the run records no digest of its images. To prove it, type medvqa report RUN --data=DIR, with the data folder.";
-
 const Shown = ({ of, label }: { readonly of: Sent; readonly label: string }) => (
   <>
-    <p class={of.proved ? "quiet" : "notes"}>{of.proved ? PROVED : UNPROVED}</p>
+    {of.withheld > 0 && (
+      <p class="notes">{count(of.withheld)} solved examples came before it. They are not kept, as their data are not declared public.</p>
+    )}
     {of.messages.map(({ from, images, text }, place) => (
       <section key={place} class="message">
         <h4>{from}</h4>

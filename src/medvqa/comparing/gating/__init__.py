@@ -5,7 +5,7 @@ from __future__ import annotations
 from medvqa.comparing.gating import rules
 from medvqa.comparing.gating.deciding import attempts, changed, decide, decided, settle
 from medvqa.comparing.gating.preparing import Gate, Target, load, prepare
-from medvqa.comparing.gating.rules import DEFAULT_MARGIN, Rule, Rules, from_json, typed_over
+from medvqa.comparing.gating.rules import DEFAULT_MARGIN, BenchmarkRule, Floor, Rules, SliceRule, from_json, typed_over
 from medvqa.comparing.gating.rules import above as rules_above
 from medvqa.comparing.gating.rules import read as read_rules
 from medvqa.comparing.gating.selftest import Tried, selftest
@@ -37,13 +37,15 @@ __all__ = [
     "FILE",
     "UNDECIDED",
     "Against",
+    "BenchmarkRule",
     "Decided",
     "Flipped",
+    "Floor",
     "Gate",
     "Moved",
-    "Rule",
     "Rules",
     "Ruling",
+    "SliceRule",
     "Target",
     "Tried",
     "Verdict",

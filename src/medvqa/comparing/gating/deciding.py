@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from medvqa import comparing, metrics, scoring, statistics
+from medvqa import comparing, memory, metrics, scoring, statistics
 from medvqa.comparing import Compared, Flip, Paired, Side, matching
 from medvqa.comparing.gating import units
-from medvqa.comparing.gating.designs import Place, designs
+from medvqa.comparing.gating.designs import Place, averaged, designs
 from medvqa.comparing.gating.preparing import Gate, Target, is_of, unmeasurable
-from medvqa.comparing.gating.rules import Rule
+from medvqa.comparing.gating.rules import Floor
 from medvqa.comparing.gating.verdict import (
     Against,
     Decided,
@@ -49,6 +49,7 @@ APART = timedelta(hours=24)
 """Maximum time between the parts of a run if its model is not identified: a server may get other weights."""
 
 
+@memory.no_cycle_search()
 def decide(gate: Gate, new: Side) -> Verdict:
     """Return the verdict on a run; its outcome is None if results are missing.
 
@@ -160,9 +161,18 @@ def _paired(
     ]
     # A question counts with all its samples, whatever their number in each run.
     kept = tuple(r for r in both[1].results if r.key.question in questions)
+    # The measures that no rule is about are not computed.
+    measured = {
+        t.benchmark.name: replace(
+            t.benchmark,
+            metrics=(t.metric,),
+            headline=tuple(name for name in t.benchmark.headline if name == t.metric.name),
+        )
+        for t in targets
+    }
     notes = comparing.notes(*both)
     icc = gate.rules.flip_icc
-    return comparing.compare(both[0], replace(both[1], results=kept), gate.known, level=level, icc=icc), notes
+    return comparing.compare(both[0], replace(both[1], results=kept), measured, level=level, icc=icc), notes
 
 
 def _never_asked(new: Side, baseline: Side, targets: Iterable[Target]) -> list[str]:
@@ -223,7 +233,8 @@ def _unmeasurable(gate: Gate, new: Side) -> list[str]:
     """Return a line for each metric of a user that cannot be gated on the run, and why."""
     lines: list[str] = []
     for target in gate.targets:
-        floors = [gate.metric(rule) for rule in gate.rules.floor if rule.benchmark == target.benchmark.name]
+        own = [floor for floor in gate.rules.floor if floor.benchmark == target.benchmark.name]
+        floors = [gate.metric(floor.benchmark, floor.measure) for floor in own]
         results = [result for result in new.results if is_of(result, target)]
         against = [target.metric] if gate.baselines else []
         whys = (unmeasurable(results, metric, new.run) for metric in dict.fromkeys([*against, *floors]))
@@ -322,7 +333,7 @@ def _met(folder: Path, baseline: str) -> RunRecord | None:
     return run if baseline in {against.digest for against in decided.verdict.baselines} else None
 
 
-_Tested = tuple[Rule, statistics.TestedRule, Compared | None]
+_Tested = tuple[Ruling, statistics.TestedRule, Compared | None]
 """A rule, its numbers for `statistics.decide`, and its row of the comparison of two runs."""
 
 
@@ -430,7 +441,7 @@ def _empty_margins(tested: Iterable[_Tested]) -> list[str]:
             continue
         if (numbers.user_margin or numbers.margin) >= (has := numbers.comparison.baseline):
             notes.append(
-                f"{rule.name}: no run can lose that much, as at most {number(has, digits=1)} points can be lost; "
+                f"{rule.rule}: no run can lose that much, as at most {number(has, digits=1)} points can be lost; "
                 "choose a margin that you would not accept to lose"
             )
     return notes
@@ -441,29 +452,25 @@ def _absent(gate: Gate, paired: Paired) -> list[Ruling]:
     absent, about = [], paired.baseline.run.benchmarks
     for target in (target for target in gate.targets if target.benchmark.name in about):
         rows = [dict(row.slice) for row in paired.tables if _is_headline(row, target)]
-        whole = replace(target.rule, baseline=paired.baseline.name)
         own = gate.rules.of_slices(target.benchmark.name)
-        wanted = [(whole, NOTHING_ASKED)]
-        wanted += [
-            (_of_slice(whole, place, rule.margin), NOTHING_ASKED)
-            for rule in gate.rules.slice
-            if rule.benchmark == target.benchmark.name
-            for place in rule.slice.items()
-        ]
+        wanted: list[tuple[tuple[str, str] | None, float | None, str]] = [(None, target.margin, NOTHING_ASKED)]
+        wanted += [(place, margin, NOTHING_ASKED) for place, margin in own.items()]
         # A slice that is large enough, but has no counting answer in either run.
         wanted += [
-            (_of_slice(whole, slice_[0], None), NOTHING_COUNTS)
-            for slice_, design in _designs(gate, paired.new, target).items()
+            (slice_[0], None, NOTHING_COUNTS)
+            for slice_, design in (_designs(gate, paired.new, target) if gate.rules.slices else {}).items()
             if slice_ and slice_[0][0] in gate.rules.slices and statistics.gated_slice(design)
             if slice_[0] not in own
         ]
-        absent += [Ruling.of(rule, "INCONCLUSIVE", why) for rule, why in wanted if rule.slice not in rows]
+        rulings = (_rule(paired, target, *one) for one in wanted)
+        absent += [ruling for ruling in rulings if ruling.slice not in rows]
     return absent
 
 
-def _of_slice(whole: Rule, place: tuple[str, str], margin: float | None) -> Rule:
-    """The rule about one slice, derived from the rule on the whole: with a margin (points), or a guard without."""
-    return replace(whole, dimension=place[0], value=place[1], margin=margin)
+def _rule(paired: Paired, target: Target, place: tuple[str, str] | None, margin: float | None, why: str = "") -> Ruling:
+    return Ruling.against(
+        paired.baseline.name, target.benchmark.name, target.metric.name, target.technique, place, margin, why
+    )
 
 
 def _line(gate: Gate, benchmark: str, item: str, why: str, *, private: str = "") -> str:
@@ -483,7 +490,7 @@ def _judged(gate: Gate, results: Sequence[Result]) -> list[str]:
     for target in gate.targets:
         if not _is_judged(target, results):
             continue
-        reliability = target.rule.judge_reliability
+        reliability = target.judge_reliability
         notes.append(
             f"{target.benchmark.name}: a judge scored answers, and no human labels say how reliably "
             "(judge_reliability): its errors make runs look alike and favour PASS"
@@ -506,36 +513,34 @@ def _compared(gate: Gate, paired: Paired, new: Side) -> list[_Tested]:
         rows = [table for table in paired.tables if _is_headline(table, target)]
         if not rows:
             continue
-        shrunk = (target.rule.judge_reliability or 1.0) if _is_judged(target, new.results) else 1.0
+        shrunk = (target.judge_reliability or 1.0) if _is_judged(target, new.results) else 1.0
         unchanged = paired.of(name, target.technique).unchanged
-        chances = chances_of(paired.baseline, target)
+        chances = chances_of(paired.baseline, target, slices=gate.has_slices(name))
         designed = _designs(gate, new, target)
-        whole = replace(target.rule, baseline=paired.baseline.name)
         own = gate.rules.of_slices(name)
         for row in rows:
             where = next(iter(row.slice.items()), None)
-            rule = whole
-            if where is not None:
-                rule = _of_slice(whole, where, own[where].margin if where in own else None)
+            margin = target.margin if where is None else own.get(where)
             design = designed.get(tuple(row.slice.items()))
+            rule = _rule(paired, target, where, margin)
             numbers: statistics.TestedRule
-            if rule.margin is not None:
+            if margin is not None:
                 chance, low = chances[()] if where is None else chances.get((where,), (None, None))
                 numbers = MarginRule(
-                    name=rule.name,
+                    name=rule.rule,
                     comparison=row.comparison,
-                    margin=rule.margin / 100 * shrunk,
+                    margin=margin / 100 * shrunk,
                     chance=chance,
                     baseline_low=low,
                     unchanged=unchanged,
                     of_slice=where is not None,
                     better=row.better,
-                    user_margin=rule.margin / 100,
+                    user_margin=margin / 100,
                     design=design,
                 )
-            elif rule.dimension in gate.rules.slices:
+            elif where is not None and where[0] in gate.rules.slices:
                 numbers = SliceGuard(
-                    name=rule.name,
+                    name=rule.rule,
                     comparison=row.comparison,
                     unchanged=unchanged,
                     better=row.better,
@@ -556,12 +561,15 @@ def _is_headline(row: Compared | Flip, target: Target) -> bool:
 
 
 def _designs(gate: Gate, new: Side, target: Target, metric: Metric | None = None) -> dict[Place, Design]:
-    results = [result for result in new.results if is_of(result, target)]
-    return designs(results, metric or target.metric, (*target.benchmark.dimensions, *gate.rules.slices))
+    """The designs of the whole, and if slices are gated, of all slices."""
+    results, metric = [result for result in new.results if is_of(result, target)], metric or target.metric
+    if not gate.has_slices(target.benchmark.name):
+        return designs(results, metric, averaged(metric), alone=True)
+    return designs(results, metric, (*target.benchmark.dimensions, *gate.rules.slices))
 
 
-def chances_of(side: Side, target: Target) -> dict[Place, tuple[float | None, float | None]]:
-    """The level of chance and the baseline's lower bound, overall (()) and by slice.
+def chances_of(side: Side, target: Target, *, slices: bool = True) -> dict[Place, tuple[float | None, float | None]]:
+    """The level of chance and the baseline's lower bound, overall (()) and, with `slices`, by slice.
 
     Chance is the lowest reference line of a measure. On confusing pairs it is 0, the value of a model that ignores the
     images, though guessing gives 25 %. None if unknown. Both refer to 1 - measure if less is better.
@@ -571,7 +579,8 @@ def chances_of(side: Side, target: Target) -> dict[Place, tuple[float | None, fl
     measured = metrics.measures(
         results,
         [target.metric],
-        target.benchmark.dimensions,
+        target.benchmark.dimensions if slices else averaged(target.metric),
+        alone=not slices,
         benchmark=target.benchmark.name,
         signature={},
         score=scoring.scorer(target.benchmark, extraction),
@@ -593,60 +602,53 @@ def _floors(gate: Gate, new: Side, level: float) -> list[_Tested]:
         for target in gate.targets:
             if target.benchmark.name != floor.benchmark:
                 continue
-            rule = replace(floor, technique=target.technique)
-            metric = gate.metric(rule)
+            rule, metric = Ruling.of_floor(floor, target.technique), gate.metric(floor.benchmark, floor.measure)
             results = [result for result in new.results if is_of(result, target)]
             design = _designs(gate, new, target, metric).get(())
-            numbers = _floor(rule, results, metric, level)
+            numbers = _floor(rule, floor, results, metric, level)
             tested.append((rule, numbers if design is None else replace(numbers, design=design), None))
     return tested
 
 
-def _floor(rule: Rule, results: Sequence[Result], metric: Metric, level: float) -> FloorRule:
-    name, limit, at_most, point = rule.name, rule.limit or 0.0, rule.at_most is not None, rule.point
-    tabled = tables(results, [metric], ())
+def _floor(rule: Ruling, floor: Floor, results: Sequence[Result], metric: Metric, level: float) -> FloorRule:
+    limit, at_most, point = floor.limit, floor.at_most is not None, floor.point
+    tabled = tables(results, [metric], averaged(metric), alone=True)
     if not tabled:
-        return FloorRule(
-            name=name, limit=limit, value=None, low=None, high=None, p=None, level=level, at_most=at_most, point=point
-        )
-    ratios = tabled[0].mean(statistics.ratios(tabled[0].table()))
-    return statistics.floor(
-        name,
-        statistics.clustered(ratios),
-        limit,
-        binary=tabled[0].binary,
-        at_most=at_most,
-        point=point,
-        level=level,
-    )
+        nothing = {"value": None, "low": None, "high": None, "p": None}
+        return FloorRule(name=rule.rule, limit=limit, level=level, at_most=at_most, point=point, **nothing)
+    clustered = statistics.clustered(tabled[0].mean(statistics.ratios(tabled[0].table())))
+    binary = tabled[0].binary
+    return statistics.floor(rule.rule, clustered, limit, binary=binary, at_most=at_most, point=point, level=level)
 
 
 def _ruling(
     gate: Gate,
-    rule: Rule,
+    rule: Ruling,
     numbers: statistics.TestedRule,
     row: Compared | None,
     decided: statistics.RuleVerdict,
     run: RunRecord,
 ) -> Ruling:
-    ruling = Ruling.of(
+    """Return a rule with its figures and its outcome."""
+    design = numbers.design
+    ruling = replace(
         rule,
-        decided.outcome,
-        decided.why,
+        outcome=decided.outcome,
+        why=decided.why,
         p=decided.p,
         adjusted=decided.adjusted,
         needed=decided.needed,
-        unit=None if numbers.design is None else numbers.design.unit,
-        df=None if numbers.design is None else numbers.design.df,
+        unit=None if design is None else design.unit,
+        df=None if design is None else design.df,
         items=run.benchmark(rule.benchmark).items or None,
-        better=gate.metric(rule).better,
+        better=gate.metric(rule.benchmark, rule.measure).better,
     )
     if isinstance(numbers, FloorRule):
-        units = None if numbers.design is None else numbers.design.units
-        return replace(ruling, value=numbers.value, low=numbers.low, high=numbers.high, units=units)
+        units = None if design is None else design.units
+        return replace(ruling, value=decided.value, low=decided.low, high=decided.high, units=units)
     # The decision uses "more is better"; the row shows the measure itself. "lost" counts worse units in both.
-    comparison, margin = numbers.comparison, numbers.margin
-    shown = comparison if row is None else row.shown
+    comparison, shown = numbers.comparison, numbers.comparison if row is None else row.shown
+    chance = decided.chance if decided.chance is None or decided.better == "higher" else 1 - decided.chance
     return replace(
         ruling,
         value=shown.new,
@@ -654,9 +656,9 @@ def _ruling(
         difference=shown.difference,
         low=shown.low,
         high=shown.high,
-        margin=margin,
-        asked_margin=None if rule.margin is None else rule.margin / 100,
-        chance=_chance(numbers),
+        margin=decided.margin,
+        asked_margin=decided.user_margin,
+        chance=chance,
         units=comparison.units,
         groups=comparison.groups,
         discordant_groups=comparison.discordant_groups,
@@ -664,15 +666,9 @@ def _ruling(
         lost=comparison.lost,
         detectable=decided.detectable,
         holds_to=decided.holds_to,
-        beyond=margin is not None and comparison.high is not None and comparison.high < -margin,
-        unchanged=numbers.unchanged,
+        beyond=decided.margin is not None and comparison.high is not None and comparison.high < -decided.margin,
+        unchanged=decided.unchanged,
     )
-
-
-def _chance(rule: MarginRule | SliceGuard) -> float | None:
-    if isinstance(rule, SliceGuard) or rule.chance is None:
-        return None
-    return rule.chance if rule.better == "higher" else 1 - rule.chance
 
 
 def _flips(gate: Gate, paired: Paired) -> list[Flipped]:

@@ -23,7 +23,7 @@ from medvqa.items import Benchmark, Item, Result, UsageError
 from medvqa.records.run_record import RecordedBenchmark
 from medvqa.statistics import Design, Simulated, UnitLayout
 from medvqa.statistics.intervals import LEAST_DF
-from medvqa.statistics.sentences import Better, RuleFigures, sentence
+from medvqa.statistics.sentences import Better, RuleVerdict
 
 DISCORDANCE = 0.15
 """Default share of units that flip either way between two runs of similar models."""
@@ -63,7 +63,7 @@ class Planned:
         """Why the groups allow no verdict."""
         if self.of_slice:
             return f"not gated: {statistics.shortfall(self.design)}"
-        return sentence(RuleFigures(kind="margin", outcome="INCONCLUSIVE", value=0.0, baseline=0.0, df=self.design.df))
+        return RuleVerdict(kind="margin", outcome="INCONCLUSIVE", value=0.0, baseline=0.0, df=self.design.df).why
 
     @property
     def above_chance(self) -> bool:
@@ -160,12 +160,12 @@ def _planned(
     dimensions = (*target.benchmark.dimensions, *rules.slices)
     designed = designs(results, target.metric, dimensions)
     laid_out = layouts(results, target.metric, dimensions)
-    own = {place: rule.margin for place, rule in rules.of_slices(target.benchmark.name).items()}
+    own = rules.of_slices(target.benchmark.name)
     _check(designed, rules.slices, own)
     plans = []
     for place, design in designed.items():
         where = " ".join(place[0]) if place else ""
-        margin = target.rule.margin if not place else own.get(place[0])
+        margin = target.margin if not place else own.get(place[0])
         if place and margin is None and place[0][0] not in rules.slices:
             continue
         chance, low = chances.get(place, (None, None))

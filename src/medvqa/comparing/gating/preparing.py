@@ -12,7 +12,7 @@ from msgspec import structs
 from medvqa import comparing, metrics
 from medvqa.benchmarks import not_known
 from medvqa.comparing import Side
-from medvqa.comparing.gating.rules import DEFAULT_MARGIN, FILE, TABLE, Rule, Rules
+from medvqa.comparing.gating.rules import DEFAULT_MARGIN, FILE, TABLE, BenchmarkRule, Rules
 from medvqa.comparing.gating.verdict import digest
 from medvqa.decode import did_you_mean
 from medvqa.items import (
@@ -38,12 +38,13 @@ THIS_RUN = "this run"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One headline measure of one benchmark by one technique; all fields of `rule` are filled in."""
+    """One measure of one benchmark by one technique, with its margin (points) and the reliability of its judge."""
 
     benchmark: Benchmark
     metric: Metric
     technique: str
-    rule: Rule
+    margin: float = DEFAULT_MARGIN
+    judge_reliability: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +76,13 @@ class Gate:
             ),
         )
 
-    def metric(self, rule: Rule) -> Metric:
-        """The measure of a rule."""
-        return metric_of(self.known[rule.benchmark], rule.measure or "", "floor")
+    def metric(self, benchmark: str, measure: str) -> Metric:
+        """A measure of a benchmark."""
+        return metric_of(self.known[benchmark], measure, "floor")
+
+    def has_slices(self, benchmark: str) -> bool:
+        """Whether slices of a benchmark are gated."""
+        return bool(self.rules.slices or self.rules.of_slices(benchmark))
 
     def lacking(self, questions: Collection[QuestionKey]) -> str | None:
         """A line about questions (keys without samples) that a baseline lacks; None if it has all."""
@@ -182,7 +187,7 @@ def prepare(
                 raise UsageError(f"baseline {side.name}, {target.benchmark.name}: {why}")
     for floor in rules.floor:
         if floor.benchmark in present:
-            metric_of(benchmarks[floor.benchmark], floor.measure or "", f"[[{TABLE}.floor]]")
+            metric_of(benchmarks[floor.benchmark], floor.measure, f"[[{TABLE}.floor]]")
     dropped = tuple(part for side in baselines for part in _dropped(side, present))
     return Gate(rules, sides, targets, benchmarks, notes, dropped) if targets else None
 
@@ -320,7 +325,7 @@ def _announced(run: RunRecord) -> Side:
 
 def target_of(benchmark: Benchmark, recorded: RecordedBenchmark, rules: Rules) -> Target:
     """The target of a benchmark; `recorded`: its entry. UsageError for a measure or technique it lacks."""
-    own = rules.benchmarks.get(benchmark.name, Rule(benchmark=benchmark.name))
+    own = rules.benchmarks.get(benchmark.name, BenchmarkRule())
     where = f"{FILE}: [{TABLE}.benchmarks.{benchmark.name}]"
     techniques = list(recorded.prompts)
     technique = own.technique or (techniques[0] if len(techniques) == 1 else None)
@@ -337,19 +342,18 @@ def target_of(benchmark: Benchmark, recorded: RecordedBenchmark, rules: Rules) -
             f"{where}: measure = '{metric.name}' is an average over slices and has none of its own: gate another "
             "measure, or no slices"
         )
-    rule = replace(
-        own,
-        measure=metric.name,
-        technique=technique,
-        margin=rules.margin if own.margin is None else own.margin,
-        judge_reliability=rules.judge_reliability if own.judge_reliability is None else own.judge_reliability,
+    return Target(
+        benchmark,
+        metric,
+        technique,
+        rules.margin if own.margin is None else own.margin,
+        rules.judge_reliability if own.judge_reliability is None else own.judge_reliability,
     )
-    return Target(benchmark, metric, technique, rule)
 
 
 def _check_slices(rules: Rules, sides: Sequence[Side], targets: Sequence[Target]) -> None:
     """UsageError for a dimension or a slice that no baseline has."""
-    if not sides:
+    if not sides or not (rules.slices or rules.slice):
         return
     values: dict[str, dict[str, set[str]]] = {}
     for target in targets:
@@ -365,12 +369,11 @@ def _check_slices(rules: Rules, sides: Sequence[Side], targets: Sequence[Target]
         if rule.benchmark not in values:
             continue
         tags, where = values[rule.benchmark], f"{FILE}: [[{TABLE}.slice]] of {rule.benchmark}"
-        if rule.dimension is None or rule.dimension not in tags:
-            meant = did_you_mean(rule.dimension or "", sorted(tags))
+        if rule.dimension not in tags:
+            meant = did_you_mean(rule.dimension, sorted(tags))
             raise UsageError(f"{where}: no dimension '{rule.dimension}'{meant}")
-        if rule.value is None or rule.value not in tags[rule.dimension]:
-            present = sorted(tags[rule.dimension])
-            meant = did_you_mean(rule.value or "", present)
+        if rule.value not in tags[rule.dimension]:
+            meant = did_you_mean(rule.value, sorted(tags[rule.dimension]))
             raise UsageError(f"{where}: no {rule.dimension} '{rule.value}'{meant}")
 
 

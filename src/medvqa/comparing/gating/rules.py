@@ -33,14 +33,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-from msgspec import structs
 
 from medvqa import configs, decode
 from medvqa.items import UsageError
@@ -61,14 +60,13 @@ Require = Literal["baseline", "all", "shared"]
 REQUIRE: tuple[Require, ...] = ("baseline", "all", "shared")
 
 
-RuleKind = Literal["baseline", "slice guard", "slice", "floor", "point", "units"]
-
-OUTSIDE = ("file", "typed")
+OUTSIDE: Mapping[str, Any] = {"file": "", "typed": ()}
 """Fields of `Rules` that are not in a file: the origin of the rules."""
 
 
-class _BenchmarkTable(msgspec.Struct, frozen=True):
-    """A table of a file, as run.json stores it too; read into a `Rule`, as the next ones."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkRule:
+    """What a file says about a benchmark. None leaves it to the benchmark, the run and the general rules."""
 
     measure: str | None = None
     technique: str | None = None
@@ -77,92 +75,40 @@ class _BenchmarkTable(msgspec.Struct, frozen=True):
     require: Require | None = None
 
 
-class _SliceTable(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceRule:
+    """A margin of a slice, in points."""
+
     benchmark: str
     dimension: str
     value: str
     margin: float
 
+    @property
+    def place(self) -> tuple[str, str]:
+        """The dimension and the value."""
+        return self.dimension, self.value
 
-class _FloorTable(msgspec.Struct, frozen=True):
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Floor:
+    """A limit of a measure, a fraction. `point`: the estimate alone decides."""
+
     benchmark: str
     measure: str
     at_least: float | None = None
     at_most: float | None = None
     point: bool = False
 
-
-class _GateTable(msgspec.Struct, frozen=True, kw_only=True):
-    """All tables of a file; see `Rules`."""
-
-    baseline: str | tuple[str, ...] = ()
-    margin: float = DEFAULT_MARGIN
-    slices: tuple[str, ...] = ()
-    looks: int = 1
-    inconclusive: Inconclusive = "fail"
-    judge_reliability: float | None = None
-    flip_icc: float = FLIP_ICC
-    benchmarks: dict[str, _BenchmarkTable] = {}
-    slice: tuple[_SliceTable, ...] = ()
-    floor: tuple[_FloorTable, ...] = ()
-    require: Require = "baseline"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """One rule about a benchmark: a margin against a baseline, a guard of a slice, or a floor.
-
-    In a rule from a file, None leaves the choice to the benchmark, the run and the general rules; `prepare` fills it
-    in. `margin` is in points; a rule about a slice without a margin is a guard. `at_least` and `at_most` are fractions.
-    `point`: the estimate alone decides.
-    """
-
-    benchmark: str
-    measure: str | None = None
-    technique: str | None = None
-    dimension: str | None = None
-    value: str | None = None
-    baseline: str | None = None
-    margin: float | None = None
-    judge_reliability: float | None = None
-    require: Require | None = None
-    at_least: float | None = None
-    at_most: float | None = None
-    point: bool = False
-
     @property
-    def kind(self) -> RuleKind:
-        """The kind of the rule."""
-        if self.limit is not None:
-            return "point" if self.point else "floor"
-        if self.dimension is None:
-            return "baseline"
-        return "slice guard" if self.margin is None else "slice"
-
-    @property
-    def slice(self) -> dict[str, str]:
-        """The rule's slice, {} for the whole benchmark."""
-        return {} if self.dimension is None or self.value is None else {self.dimension: self.value}
-
-    @property
-    def limit(self) -> float | None:
-        """The limit of a floor, None for other rules."""
-        return self.at_least if self.at_most is None else self.at_most
-
-    @property
-    def name(self) -> str:
-        """The rule's name in tables and messages."""
-        place = "".join(f" in {dimension} {value}" for dimension, value in self.slice.items())
-        subject = f"{self.benchmark}: {self.measure}{place}"
-        if self.limit is not None:
-            sign = ">=" if self.at_most is None else "<="
-            return f"{subject} {sign} {self.limit:g}" + (" (point)" if self.point else "")
-        return f"{subject} against {self.baseline}" + ("" if self.margin is None else f", margin {self.margin:g}")
+    def limit(self) -> float:
+        """The limit."""
+        return (self.at_least if self.at_most is None else self.at_most) or 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """All rules of a gate. Margins are points, limits fractions.
+    """All rules of a gate, as a file has them and run.json stores them. Margins are points, limits fractions.
 
     `baseline`: paths of run folders or baseline files. `slices`: dimensions; none of their slices may be shown to be
     worse, if it is large enough. `judge_reliability`, in (0, 1]: the share of a true difference that a judge's scores
@@ -180,9 +126,9 @@ class Rules:
     inconclusive: Inconclusive = "fail"
     judge_reliability: float | None = None
     flip_icc: float = FLIP_ICC
-    benchmarks: Mapping[str, Rule] = field(default_factory=dict)
-    slice: tuple[Rule, ...] = ()
-    floor: tuple[Rule, ...] = ()
+    benchmarks: Mapping[str, BenchmarkRule] = field(default_factory=dict)
+    slice: tuple[SliceRule, ...] = ()
+    floor: tuple[Floor, ...] = ()
     require: Require = "baseline"
     file: str = ""
     typed: tuple[str, ...] = ()
@@ -200,9 +146,9 @@ class Rules:
             return f"rules read from {self.file}" + (f", and typed over them: {typed}" if typed else "")
         return f"rules read from the command line: {typed}" if typed else ""
 
-    def of_slices(self, benchmark: str) -> dict[tuple[str, str], Rule]:
-        """The rules with a margin about slices of a benchmark, by (dimension, value)."""
-        return {place: rule for rule in self.slice if rule.benchmark == benchmark for place in rule.slice.items()}
+    def of_slices(self, benchmark: str) -> dict[tuple[str, str], float]:
+        """The margins of slices of a benchmark, by (dimension, value)."""
+        return {rule.place: rule.margin for rule in self.slice if rule.benchmark == benchmark}
 
     @property
     def active(self) -> bool:
@@ -216,8 +162,6 @@ class Rules:
         encoded: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(same))
         for name in ("baseline", *OUTSIDE):
             del encoded[name]
-        keys = _BenchmarkTable.__struct_fields__
-        encoded["benchmarks"] = {name: _only(rule, keys) for name, rule in encoded["benchmarks"].items()}
         # The default is omitted, as in rules of earlier versions.
         for table, default in (
             (encoded, "baseline"),
@@ -225,18 +169,12 @@ class Rules:
         ):
             if table["require"] == default:
                 del table["require"]
-        encoded["slice"] = [_only(rule, _SliceTable.__struct_fields__) for rule in encoded["slice"]]
-        encoded["floor"] = [_only(rule, _FloorTable.__struct_fields__) for rule in encoded["floor"]]
         return encoded
 
     @property
     def digest(self) -> str:
         """Digest of the rules, 12 hex digits; the baselines have their own."""
         return sha256(msgspec.json.encode(self.as_json(), order="sorted")).hexdigest()[:12]
-
-
-def _only(rule: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
-    return {key: rule[key] for key in keys}
 
 
 def from_json(stored: Mapping[str, Any], where: str) -> Rules:
@@ -349,18 +287,9 @@ def typed_over(
 
 def _rules(values: Any, where: str, place: tuple[str, ...] = ()) -> Rules:
     """Rules of JSON or TOML values at a place in a file; UsageError names the key."""
-    table = decode.converted(values, _GateTable, where, table=place)
-    rules = Rules(
-        **{
-            **structs.asdict(table),
-            "baseline": (table.baseline,) if isinstance(table.baseline, str) else table.baseline,
-            "benchmarks": {
-                name: Rule(benchmark=name, **structs.asdict(rule)) for name, rule in table.benchmarks.items()
-            },
-            "slice": tuple(Rule(**structs.asdict(rule)) for rule in table.slice),
-            "floor": tuple(Rule(**structs.asdict(rule)) for rule in table.floor),
-        }
-    )
+    if isinstance(values, Mapping) and isinstance(baseline := values.get("baseline"), str):
+        values = {**values, "baseline": [baseline]}
+    rules = decode.converted(values, Rules, where, given=OUTSIDE, table=place)
     _check_values(rules, f"{where}: [{TABLE}" if place else where, "]" if place else "")
     return rules
 

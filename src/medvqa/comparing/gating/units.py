@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from medvqa import metrics
 from medvqa.comparing import Side, matching
+from medvqa.comparing.gating import designs
 from medvqa.comparing.gating.designs import as_right, as_wrong
 from medvqa.comparing.gating.preparing import Gate, Target
-from medvqa.comparing.gating.rules import Rule
 from medvqa.comparing.gating.verdict import Ruling
-from medvqa.items import Metric, QuestionKey, Result
+from medvqa.items import Item, Metric, QuestionKey, Result, replace
 
 Unit = tuple[QuestionKey, ...]
 """The questions of a unit: one, or the two of a pair."""
@@ -50,13 +50,20 @@ class Counted:
     @property
     def ruling(self) -> Ruling:
         """The row that prevents a PASS."""
-        rule = Rule(benchmark=self.benchmark, measure=self.measure, technique=self.technique)
         # Give no advice about refusals: leaving them out would only hide them.
         remedy = ". Ask all, or decide on a part: --require=shared" if NOT_ASKED in self.reasons else ""
-        ruling = Ruling.of(rule, "INCONCLUSIVE", f"{self.line}{remedy}")
         what = f"{self.measure} on every" if self.measure else "every"
-        name = f"{self.benchmark}: {what} {self.unit} of {self.whose}"
-        return replace(ruling, rule=name, kind="units", units=self.there, unit=self.unit)
+        return Ruling(
+            rule=f"{self.benchmark}: {what} {self.unit} of {self.whose}",
+            kind="units",
+            benchmark=self.benchmark,
+            measure=self.measure,
+            technique=self.technique,
+            outcome="INCONCLUSIVE",
+            why=f"{self.line}{remedy}",
+            units=self.there,
+            unit=self.unit,
+        )
 
 
 def left(gate: Gate, new: Side) -> list[Counted]:
@@ -75,7 +82,7 @@ def left(gate: Gate, new: Side) -> list[Counted]:
         if gate.rules.required(target.benchmark.name) == "all" or (floors and not compared):
             counted += _not_asked(new, target)
         for rule in floors:
-            metric = gate.metric(rule)
+            metric = gate.metric(rule.benchmark, rule.measure)
             if not compared or metric.name != target.metric.name:
                 counted.append(_not_counted(new, target, metric))
     dropped = [
@@ -92,7 +99,7 @@ def _left(new: Side, side: Side, target: Target) -> Counted:
     now = matching.by_question(new.results, name, technique)
     # Give the run's results the baseline's items, so that units have the baseline's names.
     here = {
-        key: [replace(result, item=was[key][0].item) for result in now[partner]]
+        key: [_about(was[key][0].item, result) for result in now[partner]]
         for key, partner in matching.partners(was, now).items()
     }
     wanted = _units((result for samples in was.values() for result in samples), target.metric)
@@ -108,6 +115,10 @@ def _left(new: Side, side: Side, target: Target) -> Counted:
         len(wanted),
         Counter(_why(unit, here) for unit in lost),
     )
+
+
+def _about(item: Item, result: Result) -> Result:
+    return result if result.item == item else replace(result, item=item)
 
 
 def _not_counted(new: Side, target: Target, metric: Metric) -> Counted:
@@ -140,12 +151,14 @@ def _not_asked(new: Side, target: Target) -> list[Counted]:
 def _retagged(gate: Gate, new: Side, side: Side, target: Target) -> list[Counted]:
     """Questions in other slices than in the baseline, for gated dimensions."""
     name, technique = target.benchmark.name, target.technique
-    own = [rule.dimension for rule in gate.rules.slice if rule.benchmark == name]
+    dimensions = sorted({*gate.rules.slices, *(dimension for dimension, _ in gate.rules.of_slices(name))})
+    if not dimensions:
+        return []
     was = matching.by_question(side.results, name, technique)
     now = matching.by_question(new.results, name, technique)
     pairs = [(was[key][0], now[partner][0]) for key, partner in matching.partners(was, now).items()]
     retagged = []
-    for dimension in sorted({*gate.rules.slices, *filter(None, own)}):
+    for dimension in dimensions:
         moved = sum(
             set(baseline_result.item.tags.get(dimension, ())) != set(result.item.tags.get(dimension, ()))
             for baseline_result, result in pairs
@@ -159,7 +172,7 @@ def _retagged(gate: Gate, new: Side, side: Side, target: Target) -> list[Counted
 
 def _units(results: Iterable[Result], metric: Metric) -> set[Unit]:
     """The units that a measure counts."""
-    tables = metrics.tables(list(results), [metric], ())
+    tables = metrics.tables(list(results), [metric], designs.averaged(metric), alone=True)
     if not tables:
         return set()
     units, denominators = tables[0].frame.units, tables[0].terms[1]

@@ -6,17 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from medvqa import decode
-from medvqa.comparing.gating.rules import Inconclusive, Rule, RuleKind
+from medvqa.comparing.gating.rules import Floor, Inconclusive
 from medvqa.items import Result, UsageError
 from medvqa.records import baseline_file, run_folder
 from medvqa.records.coverage import ended
 from medvqa.records.run_record import MAX_RUN, RunRecord
 from medvqa.statistics.sentences import Better, RuleOutcome
+
+RuleKind = Literal["baseline", "slice guard", "slice", "floor", "point", "units"]
 
 FILE = "gate.json"
 SCHEMA = 1
@@ -27,7 +29,7 @@ FAILED, UNDECIDED = 10, 11
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ruling:
-    """A rule with its figures and outcome: a row of gate.json and of every table of rules.
+    """A rule as it is prepared, decided, stored and shown: a row of gate.json and of every table of rules.
 
     `rule` is the rule's name. All figures are fractions, also margins and limits; None if a rule has no such figure.
 
@@ -79,20 +81,45 @@ class Ruling:
     holds_to: float | None = None
 
     @classmethod
-    def of(cls, rule: Rule, outcome: RuleOutcome, why: str, **figures: Any) -> Ruling:
-        """The row of a rule; `figures` are the other fields by name."""
+    def against(
+        cls,
+        baseline: str,
+        benchmark: str,
+        measure: str,
+        technique: str,
+        place: tuple[str, str] | None = None,
+        margin: float | None = None,
+        why: str = "",
+    ) -> Ruling:
+        """A rule that is not decided yet: a margin (points) on everything or in a slice, or a slice's guard."""
+        kind: RuleKind = "baseline" if place is None else "slice guard" if margin is None else "slice"
+        where = "" if place is None else f" in {' '.join(place)}"
+        allowed = "" if margin is None else f", margin {margin:g}"
         return cls(
-            rule=rule.name,
-            kind=rule.kind,
-            benchmark=rule.benchmark,
-            measure=rule.measure or "",
-            technique=rule.technique or "",
-            slice=rule.slice,
-            baseline=rule.baseline,
-            limit=rule.limit,
-            outcome=outcome,
+            rule=f"{benchmark}: {measure}{where} against {baseline}{allowed}",
+            kind=kind,
+            benchmark=benchmark,
+            measure=measure,
+            technique=technique,
+            outcome="INCONCLUSIVE",
             why=why,
-            **figures,
+            slice={} if place is None else dict([place]),
+            baseline=baseline,
+        )
+
+    @classmethod
+    def of_floor(cls, floor: Floor, technique: str) -> Ruling:
+        """A floor that is not decided yet."""
+        sign, point = ">=" if floor.at_most is None else "<=", " (point)" if floor.point else ""
+        return cls(
+            rule=f"{floor.benchmark}: {floor.measure} {sign} {floor.limit:g}{point}",
+            kind="point" if floor.point else "floor",
+            benchmark=floor.benchmark,
+            measure=floor.measure,
+            technique=technique,
+            outcome="INCONCLUSIVE",
+            why="",
+            limit=floor.limit,
         )
 
 

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import PurePath
 from typing import Literal
 
+import msgspec
+
 from medvqa import memory
 from medvqa.comparing import Study, gating
-from medvqa.items import KINDS, OUTCOMES, Benchmark, Item, Result
+from medvqa.comparing.gating import Decided
+from medvqa.items import KINDS, OUTCOMES, Benchmark, Item
 from medvqa.records import run_folder
 from medvqa.report import comparison as compared_tables
 from medvqa.report.build import Report
-from medvqa.report.bundle import boards, failing, questions, units, versus
+from medvqa.report.bundle import failing, packing, questions, several_runs
 from medvqa.report.bundle.facts import command, declaring_files
-from medvqa.report.bundle.gate import gate_of
-from medvqa.report.bundle.head import VERSION, BundleHead, RunView
-from medvqa.report.bundle.method import method_of
+from medvqa.report.bundle.gate import GATE, gate_section
+from medvqa.report.bundle.head import VERSION, BundleHead
+from medvqa.report.bundle.method import method_section
+from medvqa.report.bundle.packing import Packed
 from medvqa.report.bundle.page_blocks import PageSection
 from medvqa.report.bundle.pictures import Pictures
 from medvqa.report.bundle.prompts import Packer
-from medvqa.report.bundle.questions import Packed, PackedRow, RunHead
-from medvqa.report.bundle.scorecard import scorecard_of
-from medvqa.report.bundle.slices import slices_of
-from medvqa.report.bundle.verdict import verdict_of
-from medvqa.report.bundle.versus import ComparisonView
+from medvqa.report.bundle.questions import PairOfRuns, RunHead
+from medvqa.report.bundle.scorecard import scorecard_section
+from medvqa.report.bundle.slices import slices_section
+from medvqa.report.bundle.verdict import verdict_section
 
 Blocks = Mapping[str, bytes]
 """The blocks of a bundle by name, each as it is before it is deflated; image files are not (`images/...`)."""
@@ -34,41 +37,60 @@ Blocks = Mapping[str, bytes]
 @memory.no_cycle_search()
 def of_run(report: Report, pictures: Pictures) -> Blocks:
     """The bundle of a run."""
-    by_name: dict[str, tuple[Benchmark, list[Result]]] = {}
-    for part in report.parts:
-        by_name.setdefault(part.benchmark.name, (part.benchmark, []))[1].extend(part.results)
-    counted = any(part.combined != part.results for part in report.parts)
-    combined = [result for part in report.parts for result in part.combined] if counted else None
-    rows: Iterable[PackedRow] = (
-        row
-        for place, (benchmark, results) in enumerate(by_name.values())
-        for row in questions.rows_of(benchmark, results, combined, place=place, tags=failing.tags_of(report))
-    )
-    asked = Packer(report, pictures.load)
-    packed = questions.pack(
-        [benchmark for benchmark, _ in by_name.values()],
-        rows,
-        asked=asked,
+    asked = Packer(report.folder, report.run)
+    packed = packing.of_run(
+        report.parts,
+        pictures,
+        tags=failing.tags_of(report),
+        prompts=asked,
         command=command(report.run),
-        pictures=pictures,
-        measures=[measure for part in report.parts for measure in part.measures],
         declared=declaring_files(report.run),
     )
     model = report.run.model.name
-    everything = [result for _, results in by_name.values() for result in results]
-    digest = run_folder.answers_digest(everything)
+    digest = run_folder.answers_digest([result for part in report.parts for result in part.results])
     runs = [RunHead(report.folder.name, model, digest)]
-    view = RunView(
-        pictures.note,
-        verdict_of(report),
-        gate_of(report.gate),
-        scorecard_of(report),
-        failing.failing(report),
-        slices_of(report),
-        method_of(report),
+    commands = [benchmark.command for benchmark in packed.benchmarks]
+    drawn = blocks(
+        packed,
+        kind="run",
+        title=report.title,
+        about=model,
+        runs=runs,
+        sections=sections_of(report, pictures.note, commands),
     )
-    drawn = blocks(packed, kind="run", title=report.title, about=model, runs=runs, run=view)
     return {**drawn, "prompts": questions.encode(asked.block)}
+
+
+def sections_of(report: Report, images: str, commands: Sequence[str]) -> list[PageSection]:
+    """The summary of a run from its top, without empty sections."""
+    sections = [
+        verdict_section(report, images),
+        *([gate_section(report.gate)] if report.gate is not None else []),
+        scorecard_section(report),
+        failing.failing_section(report),
+        failing.pairs_section(report),
+        slices_section(report),
+        method_section(report, commands),
+    ]
+    return [section for section in sections if section.blocks]
+
+
+class _SectionId(msgspec.Struct):
+    id: str
+
+
+def with_gate(head: bytes, decided: Decided) -> bytes | None:
+    """Return the head of a run's bundle with another verdict; None if this version did not make it."""
+    fields = msgspec.json.decode(head, type=dict[str, msgspec.Raw])
+    made = tuple(bytes(fields.get(name, b"")) for name in ("generator", "version"))
+    if made != (msgspec.json.encode(_generator()), msgspec.json.encode(VERSION)):
+        return None
+    sections = msgspec.json.decode(fields["sections"], type=list[msgspec.Raw])
+    others = [each for each in sections if msgspec.json.decode(each, type=_SectionId).id != GATE]
+    verdict = msgspec.Raw(questions.encode(gate_section(decided)))
+    # The verdict on the gate stands below the first screen.
+    fields["sections"] = msgspec.Raw(msgspec.json.encode([*others[:1], verdict, *others[1:]]))
+    return msgspec.json.encode(fields)
 
 
 @memory.no_cycle_search()
@@ -78,33 +100,30 @@ def of_comparison(study: Study, benchmarks: Mapping[str, Benchmark], pictures: P
     `pictures` are those of questions. The blocks `csv/measures` and `csv/ranking` are tables for spreadsheets, as
     JSON strings.
     """
-    large = units.pack(study, benchmarks, pictures)
+    packed = packing.of_study(study, benchmarks, pictures)
+    places = {side.name: place for place, side in enumerate(study.sides)}
+    pairs = [PairOfRuns(places[each.paired.new.name], places[each.paired.baseline.name]) for each in study.versus]
     runs = [RunHead(side.name, side.model, gating.digest(side.run, side.results)) for side in study.sides]
     return {
         **blocks(
-            large.packed,
+            packed,
             kind="comparison",
-            title=versus.title(study),
+            title=several_runs.title(study),
             about="comparison",
             runs=runs,
-            comparison=versus.view(study, benchmarks, pictures, large),
+            sections=several_runs.sections(study, benchmarks, images=pictures.note, left_out=packed.left_out),
+            pairs=pairs,
         ),
-        "csv/measures": questions.encode(compared_tables.as_csv(versus.allowed(study.versus))),
-        "csv/ranking": questions.encode(boards.ranking_csv(study.rankings)),
+        "csv/measures": questions.encode(compared_tables.as_csv(several_runs.allowed(study.versus))),
+        "csv/ranking": questions.encode(compared_tables.ranking_csv(study.rankings)),
     }
 
 
 def of_tree(parts: Sequence[tuple[Benchmark, Sequence[Item]]]) -> Blocks:
     """The bundle of lexical trees, without a run."""
-    rows = [PackedRow(0, place, item) for place, (_, items) in enumerate(parts) for item in items]
     declared = {b.name: PurePath(b.declared.path).name for b, _ in parts if b.declared is not None}
-    packed = questions.pack(
-        [benchmark for benchmark, _ in parts],
-        rows,
-        command=["pytest", "--model=MODEL"],
-        pictures=Pictures("none", "", left_out={benchmark.name: "this page has no images" for benchmark, _ in parts}),
-        declared=declared,
-    )
+    pictures = Pictures("none", "", left_out={benchmark.name: "this page has no images" for benchmark, _ in parts})
+    packed = packing.of_items(parts, pictures, declared)
     return blocks(packed, kind="tree", title="Lexical trees", about="", runs=[])
 
 
@@ -116,8 +135,7 @@ def blocks(
     about: str,
     runs: list[RunHead],
     sections: Sequence[PageSection] = (),
-    run: RunView | None = None,
-    comparison: ComparisonView | None = None,
+    pairs: Sequence[PairOfRuns] = (),
 ) -> Blocks:
     """The blocks of packed questions with what is said about them."""
     head = BundleHead(
@@ -125,7 +143,7 @@ def blocks(
         kind,
         title,
         about,
-        f"pytest-medvqa {version('pytest-medvqa')}",
+        _generator(),
         list(OUTCOMES),
         list(KINDS),
         runs,
@@ -136,15 +154,21 @@ def blocks(
         packed.finishes,
         packed.columns.heads,
         len(packed.answers),
-        packed.chunk,
+        packing.CHUNK,
         list(sections),
-        run,
-        comparison,
+        tuple(pairs),
+        tuple(packed.scales),
+        packed.cut,
+        packed.left_out,
     )
     return {
         "head": questions.encode(head),
         "tables": questions.encode(packed.tables),
         "columns": packed.columns.block,
-        **{f"answers/{k}": questions.encode(chunk) for k, chunk in enumerate(packed.answers)},
+        **{f"answers/{k}": chunk for k, chunk in enumerate(packed.answers)},
         **packed.files,
     }
+
+
+def _generator() -> str:
+    return f"pytest-medvqa {version('pytest-medvqa')}"

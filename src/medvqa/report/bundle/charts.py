@@ -4,137 +4,43 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from medvqa import metrics, statistics
 from medvqa.benchmarks import published as papers
-from medvqa.figures import FEW, number
-from medvqa.items import Measure, Result
+from medvqa.figures import FEW, About, Column, Figure, Table, counted, defined, number, texts
+from medvqa.items import Result
+from medvqa.metrics import Spread
 from medvqa.protocols import position
-from medvqa.report import tables
-from medvqa.report.build import Part, Report, slices
+from medvqa.report.build import Part, slices
 from medvqa.report.bundle import axes
-from medvqa.report.bundle.axes import Axis
-from medvqa.report.bundle.cells import Cell, cell
+from medvqa.report.bundle.axes import PERCENT, Axis, Tick
 from medvqa.report.bundle.explorer import confidence
-from medvqa.report.bundle.shape import Shape
-from medvqa.report.bundle.texts import label, link, title_of
+from medvqa.report.bundle.page_blocks import Block, PlotBlock, PlotPoint, PlotSeries, table_block
+from medvqa.report.bundle.texts import Linker, label, query_of, title_of
 from medvqa.tags import lexicon
 
 BINS = 10
 """Bins of equal width of the reliability diagram and of the expected calibration error."""
+LONG = 24
+"""A table with more published rows is folded at first."""
 
 
-class Published(Shape, frozen=True):
-    """A number of a paper, and how it is shown."""
-
-    value: float | None
-    shown: str
-
-
-class AbilityRow(Shape, frozen=True):
-    """One ability of the run, beside people's scores in it."""
-
-    title: str
-    href: str
-    cell: Cell | None
-    people: list[Published]
-
-
-class Abilities(Shape, frozen=True):
-    """The abilities of MedLesionVQA in the order of its paper, which draws them as a radar."""
-
-    measure: str
-    people: list[str]
-    source: str
-    rows: list[AbilityRow]
-
-
-class ReliabilityBin(Shape, frozen=True):
-    """Answers of similar confidence."""
-
-    start: float
-    end: float
-    range: str
-    """The bounds of the bin in words."""
-    confidence: float
-    """The mean confidence."""
-    confidence_shown: str
-    correct: Cell
-    """The share of correct answers; `n` counts answers."""
-    verdict: Literal["", "overconfident", "underconfident"]
-    """Whether the mean confidence lies outside the interval of the share of correct answers, corrected for all bins."""
-
-
-class Calibration(Shape, frozen=True):
-    """Confidence against the share of correct answers of one technique."""
-
-    technique: str
-    error: float
-    """The expected calibration error."""
-    error_shown: str
-    n: int
-    bins: list[ReliabilityBin]
-
-
-class SpreadDeviation(Shape, frozen=True):
-    """A standard deviation over prompts or samples."""
-
-    name: str
-    heading: str
-    value: float | None
-    shown: str
-
-
-class SpreadLine(Shape, frozen=True):
-    """A measure by one prompt: a value for each sample, and their mean."""
-
-    prompt: str
-    samples: list[float | None]
-    mean: float | None
-    shown: str
-
-
-class SpreadView(Shape, frozen=True):
-    """The spread of a measure over prompts and samples, in its own numbers."""
-
-    name: str
-    title: str
-    percent: bool
-    mean: float | None
-    mean_shown: str
-    heading: str
-    """The heading of the mean."""
-    axis: Axis
-    lines: list[SpreadLine]
-    deviations: list[SpreadDeviation]
-
-
-class PublishedRow(Shape, frozen=True):
-    """A row of a paper's table; the run's own has cells in place of published numbers."""
-
-    name: str
-    values: list[Published]
-    cells: list[Cell | None] | None = None
-
-
-class PublishedView(Shape, frozen=True):
-    """Rows of a paper with the run's own among them. Their setting is another one."""
-
-    source: str
-    note: str
-    columns: list[str]
-    rows: list[PublishedRow]
-
-
-def _published(value: float | None) -> Published:
-    return Published(value, number(value))
+def drawings(part: Part, link: Linker, tabs: tuple[str, ...]) -> list[Block | None]:
+    """The drawings of a part; tables and plots without data are None or left out."""
+    beside_people, of_papers = abilities(part, link), published(part)
+    return [
+        None if beside_people is None else table_block(beside_people, tabs=tabs),
+        *(spread_plot(spread, tabs) for spread in part.headline_spreads),
+        *calibrations(part.results, tabs),
+        None if of_papers is None else table_block(of_papers, folded=len(of_papers.rows) > LONG, tabs=tabs),
+    ]
 
 
 # ---- abilities -------------------------------------------------------------------------------------------------------
 
 
-def abilities(part: Part, technique: str = "") -> Abilities | None:
+def abilities(part: Part, link: Linker) -> Table | None:
     """The abilities beside those of people; None if nobody's are published, or the run has fewer than three."""
     paper = papers.overall(part.benchmark)
     if paper is None or not paper.abilities:
@@ -146,23 +52,30 @@ def abilities(part: Part, technique: str = "") -> Abilities | None:
     measured = {m.slice["ability"]: m for m in slices(part.measures, "ability") if m.name == "mean_score"}
     if len(measured.keys() & names.keys()) < 3:
         return None
-    rows = [
-        AbilityRow(
-            title_of("ability", ability),
-            link(part.benchmark.name, technique, ability=ability),
-            cell(measured[ability]) if ability in measured else None,
-            [_published(values[ability] / 100 if ability in values else None) for values in people.values()],
-        )
-        for ability in names
-    ]
-    return Abilities("mean score", list(people), paper.abilities["source"], rows)
+    rows, about = list[tuple[object, ...]](), list[About]()
+    for ability in names:
+        levels = {name: values[ability] / 100 for name, values in people.items() if ability in values}
+        own = measured[ability].figure if ability in measured else Figure(None, why="not asked")
+        rows.append((title_of("ability", ability), own, own, own, *(Figure(levels.get(name)) for name in people)))
+        about.append(About({0: link(query_of("ability", ability))}))
+    columns = (
+        *(
+            *texts("ability"),
+            Column("mean score %", "figure"),
+            Column("95 % interval", "interval"),
+            Column("n", "units"),
+        ),
+        *(Column(f"{name} %", "figure") for name in people),
+    )
+    notes = (f"Not directly comparable: {paper.abilities['source']}; in another setting, without intervals.",)
+    return Table("Abilities beside physicians", columns, tuple(rows), notes, about=tuple(about))
 
 
 # ---- calibration -----------------------------------------------------------------------------------------------------
 
 
-def calibrations(results: Iterable[Result]) -> Iterator[Calibration]:
-    """One calibration per technique whose answers to single-choice questions hold log-probabilities of options.
+def calibrations(results: Iterable[Result], tabs: tuple[str, ...] = ()) -> Iterator[PlotBlock]:
+    """A plot for each technique whose answers to single-choice questions hold log-probabilities of options.
 
     Confidence is the largest of the options' probabilities, normalised over the options. The error is the mean
     distance of confidence and share of right answers over bins of equal width, weighted by their answers
@@ -176,15 +89,24 @@ def calibrations(results: Iterable[Result]) -> Iterator[Calibration]:
         if (probability := confidence(result)) is not None:
             sure.setdefault(result.technique, []).append((probability, result))
     for technique, answers in sorted(sure.items()):
-        bins = _bins(technique, answers)
-        error = math.fsum(each.correct.n * abs(each.confidence - (each.correct.value or 0.0)) for each in bins) / len(
-            answers
+        points, error = _bins(answers)
+        yield PlotBlock(
+            f"Calibration, technique {technique}: expected error {number(error)} %, {counted(len(answers), 'answers')}",
+            "mean confidence %",
+            "correct %",
+            PERCENT,
+            PERCENT,
+            [PlotSeries("share of correct answers, 95 % interval", points)],
+            diagonal=True,
+            notes=(
+                "Confidence: the probability of the chosen option among all. The error is above 0 by chance alone.",
+            ),
+            tabs=tabs,
         )
-        yield Calibration(technique, error, number(error), len(answers), bins)
 
 
-def _bins(technique: str, answers: list[tuple[float, Result]]) -> list[ReliabilityBin]:
-    """The bins that hold answers."""
+def _bins(answers: list[tuple[float, Result]]) -> tuple[list[PlotPoint], float]:
+    """Return a point for each bin that holds answers, and the expected calibration error."""
     import numpy as np
 
     # Rows of one question are next to each other, so that they are numbered as one unit.
@@ -201,70 +123,61 @@ def _bins(technique: str, answers: list[tuple[float, Result]]) -> list[Reliabili
     units = np.bincount(table.slice, minlength=BINS)
     judged = (units >= FEW) & ~np.isnan(low)
     surely = statistics.bounds(estimates, binary=binary, level=1 - 0.025 / max(int(judged.sum()), 1))
-    made = []
+    points, gaps = list[PlotPoint](), list[float]()
     for k in sorted(set(places.tolist())):
         inside = [probability for (probability, _), place in zip(answers, places.tolist(), strict=True) if place == k]
-        count = float(right[places == k].sum())
+        count, sure = float(right[places == k].sum()), math.fsum(inside) / len(inside)
         value = count / len(inside)
-        measure = Measure(
-            answers[0][1].item.benchmark,
-            "correct",
-            value,
-            None if np.isnan(low[k]) else min(float(low[k]), value),
-            None if np.isnan(high[k]) else max(float(high[k]), value),
-            len(inside),
-            count=count,
-            unit="answers",
-            technique=technique,
+        gaps.append(len(inside) * abs(sure - value))
+        correct = Figure(
+            *(value, defined(min(low[k], value)), defined(max(high[k], value)), len(inside), "answers", count),
             units=int(units[k]),
             groups=int(estimates.groups[k]),
         )
-        sure, correct = math.fsum(inside) / len(inside), cell(measure)
-        verdict: Literal["", "overconfident", "underconfident"] = ""
+        verdict = ""
         if not correct.few and judged[k]:
             verdict = "overconfident" if sure > surely[1][k] else "underconfident" if sure < surely[0][k] else ""
-        bounds = f"{100 * k // BINS} to {100 * (k + 1) // BINS} %"
-        made.append(ReliabilityBin(k / BINS, (k + 1) / BINS, bounds, sure, number(sure), correct, verdict))
-    return made
+        shown = f"confidence {number(sure)} %, correct {correct.stated}"
+        said = filter(None, (shown, correct.interval, correct.counted, verdict))
+        bounds = (None, None) if correct.few else (correct.low, correct.high)
+        points.append(PlotPoint(sure, value, *bounds, ", ".join(said)))
+    return points, math.fsum(gaps) / len(answers)
 
 
 # ---- spread ----------------------------------------------------------------------------------------------------------
 
 
-def spreads(part: Part, report: Report) -> Iterator[SpreadView]:
-    """The spread of each headline measure over prompts and samples."""
-    for spread in part.headline_spreads:
-        means = spread.means
-        lines = [
-            SpreadLine(
-                prompt,
-                list(values) if len(values) > 1 else [],
-                means[prompt],
-                number(means[prompt], percent=spread.percent),
-            )
-            for prompt, values in spread.values.items()
-        ]
-        yield SpreadView(
-            spread.name,
-            label(spread.name),
-            spread.percent,
-            spread.mean,
-            number(spread.mean, percent=spread.percent),
-            "mean of samples" if report.combine else "mean",
-            axes.around([v for values in spread.values.values() for v in values], is_percent=spread.percent),
-            lines,
-            [
-                SpreadDeviation(name, heading, value, number(value, percent=spread.percent))
-                for name, heading in tables.deviations([spread]).items()
-                for value in (getattr(spread, name),)
-            ],
-        )
+def spread_plot(spread: Spread, tabs: tuple[str, ...] = ()) -> PlotBlock:
+    """Return the values of a measure for each sample, by prompt if there are several; else by sample."""
+
+    def point(x: float, value: float | None, name: str) -> PlotPoint:
+        return PlotPoint(x, value, label=f"{name}: {Figure(value, percent=spread.percent).stated}")
+
+    several = len(spread.values) > 1
+    samples = [
+        point(at if several else k, value, f"{prompt or 'sample'} {k}" if len(values) > 1 else prompt)
+        for at, (prompt, values) in enumerate(spread.values.items(), start=1)
+        for k, value in enumerate(values, start=1)
+    ]
+    means = [point(at, spread.means[prompt], prompt) for at, prompt in enumerate(spread.values, start=1)]
+    names = list(spread.values) if several else [f"{k}" for k in range(1, len(samples) + 1)]
+    across = Axis(0.5, len(names) + 0.5, [Tick(at, name) for at, name in enumerate(names, start=1)])
+    name = label(spread.name)
+    return PlotBlock(
+        f"Spread of {name} over {'prompts' if several else 'samples'}",
+        "prompt" if several else "sample",
+        f"{name} %" if spread.percent else name,
+        across,
+        axes.around((v for values in spread.values.values() for v in values), is_percent=spread.percent),
+        [PlotSeries("samples", samples), *([PlotSeries("mean of a prompt", means)] if several else [])],
+        tabs=tabs,
+    )
 
 
 # ---- published rows --------------------------------------------------------------------------------------------------
 
 
-def published(part: Part) -> PublishedView | None:
+def published(part: Part) -> Table | None:
     """The rows of the benchmark's paper for the part's technique, best first; None without a paper."""
     paper = papers.overall(part.benchmark)
     if paper is None or not part.results or not paper.rows:
@@ -274,22 +187,19 @@ def published(part: Part) -> PublishedView | None:
     # A model of the paper was asked in one order.
     own |= {name: own[mean] for name in paper.measures if (mean := position.MEAN + name) in own}
     rows = [
-        PublishedRow(name, [_published(None if value is None else value / 100) for value in values])
+        (name, [Figure(None if value is None else value / 100) for value in values])
         for name, of, values in paper.rows
         if of in ("", part.technique)
     ]
     items = len({result.item.id for result in part.results})
-    mine = [own.get(name) for name in paper.measures]
-    rows.append(
-        PublishedRow(
-            f"this run, {items:,} questions",
-            [_published(None if measure is None else measure.value) for measure in mine],
-            [None if measure is None else cell(measure) for measure in mine],
-        )
-    )
-    rows.sort(key=lambda row: -(first if (first := row.values[0].value) is not None else -1))
-    names, note = list(map(label, paper.measures)), paper.note
+    mine = (own.get(name) for name in paper.measures)
+    rows.append((f"this run, {counted(items, 'questions')}", [Figure(None) if m is None else m.figure for m in mine]))
+    rows.sort(key=lambda row: -(-1 if (first := row[1][0].value) is None else first))
+    names, notes = list(map(label, paper.measures)), [f"Another setting: {paper.source}. {paper.note}".rstrip()]
     if paper.titles:
         same = ", ".join(f"{title} is {name}" for title, name in zip(paper.titles, names, strict=True))
-        names, note = list(paper.titles), f"{note} In the row of this run, {same}.".lstrip()
-    return PublishedView(paper.source, note, names, rows)
+        names = list(paper.titles)
+        notes.append(f"In the row of this run, {same}.")
+    columns = (*texts("row"), *(Column(f"{name} %", "figure") for name in names))
+    cells = tuple((name, *figures) for name, figures in rows)
+    return Table("Compared with published results", columns, cells, tuple(notes))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from medvqa.report.bundle.shape import Shape
@@ -14,6 +14,7 @@ CODES: dict[ColumnType, str] = {"u8": "B", "u16": "H", "u32": "I", "i32": "i", "
 """The type codes of Python's `array`, which are those of `struct` too."""
 MOST = 2**53
 """Largest whole number that JavaScript tells from its neighbours."""
+_UNSIGNED: dict[ColumnType, int] = {"u8": 2**8, "u16": 2**16, "u32": 2**32}
 ALIGNED = 8
 """Each array starts at a multiple of this number of bytes."""
 
@@ -46,22 +47,23 @@ class TypedArrays:
         self.heads.append(TypedArray(name, type, len(self._block), len(typed)))
         self._block.extend(typed.tobytes())
 
-    def add_any(self, name: str, type: ColumnType, values: Iterable[int]) -> None:
-        """Append whole numbers of strangers: as f64 if one is outside the range of the type, at most 2 ** 53."""
-        whole = list(values)
-        try:
-            self.add(name, type, whole)
-        except OverflowError:
-            self.add(name, "f64", (max(-MOST, min(MOST, value)) for value in whole))
+    def add_whole(self, name: str, values: Sequence[float]) -> None:
+        """Append whole numbers in the smallest unsigned type that holds them, else as f64, at most 2 ** 53."""
+        least, most = min(values, default=0), max(values, default=0)
+        kinds = [kind for kind, limit in _UNSIGNED.items() if least >= 0 and most < limit]
+        if kinds:
+            self.add(name, kinds[0], map(int, values))
+        else:
+            self.add(name, "f64", (max(-MOST, min(MOST, value)) for value in values))
 
-    def add_lists(self, name: str, type: ColumnType, lists: Iterable[Iterable[int]]) -> None:
+    def add_lists(self, name: str, lists: Iterable[Iterable[int]]) -> None:
         """Append lists as two arrays: `NAME.values`, and `NAME.offsets` (u32), where list i ends at offset i + 1."""
-        offsets, values = [0], list[int]()
+        offsets, values = array("I", [0]), array("I")
         for each in lists:
             values.extend(each)
             offsets.append(len(values))
         self.add(f"{name}.offsets", "u32", offsets)
-        self.add(f"{name}.values", type, values)
+        self.add_whole(f"{name}.values", values)
 
     @property
     def block(self) -> bytes:

@@ -3,39 +3,51 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from medvqa import metrics
 from medvqa.items import SCORED_OUTCOMES, Result
 
 BOTH_RIGHT, CONFUSED, ONE_RIGHT, NEITHER_RIGHT, INVALID, INCOMPLETE = (1 << bit for bit in range(6))
-"""Bits of the column `results.verdict`; 0 for a question without a pair. web/src/table.ts names them."""
+"""Bits of the column `results.verdict`; 0 for a question without a pair. web/src/rows.ts names them."""
 TRUNCATED, JUDGED = 1, 2
 """Bits of the column `results.marks`."""
 
 
-def verdicts(results: Sequence[tuple[int, Result]]) -> list[int]:
-    """Return the verdict on each result's pair by MediConfusion's definitions: `set_accuracy` and `confusion`.
+class Verdicts:
+    """The verdict on each result's pair by MediConfusion's definitions: `set_accuracy` and `confusion`.
 
-    `results` have the place of their run. A pair has an answer to each of its two questions, by the same technique,
-    variant and sample. A confused pair got the same answer twice; it has a second bit if both answers are right.
+    A pair has an answer to each of its two questions, by the same run, technique, variant and sample. A confused pair
+    got the same answer twice; it has a second bit if both answers are right.
     """
-    pairs: dict[tuple[object, ...], list[int]] = {}
-    for place, (run, result) in enumerate(results):
-        if result.item.pair_id is not None:
-            key = (run, result.item.benchmark, result.item.pair_id, result.technique, result.variant, result.sample)
-            pairs.setdefault(key, []).append(place)
-    found = [0] * len(results)
-    for places in pairs.values():
-        verdict = _verdict(sorted((results[place][1] for place in places), key=lambda result: result.item.id))
+
+    def __init__(self) -> None:
+        """No result has come."""
+        self.bits = bytearray()
+        """The verdict of each result that came, if none belongs to its pair any more."""
+        self._pairs: dict[tuple[object, ...], list[int]] = {}
+        self._waiting: dict[tuple[object, ...], Result] = {}
+
+    def add(self, run: int, result: Result) -> None:
+        """Take the next result; `run` is the place of its run."""
+        if result.item.pair_id is None:
+            self.bits.append(0)
+            return
+        key = (run, result.item.benchmark, result.item.pair_id, result.technique, result.variant, result.sample)
+        places = self._pairs.setdefault(key, [])
+        places.append(len(self.bits))
+        self.bits.append(INCOMPLETE)
+        first = self._waiting.pop(key, None)
+        if len(places) == 1:
+            self._waiting[key] = result
+            return
+        # More than two answers are no pair.
+        verdict = _verdict(result, first) if first is not None else INCOMPLETE
         for place in places:
-            found[place] = verdict
-    return found
+            self.bits[place] = verdict
 
 
-def _verdict(pair: Sequence[Result]) -> int:
-    if len(pair) != 2:
-        return INCOMPLETE
+def _verdict(*answers: Result) -> int:
+    pair = sorted(answers, key=lambda result: result.item.id)
     right, scored = metrics.set_accuracy.terms(pair)
     if not scored:
         return INCOMPLETE

@@ -5,32 +5,12 @@ from __future__ import annotations
 from typing import Literal
 
 from medvqa.report.bundle.columns import TypedArray
-from medvqa.report.bundle.failing import Failing
-from medvqa.report.bundle.gate import GateView
-from medvqa.report.bundle.method import MethodView
 from medvqa.report.bundle.page_blocks import PageSection
-from medvqa.report.bundle.questions import BenchmarkHead, RunHead, TagDimension
-from medvqa.report.bundle.scorecard import ScorecardView
+from medvqa.report.bundle.questions import BenchmarkHead, PairOfRuns, RunHead, ScaleView, TagDimension
 from medvqa.report.bundle.shape import Shape
-from medvqa.report.bundle.slices import SlicesView
-from medvqa.report.bundle.verdict import VerdictView
-from medvqa.report.bundle.versus import ComparisonView
 
-VERSION = 2
+VERSION = 3
 """The version of the format. A reader refuses another one."""
-
-
-class RunView(Shape, frozen=True):
-    """The summary of a run."""
-
-    images: str
-    """One or more sentences about the place of the images."""
-    verdict: VerdictView
-    gate: GateView | None
-    scorecard: ScorecardView
-    failing: Failing
-    slices: list[SlicesView]
-    method: MethodView
 
 
 class BundleHead(Shape, frozen=True):
@@ -57,5 +37,12 @@ class BundleHead(Shape, frozen=True):
     """Results in each of them but the last."""
     sections: list[PageSection]
     """The summary, from its top."""
-    run: RunView | None
-    comparison: ComparisonView | None
+    pairs: tuple[PairOfRuns, ...] = ()
+    """Each run against the first of `runs`, or if they are not comparable, against the run from which it differs in one
+    setting."""
+    scales: tuple[ScaleView, ...] = ()
+    """Measures on which runs are compared unit by unit; none in the page of one run."""
+    cut: int = 0
+    """Characters of a response in this bundle; longer ones are cut, and say so. 0: none is."""
+    left_out: str = ""
+    """A sentence if the texts of all results are left out, else ""; there are no blocks of answers then."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import PureWindowsPath
 
@@ -12,8 +12,10 @@ from medvqa.protocols.protocol import Protocol
 from medvqa.records.run_record import RecordedBenchmark, RecordedJudge, RecordedSession, RunRecord
 from medvqa.report.build import Report
 from medvqa.report.bundle.facts import declaring_files
-from medvqa.report.bundle.shape import Shape
+from medvqa.report.bundle.page_blocks import NamedFact as Fact
+from medvqa.report.bundle.page_blocks import PageSection, TextBlock, section
 from medvqa.report.bundle.texts import label
+from medvqa.report.notes import used
 
 NAMES: Mapping[str, str] = {
     "mc": "multiple choice, in words",
@@ -42,55 +44,33 @@ TOLD: Mapping[str, str] = {
 FIRST_VERSIONS = ("pytest-medvqa", "python", "torch", "transformers", "openai")
 MOST_FACTS, MOST_CHARACTERS, MOST_OF_NAME, DEPTH = 200, 2000, 200, 8
 """Bounds of a group, of a value, of its name, and of nested settings: a run folder may hold anything."""
-_DIGEST = re.compile("[0-9a-f]{40,128}")
 _PATH = re.compile(r"(~?(/[^/\n]+){2,}/?|([A-Za-z]:[\\/]|\\\\)[^\n]+)")
 """A path to a folder of a machine; not a word such as /no_think."""
 
 
-class Fact(Shape, frozen=True):
-    """A named value."""
-
-    name: str
-    value: str
-    exact: bool = False
-    """Whether each character counts, as in digests and templates."""
-
-
-class FactGroup(Shape, frozen=True):
-    """Facts with a heading."""
-
-    title: str
-    facts: list[Fact]
-    note: str = ""
-
-
-class MethodView(Shape, frozen=True):
-    """How a run was made."""
-
-    line: str
-    """The set-up in one line."""
-    groups: list[FactGroup]
-
-
-def method_of(report: Report) -> MethodView:
-    """The set-up of a run; empty facts and groups are left out."""
-    groups = (
-        FactGroup("Model", _model(report)),
-        FactGroup("Settings of the model", _leaves(report.run.model.unknown.get("settings"))),
-        FactGroup("Options of the model", _leaves(report.run.model.unknown.get("options"))),
-        FactGroup("Files of the model", _leaves(report.run.model.unknown.get("digests")), "SHA-256 of each file."),
-        FactGroup("Asking", _asking(report)),
-        *(FactGroup(f"Benchmark {name}", _benchmark(report, name, part)) for name, part in _benchmarks(report.run)),
-        *_templates(report.run),
-        FactGroup("Judge", _judge(report)),
-        FactGroup("Machine and time", _machine(report)),
-        FactGroup("Versions", _versions(report.run)),
-    )
-    kept = ([fact for fact in group.facts if fact.value] for group in groups)
-    return MethodView(
-        _line(report),
-        [FactGroup(g.title, _bounded(facts), g.note) for g, facts in zip(groups, kept, strict=True) if facts],
-    )
+def method_section(report: Report, commands: Sequence[str]) -> PageSection:
+    """The set-up of a run, with the commands that ask its questions again; empty facts and groups are left out."""
+    unknown = report.run.model.unknown
+    groups = {
+        "Model": _model(report),
+        "Settings of the model": _leaves(unknown.get("settings")),
+        "Options of the model": _leaves(unknown.get("options")),
+        "Files of the model (SHA-256)": _leaves(unknown.get("digests")),
+        "Asking": _asking(report),
+        **{f"Benchmark {name}": _benchmark(report, name, part) for name, part in _benchmarks(report.run)},
+        **_templates(report.run),
+        "Judge": _judge(report),
+        "Machine and time": _machine(report),
+        "Versions": _versions(report.run),
+    }
+    kept = {name: _bounded([fact for fact in facts if fact.value]) for name, facts in groups.items()}
+    again = "\n".join(commands)
+    blocks = [
+        TextBlock(lines=(_line(report),)),
+        *([TextBlock("Commands, one for each benchmark", verbatim=again)] if again else []),
+        *(TextBlock(name, facts=tuple(facts)) for name, facts in kept.items() if facts),
+    ]
+    return section("method", "Method", blocks, folded=True)
 
 
 def _line(report: Report) -> str:
@@ -108,7 +88,7 @@ def _line(report: Report) -> str:
 
 def _model(report: Report) -> list[Fact]:
     model = report.run.model
-    rows = [Fact("Model", _text(model.name or "unknown")), _fact("Fingerprint", model.fingerprint)]
+    rows = [Fact("Model", _text(model.name or "unknown")), Fact("Fingerprint", _text(model.fingerprint))]
     for name, value in model.unknown.items():
         if name in ("settings", "options", "digests"):
             continue
@@ -116,9 +96,9 @@ def _model(report: Report) -> list[Fact]:
         if name == "checkpoint":
             rows.append(Fact(told, _last(_text(value))))
         elif isinstance(value, Mapping):
-            rows += [Fact(f"{told}: {fact.name}", fact.value, fact.exact) for fact in _leaves(value)]
+            rows += [Fact(f"{told}: {fact.name}", fact.value) for fact in _leaves(value)]
         else:
-            rows.append(_fact(told, f"{value:,}" if type(value) is int else value))
+            rows.append(Fact(told, f"{value:,}" if type(value) is int else _text(value)))
     return rows
 
 
@@ -127,7 +107,7 @@ def _asking(report: Report) -> list[Fact]:
         Fact("Technique", ", ".join(f"{name} ({NAMES[name]})" for name in report.techniques)),
         Fact("Extraction", report.extraction),
         Fact("Ablation", report.ablation),
-        *(Fact(*fact) for fact in _protocol(report.run.protocol)),
+        *_protocol(report.run.protocol),
     ]
     if cut := [part for part in report.parts if part.truncated]:
         rows.append(Fact("Truncated answers", ", ".join(f"{part.name}: {len(part.truncated):,}" for part in cut)))
@@ -155,9 +135,9 @@ def _benchmark(report: Report, name: str, recorded: RecordedBenchmark) -> list[F
         Fact("Language", _text(declared.language)),
         Fact("Licence", _text(declared.licence) or licence),
         Fact("Answer key", "recovered from the column category" if recorded.answers == "category" else ""),
-        Fact("Data", _sha256(recorded.data_sha256), exact=True),
-        Fact("Declaration", f"{file}{digest}" if (digest := _sha256(declared.sha256)) else "", exact=True),
-        Fact("Prompts", "; ".join(prompts), exact=True),
+        Fact("Data", _sha256(recorded.data_sha256)),
+        Fact("Declaration", f"{file}{digest}" if (digest := _sha256(declared.sha256)) else ""),
+        Fact("Prompts", "; ".join(prompts)),
         Fact("Token limits", _limits(recorded.max_tokens or {})),
         Fact("Solved examples", f"{shots}, from {_text(recorded.signature.get('pool'))}" if shots else ""),
     ]
@@ -167,16 +147,15 @@ def _sha256(digest: object) -> str:
     return f"SHA-256 {_text(digest)}" if digest else ""
 
 
-def _templates(run: RunRecord) -> list[FactGroup]:
+def _templates(run: RunRecord) -> dict[str, list[Fact]]:
     """The texts of prompts that are not a benchmark's own; those are in the source, under their names and digests."""
-    return [
-        FactGroup(
-            f"Template {_text(name)}",
-            [Fact(TOLD.get(part, label(part)), text[:MOST_CHARACTERS], exact=True) for part, text in parts.items()],
-        )
+    return {
+        f"Template {_text(name)}": [
+            Fact(TOLD.get(part, label(part)), text[:MOST_CHARACTERS]) for part, text in parts.items()
+        ]
         for _, recorded in _benchmarks(run)
         for name, parts in list(recorded.templates.items())[:MOST_FACTS]
-    ]
+    }
 
 
 def _machine(report: Report) -> list[Fact]:
@@ -191,10 +170,7 @@ def _machine(report: Report) -> list[Fact]:
         if result.answer is not None and result.answer.seconds is not None
     ):
         rows.append(Fact("Time of an answer", f"median {_wait(waits[len(waits) // 2])}, longest {_wait(waits[-1])}"))
-    usage = run.usage
-    rows += [Fact(f"Tokens {name}", f"{usage[name]:,.0f}") for name in ("input", "output") if name in usage]
-    if "cost" in usage:
-        rows.append(Fact("Cost", f"{usage['cost']:,.4g} by the prices of the config"))
+    rows.append(Fact("Used", used(run.usage)))
     workers = [session.workers for session in run.sessions]
     if any(workers):
         rows.append(Fact("Workers", ", ".join(_text(number or "none") for number in dict.fromkeys(workers))))
@@ -217,23 +193,20 @@ def _judge(report: Report) -> list[Fact]:
     rows = [Fact("Judge", f"{', '.join(names)}: {len(judgements):,} answers")]
     if waits := sorted(judgement.seconds for judgement in judgements if judgement.seconds is not None):
         rows.append(Fact("Time of a judgement", f"median {_wait(waits[len(waits) // 2])}, longest {_wait(waits[-1])}"))
-    usage = report.run.judge_usage
-    used = [f"{usage[name]:,.0f} tokens {name}" for name in ("input", "output") if name in usage]
-    used += [f"cost {usage['cost']:,.4g} by the prices of its config"] if "cost" in usage else []
-    rows.append(Fact("Judging used", ", ".join(used)))
+    rows.append(Fact("Judging used", used(report.run.judge_usage)))
     others = {name: value for name, value in judge.as_json().items() if name not in ("name", "signature")}
     return [*rows, *_leaves(others)]
 
 
-def _protocol(protocol: Protocol) -> list[tuple[str, str]]:
+def _protocol(protocol: Protocol) -> list[Fact]:
     """Reasoning, samples and rotations, in whole words."""
     of = f"{protocol.samples} answers"
     combined: Mapping[str, str] = {"mean": f"mean of {of}", "vote": f"majority vote of {of}"}
     orders = "every cyclic order" if protocol.rotations is None else f"{protocol.rotations} cyclic orders"
     return [
-        ("Reasoning", REASONING["explain" if protocol.explain else protocol.reasoning]),
-        ("Answers to a question", combined[protocol.combine] if protocol.samples is not None else ""),
-        ("Order of options", f"{orders}; right only if right in each" if protocol.rotations != 0 else ""),
+        Fact("Reasoning", REASONING["explain" if protocol.explain else protocol.reasoning]),
+        Fact("Answers to a question", combined[protocol.combine] if protocol.samples is not None else ""),
+        Fact("Order of options", f"{orders}; right only if right in each" if protocol.rotations != 0 else ""),
     ]
 
 
@@ -287,20 +260,9 @@ def _benchmarks(run: RunRecord) -> list[tuple[str, RecordedBenchmark]]:
 
 def _leaves(value: object, path: Sequence[str] = ()) -> list[Fact]:
     """The values inside nested settings, named by their paths; empty ones and folders of this machine are left out."""
-    return list(_leaf_facts(value, path))
-
-
-def _leaf_facts(value: object, path: Sequence[str]) -> Iterator[Fact]:
     if isinstance(value, Mapping) and len(path) < DEPTH:
-        for name, inner in value.items():
-            yield from _leaf_facts(inner, (*path, str(name)))
-    elif path:
-        yield _fact(".".join(path), value)
-
-
-def _fact(name: str, value: object) -> Fact:
-    text = _text(value)
-    return Fact(name, text, exact=_DIGEST.fullmatch(text) is not None)
+        return [fact for name, inner in value.items() for fact in _leaves(inner, (*path, str(name)))]
+    return [Fact(".".join(path), _text(value))] if path else []
 
 
 def _text(value: object) -> str:
@@ -323,7 +285,7 @@ def _last(path: str) -> str:
 
 def _bounded(facts: list[Fact]) -> list[Fact]:
     left = len(facts) - MOST_FACTS
-    kept = [Fact(fact.name[:MOST_OF_NAME], fact.value, fact.exact) for fact in facts[:MOST_FACTS]]
+    kept = [Fact(fact.name[:MOST_OF_NAME], fact.value) for fact in facts[:MOST_FACTS]]
     return kept if left <= 0 else [*kept, Fact("Not shown", f"{left:,} more, in run.json")]
 
 

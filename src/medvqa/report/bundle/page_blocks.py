@@ -1,15 +1,15 @@
 """The seven kinds of blocks that a page is made of, and a table of ours as one of them.
 
 A page has sections, a section has blocks. The page draws each kind by one component: nothing in it knows what a block
-is about. A link is a fragment of the page, as `texts.link` writes it.
+is about. A link is a fragment of the page, as `texts.questions` writes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from msgspec import field
+from msgspec import field, structs
 
 from medvqa.figures import Better, Figure, Kind, Table, Tone, typeset
 from medvqa.report.bundle import axes
@@ -101,6 +101,8 @@ class MatrixCell(Shape, frozen=True):
     step: int = 0
     """The strength of its colour, 0 to 5; `figure.tone` is its hue."""
     link: str = ""
+    framed: bool = False
+    """Whether it has a frame, as fields of the right option have: a note of the matrix says what frames mean."""
 
 
 class MatrixBlock(Shape, frozen=True, tag_field="block", tag="matrix"):
@@ -248,6 +250,13 @@ class PageSection(Shape, frozen=True):
     """Whether it is part of the printed page."""
 
 
+def section(
+    id: str, title: str, blocks: Iterable[Block | None], *, folded: bool = False, printed: bool = True
+) -> PageSection:
+    """Return a section of the blocks that are there."""
+    return PageSection(id, title, [block for block in blocks if block is not None], folded, printed)
+
+
 def figure_cell(figure: Figure) -> FigureCell:
     """Return a figure as a page has it."""
     return FigureCell(
@@ -268,7 +277,7 @@ def figure_cell(figure: Figure) -> FigureCell:
 def table_block(table: Table, *, first: int = 0, folded: bool = False, tabs: Sequence[str] = ()) -> TableBlock | None:
     """Return a table as a block of a page; None if it is for files alone, or has no rows.
 
-    A column of figures takes in the columns of the same figures' intervals and units that follow it.
+    A column of figures takes in the next columns of intervals and units, which are those of the same figures.
     """
     if table.audience == "file" or not table.rows:
         return None
@@ -296,9 +305,10 @@ def _column(table: Table, place: int) -> PageColumn:
         return PageColumn(column.title, _PLAIN.get(column.kind, "text"), column.name, column.better)
     beside = {"interval": "", "units": ""}
     for other in table.columns[place + 1 :]:
-        if other.kind not in beside:
+        if other.kind in ("figure", "stated"):
             break
-        beside[other.kind] = other.title
+        if other.kind in beside:
+            beside[other.kind] = other.title
     figures = [row[place] for row in table.rows]
     axis = _axis([figure for figure in figures if isinstance(figure, Figure)]) if beside["interval"] else None
     return PageColumn(column.title, "figure", column.name, column.better, beside["interval"], beside["units"], axis)
@@ -313,9 +323,12 @@ def _axis(figures: Sequence[Figure]) -> Axis:
     return axes.around([*values, *([0.0] if any(figure.sign for figure in figures) else [])], is_percent=percent)
 
 
-def _cell(table: Table, place: int, cell: object) -> str | float | FigureCell | None:
+def _cell(table: Table, place: int, cell: object) -> str | FigureCell:
     if isinstance(cell, Figure):
-        return figure_cell(cell)
-    if cell is None or isinstance(cell, int | float):
-        return cell
-    return table.columns[place].shown(cell)
+        shown = figure_cell(cell)
+        return structs.replace(shown, shown=cell.stated) if table.columns[place].kind == "stated" else shown
+    column = table.columns[place]
+    if isinstance(cell, int | float) or (cell is None and column.kind == "chance"):
+        # Written here: JavaScript rounds 0.0625 to 0.063, Python to 0.062.
+        return FigureCell(cell, column.shown(cell))
+    return column.shown(cell)

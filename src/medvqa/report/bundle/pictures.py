@@ -59,8 +59,7 @@ class Pictures:
     """`shown` maps (benchmark, item id) to the images of a question, in their order.
 
     `note`: sentences for the page's banner. `blocks`: the content of the files inside the page, by name. `left_out`:
-    the reason why a benchmark's images are left out, by its name. `load` reads a benchmark's items, from which prompts
-    are rebuilt; None if the data must not be read.
+    the reason why a benchmark's images are left out, by its name.
     """
 
     mode: Images | Literal["served"]
@@ -68,7 +67,6 @@ class Pictures:
     shown: Mapping[tuple[str, str], tuple[ImageHead, ...]] = field(default_factory=dict)
     blocks: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     left_out: Mapping[str, str] = field(default_factory=dict)
-    load: Load | None = field(default=None, compare=False, repr=False)
 
     def of(self, item: Item) -> tuple[ImageHead, ...]:
         """Return the images of a question; one that is not shown has its name and a reason."""
@@ -296,7 +294,7 @@ def address(image: Image) -> str:
     return image.digest if image.key == image.digest else hashlib.sha256(image.key.encode()).hexdigest()
 
 
-def served(results: Iterable[Result], load: Load | None = None) -> Pictures:
+def served(results: Iterable[Result]) -> Pictures:
     """Return the images of results as a server sends them, each by its `address`, when somebody looks at it.
 
     None is read here: the server tells why it has not got one.
@@ -306,7 +304,7 @@ def served(results: Iterable[Result], load: Load | None = None) -> Pictures:
         item = result.item
         if item.images and (item.benchmark, item.id) not in shown:
             shown[item.benchmark, item.id] = tuple(map(_served, item.images))
-    return Pictures("served", "Images are read from the data folder when they are looked at.", shown, load=load)
+    return Pictures("served", "Images are read from the data folder when they are looked at.", shown)
 
 
 def _served(image: Image) -> ImageHead:

@@ -1,4 +1,4 @@
-"""Questions and results as columns: the large part of a bundle.
+"""Questions and results in the shapes of a bundle; `packing` puts them into columns.
 
 Each question stands once, each result once; a result names its question. Strings of rows stand in one table, without
 repetition. The texts of answers stand in blocks of their own, so that a page opens without reading them.
@@ -8,46 +8,23 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Any, Literal, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
 
 import msgspec
 
 from medvqa.benchmarks import origins
-from medvqa.items import (
-    KINDS,
-    OUTCOMES,
-    Benchmark,
-    Item,
-    Judgement,
-    Measure,
-    Metric,
-    QuestionKey,
-    Result,
-    UsageError,
-    Variant,
-)
-from medvqa.protocols import rotation
-from medvqa.report.build import PROMPT, prompt_of
-from medvqa.report.bundle.columns import TypedArrays
-from medvqa.report.bundle.explorer import confidence, marks, verdicts
+from medvqa.comparing import Study
+from medvqa.items import Answer, Benchmark, Judgement, Measure, Metric, Result, UsageError
+from medvqa.report import comparison
+from medvqa.report.build import PROMPT
 from medvqa.report.bundle.facts import FROM_CATEGORY
 from medvqa.report.bundle.images import ImageHead
-from medvqa.report.bundle.pictures import Pictures
-from medvqa.report.bundle.prompts import Packer
 from medvqa.report.bundle.shape import Shape
-from medvqa.report.bundle.texts import title_of
+from medvqa.report.bundle.texts import label, title_of
 from medvqa.tags import lexicon
 
-T = TypeVar("T")
-
-CHUNK = 2048
-"""Results in one block of answers."""
-NONE = -1
-"""The place of a value that is not there, in columns of type i32."""
+Tagged = Literal["questions", "results"]
 
 
 class TagValue(Shape, frozen=True):
@@ -66,7 +43,7 @@ class TagDimension(Shape, frozen=True):
     """A dimension of tags. Its values by question or result are the lists `tags/D` of the columns, D its place."""
 
     name: str
-    of: Literal["questions", "results"]
+    of: Tagged
     values: list[TagValue]
 
 
@@ -95,6 +72,36 @@ class RunHead(Shape, frozen=True):
     model: str
     digest: str
     """Of its answers (`run_folder.answers_digest`); "" if unknown."""
+
+
+class ScaleView(Shape, frozen=True):
+    """A headline measure of a benchmark and technique on which runs are compared unit by unit.
+
+    The columns `units/S.*` hold its units, S its place in `BundleHead.scales`: the list `questions` (places of the
+    unit's questions: one, or those of a pair) and `values` (f64, units x runs in the order of `BundleHead.runs`, one
+    unit after the other; NaN where a run has no score). A unit flipped between two runs if both values are there and
+    differ.
+    """
+
+    benchmark: int
+    """A place in `BundleHead.benchmarks`."""
+    technique: int
+    """A place in `BundleHead.techniques`."""
+    measure: str
+    title: str
+    """For people."""
+    unit: Literal["item", "pair"]
+    lower: bool
+    """Whether less is better."""
+    counted: str = ""
+    """The number of questions that all runs have scored, in words; "" if the runs are not ranked by it."""
+
+
+class PairOfRuns(Shape, frozen=True):
+    """Two runs that are compared, which are places in `BundleHead.runs`."""
+
+    new: int
+    baseline: int
 
 
 class Tables(Shape, frozen=True):
@@ -139,100 +146,26 @@ class Answered(Shape, frozen=True):
     served: str = ""
     """The model that the server says it runs."""
     left_out: int = 0
-    """Characters of the response after those that are here (`ComparisonView.cut`)."""
+    """Characters of the response after those that are here (`BundleHead.cut`)."""
     why: str = ""
-    """The reason of the score, if there is no column `results.why`."""
+    """The reason of the score."""
 
 
-class Places:
-    """Values by the order in which they first came."""
-
-    def __init__(self) -> None:
-        """No value has come."""
-        self._places: dict[Any, int] = {}
-
-    def place(self, value: Any) -> int:
-        """The index of a value, which is added when it is new."""
-        return self._places.setdefault(value, len(self._places))
-
-    def values(self) -> list[Any]:
-        """All values, by index."""
-        return list(self._places)
-
-
-@dataclass(frozen=True, slots=True)
-class PackedRow:
-    """A result of a run, or a question without one (`result` None), with the terms of its benchmark's score.
-
-    `tags` are the result's own, beside its item's. `asked`: the terms among the answers to one prompt.
-    """
-
-    run: int
-    benchmark: int
-    item: Item
-    result: Result | None = None
-    tags: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    terms: tuple[float, float] = (0.0, 0.0)
-    asked: tuple[float, float] = (0.0, 0.0)
-    why: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """The large part of a bundle."""
-
-    benchmarks: list[BenchmarkHead]
-    dimensions: list[TagDimension]
-    techniques: list[str]
-    variants: list[str]
-    finishes: list[str]
-    columns: TypedArrays
-    tables: Tables
-    answers: list[list[Answered]]
-    files: Mapping[str, bytes]
-    """Image files inside the page, by name."""
-    chunk: int = CHUNK
-    """Results in each element of `answers` but the last."""
-
-
-class Packing:
-    """The values to which columns point, in the order in which they first came."""
-
-    def __init__(self) -> None:
-        """No value has come."""
-        self.words, self.options, self.lists, self.images = Places(), Places(), Places(), Places()
-        self.techniques, self.variants, self.finishes = Places(), Places(), Places()
-
-    def listed(self, texts: Iterable[str]) -> int:
-        """The place of a short list of strings."""
-        return self.lists.place(tuple(texts))
-
-    def offered(self, item: Item) -> int:
-        """The place of an item's options."""
-        return self.options.place(tuple((letter, self.words.place(text)) for letter, text in item.options.items()))
-
-    def add_questions(self, columns: TypedArrays, items: Sequence[tuple[int, Item]], pictures: Pictures) -> None:
-        """Add the columns of questions, each with the place of its benchmark."""
-        columns.add("questions.benchmark", "u16", (number for number, _ in items))
-        columns.add("questions.id", "u32", (self.words.place(item.id) for _, item in items))
-        columns.add("questions.kind", "u8", (KINDS.index(item.kind) for _, item in items))
-        columns.add("questions.text", "u32", (self.words.place(item.question) for _, item in items))
-        columns.add("questions.options", "u32", (self.offered(item) for _, item in items))
-        columns.add("questions.answers", "u32", (self.listed(item.answers) for _, item in items))
-        pairs = (NONE if item.pair_id is None else self.words.place(item.pair_id) for _, item in items)
-        columns.add("questions.pair", "i32", pairs)
-        images = ([self.images.place(image) for image in pictures.of(item)] for _, item in items)
-        columns.add_lists("questions.images", "u32", images)
-
-    @property
-    def tables(self) -> Tables:
-        """The block `tables`."""
-        return Tables(
-            self.words.values(),
-            [list(options_of_question) for options_of_question in self.options.values()],
-            [list(texts) for texts in self.lists.values()],
-            self.images.values(),
+def scale_views(study: Study, benchmarks: Sequence[str], techniques: Sequence[str]) -> list[ScaleView]:
+    """The scales of a study; `benchmarks` and `techniques` are those of the bundle's head, in its order."""
+    counted = {(each.benchmark, each.technique, each.metric): comparison.of_all(each) for each in study.rankings}
+    return [
+        ScaleView(
+            benchmarks.index(scale.benchmark),
+            techniques.index(scale.technique),
+            scale.metric,
+            label(scale.metric),
+            scale.unit,
+            scale.better == "lower",
+            counted.get((scale.benchmark, scale.technique, scale.metric), ""),
         )
+        for scale in study.scales
+    ]
 
 
 def score_of(benchmark: Benchmark) -> Metric | None:
@@ -241,210 +174,8 @@ def score_of(benchmark: Benchmark) -> Metric | None:
     return next((by_name[name] for name in benchmark.headline if name in by_name), None)
 
 
-def terms_of(metric: Metric | None) -> Callable[[Result], tuple[float, float]]:
-    """The numerator and the denominator that one result adds to a metric."""
-
-    def terms(result: Result) -> tuple[float, float]:
-        if metric is None or (metric.kinds is not None and result.item.kind not in metric.kinds):
-            return 0.0, 0.0
-        return metric.terms([result])
-
-    return terms
-
-
-def rows_of(
-    benchmark: Benchmark,
-    results: Sequence[Result],
-    combined: Iterable[Result] | None,
-    *,
-    place: int,
-    run: int = 0,
-    tags: Callable[[Result], Mapping[str, Sequence[str]]] = lambda result: {},
-) -> Iterator[PackedRow]:
-    """The rows of one benchmark's results in a run.
-
-    `combined`: the results that measures count in place of the answers to a question, None if they count all answers;
-    the reasons of answers name them.
-    """
-    by_question = {result.key: result for result in combined or ()}
-    counted = None if combined is None else by_question.values()
-    terms = terms_of(score_of(benchmark))
-    of_all = shared(results, terms, counted)
-    of_prompt = shared(results, terms, counted, of=lambda result: (result.key.question, prompt_of(result)))
-    for result, share, asked in zip(results, of_all, of_prompt, strict=True):
-        prompt = prompt_of(result)
-        own = {**({PROMPT: (prompt,)} if prompt else {}), **tags(result)}
-        yield PackedRow(run, place, result.item, result, own, share, asked, _why(result, by_question))
-
-
-def _why(result: Result, combined: Mapping[QuestionKey, Result]) -> str:
-    """The reason of a score, which goes on with that of the result that counts for its question."""
-    counted = _of(result.key, combined) if combined else None
-    if counted is None or counted.key == result.key:
-        return result.score.why
-    return f"{result.score.why}; all answers: {counted.score.why} ({counted.score.outcome})"
-
-
-def _of(key: QuestionKey, combined: Mapping[QuestionKey, T]) -> T | None:
-    """The entry of the combined result that counts an answer."""
-    in_any_order = key._replace(variant=Variant(Variant.parse(key.variant).prompt).name)
-    keys = (key, in_any_order, key._replace(sample=0), in_any_order._replace(sample=0), key.question)
-    return next((combined[each] for each in keys if each in combined), None)
-
-
-def shared(
-    results: Sequence[Result],
-    terms: Callable[[Result], tuple[float, float]],
-    combined: Iterable[Result] | None = None,
-    *,
-    of: Callable[[Result], object] = lambda result: result.key.question,
-) -> Iterator[tuple[float, float]]:
-    """The terms of each result; the answers to one question together count as one. `of` returns the question's key.
-
-    If the answers to a question are `combined` into a result, each has a share of its terms. None: they are not.
-    """
-    counts = None if combined is None else {result.key: terms(result) for result in combined}
-    # An answer that is combined into no result, as in an unfinished run, counts nowhere.
-    pairs = [terms(result) if counts is None else _of(result.key, counts) or (0.0, 0.0) for result in results]
-    questions = [of(result) for result in results]
-    scored = Counter(which for which, (_, denominator) in zip(questions, pairs, strict=True) if denominator > 0)
-    for which, (numerator, denominator) in zip(questions, pairs, strict=True):
-        samples = scored[which] or 1
-        yield numerator / samples, denominator / samples
-
-
-def _questions(
-    rows: Iterable[PackedRow],
-) -> tuple[dict[tuple[int, str], list[int]], list[tuple[int, Item]], list[int]]:
-    """Return the places of each id among the questions, the questions with their benchmarks, and each row's question.
-
-    Runs may have other content or tags under one id: these are questions of their own.
-    """
-    places: dict[tuple[int, str], list[int]] = {}
-    items: list[tuple[int, Item]] = []
-    questions = []
-    for row in rows:
-        named = places.setdefault((row.benchmark, row.item.id), [])
-        same = [place for place in named if items[place][1] is row.item or items[place][1] == row.item]
-        if not same:
-            same = [len(items)]
-            named += same
-            items.append((row.benchmark, row.item))
-        questions.append(same[0])
-    return places, items, questions
-
-
-def pack(
-    benchmarks: Sequence[Benchmark],
-    rows: Iterable[PackedRow],
-    *,
-    command: Sequence[str],
-    pictures: Pictures,
-    measures: Iterable[Measure] = (),
-    declared: Mapping[str, str] = MappingProxyType({}),
-    asked: Packer | None = None,
-) -> Packed:
-    """Put rows into columns.
-
-    `command` is the command line of the run up to its benchmark; `declared` has the files that declare benchmarks, by
-    name. `measures` supply the intervals of branches of the tree over one dimension. `asked` collects the prompts.
-    """
-    rows = list(rows)
-    packing = Packing()
-    places, items, questions = _questions(rows)
-    columns = TypedArrays()
-    packing.add_questions(columns, items, pictures)
-
-    answered = [(row, row.result) for row in rows if row.result is not None]
-    # The letters of a response are those of the options as shown.
-    shown = [rotation.result_shown(result) for _, result in answered]
-    of_results = (question for row, question in zip(rows, questions, strict=True) if row.result is not None)
-    columns.add("results.question", "u32", of_results)
-    _add_results(columns, packing, answered, shown)
-    if asked is not None:
-        numbers = {benchmark.name: number for number, benchmark in enumerate(benchmarks)}
-
-        def question(benchmark: str, item: str) -> int:
-            return places.get((numbers.get(benchmark, NONE), item), [NONE])[0]
-
-        columns.add("results.prompt", "i32", (asked.add(result, question) for _, result in answered))
-
-    dimensions, by_benchmark = dimensions_of_all(benchmarks, items, answered, columns)
-    packed = list(map(answered_of, shown))
-    return Packed(
-        heads(benchmarks, by_benchmark, dimensions, items, command, measures, declared),
-        dimensions,
-        packing.techniques.values(),
-        packing.variants.values(),
-        packing.finishes.values(),
-        columns,
-        packing.tables,
-        [packed[start : start + CHUNK] for start in range(0, len(packed), CHUNK)],
-        pictures.blocks,
-    )
-
-
-def _add_results(
-    columns: TypedArrays, packing: Packing, answered: Sequence[tuple[PackedRow, Result]], shown: Sequence[Result]
-) -> None:
-    """Add the columns of results; `shown`: the results of `answered`, with the options as the model saw them."""
-    columns.add("results.run", "u16", (row.run for row, _ in answered))
-    columns.add("results.technique", "u8", (packing.techniques.place(result.technique) for result in shown))
-    columns.add_any("results.variant", "u16", (packing.variants.place(result.variant) for result in shown))
-    columns.add_any("results.sample", "u32", (result.sample for result in shown))
-    columns.add("results.outcome", "u8", (OUTCOMES.index(result.score.outcome) for result in shown))
-    columns.add("results.options", "u32", (packing.offered(result.item) for result in shown))
-    columns.add("results.answers", "u32", (packing.listed(result.item.answers) for result in shown))
-    columns.add("results.extracted", "u32", (packing.listed(result.score.extracted) for result in shown))
-    columns.add("results.why", "u32", (packing.words.place(row.why) for row, _ in answered))
-    columns.add_any(
-        "results.finish", "u8", (packing.finishes.place(r.answer.finish or "" if r.answer else "") for r in shown)
-    )
-    columns.add("results.seconds", "f32", (seconds_of(result) for result in shown))
-    columns.add("results.confidence", "f32", (math.nan if (p := confidence(r)) is None else p for r in shown))
-    columns.add("results.marks", "u8", map(marks, shown))
-    columns.add("results.verdict", "u8", verdicts([(row.run, result) for row, result in answered]))
-    for place, name in enumerate(("numerator", "denominator")):
-        columns.add(f"results.{name}", "f64", (row.terms[place] for row, _ in answered))
-        columns.add(f"results.prompt_{name}", "f64", (row.asked[place] for row, _ in answered))
-
-
-def dimensions_of_all(
-    benchmarks: Sequence[Benchmark],
-    items: Sequence[tuple[int, Item]],
-    answered: Sequence[tuple[PackedRow, Result]],
-    columns: TypedArrays,
-) -> tuple[list[TagDimension], list[list[int]]]:
-    """All dimensions, whose columns are added, and the places of those of each benchmark."""
-    of_questions = [{"kind": (item.kind,), **item.tags} for _, item in items]
-    own = {name for row, _ in answered for name in row.tags}
-    # A question may have a tag of such a name, too.
-    of_results = [
-        {**{name: row.item.tags[name] for name in own & row.item.tags.keys()}, **row.tags} for row, _ in answered
-    ]
-    names = [
-        name
-        for benchmark in benchmarks
-        for name in dimensions_of(benchmark, (item for _, item in items if item.benchmark == benchmark.name))
-        if name not in own
-    ]
-    dimensions: list[TagDimension] = []
-    used: list[set[int]] = []
-    sides: list[tuple[Literal["questions", "results"], list[str], Sequence[Mapping[str, Sequence[str]]], list[int]]] = [
-        ("results", sorted(own), of_results, [row.benchmark for row, _ in answered]),
-        ("questions", list(dict.fromkeys(names)), of_questions, [number for number, _ in items]),
-    ]
-    for side, named, tags, numbers in sides:
-        for name in named:
-            values = Places()
-            lists = [[values.place(value) for value in each.get(name, ())] for each in tags]
-            columns.add_lists(f"tags/{len(dimensions)}", "u16" if len(values.values()) < 2**16 else "u32", lists)
-            used.append({number for number, places in zip(numbers, lists, strict=True) if places})
-            dimensions.append(TagDimension(name, side, [_value(name, value) for value in values.values()]))
-    return dimensions, [[d for d, seen in enumerate(used) if n in seen] for n in range(len(benchmarks))]
-
-
-def _value(dimension: str, value: str) -> TagValue:
+def tag_value(dimension: str, value: str) -> TagValue:
+    """A value of a dimension in words."""
     return TagValue(
         value, title_of(dimension, value), ", ".join(lexicon.abbreviations(dimension, value)), _select(dimension, value)
     )
@@ -459,39 +190,16 @@ def _select(dimension: str, value: str) -> str | None:
         return None
 
 
-def dimensions_of(benchmark: Benchmark, items: Iterable[Item]) -> list[str]:
-    """The dimensions of the items' tags, those of the benchmark first, `kind` last."""
-    dimensions = {name for item in items for name in item.tags}
-    first = [name for name in benchmark.dimensions if name in dimensions]
-    return [*first, *sorted(dimensions - set(first) - {"kind"}), "kind"]
-
-
-def heads(
-    benchmarks: Sequence[Benchmark],
-    dimensions_by_benchmark: Sequence[list[int]],
-    dimensions: Sequence[TagDimension],
-    items: Sequence[tuple[int, Item]],
-    command: Sequence[str],
-    measures: Iterable[Measure] = (),
-    declared: Mapping[str, str] = MappingProxyType({}),
-) -> list[BenchmarkHead]:
-    """The benchmarks of the questions; arguments as for `pack`."""
-    with_pairs = {number for number, item in items if item.pair_id}
-    return [
-        _head(benchmark, places, dimensions, command, measures, declared, number in with_pairs)
-        for number, (benchmark, places) in enumerate(zip(benchmarks, dimensions_by_benchmark, strict=True))
-    ]
-
-
-def _head(
+def benchmark_head(
     benchmark: Benchmark,
-    places: list[int],
-    dimensions: Sequence[TagDimension],
+    dimensions: Mapping[int, TagDimension],
+    *,
+    pairs: bool,
     command: Sequence[str],
     measures: Iterable[Measure],
     declared: Mapping[str, str],
-    pairs: bool,
 ) -> BenchmarkHead:
+    """A benchmark with its dimensions by their places in the head; further arguments as for `Packing.packed`."""
     score = score_of(benchmark)
     file = declared.get(benchmark.name)
     typed = [word for word in command if word != FROM_CATEGORY or benchmark.owners.recover is not None]
@@ -504,21 +212,22 @@ def _head(
         score.definition if score else "",
         shlex.join([*typed, f"--benchmark={file or benchmark.name}"]) + data,
         pairs,
-        places,
-        _intervals(benchmark, places, dimensions, measures),
+        list(dimensions),
+        _intervals(benchmark.name, score, dimensions, measures),
     )
 
 
 def _intervals(
-    benchmark: Benchmark, places: Sequence[int], dimensions: Sequence[TagDimension], measures: Iterable[Measure]
+    benchmark: str, score: Metric | None, dimensions: Mapping[int, TagDimension], measures: Iterable[Measure]
 ) -> dict[str, dict[str, tuple[float, float]]]:
-    score = score_of(benchmark)
-    branches = {
-        (dimensions[d].name, value.value): f"{d}.{v}" for d in places for v, value in enumerate(dimensions[d].values)
-    } | {("", ""): ""}
+    branches = {("", ""): ""} | {
+        (dimension.name, value.value): f"{d}.{v}"
+        for d, dimension in dimensions.items()
+        for v, value in enumerate(dimension.values)
+    }
     intervals: dict[str, dict[str, tuple[float, float]]] = {}
     for measure in measures:
-        if score is None or (measure.benchmark, measure.name) != (benchmark.name, score.name):
+        if score is None or (measure.benchmark, measure.name) != (benchmark, score.name):
             continue
         branch = branches.get(next(iter(measure.slice.items()), ("", "")))
         if branch is not None and measure.low is not None and measure.high is not None:
@@ -526,45 +235,56 @@ def _intervals(
     return intervals
 
 
-def seconds_of(result: Result) -> float:
-    """The time of an answer in seconds, NaN without one."""
-    answer = result.answer
-    return math.nan if answer is None or answer.seconds is None else answer.seconds
+def answered_of(result: Result, why: str, cut: int = 0) -> Answered:
+    """The texts of a result, with the reason of its score.
 
-
-def answered_of(result: Result) -> Answered:
-    """The texts of a result."""
+    `cut`: the most characters of the response, of each of the judge's replies, and of the reason; 0 for whole texts.
+    Token counts and texts that are never scored are left out if texts are cut.
+    """
     answer = result.answer
-    judged = None if result.judgement is None else judged_of(result.judgement)
-    folded = folded_of(result) or None
+    judged = None if result.judgement is None else _judged(result.judgement, cut)
+    why = _shortened(why, cut)
     if answer is None:
-        return Answered(judged=judged, folded=folded)
+        return Answered(judged=judged, why=why)
     # The page takes an option that is not there for impossible: JSON has no -inf.
     logprobs = {
         letter: float(f"{value:.4g}") for letter, value in (answer.option_logprobs or {}).items() if value != -math.inf
     }
+    if cut:
+        # Without a text, probabilities are the whole answer.
+        shown = None if answer.text else logprobs or None
+        left_out = max(0, len(answer.text) - cut)
+        return Answered(answer.text[:cut], logprobs=shown, judged=judged, cut=answer.cut, left_out=left_out, why=why)
     return Answered(
-        answer.text, dict(answer.usage or {}) or None, logprobs or None, judged, folded, answer.cut, answer.served_by
+        answer.text,
+        dict(answer.usage or {}) or None,
+        logprobs or None,
+        judged,
+        _folded(answer) or None,
+        answer.cut,
+        answer.served_by,
+        why=why,
     )
 
 
-def judged_of(judgement: Judgement) -> JudgeSaid:
-    """A judgement as the page shows it."""
+def _shortened(text: str, cut: int) -> str:
+    return f"{text[:cut]}…" if cut and len(text) > cut else text
+
+
+def _judged(judgement: Judgement, cut: int) -> JudgeSaid:
     seconds = None if judgement.seconds is None else float(f"{judgement.seconds:.3g}")
     usage = dict(judgement.usage) if judgement.usage else None
-    return JudgeSaid(judgement.judge, judgement.task, judgement.template, list(judgement.replies), seconds, usage)
+    replies = [_shortened(reply, cut) for reply in judgement.replies]
+    return JudgeSaid(judgement.judge, judgement.task, judgement.template, replies, seconds, usage)
 
 
-def folded_of(result: Result) -> list[Folded]:
+def _folded(answer: Answer) -> list[Folded]:
     """Names and texts that the page folds beside the answer: they are never scored."""
-    answer = result.answer
-    texts: list[tuple[str, Sequence[str]]] = []
-    if answer is not None:
-        texts += [
-            ("Whole reply", (answer.whole,) if answer.whole != answer.text else ()),
-            ("Earlier replies", answer.earlier),
-            ("Hidden thoughts", (answer.thoughts,)),
-        ]
+    texts: list[tuple[str, Sequence[str]]] = [
+        ("Whole reply", (answer.whole,) if answer.whole != answer.text else ()),
+        ("Earlier replies", answer.earlier),
+        ("Hidden thoughts", (answer.thoughts,)),
+    ]
     return [Folded(name, list(replies)) for name, replies in texts if any(replies)]
 
 

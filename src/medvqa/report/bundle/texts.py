@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from itertools import starmap
+from functools import partial
 from urllib.parse import urlencode
 
+from medvqa.report.build import Part, Report
 from medvqa.tags import lexicon
 
 HIDDEN = re.compile(
@@ -32,15 +33,42 @@ def title_of(dimension: str, value: str) -> str:
     return label(shown) if shown == value else shown
 
 
-def link(benchmark: str, technique: str = "", /, **tags: str) -> str:
-    """The fragment that shows the questions with these tags, as asked by one technique, or by several ("gd,ps")."""
-    several = [f"technique:{technique}"] if "," in technique else []
+Linker = partial[str]
+"""`questions` of one benchmark and technique: makes a link of a query line."""
+
+
+def linker(part: Part, report: Report) -> Linker:
+    """Return a function from a query line to the fragment that shows its questions of a part.
+
+    A part that holds maxima over techniques has no results of its own: all techniques are listed.
+    """
+    several = len(report.techniques) > 1
+    technique = part.technique if part.results else ",".join(report.techniques)
+    return partial(questions, part.benchmark.name, technique if several else "")
+
+
+def questions(benchmark: str, technique: str = "", line: str = "", *, unit: str = "") -> str:
+    """The fragment that shows the questions of a query line, as asked by one technique, or by several ("gd,ps").
+
+    `unit`: what is counted, as the explorer shows pairs side by side.
+    """
+    several = f"technique:{technique}" if "," in technique else ""
     fields = {
         "b": benchmark,
         "technique": "" if several else technique,
-        "q": " ".join([*several, *starmap(query_of, tags.items())]),
+        "q": " ".join(filter(None, (several, line))),
+        "layout": "pairs" if unit == "pairs" else "",
     }
     return "#questions?" + urlencode({name: value for name, value in fields.items() if value})
+
+
+def link_of_runs(runs: tuple[str, str], measure: tuple[str, str, str], query: str) -> str:
+    """The fragment that shows the questions of a comparison: of a run against another, "" for any, by a measure.
+
+    `measure`: its benchmark, technique and name.
+    """
+    fields = zip(("run", "against", "b", "technique", "measure", "q"), (*runs, *measure, query), strict=True)
+    return "#questions?" + urlencode({name: value for name, value in fields if value})
 
 
 BARE = re.compile("[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -49,6 +77,7 @@ FIELDS = frozenset(
     {
         *("outcome", "pair", "technique", "rotation", "sample", "is", "tag", "id", "seconds", "confidence"),
         *("read", "read_text", "key", "key_text"),
+        *("flip", "way", "agree", "right_in", "wrong_in", "scored_in", "new", "baseline"),
     }
 )
 """Fields of the query line that are no dimensions; a dimension of such a name is the field `tag_NAME`."""

@@ -1,103 +1,66 @@
-"""The first screen of a run: whether it is whole, its results in sentences, and what limits them."""
+"""The first section of a run's page: whether the run is whole, its results in sentences, and what limits them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
 
 from medvqa.items import Benchmark, Outcome
 from medvqa.records import coverage
 from medvqa.report.build import Part, Report
-from medvqa.report.bundle.cells import Cell, cell
-from medvqa.report.bundle.shape import Shape
+from medvqa.report.bundle.axes import PERCENT
+from medvqa.report.bundle.page_blocks import (
+    HeadlineBlock,
+    NoticeBlock,
+    PageSection,
+    PageSentence,
+    PageWord,
+    State,
+    TextBlock,
+    figure_cell,
+)
+from medvqa.report.bundle.texts import linker
 from medvqa.report.notes import answers_of, noted
-from medvqa.report.sentences import Origin, Sentence, Standing, counted, failures, sentences, title
+from medvqa.report.sentences import Sentence, Standing, counted, failures, sentences, title
 
 UNFINISHED = "unfinished: "
 LOST = 0.05
-"""The share of errors in a benchmark from which the first screen is red."""
+"""The share of errors in a benchmark from which its numbers tell little."""
 CONTROLS: Mapping[str, str] = {
     "text-only": "The model got no images",
     "blank": "The model got grey pictures in place of the images",
     "shuffle": "The model got the images of other questions",
 }
 """Ablations in words."""
+INVALID: Mapping[Outcome, str] = {
+    "refused": "the model declines",
+    "abstained": "the model says that the question cannot be answered",
+    "unparsed": "no option can be read",
+}
+"""Outcomes of answers that name no option, in words."""
+STATES: Mapping[Standing, State] = {"above": "good", "open": "open", "below": "bad", "": ""}
 
 
-class StatusView(Shape, frozen=True):
-    """Whether all selected questions have a result and a score, and which part of the data was selected.
-
-    `failed`: some results are errors; `lost`: so many of a benchmark's that its numbers tell little.
-    """
-
-    state: Literal["complete", "part", "failed", "lost", "unfinished", "unknown"]
-    title: str
-    lines: list[str]
-
-
-class WordView(Shape, frozen=True):
-    """Words of a sentence, or a number of it."""
-
-    text: str
-    of: Origin = ""
-    """The field, reference or gap that the number is; "" for plain words."""
-    value: float | None = None
-
-
-class SentenceView(Shape, frozen=True):
-    """The result of one benchmark and technique."""
-
-    title: str
-    benchmark: str
-    technique: str
-    words: list[WordView]
-    meaning: str
-    """The definition of the measure if the words do not say it, else ""."""
-    standing: Standing
-    """Where the interval lies against answers that do not look; "" if that is not known."""
-    cell: Cell | None
-    """The measure of the sentence; null if there is no number."""
-
-
-class WarningView(Shape, frozen=True):
-    """A sentence that limits the numbers; `outcomes`: those of its questions, [] if outcomes do not tell them."""
-
-    text: str
-    benchmark: str
-    technique: str
-    outcomes: list[Outcome]
-
-
-class VerdictView(Shape, frozen=True):
-    """The first screen of a run."""
-
-    status: StatusView
-    control: str
-    """A sentence if the model did not get the images, else ""."""
-    sentences: list[SentenceView]
-    warnings: list[WarningView]
-    notes: list[str]
-    synthetic: str = ""
-    """A sentence if a program drew images of the run, else ""."""
-
-
-def verdict_of(report: Report) -> VerdictView:
-    """The first screen of a run."""
+def verdict_section(report: Report, images: str) -> PageSection:
+    """The first section; `images`: sentences about the place of the images."""
     notes = noted(report)
-    return VerdictView(
-        _status(report),
-        _control(report),
-        list(map(_said, sentences(report))),
+    warnings = [synthetic(part.benchmark for part in report.parts if part.results), _control(report)]
+    warnings += [note.text for note in notes if note.warns and not note.selects]
+    counting = tuple(note.text for note in notes if not note.warns)
+    return PageSection(
+        "verdict",
+        "Result",
         [
-            *(WarningView(note.text, "", "", []) for note in notes if note.warns and not note.selects),
-            *(warning for part in report.parts if part.results for warning in _invalid(report, part)),
+            _status(report),
+            *(NoticeBlock(text) for text in warnings if text),
+            *(notice for part in report.parts if part.results for notice in _invalid(report, part)),
+            *([TextBlock("How this was counted", counting, folded=True)] if counting else []),
+            *([TextBlock(lines=(images,))] if images else []),
         ],
-        [note.text for note in notes if not note.warns],
-        synthetic(part.benchmark for part in report.parts if part.results),
     )
 
 
-def _status(report: Report) -> StatusView:
+def _status(report: Report) -> HeadlineBlock:
+    """Whether all selected questions have a result and a score, which part was selected, and the results."""
     covered, selection = report.covered, report.selection
     parts = [part for part in report.parts if part.results]
     several = len({part.benchmark.name for part in parts}) > 1 or len(report.techniques) > 1
@@ -111,22 +74,27 @@ def _status(report: Report) -> StatusView:
     undefined, left_out = _left_out(report)
     reused = answers_of(report)
     extra = [*stopped, *chosen, *left_out, *([reused] if reused else [])]
+
+    def status(text: str, state: State, *lines: str) -> HeadlineBlock:
+        said = tuple(_said(report, sentence) for sentence in sentences(report))
+        return HeadlineBlock(text, state, (*lines, *extra), said)
+
     if not covered.finished:
         lines = [line.removeprefix(UNFINISHED) for line in covered.lines]
-        return StatusView("unfinished", "Unfinished: the numbers will change", [*lines, *failed, *extra])
+        return status("Unfinished: the numbers will change", "open", *lines, *failed)
     if failed:
         worst = max(part.outcomes["error"] / len(part.results) for part in parts)
-        return StatusView("lost" if worst >= LOST else "failed", failed[0], [*failed[1:], *covered.absent, *extra])
+        return status(failed[0], "bad" if worst >= LOST else "part", *failed[1:], *covered.absent)
     if covered.absent:
-        return StatusView("part", "A part of a run", [*covered.absent, *extra])
+        return status("A part of a run", "part", *covered.absent)
     answers = report.counted == "answers" or len(report.techniques) > 1
     number = counted(covered.there, "answers" if answers else "questions")
     have = f"{number} {'are there' if answers else 'have a result'}"
     if covered.selected is None:
-        return StatusView("unknown", have, ["the selected questions are not recorded", *extra])
+        return status(have, "part", "the selected questions are not recorded")
     if chosen or undefined or not selection.whole:
-        return StatusView("part", "Complete for a part of the data", [have, *extra])
-    return StatusView("complete", "Complete", [f"all {have}", *extra])
+        return status("Complete for a part of the data", "part", have)
+    return status("Complete", "good", f"all {have}")
 
 
 def _failed(report: Report, parts: Sequence[Part]) -> list[str]:
@@ -159,6 +127,7 @@ def _left_out(report: Report) -> tuple[bool, list[str]]:
 
 
 def _control(report: Report) -> str:
+    """A sentence if the model did not get the images, else ""."""
     if not report.ablation:
         return ""
     got = CONTROLS.get(report.run.ablation or "", f"The model got {report.ablation}")
@@ -175,33 +144,25 @@ def synthetic(benchmarks: Iterable[Benchmark]) -> str:
     return f"{whose} are drawn by a program; they show no patients. Their scores say nothing about medical skill."
 
 
-def _said(sentence: Sentence) -> SentenceView:
-    part = sentence.part
-    return SentenceView(
+def _said(report: Report, sentence: Sentence) -> PageSentence:
+    part, measure = sentence.part, sentence.measure
+    return PageSentence(
         sentence.title,
-        part.benchmark.name,
-        part.technique,
-        [WordView(word.text, word.of, word.value) for word in sentence.words],
+        [PageWord(word.text, word.of, word.value) for word in sentence.words],
+        STATES[sentence.standing],
         sentence.meaning,
-        sentence.standing,
-        None if sentence.measure is None else cell(sentence.measure),
+        None if measure is None else figure_cell(measure.figure),
+        None if measure is None or not measure.percent else PERCENT,
+        linker(part, report)(unit="" if measure is None else measure.unit),
     )
 
 
-SAID: Mapping[Outcome, str] = {
-    "refused": "the model declines",
-    "abstained": "the model says that the question cannot be answered",
-    "unparsed": "no option can be read",
-}
-"""Outcomes of answers that name no option, in words."""
-
-
-def _invalid(report: Report, part: Part) -> list[WarningView]:
+def _invalid(report: Report, part: Part) -> list[NoticeBlock]:
     """How many answers name no option, by reason; [] if all do."""
-    counts = {outcome: number for outcome in SAID if (number := part.outcomes[outcome])}
+    counts = {outcome: number for outcome in INVALID if (number := part.outcomes[outcome])}
     if not counts:
         return []
-    reasons = ", ".join(f"{number:,} {outcome} ({SAID[outcome]})" for outcome, number in counts.items())
+    reasons = ", ".join(f"{number:,} {outcome} ({INVALID[outcome]})" for outcome, number in counts.items())
     wrong = "it counts as wrong" if sum(counts.values()) == 1 else "they count as wrong"
     text = f"{title(report, part)}: of {len(part.results):,} answers {reasons}; {wrong}."
-    return [WarningView(text, part.benchmark.name, part.technique, list(counts))]
+    return [NoticeBlock(text, link=linker(part, report)(f"outcome:{','.join(counts)}"))]

@@ -7,7 +7,7 @@ import hashlib
 import html
 import os
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib import resources
@@ -18,13 +18,15 @@ from medvqa.items import Benchmark, Item
 from medvqa.report import bundle
 from medvqa.report.build import Report
 from medvqa.report.bundle.pictures import FOLDER, Pictures
+from medvqa.report.bundle.several_runs import title
 from medvqa.report.bundle.texts import visible
-from medvqa.report.bundle.versus import title
 
 FILE = "index.html"
 SCRIPT, STYLE, LICENCES, FRAME = "app.js", "app.css", "LICENSES.txt", "frame.html"
 LEVEL = 4
 """Level of zlib: 6 takes more than twice the time, and makes pages smaller by a twentieth."""
+
+_OPENS, _CLOSES = '<script type="application/octet-stream" id="block-{}">', "</script>"
 
 
 def render(report: Report, pictures: Pictures | None = None) -> bytes:
@@ -80,7 +82,20 @@ def element(name: str, block: bytes) -> str:
     """
     packed = block if name.startswith(f"{FOLDER}/") else zlib.compress(block, LEVEL)
     content = base64.b64encode(packed).decode("ascii")
-    return f'<script type="application/octet-stream" id="block-{html.escape(name)}">{content}</script>'
+    return f"{_OPENS.format(html.escape(name))}{content}{_CLOSES}"
+
+
+def with_block(page: bytes, name: str, change: Callable[[bytes], bytes | None]) -> bytes | None:
+    """Return a page in which one block is changed; None if the page has no such block, or `change` returns None."""
+    before, begin, rest = page.partition(_OPENS.format(name).encode())
+    content, end, after = rest.partition(_CLOSES.encode())
+    if not begin or not end:
+        return None
+    try:
+        block = change(zlib.decompress(base64.b64decode(content, validate=True)))
+    except (ValueError, zlib.error):
+        return None
+    return None if block is None else b"".join((before, element(name, block).encode(), after))
 
 
 @cache
