@@ -15,7 +15,7 @@ MOST = 2**16
 """Values that a pool holds: texts that never repeat must not fill the memory."""
 
 
-class Pool:
+class EqualValues:
     """Equal values as one object: questions of a benchmark share tags, letters and texts of options.
 
     Numbers that are equal are not the same in a file (0.0 and -0.0): they are shared only within a mapping.

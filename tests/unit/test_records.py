@@ -92,7 +92,8 @@ def test_the_last_line_of_an_item_counts_and_results_are_sorted(tmp_path: Path) 
                 kind=st.sampled_from(KINDS),
                 options=st.permutations([("A", "a"), ("B", "b")]).map(dict),
                 images=st.lists(st.builds(Image, name=st.sampled_from("xy")), max_size=2).map(tuple),
-                tags=st.permutations([("organ", ("liver",)), ("view", ("ap", "pa"))]).map(dict),
+                answers=st.sampled_from([(), ("A",), ("A", "B")]),
+                tags=st.just({}) | st.permutations([("organ", ("liver",)), ("view", ("ap", "pa"))]).map(dict),
                 extra=st.sampled_from([{}, {"age": 1}, {"age": 1.0}, {"age": True}, {"age": [1]}]),
             ),
             prompt=st.just(""),
@@ -107,7 +108,7 @@ def test_the_last_line_of_an_item_counts_and_results_are_sorted(tmp_path: Path) 
 def test_results_that_share_parts_are_those_of_their_lines(results: list[Result]) -> None:
     lines = [run_folder.encode(each) for each in results]
     held = [replace(r.item, images=tuple(replace(i, path=f"/data/{i.name}") for i in r.item.images)) for r in results]
-    for shared in (run_folder.Shared(), run_folder.Shared(held[:1]), run_folder.Shared(held)):
+    for shared in (run_folder.SharedResults(), run_folder.SharedResults(held[:1]), run_folder.SharedResults(held)):
         read = [shared(run_folder.decode(line)) for line in lines]
         assert [run_folder.encode(each) for each in read] == lines
         assert run_folder.decisive_digest(read) == run_folder.decisive_digest(map(run_folder.decode, lines))

@@ -235,7 +235,7 @@ def load(benchmark: Benchmark, data: Path) -> tuple[Item, ...]:
 
 def _load(benchmark: Benchmark, data: Path) -> tuple[Item, ...]:
     items: dict[str, Item] = {}
-    pool = memory.Pool()
+    pool = memory.EqualValues()
     for number, item in enumerate(_read(benchmark, data), 1):
         where = f"{benchmark.name}, item {f'number {number:,}' if are_withheld() else item.id}"
         _check(item, where)
@@ -257,7 +257,7 @@ def _load(benchmark: Benchmark, data: Path) -> tuple[Item, ...]:
     return tuple(items[key] for key in sorted(items))
 
 
-def _shared(options: Mapping[str, str], pool: memory.Pool) -> Mapping[str, str]:
+def _shared(options: Mapping[str, str], pool: memory.EqualValues) -> Mapping[str, str]:
     """The options with texts that equal ones share."""
     if type(options) is not dict or any(type(text) is not str for text in options.values()):
         return options

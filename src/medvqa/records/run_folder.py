@@ -177,7 +177,7 @@ class Mark:
         return cls(size, hashlib.sha256(end).hexdigest()[:32])
 
 
-class Line(NamedTuple):
+class ResultLine(NamedTuple):
     """A line of results.jsonl: where it stands, in bytes, and its result, or why it is none."""
 
     number: int
@@ -187,7 +187,7 @@ class Line(NamedTuple):
     problem: str = ""
 
 
-def lines(file: BinaryIO, path: Path, start: int = 0, before: int = 0) -> Iterator[Line]:
+def lines(file: BinaryIO, path: Path, start: int = 0, before: int = 0) -> Iterator[ResultLine]:
     """Read results from an open file, line by line, without empty lines (OSError).
 
     The file is at byte `start`, after `before` lines. Each result is the caller's alone.
@@ -196,10 +196,10 @@ def lines(file: BinaryIO, path: Path, start: int = 0, before: int = 0) -> Iterat
         length = len(content)
         if content.strip():
             try:
-                yield Line(number, start, length, decode(content))
+                yield ResultLine(number, start, length, decode(content))
             except msgspec.DecodeError as error:
                 torn = "" if content.endswith(b"\n") else " (the line is torn: its process was stopped while writing)"
-                yield Line(number, start, length, None, f"{path} line {number}: {error}{torn}")
+                yield ResultLine(number, start, length, None, f"{path} line {number}: {error}{torn}")
         start += length
 
 
@@ -208,7 +208,7 @@ _item_fields, _image_fields = attrgetter(*_ITEM), attrgetter(*Image.__slots__)
 _set: Callable[[Any, str, Any], None] = object.__setattr__
 
 
-class Shared:
+class SharedResults:
     """Results with equal parts as one object: 26,000 of them take half the memory, and less beside their items.
 
     It changes results that nobody else holds yet (`lines`).
@@ -216,7 +216,7 @@ class Shared:
 
     def __init__(self, items: Iterable[Item] = ()) -> None:
         """`items` are those that somebody holds: their results share what is equal with them."""
-        self._pool = memory.Pool()
+        self._pool = memory.EqualValues()
         self._items = {(item.benchmark, item.id): item for item in items}
 
     def __call__(self, result: Result) -> Result:
@@ -289,7 +289,7 @@ def read(folder: Path, items: Iterable[Item] = ()) -> Stored:
     if not path.is_file():
         raise UsageError(f"{folder} is no run folder: it has no {RESULTS}")
     results: dict[QuestionKey, Result] = {}
-    unread, shared = list[str](), Shared(items)
+    unread, shared = list[str](), SharedResults(items)
     try:
         with files.reading(path) as file:
             for line in lines(file, path):

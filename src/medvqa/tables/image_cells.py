@@ -108,7 +108,7 @@ def distinct(paths: Sequence[Path]) -> list[Path]:
 
 
 def _sharing() -> Callable[[_IndexedRow], _IndexedRow]:
-    pool = memory.Pool()
+    pool = memory.EqualValues()
 
     def share(row: _IndexedRow) -> _IndexedRow:
         for column, text in row.cells.items():
