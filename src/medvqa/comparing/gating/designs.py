@@ -31,8 +31,9 @@ def designs(
 ) -> dict[Place, Design]:
     """The design of a measure on the questions of these results, whatever the answers were.
 
-    `alone`: without slices of other dimensions than these. Every scorable answer counts as wrong: a measure may count units by their answers (`confusion` leaves out pairs
-    without two valid ones), and answers must not choose the gated rules.
+    `alone`: without slices of other dimensions than these. Every scorable answer counts as wrong: a measure may count
+    units by their answers (`confusion` leaves out pairs without two valid ones), and answers must not choose the gated
+    rules.
     """
     import numpy as np
 
