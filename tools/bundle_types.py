@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from medvqa.figures import FEW
 from medvqa.printing import FORMULA_STARTS
 from medvqa.report.bundle.head import VERSION, BundleHead
 from medvqa.report.bundle.prompts import SentPrompts
@@ -105,6 +106,8 @@ def module(file: str, roots: Sequence[type[Shape]]) -> str:
     head = "// Written by tools/bundle_types.py.\n"
     if file == "bundle.ts":
         head += f"\nexport const VERSION = {VERSION};\n"
+        head += comment("Below this number of units, counts are shown in place of percentages.")
+        head += f"export const FEW = {FEW};\n"
         head += comment("Starts of cells that spreadsheets run.")
         head += f"export const FORMULA_STARTS: readonly string[] = {json.dumps(FORMULA_STARTS)};\n"
     return "\n".join([head, *map(interface, shapes)])

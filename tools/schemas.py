@@ -1,7 +1,7 @@
 """Write the JSON Schemas of the files of a run folder from their types: `python tools/schemas.py`.
 
-docs/schemas/run.json is that of run.json, docs/schemas/result.json that of a line of results.jsonl. With --compare,
-write nothing and fail if a file differs.
+docs/schemas/run.json is that of run.json, docs/schemas/result.json that of a line of results.jsonl, and
+docs/schemas/prompt.json that of a line of prompts.jsonl. With --compare, write nothing and fail if a file differs.
 """
 
 from __future__ import annotations
@@ -16,16 +16,21 @@ import msgspec
 from medvqa.items import Result
 from medvqa.records.run_folder import Extent
 from medvqa.records.run_record import SCHEMA, STORED, RunRecord
+from medvqa.records.sent_prompts import KeptPrompt
 
 FOLDER = Path(__file__).parents[1] / "docs" / "schemas"
-TITLES = {"run.json": f"run.json of pytest-medvqa, schema {SCHEMA}", "result.json": "A line of results.jsonl"}
+TITLES = {
+    "run.json": f"run.json of pytest-medvqa, schema {SCHEMA}",
+    "result.json": "A line of results.jsonl",
+    "prompt.json": "A line of prompts.jsonl",
+}
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def schemas() -> dict[str, bytes]:
     """Return the content of each file by its name."""
     made = {}
-    for name, kind in (("run.json", RunRecord), ("result.json", Result)):
+    for name, kind in (("run.json", RunRecord), ("result.json", Result), ("prompt.json", KeptPrompt)):
         schema = _cleaned(msgspec.json.schema(kind))
         if kind is Result:
             _add_extents(schema["$defs"])

@@ -71,7 +71,7 @@ def expected(result: Result, own: Mapping[str, Sequence[str]] | None = None) -> 
 def blocks_of(benchmark: Benchmark, results: Iterable[Result], **about: Any) -> bundle.Blocks:
     """The blocks of these results alone; `about` are the arguments of `Packing.packed`."""
     packed = packing.Packing([benchmark], Pictures("none", ""))
-    counted = packing.Counted(benchmark)
+    counted = packing.ScoreTerms(benchmark)
     for result in results:
         packed.add(packed.question(0, result.item), result, counted)
     return bundle.blocks(packed.packed(**about), kind="run", title="", about="", runs=[])

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from medvqa import comparing
+from medvqa.comparing import stored_answers
 from medvqa.comparing.stored_answers import StoredAnswer
 from medvqa.items import Answer, DataError, Item, Result, Score, replace
 from medvqa.records import run_folder
@@ -60,6 +61,15 @@ def test_runs_share_equal_questions_and_no_others(tmp_path: Path) -> None:
     items = [side.results[0].item for side in comparing.load_runs(folders)]
     assert [item is items[0] for item in items] == [True, False, False, True]
     assert [[*item.options] for item in items] == [["A", "B"], ["B", "A"], ["A", "B"], ["A", "B"]]
+
+
+def test_of_many_runs_the_last_ones_hold_their_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    results = written(tmp_path / "run")
+    first = comparing.load(tmp_path / "run")
+    monkeypatch.setattr(stored_answers, "MOST_OPEN", 0)
+    second = comparing.load(tmp_path / "run")
+    assert [type(side.results[0].answer) for side in (first, second)] == [StoredAnswer, Answer]
+    assert first.results == second.results == tuple(results)
 
 
 def test_a_folder_may_be_replaced_and_grow_while_it_is_compared(tmp_path: Path) -> None:

@@ -172,11 +172,11 @@ def test_a_matrix_says_where_each_field_leads_and_what_it_leaves_out() -> None:
     assert [column.title for column in matrix.columns] == ["A", "B", "other", "unparsed"]
     fields = {(field.row, field.column): field for field in matrix.fields}
     # Two questions are no reason for a colour.
-    assert {place: (f.figure.shown, f.figure.tone, f.step) for place, f in fields.items()} == {
-        (0, 0): ("10", "better", 3),
-        (0, 1): ("10", "worse", 3),
-        (1, 2): ("1", "worse", 0),
-        (1, 3): ("1", "worse", 0),
+    assert {place: (f.figure.shown, f.framed, f.step) for place, f in fields.items()} == {
+        (0, 0): ("10", True, 3),
+        (0, 1): ("10", False, 3),
+        (1, 2): ("1", False, 0),
+        (1, 3): ("1", False, 0),
     }
     end = " kind:single_choice -outcome:error,unscored"
     assert fields[0, 1].link == LINK(f"key:A read:B{end}")
@@ -237,7 +237,7 @@ def test_words_that_many_questions_share_have_a_matrix() -> None:
     links = {(field.row, field.column): field.link for field in matrix.fields}
     assert links[0, 1] == LINK("key_text:No read_text:Yes")
     right = sum(result.score.outcome == "correct" for result in results)
-    assert sum(field.figure.value for field in matrix.fields if field.figure.tone == "better") == right
+    assert sum(field.figure.value for field in matrix.fields if field.framed) == right
     # Each of the other options is correct in one question.
     rare = [answered("A", "A", id=f"r{n}") for n in range(100)]
     rare = [replace(r, item=replace(r.item, options={"A": f"text {n}", "B": "b"})) for n, r in enumerate(rare)]
@@ -328,7 +328,7 @@ def test_a_matrix_has_the_accuracy_of_metrics_json(made: report.Report) -> None:
     [part] = [part for part in made.parts if part.benchmark.name == "phantom-gmai-mmbench"]
     fields = by_position(list(part.results)).fields
     assert sum(field.figure.value for field in fields) == accuracy["n"]
-    assert sum(field.figure.value for field in fields if field.figure.tone == "better") == accuracy["count"]
+    assert sum(field.figure.value for field in fields if field.framed) == accuracy["count"]
 
 
 def test_techniques_stand_apart_and_lead_to_their_own_questions(tmp_path: Path) -> None:
@@ -386,7 +386,7 @@ def test_kinds_of_errors_are_tags_and_have_links(tmp_path: Path) -> None:
     made = classified(tmp_path / "first", pages.guesses(), "phantom-gmai-mmbench", 20)
     found = blocks_of(made)
     [overall] = [block for block in found if isinstance(block, TableBlock) and block.title == "Kinds of errors"]
-    counts = {row.cells[1]: row.cells[3] for row in overall.rows}
+    counts = {row.cells[1]: row.cells[3].value for row in overall.rows}
     assert sorted(counts.values())[-2:] == [10, 10]
     tags = failing.tags_of(made)
     tagged = Counter(

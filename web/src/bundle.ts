@@ -1,6 +1,8 @@
 // Written by tools/bundle_types.py.
 
 export const VERSION = 3;
+/** Below this number of units, counts are shown in place of percentages. */
+export const FEW = 10;
 /** Starts of cells that spreadsheets run. */
 export const FORMULA_STARTS: readonly string[] = ["=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20"];
 

@@ -314,11 +314,12 @@ export function ranksOfNumbers(numbers: Numbers): Uint32Array {
   return ranks;
 }
 
-const digits = (text: string): string => text.toLowerCase().replace(/\d+/g, (number) => number.padStart(9, "0"));
+/** A text to sort by, numbers in it by value: `q2` stands before `q10`. */
+export const sortable = (text: string): string => text.toLowerCase().replace(/\d+/g, (number) => number.padStart(9, "0"));
 
-/** Ranks of texts, numbers in them by value: `q2` stands before `q10`. */
+/** Ranks of texts, numbers in them by value. */
 export function ranksOfTexts(texts: readonly string[]): Uint32Array {
-  const keys = texts.map(digits);
+  const keys = texts.map(sortable);
   const sorted = [...new Set(keys)].sort();
   const places = new Map(sorted.map((key, place) => [key, place]));
   return Uint32Array.from(keys, (key) => places.get(key) ?? LAST);

@@ -31,5 +31,4 @@ export const took = (seconds: number): string => (seconds < 0.001 ? "under 1 ms"
 export const plural = (number: number, one: string, many = `${one}s`): string =>
   `${count(number)} ${number === 1 ? one : many}`;
 
-/** Units below which counts are shown in place of percentages. */
-export const FEW = 10;
+export { FEW } from "./bundle";

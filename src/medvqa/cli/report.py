@@ -39,7 +39,7 @@ def run(typed: ReportArguments) -> tuple[str, int]:
 
     UsageError for options that contradict each other.
     """
-    from medvqa import benchmarks, report
+    from medvqa import benchmarks, memory, report
     from medvqa.commands import redrawing
     from medvqa.report import html
     from medvqa.report.terminal import summary
@@ -57,12 +57,13 @@ def run(typed: ReportArguments) -> tuple[str, int]:
     like = None if typed.raw["metric-like"] is None else listed(typed.raw["metric-like"])
     texts, pictures, unfinished = [], [], False
     for folder in runs:
-        built = report.build(folder, registry.benchmarks, like=like, data=options.data)
-        if like:
-            benchmarks.check_kits(like, [part.benchmark for part in built.parts], registry.benchmarks)
-        unfinished |= not built.covered.finished
-        pictures.append(redrawing.pictures_of(built, options.data, typed.images))
-        texts.append(summary(report.write(built, pictures[-1]), width=100, exits=False))
+        with memory.no_cycle_search():
+            built = report.build(folder, registry.benchmarks, like=like, data=options.data)
+            if like:
+                benchmarks.check_kits(like, [part.benchmark for part in built.parts], registry.benchmarks)
+            unfinished |= not built.covered.finished
+            pictures.append(redrawing.pictures_of(built, options.data, typed.images))
+            texts.append(summary(report.write(built, pictures[-1]), width=100, exits=False))
     if len(runs) > 1:
         texts += redrawing.compared_page(runs, typed.output, registry, pictures)
     return "\n".join(texts), int(unfinished)

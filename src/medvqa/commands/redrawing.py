@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from medvqa import benchmarks, comparing, files, printing, report
+from medvqa import benchmarks, comparing, files, memory, printing, report
 from medvqa.comparing import blank
 from medvqa.items import Benchmark, Item
 from medvqa.records.lock import Lock
@@ -29,6 +29,7 @@ def locked(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
         lock.release()
 
 
+@memory.no_cycle_search()
 def redrawn(folder: Path, registry: Registry, data: Path | None) -> Report:
     """Draw the reports of a run anew, with few images alone, and return them as they are written (UsageError)."""
     built = report.build(folder, registry.benchmarks)

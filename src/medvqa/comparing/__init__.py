@@ -10,8 +10,8 @@ from medvqa.comparing.differing import Contrast, Difference, contrast, notes
 from medvqa.comparing.paired import LEVEL, Compared, Flip, Paired, PairedPart
 from medvqa.comparing.ranking import Costliest, Ranked, RankedPair, Ranking
 from medvqa.comparing.scales import Scale, SlicedRuns
-from medvqa.comparing.sides import Side, beside, gaps, load, load_beside, load_runs, refusals
-from medvqa.comparing.study import Study, Versus, compare, named_apart, study
+from medvqa.comparing.sides import Side, beside, gaps, load, load_beside, load_runs, named_apart, refusals
+from medvqa.comparing.study import Study, Versus, compare, study
 from medvqa.comparing.trend import Trend, TrendRow, trends
 
 __all__ = [

@@ -137,16 +137,19 @@ class CommonPart:
         prepared: dict[int, Prepared] = {}
         for pair in pairs:
             new, baseline = (tabled[run] for run in pair)
+            binary = new.binary and baseline.binary
             if new.bounded and baseline.bounded:
                 # Of large runs, more than two take too much memory; pairs with one baseline come after each other.
                 prepared = {run: prepared.get(run) or _prepared(tabled[run], slices=slices) for run in pair}
                 sides = [prepared[run] for run in pair]
-                binary = new.binary and baseline.binary
                 yield statistics.compare_prepared(
                     *sides, binary=binary, level=level, icc=icc, weights=new.weights, shared=shared
                 )
             else:
-                yield _compare_numbers(new, baseline, level, slices=slices, icc=icc)
+                tables = [_table(run, slices=slices) for run in (new, baseline)]
+                yield statistics.compare(
+                    *tables, binary=binary, level=level, icc=icc, bounded=False, over=new.over, weights=new.weights
+                )
 
     def counted(self, tabled: Tabled) -> Counted:
         """The plural name of the units of a measure."""
@@ -180,51 +183,11 @@ def _table(run: Tabled, *, slices: bool) -> UnitTable:
     return table if slices or run.over is not None else everything(table)
 
 
-def _compare_numbers(new: Tabled, baseline: Tabled, level: float, *, slices: bool, icc: float) -> list[Comparison]:
-    """Compare a metric beyond 0 to 1; the statistics expect fractions: take it in units of its largest value."""
-    tables = [_table(run, slices=slices) for run in (new, baseline)]
-    binary, bounded = new.binary and baseline.binary, True
-    if (scale := _largest(tables)) > 1:
-        tables = [replace(table, numerator=table.numerator / scale) for table in tables]
-        binary = bounded = False
-    compared = statistics.compare(
-        *tables, binary=binary, level=level, icc=icc, bounded=bounded, over=new.over, weights=new.weights
-    )
-    return compared if bounded else [_scaled(comparison, scale) for comparison in compared]
-
-
 def everything(table: UnitTable) -> UnitTable:
     """The rows of the first slice, which holds every unit."""
     kept = table.slice == 0
     columns = (table.numerator, table.denominator, table.unit, table.group, table.slice)
     return UnitTable(*(column[kept] for column in columns))
-
-
-def _largest(tables: Sequence[UnitTable]) -> float:
-    import numpy as np
-
-    defined = [table.denominator > 0 for table in tables]
-    ratios = [
-        np.abs(table.numerator[kept] / table.denominator[kept]) for table, kept in zip(tables, defined, strict=True)
-    ]
-    return max(1.0, *(float(ratio.max(initial=0)) for ratio in ratios))
-
-
-def _scaled(comparison: Comparison, scale: float) -> Comparison:
-    def scaled(value: float | None) -> float | None:
-        return None if value is None else scale * value
-
-    return replace(
-        comparison,
-        baseline=scaled(comparison.baseline),
-        new=scaled(comparison.new),
-        difference=scaled(comparison.difference),
-        low=scaled(comparison.low),
-        high=scaled(comparison.high),
-        se=scaled(comparison.se),
-        detectable=scaled(comparison.detectable),
-        discordance=None,
-    )
 
 
 class Alignment:

@@ -179,6 +179,12 @@ def _load(path: Path, shared: SharedParts) -> Side:
     return Side.of(name, run, results, covered, key)
 
 
+def named_apart(sides: Sequence[Side], paths: Sequence[str]) -> list[Side]:
+    """The runs with different names: those of several paths with equal ones are named by their paths."""
+    names = Counter(side.name for side in dict(zip(paths, sides, strict=True)).values())
+    return [replace(side, name=path) if names[side.name] > 1 else side for path, side in zip(paths, sides, strict=True)]
+
+
 def beside(sides: Sequence[tuple[str, Side]], benchmarks: Collection[str] = (), *, option: str) -> list[Side]:
     """Prepare runs, as (path, run), for a comparison with each other.
 
@@ -186,8 +192,7 @@ def beside(sides: Sequence[tuple[str, Side]], benchmarks: Collection[str] = (), 
     kept (all if empty). UsageError for a benchmark that no run has (it names the `option`), and for files with hashes
     by different keys.
     """
-    names = Counter(side.name for side in dict(sides).values())
-    renamed = [replace(side, name=path) if names[side.name] > 1 else side for path, side in sides]
+    renamed = named_apart([side for _, side in sides], [path for path, _ in sides])
     keys = {side.key.name: path for path, side in sides if side.key is not None}
     if len(keys) > 1:
         one, other = list(keys.values())[:2]

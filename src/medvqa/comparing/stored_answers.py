@@ -22,6 +22,8 @@ from medvqa.records.run_folder import MAX_LINE, RESULTS, Mark, Stored
 
 MOST_SCORES = 10_000
 """Different scores that are kept once: most runs have few, but the reason of a score may be a text of its own."""
+MOST_OPEN = 200
+"""Files that are kept open; answers of further runs are held, as a process may open 1,024 files on many systems."""
 _NOTHING: Mapping[str, Any] = {}
 _IMPOSSIBLE = f'"{answers.IMPOSSIBLE}"'.encode()
 
@@ -45,6 +47,7 @@ class _ResultsFile:
         self._path, self._last = path, (-1, Answer(""))
         self.starts = array("Q", [0])
         weakref.finalize(self, os.close, self._descriptor)
+        _open.add(self)
 
     def answer(self, line: int) -> Answer:
         """Return the answer of a line; DataError if the file was written over."""
@@ -61,6 +64,9 @@ class _ResultsFile:
                 raise DataError(f"{self._path} was changed while its answers were read; type the command again")
             self._last = line, answer
         return self._last[1]
+
+
+_open: weakref.WeakSet[_ResultsFile] = weakref.WeakSet()
 
 
 class StoredAnswer(Answer):
@@ -189,10 +195,11 @@ def read(folder: Path, shared: SharedParts) -> Stored:
     results: dict[QuestionKey, Result] = {}
     unread: list[str] = []
     try:
-        kept = _ResultsFile(path)
+        kept = _ResultsFile(path) if len(_open) < MOST_OPEN else None
         with files.reading(path) as file:
             for number, line in files.lines(file, path, MAX_LINE):
-                kept.starts.append(kept.starts[-1] + len(line))
+                if kept is not None:
+                    kept.starts.append(kept.starts[-1] + len(line))
                 if not line.strip():
                     continue
                 try:
@@ -201,7 +208,9 @@ def read(folder: Path, shared: SharedParts) -> Stored:
                     torn = "" if line.endswith(b"\n") else " (the line is torn: its process was stopped while writing)"
                     unread.append(f"{path} line {number}: {error}{torn}")
                     continue
-                answer = None if result.answer is None else StoredAnswer.of(result.answer, kept, number - 1)
+                answer = result.answer
+                if answer is not None and kept is not None:
+                    answer = StoredAnswer.of(answer, kept, number - 1)
                 results[result.key] = shared.of(result, answer)
             mark = Mark.of(file, file.tell())
     except OSError as error:

@@ -299,10 +299,3 @@ def _versus(
         refusals,
         tuple(differing.notes(sides[new], sides[baseline])),
     )
-
-
-def named_apart(sides: Sequence[Side], paths: Sequence[str]) -> list[Side]:
-    """The runs with different names: those with equal ones are named by their paths."""
-    names = [side.name for side in sides]
-    with_paths = zip(sides, paths, strict=True)
-    return [replace(side, name=path) if names.count(side.name) > 1 else side for side, path in with_paths]

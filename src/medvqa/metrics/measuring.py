@@ -64,6 +64,7 @@ def measures(
     orders: Callable[[Item], int] = lambda item: 1,
     read_by: Mapping[Kind, str] | None = None,
     failed: MutableSequence[FailedMetric] | None = None,
+    alone: bool = False,
 ) -> list[Measure]:
     """Compute each metric over all results of one benchmark, then over each slice.
 
@@ -75,13 +76,14 @@ def measures(
     `signature`: the parts that say how the answers were obtained. `score`: the benchmark's scoring; without it,
     multiple response and open questions have no references. `orders`: the number of orders in which an item was asked,
     if a result is right only if all answers are; references then guess in each order. `read_by`: the rule that read the
-    answers, by kind of question; a measure's signature names the rules of its own kinds as `extraction`.
+    answers, by kind of question; a measure's signature names the rules of its own kinds as `extraction`. `alone`:
+    without slices of other dimensions than `dimensions`.
 
     A measure without units is left out. Over everything it stays, as null, if the metric applies to any unit. A metric
     is appended to `failed` if it raises an exception or its terms break the rules of `Metric`; without that list,
     UsageError is raised.
     """
-    metric_tables = tables(results, metrics, dimensions, failed)
+    metric_tables = tables(results, metrics, dimensions, failed, alone=alone)
     if not metric_tables:
         return []
     majority = references.majority_answers(result.item for result in metric_tables[0].rows)
@@ -163,20 +165,6 @@ class Tabled:
         """Return a table for `medvqa.statistics`: a row per observation in each slice; `complement`: of 1 - metric."""
         numerators, denominators = self.terms
         return self.frame.table(denominators - numerators if complement else numerators, denominators)
-
-
-def scored_in_all(tabled: Sequence[Tabled]) -> list[Tabled]:
-    """Leave units out of every run's terms if any of the runs has no score for them.
-
-    `tabled` are the tables of one metric for runs on the same items. A unit that a metric leaves out for another
-    reason, such as an invalid pair for `confusion`, stays in the other runs.
-    """
-    import numpy as np
-
-    unscored_anywhere = np.any([run_table.without_score for run_table in tabled], axis=0)
-    if not unscored_anywhere.any():
-        return list(tabled)
-    return [replace(run_table, terms=np.where(unscored_anywhere, 0.0, run_table.terms)) for run_table in tabled]
 
 
 def tables(

@@ -47,6 +47,7 @@ RESPONSE = 60
 
 UNNAMED = " (--json=FILE names them)"
 """Ends lines without ids: printed output may be public, and the data are not declared public."""
+UNCHANGED = "unchanged: the responses are identical on every question"
 EXPLORATORY = "exploratory, p by Holm over all its slices"
 FIXED = "fixed before the runs, p by Holm over all its slices"
 
@@ -110,7 +111,7 @@ def sections(
     shown = shown or Shown()
     head = [f"not comparable: {line}" for line in refusals] + list(notes)
     if paired.unchanged:
-        head.append("unchanged: the responses are identical on every question")
+        head.append(UNCHANGED)
     all_sections = [Section(title(paired), tuple(head), ())]
     for part in paired.parts:
         flips = [flip for flip in paired.flips if (flip.benchmark, flip.technique) == (part.benchmark, part.technique)]
@@ -215,7 +216,7 @@ def warnings(part: PairedPart, paired: Paired, *, named: bool) -> list[str]:
     ]
     lines += [f"{failed.name} is not compared: {failed.why}" for failed in part.failed]
     if part.unchanged and not paired.unchanged:
-        lines.append("unchanged: the responses are identical on every question")
+        lines.append(UNCHANGED)
     return lines
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from html import escape
 from typing import Literal
@@ -103,7 +103,7 @@ def _kind_of_rule(entry: Ruling, verdict: Verdict) -> Kind | None:
 
 
 def _of_rule(entry: Ruling, kind: Kind | None) -> str:
-    said = "" if kind is not None else text(f"{entry.outcome}: {entry.why}")
+    said = "" if kind is not None else escape(text(f"{entry.outcome}: {entry.why}"), quote=False)
     return _case(entry.rule, "gate", 0.0, kind, entry.why, entry.outcome, said)
 
 
@@ -112,17 +112,19 @@ def _of_item(result: Result) -> str:
     seconds = result.answer.seconds if result.answer else None
     ways = [*([result.variant] if result.variant else []), *([f"sample {result.sample}"] if result.sample else [])]
     name = f"{result.item.id} ({', '.join(ways)})" if ways else result.item.id
-    kind, said = _kind(result.score.outcome), _json(dict(run_folder.properties(result)))
-    return _case(name, result.item.benchmark, seconds or 0.0, kind, result.score.why, result.score.outcome, said)
+    kind, said = _kind(result.score.outcome), ", ".join([_property(*each) for each in run_folder.properties(result)])
+    return _case(
+        name, result.item.benchmark, seconds or 0.0, kind, result.score.why, result.score.outcome, f"{{{said}}}"
+    )
 
 
 def _case(
     name: str, classname: str, seconds: float | None, kind: Kind | None, why: str = "", type: str = "", said: str = ""
 ) -> str:
-    """A test case that ended in a way, and why; None: it passed. `said`: its output, safe for logs."""
+    """A test case that ended in a way, and why; None: it passed. `said`: its output, as it is written in XML."""
     content = "" if kind is None else f"<{kind}{_attributes(message=why, type=type)} />"
     if said:
-        content += f"<system-out>{escape(said, quote=False)}</system-out>"
+        content += f"<system-out>{said}</system-out>"
     time = "" if seconds is None else str(float(seconds))
     start = f"<testcase{_attributes(name=name, classname=classname, time=time)}"
     return f"{start}>{content}</testcase>" if content else f"{start} />"
@@ -140,12 +142,14 @@ def _attribute(value: str) -> str:
     return text(value).translate(_ATTRIBUTE)
 
 
-def _json(value: Mapping[str, str]) -> str:
-    """JSON that is safe in a log: escapes unprintable characters and CI commands.
+# Tags repeat.
+@lru_cache(maxsize=4096)
+def _property(name: str, value: str) -> str:
+    """A member of a JSON object that is safe in XML and in a log: without unprintable characters and CI commands.
 
     Jenkins attaches the files named by `[[ATTACHMENT|path]]` in a test's output; other CIs obey `##[...]`.
     """
-    printable = json.dumps(value, ensure_ascii=False)
+    printable = json.dumps({name: value}, ensure_ascii=False)[1:-1]
     if not printable.isprintable():
         printable = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in printable)
-    return printable.replace("[[", "[\\u005b").replace("##", "#\\u0023")
+    return escape(printable.replace("[[", "[\\u005b").replace("##", "#\\u0023"), quote=False)

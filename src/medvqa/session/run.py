@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import structs
 
-from medvqa import judging, printing, usercode
+from medvqa import judging, memory, printing, usercode
 from medvqa import report as reports
 from medvqa.comparing import Side, gating
 from medvqa.comparing.gating import Gate, Verdict
@@ -487,6 +487,7 @@ class Run:
             problem = "gate: no verdict: no test asks a question of the benchmarks"
         return End(self.folder, questions=number, problem=problem)
 
+    @memory.no_cycle_search()
     def _reported(self, recorder: Recorder, unshared: int | None) -> End:
         """Write run.json and the reports, decide the gate, and call the hooks of the project."""
         problem = None

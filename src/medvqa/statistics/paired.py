@@ -177,11 +177,24 @@ def compare(
 
     `weights` are those of `over`, as for `mean_over`. The tables may differ only in numerators and denominators, else
     ValueError. `binary`: every unit is right or wrong. `level` is the level of either bound, `icc` the declared
-    correlation of the changes of two units of a group. `bounded`: all values are from 0 to 1; else they must be scaled
-    to differ by at most 1.
+    correlation of the changes of two units of a group. `bounded`: all values are from 0 to 1; other numbers are
+    compared in units of the largest value, if that is beyond 1.
     """
-    sides = (prepared(table, over=over, weights=weights) for table in (new, baseline))
-    return compare_prepared(*sides, binary=binary, level=level, icc=icc, bounded=bounded, weights=weights)
+    tables, scale = [new, baseline], 1.0 if bounded else _largest((new, baseline))
+    if scale > 1:
+        tables = [replace(table, numerator=table.numerator / scale) for table in tables]
+    sides = (prepared(table, over=over, weights=weights) for table in tables)
+    binary = binary and scale == 1
+    return compare_prepared(*sides, binary=binary, level=level, icc=icc, weights=weights, scale=scale)
+
+
+def _largest(tables: Sequence[UnitTable]) -> float:
+    """Return the largest value of a row, without its sign; at least 1."""
+    import numpy as np
+
+    kept = [table.denominator > 0 for table in tables]
+    values = [np.abs(table.numerator[own] / table.denominator[own]) for table, own in zip(tables, kept, strict=True)]
+    return max(1.0, *(float(own.max(initial=0)) for own in values))
 
 
 def compare_prepared(
@@ -191,11 +204,14 @@ def compare_prepared(
     binary: bool,
     level: float = 0.95,
     icc: float = FLIP_ICC,
-    bounded: bool = True,
     weights: Sequence[float] | None = None,
     shared: Shared | None = None,
+    scale: float = 1.0,
 ) -> list[Comparison]:
-    """Compare two prepared runs, as `compare` does; `shared` saves time over several comparisons."""
+    """Compare two prepared runs, as `compare` does; `shared` saves time over several comparisons.
+
+    `scale`: the unit of numbers beyond 0 to 1, in which both runs are prepared.
+    """
     import numpy as np
     from scipy.special import ndtri, stdtrit
 
@@ -225,10 +241,10 @@ def compare_prepared(
             influences = _changes(new, baseline, over, weights)
         changes = macro.changes_of(influences, estimates.variance, df, binary=binary)
         found, method = _averaged(changes, usable, level, icc), "counts"
-    if not bounded:
-        found, method = _unbounded(found, estimates, flips.effective < LEAST_DISCORDANT, tails), "t"
+    if scale > 1:
+        found, method, changes = _unbounded(found, estimates, flips.effective < LEAST_DISCORDANT, tails), "t", None
     values = sides[0].value, sides[1].value
-    return _comparisons(values, estimates, flips, found, level, method, changes if bounded else None)
+    return _comparisons(values, estimates, flips, found, level, method, changes, scale)
 
 
 def _comparisons(
@@ -239,6 +255,7 @@ def _comparisons(
     level: float,
     method: str,
     changes: macro.Changes | None,
+    scale: float,
 ) -> list[Comparison]:
     """Return the comparisons of all measures, whose `values` are those of the new run and of the baseline."""
     import numpy as np
@@ -251,11 +268,11 @@ def _comparisons(
     exact = np.where((method == "tango") & single, _mcnemar(flips.gained, flips.lost), np.nan)
     return [
         Comparison(
-            baseline=defined(values[1][i]),
-            new=defined(values[0][i]),
-            difference=defined(estimates.value[i]),
-            low=defined(found.low[i]),
-            high=defined(found.high[i]),
+            baseline=defined(scale * values[1][i]),
+            new=defined(scale * values[0][i]),
+            difference=defined(scale * estimates.value[i]),
+            low=defined(scale * found.low[i]),
+            high=defined(scale * found.high[i]),
             worse=defined(worse[i]),
             level=level,
             method=method,
@@ -266,10 +283,10 @@ def _comparisons(
             lost=int(flips.lost[i]),
             deff=defined(found.deff[i]),
             df=defined(estimates.df[i]),
-            se=defined(found.se[i]),
-            detectable=defined(detectable[i]),
+            se=defined(scale * found.se[i]),
+            detectable=defined(scale * detectable[i]),
             mcnemar=defined(exact[i]),
-            discordance=defined(found.discordance[i]),
+            discordance=defined(found.discordance[i]) if scale == 1 else None,
             n=defined(found.n[i]),
             together=defined(found.together[i]),
             changes=changes if usable[i] else None,

@@ -1,7 +1,7 @@
 // Fields beside the list: their values with the number of questions and the score under the rest of the query.
 import { useState } from "preact/hooks";
 
-import type { Facet, Field, Selection } from "../filter";
+import { sortable, type Facet, type Field, type Selection } from "../filter";
 import { valuesOf, type Clause, type Value } from "../query";
 import { count, FEW, flat } from "../text";
 import { Visible } from "../ui/text";
@@ -111,7 +111,7 @@ const FacetOf = ({ found, field, facet, open: first, pick, clear }: OneOf) => {
   );
 };
 
-const byLabel = (x: Entry, y: Entry): number => (x.value.label.toLowerCase() < y.value.label.toLowerCase() ? -1 : 1);
+const byLabel = (x: Entry, y: Entry): number => (sortable(x.value.label) < sortable(y.value.label) ? -1 : 1);
 const byNumber = (x: Entry, y: Entry): number => Number(y.state !== "off") - Number(x.state !== "off") || y.questions - x.questions;
 
 const Score = ({ facet, place, field, value }: { readonly facet: Facet; readonly place: number; readonly field: string; readonly value: string }) => {

@@ -1,9 +1,8 @@
 // The list: rows of one height, of which those in sight are drawn; as a table, as images, or as pairs.
 /* eslint-disable @typescript-eslint/non-nullable-type-assertion-style */
 import type { ComponentChildren } from "preact";
-import { useEffect, useState } from "preact/hooks";
 
-import type { Answered } from "../bundle";
+import { lackOf, useAnswered } from "../answered";
 import type { Data } from "../data";
 import { listAt } from "../filter";
 import type { Page } from "../page";
@@ -185,26 +184,10 @@ const Snippet = ({ text, words }: { readonly text: string; readonly words: reado
   );
 };
 
-/** The texts of a result, which may have to be read first. */
-const useAnswered = (data: Data, result: number): Answered | undefined => {
-  const there = data.bundle.answers.at(result);
-  const [, setRead] = useState(-1);
-  useEffect(() => {
-    if (there !== undefined) return undefined;
-    let open = true;
-    void data.bundle.answers.get(result).then(() => { if (open) setRead(result); });
-    return () => { open = false; };
-  }, [data, result, there]);
-  return there;
-};
-
 const Response = ({ data, result, words }: { readonly data: Data; readonly result: number; readonly words: readonly string[] }) => {
   const answered = useAnswered(data, result);
-  if (answered === undefined) return <span class="quiet">being read</span>;
-  const { response, logprobs } = answered;
-  if (response === null || response === undefined) return <span class="quiet">no answer</span>;
-  if (response === "") return <span class="quiet">{logprobs ? "no text: likelihood of options" : "an empty text"}</span>;
-  return <Snippet text={response} words={words} />;
+  const lack = lackOf(data, answered);
+  return lack !== "" ? <span class="quiet">{lack}</span> : <Snippet text={answered?.response ?? ""} words={words} />;
 };
 
 const lengths = new WeakMap<Rows, number>();

@@ -1,12 +1,13 @@
 // The answers of many runs to one question, as a list: more than two do not fit side by side.
 import { useState } from "preact/hooks";
 
+import { lackOf, useAnswered } from "../answered";
 import type { Answered } from "../bundle";
 import type { Data } from "../data";
 import { count, flat } from "../text";
 import { Outcome } from "../ui/outcome";
 import { Visible } from "../ui/text";
-import { Answer, runName, useAnswered, wayOf } from "./asked";
+import { Answer, runName, wayOf } from "./asked";
 
 interface OneOf {
   readonly data: Data;
@@ -16,12 +17,10 @@ interface OneOf {
 
 /** The response as text, with the number of characters that the page leaves out. */
 const Response = ({ data, answered }: { readonly data: Data; readonly answered: Answered | undefined }) => {
-  if (answered === undefined) return <span class="quiet">Reading the response.</span>;
-  const { response } = answered;
-  const left = answered.left_out ?? 0;
-  if (response === null || response === undefined) return <span class="quiet">{data.bundle.answers.none ? "Not in this page." : "No answer."}</span>;
-  if (response === "") return <span class="quiet">{answered.logprobs == null ? "An empty text." : "No text: probabilities of options."}</span>;
-  return <><span class="response"><Visible text={response} /></span>{left > 0 && <span class="quiet"> … {count(left)} more characters are left out.</span>}</>;
+  const lack = lackOf(data, answered);
+  const left = answered?.left_out ?? 0;
+  if (lack !== "") return <span class="quiet">{lack}</span>;
+  return <><span class="response"><Visible text={answered?.response ?? ""} /></span>{left > 0 && <span class="quiet"> … {count(left)} more characters are left out.</span>}</>;
 };
 
 const Line = ({ data, r, mark }: OneOf) => {

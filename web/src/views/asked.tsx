@@ -1,7 +1,8 @@
 // One question with its answers: options, response, score and the texts beside it.
 import type { ComponentChildren } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 
+import { lackOf, useAnswered } from "../answered";
 import type { Answered, JudgeSaid } from "../bundle";
 import type { Data } from "../data";
 import { keyText } from "../key";
@@ -12,18 +13,6 @@ import { Outcome } from "../ui/outcome";
 import { Visible } from "../ui/text";
 import { ReviewPanel } from "./review";
 import { SentFold } from "./sent";
-
-/** The texts of a result; undefined while they are being read, and without a result. */
-export const useAnswered = (data: Data, r: number | undefined): Answered | undefined => {
-  const [, redraw] = useState(0);
-  useEffect(() => {
-    if (r === undefined || data.bundle.answers.at(r) !== undefined) return;
-    let wanted = true;
-    void data.bundle.answers.get(r).then(() => { if (wanted) redraw((number) => number + 1); });
-    return () => { wanted = false; };
-  }, [data, r]);
-  return r === undefined ? undefined : data.bundle.answers.at(r);
-};
 
 /** The probability of each option among all options, by letter; null without log-probabilities. */
 export const probabilities = (
@@ -173,14 +162,11 @@ export const Answer = ({ data, r, answered, id }: {
     ...fact("Served by", answered?.served ?? ""),
     ...tags,
   ];
-  const response = answered?.response ?? null;
+  const lack = lackOf(data, answered);
   return (
     <>
       <h3>Response</h3>
-      {answered === undefined ? <p class="quiet">Reading the response.</p>
-        : response === null ? <p class="quiet">{data.bundle.answers.none ? "This page holds no responses." : "No answer."}</p>
-        : response === "" ? <p class="quiet">{answered.logprobs == null ? "An empty text." : "No text: this technique compares the probabilities of the options."}</p>
-        : <Words text={response} name={`Response to ${id}`} />}
+      {lack !== "" ? <p class="quiet">{lack}</p> : <Words text={answered?.response ?? ""} name={`Response to ${id}`} />}
       {(answered?.left_out ?? 0) > 0 && <p class="quiet">{count(answered?.left_out ?? 0)} more characters are left out; the page of the run has them.</p>}
       {(answered?.folded ?? []).map(({ name, texts }) => (
         <details key={name} class="more folded">

@@ -12,7 +12,7 @@ from typing import Any
 from medvqa import comparing, memory, metrics, scoring, statistics
 from medvqa.comparing import Compared, Flip, Paired, Side, matching
 from medvqa.comparing.gating import units
-from medvqa.comparing.gating.designs import Place, designs
+from medvqa.comparing.gating.designs import Place, averaged, designs
 from medvqa.comparing.gating.preparing import Gate, Target, is_of, unmeasurable
 from medvqa.comparing.gating.rules import Floor
 from medvqa.comparing.gating.verdict import (
@@ -515,7 +515,7 @@ def _compared(gate: Gate, paired: Paired, new: Side) -> list[_Tested]:
             continue
         shrunk = (target.judge_reliability or 1.0) if _is_judged(target, new.results) else 1.0
         unchanged = paired.of(name, target.technique).unchanged
-        chances = chances_of(paired.baseline, target)
+        chances = chances_of(paired.baseline, target, slices=gate.has_slices(name))
         designed = _designs(gate, new, target)
         own = gate.rules.of_slices(name)
         for row in rows:
@@ -561,12 +561,15 @@ def _is_headline(row: Compared | Flip, target: Target) -> bool:
 
 
 def _designs(gate: Gate, new: Side, target: Target, metric: Metric | None = None) -> dict[Place, Design]:
-    results = [result for result in new.results if is_of(result, target)]
-    return designs(results, metric or target.metric, (*target.benchmark.dimensions, *gate.rules.slices))
+    """The designs of the whole, and if slices are gated, of all slices."""
+    results, metric = [result for result in new.results if is_of(result, target)], metric or target.metric
+    if not gate.has_slices(target.benchmark.name):
+        return designs(results, metric, averaged(metric), alone=True)
+    return designs(results, metric, (*target.benchmark.dimensions, *gate.rules.slices))
 
 
-def chances_of(side: Side, target: Target) -> dict[Place, tuple[float | None, float | None]]:
-    """The level of chance and the baseline's lower bound, overall (()) and by slice.
+def chances_of(side: Side, target: Target, *, slices: bool = True) -> dict[Place, tuple[float | None, float | None]]:
+    """The level of chance and the baseline's lower bound, overall (()) and, with `slices`, by slice.
 
     Chance is the lowest reference line of a measure. On confusing pairs it is 0, the value of a model that ignores the
     images, though guessing gives 25 %. None if unknown. Both refer to 1 - measure if less is better.
@@ -576,7 +579,8 @@ def chances_of(side: Side, target: Target) -> dict[Place, tuple[float | None, fl
     measured = metrics.measures(
         results,
         [target.metric],
-        target.benchmark.dimensions,
+        target.benchmark.dimensions if slices else averaged(target.metric),
+        alone=not slices,
         benchmark=target.benchmark.name,
         signature={},
         score=scoring.scorer(target.benchmark, extraction),
@@ -608,7 +612,7 @@ def _floors(gate: Gate, new: Side, level: float) -> list[_Tested]:
 
 def _floor(rule: Ruling, floor: Floor, results: Sequence[Result], metric: Metric, level: float) -> FloorRule:
     limit, at_most, point = floor.limit, floor.at_most is not None, floor.point
-    tabled = tables(results, [metric], ())
+    tabled = tables(results, [metric], averaged(metric), alone=True)
     if not tabled:
         nothing = {"value": None, "low": None, "high": None, "p": None}
         return FloorRule(name=rule.rule, limit=limit, level=level, at_most=at_most, point=point, **nothing)

@@ -21,15 +21,22 @@ Place = tuple[tuple[str, str], ...]
 """The (dimension, value) pairs of a slice; () is the whole benchmark."""
 
 
-def designs(results: Iterable[Result], metric: Metric, dimensions: Sequence[str]) -> dict[Place, Design]:
+def averaged(metric: Metric) -> tuple[str, ...]:
+    """The dimension over whose slices a metric averages, () for most: all that a table without other slices needs."""
+    return () if metric.mean_over is None else (metric.mean_over,)
+
+
+def designs(
+    results: Iterable[Result], metric: Metric, dimensions: Sequence[str], *, alone: bool = False
+) -> dict[Place, Design]:
     """The design of a measure on the questions of these results, whatever the answers were.
 
-    Every scorable answer counts as wrong: a measure may count units by their answers (`confusion` leaves out pairs
+    `alone`: without slices of other dimensions than these. Every scorable answer counts as wrong: a measure may count units by their answers (`confusion` leaves out pairs
     without two valid ones), and answers must not choose the gated rules.
     """
     import numpy as np
 
-    tables = _tabled(results, metric, dimensions)
+    tables = _tabled(results, metric, dimensions, alone=alone)
     if tables is None:
         return {}
     table, _ = statistics.by_unit(tables.table())
@@ -78,9 +85,11 @@ def layouts(results: Iterable[Result], metric: Metric, dimensions: Sequence[str]
     return found
 
 
-def _tabled(results: Iterable[Result], metric: Metric, dimensions: Sequence[str]) -> Tabled | None:
+def _tabled(
+    results: Iterable[Result], metric: Metric, dimensions: Sequence[str], *, alone: bool = False
+) -> Tabled | None:
     """The table of a measure as if every answer were wrong; None if a user's metric fails on artificial results."""
-    tabled = metrics.tables([as_wrong(result) for result in results], [metric], dimensions, failed=[])
+    tabled = metrics.tables([as_wrong(result) for result in results], [metric], dimensions, failed=[], alone=alone)
     return tabled[0] if tabled else None
 
 

@@ -80,6 +80,10 @@ class Gate:
         """A measure of a benchmark."""
         return metric_of(self.known[benchmark], measure, "floor")
 
+    def has_slices(self, benchmark: str) -> bool:
+        """Whether slices of a benchmark are gated."""
+        return bool(self.rules.slices or self.rules.of_slices(benchmark))
+
     def lacking(self, questions: Collection[QuestionKey]) -> str | None:
         """A line about questions (keys without samples) that a baseline lacks; None if it has all."""
         for side in self.baselines:
@@ -349,7 +353,7 @@ def target_of(benchmark: Benchmark, recorded: RecordedBenchmark, rules: Rules) -
 
 def _check_slices(rules: Rules, sides: Sequence[Side], targets: Sequence[Target]) -> None:
     """UsageError for a dimension or a slice that no baseline has."""
-    if not sides:
+    if not sides or not (rules.slices or rules.slice):
         return
     values: dict[str, dict[str, set[str]]] = {}
     for target in targets:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from medvqa import metrics
 from medvqa.comparing import Side, matching
+from medvqa.comparing.gating import designs
 from medvqa.comparing.gating.designs import as_right, as_wrong
 from medvqa.comparing.gating.preparing import Gate, Target
 from medvqa.comparing.gating.verdict import Ruling
@@ -171,7 +172,7 @@ def _retagged(gate: Gate, new: Side, side: Side, target: Target) -> list[Counted
 
 def _units(results: Iterable[Result], metric: Metric) -> set[Unit]:
     """The units that a measure counts."""
-    tables = metrics.tables(list(results), [metric], ())
+    tables = metrics.tables(list(results), [metric], designs.averaged(metric), alone=True)
     if not tables:
         return set()
     units, denominators = tables[0].frame.units, tables[0].terms[1]

@@ -82,7 +82,8 @@ class _SectionId(msgspec.Struct):
 def with_gate(head: bytes, decided: Decided) -> bytes | None:
     """Return the head of a run's bundle with another verdict; None if this version did not make it."""
     fields = msgspec.json.decode(head, type=dict[str, msgspec.Raw])
-    if bytes(fields.get("generator", b"")) != msgspec.json.encode(_generator()):
+    made = tuple(bytes(fields.get(name, b"")) for name in ("generator", "version"))
+    if made != (msgspec.json.encode(_generator()), msgspec.json.encode(VERSION)):
         return None
     sections = msgspec.json.decode(fields["sections"], type=list[msgspec.Raw])
     others = [each for each in sections if msgspec.json.decode(each, type=_SectionId).id != GATE]

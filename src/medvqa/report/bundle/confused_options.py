@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from medvqa.figures import FEW, About, Column, Figure, Table, Tone, count, counted, numbers, texts
+from medvqa.figures import FEW, About, Column, Figure, Table, count, counted, numbers, texts
 from medvqa.items import CHOICE_KINDS, INVALID_OUTCOMES, OUTCOMES, SCORED_OUTCOMES, Kind, Result
 from medvqa.protocols import rotation
 from medvqa.report.bundle.page_blocks import MatrixBlock, MatrixCell, MatrixLabel, figure_cell
@@ -192,11 +192,13 @@ def _matrix(
         for place, column in enumerate(columns):
             if not (questions := found[option].get(column)):
                 continue
-            tone: Tone = "better" if column == (option, "") and option else "worse"
-            figure = Figure(len(questions), n=total, unit=asked.unit, percent=False, digits=0, tone=tone)
+            is_right = bool(option) and column == (option, "")
+            figure = Figure(len(questions), n=total, unit=asked.unit, percent=False, digits=0)
             step = math.ceil(LEVELS * len(questions) / total) if len(set(questions)) >= FEW else 0
-            fields.append(MatrixCell(at, place, figure_cell(figure), step, link_of(option, column)))
-    notes = [f"{counted(len(entries), asked.unit)} with one correct option; shades: the share of a row."]
+            fields.append(MatrixCell(at, place, figure_cell(figure), step, link_of(option, column), is_right))
+    notes = [
+        f"{counted(len(entries), asked.unit)} with one correct option. Framed: correct. Shades: the share of a row."
+    ]
     if left_out:
         notes.append(f"Left out, answers: {'; '.join(f'{count(number)} {why}' for why, number in left_out.items())}.")
     return MatrixBlock(

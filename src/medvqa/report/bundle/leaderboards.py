@@ -104,13 +104,12 @@ def _table(boards: Boards, title: str, rankings: Sequence[Ranking]) -> Table:
     columns = [Column("run")]
     for ranking in rankings:
         of = f"{boards.title(ranking)}: " if several else ""
-        less = ", less is better" if ranking.better == "lower" else ""
         columns += [
-            Column(f"{of}{label(ranking.metric)}{less}, %", "figure", better=ranking.better),
-            Column(comparison.INTERVAL, "interval"),
-            *(() if several else (Column("rank", "figure"),)),
+            Column(f"{of}{label(ranking.metric)}, %", "figure", better=ranking.better),
+            *(Column(comparison.INTERVAL, "interval"), *(() if several else (Column("rank", "figure"),))),
             Column("possible ranks", "number" if several else "interval"),
-            *(Column(f"against {boards.first}, points", "figure"), Column(comparison.INTERVAL, "interval")),
+            Column(f"against {boards.first}, points", "figure"),
+            *(() if several else (Column(comparison.INTERVAL, "interval"),)),
         ]
     rows = [
         (name, *(cell for ranking in rankings for cell in _cells(boards, ranking, name, drawn=not several)))
@@ -128,13 +127,13 @@ def _cells(boards: Boards, ranking: Ranking, name: str, *, drawn: bool) -> list[
     """The value of a run, its possible ranks, and its difference from the first run, as cells of `_table`."""
     row = next((row for row in ranking.rows if row.name == name), None)
     if row is None:
-        return [None] * (6 if drawn else 5)
+        return [None] * (6 if drawn else 4)
     of = {**comparison.measure_of(ranking.benchmark, ranking.technique, ranking.metric, {}), "run": name}
     value = replace(row.figure, of=of)
     rank = Figure(row.rank, row.best, row.worst, percent=False, digits=0, of=of)
     against = next((pair for pair in ranking.pairs if (pair.new, pair.baseline) == (name, boards.first)), None)
     change = None if against is None else _difference(against)
-    return [value, value, *([rank, rank] if drawn else [comparison.possible(row)]), change, change]
+    return [value, value, *([rank, rank, change, change] if drawn else [comparison.possible(row), change])]
 
 
 def _difference(pair: RankedPair) -> Figure:

@@ -62,7 +62,7 @@ class Places:
         return list(self._places)
 
 
-class Counted:
+class ScoreTerms:
     """What answers add to their benchmark's score, and the reasons of their scores.
 
     `combined`: the results that measures count in place of the answers to a question, None if they count all answers.
@@ -162,7 +162,7 @@ class Packing:
         self,
         question: int,
         result: Result,
-        counted: Counted,
+        counted: ScoreTerms,
         *,
         run: int = 0,
         technique: str = "",
@@ -361,7 +361,7 @@ def of_run(
     packing = Packing([benchmark for benchmark, _ in by_name.values()], pictures)
     for number, (benchmark, results) in enumerate(by_name.values()):
         _sort(results, lambda result: result)
-        counted = Counted(benchmark, combined)
+        counted = ScoreTerms(benchmark, combined)
         for result in results:
             packing.add(packing.question(number, result.item), result, counted, tags=tags(result))
     # A prompt may name any question, so that these come first.
@@ -382,7 +382,7 @@ def of_study(study: Study, benchmarks: Mapping[str, Benchmark], pictures: Pictur
     places = {result.key.question: question for question, _, result in rows}
     # The results of one question lie in one block of answers.
     rows.sort(key=lambda row: row[0])
-    counted, own = {name: Counted(benchmarks[name]) for name in names}, _own_techniques(study)
+    counted, own = {name: ScoreTerms(benchmarks[name]) for name in names}, _own_techniques(study)
     for question, run, result in rows:
         name = result.item.benchmark
         packing.add(question, result, counted[name], run=run, technique=own.get((run, name), ""))

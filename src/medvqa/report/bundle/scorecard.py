@@ -21,5 +21,8 @@ def scorecard_section(report: Report) -> PageSection:
 
 
 def grouped(table: Table, names: int) -> Table:
-    """Return a table whose rows stand under headings, without the first columns, which name these."""
-    return replace(table, columns=table.columns[names:], rows=tuple(row[names:] for row in table.rows))
+    """Return a table whose rows stand under headings, without the first columns, which name these, and empty ones."""
+    filled = [any(row[place] not in (None, "") for row in table.rows) for place in range(len(table.columns))]
+    kept = [place for place, is_filled in enumerate(filled) if is_filled and place >= names]
+    rows = tuple(tuple(row[place] for place in kept) for row in table.rows)
+    return replace(table, columns=tuple(table.columns[place] for place in kept), rows=rows)

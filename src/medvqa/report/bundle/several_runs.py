@@ -193,7 +193,7 @@ class _TwoRuns:
     def notes(self) -> list[str]:
         """What limits the comparison of both runs, and of each part."""
         parts = [(part, comparison.warnings(part, self.paired, named=True)) for part in self.paired.parts]
-        unchanged = ["unchanged: the responses are identical on every question"] if self.paired.unchanged else []
+        unchanged = [comparison.UNCHANGED] if self.paired.unchanged else []
         return [
             *self.versus.notes,
             *unchanged,

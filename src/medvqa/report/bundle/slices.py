@@ -69,7 +69,14 @@ def dimensions_of(part: Part) -> list[str]:
 def slices_table(part: Part, link: Linker) -> Table:
     """The headline measures of the whole benchmark and of each value of each dimension; no rows without a slice."""
     better = {metric.name: metric.better for metric in part.benchmark.metrics}
+    every = {measure.name: measure.n for measure in part.sliced}
     found = {dimension: sliced(part, dimension) for dimension in dimensions_of(part)}
+    # A dimension with one value that all questions have says what the whole benchmark does.
+    found = {
+        dimension: values
+        for dimension, values in found.items()
+        if len(values) > 1 or any(each.n != every[each.name] for own in values.values() for each in own.values())
+    }
     names = {name for values in found.values() for measures in values.values() for name in measures}
     whole = {measure.name: measure for measure in part.sliced if measure.name in names}
     columns = [Column("slice")]
