@@ -3,9 +3,9 @@
 A run in the shape of GMAI-MMBench with responses of about 300 characters (bench/harness.py), and ten runs of 26,000
 questions, are generated and served by a real server. A client then reads the list, the progress, 100 pages at random
 places and filters, searches of texts, and the history of an item. Lines are appended to the large run under its lock,
-and the list and the progress are polled until they tell them. The peak of the server's memory is read from /proc before and
-after the page of the run is drawn, which is done by a child process of its own. `--keep` leaves the folders in DIR,
-and takes those that are there.
+and the list and the progress are polled until they tell them. The peak of the server's memory is read from /proc
+before and after the page of the run is drawn, which is done by a child process of its own. `--keep` leaves the folders
+in DIR, and takes those that are there.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ test("numbers that are not known to be of the present results are told, and in n
 test("errors have a column of the list, by which it is sorted", async () => {
   await show([runOf("a", { errors: 2, answered: 8 }), runOf("bb", { state: "running", answered: 8, errors: 3 }), runOf("ccc", { state: "unfinished", stopped: `50 errors in a row ${HOSTILE}` })]);
   const rows = [...root.querySelectorAll("table.runs tbody tr")];
-  expect(rows.map((row) => row.querySelector("[data-errors]")?.textContent)).toEqual(["2 25.00 %", "3 37.50 %", "0"]);
+  expect(rows.map((row) => row.querySelector("[data-errors]")?.textContent)).toEqual(["errors 2 25.00 %", "errors 3 37.50 %", "errors 0"]);
   expect(rows[2]?.textContent).toContain("stopped: 50 errors in a row");
   await act(() => { button("errors").click(); });
   expect(texts(".runs tbody th a")).toEqual(["bb", "a", "ccc"]);

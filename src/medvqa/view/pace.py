@@ -39,7 +39,7 @@ def _plot(title: str, unit: str, values: Sequence[float | None]) -> PlotBlock | 
                 points.append(PlotPoint(start + size / 2, value, label=label))
     if not middle:
         return None
-    series = [PlotSeries("median", middle, "line"), PlotSeries(f"{HIGH:.0%} are below", high, "line")]
+    series = [PlotSeries("median", middle, "line"), PlotSeries(f"{100 * HIGH:.0f} % are below", high, "line")]
     x = axes.around([0, len(values)], is_percent=False)
     y = axes.around([0, *(point.y for point in high)], is_percent=False)
     return PlotBlock(title, _ACROSS, unit, x, y, series)

@@ -40,7 +40,7 @@ export const Compared = ({ names }: { readonly names: readonly string[] }) => {
       data={page.data}
       served
       said={
-        <div role="status" class="said">
+        <div role="status" class="served-news">
           <Disconnected why={silent} />
           {problem !== "" && <p class="alert">{problem}</p>}
           {drawing && <p class="aside">Drawing the comparison again.</p>}

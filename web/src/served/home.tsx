@@ -52,6 +52,7 @@ const StateOf = ({ run }: { readonly run: RunEntry }) => (
 const ErrorsOf = ({ run: { errors = 0, answered, state } }: { readonly run: RunEntry }) =>
   state === "unreadable" || answered === 0 ? null : (
     <span data-errors={errors}>
+      <span class="narrow quiet">errors </span>
       <span class={errors > 0 ? "bad" : "quiet"}>{count(errors)}</span>{errors > 0 && <> <small class="quiet">{percent(errors, answered)} %</small></>}
     </span>
   );

@@ -42,7 +42,7 @@ const Told = ({ page, progress, problem, silent, drawing, ended, again, live }: 
   const open = progress.state !== "finished";
   const offer: ComponentChildren = <button type="button" onClick={again}>Draw it again</button>;
   return (
-    <div class="said">
+    <div class="served-news">
       <Disconnected why={silent} />
       <div role="status">
         {problem !== "" && <p class="alert">{problem} {offer}</p>}
