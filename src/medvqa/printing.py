@@ -138,7 +138,9 @@ def inert(text: str) -> str:
     """Return a text for a CSV file: as `cell`, and never a formula."""
     # Cut first: without its start, a text may look like a formula.
     cleaned = cell(text)
-    return f"'{cleaned[-MAX_CELL + 1 :]}" if cleaned.lstrip(" ").startswith(FORMULA_STARTS) else cleaned
+    # White space before a formula counts for nothing, and may be such a start itself.
+    runs = any(begin.startswith(FORMULA_STARTS) for begin in (cleaned.lstrip(" "), cleaned.lstrip()))
+    return f"'{cleaned[-MAX_CELL + 1 :]}" if runs else cleaned
 
 
 def _is_visible(text: str) -> bool:

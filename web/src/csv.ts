@@ -5,8 +5,9 @@ import { FORMULA_STARTS } from "./bundle";
 const cell = (value: string | number | null): string => {
   if (typeof value === "number") return String(value);
   const text = (value ?? "").replace(/[\x00-\x08\x0b\x0c\x0e-\x1f]/g, "");
-  const first = text.replace(/^ +/, "");
-  const safe = FORMULA_STARTS.some((start) => first.startsWith(start)) ? `'${text}` : text;
+  // White space before a formula counts for nothing, and may be such a start itself.
+  const begins = [text.replace(/^ +/, ""), text.trimStart()];
+  const safe = FORMULA_STARTS.some((start) => begins.some((each) => each.startsWith(start))) ? `'${text}` : text;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 };
 
