@@ -34,6 +34,7 @@ class Tab:
         """Open a file and wait for its script."""
         self.page.goto(file.resolve().as_uri() + fragment)
         self.page.wait_for_selector("html[data-ready]", state="attached", timeout=60_000)
+        self.page.wait_for_selector(".undrawn", state="detached", timeout=60_000)
         return self.page
 
 
