@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 Value = TypeVar("Value")
 Map = TypeVar("Map", bound=Mapping[str, Any])
 
+_ONLY_TEXTS = frozenset({str})
 MOST = 2**16
 """Values that a pool holds: texts that never repeat must not fill the memory."""
 
@@ -47,9 +48,16 @@ class EqualValues:
     def tags(self, tags: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
         """Return the mapping for all with equal tuples of texts in the same order, which are shared too."""
         hold = self.hold
-        pairs = tuple([hold(pair, pair) for pair in tags.items()])
+        pairs = tuple(map(hold, tags.items(), tags.items()))
         held: Mapping[str, tuple[str, ...]] | None = self._values.get((dict, pairs))
         return hold((dict, pairs), dict(pairs)) if held is None else held
+
+    def options(self, options: Mapping[str, str]) -> Mapping[str, str]:
+        """Return options with texts that equal ones share; their letters are one character, which Python shares."""
+        texts = options.values()
+        if type(options) is not dict or not _ONLY_TEXTS.issuperset(map(type, texts)):
+            return options
+        return dict(zip(options, map(self.hold, texts, texts), strict=True))
 
 
 @contextmanager

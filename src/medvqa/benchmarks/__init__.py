@@ -246,7 +246,7 @@ def _load(benchmark: Benchmark, data: Path) -> tuple[Item, ...]:
             benchmark=benchmark.name,
             kind=item.kind or _kind(item),
             question=pool.one(item.question),
-            options=_shared(item.options, pool),
+            options=pool.options(item.options),
             answers=tuple(item.answers),
             images=_located(item, data, where),
             tags=pool.tags(item.tags),
@@ -255,13 +255,6 @@ def _load(benchmark: Benchmark, data: Path) -> tuple[Item, ...]:
     if not items:
         raise DataError(f"{benchmark.name}: its files hold no items")
     return tuple(items[key] for key in sorted(items))
-
-
-def _shared(options: Mapping[str, str], pool: memory.EqualValues) -> Mapping[str, str]:
-    """The options with texts that equal ones share."""
-    if type(options) is not dict or any(type(text) is not str for text in options.values()):
-        return options
-    return {pool.one(letter): pool.one(text) for letter, text in options.items()}
 
 
 def _check(item: Item, where: str) -> None:

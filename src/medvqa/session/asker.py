@@ -204,6 +204,8 @@ class Asker:
         self._exchange.give_up()
         if self._stream is not None:
             self._stream.close(by)
+        # The reports that follow need the memory of what is known of prompts and stored answers.
+        self._sent, self._stream, self._model = set(), None, None
         loaded, self._judge, self._loaded = (self._judge, self._loaded), None, None
         for model in filter(None, loaded):
             try:

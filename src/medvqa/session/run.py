@@ -494,6 +494,7 @@ class Run:
         recorder.close()
         if self._prompts is not None:
             self._prompts.close()
+            self._prompts = None
         keys = set(self._selected)
         try:
             (self.folder / STOP).unlink(missing_ok=True)
