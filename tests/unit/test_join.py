@@ -18,9 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa.cli import main
-from medvqa.items import Answer, Item, Result, Score, UsageError
+from medvqa.items import Answer, Item, Prompt, Result, Score, UsageError
 from medvqa.protocols.protocol import Protocol
-from medvqa.records import coverage, join, remaining, run_folder, selected
+from medvqa.records import coverage, join, remaining, run_folder, selected, sent_prompts
 from medvqa.records.join import Joined, RunPart
 from medvqa.records.join import join as merge
 from medvqa.records.run_folder import Recorder
@@ -369,6 +369,24 @@ def test_replies_of_a_judge_that_shares_none_go_with_the_run(tmp_path: Path) -> 
         (tmp_path / name / "judged" / "j" / f"{name}.answers").write_text(name)
     join.write(merge([run("a"), run("b")], "all"), tmp_path / "all", [tmp_path / "a", tmp_path / "b"])
     assert sorted(path.name for path in (tmp_path / "all/judged/j").iterdir()) == ["a.answers", "b.answers"]
+
+
+def test_prompts_are_joined_once_without_damaged_lines(tmp_path: Path) -> None:
+    lines = [
+        sent_prompts.line_of(Prompt(text, technique="mc"), digit * 64, result("1").item, public=True, keeps_shots=True)
+        for digit, text in zip("abc", ["one", "two", "three"], strict=True)
+    ]
+    parts = [tmp_path / name for name in ("first", "old", "second")]
+    for part in parts:
+        part.mkdir()
+    damaged = [lines[0].encode().replace(b"one", b"\xff"), lines[1][:-1].encode() + b',"text":1}']
+    (parts[0] / sent_prompts.PROMPTS).write_bytes(b"\n".join([*damaged, lines[2].encode(), b""]))
+    (parts[2] / sent_prompts.PROMPTS).write_text("\n".join([*lines, ""]))
+    sent_prompts.join(tmp_path / "both", parts, {digit * 64 for digit in "abc"})
+    written = (tmp_path / "both" / sent_prompts.PROMPTS).read_text().splitlines()
+    assert sorted(written) == sorted(lines)
+    sent_prompts.join(tmp_path / "early", [parts[1]], {"a" * 64})
+    assert not (tmp_path / "early").exists(), "runs of earlier versions kept none"
 
 
 def test_questions_that_a_killed_session_selected_stay_selected(tmp_path: Path) -> None:

@@ -170,15 +170,25 @@ def _places(folder: Path) -> Iterator[tuple[bytes, int]]:
 
 
 def join(folder: Path, parts: Iterable[Path], digests: Collection[str]) -> None:
-    """Write the prompts with these digests of several run folders into a new one (UsageError, OSError)."""
+    """Write the prompts with these digests of several run folders into a new one (UsageError, OSError).
+
+    Damaged lines are left out. If no run kept prompts, as earlier versions did not, none is written.
+    """
+    paths = [path for part in parts if (path := part / PROMPTS).is_file()]
+    if not paths:
+        return
     recorder, wanted = PromptRecorder(folder), {digest.encode() for digest in digests}
     try:
-        for part in parts:
-            if not (part / PROMPTS).is_file():
-                continue
-            with files.reading(part / PROMPTS) as file:
-                lines = (line for _, line in files.lines(file, part / PROMPTS, MAX_LINE))
-                whole = (line[:-1] for line in lines if line.startswith(_BEGINS) and line.endswith(b"}\n"))
-                recorder.append(line.decode() for line in whole if line[_DIGEST] in wanted)
+        for path in paths:
+            with files.reading(path) as file:
+                lines = (line for _, line in files.lines(file, path, MAX_LINE) if line[_DIGEST] in wanted)
+                recorder.append(line[:-1].decode() for line in lines if _is_whole(line))
     finally:
         recorder.close()
+
+
+def _is_whole(line: bytes) -> bool:
+    try:
+        return line.startswith(_BEGINS) and line.endswith(b"}\n") and bool(_decode(line))
+    except JSON_ERRORS:
+        return False
