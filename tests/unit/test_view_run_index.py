@@ -141,6 +141,17 @@ def test_a_version_rises_with_each_change_and_stays_without(tmp_path: Path) -> N
     assert versions == sorted(set(versions))
 
 
+def test_a_line_that_was_changed_in_its_place_is_read_anew(tmp_path: Path) -> None:
+    append(tmp_path, result("1", said="A"), result("2", said="x" * 5000))
+    index = RunIndex(tmp_path)
+    check(index)
+    content = (tmp_path / RESULTS).read_bytes().replace(b'"value":1.0', b'"value":0.5', 1)
+    with (tmp_path / RESULTS).open("r+b") as file:
+        file.write(content)
+    os.utime(tmp_path / RESULTS, (1, 1))
+    check(index)
+
+
 def test_a_line_that_is_too_long_costs_itself_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_index, "MAX_LINE", 5000)
     append(tmp_path, result("1"), result("2", said="x" * 20_000), result("3"))

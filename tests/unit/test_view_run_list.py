@@ -340,6 +340,24 @@ def test_counts_runs_above_the_limit(tmp_path: Path, registry: Registry, monkeyp
     assert found.left_out == 2
 
 
+def test_runs_that_take_long_to_read_hold_no_list_up(
+    tmp_path: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LOOK", "LONGEST_LOOK", "LONGEST_REST"):
+        monkeypatch.setattr(run_list, name, 0)
+    for number in range(3):
+        (tmp_path / f"run{number}").mkdir()
+        (tmp_path / f"run{number}" / RUN).write_text("{}")
+    kept = RunFolders(tmp_path, registry, RunIndexes())
+    looks = [kept.list() for _ in range(4)]
+    assert [(len(look.runs), look.unread) for look in looks] == [(1, 2), (2, 1), (3, 0), (3, 0)]
+    assert {look.left_out for look in looks} == {0}
+    (tmp_path / "run3").mkdir()
+    (tmp_path / "run3" / RUN).write_text("{}")
+    news = kept.list(looks[-1].version)
+    assert ([run.name for run in news.runs], news.partial) == (["run3"], True)
+
+
 def test_a_tree_without_runs_ends(tmp_path: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_list, "SCANNED", 10)
     for number in range(50):

@@ -13,6 +13,8 @@ export interface RunList {
   readonly partial?: boolean;
   /** Names of runs that are there no more, since `since`. */
   readonly gone?: readonly string[];
+  /** Runs that are not read yet: they are in a later list. */
+  readonly unread?: number;
 }
 
 /** `GET /api/runs/NAME/progress`: how far a run is. Its numbers are those so far. */

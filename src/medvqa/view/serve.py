@@ -62,7 +62,7 @@ def serve(folder: Path, sources: Sources, registry: Registry, *, port: int = 0, 
             f"{folder} has no runs: start one by `medvqa run --model=...` or pytest, or name the folder that has them"
         )
     with _listening(port) as listener, scratch() as temporary:
-        site = Site(folders, indexes, Originals(sources, temporary, indexes), Drawings(sources, temporary))
+        site = Site(folders, indexes, Originals(sources, temporary, indexes), Drawings(sources))
         tokens = Tokens(secrets.token_urlsafe(32), secrets.token_urlsafe(32))
         address = f"http://{HOST}:{listener.getsockname()[1]}/?token="
         server = _ViewServer(site, listener, tokens)

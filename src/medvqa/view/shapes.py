@@ -97,6 +97,8 @@ class RunList(Shape, frozen=True):
     """Whether `runs` are those of which a file or the state has changed since `since`, and not all."""
     gone: tuple[str, ...] = ()
     """Names of runs that are there no more, since `since`."""
+    unread: int = 0
+    """Runs that are not read yet: they are in a later list."""
 
 
 class PartProgress(Shape, frozen=True):
