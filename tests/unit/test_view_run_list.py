@@ -280,12 +280,18 @@ def test_a_broken_folder_costs_itself_alone(tmp_path: Path, registry: Registry) 
     (tmp_path / "no-metrics" / RUN).write_text("{}")
     (tmp_path / "no-metrics" / "metrics.json").write_text('{"measures": [{}')
     os.mkfifo(tmp_path / "no-metrics" / "gate.json")
+    (tmp_path / "no-file" / RESULTS).mkdir(parents=True)
+    (tmp_path / "no-file" / RUN).write_text("{}")
     found = {run.name: run for run in listed(tmp_path, registry).runs}
     assert found["good"].state == "finished"
-    for name in broken:
+    for name in (*broken, "no-file"):
         assert found[name].state == "unreadable"
         assert found[name].why
         assert str(tmp_path) not in found[name].why
+        # The page of the run says the same, but for a verdict that it does not show.
+        if "gate" not in name:
+            told = progress.run_progress(RunIndexes().of(tmp_path / name), name)
+            assert (told.state, told.why) == ("unreadable", found[name].why)
     assert found["no-metrics"].why.startswith("gate.json") or "damaged" in found["no-metrics"].why
 
 

@@ -39,6 +39,8 @@ export interface RunProgress {
   readonly unread?: number;
   /** Why the last session stopped early, "" if it did not or one is running. */
   readonly stopped?: string;
+  /** The reason for being unreadable. */
+  readonly why?: string;
 }
 
 /** `GET /api/runs/NAME/pace`: how long the answers of a run took, and their tokens, as they came. */

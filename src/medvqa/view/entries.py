@@ -71,8 +71,12 @@ def describe(name: str, folder: Path, registry: Registry, follow: Callable[[], R
     try:
         return _described(name, folder, registry, follow)
     except (MedVQAError, OSError) as error:
-        why = printing.line(str(error).replace(f"{folder}{os.sep}", "").replace(str(folder), folder.name))
-        return RunEntry(name, "unreadable", "", "", "", "", 0, 0, "", [], [], why=why)
+        return RunEntry(name, "unreadable", "", "", "", "", 0, 0, "", [], [], why=reason(str(error), folder))
+
+
+def reason(error: str, folder: Path) -> str:
+    """Return the reason of an error for a page: a line that names no folder of this machine."""
+    return printing.line(error.replace(f"{folder}{os.sep}", "").replace(str(folder), folder.name))
 
 
 def _described(name: str, folder: Path, registry: Registry, follow: Callable[[], ResultsReader]) -> RunEntry:

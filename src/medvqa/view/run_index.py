@@ -285,7 +285,9 @@ class RunIndex:
             try:
                 if (self.folder / RUN).is_symlink():
                     raise UsageError(f"{RUN} is a symbolic link")
-                self.run, self.run_problem = run_record.read_run(self.folder), ""
+                run = run_record.read_run(self.folder)
+                run_folder.check_scored(self.folder, run)
+                self.run, self.run_problem = run, ""
             except UsageError as error:
                 self.run, self.run_problem = RunRecord(), str(error)
         stamps = [(path, stamp(path)) for path in selected.selected_files(self.folder)]
@@ -391,9 +393,14 @@ class RunIndex:
         return self.broken + self.torn
 
     def coverage(self) -> Coverage:
-        """Catch up, and return the coverage of the run as it is now; missing questions are counted, and not named."""
+        """Catch up, and return the coverage of the run as it is now (DataError).
+
+        Missing questions are counted, and not named.
+        """
         with self.lock:
             self.catch_up()
+            if self.problem:
+                raise DataError(self.problem)
             counts, runs = self.counts(), Counter[str]()
             for count in counts:
                 runs[count.run] += count.number

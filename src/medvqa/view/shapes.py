@@ -141,6 +141,8 @@ class RunProgress(Shape, frozen=True):
     """Broken lines of results.jsonl."""
     stopped: str = ""
     """Why the last session stopped early, "" if it did not or one is running."""
+    why: str = ""
+    """The reason for being unreadable."""
 
 
 class ItemRow(Shape, frozen=True):
