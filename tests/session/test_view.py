@@ -181,6 +181,10 @@ def test_a_broken_run_costs_only_its_own_page(client: Client, reports: Path) -> 
     (broken / "run.json").write_text('{"schema": 1, "name": "\x1b[31m"')
     (broken / "results.jsonl").write_text("{")
     assert "run.json" in client.asked("/api/bundle?run=broken").problem
+    (reports / "linked").mkdir()
+    for file in ("run.json", "results.jsonl"):
+        (reports / "linked" / file).symlink_to(reports / "old" / file)
+    assert client.asked("/api/bundle?run=linked").problem.startswith("results.jsonl is a symbolic link")
     assert client.asked("/api/bundle?run=old").status == 200
 
 

@@ -319,9 +319,9 @@ def test_the_root_may_be_a_run(tmp_path: Path, registry: Registry) -> None:
 
 
 def test_names_are_looked_up_and_never_joined(tmp_path: Path, registry: Registry) -> None:
-    names = ["a b", "\u202egpj", "line\nend", "<b>", "50%?#x"]
+    names = ["a b", "\u202egpj", r"line\nend", "<b>", "50%?#x"]
     for name in names:
-        pages.write(tmp_path / "reports" / name, pages.guesses()[:2])
+        pages.write(tmp_path / "reports" / name.replace(r"\n", "\n"), pages.guesses()[:2])
     raw = os.fsencode(tmp_path / "reports") + b"/\xff"
     os.mkdir(raw)
     Path(os.fsdecode(raw), RUN).write_text("{}")

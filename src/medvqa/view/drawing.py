@@ -20,9 +20,10 @@ from medvqa.child_process import Child, ChildEnded
 from medvqa.items import MedVQAError
 from medvqa.records.run_folder import RESULTS
 from medvqa.records.run_record import RUN
+from medvqa.records.sent_prompts import PROMPTS
 from medvqa.view import draw_process
 from medvqa.view.draw_process import BundleReply, BundleRequest, RunToDraw
-from medvqa.view.run_index import stamp
+from medvqa.view.run_index import refuse_links, stamp
 from medvqa.view.shapes import Drawn
 from medvqa.view.sources import Sources
 
@@ -32,7 +33,7 @@ MOST = 20
 """Runs of one comparison."""
 LARGEST = 2**31
 """Bytes of a drawn bundle."""
-_FILES = (RESULTS, RUN, "gate.json", "errors.json", "blank.json")
+_FILES = (RESULTS, RUN, PROMPTS, "gate.json", "errors.json", "blank.json")
 
 
 class NotDrawn(MedVQAError):
@@ -64,9 +65,11 @@ class Drawings:
         self._closed = False
 
     def drawn(self, runs: Sequence[tuple[str, Path]]) -> Drawn:
-        """Return the bundle of runs, given by name and folder; draw it unless it is kept (NotDrawn)."""
+        """Return the bundle of runs, given by name and folder; draw it unless it is kept (NotDrawn, UsageError)."""
         if not 0 < len(runs) <= MOST:
             raise NotDrawn(f"{len(runs)} runs are named: a page shows 1 to {MOST}. medvqa report compares more.")
+        for _, folder in runs:
+            refuse_links(folder, _FILES)
         with self._drawing:
             key = _key(runs)
             with self._lock:

@@ -100,6 +100,13 @@ def stamp(path: Path) -> Stamp:
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
+def refuse_links(folder: Path, names: Iterable[str]) -> None:
+    """UsageError if a file is a symbolic link: it may leave the served folder."""
+    for name in names:
+        if (folder / name).is_symlink():
+            raise UsageError(f"{name} is a symbolic link, and is not followed: copy the file there")
+
+
 class IndexRow(NamedTuple):
     """A row of the index, by which its result is read from the file."""
 
@@ -283,8 +290,7 @@ class RunIndex:
         if (now := stamp(self.folder / RUN)) != self._run_stamp:
             self._run_stamp = now
             try:
-                if (self.folder / RUN).is_symlink():
-                    raise UsageError(f"{RUN} is a symbolic link")
+                refuse_links(self.folder, [RUN])
                 run = run_record.read_run(self.folder)
                 run_folder.check_scored(self.folder, run)
                 self.run, self.run_problem = run, ""

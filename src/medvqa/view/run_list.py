@@ -167,11 +167,11 @@ def _find(root: Path) -> Iterator[Path]:
 
 
 def _named(folders: Iterator[Path], root: Path) -> Iterator[tuple[str, Path]]:
-    """Yield each folder with its name: its path below the root with "/". A name that is no Unicode is escaped."""
+    """Yield each folder with its name: its path below the root with "/". No Unicode and ends of lines are escaped."""
     taken: set[str] = set()
     for folder in folders:
         plain = folder.name if folder == root else folder.relative_to(root).as_posix()
-        name = plain.encode("utf-8", "backslashreplace").decode()
+        name = plain.encode("utf-8", "backslashreplace").decode().replace("\n", "\\n")
         while name in taken:
             name += "+"
         taken.add(name)
