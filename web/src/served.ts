@@ -39,7 +39,7 @@ export interface RunProgress {
   readonly unread?: number;
   /** Why the last session stopped early, "" if it did not or one is running. */
   readonly stopped?: string;
-  /** The reason for being unreadable. */
+  /** The reason for being unreadable, or unfinished if all questions are answered. */
   readonly why?: string;
 }
 
@@ -107,7 +107,7 @@ export interface RunEntry {
   readonly stale?: boolean;
   /** Whether it is not known of which results metrics.json is: an earlier version wrote it. */
   readonly unchecked?: boolean;
-  /** The reason for being unreadable, or for having no numbers. */
+  /** The reason for being unreadable, for having no numbers, or for being unfinished if all questions are answered. */
   readonly why?: string;
   /** Answers that ended in error, and have no score. */
   readonly errors?: number;

@@ -95,6 +95,7 @@ def _described(name: str, folder: Path, registry: Registry, follow: Callable[[],
             "that declares it, or name the file that does with --benchmark=FILE"
         )
     stale = covered.current is False
+    why = why or "; ".join(map(printing.line, covered.reasons))
     return RunEntry(
         name,
         "finished" if covered.finished else "unfinished",

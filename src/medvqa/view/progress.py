@@ -76,7 +76,7 @@ def run_progress(index: RunIndex, name: str) -> RunProgress:
         # The last line of a running session may be on its way.
         unread=unread - (torn and running),
         stopped="" if running else coverage.stopped(run),
-        why=reason(why, index.folder),
+        why=reason(why or "; ".join(covered.reasons), index.folder),
     )
 
 

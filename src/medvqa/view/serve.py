@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import gc
 import logging
 import os
 import secrets
@@ -66,6 +67,7 @@ def serve(folder: Path, sources: Sources, registry: Registry, *, port: int = 0, 
         tokens = Tokens(secrets.token_urlsafe(32), secrets.token_urlsafe(32))
         address = f"http://{HOST}:{listener.getsockname()[1]}/?token="
         server = _ViewServer(site, listener, tokens)
+        gc.freeze()  # A search for cycles that walks over all modules takes 30 ms of a request.
         runs = "1 run" if number == 1 else f"{number:,} runs"
         with _signals_raise():
             try:

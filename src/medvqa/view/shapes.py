@@ -74,7 +74,7 @@ class RunEntry(Shape, frozen=True):
     unchecked: bool = False
     """Whether it is not known of which results metrics.json is: an earlier version wrote it."""
     why: str = ""
-    """The reason for being unreadable, or for having no numbers."""
+    """The reason for being unreadable, for having no numbers, or for being unfinished if all questions are answered."""
     errors: int = 0
     """Answers that ended in error, and have no score."""
     stopped: str = ""
@@ -142,7 +142,7 @@ class RunProgress(Shape, frozen=True):
     stopped: str = ""
     """Why the last session stopped early, "" if it did not or one is running."""
     why: str = ""
-    """The reason for being unreadable."""
+    """The reason for being unreadable, or unfinished if all questions are answered."""
 
 
 class ItemRow(Shape, frozen=True):

@@ -103,7 +103,7 @@ const PLAIN: readonly RunColumn[] = [
   column("state", true, (run) => <StateOf run={run} />, ({ state }) => state),
   column("errors", true, (run) => <ErrorsOf run={run} />, ({ errors = 0 }) => errors, true),
   column("answered", false, ({ answered }) => count(answered), ({ answered }) => answered, true),
-  column("model", true, ({ model, label }) => <><Visible text={model} />{small(label)}</>, ({ model }) => model),
+  column("model", true, ({ model, label }) => <><Visible text={model} />{small(label)}</>, ({ model }) => model || null),
   column("started", true, ({ started }) => <time dateTime={started}><Visible text={when(started)} /></time>, ({ started }) => started || null),
   column("finished", false, ({ finished }) => <time dateTime={finished}><Visible text={when(finished)} /></time>, ({ finished }) => finished || null),
   column("own tags", false, ({ tags = [] }) => <Visible text={tags.join(", ")} />, ({ tags = [] }) => tags.join(", ") || null),

@@ -63,7 +63,7 @@ const Far = ({ progress }: { readonly progress: RunProgress }) => {
       {selected > 0 && <progress max={selected} value={Math.min(answered, selected)} aria-label={`Answered of ${count(selected)}`} />}
       <p class="quiet">{told.join(" · ")}</p>
       {why !== "" && <p class="alert"><Visible text={why} /></p>}
-      {state === "unfinished" && <p class="notes">No session is running, and {selected > answered ? plural(selected - answered, "question has no answer", "questions have no answer") : "some questions have no answer"}. The same command as before goes on with this run.</p>}
+      {state === "unfinished" && <p class="notes">No session is running{selected > answered && <>, and {plural(selected - answered, "question has no answer", "questions have no answer")}</>}. The same command as before goes on with this run.</p>}
       {stopped !== "" && <p class="notes">The last session stopped: <Visible text={stopped} />.</p>}
       {selected === 0 && why === "" && <p class="quiet">The number of selected questions is not known{state === "running" && " yet"}.</p>}
       {unread > 0 && <p class="notes">{plural(unread, "line")} of results.jsonl cannot be read and {unread === 1 ? "is" : "are"} not counted.</p>}
