@@ -13,6 +13,8 @@ export interface RunList {
   readonly partial?: boolean;
   /** Names of runs that are there no more, since `since`. */
   readonly gone?: readonly string[];
+  /** Runs that are not read yet: they are in a later list. */
+  readonly unread?: number;
 }
 
 /** `GET /api/runs/NAME/progress`: how far a run is. Its numbers are those so far. */
@@ -37,6 +39,8 @@ export interface RunProgress {
   readonly unread?: number;
   /** Why the last session stopped early, "" if it did not or one is running. */
   readonly stopped?: string;
+  /** The reason for being unreadable, or unfinished if all questions are answered. */
+  readonly why?: string;
 }
 
 /** `GET /api/runs/NAME/pace`: how long the answers of a run took, and their tokens, as they came. */
@@ -103,7 +107,7 @@ export interface RunEntry {
   readonly stale?: boolean;
   /** Whether it is not known of which results metrics.json is: an earlier version wrote it. */
   readonly unchecked?: boolean;
-  /** The reason for being unreadable, or for having no numbers. */
+  /** The reason for being unreadable, for having no numbers, or for being unfinished if all questions are answered. */
   readonly why?: string;
   /** Answers that ended in error, and have no score. */
   readonly errors?: number;
