@@ -117,12 +117,10 @@ def _bins(answers: list[tuple[float, Result]]) -> tuple[list[PlotPoint], float]:
     unit = np.array([questions[result.key.question] for _, result in answers], dtype=np.intp)
     group = metrics.groups([result for _, result in answers])
     table, _ = statistics.by_unit(statistics.UnitTable(right, np.ones_like(right), unit, group, places, BINS))
-    estimates = statistics.clustered(statistics.ratios(table))
-    binary = len(table.unit) == len(unit)
-    low, high = statistics.intervals(estimates, binary=binary)
-    units = np.bincount(table.slice, minlength=BINS)
+    shares = statistics.estimate(table, binary=len(table.unit) == len(unit))
+    low, high, units = shares.low, shares.high, shares.units
     judged = (units >= FEW) & ~np.isnan(low)
-    surely = statistics.bounds(estimates, binary=binary, level=1 - 0.025 / max(int(judged.sum()), 1))
+    surely = shares.bounds(1 - 0.025 / max(int(judged.sum()), 1))
     points, gaps = list[PlotPoint](), list[float]()
     for k in sorted(set(places.tolist())):
         inside = [probability for (probability, _), place in zip(answers, places.tolist(), strict=True) if place == k]
@@ -132,7 +130,7 @@ def _bins(answers: list[tuple[float, Result]]) -> tuple[list[PlotPoint], float]:
         correct = Figure(
             *(value, defined(min(low[k], value)), defined(max(high[k], value)), len(inside), "answers", count),
             units=int(units[k]),
-            groups=int(estimates.groups[k]),
+            groups=int(shares.groups[k]),
         )
         verdict = ""
         if not correct.few and judged[k]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from medvqa import metrics, statistics
+from medvqa import metrics
 from medvqa.figures import FEW, About, Column, Figure, Table, Tone, defined
 from medvqa.items import Measure, Metric
 from medvqa.report.build import PROMPT, Part, Report
@@ -206,17 +206,14 @@ def _fields(
     tabled = next(iter(metrics.tables(part.combined, [metric], [dimension], [], alone=True)), None)
     if tabled is None:
         return {}
-    frame, table, middle = tabled.frame, tabled.table(), whole.value or 0.0
+    frame, found_in, middle = tabled.frame, tabled.estimate(), whole.value or 0.0
     count, n = (frame.sums(terms) for terms in tabled.terms)
     kept = [k for k, (name, _) in enumerate(frame.slices) if name == dimension and n[k] > 0]
-    estimates = statistics.clustered(statistics.ratios(table))
-    units = np.bincount(table.slice[table.denominator > 0], minlength=table.slices)
-    low, high, surely_low, surely_high = (np.full(len(n), np.nan) for _ in range(4))
+    units, low, high = found_in.units, found_in.low, found_in.high
+    surely_low = surely_high = np.full(len(n), np.nan)
     if tabled.bounded:
-        low, high = statistics.intervals(estimates, binary=tabled.binary)
         tested = sum(1 for k in kept if units[k] >= FEW and not np.isnan(low[k]))
-        level = 1 - 0.025 / max(tested, 1)
-        surely_low, surely_high = statistics.bounds(estimates, binary=tabled.binary, level=level)
+        surely_low, surely_high = found_in.bounds(1 - 0.025 / max(tested, 1))
     # A value may hold the sign that joins two.
     pair_of = {lexicon.CROSSED.join(pair): pair for pair in pairs}
     found = {}
@@ -228,7 +225,7 @@ def _fields(
             *(float(value), defined(min(low[k], value)), defined(max(high[k], value)), float(n[k]), "questions"),
             count=float(count[k]),
             units=int(units[k]),
-            groups=int(estimates.groups[k]),
+            groups=int(found_in.groups[k]),
             digits=0,
             tone="" if apart is None else tone,
         )
