@@ -1,7 +1,7 @@
 """Results of run folders without their answers, which are read from results.jsonl again where somebody asks for them.
 
-A result of 3.5 kB has about 300 bytes then: runs on the same questions share these, and equal texts and scores are
-kept once.
+A result of 3.5 kB has about 300 bytes then: runs on the same questions share these, and equal texts and scores
+(`SharedResults`).
 """
 
 from __future__ import annotations
@@ -9,22 +9,18 @@ from __future__ import annotations
 import os
 import weakref
 from array import array
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
-from medvqa import answers, files
-from medvqa.items import Answer, DataError, Item, QuestionKey, Result, Score, UsageError, replace
+from medvqa import answers
+from medvqa.items import Answer, DataError, Result
 from medvqa.records import run_folder
-from medvqa.records.run_folder import MAX_LINE, RESULTS, Mark, Stored
+from medvqa.records.run_folder import RESULTS, ResultLine, SharedResults, Stored
 
-MOST_SCORES = 10_000
-"""Different scores that are kept once: most runs have few, but the reason of a score may be a text of its own."""
 MOST_OPEN = 200
 """Files that are kept open; answers of further runs are held, as a process may open 1,024 files on many systems."""
-_NOTHING: Mapping[str, Any] = {}
 _IMPOSSIBLE = f'"{answers.IMPOSSIBLE}"'.encode()
 
 
@@ -41,19 +37,23 @@ class _ResultsFile:
     Lines that are appended later do not move the others, and a file that replaces this one is not read.
     """
 
-    def __init__(self, path: Path) -> None:
-        with files.reading(path) as file:
-            self._descriptor = os.dup(file.fileno())
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        self._descriptor = os.dup(file.fileno())
         self._path, self._last = path, (-1, Answer(""))
-        self.starts = array("Q", [0])
+        self._starts, self._lengths = array("Q"), array("L")
         weakref.finalize(self, os.close, self._descriptor)
         _open.add(self)
+
+    def add(self, line: ResultLine) -> int:
+        """Note the place of a line; return its number, by which `answer` reads it."""
+        self._starts.append(line.start)
+        self._lengths.append(line.length)
+        return len(self._starts) - 1
 
     def answer(self, line: int) -> Answer:
         """Return the answer of a line; DataError if the file was written over."""
         if self._last[0] != line:
-            start, end = self.starts[line], self.starts[line + 1]
-            content = os.pread(self._descriptor, end - start, start)
+            content = os.pread(self._descriptor, self._lengths[line], self._starts[line])
             try:
                 # Only lines with impossible options need the slower way.
                 reader = run_folder.decode if _IMPOSSIBLE in content else _decoder.decode
@@ -124,95 +124,19 @@ for _name in ("text", "option_logprobs", "usage", "served_by", "thoughts", "earl
     setattr(StoredAnswer, _name, _read_later(_name))
 
 
-class SharedParts:
-    """Questions, scores and texts that several results have, each kept once."""
-
-    def __init__(self) -> None:
-        """Begin with nothing."""
-        self._items: dict[tuple[str, str], Item] = {}
-        self._texts: dict[str, str] = {}
-        self._lists: dict[tuple[str, ...], tuple[str, ...]] = {}
-        self._scores: dict[tuple[str, Score], Score] = {}
-
-    def of(self, result: Result, answer: Answer | None) -> Result:
-        """Return the result with this answer, and with the parts that it shares with others."""
-        return Result(
-            self._text(result.run),
-            self._item(result.item),
-            self._text(result.prompt),
-            answer,
-            self._score(result.score),
-            result.technique,
-            result.judgement,
-            result.sample,
-            self._text(result.variant),
-        )
-
-    def _text(self, text: str) -> str:
-        return self._texts.setdefault(text, text)
-
-    def _list(self, texts: tuple[str, ...]) -> tuple[str, ...]:
-        return self._lists.setdefault(texts, texts)
-
-    def _score(self, score: Score) -> Score:
-        key = str(score.value), score
-        if len(self._scores) < MOST_SCORES:
-            return self._scores.setdefault(key, score)
-        return self._scores.get(key, score)
-
-    def _item(self, item: Item) -> Item:
-        known = self._items.get((item.benchmark, item.id))
-        if known is not None:
-            return known if _same(known, item) else item
-        item = replace(
-            item,
-            benchmark=self._text(item.benchmark),
-            question=self._text(item.question),
-            options={letter: self._text(text) for letter, text in item.options.items()},
-            answers=self._list(item.answers),
-            tags={name: self._list(values) for name, values in item.tags.items()},
-            extra=item.extra or _NOTHING,
-        )
-        self._items[item.benchmark, item.id] = item
-        return item
-
-
-def _same(one: Item, other: Item) -> bool:
-    """Whether two questions are equal, and written alike: equal options may have another order, and 1 equals 1.0."""
-    return (
-        one == other
-        and [*one.options] == [*other.options]
-        and [*one.tags] == [*other.tags]
-        and (not one.extra or repr(one.extra) == repr(other.extra))
-    )
-
-
-def read(folder: Path, shared: SharedParts) -> Stored:
+def read(folder: Path, shared: SharedResults) -> Stored:
     """Return all results of a run folder, as `run_folder.read`, whose answers stay in the file."""
-    path = folder / RESULTS
-    if not path.is_file():
-        raise UsageError(f"{folder} is no run folder: it has no {RESULTS}")
-    results: dict[QuestionKey, Result] = {}
-    unread: list[str] = []
-    try:
-        kept = _ResultsFile(path) if len(_open) < MOST_OPEN else None
-        with files.reading(path) as file:
-            for number, line in files.lines(file, path, MAX_LINE):
-                if kept is not None:
-                    kept.starts.append(kept.starts[-1] + len(line))
-                if not line.strip():
-                    continue
-                try:
-                    result = run_folder.decode(line)
-                except msgspec.DecodeError as error:
-                    torn = "" if line.endswith(b"\n") else " (the line is torn: its process was stopped while writing)"
-                    unread.append(f"{path} line {number}: {error}{torn}")
-                    continue
-                answer = result.answer
-                if answer is not None and kept is not None:
-                    answer = StoredAnswer.of(answer, kept, number - 1)
-                results[result.key] = shared.of(result, answer)
-            mark = Mark.of(file, file.tell())
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from error
-    return Stored(tuple(results[key] for key in sorted(results)), tuple(unread), mark)
+    kept: _ResultsFile | None = None
+
+    def take(result: Result, line: ResultLine, file: BinaryIO) -> Result:
+        nonlocal kept
+        answer = result.answer
+        if answer is None or (kept is None and len(_open) >= MOST_OPEN):
+            return shared(result)
+        kept = kept or _ResultsFile(folder / RESULTS, file)
+        # What stays in the file must not fill the memory of what is shared.
+        object.__setattr__(result, "answer", None)
+        object.__setattr__(shared(result), "answer", StoredAnswer.of(answer, kept, kept.add(line)))
+        return result
+
+    return run_folder.read_by(folder, take)

@@ -216,7 +216,7 @@ class SharedResults:
 
     def __init__(self, items: Iterable[Item] = ()) -> None:
         """`items` are those that somebody holds: their results share what is equal with them."""
-        self._pool = memory.EqualValues()
+        self._pool, self._scores = memory.EqualValues(), memory.EqualValues()
         self._items = {(item.benchmark, item.id): item for item in items}
 
     def __call__(self, result: Result) -> Result:
@@ -224,8 +224,12 @@ class SharedResults:
         hold, score, answer = self._pool.hold, result.score, result.answer
         _set(result, "item", self._item(result.item))
         _set(result, "run", hold(result.run, result.run))
-        _set(score, "extracted", hold(score.extracted, score.extracted))
-        _set(score, "why", hold(score.why, score.why))
+        _set(result, "prompt", hold(result.prompt, result.prompt))
+        _set(result, "variant", hold(result.variant, result.variant))
+        _set(result, "score", self._scores.hold((str(score.value), score), score))
+        if result.score is score:
+            _set(score, "extracted", hold(score.extracted, score.extracted))
+            _set(score, "why", hold(score.why, score.why))
         if answer is not None:
             _set(answer, "finish", hold(answer.finish, answer.finish))
             _set(answer, "served_by", hold(answer.served_by, answer.served_by))
@@ -285,18 +289,23 @@ def read(folder: Path, items: Iterable[Item] = ()) -> Stored:
 
     `items`: those of its questions that the caller holds; results share what is equal with them.
     """
+    shared = SharedResults(items)
+    return read_by(folder, lambda result, _line, _file: shared(result))
+
+
+def read_by(folder: Path, take: Callable[[Result, ResultLine, BinaryIO], Result]) -> Stored:
+    """All results as in `read`, each as `take` returns it, given its line and the file that is open."""
     path = folder / RESULTS
     if not path.is_file():
         raise UsageError(f"{folder} is no run folder: it has no {RESULTS}")
-    results: dict[QuestionKey, Result] = {}
-    unread, shared = list[str](), SharedResults(items)
+    results, unread = dict[QuestionKey, Result](), list[str]()
     try:
         with files.reading(path) as file:
             for line in lines(file, path):
                 if line.result is None:
                     unread.append(line.problem)
                 else:
-                    results[line.result.key] = shared(line.result)
+                    results[line.result.key] = take(line.result, line, file)
             mark = Mark.of(file, file.tell())
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from error
