@@ -16,12 +16,7 @@ from medvqa.fetching import manifest
 from support.sessions import SPREAD, SPREAD_SLOWLY, folder, keys, outcomes, run, text, written
 from support.strangers import CONFTEST, TEST, asked_by
 
-
-@pytest.fixture(autouse=True)
-def _outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the outer session set must not steer the inner ones."""
-    for name in ("MEDVQA_DATA", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
-        monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures("outside")
 
 
 @pytest.fixture
