@@ -1,4 +1,5 @@
 // Written by tools/bundle_types.py.
+import type { PlotBlock } from "./bundle";
 
 /** `GET /api/runs?since=VERSION`: the run folders below the served folder, the latest first. */
 export interface RunList {
@@ -133,24 +134,6 @@ export interface PartProgress {
   readonly scored: number;
 }
 
-/** Points over two axes. */
-export interface PlotBlock {
-  readonly block: "plot";
-  readonly title: string;
-  /** What the first axis shows. */
-  readonly across: string;
-  /** What the second axis shows. */
-  readonly up: string;
-  readonly x: Axis;
-  readonly y: Axis;
-  readonly series: readonly PlotSeries[];
-  /** Whether a line marks equal values of both axes. */
-  readonly diagonal?: boolean;
-  readonly notes?: readonly string[];
-  readonly folded?: boolean;
-  readonly tabs?: readonly string[];
-}
-
 /** One result, with its question. */
 export interface ItemRow {
   /** Its place in the run, in the order in which keys first came; -1 in a history. */
@@ -221,35 +204,4 @@ export interface GateAttempt {
   readonly baseline?: string;
   /** Whether it may be the verdict on other results than those of the run. */
   readonly stale?: boolean;
-}
-
-/** The axis of a measure, in its own numbers: fractions if it is a percentage. */
-export interface Axis {
-  readonly low: number;
-  readonly high: number;
-  readonly ticks: readonly Tick[];
-}
-
-/** Points of one kind. */
-export interface PlotSeries {
-  readonly title: string;
-  readonly points: readonly PlotPoint[];
-  readonly drawn?: "points" | "line" | "bars";
-}
-
-/** A labelled place of an axis. */
-export interface Tick {
-  readonly at: number;
-  readonly label: string;
-}
-
-/** A point, and its interval on the second axis. */
-export interface PlotPoint {
-  readonly x: number;
-  readonly y: number | null;
-  readonly low?: number | null;
-  readonly high?: number | null;
-  /** What it is, with its numbers as they are shown. */
-  readonly label?: string;
-  readonly link?: string;
 }

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from medvqa import comparing, memory, metrics, scoring, statistics
+from medvqa import comparing, memory, metrics, printing, scoring, statistics
 from medvqa.comparing import Compared, Flip, Paired, Side, matching
 from medvqa.comparing.gating import units
 from medvqa.comparing.gating.designs import Place, averaged, designs
@@ -694,7 +694,7 @@ def _read(side: Side, result: Result) -> str:
     if side.run.responses == DIGESTS:
         letters = tuple(letter for letter in letters if letter in result.item.options)
     text = " ".join(", ".join(letters).split()) or result.score.outcome
-    return text if len(text) <= READ else text[: READ - 1] + "…"
+    return printing.shortened(text, READ)
 
 
 def _moved(gate: Gate, paired: Paired) -> list[Moved]:

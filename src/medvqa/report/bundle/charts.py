@@ -8,7 +8,7 @@ from typing import Any
 
 from medvqa import metrics, statistics
 from medvqa.benchmarks import published as papers
-from medvqa.figures import FEW, About, Column, Figure, Table, counted, defined, number, texts
+from medvqa.figures import FEW, INTERVAL, UNITS, About, Column, Figure, Table, counted, defined, number, texts
 from medvqa.items import Result
 from medvqa.metrics import Spread
 from medvqa.protocols import position
@@ -62,8 +62,8 @@ def abilities(part: Part, link: Linker) -> Table | None:
         *(
             *texts("ability"),
             Column("mean score %", "figure"),
-            Column("95 % interval", "interval"),
-            Column("n", "units"),
+            INTERVAL,
+            UNITS,
         ),
         *(Column(f"{name} %", "figure") for name in people),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from medvqa import metrics
-from medvqa.figures import FEW, About, Column, Figure, Table, Tone, defined
+from medvqa.figures import FEW, INTERVAL, UNITS, About, Column, Figure, Table, Tone, defined, of_measure
 from medvqa.items import Measure, Metric
 from medvqa.report.build import PROMPT, Part, Report
 from medvqa.report.bundle import charts
@@ -81,9 +81,8 @@ def slices_table(part: Part, link: Linker) -> Table:
     whole = {measure.name: measure for measure in part.sliced if measure.name in names}
     columns = [Column("slice")]
     for name, measure in whole.items():
-        shown = f"{label(name)} %" if measure.percent else label(name)
-        columns += [Column(shown, "figure", better=better.get(name, "higher"))]
-        columns += [Column("95 % interval", "interval"), Column("n", "units")]
+        columns += [of_measure(label(name), percent=measure.percent, better=better.get(name, "higher"))]
+        columns += [INTERVAL, UNITS]
     rows: list[tuple[object, ...]] = [(ALL, *(whole[name].figure for name in whole for _ in range(3)))]
     about = [About()]
     for dimension, values in found.items():
