@@ -289,7 +289,7 @@ def _alone(figure: Figure) -> bool:
 def _runs(boards: Boards, images: str) -> Block | None:
     """The set-up of each run, and what its answers lack."""
     columns = (
-        *(*texts("run", "model", "technique", "images"), *numbers("answers"), Column("invalid", "figure")),
+        *(*texts("run", "model", "technique", "images"), *numbers("answers"), Column("invalid %", "figure", "invalid")),
         *(*numbers("cut off"), *texts("started")),
     )
     study = boards.study
