@@ -117,3 +117,16 @@ def test_the_summary_is_drawn_before_the_questions_are_read(tab: Tab, blocks: Pa
         page.evaluate("JSON.stringify(['summary', 'ready'].map(n => performance.getEntriesByName(n)[0].startTime))")
     )
     assert marks[0] < marks[1]
+
+
+def test_sections_out_of_sight_are_drawn_for_paper_at_once(tab: Tab, blocks: Path) -> None:
+    page = tab.page
+    page.set_viewport_size({"width": 1320, "height": 200})
+    page.add_init_script(
+        "const wait = () => (document.querySelector('.undrawn') === null ? requestAnimationFrame(wait) : look());"
+        "const look = () => { const count = () => document.querySelectorAll('.summary > section').length;"
+        "const before = count(); dispatchEvent(new Event('beforeprint')); window.drawn = [before, count()]; }; wait();"
+    )
+    tab.open(blocks)
+    before, printed = page.evaluate("window.drawn")
+    assert before < printed == page.locator(".summary > section").count()
