@@ -122,11 +122,12 @@ def test_the_summary_is_drawn_before_the_questions_are_read(tab: Tab, blocks: Pa
 def test_sections_out_of_sight_are_drawn_for_paper_at_once(tab: Tab, blocks: Path) -> None:
     page = tab.page
     page.set_viewport_size({"width": 1320, "height": 200})
-    page.add_init_script(
-        "const wait = () => (document.querySelector('.undrawn') === null ? requestAnimationFrame(wait) : look());"
-        "const look = () => { const count = () => document.querySelectorAll('.summary > section').length;"
-        "const before = count(); dispatchEvent(new Event('beforeprint')); window.drawn = [before, count()]; }; wait();"
-    )
-    tab.open(blocks)
-    before, printed = page.evaluate("window.drawn")
-    assert before < printed == page.locator(".summary > section").count()
+    page.add_init_script("window.requestIdleCallback = () => 0")
+    page.goto(blocks.resolve().as_uri())
+    page.wait_for_selector("html[data-ready]", state="attached")
+    page.wait_for_selector(".printed", state="attached")
+    count = "document.querySelectorAll('.summary > section').length"
+    before = page.evaluate(count)
+    printed = page.evaluate(f"dispatchEvent(new Event('beforeprint')) && {count}")
+    assert before < printed == page.locator("nav.jump a").count()
+    assert page.locator(".undrawn").count() == 0
