@@ -39,6 +39,13 @@ def _data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture
+def outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the outer session set must not steer the inner ones."""
+    for name in ("MEDVQA_DATA", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
 def pytester(pytester: pytest.Pytester, request: pytest.FixtureRequest) -> pytest.Pytester:
     """Start the sessions that need processes of their own warm, if the test is not marked `cold`.
 

@@ -94,8 +94,8 @@ def interface(shape: type[Shape]) -> str:
     return text + "}\n"
 
 
-def module(file: str, roots: Sequence[type[Shape]]) -> str:
-    """A whole file."""
+def shapes_of(roots: Sequence[type[Shape]]) -> list[type[Shape]]:
+    """The roots and all shapes that these name."""
     shapes: dict[type[Shape], None] = {}
     waiting = list(roots)
     while waiting:
@@ -103,13 +103,24 @@ def module(file: str, roots: Sequence[type[Shape]]) -> str:
         if shape not in shapes:
             shapes[shape] = None
             waiting += [part for hint in typing.get_type_hints(shape).values() for part in inside(hint)]
-    head = "// Written by tools/bundle_types.py.\n"
+    return list(shapes)
+
+
+def module(file: str, roots: Sequence[type[Shape]]) -> str:
+    """A whole file; served.ts takes the shapes of bundle.ts from there."""
+    head, shapes = "// Written by tools/bundle_types.py.\n", shapes_of(roots)
     if file == "bundle.ts":
         head += f"\nexport const VERSION = {VERSION};\n"
         head += comment("Below this number of units, counts are shown in place of percentages.")
         head += f"export const FEW = {FEW};\n"
         head += comment("Starts of cells that spreadsheets run.")
         head += f"export const FORMULA_STARTS: readonly string[] = {json.dumps(FORMULA_STARTS)};\n"
+    else:
+        shared = shapes_of(ROOTS["bundle.ts"])
+        shapes = [shape for shape in shapes if shape not in shared]
+        named = {part for shape in shapes for hint in typing.get_type_hints(shape).values() for part in inside(hint)}
+        names = sorted(shape.__name__ for shape in named.intersection(shared))
+        head += f'import type {{ {", ".join(names)} }} from "./bundle";\n'
     return "\n".join([head, *map(interface, shapes)])
 
 

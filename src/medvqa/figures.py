@@ -272,6 +272,15 @@ class Column:
         return (cell,) * len(self.names)
 
 
+INTERVAL, UNITS = Column("95 % interval", "interval"), Column("n", "units")
+"""What stands behind the column of a measure: the bounds of its figures, and their denominators."""
+
+
+def of_measure(name: str, *, percent: bool, better: Better = "") -> Column:
+    """Return the column of a measure's figures, whose heading says whether they are percentages."""
+    return Column(f"{name} %" if percent else name, "figure", better=better)
+
+
 def texts(*titles: str) -> tuple[Column, ...]:
     """Return columns of texts."""
     return tuple(map(Column, titles))
@@ -353,8 +362,7 @@ def terminal(table: Table, *, colour: bool = False) -> str:
     from rich.text import Text
 
     def cell(text: str) -> Text:
-        shown = printing.line(text)
-        return Text(shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}…")
+        return Text(printing.shortened(printing.line(text), LONGEST))
 
     drawn = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in table.columns:

@@ -376,8 +376,7 @@ class Measure:
     @property
     def of(self) -> Mapping[str, str]:
         """Its identity in metrics.json: benchmark, technique, measure, and the dimension and value of a slice."""
-        place = {"slice": "; ".join(f"{name}={value}" for name, value in self.slice.items())} if self.slice else {}
-        return {"benchmark": self.benchmark, "technique": self.technique, "measure": self.name, **place}
+        return measure_of(self.benchmark, self.technique, self.name, self.slice)
 
     @property
     def figure(self) -> Figure:
@@ -390,6 +389,12 @@ class Measure:
             levels=self.references,
             of=self.of,
         )
+
+
+def measure_of(benchmark: str, technique: str, measure: str, slice: Mapping[str, str]) -> dict[str, str]:
+    """Name a measure, as `Figure.of` does."""
+    place = {"slice": "; ".join(f"{name}={value}" for name, value in slice.items())} if slice else {}
+    return {"benchmark": benchmark, "technique": technique, "measure": measure, **place}
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,11 @@ def clipped(text: str, width: int = 60) -> str:
     return short if len(short) <= width else f"{short[: width - 3]}..."
 
 
+def shortened(text: str, most: int) -> str:
+    """Return a text of at most `most` characters; the end of a longer one is an ellipsis."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def folded(text: str) -> str:
     """Return a text without differences of case, width and Unicode form, and without white space around it."""
     # Folding case can undo the normal form: hence twice.

@@ -13,7 +13,7 @@ from medvqa.judging import reviews
 from medvqa.records import run_folder, run_record
 from medvqa.report import writing
 from support import pages
-from support.tabs import Tab, until
+from support.tabs import Tab, opened, until
 from support.viewed import View
 
 pytestmark = pytest.mark.slow
@@ -63,12 +63,6 @@ def tab(browser: object, view: View) -> Iterator[Tab]:
     made.context.close()
     assert made.said == []
     assert [url for url in made.asked if not url.startswith((view.origin, "data:", "blob:"))] == []
-
-
-def opened(page: Any, address: str) -> Any:
-    page.goto(address)
-    page.wait_for_selector("html[data-ready]", state="attached", timeout=60_000)
-    return page
 
 
 def test_the_list_has_the_numbers_of_each_run_and_leads_to_comparisons(tab: Tab, view: View, reports: Path) -> None:

@@ -12,7 +12,7 @@ from medvqa.records import run_folder
 from medvqa.records.run_folder import Recorder
 from support import pages
 from support.repositories import Repository, await_results, kill_group
-from support.tabs import Tab, until
+from support.tabs import Tab, opened, until
 from support.viewed import View
 
 pytestmark = pytest.mark.slow
@@ -37,12 +37,6 @@ def tab(browser: object) -> Iterator[Tab]:
     made.context.close()
     assert made.said == []
     assert [url for url in made.asked if not url.startswith(("http://127.0.0.1:", "data:", "blob:"))] == []
-
-
-def opened(page: Any, address: str) -> Any:
-    page.goto(address)
-    page.wait_for_selector("html[data-ready]", state="attached", timeout=60_000)
-    return page
 
 
 def leave(page: Any) -> None:

@@ -19,6 +19,8 @@ from support import processes
 from support.sessions import SPREAD, folder, outcomes, run, text, written
 from support.strangers import CONFTEST, TEST
 
+pytestmark = pytest.mark.usefixtures("outside")
+
 BACKENDS = '''
 import json, os, pathlib, time
 
@@ -81,12 +83,6 @@ def slake(pytester: pytest.Pytester) -> pytest.Pytester:
     pytester.makeconftest(ours + BACKENDS)
     pytester.makepyfile(test_slake=TEST)
     return pytester
-
-
-@pytest.fixture(autouse=True)
-def _outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("MEDVQA_DATA", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
-        monkeypatch.delenv(name, raising=False)
 
 
 def calls(pytester: pytest.Pytester) -> list[list[str]]:

@@ -9,6 +9,8 @@ import pytest
 from support.sessions import SPREAD_SLOWLY
 from support.strangers import CONFTEST, TEST
 
+pytestmark = pytest.mark.usefixtures("outside")
+
 pytest.importorskip("pytest_html")
 
 HOSTILE = """
@@ -64,12 +66,6 @@ def page(pytester: pytest.Pytester, *arguments: str) -> Blob:
     way = pytester.runpytest_subprocess if "-n2" in arguments else pytester.runpytest_inprocess
     way(*command)
     return Blob(Path("page.html").read_text())
-
-
-@pytest.fixture(autouse=True)
-def _outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("MEDVQA_DATA", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
-        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.mark.parametrize("spread", SPREAD_SLOWLY)

@@ -53,9 +53,7 @@ def pytest_medvqa_backends():
 
 
 @pytest.fixture
-def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    for name in ("MEDVQA_DATA", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
-        monkeypatch.delenv(name, raising=False)
+def suite(outside: None, pytester: pytest.Pytester) -> pytest.Pytester:
     pytester.makepyfile(test_questions=SUITE)
     pytester.makeconftest(LOOKING)
     return pytester

@@ -18,19 +18,14 @@ from medvqa.records import run_folder
 from support.pages import Page
 from support.strangers import CONFTEST, TEST
 
+pytestmark = pytest.mark.usefixtures("outside")
+
 NAME = "phantom-gmai-mmbench"
 ITEMS = benchmarks.load(next(each for each in phantom.BENCHMARKS if each.name == NAME), Path())
 SINGLE = [item.id for item in ITEMS if item.kind == "single_choice"]
 """What `accuracy` is over: 103 questions."""
 SPREAD = [pytest.param((), id="serial"), pytest.param(("-n2",), id="n2")]
 SPREAD_SLOWLY = [SPREAD[0], pytest.param(("-n2",), id="n2", marks=pytest.mark.slow)]
-
-
-@pytest.fixture(autouse=True)
-def _outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the outer session set must not steer the inner ones."""
-    for name in ("MEDVQA_DATA", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
-        monkeypatch.delenv(name, raising=False)
 
 
 def response(item: Item, *, right: bool) -> str:

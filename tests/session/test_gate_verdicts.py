@@ -21,6 +21,8 @@ from medvqa.commands import redrawing, verdicts
 from support import junit_schema, processes
 from support.pages import Page
 
+pytestmark = pytest.mark.usefixtures("outside")
+
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT.parent / "shared" / "reference"
 needs_reference = pytest.mark.skipif(not REFERENCE.is_dir(), reason="the reference data are not beside the repository")
@@ -58,13 +60,6 @@ WRONG = [n for n in range(160) if n % 3 == 0]
 """What the baseline gets wrong, about a third at each site."""
 JOINT = range(60)
 QUIET = ("-p", "no:randomly", "-p", "no:benchmark", "-q")
-
-
-@pytest.fixture(autouse=True)
-def _outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the outer session set must not steer the inner ones."""
-    for name in ("MEDVQA_DATA", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
-        monkeypatch.delenv(name, raising=False)
 
 
 def answers(path: Path, wrong: Collection[int]) -> str:

@@ -81,9 +81,7 @@ GREY = [127, 127, 127]
 
 
 @pytest.fixture
-def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    for name in ("MEDVQA_DATA", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
-        monkeypatch.delenv(name, raising=False)
+def suite(outside: None, pytester: pytest.Pytester) -> pytest.Pytester:
     pytester.makeconftest(SUITE)
     pytester.makepyfile(test_pictures=TEST)
     (pytester.path / "data/pictures").mkdir(parents=True)

@@ -21,6 +21,8 @@ from kept import drawing
 from medvqa.records import log
 from support import processes
 
+pytestmark = pytest.mark.usefixtures("outside")
+
 ROOT = Path(__file__).parents[2]
 DIGITS = ("numpy", "pillow", "rich", "scipy")
 """Other versions of these draw other images, or other last digits."""
@@ -41,13 +43,6 @@ EXACT = pytest.mark.skipif(
 SAME_TORCH = pytest.mark.skipif(
     not all(map(pinned, ("torch", "transformers"))), reason="the fingerprint of a checkpoint names their versions"
 )
-
-
-@pytest.fixture(autouse=True)
-def _outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the outer session set must not steer the inner ones."""
-    for name in ("MEDVQA_DATA", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
-        monkeypatch.delenv(name, raising=False)
 
 
 # --- drawn again ----------------------------------------------------------------------------------------------------

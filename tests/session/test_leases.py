@@ -94,10 +94,8 @@ COMMON = ("--benchmark=slake", "--batch-size=1", "-p", "no:randomly", "-p", "no:
 
 
 @pytest.fixture(autouse=True)
-def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("CUDA_VISIBLE_DEVICES", "MEDVQA_DATA", "PYTEST_ADDOPTS", "PYTEST_XDIST_AUTO_NUM_WORKERS"):
-        monkeypatch.delenv(name, raising=False)
-    for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
+def _environment(outside: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CUDA_VISIBLE_DEVICES", "PYTEST_XDIST_AUTO_NUM_WORKERS"):
         monkeypatch.delenv(name, raising=False)
 
 

@@ -33,10 +33,8 @@ def items_of(name: str) -> tuple[Item, ...]:
 
 
 @pytest.fixture
-def answers(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
+def answers(outside: None, pytester: pytest.Pytester) -> Path:
     """Every question of the phantom answered right, as models do: "A, C" for several letters."""
-    for name in ("MEDVQA_DATA", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
-        monkeypatch.delenv(name, raising=False)
     pytester.makepyfile(SUITE)
     path = pytester.path / "answers.jsonl"
     rows = [

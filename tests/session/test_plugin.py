@@ -16,12 +16,7 @@ from medvqa.fetching import manifest
 from support.sessions import SPREAD, SPREAD_SLOWLY, folder, keys, outcomes, run, text, written
 from support.strangers import CONFTEST, TEST, asked_by
 
-
-@pytest.fixture(autouse=True)
-def _outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the outer session set must not steer the inner ones."""
-    for name in ("MEDVQA_DATA", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
-        monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures("outside")
 
 
 @pytest.fixture
@@ -730,7 +725,7 @@ def test_in_a_repository_without_items_the_plugin_is_invisible(pytester: pytest.
         import sys
 
         def test_it():
-            heavy = {"pandas", "numpy", "PIL", "torch", "scipy", "rich", "msgspec", "junitparser"} & set(sys.modules)
+            heavy = {"pandas", "numpy", "PIL", "torch", "scipy", "rich", "msgspec"} & set(sys.modules)
             assert not heavy
             assert "medvqa.session.plan" not in sys.modules
         """

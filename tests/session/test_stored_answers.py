@@ -65,10 +65,8 @@ class Served:
 
 
 @pytest.fixture
-def served(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+def served(outside: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     """The ward, sixty answers of a server to it, and the run that asked for them."""
-    for name in ("MEDVQA_DATA", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MEDVQA_KEY", "EMPTY")
     pytester.makeconftest(WARD)
     pytester.makepyfile(test_ward=TEST)

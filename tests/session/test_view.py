@@ -168,6 +168,8 @@ def test_bundles_are_drawn_once_and_read_block_by_block(client: Client, reports:
     assert {path: path.stat().st_mtime_ns for path in reports.rglob("*")} == before
     (scratch,) = (reports.parent / "tmp").glob("medvqa-view-*")
     assert stat.S_IMODE(scratch.stat().st_mode) == 0o700
+    # What a killed server would leave has no text of a page.
+    assert [path.name for path in scratch.parent.rglob("*")] == [scratch.name, "lock"]
     os.utime(reports / "old" / "results.jsonl", (1, 1))
     assert json.loads(client.asked("/api/bundle?run=old").body)["key"] != key
     assert client.asked("/api/bundle").problem == "0 runs are named: a page shows 1 to 20. medvqa report compares more."
@@ -179,6 +181,10 @@ def test_a_broken_run_costs_only_its_own_page(client: Client, reports: Path) -> 
     (broken / "run.json").write_text('{"schema": 1, "name": "\x1b[31m"')
     (broken / "results.jsonl").write_text("{")
     assert "run.json" in client.asked("/api/bundle?run=broken").problem
+    (reports / "linked").mkdir()
+    for file in ("run.json", "results.jsonl"):
+        (reports / "linked" / file).symlink_to(reports / "old" / file)
+    assert client.asked("/api/bundle?run=linked").problem.startswith("results.jsonl is a symbolic link")
     assert client.asked("/api/bundle?run=old").status == 200
 
 

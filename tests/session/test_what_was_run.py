@@ -42,9 +42,8 @@ def point(number: int, why: str) -> pytest.MarkDecorator:
 
 
 @pytest.fixture(autouse=True)
-def _outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("MEDVQA_DATA", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "LMUData"):
-        monkeypatch.delenv(name, raising=False)
+def _no_own_data(outside: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LMUData", raising=False)
 
 
 @pytest.fixture

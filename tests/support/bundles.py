@@ -15,7 +15,8 @@ class BundleReader:
     def __init__(self, blocks: Mapping[str, bytes]) -> None:
         self.head = json.loads(blocks["head"])
         assert self.head["version"] == 3
-        self.tables = json.loads(blocks["tables"])
+        names = ("words", "options", "lists", "images")
+        self.tables = {name: json.loads(blocks[f"tables/{name}"]) for name in names}
         self.answers = [answer for k in range(self.head["answers"]) for answer in json.loads(blocks[f"answers/{k}"])]
         self.columns = {
             each["name"]: struct.unpack_from(

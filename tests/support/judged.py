@@ -177,9 +177,7 @@ def ended(session: subprocess.Popen[str]) -> tuple[int, str]:
 
 
 @pytest.fixture
-def repository(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Repository:
-    for name in ("MEDVQA_DATA", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
-        monkeypatch.delenv(name, raising=False)
+def repository(outside: None, pytester: pytest.Pytester) -> Repository:
     return Repository(pytester)
 
 

@@ -421,7 +421,7 @@ def check_frame(parsed: Page, *, folder: bool = False) -> None:
     (style,) = parsed.all("style")
     (script,) = [each for each in parsed.all("script") if "type" not in each.attributes]
     assert script.attributes == {}
-    assert {"head", "tables", "columns"} <= parsed.blocks.keys()
+    assert {"head", "tables/words", "columns"} <= parsed.blocks.keys()
     for content in parsed.blocks.values():
         assert re.fullmatch(r"[A-Za-z0-9+/=]+", content)
 

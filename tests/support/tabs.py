@@ -32,9 +32,15 @@ class Tab:
 
     def open(self, file: Path, fragment: str = "") -> Any:
         """Open a file and wait for its script."""
-        self.page.goto(file.resolve().as_uri() + fragment)
-        self.page.wait_for_selector("html[data-ready]", state="attached", timeout=60_000)
-        return self.page
+        return opened(self.page, file.resolve().as_uri() + fragment)
+
+
+def opened(page: Any, address: str) -> Any:
+    """Open an address and wait for its script, and for the rest of the summary."""
+    page.goto(address)
+    page.wait_for_selector("html[data-ready]", state="attached", timeout=60_000)
+    page.wait_for_selector(".undrawn", state="detached", timeout=60_000)
+    return page
 
 
 def text_of(pdf: bytes, folder: Path) -> list[str]:

@@ -245,7 +245,7 @@ def test_a_small_run_carries_its_images_whole(phantom: report.Report) -> None:
                 assert head.exact
                 assert opened(drawn.blocks[head.source]).tobytes() == image.pil().tobytes()
             break
-    heads = parsed.block("tables")["images"]
+    heads = parsed.block("tables/images")
     assert {head["name"] for head in heads} == {i.name for p in phantom.parts for r in p.results for i in r.item.images}
     assert {head["source"] for head in heads} == {name for name in parsed.blocks if name.startswith("images/")}
 
@@ -253,7 +253,7 @@ def test_a_small_run_carries_its_images_whole(phantom: report.Report) -> None:
 def test_images_as_files_lie_beside_the_page(phantom: report.Report) -> None:
     drawn = html.draw(phantom, load, "folder")
     parsed = pages.Page(html.render(phantom, drawn).decode())
-    heads = parsed.block("tables")["images"]
+    heads = parsed.block("tables/images")
     for head in heads:
         content = (phantom.folder / head["source"]).read_bytes()
         assert head["source"].partition("/")[2].partition(".")[0] == hashlib.sha256(content).hexdigest()

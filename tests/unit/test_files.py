@@ -327,7 +327,7 @@ def test_no_other_code_opens_files_for_writing() -> None:
     )
     # All but the first write to nowhere. Those of `view` write to the server's own temporary folder, too.
     allowed = {"files.py", "cli/dispatch.py", "child_process.py", "printing.py"}
-    allowed |= {f"view/{name}.py" for name in ("draw_process", "drawing", "image_process", "serve")}
+    allowed |= {f"view/{name}.py" for name in ("drawing", "image_process", "serve")}
     found = [
         f"{name}:{number}: {line.strip()}"
         for path in sorted(root.rglob("*.py"))

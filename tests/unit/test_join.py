@@ -429,9 +429,7 @@ def test_two_answers_to_one_question_are_an_error_that_names_it(other: Result) -
 
 
 @pytest.fixture
-def phantom(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    for name in ("MEDVQA_DATA", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
-        monkeypatch.delenv(name, raising=False)
+def phantom(outside: None, pytester: pytest.Pytester) -> pytest.Pytester:
     pytester.makepyfile(
         test_of_phantom="""
         import pytest

@@ -141,6 +141,17 @@ def test_a_version_rises_with_each_change_and_stays_without(tmp_path: Path) -> N
     assert versions == sorted(set(versions))
 
 
+def test_a_line_that_was_changed_in_its_place_is_read_anew(tmp_path: Path) -> None:
+    append(tmp_path, result("1", said="A"), result("2", said="x" * 5000))
+    index = RunIndex(tmp_path)
+    check(index)
+    content = (tmp_path / RESULTS).read_bytes().replace(b'"value":1.0', b'"value":0.5', 1)
+    with (tmp_path / RESULTS).open("r+b") as file:
+        file.write(content)
+    os.utime(tmp_path / RESULTS, (1, 1))
+    check(index)
+
+
 def test_a_line_that_is_too_long_costs_itself_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_index, "MAX_LINE", 5000)
     append(tmp_path, result("1"), result("2", said="x" * 20_000), result("3"))
@@ -202,6 +213,7 @@ def test_progress_agrees_with_the_coverage_and_counts_of_the_folder(tmp_path: Pa
         covered = coverage.coverage(tmp_path)
         assert (progress.state == "finished") == covered.finished
         assert (progress.answered, progress.selected) == (covered.there, covered.selected)
+        assert progress.why == "; ".join(covered.reasons)
     (part,) = progress.parts
     assert part.outcomes == {"correct": 2, "partial": 1}
     assert (part.score, part.scored, part.selected) == (2.5, 3, 3)
@@ -239,6 +251,9 @@ def test_the_pace_is_told_of_groups_of_answers_as_they_came(tmp_path: Path) -> N
     assert [(point.x, point.y) for point in high.points[:2]] == [(1.5, 2), (4.5, 5)]
     assert middle.points[2].label == "answers 7 to 9: 7 seconds", "of one that has no time nothing is told"
     assert [point.y for point in tokens.series[0].points] == [50] * 20
+    (tmp_path / "two").mkdir()
+    append(tmp_path / "two", *map(answered, range(2)))
+    assert [series.title for plot in pace(RunIndex(tmp_path / "two")).plots for series in plot.series] == ["answer"] * 2
     assert pace(RunIndex(tmp_path / "none")).plots == []
 
 

@@ -280,12 +280,18 @@ def test_a_broken_folder_costs_itself_alone(tmp_path: Path, registry: Registry) 
     (tmp_path / "no-metrics" / RUN).write_text("{}")
     (tmp_path / "no-metrics" / "metrics.json").write_text('{"measures": [{}')
     os.mkfifo(tmp_path / "no-metrics" / "gate.json")
+    (tmp_path / "no-file" / RESULTS).mkdir(parents=True)
+    (tmp_path / "no-file" / RUN).write_text("{}")
     found = {run.name: run for run in listed(tmp_path, registry).runs}
     assert found["good"].state == "finished"
-    for name in broken:
+    for name in (*broken, "no-file"):
         assert found[name].state == "unreadable"
         assert found[name].why
         assert str(tmp_path) not in found[name].why
+        # The page of the run says the same, but for a verdict that it does not show.
+        if "gate" not in name:
+            told = progress.run_progress(RunIndexes().of(tmp_path / name), name)
+            assert (told.state, told.why) == ("unreadable", found[name].why)
     assert found["no-metrics"].why.startswith("gate.json") or "damaged" in found["no-metrics"].why
 
 
@@ -313,9 +319,9 @@ def test_the_root_may_be_a_run(tmp_path: Path, registry: Registry) -> None:
 
 
 def test_names_are_looked_up_and_never_joined(tmp_path: Path, registry: Registry) -> None:
-    names = ["a b", "\u202egpj", "line\nend", "<b>", "50%?#x"]
+    names = ["a b", "\u202egpj", r"line\nend", "<b>", "50%?#x"]
     for name in names:
-        pages.write(tmp_path / "reports" / name, pages.guesses()[:2])
+        pages.write(tmp_path / "reports" / name.replace(r"\n", "\n"), pages.guesses()[:2])
     raw = os.fsencode(tmp_path / "reports") + b"/\xff"
     os.mkdir(raw)
     Path(os.fsdecode(raw), RUN).write_text("{}")
@@ -338,6 +344,24 @@ def test_counts_runs_above_the_limit(tmp_path: Path, registry: Registry, monkeyp
     # The ones that changed last are listed.
     assert [run.name for run in found.runs] == ["run2", "run3", "run4"]
     assert found.left_out == 2
+
+
+def test_runs_that_take_long_to_read_hold_no_list_up(
+    tmp_path: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LOOK", "LONGEST_LOOK", "LONGEST_REST"):
+        monkeypatch.setattr(run_list, name, 0)
+    for number in range(3):
+        (tmp_path / f"run{number}").mkdir()
+        (tmp_path / f"run{number}" / RUN).write_text("{}")
+    kept = RunFolders(tmp_path, registry, RunIndexes())
+    looks = [kept.list() for _ in range(4)]
+    assert [(len(look.runs), look.unread) for look in looks] == [(1, 2), (2, 1), (3, 0), (3, 0)]
+    assert {look.left_out for look in looks} == {0}
+    (tmp_path / "run3").mkdir()
+    (tmp_path / "run3" / RUN).write_text("{}")
+    news = kept.list(looks[-1].version)
+    assert ([run.name for run in news.runs], news.partial) == (["run3"], True)
 
 
 def test_a_tree_without_runs_ends(tmp_path: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,7 +42,7 @@ export interface BundleHead {
   readonly left_out?: string;
 }
 
-/** The block `tables`: values to which columns point by place. */
+/** Values to which columns point by place. Field NAME is the block `tables/NAME`: a reader takes those it needs. */
 export interface Tables {
   readonly words: readonly string[];
   /** Options of a question: letters, and places of their texts in `words`. */

@@ -18,16 +18,36 @@ const unpacked = (text: string): Uint8Array<ArrayBuffer> => {
   return bytes;
 };
 
+/** The element of a block once the browser has read all of it: the script runs while it still reads the page. */
+const elementOf = (name: string): Promise<HTMLElement | null> =>
+  new Promise((resolve) => {
+    const reading = new MutationObserver(() => { look(); });
+    const look = (): void => {
+      const element = document.getElementById(`block-${name}`);
+      // What follows an element ends it.
+      if (document.readyState === "loading" && element?.nextElementSibling == null) return;
+      reading.disconnect();
+      document.removeEventListener("DOMContentLoaded", look);
+      resolve(element);
+    };
+    reading.observe(document.body, { childList: true });
+    document.addEventListener("DOMContentLoaded", look);
+    look();
+  });
+
 export const blocksOfPage: Blocks = async (name) => {
-  const element = document.getElementById(`block-${name}`);
+  const element = await elementOf(name);
   if (element === null) throw new Error(`the page has no block ${name}`);
-  const bytes = unpacked(element.textContent);
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
+  const { readable, writable } = new DecompressionStream("deflate");
+  const writer = writable.getWriter();
+  const written = writer.write(unpacked(element.textContent)).then(() => writer.close());
+  const [bytes] = await Promise.all([new Response(readable).arrayBuffer(), written]);
+  return new Uint8Array(bytes);
 };
 
-export const json = async <T>(blocks: Blocks, name: string): Promise<T> =>
-  JSON.parse(new TextDecoder().decode(await blocks(name))) as T;
+const parsed = <T>(bytes: Uint8Array): T => JSON.parse(new TextDecoder().decode(bytes)) as T;
+
+export const json = async <T>(blocks: Blocks, name: string): Promise<T> => parsed<T>(await blocks(name));
 
 export const readHead = async (blocks: Blocks): Promise<BundleHead> => {
   const head = await json<BundleHead>(blocks, "head");
@@ -120,8 +140,23 @@ export interface Bundle {
   readonly blocks: Blocks;
 }
 
+/** A table that is parsed when it is first looked at: most readers open few questions. */
+const table = async <Name extends keyof Tables>(blocks: Blocks, name: Name): Promise<() => Tables[Name]> => {
+  const bytes = await blocks(`tables/${name}`);
+  let known: Tables[Name] | undefined;
+  return () => (known ??= parsed<Tables[Name]>(bytes));
+};
+
 /** Read what explorer and items need; the head has been read before. */
 export const readBundle = async (blocks: Blocks, head: BundleHead): Promise<Bundle> => {
-  const [tables, block] = await Promise.all([json<Tables>(blocks, "tables"), blocks("columns")]);
+  const [words, options, lists, images, block] = await Promise.all([
+    table(blocks, "words"), table(blocks, "options"), table(blocks, "lists"), table(blocks, "images"), blocks("columns"),
+  ]);
+  const tables: Tables = {
+    get words() { return words(); },
+    get options() { return options(); },
+    get lists() { return lists(); },
+    get images() { return images(); },
+  };
   return { head, tables, columns: columnsOf(block, head.columns), answers: new Answers(blocks, head), blocks };
 };

@@ -1,4 +1,5 @@
 // Written by tools/bundle_types.py.
+import type { PlotBlock } from "./bundle";
 
 /** `GET /api/runs?since=VERSION`: the run folders below the served folder, the latest first. */
 export interface RunList {
@@ -13,6 +14,8 @@ export interface RunList {
   readonly partial?: boolean;
   /** Names of runs that are there no more, since `since`. */
   readonly gone?: readonly string[];
+  /** Runs that are not read yet: they are in a later list. */
+  readonly unread?: number;
 }
 
 /** `GET /api/runs/NAME/progress`: how far a run is. Its numbers are those so far. */
@@ -37,6 +40,8 @@ export interface RunProgress {
   readonly unread?: number;
   /** Why the last session stopped early, "" if it did not or one is running. */
   readonly stopped?: string;
+  /** The reason for being unreadable, or unfinished if all questions are answered. */
+  readonly why?: string;
 }
 
 /** `GET /api/runs/NAME/pace`: how long the answers of a run took, and their tokens, as they came. */
@@ -103,7 +108,7 @@ export interface RunEntry {
   readonly stale?: boolean;
   /** Whether it is not known of which results metrics.json is: an earlier version wrote it. */
   readonly unchecked?: boolean;
-  /** The reason for being unreadable, or for having no numbers. */
+  /** The reason for being unreadable, for having no numbers, or for being unfinished if all questions are answered. */
   readonly why?: string;
   /** Answers that ended in error, and have no score. */
   readonly errors?: number;
@@ -127,24 +132,6 @@ export interface PartProgress {
   readonly score: number;
   /** Number of results that have a score. */
   readonly scored: number;
-}
-
-/** Points over two axes. */
-export interface PlotBlock {
-  readonly block: "plot";
-  readonly title: string;
-  /** What the first axis shows. */
-  readonly across: string;
-  /** What the second axis shows. */
-  readonly up: string;
-  readonly x: Axis;
-  readonly y: Axis;
-  readonly series: readonly PlotSeries[];
-  /** Whether a line marks equal values of both axes. */
-  readonly diagonal?: boolean;
-  readonly notes?: readonly string[];
-  readonly folded?: boolean;
-  readonly tabs?: readonly string[];
 }
 
 /** One result, with its question. */
@@ -217,35 +204,4 @@ export interface GateAttempt {
   readonly baseline?: string;
   /** Whether it may be the verdict on other results than those of the run. */
   readonly stale?: boolean;
-}
-
-/** The axis of a measure, in its own numbers: fractions if it is a percentage. */
-export interface Axis {
-  readonly low: number;
-  readonly high: number;
-  readonly ticks: readonly Tick[];
-}
-
-/** Points of one kind. */
-export interface PlotSeries {
-  readonly title: string;
-  readonly points: readonly PlotPoint[];
-  readonly drawn?: "points" | "line" | "bars";
-}
-
-/** A labelled place of an axis. */
-export interface Tick {
-  readonly at: number;
-  readonly label: string;
-}
-
-/** A point, and its interval on the second axis. */
-export interface PlotPoint {
-  readonly x: number;
-  readonly y: number | null;
-  readonly low?: number | null;
-  readonly high?: number | null;
-  /** What it is, with its numbers as they are shown. */
-  readonly label?: string;
-  readonly link?: string;
 }

@@ -18,7 +18,9 @@ const MOST_FLAT = 10_000;
 export const flat = (text: string): string =>
   pieces(text.length > MOST_FLAT ? `${text.slice(0, MOST_FLAT)}…` : text).join("");
 
-export const count = (number: number): string => number.toLocaleString("en-US", { maximumFractionDigits: 2 });
+// Made once: a page has thousands of numbers.
+const FORMAT = new Intl.NumberFormat("en-US", { maximumFractionDigits: 2 });
+export const count = (number: number): string => FORMAT.format(number);
 export const percent = (numerator: number, denominator: number): string =>
   denominator > 0 ? ((100 * numerator) / denominator).toFixed(2) : "–";
 export const digits = (number: number): string =>

@@ -185,9 +185,7 @@ def _table(run: Tabled, *, slices: bool) -> UnitTable:
 
 def everything(table: UnitTable) -> UnitTable:
     """The rows of the first slice, which holds every unit."""
-    kept = table.slice == 0
-    columns = (table.numerator, table.denominator, table.unit, table.group, table.slice)
-    return UnitTable(*(column[kept] for column in columns))
+    return table.in_slice(0)
 
 
 class Alignment:

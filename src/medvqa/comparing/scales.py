@@ -148,5 +148,5 @@ def sliced(part: CommonPart) -> list[SlicedRuns]:
 
 def _slices(tabled: Tabled) -> list[Figure]:
     """The value of a measure in each slice, EVERYTHING first."""
-    found = statistics.estimate(tabled.table(), binary=tabled.binary, bounded=tabled.bounded)
+    found = tabled.estimate()
     return [replace(found.figure(place), n=units) for place, units in enumerate(found.units.tolist())]

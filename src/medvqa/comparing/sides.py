@@ -11,7 +11,6 @@ from msgspec import structs
 
 from medvqa import memory
 from medvqa.comparing import stored_answers
-from medvqa.comparing.stored_answers import SharedParts
 from medvqa.items import OPTION_TECHNIQUES, TECHNIQUES, Answer, QuestionKey, Result, UsageError
 from medvqa.protocols import combining
 from medvqa.records import baseline_file, configuration, coverage, keyed, run_folder, run_record
@@ -19,7 +18,7 @@ from medvqa.records.baseline_file import DIGESTS
 from medvqa.records.configuration import NAMES, ConfigurationDifference, RunSetting
 from medvqa.records.coverage import Coverage
 from medvqa.records.keyed import BaselineKey
-from medvqa.records.run_folder import DISTRIBUTION
+from medvqa.records.run_folder import DISTRIBUTION, SharedResults
 from medvqa.records.run_record import RunRecord
 
 NOTED = frozenset({"repeat", "models"})
@@ -158,15 +157,15 @@ def load(path: Path) -> Side:
 @memory.no_cycle_search()
 def load_runs(paths: Iterable[Path]) -> list[Side]:
     """Read run folders and baseline files, one after the other (`load`); they share what is the same in them."""
-    shared = SharedParts()
+    shared = SharedResults()
     return [_load(path, shared) for path in paths]
 
 
-def _load(path: Path, shared: SharedParts) -> Side:
+def _load(path: Path, shared: SharedResults) -> Side:
     key = None
     if baseline_file.is_baseline(path):
         run, read = baseline_file.read_baseline(path)
-        results = tuple(shared.of(result, result.answer) for result in read)
+        results = tuple(map(shared, read))
         name = run.name or path.name
         covered = coverage.cover(run, (), {result.key for result in results})
         if run.keyed is not None:

@@ -7,24 +7,22 @@ kept once.
 from __future__ import annotations
 
 import os
+import sys
 import weakref
 from array import array
-from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
-from medvqa import answers, files
-from medvqa.items import Answer, DataError, Item, QuestionKey, Result, Score, UsageError, replace
+from medvqa import answers
+from medvqa.items import Answer, DataError
 from medvqa.records import run_folder
-from medvqa.records.run_folder import MAX_LINE, RESULTS, Mark, Stored
+from medvqa.records.run_folder import RESULTS, ResultLine, SharedResults, Stored
 
-MOST_SCORES = 10_000
-"""Different scores that are kept once: most runs have few, but the reason of a score may be a text of its own."""
 MOST_OPEN = 200
 """Files that are kept open; answers of further runs are held, as a process may open 1,024 files on many systems."""
-_NOTHING: Mapping[str, Any] = {}
 _IMPOSSIBLE = f'"{answers.IMPOSSIBLE}"'.encode()
 
 
@@ -41,19 +39,25 @@ class _ResultsFile:
     Lines that are appended later do not move the others, and a file that replaces this one is not read.
     """
 
-    def __init__(self, path: Path) -> None:
-        with files.reading(path) as file:
-            self._descriptor = os.dup(file.fileno())
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        self._descriptor = os.dup(file.fileno())
         self._path, self._last = path, (-1, Answer(""))
-        self.starts = array("Q", [0])
+        self._starts, self._lengths = array("Q"), array("I")
         weakref.finalize(self, os.close, self._descriptor)
         _open.add(self)
 
-    def answer(self, line: int) -> Answer:
-        """Return the answer of a line; DataError if the file was written over."""
-        if self._last[0] != line:
-            start, end = self.starts[line], self.starts[line + 1]
-            content = os.pread(self._descriptor, end - start, start)
+    def __call__(self, line: ResultLine) -> Answer | None:
+        """Return the answer of a line, which is read again when somebody asks for its texts; None without one."""
+        if line.result is None or line.result.answer is None:
+            return None
+        self._starts.append(line.start)
+        self._lengths.append(line.length)
+        return StoredAnswer.of(line.result.answer, self, len(self._starts) - 1)
+
+    def answer(self, place: int) -> Answer:
+        """Return one of the answers, in the order of their lines; DataError if the file was written over."""
+        if self._last[0] != place:
+            content = os.pread(self._descriptor, self._lengths[place], self._starts[place])
             try:
                 # Only lines with impossible options need the slower way.
                 reader = run_folder.decode if _IMPOSSIBLE in content else _decoder.decode
@@ -62,7 +66,7 @@ class _ResultsFile:
                 answer = None
             if answer is None:
                 raise DataError(f"{self._path} was changed while its answers were read; type the command again")
-            self._last = line, answer
+            self._last = place, answer
         return self._last[1]
 
 
@@ -75,31 +79,32 @@ class StoredAnswer(Answer):
     It equals an `Answer` of the same content; `replace` and `pickle` make one of it.
     """
 
-    __slots__ = ("_file", "_line")
+    __slots__ = ("_file", "_place")
     _file: _ResultsFile
-    _line: int
+    _place: int
 
     def __new__(cls, *args: Any, **fields: Any) -> Any:
         """Return an Answer: `replace` calls this with all fields."""
         return Answer(*args, **fields)
 
     @classmethod
-    def of(cls, answer: Answer, file: _ResultsFile, line: int) -> StoredAnswer:
-        """Return the answer of a line, without its texts."""
+    def of(cls, answer: Answer, file: _ResultsFile, place: int) -> StoredAnswer:
+        """Return an answer of a file without its texts."""
         stored: StoredAnswer = object.__new__(cls)
-        own = {"seconds": answer.seconds, "finish": answer.finish, "cut": answer.cut, "_file": file, "_line": line}
-        for name, value in own.items():
+        # Each line has its own text of `finish`; all are the same few words.
+        own = {"seconds": answer.seconds, "finish": sys.intern(answer.finish), "cut": answer.cut}
+        for name, value in {**own, "_file": file, "_place": place}.items():
             object.__setattr__(stored, name, value)
         return stored
 
     def read(self) -> Answer:
         """Return the whole answer."""
-        return self._file.answer(self._line)
+        return self._file.answer(self._place)
 
     def __eq__(self, other: object) -> bool:
         """Compare the whole answers."""
         if isinstance(other, StoredAnswer):
-            return (self._file is other._file and self._line == other._line) or self.read() == other.read()
+            return (self._file is other._file and self._place == other._place) or self.read() == other.read()
         return self.read() == other
 
     def __hash__(self) -> int:
@@ -124,95 +129,7 @@ for _name in ("text", "option_logprobs", "usage", "served_by", "thoughts", "earl
     setattr(StoredAnswer, _name, _read_later(_name))
 
 
-class SharedParts:
-    """Questions, scores and texts that several results have, each kept once."""
-
-    def __init__(self) -> None:
-        """Begin with nothing."""
-        self._items: dict[tuple[str, str], Item] = {}
-        self._texts: dict[str, str] = {}
-        self._lists: dict[tuple[str, ...], tuple[str, ...]] = {}
-        self._scores: dict[tuple[str, Score], Score] = {}
-
-    def of(self, result: Result, answer: Answer | None) -> Result:
-        """Return the result with this answer, and with the parts that it shares with others."""
-        return Result(
-            self._text(result.run),
-            self._item(result.item),
-            self._text(result.prompt),
-            answer,
-            self._score(result.score),
-            result.technique,
-            result.judgement,
-            result.sample,
-            self._text(result.variant),
-        )
-
-    def _text(self, text: str) -> str:
-        return self._texts.setdefault(text, text)
-
-    def _list(self, texts: tuple[str, ...]) -> tuple[str, ...]:
-        return self._lists.setdefault(texts, texts)
-
-    def _score(self, score: Score) -> Score:
-        key = str(score.value), score
-        if len(self._scores) < MOST_SCORES:
-            return self._scores.setdefault(key, score)
-        return self._scores.get(key, score)
-
-    def _item(self, item: Item) -> Item:
-        known = self._items.get((item.benchmark, item.id))
-        if known is not None:
-            return known if _same(known, item) else item
-        item = replace(
-            item,
-            benchmark=self._text(item.benchmark),
-            question=self._text(item.question),
-            options={letter: self._text(text) for letter, text in item.options.items()},
-            answers=self._list(item.answers),
-            tags={name: self._list(values) for name, values in item.tags.items()},
-            extra=item.extra or _NOTHING,
-        )
-        self._items[item.benchmark, item.id] = item
-        return item
-
-
-def _same(one: Item, other: Item) -> bool:
-    """Whether two questions are equal, and written alike: equal options may have another order, and 1 equals 1.0."""
-    return (
-        one == other
-        and [*one.options] == [*other.options]
-        and [*one.tags] == [*other.tags]
-        and (not one.extra or repr(one.extra) == repr(other.extra))
-    )
-
-
-def read(folder: Path, shared: SharedParts) -> Stored:
+def read(folder: Path, shared: SharedResults) -> Stored:
     """Return all results of a run folder, as `run_folder.read`, whose answers stay in the file."""
-    path = folder / RESULTS
-    if not path.is_file():
-        raise UsageError(f"{folder} is no run folder: it has no {RESULTS}")
-    results: dict[QuestionKey, Result] = {}
-    unread: list[str] = []
-    try:
-        kept = _ResultsFile(path) if len(_open) < MOST_OPEN else None
-        with files.reading(path) as file:
-            for number, line in files.lines(file, path, MAX_LINE):
-                if kept is not None:
-                    kept.starts.append(kept.starts[-1] + len(line))
-                if not line.strip():
-                    continue
-                try:
-                    result = run_folder.decode(line)
-                except msgspec.DecodeError as error:
-                    torn = "" if line.endswith(b"\n") else " (the line is torn: its process was stopped while writing)"
-                    unread.append(f"{path} line {number}: {error}{torn}")
-                    continue
-                answer = result.answer
-                if answer is not None and kept is not None:
-                    answer = StoredAnswer.of(answer, kept, number - 1)
-                results[result.key] = shared.of(result, answer)
-            mark = Mark.of(file, file.tell())
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from error
-    return Stored(tuple(results[key] for key in sorted(results)), tuple(unread), mark)
+    later = partial(_ResultsFile, folder / RESULTS) if len(_open) < MOST_OPEN else None
+    return run_folder.read(folder, shared=shared, later=later)

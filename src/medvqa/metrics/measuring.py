@@ -18,7 +18,7 @@ from medvqa.metrics import references
 from medvqa.metrics.definitions import LEFT_OUT, MAX_VALUE
 from medvqa.metrics.frames import Frame, Layout, by_question, frames, layout_of
 from medvqa.metrics.references import References, Unit
-from medvqa.statistics import Correction, Estimates, Influences, UnitTable
+from medvqa.statistics import Correction, Estimated, Estimates, Influences, UnitTable
 from medvqa.tags import selection
 
 if TYPE_CHECKING:
@@ -30,9 +30,6 @@ VERSION = "2"
 
 Intervals have a version of their own, `statistics.METHOD`: values with other intervals remain comparable.
 """
-
-_Counts = tuple[list[int], list[int]]
-"""Numbers of units and of groups, (slices,) each."""
 
 UNITS = {"item": ("items", "items"), "pair": ("pairs", "image slots")}
 """The names of units: over everything, and in a slice."""
@@ -95,12 +92,11 @@ def measures(
     ratios: dict[int, _Ratios] = {}
     left = Counter(id(table.terms) for table in metric_tables)
     corrections: dict[object, Correction] = {}
-    counts: dict[object, _Counts] = {}
     computed: list[Measure] = []
     for table in metric_tables:
         key = id(table.terms)
         if key not in ratios:
-            ratios[key] = _ratios(table, lines[table.metric.unit], corrections, counts)
+            ratios[key] = _ratios(table, lines[table.metric.unit], corrections)
         expand = _slices if table.over is None else _macro
         rule = {"extraction": reading(read_by, table.metric.kinds)} if read_by else {}
         computed += expand(table, ratios[key], benchmark, signed(table.metric, {**signature, **rule}))
@@ -128,6 +124,11 @@ class Tabled:
     binary: bool
     bounded: bool
     weights: Sequence[float] | None = None
+
+    def estimate(self) -> Estimated:
+        """Return the measure of every slice with its interval; that of a mean over slices alone."""
+        how = {"binary": self.binary, "bounded": self.bounded, "over": self.over, "weights": self.weights}
+        return statistics.estimate(self.table(), **how)
 
     def mean(self, influences: Influences) -> Influences:
         """Return the mean over `over` of the ratios in all slices; the ratios themselves if this is no mean."""
@@ -297,12 +298,10 @@ class _Ratios:
     influences: Influences
 
 
-def _ratios(
-    tabled: Tabled, lines: References, corrections: dict[object, Correction], counts: dict[object, _Counts]
-) -> _Ratios:
+def _ratios(tabled: Tabled, lines: References, corrections: dict[object, Correction]) -> _Ratios:
     """Sum the terms of all units over the slices, and compute intervals.
 
-    `corrections` and `counts` depend on denominators alone, so metrics with equal denominators share them.
+    `corrections` depend on denominators alone, so metrics with equal denominators share them.
     """
     import numpy as np
 
@@ -312,12 +311,11 @@ def _ratios(
     table = tabled.table()
     influences = statistics.ratios(table)
     key = tabled.metric.unit, denominators.tobytes()
-    if key not in counts:
-        counts[key] = _count(table)
+    if key not in corrections:
+        corrections[key] = statistics.corrected(influences)
+    estimates = statistics.clustered(influences, corrections[key])
+    units = np.bincount(table.slice[table.denominator > 0], minlength=table.slices)
     if tabled.bounded or not tabled.metric.percent:
-        if key not in corrections:
-            corrections[key] = statistics.corrected(influences)
-        estimates = statistics.clustered(influences, corrections[key])
         low, high = _interval(tabled, estimates, binary=tabled.binary)
         # Estimates sum in another order: rounding must not put the value outside its interval.
         low, high = np.minimum(low, value), np.maximum(high, value)
@@ -326,7 +324,7 @@ def _ratios(
         expected = np.where(denominators > 0, lines.terms(tabled.metric, name), 0.0)
         levels[name] = _divide(frame.sums(expected[0]), frame.sums(expected[1])).tolist()
     rows = (count.tolist(), n.tolist(), value.tolist(), low.tolist(), high.tolist())
-    return _Ratios(*rows, levels, *counts[key], influences)
+    return _Ratios(*rows, levels, units.tolist(), estimates.groups.tolist(), influences)
 
 
 def _interval(tabled: Tabled, estimates: Estimates, *, binary: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -334,18 +332,6 @@ def _interval(tabled: Tabled, estimates: Estimates, *, binary: bool) -> tuple[ND
     if tabled.metric.percent:
         return statistics.intervals(estimates, binary=binary)
     return statistics.student(estimates)
-
-
-def _count(table: UnitTable) -> _Counts:
-    """Return the numbers of units and of groups in each slice."""
-    import numpy as np
-
-    kept = table.denominator > 0
-    slice_of_row = table.slice[kept]
-    size = int(table.group.max(initial=0)) + 1
-    groups = np.unique(slice_of_row.astype(np.int64) * size + table.group[kept]) // size
-    units = np.bincount(slice_of_row, minlength=table.slices)
-    return units.tolist(), np.bincount(groups, minlength=table.slices).tolist()
 
 
 def _terms(metric: Metric, frame: Frame) -> tuple[NDArray[np.float64], bool] | None:

@@ -20,7 +20,18 @@ import msgspec
 
 from medvqa import answers, files, memory
 from medvqa.image import TextCell
-from medvqa.items import SCORED_OUTCOMES, UNDECLARED, DataError, Image, Item, QuestionKey, Result, UsageError, replace
+from medvqa.items import (
+    SCORED_OUTCOMES,
+    UNDECLARED,
+    Answer,
+    DataError,
+    Image,
+    Item,
+    QuestionKey,
+    Result,
+    UsageError,
+    replace,
+)
 from medvqa.records.private import make_private
 from medvqa.records.run_record import RunRecord
 
@@ -218,15 +229,19 @@ class SharedResults:
         """`items` are those that somebody holds: their results share what is equal with them."""
         self._pool = memory.EqualValues()
         self._items = {(item.benchmark, item.id): item for item in items}
+        # Runs ask the same prompts, but each question has its own: they would fill the pool.
+        self._prompts: dict[str, str] = {}
 
     def __call__(self, result: Result) -> Result:
         """Return the result with shared parts."""
         hold, score, answer = self._pool.hold, result.score, result.answer
         _set(result, "item", self._item(result.item))
         _set(result, "run", hold(result.run, result.run))
+        _set(result, "prompt", self._prompts.setdefault(result.prompt, result.prompt))
+        _set(result, "variant", hold(result.variant, result.variant))
         _set(score, "extracted", hold(score.extracted, score.extracted))
         _set(score, "why", hold(score.why, score.why))
-        if answer is not None:
+        if type(answer) is Answer:
             _set(answer, "finish", hold(answer.finish, answer.finish))
             _set(answer, "served_by", hold(answer.served_by, answer.served_by))
             if answer.usage is not None:
@@ -280,23 +295,33 @@ class Stored:
 
 
 @memory.no_cycle_search()
-def read(folder: Path, items: Iterable[Item] = ()) -> Stored:
+def read(
+    folder: Path,
+    items: Iterable[Item] = (),
+    *,
+    shared: SharedResults | None = None,
+    later: Callable[[BinaryIO], Callable[[ResultLine], Answer | None]] | None = None,
+) -> Stored:
     """All results of a run folder, in one pass. UsageError if it is no run folder.
 
-    `items`: those of its questions that the caller holds; results share what is equal with them.
+    `items`: those of its questions that the caller holds; results share what is equal with them. `shared`: what the
+    results of several folders share, instead. `later` returns, for the open file, what makes the answer of each line.
     """
     path = folder / RESULTS
     if not path.is_file():
         raise UsageError(f"{folder} is no run folder: it has no {RESULTS}")
     results: dict[QuestionKey, Result] = {}
-    unread, shared = list[str](), SharedResults(items)
+    unread, shared = list[str](), shared or SharedResults(items)
     try:
         with files.reading(path) as file:
+            answer_of = later(file) if later is not None else None
             for line in lines(file, path):
                 if line.result is None:
                     unread.append(line.problem)
-                else:
-                    results[line.result.key] = shared(line.result)
+                    continue
+                if answer_of is not None:
+                    _set(line.result, "answer", answer_of(line))
+                results[line.result.key] = shared(line.result)
             mark = Mark.of(file, file.tell())
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from error

@@ -23,6 +23,8 @@ from medvqa.comparing import (
 )
 from medvqa.figures import (
     DASH,
+    INTERVAL,
+    UNITS,
     About,
     Column,
     Figure,
@@ -36,7 +38,7 @@ from medvqa.figures import (
     terminal,
     texts,
 )
-from medvqa.items import Benchmark, Result
+from medvqa.items import Benchmark, Result, measure_of
 from medvqa.records.run_record import RunRecord
 
 SCHEMA = 1
@@ -52,8 +54,6 @@ EXPLORATORY = "exploratory, p by Holm over all its slices"
 FIXED = "fixed before the runs, p by Holm over all its slices"
 
 PAIRS = " and all pairs of runs"
-INTERVAL = "95 % interval"
-"""The heading of the two bounds of a difference, by `comparing.LEVEL`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +263,7 @@ def tabled(
             Column(after, kind, "new"),
             Column("difference", "figure"),
         ),
-        *(Column(INTERVAL, "interval", "difference"), *numbers("better", "worse"), Column("n", "units")),
+        *(replace(INTERVAL, name="difference"), *numbers("better", "worse"), UNITS),
         *(*numbers("groups"), Column("adjusted p", "chance")),
         *((*numbers("flipped groups"), Column("detectable", "figure")) if whole else ()),
         *([Column("McNemar p", "chance")] if exact else ()),
@@ -307,12 +307,6 @@ def identified(row: Compared, of: Mapping[str, str]) -> tuple[Figure, Figure, Fi
     )
 
 
-def measure_of(benchmark: str, technique: str, measure: str, slice: Mapping[str, str]) -> dict[str, str]:
-    """Name a measure, as `Figure.of` does."""
-    sliced = {"slice": "; ".join(f"{dimension}={value}" for dimension, value in slice.items())} if slice else {}
-    return {"benchmark": benchmark, "technique": technique, "measure": measure, **sliced}
-
-
 def fixed_slices(run: RunRecord, benchmark: str) -> set[str]:
     """The dimensions of a benchmark that were fixed before the run."""
     return set(run.benchmark(benchmark).fixed_slices)
@@ -343,7 +337,7 @@ def _short(result: Result) -> str:
     text = " ".join(result.answer.text.split()) if result.answer is not None else ""
     if not text and result.score.extracted:
         text = ", ".join(result.score.extracted)
-    return text if len(text) <= RESPONSE else text[: RESPONSE - 1] + "…"
+    return printing.shortened(text, RESPONSE)
 
 
 def of_all(ranking: Ranking) -> str:
@@ -382,7 +376,7 @@ def ranked(ranking: Ranking, tests: int) -> Table:
     )
     columns = (
         *(*numbers("rank"), *texts("run", *(["differs in"] if differ else []))),
-        *(Column("%", "figure"), Column("95 % interval", "interval"), *numbers("possible ranks")),
+        *(Column("%", "figure"), INTERVAL, *numbers("possible ranks")),
     )
     return Table(title, columns, tuple(rows))
 
@@ -398,7 +392,7 @@ def trend(found: Trend) -> Table:
         f"interval over questions {slope.interval or DASH}, over models {models.interval or DASH}: an association, for "
         "the models differ in more"
     )
-    columns = (Column("run"), *numbers(found.by), Column("%", "figure"), Column("95 % interval", "interval"))
+    columns = (Column("run"), *numbers(found.by), Column("%", "figure"), INTERVAL)
     return Table(title, columns, rows)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from medvqa.figures import Column, Table, csv, numbers, texts
+from medvqa.figures import INTERVAL, Column, Table, csv, numbers, texts
 from medvqa.items import Measure
 from medvqa.judging import taxonomy
 from medvqa.judging.taxonomy import Classified, ErrorShare, KindAgreement
@@ -56,7 +56,7 @@ def table(report: Report, dimension: str = "") -> Table:
     """The share of every kind in each benchmark, or by a dimension those of the kinds that occur."""
     names = ["benchmark", *([dimension] if dimension else []), "kind of error"]
     columns = (
-        *(*texts(*names), Column("%", "figure"), Column("95 % interval", "interval")),
+        *(*texts(*names), Column("%", "figure"), INTERVAL),
         *numbers("answers", "classified"),
     )
     rows = []
@@ -104,8 +104,8 @@ def agreement(classified: Classified) -> Table:
     )
     columns = (
         *(*texts("benchmark", "raters", "kinds"), *numbers("n", "groups")),
-        *(Column("equal %", "figure"), Column("95 % interval", "interval")),
-        *(Column("kappa", "figure"), Column("95 % interval", "interval")),
+        *(Column("equal %", "figure"), INTERVAL),
+        *(Column("kappa", "figure"), INTERVAL),
     )
     return Table("Agreement about kinds", columns, rows)
 

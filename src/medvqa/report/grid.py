@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 from medvqa import comparing, printing, statistics
 from medvqa.comparing import Compared, Side
-from medvqa.figures import Column, Figure, Kind, Table, csv, numbers, texts
+from medvqa.figures import INTERVAL, UNITS, Column, Figure, Kind, Table, csv, numbers, texts
 from medvqa.items import Benchmark
 from medvqa.report.build import Part, Report
-from medvqa.report.comparison import INTERVAL, NUMBERS, Section, numbers_of
+from medvqa.report.comparison import NUMBERS, Section, numbers_of
 from medvqa.report.notes import noted
 
 SCHEMA = 1
@@ -158,7 +158,7 @@ def _measured(rows: Sequence[GridRow]) -> list[Table]:
             lines.append((row.run, *(figure for figure in own for _ in range(2))))
         columns = [Column("run")]
         for name in names:
-            columns += [Column(_titled(name, percents[name]), "figure"), Column("95 % interval", "interval")]
+            columns += [Column(_titled(name, percents[name]), "figure"), INTERVAL]
         tables.append(Table(f"{benchmark}, {technique}", tuple(columns), tuple(lines)))
     return tables
 
@@ -180,7 +180,7 @@ def _gains(gains: Sequence[Gain]) -> Table:
     columns = (
         *texts("effect", "new", "baseline", "benchmark", "measure"),
         *(Column(_titled(name, percents), kind) for name in ("baseline", "new")),
-        *(Column("difference", "figure"), Column(INTERVAL, "interval"), Column("n", "units")),
+        *(Column("difference", "figure"), INTERVAL, UNITS),
         Column("adjusted p", "chance"),
     )
     title = "gains of one setting: new minus baseline in points; intervals and p two-sided; p by Holm over this table"

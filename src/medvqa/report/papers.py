@@ -9,7 +9,7 @@ from typing import Any
 
 from medvqa import printing
 from medvqa.benchmarks.published import PublishedFigure, figures
-from medvqa.figures import DASH, Column, Table, number, numbers, texts
+from medvqa.figures import DASH, INTERVAL, UNITS, Column, Table, number, numbers, texts
 from medvqa.items import Benchmark, UsageError
 from medvqa.paper_tables import CHECKED, PaperTable, Row
 from medvqa.protocols.ablation import LABELS
@@ -103,7 +103,7 @@ def own(table: PaperTable, row: PaperRow) -> Table:
         for column, figure in zip(table.columns, row.figures, strict=True)
         if figure is not None
     ]
-    columns = (*texts("column", "measure"), *numbers("%"), Column("95 % interval", "interval"), Column("n", "units"))
+    columns = (*texts("column", "measure"), *numbers("%"), INTERVAL, UNITS)
     return Table("", columns, tuple(rows))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from medvqa import printing
-from medvqa.figures import Column, Table, number, numbers, terminal, texts
+from medvqa.figures import INTERVAL, Column, Table, number, numbers, terminal, texts
 from medvqa.judging.coefficients import Agreement, Coefficient
 from medvqa.judging.templates import SCALE
 from medvqa.tags import lexicon
@@ -57,7 +57,7 @@ def _figures(columns: Sequence[str], labels: Sequence[Sequence[str]], shown: Seq
     """Tabulate the figures, a row for each agreement."""
     heading = [*texts(*columns), *numbers("n", "groups")]
     for name in ("exact %", "difference", "kappa", "alpha"):
-        heading += [Column(name, "figure"), Column("95 % interval", "interval")]
+        heading += [Column(name, "figure"), INTERVAL]
     rows = []
     for label, agreement in zip(labels, shown, strict=True):
         found = [agreement.exact.figure(percent=True)]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from medvqa.benchmarks import not_known
-from medvqa.figures import Column, Table, numbers
+from medvqa.figures import INTERVAL, Column, Table, numbers
 from medvqa.items import Benchmark, Result
 from medvqa.protocols import combining
 from medvqa.protocols.protocol import Protocol
@@ -50,7 +50,7 @@ def _table(title: str, rows: Sequence[tuple[str, Part]]) -> Table:
     votes = any(part.votes is not None for _, part in rows)
     columns = [*numbers("N")]
     for name in names:
-        columns += [Column(f"{name} %", "figure"), Column("95 % interval", "interval")]
+        columns += [Column(f"{name} %", "figure"), INTERVAL]
     columns += numbers(*(("ties", "no vote") if votes else ()))
     cells = []
     for row, part in rows:

@@ -256,7 +256,7 @@ def _units(figure: Figure) -> str:
 
 def _short(dimension: str, value: str) -> str:
     short = ", ".join(lexicon.abbreviations(dimension, value)) or lexicon.display(dimension, value)
-    return short if len(short) <= LONGEST else f"{short[: LONGEST - 1]}…"
+    return printing.shortened(short, LONGEST)
 
 
 def as_csv(tables: Sequence[SideBySide]) -> str:

@@ -6,8 +6,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import fsum
 
-from medvqa.figures import DASH, About, Column, Figure, Table, chance, counted, number, numbers, texts
-from medvqa.items import Measure, Outcome
+from medvqa.figures import (
+    DASH,
+    INTERVAL,
+    UNITS,
+    About,
+    Column,
+    Figure,
+    Table,
+    chance,
+    counted,
+    number,
+    numbers,
+    of_measure,
+    texts,
+)
+from medvqa.items import Measure, Outcome, measure_of
 from medvqa.metrics import Spread
 from medvqa.report.build import PROMPT, Part, Report, slices
 from medvqa.report.sentences import less_is_better, meaning_of, title
@@ -41,13 +55,13 @@ def headline(report: Report, references: Sequence[str] = tuple(REFERENCES)) -> T
     selected = ["selected"] if partial else []
     unit = "%" if all(measure.percent for part in report.parts for measure in part.headline) else VALUE
     several = any(len(each.prompts) > 1 for part in report.parts for each in part.headline_spreads)
-    between = "95 % interval, for these prompts" if several else "95 % interval"
+    between = replace(INTERVAL, title=f"{INTERVAL.title}, for these prompts") if several else INTERVAL
     columns = (
         *texts(*names, "measure"),
         Column(unit, "stated" if unit == VALUE else "figure"),
-        Column(between, "interval"),
+        between,
         *numbers(*([SD] if over_samples else [])),
-        Column("n", "units"),
+        UNITS,
         *numbers(*selected),
         *(Column(REFERENCES[name], "figure") for name in references),
     )
@@ -89,7 +103,7 @@ def image_gain(report: Report) -> Table:
     parts = {(part.benchmark.name, part.technique): part for part in report.parts}
     rows, about = list[tuple[object, ...]](), list[About]()
     for gap in gaps:
-        of = {"benchmark": gap.benchmark, "technique": gap.technique, "measure": gap.name}
+        of = measure_of(gap.benchmark, gap.technique, gap.name, {})
         shown, blank, gain = (
             replace(figure, of={**of, "gap": name})
             for name, figure in (("shown", gap.side(gap.shown)), ("blank", gap.side(gap.blank)), ("value", gap.figure))
@@ -101,7 +115,7 @@ def image_gain(report: Report) -> Table:
     columns = (
         *texts(*naming(report), "measure"),
         *(Column(title, "figure") for title in ("with image", "without", "gain, points")),
-        *(Column("95 % interval", "interval"), Column("n", "units")),
+        *(INTERVAL, UNITS),
     )
     heading = "" if found is None else f"Gain of the image, against run {found.name} (image: {found.image})"
     return Table(heading, columns, tuple(rows), about=tuple(about))
@@ -168,8 +182,8 @@ def by_dimension(part: Part, dimension: str) -> Table:
     percents = {measure.name: measure.percent for measure in part.sliced}
     columns = [Column(dimension)]
     for name in names:
-        columns += [Column(f"{name} %" if percents[name] else name, "figure"), Column("95 % interval", "interval")]
-        columns += [Column("n", "units"), *(Column("random", "figure") for _ in range(chance[name]))]
+        columns += [of_measure(name, percent=percents[name]), INTERVAL]
+        columns += [UNITS, *(Column("random", "figure") for _ in range(chance[name]))]
     rows = [
         (label, *(cell for name in names for cell in _cells(row.get(name), chance=chance[name])))
         for label, row in sorted(cells.items())
@@ -191,8 +205,7 @@ def by_prompt(part: Part) -> Table:
     for shown in part.sliced:
         spread = spreads.get(shown.name)
         sampled = spread if spread is not None and len(spread.samples) > 1 else None
-        columns += [Column(f"{shown.name} %" if shown.percent else shown.name, "figure")]
-        columns += [Column("95 % interval", "interval"), *numbers(*(["sd"] if sampled else []))]
+        columns += [of_measure(shown.name, percent=shown.percent), INTERVAL, *numbers(*(["sd"] if sampled else []))]
         found = {name: measured[shown.name, name] for name in part.prompts if (shown.name, name) in measured}
         for name in part.prompts:
             own = found[name].figure if name in found else Figure(None)

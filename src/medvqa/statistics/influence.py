@@ -50,6 +50,23 @@ class UnitTable:
         if np.any((self.slice < 0) | (self.slice >= self.slices)):
             raise ValueError(f"slices must be in [0, {self.slices})")
 
+    def only(self, kept: NDArray[np.bool_]) -> UnitTable:
+        """Return the table of some rows, (rows,)."""
+        columns = (self.numerator, self.denominator, self.unit, self.group, self.slice)
+        return UnitTable(*(column[kept] for column in columns), self.slices)
+
+    def in_slice(self, place: int) -> UnitTable:
+        """Return the rows of a slice, as a table of one slice."""
+        own = self.only(self.slice == place)
+        return replace(own, slice=own.slice - place, slices=1)
+
+    def differs_in_terms_alone(self, other: UnitTable) -> bool:
+        """Whether two tables have equal units, groups and slices, row by row."""
+        import numpy as np
+
+        places = ((table.unit, table.group, table.slice) for table in (self, other))
+        return self.slices == other.slices and all(map(np.array_equal, *places))
+
 
 def by_unit(table: UnitTable) -> tuple[UnitTable, NDArray[np.intp]]:
     """Sum the rows of a unit in a slice: return a table sorted by slice and unit, and the rows per sum."""

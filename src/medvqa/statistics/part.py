@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from math import isnan, nan, sqrt
 from typing import TYPE_CHECKING
 
+from medvqa.figures import defined
 from medvqa.statistics.clustered import Estimates, clustered
 from medvqa.statistics.influence import Influences, UnitTable, by_unit, ratios, sums
 from medvqa.statistics.intervals import LEAST_DF, VARIES, intervals, student, wilson
@@ -89,10 +90,7 @@ def part_difference(
     """
     import numpy as np
 
-    places = ("unit", "group", "slice")
-    if table.slices != part.slices or not all(
-        np.array_equal(getattr(table, name), getattr(part, name)) for name in places
-    ):
+    if not table.differs_in_terms_alone(part):
         raise ValueError("the part must be a part of the table: only its numerators and denominators may differ")
     (table, _), (part, _) = by_unit(table), by_unit(part)
     slices = np.array([0] if over is None else list(over), dtype=np.intp)
@@ -107,11 +105,11 @@ def part_difference(
     inside = (table.denominator > 0) & np.isin(table.slice, slices)
     outside = inside & (part.denominator < table.denominator)
     found = PartDifference(
-        whole=_defined(whole),
-        part=_defined(value),
-        left=_defined(left),
+        whole=defined(whole),
+        part=defined(value),
+        left=defined(left),
         counted=counted if over is None else None,
-        difference=_defined(value - whole),
+        difference=defined(value - whole),
         low=None,
         high=None,
         level=level,
@@ -127,7 +125,7 @@ def part_difference(
     joined = _joined(terms, coefficients, value - whole)
     together = clustered(joined)
     df, variance = float(together.df[0]), float(together.variance[0])
-    found = replace(found, df=_defined(df))
+    found = replace(found, df=defined(df))
     if found.few or not df >= LEAST_DF or not variance > VARIES:
         return found
     if bounded:
@@ -222,7 +220,3 @@ def _measured(
     per_slice = np.divide(numerator, denominator, out=np.zeros(len(slices)), where=defined)
     value = float(factors @ per_slice) if factors.any() else nan
     return value, factors, (float(numerator.sum()), float(denominator.sum()))
-
-
-def _defined(value: float) -> float | None:
-    return None if isnan(value) else value

@@ -10,7 +10,7 @@
     GET .../NAME/reviews     reviews.read(index) -> SavedReviews; PUT: reviews.save(index, text, etag) -> etag
     GET /api/history?...     history.history(folders, benchmark, id) -> History
     GET /api/bundle?run=...  await Drawings.drawn(runs) -> Drawn
-    GET /api/bundles/KEY/... Drawings.block(key, name) -> Path; Drawings.runs(key) -> folders, for images
+    GET /api/bundles/KEY/... Drawings.block(key, name) -> bytes; Drawings.runs(key) -> folders, for images
 
 NAME is looked up by `RunFolders.folder(name)`, and `index` is that of its folder; no part of an address becomes part
 of a path. Errors are MedVQAError or OSError, whose message is shown.
@@ -30,7 +30,7 @@ import anyio.to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from medvqa import printing
@@ -48,8 +48,8 @@ from medvqa.view.run_index import RunIndex, RunIndexes
 from medvqa.view.run_list import RunFolders
 from medvqa.view.shapes import Problem
 
-READING, IMAGES, HISTORIES, DRAWINGS = 6, 4, 1, 1
-"""Threads for each kind of request: images that wait for their data set must not keep lists and pages waiting."""
+READING, LISTS, IMAGES, HISTORIES, DRAWINGS = 6, 1, 4, 1, 1
+"""Threads for each kind of request: images that wait for their data set, or lists, must not keep pages waiting."""
 WAITING = 32
 """Requests of one kind that wait for a thread."""
 
@@ -120,7 +120,7 @@ class _Handlers:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._reading, self._images = Threads(READING), Threads(IMAGES)
+        self._reading, self._lists, self._images = Threads(READING), Threads(LISTS), Threads(IMAGES)
         self._histories, self._drawings = Threads(HISTORIES), Threads(DRAWINGS)
 
     async def page(self, request: Request) -> Response:
@@ -135,7 +135,7 @@ class _Handlers:
 
     async def runs(self, request: Request) -> Response:
         since = items.number(_single(request), "since", 0, 2**53)
-        return await self._read(lambda: self._site.folders.list(since))
+        return _json(await self._lists.run(self._site.folders.list, since))
 
     async def progress(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -195,9 +195,10 @@ class _Handlers:
         return _json(drawing.result())
 
     async def block(self, request: Request) -> Response:
-        file = self._site.drawings.block(request.path_params["key"], request.path_params["block"])
+        key, name = request.path_params["key"], request.path_params["block"]
+        content = await self._reading.run(self._site.drawings.block, key, name)
         headers = {"Content-Encoding": "deflate"}
-        return FileResponse(file, headers=headers, media_type="application/octet-stream")
+        return Response(content, headers=headers, media_type="application/octet-stream")
 
     async def _read(self, function: Callable[[], Shape]) -> Response:
         return _json(await self._reading.run(function))

@@ -1,4 +1,4 @@
-"""A process that draws one bundle into a folder and ends: its memory, as large as the run needs it, goes with it."""
+"""A process that draws one bundle and ends: its memory, as large as the run needs it, goes with it."""
 
 from __future__ import annotations
 
@@ -28,18 +28,17 @@ class RunToDraw(msgspec.Struct, frozen=True):
 
 
 class BundleRequest(msgspec.Struct, frozen=True):
-    """Draw one run, or the comparison of several with the first, into an empty `folder`."""
+    """Draw one run, or the comparison of several with the first."""
 
     sources: Sources
     runs: list[RunToDraw]
-    folder: str
 
 
 class BundleReply(msgspec.Struct):
-    """`why`: the reason for a failure, "" without one. `files`: the file of each block."""
+    """`why`: the reason for a failure, "" without one. `blocks`: start and length of each in the bytes that follow."""
 
     why: str = ""
-    files: dict[str, str] = {}
+    blocks: dict[str, tuple[int, int]] = {}
     notes: list[str] = []
 
 
@@ -52,24 +51,25 @@ def serve() -> None:
 
 def _answer(request: BundleRequest, _: bytes) -> tuple[BundleReply, bytes]:
     try:
-        return drawn(request), b""
+        return drawn(request)
     except MedVQAError as error:
         return BundleReply(str(error)), b""
     except OSError as error:
         return BundleReply(f"The page cannot be drawn: {error.strerror or error}"), b""
 
 
-def drawn(request: BundleRequest) -> BundleReply:
-    """Draw the bundle of a request (MedVQAError, OSError)."""
+def drawn(request: BundleRequest) -> tuple[BundleReply, bytes]:
+    """Draw the bundle of a request: where its blocks stand, and the blocks, deflated (MedVQAError, OSError)."""
     folders = [Path(run.folder) for run in request.runs]
     registry = request.sources.registry(folders)
     notes: list[str] = []
     blocks = _run(folders[0], registry, request) if len(folders) == 1 else _several(folders, registry, request, notes)
-    files = {}
-    for place, (name, block) in enumerate(blocks.items()):
-        files[name] = str(place)
-        (Path(request.folder) / str(place)).write_bytes(zlib.compress(block, LEVEL))
-    return BundleReply(files=files, notes=notes)
+    reply, content = BundleReply(notes=notes), bytearray()
+    for name, block in blocks.items():
+        deflated = zlib.compress(block, LEVEL)
+        reply.blocks[name] = (len(content), len(deflated))
+        content += deflated
+    return reply, bytes(content)
 
 
 def _run(folder: Path, registry: Registry, request: BundleRequest) -> bundle.Blocks:

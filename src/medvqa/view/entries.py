@@ -19,7 +19,7 @@ import msgspec
 from medvqa import files, metrics, printing
 from medvqa.comparing import gating
 from medvqa.comparing.sides import NOTED
-from medvqa.items import Benchmark, Measure, MedVQAError, UsageError
+from medvqa.items import Benchmark, Measure, MedVQAError
 from medvqa.records import coverage, run_folder, run_record
 from medvqa.records.coverage import METRICS, MetricsHead, ResultsReader, coverage_since
 from medvqa.records.run_folder import RESULTS
@@ -27,6 +27,7 @@ from medvqa.records.run_record import MAX_RUN, RUN, RunRecord, Selection
 from medvqa.report import gate
 from medvqa.report.build import headline_of, label_of, shown_benchmark
 from medvqa.session.registry import Registry
+from medvqa.view.run_index import refuse_links
 from medvqa.view.shapes import GateAttempt, HeadlineNumber, RunEntry
 
 READ = (RUN, METRICS, gating.FILE)
@@ -71,14 +72,16 @@ def describe(name: str, folder: Path, registry: Registry, follow: Callable[[], R
     try:
         return _described(name, folder, registry, follow)
     except (MedVQAError, OSError) as error:
-        why = printing.line(str(error).replace(f"{folder}{os.sep}", "").replace(str(folder), folder.name))
-        return RunEntry(name, "unreadable", "", "", "", "", 0, 0, "", [], [], why=why)
+        return RunEntry(name, "unreadable", "", "", "", "", 0, 0, "", [], [], why=reason(str(error), folder))
+
+
+def reason(error: str, folder: Path) -> str:
+    """Return the reason of an error for a page: a line that names no folder of this machine."""
+    return printing.line(error.replace(f"{folder}{os.sep}", "").replace(str(folder), folder.name))
 
 
 def _described(name: str, folder: Path, registry: Registry, follow: Callable[[], ResultsReader]) -> RunEntry:
-    for file in COUNTED:
-        if (folder / file).is_symlink():
-            raise UsageError(f"{file} is a symbolic link, and is not followed: copy the file there")
+    refuse_links(folder, COUNTED)
     run = run_record.read_run(folder)
     run_folder.check_scored(folder, run)
     selection = run.selected
@@ -92,6 +95,7 @@ def _described(name: str, folder: Path, registry: Registry, follow: Callable[[],
             "that declares it, or name the file that does with --benchmark=FILE"
         )
     stale = covered.current is False
+    why = why or "; ".join(map(printing.line, covered.reasons))
     return RunEntry(
         name,
         "finished" if covered.finished else "unfinished",

@@ -33,7 +33,10 @@ def history(folders: RunFolders, benchmark: str, item: str) -> History:
     rows: list[HistoryRow] = []
     unread: list[str] = []
     latest: Result | None = None
-    for entry in folders.list().runs:
+    listed = folders.list()
+    if listed.unread:
+        unread.append(f"{listed.unread:,} runs are still being read: load this page again")
+    for entry in listed.runs:
         folder = folders.folder(entry.name)
         if folder is None or (entry.benchmarks and benchmark not in entry.benchmarks):
             continue

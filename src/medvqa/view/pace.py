@@ -40,6 +40,8 @@ def _plot(title: str, unit: str, values: Sequence[float | None]) -> PlotBlock | 
     if not middle:
         return None
     series = [PlotSeries("median", middle, "line"), PlotSeries(f"{100 * HIGH:.0f} % are below", high, "line")]
+    if size == 1:
+        series = [PlotSeries("answer", middle, "line")]
     x = axes.around([0, len(values)], is_percent=False)
     y = axes.around([0, *(point.y for point in high)], is_percent=False)
     return PlotBlock(title, _ACROSS, unit, x, y, series)

@@ -6,9 +6,11 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
-from medvqa.items import OUTCOMES
+from medvqa.items import OUTCOMES, DataError
 from medvqa.records import coverage, lock
+from medvqa.records.coverage import Coverage
 from medvqa.records.run_folder import RESULTS
+from medvqa.view.entries import reason
 from medvqa.view.run_index import Count, RunIndex
 from medvqa.view.shapes import PartProgress, RunProgress, RunState
 
@@ -26,11 +28,14 @@ def state_of(folder: Path, *, finished: bool) -> RunState:
 def run_progress(index: RunIndex, name: str) -> RunProgress:
     """Return the progress of a run as it is now. Numbers count results."""
     with index.lock:
-        covered, counts, run = index.coverage(), index.counts(), index.run
+        try:
+            covered = index.coverage()
+        except DataError:
+            covered = Coverage(None, 0)
+        counts, run, selected_parts = index.counts(), index.run, index.selected
         version, unread, torn = index.version, index.unread, index.torn
-        unreadable = index.run_problem or index.problem
-        selected_parts = index.selected
-    state = "unreadable" if unreadable else state_of(index.folder, finished=covered.finished)
+        why = index.run_problem or index.problem
+    state = "unreadable" if why else state_of(index.folder, finished=covered.finished)
     running = state == "running"
     answered, selected = covered.number, covered.selected or 0
     rate = index.rate()
@@ -71,6 +76,7 @@ def run_progress(index: RunIndex, name: str) -> RunProgress:
         # The last line of a running session may be on its way.
         unread=unread - (torn and running),
         stopped="" if running else coverage.stopped(run),
+        why=reason(why or "; ".join(covered.reasons), index.folder),
     )
 
 

@@ -100,6 +100,13 @@ def stamp(path: Path) -> Stamp:
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
+def refuse_links(folder: Path, names: Iterable[str]) -> None:
+    """UsageError if a file is a symbolic link: it may leave the served folder."""
+    for name in names:
+        if (folder / name).is_symlink():
+            raise UsageError(f"{name} is a symbolic link, and is not followed: copy the file there")
+
+
 class IndexRow(NamedTuple):
     """A row of the index, by which its result is read from the file."""
 
@@ -172,6 +179,7 @@ class RunIndex:
         self._database.executescript(_TABLES)
         self._identity: tuple[int, int] | None = None
         self._proof: Mark | None = None
+        self._changed: int | None = None
         self._end = self._taken = self.broken = 0
         self.torn = self._skipping = self._unended = False
         self._searched = ("", 0)
@@ -214,7 +222,7 @@ class RunIndex:
     def _add(self, file: BinaryIO) -> None:
         status = os.fstat(file.fileno())
         identity = status.st_dev, status.st_ino
-        if identity != self._identity or not self._goes_on(file, status.st_size):
+        if identity != self._identity or not self._goes_on(file, status):
             self._empty(identity)
         before = self._end, self._taken, self.broken, self.torn
         file.seek(self._end)
@@ -225,7 +233,8 @@ class RunIndex:
                 self._database.executemany(_ADD, (line.values for line in batch))
                 images = (image for line in batch for image in line.images)
                 self._database.executemany("insert or replace into images values (?, ?, ?, ?)", images)
-        self._proof = Mark.of(file, self._end)
+        self._proof, status = Mark.of(file, self._end), os.fstat(file.fileno())
+        self._changed = status.st_mtime_ns if status.st_size == self._end else None
         self.version += before != (self._end, self._taken, self.broken, self.torn)
         if not self._growth or self._growth[-1][1] != self._taken:
             self._growth.append((time.monotonic(), self._taken))
@@ -255,9 +264,13 @@ class RunIndex:
                 return
             self._end += len(line)
 
-    def _goes_on(self, file: BinaryIO, size: int) -> bool:
+    def _goes_on(self, file: BinaryIO, status: os.stat_result) -> bool:
         """Whether a file begins with what was read of it."""
+        size = status.st_size
         if size < self._end or Mark.of(file, self._end) != self._proof:
+            return False
+        # Written to without having grown: a line was changed in its place.
+        if size == self._end and self._changed not in (None, status.st_mtime_ns):
             return False
         # A last line that was whole without its end must have got it.
         return not self._unended or size == self._end or os.pread(file.fileno(), 1, self._end) == b"\n"
@@ -277,9 +290,10 @@ class RunIndex:
         if (now := stamp(self.folder / RUN)) != self._run_stamp:
             self._run_stamp = now
             try:
-                if (self.folder / RUN).is_symlink():
-                    raise UsageError(f"{RUN} is a symbolic link")
-                self.run, self.run_problem = run_record.read_run(self.folder), ""
+                refuse_links(self.folder, [RUN])
+                run = run_record.read_run(self.folder)
+                run_folder.check_scored(self.folder, run)
+                self.run, self.run_problem = run, ""
             except UsageError as error:
                 self.run, self.run_problem = RunRecord(), str(error)
         stamps = [(path, stamp(path)) for path in selected.selected_files(self.folder)]
@@ -385,9 +399,14 @@ class RunIndex:
         return self.broken + self.torn
 
     def coverage(self) -> Coverage:
-        """Catch up, and return the coverage of the run as it is now; missing questions are counted, and not named."""
+        """Catch up, and return the coverage of the run as it is now (DataError).
+
+        Missing questions are counted, and not named.
+        """
         with self.lock:
             self.catch_up()
+            if self.problem:
+                raise DataError(self.problem)
             counts, runs = self.counts(), Counter[str]()
             for count in counts:
                 runs[count.run] += count.number

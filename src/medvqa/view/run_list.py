@@ -25,8 +25,10 @@ from medvqa.view.progress import state_of
 from medvqa.view.run_index import RunIndexes, Stamp, stamp
 from medvqa.view.shapes import RunEntry, RunList
 
-LOOK, LONGEST_REST, RESTS = 1.0, 10.0, 9
+LOOK, LONGEST_REST, RESTS = 1.0, 3.0, 4
 """Seconds between two looks at the folders, at least and at most, and how many times as long as one takes."""
+LONGEST_LOOK = 2.0
+"""Seconds of a look after which folders that are not listed yet wait for the next one, but for one."""
 DEPTH = 3
 """Levels of folders below the served one in which runs are found."""
 LISTED = 2_000
@@ -77,23 +79,27 @@ class RunFolders:
     def list(self, since: int = 0) -> RunList:
         """Return the runs, the latest first: all, or those that have changed since `version` of an earlier list.
 
-        Many pages ask: the folders are looked at every LOOK seconds at most, and mostly for a tenth of the time.
+        Many pages ask: the folders are looked at every LOOK seconds at most, and mostly for a fifth of the time.
         """
         with self._lock:
             if time.monotonic() >= self._next_look:
                 began = time.monotonic()
                 self._look()
                 took = time.monotonic() - began
-                self._next_look = began + took + min(max(LOOK, RESTS * took), LONGEST_REST)
+                rest = LOOK if self._unread else min(max(LOOK, RESTS * took), LONGEST_REST)
+                self._next_look = began + took + rest
             newer = self._first < since <= self._version
             after = since if newer else 0
             changed = [listed.entry for listed in self._listed.values() if listed.version > after]
             gone = tuple(sorted(name for name, version in self._gone.items() if newer and version > since))
-            left_out = self._number - len(self._listed)
-            version = self._version
+            left_out, unread, version = self._number - len(self._folders), self._unread, self._version
         changed.sort(key=lambda entry: entry.name)
         changed.sort(key=lambda entry: entry.started, reverse=True)
-        return RunList(self.root.name or str(self.root), version, changed, left_out, newer, gone)
+        return RunList(self.root.name or str(self.root), version, changed, left_out, newer, gone, unread)
+
+    @property
+    def _unread(self) -> int:
+        return sum(name not in self._listed for name in self._folders)
 
     def folder(self, name: str) -> Path | None:
         """Return the folder of a listed run, None for any other name."""
@@ -102,17 +108,28 @@ class RunFolders:
         return self._folders.get(name)
 
     def _look(self) -> None:
-        """Find the runs anew, and describe those of which a file has changed."""
+        """Find the runs anew, and describe those of which a file has changed.
+
+        New ones may have to be read whole: a page shows some of them before all are.
+        """
+        until, new = time.monotonic() + LONGEST_LOOK, 0
         self.find()
         self._version += 1
         gone = self._listed.keys() - self._folders.keys()
         self._gone = {name: version for name, version in self._gone.items() if name not in self._folders}
         self._gone |= dict.fromkeys(gone, self._version)
-        self._listed = {name: self._described(name, folder) for name, folder in self._folders.items()}
+        listed = dict[str, _Listed]()
+        for name, folder in self._folders.items():
+            known = self._listed.get(name)
+            if known is None and new and time.monotonic() > until:
+                continue
+            new += known is None
+            listed[name] = self._described(name, folder, known)
+        self._listed = listed
 
-    def _described(self, name: str, folder: Path) -> _Listed:
+    def _described(self, name: str, folder: Path, known: _Listed | None) -> _Listed:
         paths = (*(folder / file for file in entries.COUNTED), *selected_files(folder))
-        stamps, known = tuple(map(stamp, paths)), self._listed.get(name)
+        stamps = tuple(map(stamp, paths))
         if known is None or known.stamps != stamps:
             follow = partial(self._indexes.of, folder)
             described = entries.describe(name, folder, self._registry, follow)
@@ -150,11 +167,11 @@ def _find(root: Path) -> Iterator[Path]:
 
 
 def _named(folders: Iterator[Path], root: Path) -> Iterator[tuple[str, Path]]:
-    """Yield each folder with its name: its path below the root with "/". A name that is no Unicode is escaped."""
+    """Yield each folder with its name: its path below the root with "/". No Unicode and ends of lines are escaped."""
     taken: set[str] = set()
     for folder in folders:
         plain = folder.name if folder == root else folder.relative_to(root).as_posix()
-        name = plain.encode("utf-8", "backslashreplace").decode()
+        name = plain.encode("utf-8", "backslashreplace").decode().replace("\n", "\\n")
         while name in taken:
             name += "+"
         taken.add(name)

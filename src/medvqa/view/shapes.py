@@ -74,7 +74,7 @@ class RunEntry(Shape, frozen=True):
     unchecked: bool = False
     """Whether it is not known of which results metrics.json is: an earlier version wrote it."""
     why: str = ""
-    """The reason for being unreadable, or for having no numbers."""
+    """The reason for being unreadable, for having no numbers, or for being unfinished if all questions are answered."""
     errors: int = 0
     """Answers that ended in error, and have no score."""
     stopped: str = ""
@@ -97,6 +97,8 @@ class RunList(Shape, frozen=True):
     """Whether `runs` are those of which a file or the state has changed since `since`, and not all."""
     gone: tuple[str, ...] = ()
     """Names of runs that are there no more, since `since`."""
+    unread: int = 0
+    """Runs that are not read yet: they are in a later list."""
 
 
 class PartProgress(Shape, frozen=True):
@@ -139,6 +141,8 @@ class RunProgress(Shape, frozen=True):
     """Broken lines of results.jsonl."""
     stopped: str = ""
     """Why the last session stopped early, "" if it did not or one is running."""
+    why: str = ""
+    """The reason for being unreadable, or unfinished if all questions are answered."""
 
 
 class ItemRow(Shape, frozen=True):

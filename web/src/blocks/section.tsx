@@ -1,7 +1,9 @@
 // The sections of a page: their headings, folds and tabs, and the list by which one jumps to them.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { options } from "preact";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import type { NoticeBlock, PageSection } from "../bundle";
+import { whenIdle } from "../idle";
 import { Visible } from "../ui/text";
 import { Choice } from "./choice";
 import { HeadlineView } from "./headline";
@@ -102,14 +104,56 @@ const Section = ({ of, asked }: { readonly of: PageSection; readonly asked: bool
   );
 };
 
+const waiting = new Set<() => void>();
+
+/** Draw all sections at once, as for paper. */
+export const drawAll = (): void => {
+  const { debounceRendering } = options;
+  options.debounceRendering = (draw) => { draw(); };
+  for (const draw of waiting) draw();
+  if (debounceRendering === undefined) delete options.debounceRendering;
+  else options.debounceRendering = debounceRendering;
+};
+
+/** Whether the browser will scroll to where the reader was before. */
+const comesBack = (): boolean =>
+  performance.getEntriesByType("navigation").some((entry) => (entry as PerformanceNavigationTiming).type !== "navigate");
+
+/**
+ * The number of sections to draw: first those in sight, then one after the other while nobody waits. `end` is below
+ * them.
+ */
+const useDrawn = (all: number, whole: boolean, end: { readonly current: HTMLElement | null }): number => {
+  const [drawn, setDrawn] = useState(() => (comesBack() ? all : 1));
+  const left = !whole && drawn < all;
+  useLayoutEffect(() => {
+    if (!left) return undefined;
+    const next = (): void => { setDrawn(drawn + 1); };
+    const rest = (): void => { setDrawn(all); };
+    waiting.add(rest);
+    const top = end.current?.getBoundingClientRect().top ?? 0;
+    const callOff = top < innerHeight ? next() : whenIdle(next);
+    return () => {
+      waiting.delete(rest);
+      callOff?.();
+    };
+  }, [left, drawn, all, end]);
+  return left ? drawn : all;
+};
+
 /** `asked`: the section that the address names. */
-export const Sections = ({ of, asked }: { readonly of: readonly PageSection[]; readonly asked: string }) => (
-  <>
-    {of.length >= JUMPS.least && (
-      <nav class="jump" aria-label="Sections">
-        {of.filter(({ folded = false }) => !folded || of.length <= JUMPS.most).map(({ id, title }) => <a key={id} href={`#${id}`}><Visible text={title} /></a>)}
-      </nav>
-    )}
-    {of.map((section) => <Section key={section.id} of={section} asked={section.id === asked} />)}
-  </>
-);
+export const Sections = ({ of, asked }: { readonly of: readonly PageSection[]; readonly asked: string }) => {
+  const end = useRef<HTMLDivElement>(null);
+  const drawn = useDrawn(of.length, asked !== "", end);
+  return (
+    <>
+      {of.length >= JUMPS.least && (
+        <nav class="jump" aria-label="Sections">
+          {of.filter(({ folded = false }) => !folded || of.length <= JUMPS.most).map(({ id, title }) => <a key={id} href={`#${id}`}><Visible text={title} /></a>)}
+        </nav>
+      )}
+      {of.slice(0, drawn).map((section) => <Section key={section.id} of={section} asked={section.id === asked} />)}
+      {drawn < of.length && <div class="undrawn" ref={end} />}
+    </>
+  );
+};

@@ -3,6 +3,7 @@
 import type { BenchmarkHead } from "../bundle";
 import type { Data } from "../data";
 import { inOrder, select, type Selection } from "../filter";
+import { whenIdle } from "../idle";
 import { parseKey } from "../key";
 import { parse, resolve, type Clause, type Problem, type Term } from "../query";
 import type { State } from "../route";
@@ -48,19 +49,15 @@ export class Source {
 
   /** Sort and search once while nobody waits, so that the first click is as fast as the next. */
   prepare(): void {
-    const idle = (task: () => void): void => {
-      if ("requestIdleCallback" in window) requestIdleCallback(task);
-      else setTimeout(task, 200);
-    };
     const tasks = [
       (): void => { this.texts.prepare(); },
       ...[...this.#tables.values()].flatMap((table) => ["id", "question"].map((name) => (): void => { table.order(name, ""); })),
     ];
     const next = (): void => {
       tasks.shift()?.();
-      if (tasks.length > 0) idle(next);
+      if (tasks.length > 0) whenIdle(next);
     };
-    idle(next);
+    whenIdle(next);
   }
 }
 

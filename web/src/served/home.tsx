@@ -103,7 +103,7 @@ const PLAIN: readonly RunColumn[] = [
   column("state", true, (run) => <StateOf run={run} />, ({ state }) => state),
   column("errors", true, (run) => <ErrorsOf run={run} />, ({ errors = 0 }) => errors, true),
   column("answered", false, ({ answered }) => count(answered), ({ answered }) => answered, true),
-  column("model", true, ({ model, label }) => <><Visible text={model} />{small(label)}</>, ({ model }) => model),
+  column("model", true, ({ model, label }) => <><Visible text={model} />{small(label)}</>, ({ model }) => model || null),
   column("started", true, ({ started }) => <time dateTime={started}><Visible text={when(started)} /></time>, ({ started }) => started || null),
   column("finished", false, ({ finished }) => <time dateTime={finished}><Visible text={when(finished)} /></time>, ({ finished }) => finished || null),
   column("own tags", false, ({ tags = [] }) => <Visible text={tags.join(", ")} />, ({ tags = [] }) => tags.join(", ") || null),
@@ -197,7 +197,7 @@ export const Home = ({ list }: { readonly list: RunList }) => {
   const chosen = wanted.filter((name) => names.has(name));
   const matching = filter.trim() === "" ? runs : runs.filter((run) => matches(run, filter.trim()));
   const shown = all ? matching : matching.slice(0, SHOWN);
-  const left = list.left_out ?? 0;
+  const { left_out: left = 0, unread = 0 } = list;
   return (
     <div class="home">
       <h1>Runs in <Visible text={list.root} /></h1>
@@ -217,6 +217,7 @@ export const Home = ({ list }: { readonly list: RunList }) => {
           <GateHistory runs={matching} />
         </>
       )}
+      <p role="status" class="quiet">{unread > 0 && <>{plural(unread, "more run is", "more runs are")} being read.</>}</p>
       {left > 0 && <p class="quiet">{plural(left, "more folder")} with runs {left === 1 ? "is" : "are"} not listed: start medvqa view with a folder below.</p>}
     </div>
   );

@@ -50,7 +50,7 @@ const useAnnounced = (progress: RunProgress): string => {
 };
 
 const Far = ({ progress }: { readonly progress: RunProgress }) => {
-  const { state, answered, selected, rate, seconds_left: left, last, unread = 0, stopped = "" } = progress;
+  const { state, answered, selected, rate, seconds_left: left, last, unread = 0, stopped = "", why = "" } = progress;
   const told = [
     ...(rate !== null && state === "running" ? [rateOf(rate)] : []),
     ...(left !== null && state === "running" ? [`about ${lasting(left)} left`] : []),
@@ -62,9 +62,10 @@ const Far = ({ progress }: { readonly progress: RunProgress }) => {
       <p class="now"><strong data-state={state}>{STATES[state]}</strong> <span><data value={answered} data-far="answered">{count(answered)}</data>{selected > 0 && <> of <data value={selected} data-far="selected">{count(selected)}</data></>} answered</span></p>
       {selected > 0 && <progress max={selected} value={Math.min(answered, selected)} aria-label={`Answered of ${count(selected)}`} />}
       <p class="quiet">{told.join(" · ")}</p>
-      {state === "unfinished" && <p class="notes">No session is running, and {selected > answered ? plural(selected - answered, "question has no answer", "questions have no answer") : "some questions have no answer"}. The same command as before goes on with this run.</p>}
+      {why !== "" && <p class="alert"><Visible text={why} /></p>}
+      {state === "unfinished" && <p class="notes">No session is running{selected > answered && <>, and {plural(selected - answered, "question has no answer", "questions have no answer")}</>}. The same command as before goes on with this run.</p>}
       {stopped !== "" && <p class="notes">The last session stopped: <Visible text={stopped} />.</p>}
-      {selected === 0 && <p class="quiet">The number of selected questions is not known{state === "running" && " yet"}.</p>}
+      {selected === 0 && why === "" && <p class="quiet">The number of selected questions is not known{state === "running" && " yet"}.</p>}
       {unread > 0 && <p class="notes">{plural(unread, "line")} of results.jsonl cannot be read and {unread === 1 ? "is" : "are"} not counted.</p>}
     </div>
   );

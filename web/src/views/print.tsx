@@ -2,6 +2,7 @@
 import { render } from "preact";
 import { useEffect } from "preact/hooks";
 
+import { drawAll } from "../blocks";
 import { inLetters } from "../blocks/sorting";
 import type { Data } from "../data";
 import { Source, find } from "../explorer/selecting";
@@ -85,6 +86,7 @@ export const usePrinting = (page: Page): void => {
     document.getElementById("app")?.after(place);
     let unfolded: HTMLDetailsElement[] = [];
     const before = (): void => {
+      drawAll();
       // What a reader folded stays out, but for sections and for what limits the numbers.
       unfolded = [...document.querySelectorAll<HTMLDetailsElement>("main :is(.of-section, .limits):not([open])")];
       for (const fold of unfolded) fold.open = true;

@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from medvqa import comparing, memory, metrics, scoring, statistics
+from medvqa import comparing, memory, metrics, printing, scoring, statistics
 from medvqa.comparing import Compared, Flip, Paired, Side, matching
 from medvqa.comparing.gating import units
 from medvqa.comparing.gating.designs import Place, averaged, designs
-from medvqa.comparing.gating.preparing import Gate, Target, is_of, unmeasurable
+from medvqa.comparing.gating.preparing import Gate, Target, unmeasurable
 from medvqa.comparing.gating.rules import Floor
 from medvqa.comparing.gating.verdict import (
     Against,
@@ -29,7 +29,7 @@ from medvqa.comparing.gating.verdict import (
     write,
 )
 from medvqa.figures import number
-from medvqa.items import Metric, QuestionKey, Result, UsageError, withholding
+from medvqa.items import Measure, Metric, QuestionKey, Result, UsageError, withholding
 from medvqa.metrics.measuring import tables
 from medvqa.protocols import rotation
 from medvqa.records import coverage, identities, run_folder, run_record
@@ -72,10 +72,10 @@ def decide(gate: Gate, new: Side) -> Verdict:
     shared = [counted for counted in lost if gate.rules.required(counted.benchmark) == "shared"]
     benchmarks = {result.item.benchmark for result in new.results}
     gate = replace(gate, targets=tuple(t for t in gate.targets if t.benchmark.name in benchmarks))
-    results = [r for t in gate.targets for r in new.results if is_of(r, t)]
+    results = [result for target in gate.targets for result in target.of(new.results)]
     questions = {result.key.question for result in results}
     # An answer that ended in error may be one of several that are combined.
-    failed = [r for t in gate.targets for r in new.answers if is_of(r, t) and r.score.outcome == "error"]
+    failed = [r for target in gate.targets for r in target.of(new.answers) if r.score.outcome == "error"]
     blockers += [_line(gate, r.item.benchmark, r.item.id, r.score.why, private="ended in an error") for r in failed]
     blockers += unmeasurable
     if not gate.targets and not blockers:
@@ -154,9 +154,10 @@ def _paired(
 
     `questions`: those of the new run that any target is about.
     """
+    asked = {(target.benchmark.name, target.technique) for target in targets}
     both = [
         # Missing results of the run are blockers already.
-        replace(side, results=tuple(r for r in side.results if any(is_of(r, t) for t in targets)), covered=None)
+        replace(side, results=tuple(r for r in side.results if (r.item.benchmark, r.technique) in asked), covered=None)
         for side in sides
     ]
     # A question counts with all its samples, whatever their number in each run.
@@ -193,7 +194,7 @@ def _scored_otherwise(new: Side, baseline: Side, targets: Iterable[Target]) -> l
         name = target.benchmark.name
         if any(target.technique in side.judged_by(name) for side in (new, baseline)):
             continue
-        both = [(r, before[r.key]) for r in new.answers if is_of(r, target) and r.key in before]
+        both = [(r, before[r.key]) for r in target.of(new.answers) if r.key in before]
         changed = [
             now
             for now, was in both
@@ -235,7 +236,7 @@ def _unmeasurable(gate: Gate, new: Side) -> list[str]:
     for target in gate.targets:
         own = [floor for floor in gate.rules.floor if floor.benchmark == target.benchmark.name]
         floors = [gate.metric(floor.benchmark, floor.measure) for floor in own]
-        results = [result for result in new.results if is_of(result, target)]
+        results = target.of(new.results)
         against = [target.metric] if gate.baselines else []
         whys = (unmeasurable(results, metric, new.run) for metric in dict.fromkeys([*against, *floors]))
         with withholding(not target.benchmark.public):
@@ -333,6 +334,8 @@ def _met(folder: Path, baseline: str) -> RunRecord | None:
     return run if baseline in {against.digest for against in decided.verdict.baselines} else None
 
 
+Chance = tuple[float | None, float | None]
+"""The level of chance of a measure, and the lower bound of a baseline."""
 _Tested = tuple[Ruling, statistics.TestedRule, Compared | None]
 """A rule, its numbers for `statistics.decide`, and its row of the comparison of two runs."""
 
@@ -502,7 +505,7 @@ def _judged(gate: Gate, results: Sequence[Result]) -> list[str]:
 
 
 def _is_judged(target: Target, results: Iterable[Result]) -> bool:
-    return any(r.judgement is not None and is_of(r, target) for r in results)
+    return any(result.judgement is not None for result in target.of(results))
 
 
 def _compared(gate: Gate, paired: Paired, new: Side) -> list[_Tested]:
@@ -562,22 +565,21 @@ def _is_headline(row: Compared | Flip, target: Target) -> bool:
 
 def _designs(gate: Gate, new: Side, target: Target, metric: Metric | None = None) -> dict[Place, Design]:
     """The designs of the whole, and if slices are gated, of all slices."""
-    results, metric = [result for result in new.results if is_of(result, target)], metric or target.metric
+    results, metric = target.of(new.results), metric or target.metric
     if not gate.has_slices(target.benchmark.name):
         return designs(results, metric, averaged(metric), alone=True)
     return designs(results, metric, (*target.benchmark.dimensions, *gate.rules.slices))
 
 
-def chances_of(side: Side, target: Target, *, slices: bool = True) -> dict[Place, tuple[float | None, float | None]]:
+def chances_of(side: Side, target: Target, *, slices: bool = True) -> dict[Place, Chance]:
     """The level of chance and the baseline's lower bound, overall (()) and, with `slices`, by slice.
 
     Chance is the lowest reference line of a measure. On confusing pairs it is 0, the value of a model that ignores the
     images, though guessing gives 25 %. None if unknown. Both refer to 1 - measure if less is better.
     """
-    results = [result for result in side.results if is_of(result, target)]
     extraction = scoring.rules.recorded(side.run.extraction, [target.benchmark])
     measured = metrics.measures(
-        results,
+        target.of(side.results),
         [target.metric],
         target.benchmark.dimensions if slices else averaged(target.metric),
         alone=not slices,
@@ -586,14 +588,16 @@ def chances_of(side: Side, target: Target, *, slices: bool = True) -> dict[Place
         score=scoring.scorer(target.benchmark, extraction),
         orders=rotation.orders(target.technique, side.run.protocol.rotations),
     )
-    chances: dict[Place, tuple[float | None, float | None]] = {}
-    for measure in measured:
-        references, low = list(measure.references.values()), measure.low
-        if target.metric.better == "lower":
-            references = [1 - value for value in references]
-            low = None if measure.high is None else 1 - measure.high
-        chances[tuple(measure.slice.items())] = min(references, default=None), low
-    return chances
+    return {tuple(measure.slice.items()): chance_of(measure, target.metric) for measure in measured}
+
+
+def chance_of(measure: Measure, metric: Metric) -> Chance:
+    """The level of chance and the lower bound of a measure, of 1 - measure if less is better."""
+    references, low = list(measure.references.values()), measure.low
+    if metric.better == "lower":
+        references = [1 - value for value in references]
+        low = None if measure.high is None else 1 - measure.high
+    return min(references, default=None), low
 
 
 def _floors(gate: Gate, new: Side, level: float) -> list[_Tested]:
@@ -603,9 +607,8 @@ def _floors(gate: Gate, new: Side, level: float) -> list[_Tested]:
             if target.benchmark.name != floor.benchmark:
                 continue
             rule, metric = Ruling.of_floor(floor, target.technique), gate.metric(floor.benchmark, floor.measure)
-            results = [result for result in new.results if is_of(result, target)]
             design = _designs(gate, new, target, metric).get(())
-            numbers = _floor(rule, floor, results, metric, level)
+            numbers = _floor(rule, floor, target.of(new.results), metric, level)
             tested.append((rule, numbers if design is None else replace(numbers, design=design), None))
     return tested
 
@@ -616,9 +619,8 @@ def _floor(rule: Ruling, floor: Floor, results: Sequence[Result], metric: Metric
     if not tabled:
         nothing = {"value": None, "low": None, "high": None, "p": None}
         return FloorRule(name=rule.rule, limit=limit, level=level, at_most=at_most, point=point, **nothing)
-    clustered = statistics.clustered(tabled[0].mean(statistics.ratios(tabled[0].table())))
-    binary = tabled[0].binary
-    return statistics.floor(rule.rule, clustered, limit, binary=binary, at_most=at_most, point=point, level=level)
+    found, how = tabled[0].estimate(), {"at_most": at_most, "point": point, "level": level}
+    return statistics.floor(rule.rule, found.precision, limit, binary=found.binary, **how)
 
 
 def _ruling(
@@ -692,7 +694,7 @@ def _read(side: Side, result: Result) -> str:
     if side.run.responses == DIGESTS:
         letters = tuple(letter for letter in letters if letter in result.item.options)
     text = " ".join(", ".join(letters).split()) or result.score.outcome
-    return text if len(text) <= READ else text[: READ - 1] + "…"
+    return printing.shortened(text, READ)
 
 
 def _moved(gate: Gate, paired: Paired) -> list[Moved]:

@@ -6,16 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from medvqa import metrics, statistics
 from medvqa.items import Answer, Item, Metric, Outcome, Result, Score, replace
 from medvqa.metrics import Tabled
-from medvqa.statistics import Design, UnitLayout, UnitTable
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from medvqa.statistics import Design, UnitLayout
 
 Place = tuple[tuple[str, str], ...]
 """The (dimension, value) pairs of a slice; () is the whole benchmark."""
@@ -72,17 +67,15 @@ def layouts(results: Iterable[Result], metric: Metric, dimensions: Sequence[str]
     if tables is None:
         return {}
     table = tables.table()
+    counted = table.only(table.denominator > 0)
     if tables.over is not None:
-        rows = (table.denominator > 0) & np.isin(table.slice, np.asarray(tables.over))
-        return {(): UnitLayout(_rows(table, rows), tables.binary, tables.over, tables.weights)}
+        averaged_over = np.isin(counted.slice, np.asarray(tables.over))
+        return {(): UnitLayout(counted.only(averaged_over), tables.binary, tables.over, tables.weights)}
     found: dict[Place, UnitLayout] = {}
     for i, (dimension, value) in enumerate(tables.frame.slices):
-        rows = (table.denominator > 0) & (table.slice == i)
-        if rows.any():
-            own = _rows(table, rows)
-            found[((dimension, value),) if dimension else ()] = UnitLayout(
-                replace(own, slice=np.zeros_like(own.slice), slices=1), tables.binary
-            )
+        own = counted.in_slice(i)
+        if len(own.unit):
+            found[((dimension, value),) if dimension else ()] = UnitLayout(own, tables.binary)
     return found
 
 
@@ -92,17 +85,6 @@ def _tabled(
     """The table of a measure as if every answer were wrong; None if a user's metric fails on artificial results."""
     tabled = metrics.tables([as_wrong(result) for result in results], [metric], dimensions, failed=[], alone=alone)
     return tabled[0] if tabled else None
-
-
-def _rows(table: UnitTable, kept: NDArray[np.bool_]) -> UnitTable:
-    return replace(
-        table,
-        numerator=table.numerator[kept],
-        denominator=table.denominator[kept],
-        unit=table.unit[kept],
-        group=table.group[kept],
-        slice=table.slice[kept],
-    )
 
 
 def unanswered(items: Iterable[Item]) -> list[Result]:

@@ -14,7 +14,7 @@ from math import ceil, inf, sqrt
 
 from medvqa import metrics, statistics
 from medvqa.comparing import Side
-from medvqa.comparing.gating.deciding import chances_of
+from medvqa.comparing.gating.deciding import Chance, chance_of, chances_of
 from medvqa.comparing.gating.designs import Place, designs, layouts, unanswered
 from medvqa.comparing.gating.preparing import Target, target_of
 from medvqa.comparing.gating.rules import Rules
@@ -122,24 +122,15 @@ def of_data(benchmark: Benchmark, items: Sequence[Item], rules: Rules) -> list[P
     target = target_of(benchmark, RecordedBenchmark(prompts={"": ""}), _without_technique(rules, benchmark.name))
     results = unanswered(items)
     measured = metrics.measures(results, [target.metric], benchmark.dimensions, benchmark=benchmark.name, signature={})
-    chances: dict[Place, tuple[float | None, float | None]] = {}
-    for table in measured:
-        lower = target.metric.better == "lower"
-        references = [1 - value if lower else value for value in table.references.values()]
-        chances[tuple(table.slice.items())] = min(references, default=None), None
+    chances = {tuple(measure.slice.items()): (chance_of(measure, target.metric)[0], None) for measure in measured}
     return _planned(benchmark.name, target, results, rules, chances, discordance_known=False)
 
 
 def of_baseline(benchmark: Benchmark, side: Side, rules: Rules) -> list[Planned]:
     """The rules about a benchmark against a baseline. UsageError as for `of_data`, and for a technique it lacks."""
     target = target_of(benchmark, side.run.benchmarks[benchmark.name], rules)
-    results = [
-        result
-        for result in side.results
-        if result.item.benchmark == benchmark.name and result.technique == target.technique
-    ]
     name = f"{benchmark.name} of {side.name}"
-    return _planned(name, target, results, rules, chances_of(side, target), discordance_known=True)
+    return _planned(name, target, target.of(side.results), rules, chances_of(side, target), discordance_known=True)
 
 
 def _without_technique(rules: Rules, name: str) -> Rules:
@@ -153,7 +144,7 @@ def _planned(
     target: Target,
     results: Sequence[Result],
     rules: Rules,
-    chances: Mapping[Place, tuple[float | None, float | None]],
+    chances: Mapping[Place, Chance],
     *,
     discordance_known: bool,
 ) -> list[Planned]:

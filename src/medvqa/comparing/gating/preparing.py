@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from msgspec import structs
@@ -45,6 +46,11 @@ class Target:
     technique: str
     margin: float = DEFAULT_MARGIN
     judge_reliability: float | None = None
+
+    def of(self, results: Iterable[Result]) -> list[Result]:
+        """The results of its benchmark and technique."""
+        own = self.benchmark.name, self.technique
+        return [result for result in results if (result.item.benchmark, result.technique) == own]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +188,7 @@ def prepare(
         _check_errors(side, targets)
         for target in targets:
             with withholding(not target.benchmark.public):
-                why = unmeasurable(_results([side], target), target.metric, side.run)
+                why = unmeasurable(target.of(side.results), target.metric, side.run)
             if why:
                 raise UsageError(f"baseline {side.name}, {target.benchmark.name}: {why}")
     for floor in rules.floor:
@@ -192,14 +198,14 @@ def prepare(
     return Gate(rules, sides, targets, benchmarks, notes, dropped) if targets else None
 
 
-def unmeasurable(results: Iterable[Result], metric: Metric, run: RunRecord) -> str | None:
+def unmeasurable(results: Sequence[Result], metric: Metric, run: RunRecord) -> str | None:
     """Return why a metric cannot be gated on these results of a run; None if it can."""
     if metric.needs_responses and run.responses == DIGESTS:
         return f"metric '{metric.name}' needs the responses; write the baseline again without --no-responses"
     if metric.binary is not None:
         return None
     failed: list[FailedMetric] = []
-    tabled = metrics.tables(list(results), [metric], (), failed)
+    tabled = metrics.tables(results, [metric], (), failed)
     if failed:
         return failed[0].why
     if tabled and not tabled[0].metric.percent:
@@ -358,7 +364,7 @@ def _check_slices(rules: Rules, sides: Sequence[Side], targets: Sequence[Target]
     values: dict[str, dict[str, set[str]]] = {}
     for target in targets:
         tags = values.setdefault(target.benchmark.name, {})
-        for result in _results(sides, target):
+        for result in target.of(chain.from_iterable(side.results for side in sides)):
             for dimension, tag_values in {"kind": (result.item.kind,), **result.item.tags}.items():
                 tags.setdefault(dimension, set()).update(tag_values)
     dimensions = sorted({dimension for tags in values.values() for dimension in tags})
@@ -395,22 +401,10 @@ def _first(item: str, target: Target) -> str:
 
 def _check_errors(side: Side, targets: Sequence[Target]) -> None:
     for target in targets:
-        errors = [r for r in side.answers if is_of(r, target) and r.score.outcome == "error"]
+        errors = [result for result in target.of(side.answers) if result.score.outcome == "error"]
         if errors:
             raise UsageError(
                 f"no verdict can be given against baseline {side.name}: {len(errors)} of its questions of "
                 f"{target.benchmark.name} ended in error{_first(errors[0].item.id, target)}. Finish that run first: "
                 "pytest --run=NAME"
             )
-
-
-def _results(sides: Iterable[Side], target: Target) -> Iterable[Result]:
-    for side in sides:
-        for result in side.results:
-            if is_of(result, target):
-                yield result
-
-
-def is_of(result: Result, target: Target) -> bool:
-    """Whether a result is of the benchmark and technique of a target."""
-    return result.item.benchmark == target.benchmark.name and result.technique == target.technique

@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from medvqa import metrics, statistics
+from medvqa import metrics
 from medvqa.comparing import Side
 from medvqa.comparing.gating.deciding import decide
-from medvqa.comparing.gating.preparing import Gate, is_of, prepare
+from medvqa.comparing.gating.preparing import Gate, prepare
 from medvqa.comparing.gating.rules import Rules
 from medvqa.comparing.gating.verdict import Ruling, Verdict
 from medvqa.items import Answer, Benchmark, Metric, Outcome, Result, Score, UsageError
+from medvqa.tags import lexicon
 
 COPIES = 5
 """Copies that are worse by the margin, for each rule with a margin. They lose exactly as much, in other questions."""
@@ -105,7 +106,7 @@ class _Worsening:
         self._gate, self._copy, self._entry = gate, copy, entry
         target = next(t for t in gate.targets if t.benchmark.name == entry.benchmark)
         self._metric = target.metric
-        self._about = [result for result in copy.results if is_of(result, target) and _in(result, entry.slice)]
+        self._about = [result for result in target.of(copy.results) if _in(result, entry.slice)]
         self._before = _goodness(self._about, self._metric)
         goodness = [_goodness(_worse(self._about, self._about, way, SEED), self._metric) for way in WAYS]
         self._way = WAYS[goodness.index(min(goodness))]
@@ -141,8 +142,7 @@ def _outcome(verdict: Verdict, entry: Ruling) -> str:
 
 
 def _in(result: Result, place: Mapping[str, str]) -> bool:
-    tags = {"kind": (result.item.kind,), **result.item.tags}
-    return all(value in tags.get(dimension, ()) for dimension, value in place.items())
+    return all(value in lexicon.values_of(result.item, dimension) for dimension, value in place.items())
 
 
 def _goodness(results: Sequence[Result], metric: Metric) -> float:
@@ -150,7 +150,7 @@ def _goodness(results: Sequence[Result], metric: Metric) -> float:
     tabled = metrics.tables(list(results), [metric], ())
     if not tabled:
         return 0.0
-    value = float(tabled[0].mean(statistics.ratios(tabled[0].table())).value[0])
+    value = float(tabled[0].estimate().value[0])
     if value != value:
         return 0.0
     return value if metric.better == "higher" else 1 - value

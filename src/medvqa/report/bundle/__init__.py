@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import PurePath
+from types import MappingProxyType
 from typing import Literal
 
 import msgspec
@@ -50,15 +51,15 @@ def of_run(report: Report, pictures: Pictures) -> Blocks:
     digest = run_folder.answers_digest([result for part in report.parts for result in part.results])
     runs = [RunHead(report.folder.name, model, digest)]
     commands = [benchmark.command for benchmark in packed.benchmarks]
-    drawn = blocks(
+    return blocks(
         packed,
         kind="run",
         title=report.title,
         about=model,
         runs=runs,
         sections=sections_of(report, pictures.note, commands),
+        more={"prompts": questions.encode(asked.block)},
     )
-    return {**drawn, "prompts": questions.encode(asked.block)}
 
 
 def sections_of(report: Report, images: str, commands: Sequence[str]) -> list[PageSection]:
@@ -104,19 +105,19 @@ def of_comparison(study: Study, benchmarks: Mapping[str, Benchmark], pictures: P
     places = {side.name: place for place, side in enumerate(study.sides)}
     pairs = [PairOfRuns(places[each.paired.new.name], places[each.paired.baseline.name]) for each in study.versus]
     runs = [RunHead(side.name, side.model, gating.digest(side.run, side.results)) for side in study.sides]
-    return {
-        **blocks(
-            packed,
-            kind="comparison",
-            title=several_runs.title(study),
-            about="comparison",
-            runs=runs,
-            sections=several_runs.sections(study, benchmarks, images=pictures.note, left_out=packed.left_out),
-            pairs=pairs,
-        ),
-        "csv/measures": questions.encode(compared_tables.as_csv(several_runs.allowed(study.versus))),
-        "csv/ranking": questions.encode(compared_tables.ranking_csv(study.rankings)),
-    }
+    return blocks(
+        packed,
+        kind="comparison",
+        title=several_runs.title(study),
+        about="comparison",
+        runs=runs,
+        sections=several_runs.sections(study, benchmarks, images=pictures.note, left_out=packed.left_out),
+        pairs=pairs,
+        more={
+            "csv/measures": questions.encode(compared_tables.as_csv(several_runs.allowed(study.versus))),
+            "csv/ranking": questions.encode(compared_tables.ranking_csv(study.rankings)),
+        },
+    )
 
 
 def of_tree(parts: Sequence[tuple[Benchmark, Sequence[Item]]]) -> Blocks:
@@ -136,8 +137,9 @@ def blocks(
     runs: list[RunHead],
     sections: Sequence[PageSection] = (),
     pairs: Sequence[PairOfRuns] = (),
+    more: Mapping[str, bytes] = MappingProxyType({}),
 ) -> Blocks:
-    """The blocks of packed questions with what is said about them."""
+    """The blocks of packed questions with what is said about them, in the order in which a page needs them."""
     head = BundleHead(
         VERSION,
         kind,
@@ -163,10 +165,11 @@ def blocks(
     )
     return {
         "head": questions.encode(head),
-        "tables": questions.encode(packed.tables),
+        **questions.table_blocks(packed.tables),
         "columns": packed.columns.block,
-        **{f"answers/{k}": chunk for k, chunk in enumerate(packed.answers)},
+        **more,
         **packed.files,
+        **{f"answers/{k}": chunk for k, chunk in enumerate(packed.answers)},
     }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from medvqa import metrics, statistics
 from medvqa.benchmarks import published as papers
-from medvqa.figures import FEW, About, Column, Figure, Table, counted, defined, number, texts
+from medvqa.figures import FEW, INTERVAL, UNITS, About, Column, Figure, Table, counted, defined, number, texts
 from medvqa.items import Result
 from medvqa.metrics import Spread
 from medvqa.protocols import position
@@ -62,8 +62,8 @@ def abilities(part: Part, link: Linker) -> Table | None:
         *(
             *texts("ability"),
             Column("mean score %", "figure"),
-            Column("95 % interval", "interval"),
-            Column("n", "units"),
+            INTERVAL,
+            UNITS,
         ),
         *(Column(f"{name} %", "figure") for name in people),
     )
@@ -117,12 +117,10 @@ def _bins(answers: list[tuple[float, Result]]) -> tuple[list[PlotPoint], float]:
     unit = np.array([questions[result.key.question] for _, result in answers], dtype=np.intp)
     group = metrics.groups([result for _, result in answers])
     table, _ = statistics.by_unit(statistics.UnitTable(right, np.ones_like(right), unit, group, places, BINS))
-    estimates = statistics.clustered(statistics.ratios(table))
-    binary = len(table.unit) == len(unit)
-    low, high = statistics.intervals(estimates, binary=binary)
-    units = np.bincount(table.slice, minlength=BINS)
+    shares = statistics.estimate(table, binary=len(table.unit) == len(unit))
+    low, high, units = shares.low, shares.high, shares.units
     judged = (units >= FEW) & ~np.isnan(low)
-    surely = statistics.bounds(estimates, binary=binary, level=1 - 0.025 / max(int(judged.sum()), 1))
+    surely = shares.bounds(1 - 0.025 / max(int(judged.sum()), 1))
     points, gaps = list[PlotPoint](), list[float]()
     for k in sorted(set(places.tolist())):
         inside = [probability for (probability, _), place in zip(answers, places.tolist(), strict=True) if place == k]
@@ -132,7 +130,7 @@ def _bins(answers: list[tuple[float, Result]]) -> tuple[list[PlotPoint], float]:
         correct = Figure(
             *(value, defined(min(low[k], value)), defined(max(high[k], value)), len(inside), "answers", count),
             units=int(units[k]),
-            groups=int(estimates.groups[k]),
+            groups=int(shares.groups[k]),
         )
         verdict = ""
         if not correct.few and judged[k]:

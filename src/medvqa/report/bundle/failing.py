@@ -10,7 +10,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from medvqa import printing
-from medvqa.figures import About, Column, Table, counted, texts
+from medvqa.figures import INTERVAL, UNITS, About, Table, counted, of_measure, texts
 from medvqa.items import OUTCOMES, Measure, Result
 from medvqa.judging.taxonomy import ErrorShare
 from medvqa.report import errors
@@ -107,7 +107,7 @@ def tags_of(report: Report) -> Callable[[Result], Mapping[str, Sequence[str]]]:
 def masked(why: str) -> str:
     """Return the reason of an error with # for each number, so that errors of one kind have one text."""
     text = " ".join(_NUMBERS.sub("#", why[: 4 * MESSAGE]).split())
-    return (text if len(text) <= MESSAGE else f"{text[: MESSAGE - 1]}…") or "no reason"
+    return printing.shortened(text, MESSAGE) or "no reason"
 
 
 VERDICTS: Mapping[int, tuple[str, str]] = {
@@ -188,10 +188,7 @@ def _ranked(overall: Measure, groups: Sequence[Sequence[Measure]], link: Linker,
     if without := len(groups) - len(ranked):
         notes.append(f"{counted(without, 'slices')} without an interval {'is' if without == 1 else 'are'} not ranked.")
     name = label(overall.name)
-    columns = (
-        *(*texts("slice", "of"), Column(f"{name} %" if overall.percent else name, "figure")),
-        *(Column("95 % interval", "interval"), Column("n", "units")),
-    )
+    columns = (*texts("slice", "of"), of_measure(name, percent=overall.percent), INTERVAL, UNITS)
     return Table(f"Worst slices by {name}", columns, tuple(rows), tuple(notes), about=tuple(about))
 
 

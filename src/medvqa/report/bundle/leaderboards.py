@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from medvqa.comparing import Compared, RankedPair, Ranking, Scale, SlicedRuns, Study
-from medvqa.figures import About, Column, Figure, Table
-from medvqa.items import Benchmark
+from medvqa.figures import INTERVAL, About, Column, Figure, Table
+from medvqa.items import Benchmark, measure_of
 from medvqa.printing import some
 from medvqa.report import comparison
 from medvqa.report.bundle.difference_sentences import reverse
@@ -106,10 +106,10 @@ def _table(boards: Boards, title: str, rankings: Sequence[Ranking]) -> Table:
         of = f"{boards.title(ranking)}: " if several else ""
         columns += [
             Column(f"{of}{label(ranking.metric)}, %", "figure", better=ranking.better),
-            *(Column(comparison.INTERVAL, "interval"), *(() if several else (Column("rank", "figure"),))),
+            *(INTERVAL, *(() if several else (Column("rank", "figure"),))),
             Column("possible ranks", "number" if several else "interval"),
             Column(f"against {boards.first}, points", "figure"),
-            *(() if several else (Column(comparison.INTERVAL, "interval"),)),
+            *(() if several else (INTERVAL,)),
         ]
     rows = [
         (name, *(cell for ranking in rankings for cell in _cells(boards, ranking, name, drawn=not several)))
@@ -128,7 +128,7 @@ def _cells(boards: Boards, ranking: Ranking, name: str, *, drawn: bool) -> list[
     row = next((row for row in ranking.rows if row.name == name), None)
     if row is None:
         return [None] * (6 if drawn else 4)
-    of = {**comparison.measure_of(ranking.benchmark, ranking.technique, ranking.metric, {}), "run": name}
+    of = {**measure_of(ranking.benchmark, ranking.technique, ranking.metric, {}), "run": name}
     value = replace(row.figure, of=of)
     rank = Figure(row.rank, row.best, row.worst, percent=False, digits=0, of=of)
     against = next((pair for pair in ranking.pairs if (pair.new, pair.baseline) == (name, boards.first)), None)
@@ -235,7 +235,7 @@ def _by_slice(boards: Boards, sliced: SlicedRuns, against: Mapping[tuple[object,
                 own,
                 unit=boards.unit(sliced),
                 count=own.value * own.n,
-                of={**comparison.measure_of(*key, slice), "run": name},
+                of={**measure_of(*key, slice), "run": name},
             )
             change = None
             if (compared := against.get((name, *key, *slice.items()))) is not None:

@@ -105,7 +105,7 @@ class PairOfRuns(Shape, frozen=True):
 
 
 class Tables(Shape, frozen=True):
-    """The block `tables`: values to which columns point by place."""
+    """Values to which columns point by place. Field NAME is the block `tables/NAME`: a reader takes those it needs."""
 
     words: list[str]
     options: list[list[tuple[str, int]]]
@@ -286,6 +286,11 @@ def _folded(answer: Answer) -> list[Folded]:
         ("Hidden thoughts", (answer.thoughts,)),
     ]
     return [Folded(name, list(replies)) for name, replies in texts if any(replies)]
+
+
+def table_blocks(tables: Tables) -> dict[str, bytes]:
+    """The blocks of tables."""
+    return {f"tables/{name}": encode(getattr(tables, name)) for name in Tables.__struct_fields__}
 
 
 def encode(content: object) -> bytes:

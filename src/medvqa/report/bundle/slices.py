@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from medvqa import metrics, statistics
-from medvqa.figures import FEW, About, Column, Figure, Table, Tone, defined
+from medvqa import metrics
+from medvqa.figures import FEW, INTERVAL, UNITS, About, Column, Figure, Table, Tone, defined, of_measure
 from medvqa.items import Measure, Metric
 from medvqa.report.build import PROMPT, Part, Report
 from medvqa.report.bundle import charts
@@ -81,9 +81,8 @@ def slices_table(part: Part, link: Linker) -> Table:
     whole = {measure.name: measure for measure in part.sliced if measure.name in names}
     columns = [Column("slice")]
     for name, measure in whole.items():
-        shown = f"{label(name)} %" if measure.percent else label(name)
-        columns += [Column(shown, "figure", better=better.get(name, "higher"))]
-        columns += [Column("95 % interval", "interval"), Column("n", "units")]
+        columns += [of_measure(label(name), percent=measure.percent, better=better.get(name, "higher"))]
+        columns += [INTERVAL, UNITS]
     rows: list[tuple[object, ...]] = [(ALL, *(whole[name].figure for name in whole for _ in range(3)))]
     about = [About()]
     for dimension, values in found.items():
@@ -206,17 +205,14 @@ def _fields(
     tabled = next(iter(metrics.tables(part.combined, [metric], [dimension], [], alone=True)), None)
     if tabled is None:
         return {}
-    frame, table, middle = tabled.frame, tabled.table(), whole.value or 0.0
+    frame, found_in, middle = tabled.frame, tabled.estimate(), whole.value or 0.0
     count, n = (frame.sums(terms) for terms in tabled.terms)
     kept = [k for k, (name, _) in enumerate(frame.slices) if name == dimension and n[k] > 0]
-    estimates = statistics.clustered(statistics.ratios(table))
-    units = np.bincount(table.slice[table.denominator > 0], minlength=table.slices)
-    low, high, surely_low, surely_high = (np.full(len(n), np.nan) for _ in range(4))
+    units, low, high = found_in.units, found_in.low, found_in.high
+    surely_low = surely_high = np.full(len(n), np.nan)
     if tabled.bounded:
-        low, high = statistics.intervals(estimates, binary=tabled.binary)
         tested = sum(1 for k in kept if units[k] >= FEW and not np.isnan(low[k]))
-        level = 1 - 0.025 / max(tested, 1)
-        surely_low, surely_high = statistics.bounds(estimates, binary=tabled.binary, level=level)
+        surely_low, surely_high = found_in.bounds(1 - 0.025 / max(tested, 1))
     # A value may hold the sign that joins two.
     pair_of = {lexicon.CROSSED.join(pair): pair for pair in pairs}
     found = {}
@@ -228,7 +224,7 @@ def _fields(
             *(float(value), defined(min(low[k], value)), defined(max(high[k], value)), float(n[k]), "questions"),
             count=float(count[k]),
             units=int(units[k]),
-            groups=int(estimates.groups[k]),
+            groups=int(found_in.groups[k]),
             digits=0,
             tone="" if apart is None else tone,
         )

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import html
 import os
+import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -60,7 +61,7 @@ def draw(title: str, blocks: bundle.Blocks, *, folder: bool = False) -> Iterator
         f"default-src 'none'; img-src {source}; style-src 'sha256-{_digest(style)}'; "
         f"script-src 'sha256-{_digest(script)}'; base-uri 'none'; form-action 'none'"
     )
-    before, after = _asset(FRAME).split("$blocks")
+    before, between, after = re.split(r"\$head|\$blocks", _asset(FRAME))
     texts = {
         "title": html.escape(visible(title)),
         "policy": html.escape(policy),
@@ -69,9 +70,13 @@ def draw(title: str, blocks: bundle.Blocks, *, folder: bool = False) -> Iterator
         "licences": html.escape(_asset(LICENCES)),
     }
     yield Template(before).substitute(texts).encode("utf-8", "replace")
+    # The script stands above all blocks but the head: it draws the summary while the browser reads the others.
+    yield element("head", blocks["head"]).encode()
+    yield Template(between).substitute(texts).encode("utf-8", "replace")
+    others = {name: block for name, block in blocks.items() if name != "head"}
     # Zlib lets other threads run, so that large pages are packed by several cores.
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        yield "\n".join(threads.map(element, blocks.keys(), blocks.values())).encode()
+        yield "\n".join(threads.map(element, others.keys(), others.values())).encode()
     yield Template(after).substitute(texts).encode("utf-8", "replace")
 
 
