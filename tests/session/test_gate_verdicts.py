@@ -324,6 +324,8 @@ CHANGES: dict[str, Callable[[Path], object]] = {
         json.dumps({**json.loads((folder / "run.json").read_text()), "note": "changed"})
     ),
     "no metrics": lambda folder: (folder / "metrics.json").unlink(),
+    "no junit": lambda folder: (folder / "junit.xml").unlink(),
+    "no measures": lambda folder: (folder / "measures.csv").unlink(),
     "no page": lambda folder: (folder / "index.html").unlink(),
     "page of another version": lambda folder: (folder / "index.html").write_text("<title>earlier</title>"),
     "summary by hand": lambda folder: (folder / "summary.md").write_text("# mine"),

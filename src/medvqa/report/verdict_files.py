@@ -17,6 +17,7 @@ from medvqa.records.coverage import METRICS, Basis
 from medvqa.records.run_record import MAX_RUN
 from medvqa.records.selected import selected_bytes
 from medvqa.report import bundle, gate, html, junit
+from medvqa.report.writing import JUNIT, MEASURES
 
 SUMMARY, XML = "summary.md", "gate.xml"
 _OUTCOMES = re.compile(r"\| benchmark \|.* (items|answers) \| correct \|")
@@ -39,7 +40,8 @@ def put(folder: Path, side: Side, decided: Decided, before: Decided | None, publ
     """Put a verdict on `side` into the reports of its run folder; False if they must be drawn again, then none changes.
 
     `before`: the verdict in gate.json until now. `public`: benchmarks whose questions may be named. The reports must be
-    of these results, this run.json and this version, and must show the verdict before, if there was one (OSError).
+    of these results, this run.json and this version, must show the verdict before, if there was one, and none of the
+    files that each run has may be missing (OSError).
     """
     try:
         content = files.read(folder / METRICS, MAX_RUN)
@@ -54,7 +56,8 @@ def put(folder: Path, side: Side, decided: Decided, before: Decided | None, publ
     is_of_now = (drawn.results.digest, drawn.results.number) == (decided.digest, decided.number)
     finished = side.covered is not None and side.covered.finished == drawn.results.finished
     run = msgspec.json.decode(msgspec.json.encode(side.run.as_json()))
-    current = is_of_now and finished and drawn.run == run and drawn.results.keys == selected_bytes(folder)
+    whole = (folder / JUNIT).is_file() and (folder / MEASURES).is_file()
+    current = is_of_now and finished and whole and drawn.run == run and drawn.results.keys == selected_bytes(folder)
     if not current or shown != was or shown not in (None, decided.verdict.of) or summary is None or page is None:
         return False
     run_folder.write_json(folder / METRICS, {**fields, "gate": decided.verdict})

@@ -17,11 +17,11 @@ from medvqa.report.html import Pictures
 from medvqa.report.tables import DEVIATIONS, REFERENCES
 
 SCHEMA = 1
-MEASURES = "measures.csv"
-"""The measures of a run as a table for spreadsheets."""
+JUNIT, MEASURES = "junit.xml", "measures.csv"
+"""The result of each question for CI; the measures as a table for spreadsheets."""
 SPREAD = "spread.csv"
 """The values of each measure for each prompt and sample."""
-DRAWN = ("metrics.json", MEASURES, SPREAD, "summary.md", "junit.xml", "gate.xml", errors.CSV, html.FILE)
+DRAWN = ("metrics.json", MEASURES, SPREAD, "summary.md", JUNIT, "gate.xml", errors.CSV, html.FILE)
 """The files that `write` makes, except sheets."""
 
 
@@ -58,7 +58,7 @@ def _written(report: Report, pictures: Pictures | None) -> Report:
     else:
         (report.folder / SPREAD).unlink(missing_ok=True)
     run_folder.write_atomic(report.folder / "summary.md", markdown.render(report).encode())
-    run_folder.write_atomic(report.folder / "junit.xml", junit.render(report))
+    run_folder.write_atomic(report.folder / JUNIT, junit.render(report))
     if report.gate is None:
         (report.folder / "gate.xml").unlink(missing_ok=True)
     else:
