@@ -178,10 +178,11 @@ def _paired(
 
 def _never_asked(new: Side, baseline: Side, targets: Iterable[Target]) -> list[str]:
     """Lines about benchmarks that the run was asked with a technique, and the baseline was not."""
-    asked, asked_before = ({(r.item.benchmark, r.technique) for r in one.results} for one in (new, baseline))
-    missing = asked - asked_before
-    names = [t.benchmark.name for t in targets if (t.benchmark.name, t.technique) in missing]
-    return [f"{name}: baseline {baseline.name} was asked none of its questions" for name in names]
+    return [
+        f"{target.benchmark.name}: baseline {baseline.name} was asked none of its questions"
+        for target in targets
+        if target.of(new.results) and not target.of(baseline.results)
+    ]
 
 
 def _scored_otherwise(new: Side, baseline: Side, targets: Iterable[Target]) -> list[str]:
