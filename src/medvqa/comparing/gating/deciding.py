@@ -620,8 +620,8 @@ def _floor(rule: Ruling, floor: Floor, results: Sequence[Result], metric: Metric
     if not tabled:
         nothing = {"value": None, "low": None, "high": None, "p": None}
         return FloorRule(name=rule.rule, limit=limit, level=level, at_most=at_most, point=point, **nothing)
-    found, how = tabled[0].estimate(), {"at_most": at_most, "point": point, "level": level}
-    return statistics.floor(rule.rule, found.precision, limit, binary=found.binary, **how)
+    precision, binary = tabled[0].estimate().precision, tabled[0].binary
+    return statistics.floor(rule.rule, precision, limit, binary=binary, at_most=at_most, point=point, level=level)
 
 
 def _ruling(
