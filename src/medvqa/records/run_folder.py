@@ -297,21 +297,20 @@ class Stored:
 @memory.no_cycle_search()
 def read(
     folder: Path,
-    items: Iterable[Item] = (),
-    *,
     shared: SharedResults | None = None,
+    *,
     later: Callable[[BinaryIO], Callable[[ResultLine], Answer | None]] | None = None,
 ) -> Stored:
     """All results of a run folder, in one pass. UsageError if it is no run folder.
 
-    `items`: those of its questions that the caller holds; results share what is equal with them. `shared`: what the
-    results of several folders share, instead. `later` returns, for the open file, what makes the answer of each line.
+    `shared`: what its results share with those of other folders, or with items that the caller holds. `later` returns,
+    for the open file, what makes the answer of each line.
     """
     path = folder / RESULTS
     if not path.is_file():
         raise UsageError(f"{folder} is no run folder: it has no {RESULTS}")
     results: dict[QuestionKey, Result] = {}
-    unread, shared = list[str](), shared or SharedResults(items)
+    unread, shared = list[str](), shared or SharedResults()
     try:
         with files.reading(path) as file:
             answer_of = later(file) if later is not None else None
