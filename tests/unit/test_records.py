@@ -123,6 +123,8 @@ def test_equal_parts_of_results_are_one_object(tmp_path: Path) -> None:
     assert again.item is first.item
     assert other.item.tags is first.item.tags
     assert other.score.extracted is first.score.extracted
+    assert again.score is first.score
+    assert again.prompt is first.prompt
     held = replace(first.item, images=(replace(first.item.images[0], path="/data/1.png"),))
     (beside, *_) = run_folder.read(tmp_path, [held]).results
     assert beside.item.options is held.options
