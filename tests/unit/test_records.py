@@ -123,6 +123,7 @@ def test_equal_parts_of_results_are_one_object(tmp_path: Path) -> None:
     assert again.item is first.item
     assert other.item.tags is first.item.tags
     assert other.score.extracted is first.score.extracted
+    assert again.score is first.score
     assert again.prompt is first.prompt
     assert again.variant is first.variant
     held = replace(first.item, images=(replace(first.item.images[0], path="/data/1.png"),))

@@ -227,7 +227,7 @@ class SharedResults:
 
     def __init__(self, items: Iterable[Item] = ()) -> None:
         """`items` are those that somebody holds: their results share what is equal with them."""
-        self._pool = memory.EqualValues()
+        self._pool, self._scores = memory.EqualValues(), memory.EqualValues()
         self._items = {(item.benchmark, item.id): item for item in items}
         # Runs ask the same prompts, but each question has its own: they would fill the pool.
         self._prompts: dict[str, str] = {}
@@ -239,8 +239,10 @@ class SharedResults:
         _set(result, "run", hold(result.run, result.run))
         _set(result, "prompt", self._prompts.setdefault(result.prompt, result.prompt))
         _set(result, "variant", hold(result.variant, result.variant))
-        _set(score, "extracted", hold(score.extracted, score.extracted))
-        _set(score, "why", hold(score.why, score.why))
+        _set(result, "score", self._scores.hold((str(score.value), score), score))
+        if result.score is score:
+            _set(score, "extracted", hold(score.extracted, score.extracted))
+            _set(score, "why", hold(score.why, score.why))
         if type(answer) is Answer:
             _set(answer, "finish", hold(answer.finish, answer.finish))
             _set(answer, "served_by", hold(answer.served_by, answer.served_by))
