@@ -62,6 +62,7 @@ def test_a_wrong_answer_is_data_and_not_a_broken_build(slake: pytest.Pytester, s
         "run.json",
         "selected.jsonl",
         "results.jsonl",
+        "prompts.jsonl",
         "answers",
         "metrics.json",
         "measures.csv",
