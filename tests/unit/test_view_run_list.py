@@ -260,6 +260,26 @@ def test_keeps_entries_until_a_file_changes(reports: Path, registry: Registry, m
     assert len(read) == 6
 
 
+def test_a_link_in_the_place_of_a_missing_file_is_noticed(
+    tmp_path: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LOOK", "LONGEST_REST"):
+        monkeypatch.setattr(run_list, name, 0)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / RUN).write_text("{}")
+    kept, path = RunFolders(tmp_path, registry, RunIndexes()), tmp_path / "run" / RESULTS
+    states = [kept.list().runs[0].state]
+    for make, remove in (
+        (lambda: path.symlink_to(tmp_path / "other"), path.unlink),
+        (path.mkdir, path.rmdir),
+    ):
+        make()
+        states.append(kept.list().runs[0].state)
+        remove()
+        states.append(kept.list().runs[0].state)
+    assert states == ["unfinished", "unreadable"] * 2 + ["unfinished"]
+
+
 def test_a_broken_folder_costs_itself_alone(tmp_path: Path, registry: Registry) -> None:
     good = pages.write(tmp_path / "good", pages.guesses())
     drawn(good)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import stat
 import threading
 import time
 from collections import Counter, OrderedDict, deque
@@ -82,7 +81,7 @@ select benchmark, technique, run, outcome, count(*), total(score), count(score),
 from results group by benchmark, technique, run, outcome
 """
 Stamp = tuple[int, int, int, int] | None
-"""Inode, size, and times of the last change of a file and of its status in ns; None without a regular file.
+"""Inode, size, and times of the last change of a file and of its status in ns; None without a file.
 
 Equal stamps tell that a file is the one that was read. They never tell which of two files is older.
 """
@@ -90,12 +89,10 @@ Value = str | int | float | None
 
 
 def stamp(path: Path) -> Stamp:
-    """Return the stamp of a regular file, None if there is none. A link is none: it may leave the served folder."""
+    """Return the stamp of a file, None if there is none. That of a link is its own: it may leave the served folder."""
     try:
         status = path.lstat()
     except (OSError, ValueError):
-        return None
-    if not stat.S_ISREG(status.st_mode):
         return None
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
