@@ -127,6 +127,9 @@ def typeset(text: str) -> str:
     return text.replace("-", "\u2212")
 
 
+_MINUS = re.compile(r"(?<!\w)-(?=\d)")
+"""The sign of a negative number."""
+
 Tone = Literal["", "better", "worse"]
 """The direction of a difference that is shown; "" if none is."""
 
@@ -419,10 +422,19 @@ def records(table: Table) -> list[dict[str, Any]]:
 
 
 def latex(table: Table) -> str:
-    """Return a table in LaTeX, for the package booktabs: the texts of the terminal, none of them a command."""
+    """Return a table in LaTeX, for the package booktabs: the texts of the terminal, none of them a command.
+
+    A minus before a number is one: in text, LaTeX prints "-" as a hyphen.
+    """
 
     def line(cells: Iterable[str]) -> str:
         return f"{' & '.join(map(printing.latex, cells))} \\\\"
+
+    def signed(cells: Sequence[str]) -> list[str]:
+        return [
+            _MINUS.sub("\u2212", cell) if column.right else cell
+            for column, cell in zip(table.columns, cells, strict=True)
+        ]
 
     aligned = "".join("r" if column.right else "l" for column in table.columns)
     caption = [f"% {printing.line(table.title)}"] if table.title else []
@@ -434,7 +446,7 @@ def latex(table: Table) -> str:
                 "\\toprule",
                 line(table.headings),
                 "\\midrule",
-                *map(line, table.texts),
+                *map(line, map(signed, table.texts)),
                 "\\bottomrule",
                 "\\end{tabular}",
             ]

@@ -117,3 +117,17 @@ def test_the_summary_is_drawn_before_the_questions_are_read(tab: Tab, blocks: Pa
         page.evaluate("JSON.stringify(['summary', 'ready'].map(n => performance.getEntriesByName(n)[0].startTime))")
     )
     assert marks[0] < marks[1]
+
+
+def test_sections_out_of_sight_are_drawn_for_paper_at_once(tab: Tab, blocks: Path) -> None:
+    page = tab.page
+    page.set_viewport_size({"width": 1320, "height": 200})
+    page.add_init_script("window.requestIdleCallback = () => 0")
+    page.goto(blocks.resolve().as_uri())
+    page.wait_for_selector("html[data-ready]", state="attached")
+    page.wait_for_selector(".printed", state="attached")
+    count = "document.querySelectorAll('.summary > section').length"
+    before = page.evaluate(count)
+    printed = page.evaluate(f"dispatchEvent(new Event('beforeprint')) && {count}")
+    assert before < printed == page.locator("nav.jump a").count()
+    assert page.locator(".undrawn").count() == 0

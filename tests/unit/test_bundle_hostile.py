@@ -72,6 +72,16 @@ def test_nothing_but_the_app_and_its_style_may_run(strange: pages.Page) -> None:
     pages.check_frame(strange)
 
 
+def test_the_script_stands_above_all_blocks_but_the_head_and_answers_come_last(strange: pages.Page) -> None:
+    head, *others = strange.blocks
+    assert head == "head"
+    content = strange.content
+    assert content.index('id="block-head"') < content.index("<script>") < content.index(f'id="block-{others[0]}"')
+    answers = [name.startswith("answers/") for name in others]
+    assert answers == sorted(answers)
+    assert any(answers)
+
+
 def test_controls_of_the_frame_are_named_not_obeyed(strange: pages.Page) -> None:
     assert "⟨U+202E⟩" in strange.text
     assert "\u202e" not in strange.content

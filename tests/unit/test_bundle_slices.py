@@ -231,7 +231,7 @@ def test_calibration_is_the_mean_distance_of_confidence_and_right_answers() -> N
     results = [sure(0.95, True), sure(0.95, False, name="r"), sure(0.65, True, name="s")]
     (found,) = charts.calibrations(results)
     error = (2 * abs(0.95 - 0.5) + abs(0.65 - 1)) / 3
-    assert found.title == f"Calibration, technique gd: expected error {100 * error:.2f} %, 3 answers"
+    assert found.title == f"Calibration, technique gd: expected calibration error {100 * error:.2f} %, 3 answers"
     first, second = points_of(results)
     assert (first.x, first.y, second.x, second.y) == (pytest.approx(0.65), 1.0, pytest.approx(0.95), 0.5)
     assert [first.label, second.label] == [
@@ -315,6 +315,8 @@ def test_spread_has_a_value_for_each_prompt_and_sample(tmp_path: Path) -> None:
         assert [point.y for point in means.points] == list(spread.means.values())
         assert [tick.label for tick in plot.x.ticks] == ["short", "long"]
         assert all(plot.y.low <= point.y <= plot.y.high for point in samples.points if point.y is not None)
+        once = charts.spread_plot(replace(spread, values={name: values[:1] for name, values in spread.values.items()}))
+        assert [series.title for series in once.series] == [""]
     table, *plots = slices.slices_section(built).blocks
     assert len([plot for plot in plots if isinstance(plot, PlotBlock) and plot.title.startswith("Spread of")]) == 3
     assert table.sort == ""

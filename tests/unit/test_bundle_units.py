@@ -105,6 +105,10 @@ def test_flips_derived_from_the_bundle_are_those_of_the_comparison(runs: list[Si
     if not study.comparable:
         return
     read = reader(study)
+    for place in range(len(study.scales)):
+        units = range(len(read.columns[f"units/{place}.questions.offsets"]) - 1)
+        first = [min(read.listed(f"units/{place}.questions", unit)) for unit in units]
+        assert first == sorted(first)  # as the questions stand: q2 before q10
     for versus, pair in zip(study.versus, read.head["pairs"], strict=True):
         if versus.refusals:
             continue

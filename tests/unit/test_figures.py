@@ -254,6 +254,20 @@ def test_a_number_prints_the_same_everywhere(figure: Figure) -> None:
     assert list(map(plain, (shown.shown, shown.interval, shown.units))) == list(map(plain, cells))
 
 
+def test_latex_prints_the_sign_of_a_number_as_a_minus_and_a_hyphen_as_it_is() -> None:
+    table = Table("", (Column("run"), Column("a", "figure")), (("a-1", Figure(-0.5, sign=True)),))
+    assert figures.latex(table).splitlines()[4] == r"a-1 & $-$50.00 \\"
+
+
+def test_the_axis_of_differences_has_no_percent_sign() -> None:
+    columns = (Column("a", "figure"), Column("b", "interval"))
+    for sign in (False, True):
+        block = page_blocks.table_block(Table("", columns, ((Figure(0.5, 0.2, 0.7, sign=sign),) * 2,)))
+        assert block is not None
+        assert block.columns[0].axis is not None
+        assert block.columns[0].axis.ticks[-1].label.endswith(" %") is not sign
+
+
 @given(FIGURES)
 def test_files_have_a_number_in_full(figure: Figure) -> None:
     columns = (Column("accuracy, %", "figure"), Column("interval", "interval", "accuracy"), Column("n", "units"))

@@ -123,8 +123,11 @@ def test_equal_parts_of_results_are_one_object(tmp_path: Path) -> None:
     assert again.item is first.item
     assert other.item.tags is first.item.tags
     assert other.score.extracted is first.score.extracted
+    assert again.score is first.score
+    assert again.prompt is first.prompt
+    assert again.variant is first.variant
     held = replace(first.item, images=(replace(first.item.images[0], path="/data/1.png"),))
-    (beside, *_) = run_folder.read(tmp_path, [held]).results
+    (beside, *_) = run_folder.read(tmp_path, run_folder.SharedResults([held])).results
     assert beside.item.options is held.options
     assert beside.item.images[0].digest is held.images[0].digest
     assert beside.item.images[0].path == ""

@@ -339,7 +339,7 @@ def test_an_effect_is_said_as_the_gain_of_the_image_with_its_bounds(tmp_path: Pa
     one, other = drawn["effects"].blocks
     assert isinstance(one, HeadlineBlock)
     assert isinstance(other, HeadlineBlock)
-    assert one.title == "Does it look at the picture? A-blank against A (the image: blank in A-blank, shown in A)"
+    assert one.title == "Does it look at the image? A-blank against A (the image: blank in A-blank, shown in A)"
     assert one.lines == ("New minus baseline is the gain of the image, with the sign reversed.",)
     seen = next(row for row in study.versus[0].paired.tables if row.metric == "set_accuracy" and not row.slice)
     own = seen.shown
@@ -505,7 +505,7 @@ def test_runs_tell_invalid_and_cut_answers_and_what_is_missing(three: Study) -> 
         invalid = sum(outcomes.count(name) for name in ("refused", "abstained", "unparsed"))
         finishes = [result.answer.finish for result in side.results if result.answer is not None]
         assert (cells["run"], cells["answers"]) == (side.name, len(outcomes))
-        assert cells["invalid"] == pytest.approx(invalid / len(outcomes))
+        assert cells["invalid %"] == pytest.approx(invalid / len(outcomes))
         assert cells["cut off"] == finishes.count("length")
     assert [row.note for row in block.rows] == [
         "baseline",

@@ -332,6 +332,17 @@ def test_rows_of_a_unit_are_summed() -> None:
     assert clustered(ratios(pairs)).n[0] == 3
 
 
+def test_a_slice_of_a_table_is_a_table_with_its_measure() -> None:
+    units = np.arange(40)
+    whole = UnitTable((units % 3 > 0) * 1.0, np.ones(40), units, units // 2, units % 2, 2)
+    found, own = (statistics.estimate(each, binary=True) for each in (whole, whole.in_slice(1)))
+    assert [found.value[1], found.low[1], found.high[1]] == [own.value[0], own.low[0], own.high[0]]
+    assert (found.units[1], found.groups[1]) == (own.units[0], own.groups[0]) == (20, 20)
+    assert whole.differs_in_terms_alone(replace(whole, numerator=np.zeros(40)))
+    assert not whole.differs_in_terms_alone(whole.only(units > 0))
+    assert not whole.differs_in_terms_alone(replace(whole, group=units))
+
+
 @given(grouped())
 def test_influences_sum_to_nothing(data: tuple[Floats, NDArray[np.intp]]) -> None:
     found = ratios(table(*data))

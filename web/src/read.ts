@@ -18,14 +18,17 @@ const unpacked = (text: string): Uint8Array<ArrayBuffer> => {
   return bytes;
 };
 
-/** The element of a block once the browser has read all of it: the script runs while it still reads the page. */
+/**
+ * The element of a block once the browser has read all of it: the script runs while it still reads the page. Texts of
+ * answers come last: the other blocks are read together, since tables name files of images.
+ */
 const elementOf = (name: string): Promise<HTMLElement | null> =>
   new Promise((resolve) => {
     const reading = new MutationObserver(() => { look(); });
     const look = (): void => {
       const element = document.getElementById(`block-${name}`);
-      // What follows an element ends it.
-      if (document.readyState === "loading" && element?.nextElementSibling == null) return;
+      const ended = name.startsWith("answers/") ? element?.nextElementSibling != null : document.getElementById("block-answers/0") !== null;
+      if (document.readyState === "loading" && !ended && name !== "head") return;
       reading.disconnect();
       document.removeEventListener("DOMContentLoaded", look);
       resolve(element);
@@ -45,9 +48,9 @@ export const blocksOfPage: Blocks = async (name) => {
   return new Uint8Array(bytes);
 };
 
-const parsed = <T>(bytes: Uint8Array): T => JSON.parse(new TextDecoder().decode(bytes)) as T;
+const parsed = (bytes: Uint8Array): unknown => JSON.parse(new TextDecoder().decode(bytes));
 
-export const json = async <T>(blocks: Blocks, name: string): Promise<T> => parsed<T>(await blocks(name));
+export const json = async <T>(blocks: Blocks, name: string): Promise<T> => parsed(await blocks(name)) as T;
 
 export const readHead = async (blocks: Blocks): Promise<BundleHead> => {
   const head = await json<BundleHead>(blocks, "head");
@@ -144,7 +147,7 @@ export interface Bundle {
 const table = async <Name extends keyof Tables>(blocks: Blocks, name: Name): Promise<() => Tables[Name]> => {
   const bytes = await blocks(`tables/${name}`);
   let known: Tables[Name] | undefined;
-  return () => (known ??= parsed<Tables[Name]>(bytes));
+  return () => (known ??= parsed(bytes) as Tables[Name]);
 };
 
 /** Read what explorer and items need; the head has been read before. */

@@ -97,27 +97,34 @@ function readScale(data: Data, view: ScaleView, place: number): Scale {
 function merged(data: Data, place: number, runs: number): Pick<Scale, "values" | "rows" | "questions"> {
   const all = data.column(`units/${place}.values`);
   const [starts, list] = [data.column(`units/${place}.questions.offsets`), data.column(`units/${place}.questions.values`)];
-  const places = new Map<string, number>();
+  const places = new Map<number | string, number>();
   const members: number[] = [];
   const begins = [0];
-  const values: number[] = [];
+  const values = new Float64Array(all.length).fill(NaN);
+  const kept = new Float64Array(all.length);
   const unit: number[] = [];
-  const kept: number[] = [];
   for (let row = 0; row < starts.length - 1; row++) {
-    const own = all.subarray(row * runs, (row + 1) * runs);
-    if (own.every(Number.isNaN)) continue;
-    const of = list.subarray(starts[row], starts[row + 1]);
-    const known = places.get(of.join()) ?? places.size;
-    unit.push(known);
-    kept.push(...own);
+    let run = 0;
+    while (run < runs && Number.isNaN(all[row * runs + run])) run++;
+    if (run === runs) continue;
+    const [first, last] = [starts[row] as number, starts[row + 1] as number];
+    // Most units are one question.
+    const name = last - first === 1 ? (list[first] as number) : list.subarray(first, last).join();
+    const known = places.get(name) ?? places.size;
     if (known === places.size) {
-      places.set(of.join(), known);
-      begins.push(members.push(...of));
-      values.push(...own);
-    } else own.forEach((value, run) => { if (!Number.isNaN(value)) values[known * runs + run] = value; });
+      places.set(name, known);
+      for (let at = first; at < last; at++) members.push(list[at] as number);
+      begins.push(members.length);
+    }
+    for (run = 0; run < runs; run++) {
+      const value = all[row * runs + run] as number;
+      kept[unit.length * runs + run] = value;
+      if (!Number.isNaN(value)) values[known * runs + run] = value;
+    }
+    unit.push(known);
   }
   const questions = { starts: Uint32Array.from(begins), members: Uint32Array.from(members) };
-  return { questions, values: Float64Array.from(values), rows: { unit: Uint32Array.from(unit), values: Float64Array.from(kept) } };
+  return { questions, values: values.subarray(0, places.size * runs), rows: { unit: Uint32Array.from(unit), values: kept.subarray(0, unit.length * runs) } };
 }
 
 const signOf = (value: number, lower: boolean): Sign =>
@@ -185,10 +192,12 @@ export function flipsOf({ size, runs, view, rows }: Pick<Scale, "size" | "runs" 
   return flips;
 }
 
-/** The number of units with a flip of some kind. */
-export const flipped = (flips: Uint8Array, way: (typeof FLIPS)[number]): number => {
+/** The number of units with a flip of some kind, among some units or all. */
+export const flipped = (flips: Uint8Array, way: (typeof FLIPS)[number], units: Uint32Array | null = null): number => {
   const wanted = FLIPS.indexOf(way);
-  return flips.reduce((sum, flip) => sum + Number(flip === wanted), 0);
+  let sum = 0;
+  for (let i = 0, end = units?.length ?? flips.length; i < end; i++) if (flips[units === null ? i : (units[i] as number)] === wanted) sum++;
+  return sum;
 };
 
 /** The options that a result chose, by their texts: options may stand in another order. "" if none was read. */

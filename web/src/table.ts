@@ -298,7 +298,11 @@ function fieldsOf(base: Base, scale: Scale | null): readonly Named[] {
 function inRun({ cells: { starts, members }, size, runs }: Base, run: number): Lists {
   const begins = new Uint32Array(size + 1);
   const of: number[] = [];
-  for (let row = 0; row < size; row++) begins[row + 1] = of.push(...members.subarray(starts[row * runs + run], starts[row * runs + run + 1]));
+  for (let row = 0; row < size; row++) {
+    const cell = row * runs + run;
+    for (let at = starts[cell] as number, end = starts[cell + 1] as number; at < end; at++) of.push(members[at] as number);
+    begins[row + 1] = of.length;
+  }
   return { starts: begins, members: Uint32Array.from(of) };
 }
 

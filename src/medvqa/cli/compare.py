@@ -53,7 +53,6 @@ def run(typed: CompareArguments) -> str:
     """Return the comparisons as text. UsageError names each difference of runs that are not comparable."""
     from medvqa import comparing
     from medvqa.comparing import trend
-    from medvqa.figures import latex
     from medvqa.report import comparison
 
     news, baselines = typed.runs, typed.baseline
@@ -89,7 +88,7 @@ def run(typed: CompareArguments) -> str:
     write("--json", typed.json, lambda: comparison.as_json(study, trends))
     write("--csv", typed.csv, lambda: comparison.as_csv(compared))
     write("--markdown", typed.markdown, lambda: comparison.as_markdown(sections))
-    write("--latex", typed.latex, lambda: "\n".join(latex(table) for each in sections for table in each.tables))
+    write("--latex", typed.latex, lambda: comparison.as_latex(sections))
     return comparison.text(sections)
 
 

@@ -17,12 +17,11 @@ Samples = Sequence[Result]
 """The results of one question: one, or one for each sample."""
 
 
-def by_question(results: Iterable[Result], benchmark: str, technique: str) -> dict[QuestionKey, list[Result]]:
-    """The results of one benchmark and technique by question (`QuestionKey.question`), in input order."""
+def by_question(results: Iterable[Result]) -> dict[QuestionKey, list[Result]]:
+    """The results by question (`QuestionKey.question`), in input order."""
     questions: dict[QuestionKey, list[Result]] = {}
     for result in results:
-        if result.item.benchmark == benchmark and result.technique == technique:
-            questions.setdefault(result.key.question, []).append(result)
+        questions.setdefault(result.key.question, []).append(result)
     return questions
 
 

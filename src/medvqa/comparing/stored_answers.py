@@ -1,7 +1,6 @@
 """Results of run folders without their answers, which are read from results.jsonl again where somebody asks for them.
 
-A result of 3.5 kB has about 300 bytes then: runs on the same questions share these, and equal texts and scores are
-kept once.
+A result of 3.5 kB has about 300 bytes then: runs on the same questions share these (`run_folder.SharedResults`).
 """
 
 from __future__ import annotations
@@ -132,4 +131,4 @@ for _name in ("text", "option_logprobs", "usage", "served_by", "thoughts", "earl
 def read(folder: Path, shared: SharedResults) -> Stored:
     """Return all results of a run folder, as `run_folder.read`, whose answers stay in the file."""
     later = partial(_ResultsFile, folder / RESULTS) if len(_open) < MOST_OPEN else None
-    return run_folder.read(folder, shared=shared, later=later)
+    return run_folder.read(folder, shared, later=later)

@@ -127,8 +127,9 @@ class Tabled:
 
     def estimate(self) -> Estimated:
         """Return the measure of every slice with its interval; that of a mean over slices alone."""
-        how = {"binary": self.binary, "bounded": self.bounded, "over": self.over, "weights": self.weights}
-        return statistics.estimate(self.table(), **how)
+        return statistics.estimate(
+            self.table(), binary=self.binary, bounded=self.bounded, over=self.over, weights=self.weights
+        )
 
     def mean(self, influences: Influences) -> Influences:
         """Return the mean over `over` of the ratios in all slices; the ratios themselves if this is no mean."""

@@ -313,15 +313,15 @@ def read_on(path: Path, reader: LogReader) -> list[AnswerLine]:
                 return places
 
 
-def read_log(path: Path, identity: str | None = None) -> tuple[LogReader, list[AnswerLine]]:
+def read_log(path: Path) -> tuple[LogReader, list[AnswerLine]]:
     """Read a whole log, and return its reader and its answers (OSError)."""
-    reader = LogReader(identity)
+    reader = LogReader()
     return reader, read_on(path, reader)
 
 
-def scan(content: bytes, identity: str | None = None) -> tuple[LogReader, list[AnswerLine]]:
+def scan(content: bytes) -> tuple[LogReader, list[AnswerLine]]:
     """Read the bytes of a whole log, and return its reader and its answers."""
-    reader = LogReader(identity)
+    reader = LogReader()
     return reader, reader.feed(content)
 
 

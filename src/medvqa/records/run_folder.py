@@ -227,7 +227,7 @@ class SharedResults:
 
     def __init__(self, items: Iterable[Item] = ()) -> None:
         """`items` are those that somebody holds: their results share what is equal with them."""
-        self._pool = memory.EqualValues()
+        self._pool, self._scores = memory.EqualValues(), memory.EqualValues()
         self._items = {(item.benchmark, item.id): item for item in items}
         # Runs ask the same prompts, but each question has its own: they would fill the pool.
         self._prompts: dict[str, str] = {}
@@ -239,8 +239,10 @@ class SharedResults:
         _set(result, "run", hold(result.run, result.run))
         _set(result, "prompt", self._prompts.setdefault(result.prompt, result.prompt))
         _set(result, "variant", hold(result.variant, result.variant))
-        _set(score, "extracted", hold(score.extracted, score.extracted))
-        _set(score, "why", hold(score.why, score.why))
+        _set(result, "score", self._scores.hold((str(score.value), score), score))
+        if result.score is score:
+            _set(score, "extracted", hold(score.extracted, score.extracted))
+            _set(score, "why", hold(score.why, score.why))
         if type(answer) is Answer:
             _set(answer, "finish", hold(answer.finish, answer.finish))
             _set(answer, "served_by", hold(answer.served_by, answer.served_by))
@@ -297,21 +299,20 @@ class Stored:
 @memory.no_cycle_search()
 def read(
     folder: Path,
-    items: Iterable[Item] = (),
-    *,
     shared: SharedResults | None = None,
+    *,
     later: Callable[[BinaryIO], Callable[[ResultLine], Answer | None]] | None = None,
 ) -> Stored:
     """All results of a run folder, in one pass. UsageError if it is no run folder.
 
-    `items`: those of its questions that the caller holds; results share what is equal with them. `shared`: what the
-    results of several folders share, instead. `later` returns, for the open file, what makes the answer of each line.
+    `shared`: what its results share with those of other folders, or with items that the caller holds. `later` returns,
+    for the open file, what makes the answer of each line.
     """
     path = folder / RESULTS
     if not path.is_file():
         raise UsageError(f"{folder} is no run folder: it has no {RESULTS}")
     results: dict[QuestionKey, Result] = {}
-    unread, shared = list[str](), shared or SharedResults(items)
+    unread, shared = list[str](), shared or SharedResults()
     try:
         with files.reading(path) as file:
             answer_of = later(file) if later is not None else None

@@ -33,6 +33,7 @@ from medvqa.figures import (
     between,
     counted,
     csv,
+    latex,
     markdown,
     numbers,
     terminal,
@@ -415,6 +416,13 @@ def as_markdown(sections: Sequence[Section]) -> str:
         for table in section.tables:
             blocks += [printing.markdown(table.title), markdown(table)]
     return "\n\n".join(blocks) + "\n"
+
+
+def as_latex(sections: Sequence[Section]) -> str:
+    """Return the tables of sections for LaTeX, each below the heading of its section as a comment."""
+    return "\n".join(
+        f"% {printing.line(section.title)}\n{latex(table)}" for section in sections for table in section.tables
+    )
 
 
 def as_json(study: Study, trends: Sequence[Trend] = ()) -> dict[str, Any]:

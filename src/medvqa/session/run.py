@@ -523,7 +523,7 @@ class Run:
             for name in self._record.benchmarks.keys() & self.plan.benchmarks.keys()
             for item in self.plan.items(name)
         )
-        stored = run_folder.read(self.folder, held)
+        stored = run_folder.read(self.folder, run_folder.SharedResults(held))
         covered = coverage.coverage(self.folder, self._record, stored, keys)
         suspects.end_session(self.folder, complete=not covered.missing)
         self._note_end(covered.missing, unshared)

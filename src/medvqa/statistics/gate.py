@@ -144,23 +144,17 @@ def floor(
     limit: float,
     *,
     binary: bool,
-    place: int = 0,
     at_most: bool = False,
     point: bool = False,
     level: float = LEVEL,
-    design: Design | None = None,
 ) -> FloorRule:
-    """Return the rule that measure number `place` of `estimates` is at least (or at most) `limit`.
+    """Return the rule that the first measure of `estimates` is at least (or at most) `limit`.
 
-    `design` defaults to the design of the measure, with the effective number of units.
+    Its design is that of the measure, with the effective number of units.
     """
     low, high = bounds(estimates, binary=binary, level=level)
     p = p_below(mirrored(estimates), 1 - limit, binary=binary) if at_most else p_below(estimates, limit, binary=binary)
-    value, low_, high_, p_ = (defined(values[place]) for values in (estimates.value, low, high, p))
-    if design is None:
-        design = Design(
-            units=round(estimates.n[place]), groups=int(estimates.groups[place]), df=defined(estimates.df[place])
-        )
+    value, low_, high_, p_ = (defined(values[0]) for values in (estimates.value, low, high, p))
     return FloorRule(
         name=name,
         limit=limit,
@@ -171,7 +165,7 @@ def floor(
         level=level,
         at_most=at_most,
         point=point,
-        design=design,
+        design=Design(units=round(estimates.n[0]), groups=int(estimates.groups[0]), df=defined(estimates.df[0])),
     )
 
 
@@ -212,10 +206,8 @@ def shortfall(design: Design) -> str:
     ).why
 
 
-def smallest_loss(
-    se: float, df: float, units: float, deff: float | None, alpha: float, *, power: float = POWER
-) -> float | None:
-    """Return the true loss (a fraction) that a test of level `alpha` shows with chance `power`; None if alpha is 0.
+def smallest_loss(se: float, df: float, units: float, deff: float | None, alpha: float) -> float | None:
+    """Return the true loss (a fraction) that a test of level `alpha` shows with chance `POWER`; None if alpha is 0.
 
     `se` and `deff` are the observed ones. A loss must also be large enough that, with this chance and without gains,
     enough units are lost: enough to bring the score statistic to the quantile, and 5 in 5 groups.
@@ -224,7 +216,7 @@ def smallest_loss(
         return None
     from scipy.special import stdtrit
 
-    t, z, deff = float(stdtrit(df, 1 - alpha)), NORMAL.inv_cdf(power), deff or 1.0
+    t, z, deff = float(stdtrit(df, 1 - alpha)), NORMAL.inv_cdf(POWER), deff or 1.0
     least = max(t * t * deff, LEAST_DISCORDANT)
     # The lost units of a loss L have the mean n L and the variance n L deff: n L - z sqrt(n L deff) = least.
     lost = ((z * sqrt(deff) + sqrt(z * z * deff + 4 * least)) / 2) ** 2

@@ -52,8 +52,8 @@ class UnitTable:
 
     def only(self, kept: NDArray[np.bool_]) -> UnitTable:
         """Return the table of some rows, (rows,)."""
-        columns = (self.numerator, self.denominator, self.unit, self.group, self.slice)
-        return UnitTable(*(column[kept] for column in columns), self.slices)
+        numbers = self.unit[kept], self.group[kept], self.slice[kept]
+        return UnitTable(self.numerator[kept], self.denominator[kept], *numbers, self.slices)
 
     def in_slice(self, place: int) -> UnitTable:
         """Return the rows of a slice, as a table of one slice."""

@@ -54,7 +54,7 @@ export const MatrixView = ({ of }: { readonly of: MatrixBlock }) => {
           <tbody>
             {of.rows.map((row, a) => (
               <tr>
-                <th scope="row"><Label of={row} /></th>
+                <th scope="row"><Label of={{ ...row, short: "" }} /></th>
                 {of.columns.map((_, b) => {
                   const field = fields.get(`${a} ${b}`);
                   return field === undefined ? <td class="empty" /> : <Field of={field} within={of} />;

@@ -6,7 +6,9 @@ import { Linked } from "./figure";
 import { Notes } from "./table";
 
 const [WIDTH, HEIGHT] = [640, 300];
-const [LEFT, RIGHT, TOP, BOTTOM] = [52, 16, 12, 40];
+const [LEFT, RIGHT, TOP, BOTTOM] = [52, 16, 12, 52];
+/** Labels below an axis of so many characters together fit one line. */
+const ONE_LINE = 70;
 const COLOURS = 4;
 /** Shapes of series, so that colour is not the only sign. */
 const SHAPES: readonly string[] = ["M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0", "M0 -5.5L5.5 0L0 5.5L-5.5 0Z", "M0 -5L5 4H-5Z", "M-4 -4H4V4H-4Z"];
@@ -49,12 +51,13 @@ const Point = ({ of, point, series, k, bar }: { readonly of: PlotBlock; readonly
 
 const Drawing = ({ of }: { readonly of: PlotBlock }) => {
   const bar = barOf(of);
+  const crowded = of.x.ticks.reduce((sum, { label }) => sum + label.length + 2, 0) > ONE_LINE;
   return (
     <svg class="chart" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} aria-hidden="true" focusable="false">
-      {of.x.ticks.map(({ at, label }) => (
+      {of.x.ticks.map(({ at, label }, k) => (
         <>
           <line class="grid" x1={across(of, at)} x2={across(of, at)} y1={TOP} y2={HEIGHT - BOTTOM} />
-          <text x={across(of, at)} y={HEIGHT - BOTTOM + 15} text-anchor="middle">{flat(label)}</text>
+          <text x={across(of, at)} y={HEIGHT - BOTTOM + (crowded && k % 2 === 1 ? 28 : 15)} text-anchor="middle">{flat(label)}</text>
         </>
       ))}
       {of.y.ticks.map(({ at, label }) => (

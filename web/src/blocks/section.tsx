@@ -106,13 +106,11 @@ const Section = ({ of, asked }: { readonly of: PageSection; readonly asked: bool
 
 const waiting = new Set<() => void>();
 
-/** Draw all sections at once, as for paper. */
+/** Draw all sections before returning, as for paper: else preact would draw after a while. */
 export const drawAll = (): void => {
-  const { debounceRendering } = options;
   options.debounceRendering = (draw) => { draw(); };
   for (const draw of waiting) draw();
-  if (debounceRendering === undefined) delete options.debounceRendering;
-  else options.debounceRendering = debounceRendering;
+  delete options.debounceRendering;
 };
 
 /** Whether the browser will scroll to where the reader was before. */
@@ -127,17 +125,20 @@ const useDrawn = (all: number, whole: boolean, end: { readonly current: HTMLElem
   const [drawn, setDrawn] = useState(() => (comesBack() ? all : 1));
   const left = !whole && drawn < all;
   useLayoutEffect(() => {
+    // What was drawn stays.
+    if (whole) setDrawn(all);
     if (!left) return undefined;
     const next = (): void => { setDrawn(drawn + 1); };
     const rest = (): void => { setDrawn(all); };
     waiting.add(rest);
     const top = end.current?.getBoundingClientRect().top ?? 0;
-    const callOff = top < innerHeight ? next() : whenIdle(next);
+    const callOff = top < innerHeight ? null : whenIdle(next);
+    if (callOff === null) next();
     return () => {
       waiting.delete(rest);
       callOff?.();
     };
-  }, [left, drawn, all, end]);
+  }, [left, whole, drawn, all, end]);
   return left ? drawn : all;
 };
 

@@ -12,6 +12,8 @@ import { firstOrder, sorted, turned, type Order } from "./sorting";
 
 /** A group shows so many more rows when asked. */
 const MORE = 200;
+/** A note of more characters needs a wide column. */
+const LONG = 80;
 /** A table of so few columns fits a screen: its headings stay in sight. */
 const FITS = 7;
 /** So many columns fit a sheet of paper in its usual size. */
@@ -76,7 +78,8 @@ const Cell = ({ part, row, heading }: { readonly part: Part; readonly row: PageR
   if (draws === "units") return <td class={look}>{figure !== null && <data value={figure.n ?? ""}><Visible text={figure.units ?? ""} /></data>}</td>;
   if (draws === "marks") return <td class={look}>{figure !== null && column.axis && <Plot axis={column.axis} spots={[spotOf(figure)]} lines={linesOf(figure)} />}</td>;
   const words = <Linked to={row.links?.[String(place)]}><Held of={held} /></Linked>;
-  if (place === heading) return <th scope="row" class={look}>{words}{(row.note ?? "") !== "" && <small><Visible text={row.note ?? ""} /></small>}</th>;
+  const noted = (row.note ?? "").length > LONG ? `${look} noted` : look;
+  if (place === heading) return <th scope="row" class={noted}>{words}{(row.note ?? "") !== "" && <small><Visible text={row.note ?? ""} /></small>}</th>;
   return <td class={look}>{words}{(column.interval ?? "") !== "" && <small class="below"><Visible text={figure?.interval ?? ""} /></small>}</td>;
 };
 

@@ -32,9 +32,8 @@ export const Sum = ({ found }: SumOf) => {
 const UnitSum = ({ found: { rows, table: { data } }, compared: { scale, pair, flips } }: SumOf & { readonly compared: Compared }) => {
   const { runs } = data.bundle.head;
   const { view, size } = scale;
-  const listed = Uint8Array.from(rows, (row) => flips[row] ?? 0);
   const name = (run: number) => <strong><Visible text={runs[run]?.name ?? ""} /></strong>;
-  const [worse, better] = [flipped(listed, "worse"), flipped(listed, "better")];
+  const [worse, better] = [flipped(flips, "worse", rows), flipped(flips, "better", rows)];
   return (
     <p class="sum" role="status">
       <span><span class="big" id="units-count" data-units={rows.length}>{count(rows.length)}</span> of {plural(size, unitName(scale))} by <strong><Visible text={label(view.measure)} /></strong></span>

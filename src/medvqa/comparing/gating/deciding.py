@@ -178,10 +178,11 @@ def _paired(
 
 def _never_asked(new: Side, baseline: Side, targets: Iterable[Target]) -> list[str]:
     """Lines about benchmarks that the run was asked with a technique, and the baseline was not."""
-    asked, asked_before = ({(r.item.benchmark, r.technique) for r in one.results} for one in (new, baseline))
-    missing = asked - asked_before
-    names = [t.benchmark.name for t in targets if (t.benchmark.name, t.technique) in missing]
-    return [f"{name}: baseline {baseline.name} was asked none of its questions" for name in names]
+    return [
+        f"{target.benchmark.name}: baseline {baseline.name} was asked none of its questions"
+        for target in targets
+        if target.of(new.results) and not target.of(baseline.results)
+    ]
 
 
 def _scored_otherwise(new: Side, baseline: Side, targets: Iterable[Target]) -> list[str]:
@@ -619,8 +620,8 @@ def _floor(rule: Ruling, floor: Floor, results: Sequence[Result], metric: Metric
     if not tabled:
         nothing = {"value": None, "low": None, "high": None, "p": None}
         return FloorRule(name=rule.rule, limit=limit, level=level, at_most=at_most, point=point, **nothing)
-    found, how = tabled[0].estimate(), {"at_most": at_most, "point": point, "level": level}
-    return statistics.floor(rule.rule, found.precision, limit, binary=found.binary, **how)
+    precision, binary = tabled[0].estimate().precision, tabled[0].binary
+    return statistics.floor(rule.rule, precision, limit, binary=binary, at_most=at_most, point=point, level=level)
 
 
 def _ruling(

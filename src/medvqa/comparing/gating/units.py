@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from medvqa import metrics
 from medvqa.comparing import Side, matching
@@ -75,12 +76,12 @@ def left(gate: Gate, new: Side) -> list[Counted]:
     for side in gate.baselines:
         for target in gate.targets:
             if target.benchmark.name in side.run.benchmarks:
-                counted += [_left(new, side, target), *_retagged(gate, new, side, target)]
+                counted += _against(gate, new, side, target)
     for target in gate.targets:
         floors = [rule for rule in gate.rules.floor if rule.benchmark == target.benchmark.name]
         compared = any(target.benchmark.name in side.run.benchmarks for side in gate.baselines)
         if gate.rules.required(target.benchmark.name) == "all" or (floors and not compared):
-            counted += _not_asked(new, target)
+            counted.append(_not_asked(new, target))
         for rule in floors:
             metric = gate.metric(rule.benchmark, rule.measure)
             if not compared or metric.name != target.metric.name:
@@ -92,81 +93,67 @@ def left(gate: Gate, new: Side) -> list[Counted]:
     return [counted for counted in (*counted, *dropped) if counted.there < counted.of]
 
 
-def _left(new: Side, side: Side, target: Target) -> Counted:
-    """The units of a baseline's headline measure that do not count in the run."""
-    name, technique = target.benchmark.name, target.technique
-    was = matching.by_question(side.results, name, technique)
-    now = matching.by_question(new.results, name, technique)
+def _about(item: Item, result: Result) -> Result:
+    return result if result.item == item else replace(result, item=item)
+
+
+def _against(gate: Gate, new: Side, side: Side, target: Target) -> list[Counted]:
+    """The units of a baseline's headline measure that do not count in the run, and those in other gated slices."""
+    was, now = (matching.by_question(target.of(one.results)) for one in (side, new))
+    partners = matching.partners(was, now)
     # Give the run's results the baseline's items, so that units have the baseline's names.
-    here = {
-        key: [_about(was[key][0].item, result) for result in now[partner]]
-        for key, partner in matching.partners(was, now).items()
-    }
-    wanted = _units((result for samples in was.values() for result in samples), target.metric)
-    counted = _units((result for samples in here.values() for result in samples), target.metric)
+    here = {key: [_about(was[key][0].item, result) for result in now[partner]] for key, partner in partners.items()}
+    wanted, counted = (_units(chain.from_iterable(each.values()), target.metric) for each in (was, here))
+    pairs = [(was[key][0].item, now[partner][0].item) for key, partner in partners.items()]
+    return [_of_measure(target, target.metric, side.name, wanted, counted, here), *_retagged(gate, side, target, pairs)]
+
+
+def _not_counted(new: Side, target: Target, metric: Metric) -> Counted:
+    """The asked units that could count, whatever their answers, but do not."""
+    results = target.of(new.results)
+    wanted = _units(map(as_wrong, results), metric) | _units(map(as_right, results), metric)
+    return _of_measure(target, metric, "this run", wanted, _units(results, metric), matching.by_question(results))
+
+
+def _of_measure(
+    target: Target,
+    metric: Metric,
+    whose: str,
+    wanted: set[Unit],
+    counted: set[Unit],
+    here: Mapping[QuestionKey, Sequence[Result]],
+) -> Counted:
+    """The wanted units that a measure counts; `here`: the run's results, which tell why it does not count others."""
     lost = sorted(wanted - counted)
     return Counted(
-        name,
-        technique,
-        target.metric.name,
-        side.name,
-        target.metric.unit.replace("item", "question"),
+        target.benchmark.name,
+        target.technique,
+        metric.name,
+        whose,
+        metric.unit.replace("item", "question"),
         len(wanted) - len(lost),
         len(wanted),
         Counter(_why(unit, here) for unit in lost),
     )
 
 
-def _about(item: Item, result: Result) -> Result:
-    return result if result.item == item else replace(result, item=item)
-
-
-def _not_counted(new: Side, target: Target, metric: Metric) -> Counted:
-    """The asked units that could count, whatever their answers, but do not."""
-    questions = matching.by_question(new.results, target.benchmark.name, target.technique)
-    results = [result for samples in questions.values() for result in samples]
-    wanted = _units(map(as_wrong, results), metric) | _units(map(as_right, results), metric)
-    lost = sorted(wanted - _units(results, metric))
-    return Counted(
-        target.benchmark.name,
-        target.technique,
-        metric.name,
-        "this run",
-        metric.unit.replace("item", "question"),
-        len(wanted) - len(lost),
-        len(wanted),
-        Counter(_why(unit, questions) for unit in lost),
-    )
-
-
-def _not_asked(new: Side, target: Target) -> list[Counted]:
+def _not_asked(new: Side, target: Target) -> Counted:
     """The questions of the data set that the run did not ask; none if its record has no total."""
     name, technique = target.benchmark.name, target.technique
     recorded = new.run.benchmark(name)
     of = recorded.questions.get(technique, recorded.items)
-    asked_items = len({key.item for key in matching.by_question(new.results, name, technique)})
-    return [Counted(name, technique, "", "the data set", "question", asked_items, of, {NOT_ASKED: of - asked_items})]
+    asked = len({result.item.id for result in target.of(new.results)})
+    return Counted(name, technique, "", "the data set", "question", asked, of, {NOT_ASKED: of - asked})
 
 
-def _retagged(gate: Gate, new: Side, side: Side, target: Target) -> list[Counted]:
-    """Questions in other slices than in the baseline, for gated dimensions."""
-    name, technique = target.benchmark.name, target.technique
-    dimensions = sorted({*gate.rules.slices, *(dimension for dimension, _ in gate.rules.of_slices(name))})
-    if not dimensions:
-        return []
-    was = matching.by_question(side.results, name, technique)
-    now = matching.by_question(new.results, name, technique)
-    pairs = [(was[key][0], now[partner][0]) for key, partner in matching.partners(was, now).items()]
-    retagged = []
-    for dimension in dimensions:
-        moved = sum(
-            set(baseline_result.item.tags.get(dimension, ())) != set(result.item.tags.get(dimension, ()))
-            for baseline_result, result in pairs
-        )
+def _retagged(gate: Gate, side: Side, target: Target, pairs: Sequence[tuple[Item, Item]]) -> list[Counted]:
+    """Questions in other slices than in the baseline, for gated dimensions; `pairs`: its items and the run's."""
+    name, retagged = target.benchmark.name, []
+    for dimension in sorted({*gate.rules.slices, *(dimension for dimension, _ in gate.rules.of_slices(name))}):
+        moved = sum(set(was.tags.get(dimension, ())) != set(now.tags.get(dimension, ())) for was, now in pairs)
         reasons = {f"in another {dimension} than in {side.name}": moved}
-        retagged.append(
-            Counted(name, technique, dimension, side.name, "question", len(pairs) - moved, len(pairs), reasons)
-        )
+        numbers = len(pairs) - moved, len(pairs)
+        retagged.append(Counted(name, target.technique, dimension, side.name, "question", *numbers, reasons))
     return retagged
 
 

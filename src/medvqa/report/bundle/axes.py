@@ -30,8 +30,11 @@ PERCENT = Axis(0.0, 1.0, [Tick(k / 4, f"{25 * k}" + (" %" if k == 4 else "")) fo
 """The axis of shares of a whole: from 0 to 100 %, so that drawings of different runs look alike."""
 
 
-def around(values: Iterable[float | None], *, is_percent: bool) -> Axis:
-    """Return an axis that ends at round numbers around all values; of width 1 (1 %) or more if they hardly differ."""
+def around(values: Iterable[float | None], *, is_percent: bool, unit: str = " %") -> Axis:
+    """Return an axis that ends at round numbers around all values; of width 1 (1 %) or more if they hardly differ.
+
+    `unit` stands behind the last number if they are percentages.
+    """
     present = [value for value in values if value is not None and math.isfinite(value)] or [0.0]
     factor = 100.0 if is_percent else 1.0
     low, high = factor * min(present), factor * max(present)
@@ -46,7 +49,7 @@ def around(values: Iterable[float | None], *, is_percent: bool) -> Axis:
         places[0] / factor,
         places[-1] / factor,
         [
-            Tick(place / factor, f"{label} %" if is_percent and place == places[-1] else label)
+            Tick(place / factor, f"{label}{unit}" if is_percent and place == places[-1] else label)
             for place, label in zip(places, shown, strict=True)
         ],
     )

@@ -91,7 +91,8 @@ def calibrations(results: Iterable[Result], tabs: tuple[str, ...] = ()) -> Itera
     for technique, answers in sorted(sure.items()):
         points, error = _bins(answers)
         yield PlotBlock(
-            f"Calibration, technique {technique}: expected error {number(error)} %, {counted(len(answers), 'answers')}",
+            f"Calibration, technique {technique}: expected calibration error {number(error)} %, "
+            f"{counted(len(answers), 'answers')}",
             "mean confidence %",
             "correct %",
             PERCENT,
@@ -99,7 +100,8 @@ def calibrations(results: Iterable[Result], tabs: tuple[str, ...] = ()) -> Itera
             [PlotSeries("share of correct answers, 95 % interval", points)],
             diagonal=True,
             notes=(
-                "Confidence: the probability of the chosen option among all. The error is above 0 by chance alone.",
+                "Confidence: the probability of the chosen option among all. Hollow: a bin of few answers, without an "
+                "interval. The error is above 0 by chance alone.",
             ),
             tabs=tabs,
         )
@@ -167,7 +169,9 @@ def spread_plot(spread: Spread, tabs: tuple[str, ...] = ()) -> PlotBlock:
         f"{name} %" if spread.percent else name,
         across,
         axes.around((v for values in spread.values.values() for v in values), is_percent=spread.percent),
-        [PlotSeries("samples", samples), *([PlotSeries("mean of a prompt", means)] if several else [])],
+        [PlotSeries("samples", samples), PlotSeries("mean of a prompt", means)]
+        if several and len(samples) > len(names)
+        else [PlotSeries("", samples)],
         tabs=tabs,
     )
 

@@ -12,7 +12,7 @@ from medvqa.report.bundle.page_blocks import PageSentence, PageWord, State, figu
 from medvqa.report.bundle.texts import label
 
 QUESTIONS: Mapping[str, str] = {
-    differing.IMAGE: "Does it look at the picture?",
+    differing.IMAGE: "Does it look at the image?",
     "shots": "Do examples help?",
     "reasoning": "Does reasoning help?",
     "explain": "Does it help to ask for an explanation?",

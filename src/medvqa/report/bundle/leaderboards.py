@@ -23,7 +23,7 @@ from medvqa.report.bundle.page_blocks import (
     figure_cell,
     table_block,
 )
-from medvqa.report.bundle.texts import label, link_of_runs, query_of, title_of
+from medvqa.report.bundle.texts import label, link_of_runs, query_of, title_of, titled
 from medvqa.tags import lexicon
 
 NAMED = 5
@@ -52,9 +52,12 @@ class Boards:
 
     def title(self, of: Ranking | SlicedRuns) -> str:
         """The title of a benchmark, with the technique if it has several."""
-        named = self.benchmarks[of.benchmark].title or of.benchmark
         techniques = {each.technique for each in self.study.rankings if each.benchmark == of.benchmark}
-        return f"{named}, {of.technique}" if len(techniques) > 1 else named
+        return titled(self.benchmarks[of.benchmark], of.technique, techniques)
+
+    def about(self, run: str, differs: str = "") -> About:
+        """What stands beside the name of a run; `differs`: the setting in which it differs from the first."""
+        return About(note="; ".join(filter(None, ("baseline" if run == self.first else "", differs, self.notes[run]))))
 
     @property
     def tests(self) -> int:
@@ -115,12 +118,14 @@ def _table(boards: Boards, title: str, rankings: Sequence[Ranking]) -> Table:
         (name, *(cell for ranking in rankings for cell in _cells(boards, ranking, name, drawn=not several)))
         for name in names
     ]
-    notes = [
-        "; ".join(filter(None, ("baseline" if name == boards.first else "", differs.get(name), boards.notes[name])))
-        for name in names
-    ]
     counted = dict.fromkeys(f"{boards.title(each)}: {comparison.of_all(each)}" for each in rankings)
-    return Table(title, tuple(columns), tuple(rows), tuple(counted), about=tuple(About(note=note) for note in notes))
+    return Table(
+        title,
+        tuple(columns),
+        tuple(rows),
+        tuple(counted),
+        about=tuple(boards.about(name, differs.get(name, "")) for name in names),
+    )
 
 
 def _cells(boards: Boards, ranking: Ranking, name: str, *, drawn: bool) -> list[object]:

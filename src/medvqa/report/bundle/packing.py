@@ -389,9 +389,10 @@ def of_study(study: Study, benchmarks: Mapping[str, Benchmark], pictures: Pictur
     packed = packing.packed()
     for place, scale in enumerate(study.scales):
         # Keys of several techniques may name one question.
-        units = (list(dict.fromkeys(places[key] for key in unit)) for unit in scale.units)
-        packed.columns.add_lists(f"units/{place}.questions", units)
-        packed.columns.add(f"units/{place}.values", "f64", scale.values.ravel().tolist())
+        units = [list(dict.fromkeys(places[key] for key in unit)) for unit in scale.units]
+        order = sorted(range(len(units)), key=lambda unit: min(units[unit]))  # as their questions
+        packed.columns.add_lists(f"units/{place}.questions", (units[unit] for unit in order))
+        packed.columns.add(f"units/{place}.values", "f64", scale.values[order].ravel().tolist())
     return replace(packed, scales=questions.scale_views(study, names, packed.techniques), left_out=left_out)
 
 

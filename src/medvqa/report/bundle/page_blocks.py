@@ -320,7 +320,9 @@ def _axis(figures: Sequence[Figure]) -> Axis:
     values = [v for f in figures for v in (f.value, f.low, f.high, *f.levels.values()) if v is not None and not f.few]
     if percent and all(0 <= value <= 1 for value in values) and not any(figure.sign for figure in figures):
         return axes.PERCENT
-    return axes.around([*values, *([0.0] if any(figure.sign for figure in figures) else [])], is_percent=percent)
+    if any(figure.sign for figure in figures):  # Differences are points, not percentages.
+        return axes.around([*values, 0.0], is_percent=percent, unit="")
+    return axes.around(values, is_percent=percent)
 
 
 def _cell(table: Table, place: int, cell: object) -> str | FigureCell:

@@ -23,7 +23,7 @@ from medvqa.report.bundle.page_blocks import (
     section,
     table_block,
 )
-from medvqa.report.bundle.texts import label, link_of_runs, query_of, title_of
+from medvqa.report.bundle.texts import label, link_of_runs, query_of, title_of, titled
 from medvqa.report.bundle.verdict import synthetic
 from medvqa.tags import lexicon
 
@@ -202,9 +202,8 @@ class _TwoRuns:
 
     def titled(self, part: PairedPart) -> str:
         """The title of a benchmark, with the technique if it has several."""
-        several = len({other.technique for other in self.paired.parts if other.benchmark == part.benchmark}) > 1
-        named = self.benchmarks[part.benchmark].title or part.benchmark
-        return f"{named}, {part.technique}" if several else named
+        techniques = {other.technique for other in self.paired.parts if other.benchmark == part.benchmark}
+        return titled(self.benchmarks[part.benchmark], part.technique, techniques)
 
     def benchmark(self, part: PairedPart) -> Benchmark:
         """The benchmark of a part, with the measures that count under the protocols of the runs."""
@@ -289,15 +288,12 @@ def _alone(figure: Figure) -> bool:
 def _runs(boards: Boards, images: str) -> Block | None:
     """The set-up of each run, and what its answers lack."""
     columns = (
-        *(*texts("run", "model", "technique", "images"), *numbers("answers"), Column("invalid", "figure")),
+        *(*texts("run", "model", "technique", "images"), *numbers("answers"), Column("invalid %", "figure", "invalid")),
         *(*numbers("cut off"), *texts("started")),
     )
     study = boards.study
     rows = [_facts(side) for side in study.sides]
-    about = tuple(
-        About(note="; ".join(filter(None, ("baseline" if side.name == boards.first else "", boards.notes[side.name]))))
-        for side in study.sides
-    )
+    about = tuple(boards.about(side.name) for side in study.sides)
     whose = "all runs of the leaderboard" if study.rankings else "both runs"
     lines = (
         f"Differences are new minus baseline, over the questions that {whose} scored. Invalid answers were refused, "

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from urllib.parse import urlencode
 
+from medvqa.items import Benchmark
 from medvqa.report.build import Part, Report
 from medvqa.tags import lexicon
 
@@ -25,6 +26,12 @@ def visible(text: str) -> str:
 def label(name: str) -> str:
     """A name of ours for people: `set_accuracy` -> `set accuracy`."""
     return name.replace("_", " ")
+
+
+def titled(benchmark: Benchmark, technique: str, techniques: Collection[str]) -> str:
+    """The title of a benchmark, with the technique if several are compared on it."""
+    named = benchmark.title or benchmark.name
+    return f"{named}, {technique}" if len(techniques) > 1 else named
 
 
 def title_of(dimension: str, value: str) -> str:
