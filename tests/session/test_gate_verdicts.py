@@ -316,6 +316,14 @@ def test_a_verdict_is_put_into_reports_and_draws_none(repo: pytest.Pytester, mon
     assert json.loads(put["metrics.json"])["gate"] == verdict(folder)
 
 
+def test_a_verdict_names_lines_that_are_not_read(repo: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = like_main(repo, "new", {*WRONG, 121})
+    with (folder / "results.jsonl").open("a") as results:
+        results.write('{"run": "torn')
+    assert main(["gate", "reports/new", *GATE, "--margin=60"]) == 0
+    assert "! not read: reports/new/results.jsonl line " in capsys.readouterr().out
+
+
 CHANGES: dict[str, Callable[[Path], object]] = {
     "results": lambda folder: (folder / "results.jsonl").write_bytes(
         (folder / "results.jsonl").read_bytes().replace(b'"wrong"', b'"refused"')

@@ -91,7 +91,8 @@ def decide(run: Path, file: Path | None, options: Options, registry: Registry, *
         gating.write(run, decided)
         if not verdict_files.put(run, side, decided, before, public):
             redrawn(run, registry, options.data)
-        return "\n".join([*lines(decided), f"run folder: {run}"]), decided.verdict.exit_code
+        unread = [f"! not read: {line}" for line in side.unread]
+        return "\n".join([*lines(decided), *unread, f"run folder: {run}"]), decided.verdict.exit_code
     except (OSError, UsageError) as error:
         cause = error if isinstance(error, OSError) else error.__cause__
         if not isinstance(cause, OSError):

@@ -30,7 +30,8 @@ class Side:
     """One run: its name, record, and results (the latest of each item and technique, sorted by these).
 
     `covered`: its coverage, None before the run. `key`: the key of hashed ids and texts, None if they are plain.
-    `samples`: the answers before they were combined; None if each is a result.
+    `samples`: the answers before they were combined; None if each is a result. `unread`: lines of results.jsonl that
+    are no results.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Side:
     covered: Coverage | None = None
     key: BaselineKey | None = None
     samples: tuple[Result, ...] | None = None
+    unread: tuple[str, ...] = ()
     _asked: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
@@ -162,7 +164,7 @@ def load_runs(paths: Iterable[Path]) -> list[Side]:
 
 
 def _load(path: Path, shared: SharedResults) -> Side:
-    key = None
+    key, unread = None, tuple[str, ...]()
     if baseline_file.is_baseline(path):
         run, read = baseline_file.read_baseline(path)
         results = tuple(map(shared, read))
@@ -173,9 +175,9 @@ def _load(path: Path, shared: SharedResults) -> Side:
     else:
         stored, run = stored_answers.read(path, shared), run_record.read_run(path)
         results, covered = stored.results, coverage.coverage(path, run, stored)
-        name = path.resolve().name
+        name, unread = path.resolve().name, stored.unread
     run_folder.check_scored(path, run)
-    return Side.of(name, run, results, covered, key)
+    return replace(Side.of(name, run, results, covered, key), unread=unread)
 
 
 def named_apart(sides: Sequence[Side], paths: Sequence[str]) -> list[Side]:
