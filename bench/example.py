@@ -1,9 +1,9 @@
 """The run that ships, made anew by one command: `python bench/example.py`.
 
-Runs the README's first command as `--run=example` in a folder of its own. Copies run.json, results.jsonl and
-selected.jsonl into reports/example, and draws metrics.json, measures.csv, summary.md, junit.xml, index.html and the
-README's picture from them (`--no-picture` leaves the picture out: it needs Chromium and playwright). Takes a minute on
-two cores.
+Runs the README's first command as `--run=example` in a folder of its own. Copies run.json, results.jsonl,
+selected.jsonl and prompts.jsonl into reports/example, and draws metrics.json, measures.csv, summary.md, junit.xml,
+index.html and the README's picture from them (`--no-picture` leaves the picture out: it needs Chromium and playwright).
+Takes a minute on two cores.
 
 Times, dates and versions differ from run to run. What must not is checked by tests/session/test_example.py: questions,
 what the model said, how it was read, and that the reports are those of these results.
@@ -29,6 +29,7 @@ FILES = (
     "run.json",
     "results.jsonl",
     "selected.jsonl",
+    "prompts.jsonl",
     "metrics.json",
     "measures.csv",
     "summary.md",
@@ -82,7 +83,7 @@ def main() -> int:
         made = run(Path(temporary), "-n", "2")
         shutil.rmtree(EXAMPLE, ignore_errors=True)
         EXAMPLE.mkdir(parents=True)
-        for name in ("results.jsonl", "selected.jsonl"):
+        for name in ("results.jsonl", "selected.jsonl", "prompts.jsonl"):
             shutil.copyfile(made / name, EXAMPLE / name)
         # Where the repository lies on this machine is nobody else's business.
         told = (made / "run.json").read_text().replace(f"{ROOT}/", "")
