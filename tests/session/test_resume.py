@@ -702,8 +702,9 @@ def check_report(repository: Repository, capsys: pytest.CaptureFixture[str]) -> 
         wanted = re.compile(
             f"unfinished: ({there} of {ITEMS} |the run did not end, and its missing results are not known)"
         )
-        status = pages.Page((folder / "index.html").read_text()).block("head")["run"]["verdict"]["status"]
-        page = "\n".join(f"{status['state']}: {line}" for line in status["lines"])
+        status = pages.Page((folder / "index.html").read_text()).block("head")["sections"][0]["blocks"][0]
+        state, _, _ = status["title"].partition(":")
+        page = "\n".join(f"{state.lower()}: {line}" for line in status["lines"])
         for text in (capsys.readouterr().out, (folder / "summary.md").read_text(), page):
             assert wanted.search(text)
 
