@@ -256,7 +256,7 @@ class SharedResults:
             hold = self._pool.hold
             _set(item, "benchmark", hold(item.benchmark, item.benchmark))
             _set(item, "question", hold(item.question, item.question))
-            _set(item, "options", {letter: hold(text, text) for letter, text in item.options.items()})
+            _set(item, "options", self._pool.options(item.options))
             _set(item, "answers", hold(item.answers, item.answers))
             _set(item, "tags", self._pool.tags(item.tags))
             _set(item, "extra", self._pool.mapping(item.extra))
