@@ -400,7 +400,8 @@ def test_a_memory_that_fails_ends_the_stream_with_what_it_said(when: str, monkey
         for each in ITEMS[:2]:
             with pytest.raises(MedVQAError, match="the disk is full"):
                 stream.answer(each)
-    assert len(model.batches) == (when == "end")
+    # The next batch may be computed while answers are stored.
+    assert len(model.batches) in ((1, 2) if when == "end" else (0,))
 
 
 def test_an_answer_that_comes_after_its_deadline_is_kept() -> None:
@@ -531,9 +532,11 @@ def test_a_model_is_told_of_the_batch_that_comes_next() -> None:
     model = Prepared()
     with streaming(model, batch_size=4) as stream:
         said(stream, ITEMS)
-    assert len(model.told) > len(model.batches) // 2
-    # Told before the batch ahead of it is asked.
-    assert [texts for _, texts in model.told] == [model.batches[number + 1] for number, _ in model.told]
+    assert [texts for _, texts in model.told] == model.batches, "of each batch once"
+    ahead = [told_at < number for number, (told_at, _) in enumerate(model.told)]
+    assert not ahead[0]
+    assert ahead[1], "of the second before the first is asked"
+    assert all(told_at in (number, number - 1) for number, (told_at, _) in enumerate(model.told))
 
 
 # --- lost batches ---------------------------------------------------------------------------------------------

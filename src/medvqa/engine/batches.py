@@ -55,20 +55,23 @@ def attempt(model: Model | Backend, batch: Sequence[Prompt], secrets: Collection
     with every item, and the exit code is 1. An invalid answer costs only its own item. `secrets` are
     removed from all texts. Prompts with further turns (`Prompt.then`) get these after each reply.
     """
-    return computed(model, batch, secrets)()
+    rest = computed(model, batch, secrets)
+    return rest if isinstance(rest, Failure) else rest()
 
 
-def computed(model: Model | Backend, batch: Sequence[Prompt], secrets: Collection[str] = ()) -> Callable[[], Outcome]:
+def computed(
+    model: Model | Backend, batch: Sequence[Prompt], secrets: Collection[str] = ()
+) -> Callable[[], Outcome] | Failure:
     """Run the device's part of a batch, and return a function that does the rest and returns what `attempt` does.
 
     The next turn of a conversation needs the text of the one before, so conversations leave nothing to the function.
     """
     rest = _turn_computed(model, batch, secrets)
-    if not any(prompt.then for prompt in batch) or _is_recorded(model):
+    if isinstance(rest, Failure) or not [prompt for prompt in batch if prompt.then] or _is_recorded(model):
         return rest
     replies = rest()
     outcome = replies if isinstance(replies, Failure) else _continued(model, batch, replies, secrets)
-    return lambda: outcome
+    return outcome if isinstance(outcome, Failure) else lambda: outcome
 
 
 def _is_recorded(model: Model | Backend) -> bool:
@@ -95,7 +98,8 @@ def _continued(
                 following[place] = replace(prompt, text=prompt.then[0], turns=turns, then=prompt.then[1:])
         if not following:
             break
-        outcome = _turn_computed(model, list(following.values()), secrets)()
+        rest = _turn_computed(model, list(following.values()), secrets)
+        outcome = rest if isinstance(rest, Failure) else rest()
         if isinstance(outcome, Failure):
             return outcome
         for place, reply in zip(following, outcome, strict=True):
@@ -122,18 +126,19 @@ def _joined(before: Answer | AnswerError, reply: Answer | AnswerError, turn: int
     )
 
 
-def _turn_computed(model: Model | Backend, batch: Sequence[Prompt], secrets: Collection[str]) -> Callable[[], Outcome]:
+def _turn_computed(
+    model: Model | Backend, batch: Sequence[Prompt], secrets: Collection[str]
+) -> Callable[[], Outcome] | Failure:
     """Run the device's part of the present turn; the returned function returns one reply per prompt."""
     if any(prompt.turns or prompt.then for prompt in batch) and not _converses(model):
-        failure = Failure(
+        return Failure(
             f"model '{_name(model)}' takes one turn alone, and the question has several; a backend that sends "
             "Prompt.turns before the text declares converses = True"
         )
-        return lambda: failure
     start = time.perf_counter()
     rest = _guarded(model, lambda: _started(model, batch), secrets)
     if isinstance(rest, Failure):
-        return lambda: rest
+        return rest
     return partial(_replies, model, batch, rest, time.perf_counter() - start, secrets)
 
 

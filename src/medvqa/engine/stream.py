@@ -1,8 +1,9 @@
 """Keep a model busy ahead of the tests that wait for its answers (docs/decisions/0004-a-stream.md).
 
 The tests' thread takes upcoming items and enqueues them as tickets: futures of their replies. A thread of the stream (a
-lane) builds their prompts, arranges them into batches and asks the model. A model has one lane, since it may keep state
-between calls, or as many as its attribute `concurrency` allows.
+lane) asks the model, batch after batch. A model has one lane, since it may keep state between calls, or as many as its
+attribute `concurrency` allows. Another thread works beside the lanes: it builds prompts and arranges them into batches
+before the lanes run short, and it finishes the batches of a single lane, which meanwhile computes the next one.
 
 A callback (`follow`) gets every answer before a test does. It may submit prompts to another stream, such as a judge's,
 which works while the model continues. `Traffic` is shared by all streams of a process.
@@ -12,19 +13,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
+from itertools import count, islice
 from math import inf
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from medvqa import answers as answers_room
 from medvqa.backend import BATCH_SIZE, Backend, Clock, ModelFacts, timed
-from medvqa.engine.batches import Failure, attempt
+from medvqa.engine import arranging
+from medvqa.engine.batches import Failure, Outcome, computed
 from medvqa.items import Answer, AnswerError, MedVQAError, Prompt, Query, QuestionKey, UsageError
 from medvqa.protocols import prompts as prompts_room
 
@@ -180,6 +182,7 @@ class Limits:
         return max(PATIENCE + PATIENCE_EACH * prompts, self.patience * prompts)
 
 
+T = TypeVar("T")
 Settled = Reply | BaseException
 """A reply, or an exception to raise again in the test that asks."""
 UNBUILT = Prompt("")
@@ -209,6 +212,8 @@ class Ticket(Future[Reply]):
         self.digest = ""
         self.key: str | None = None
         self.alone = False
+        self.kind: arranging.Kind | None = None
+        self.cost: arranging.Cost = (0, 0)
         self.deaths = self.moves = 0
 
     def reply(self, answer: Answer | AnswerError, reused: str = "") -> Settled:
@@ -234,16 +239,26 @@ class Ticket(Future[Reply]):
 
 
 class _TicketBatch(Clock):
-    """Tickets that are sent together; `size` is the batch size when they were first planned.
+    """Tickets that are sent together; `halved`: they are a part of a batch that gave no answers.
 
-    In flight it has a `number`, and a deadline: `allowed` seconds, until `deadline` (monotonic).
+    `announced` are the tickets that the model was told to prepare. In flight a batch has a `number`, and a deadline:
+    `allowed` seconds, until `deadline` (monotonic).
     """
 
-    def __init__(self, tickets: list[Ticket], size: int) -> None:
+    def __init__(self, tickets: list[Ticket], *, halved: bool = False, announced: Sequence[Ticket] = ()) -> None:
         self.tickets = tickets
-        self.size = size
+        self.halved = halved
+        self.announced = announced
         self.number = 0
         self.allowed = self.deadline = inf
+
+    @property
+    def prompts(self) -> list[Prompt]:
+        return [ticket.prompt for ticket in self.tickets]
+
+    @property
+    def load(self) -> float:
+        return arranging.load([ticket.cost for ticket in self.tickets])
 
     def send(self, limits: Limits) -> None:
         self.number = next(_NUMBERS)
@@ -307,17 +322,22 @@ class Stream:
         self.asked_again = 0
         """Batches asked again, because the process that computed them was lost."""
         self._threads: list[threading.Thread] = []
-        # The lock guards all following attributes; lanes wait for work, tests for tickets.
+        self._beside = threading.Thread(target=self._kept, args=(self._assist,), name="medvqa-beside", daemon=True)
+        # The lock guards all following attributes; lanes wait for work, their assistant for its own, tests for tickets.
         self._lock = self._traffic.lock
         self._work = threading.Condition(self._lock)
+        self._assistance = threading.Condition(self._lock)
         self._size = limits.batch_size
+        self._room = arranging.Room()
         self._unclaimed: dict[QuestionKey, deque[Ticket]] = {}
         self._claimable = 0
         self._exhausted = False
         self._loose: list[Ticket] = []
+        self._left = 0
         self._planning = False
         self._plan: deque[_TicketBatch] = deque()
         self._calls: dict[int, _TicketBatch] = {}
+        self._handed: tuple[_TicketBatch, Callable[[], Outcome]] | None = None
         self._awaited: set[Ticket] = set()
         self._ended: BaseException | None = None
 
@@ -333,7 +353,7 @@ class Stream:
             ticket = self._claim(query)
             if ticket is None:
                 ticket = self._ticket(query)
-                self._plan.appendleft(_TicketBatch([ticket], self._size))
+                self._plan.appendleft(_TicketBatch([ticket]))
         return self.wait(ticket)
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
@@ -348,7 +368,7 @@ class Stream:
             tickets.append(Ticket(None, prompt, prompt.sample + EQUAL * counts[identity]))
             counts[identity] += 1
         with self._lock:
-            self._plan.appendleft(_TicketBatch(tickets, self._size))
+            self._plan.appendleft(_TicketBatch(tickets))
             self._awaited.update(tickets)
         return [self.wait(ticket).answer for ticket in tickets]
 
@@ -363,6 +383,7 @@ class Stream:
             self._loose.append(ticket)
             self._start()
             self._work.notify()
+            self._assistance.notify()
         return ticket
 
     def wait(self, ticket: Ticket) -> Reply:
@@ -378,6 +399,7 @@ class Stream:
                     self._awaited.add(ticket)
                     self._start()
                     self._work.notify()
+                    self._assistance.notify()
                     seconds = self._expire(ticket)
                 with suppress(TimeoutError):
                     ticket.exception(seconds)
@@ -402,12 +424,12 @@ class Stream:
             self._end(RuntimeError(f"model '{self._model.facts.title}' was closed: its session has ended"))
         end = time.monotonic() + FAREWELL if end is None else end
         with suppress(KeyboardInterrupt):
-            for thread in self._threads:
+            for thread in (*self._threads, self._beside) if self._threads else ():
                 thread.join(max(end - time.monotonic(), 0))
 
     def _refill(self) -> None:
         # Take a whole window, so that a lane wakes once for many items.
-        window = self._limits.window * self._limits.batch_size * self._lanes
+        window = self._window
         if self._exhausted or self._claimable > 2 * window or self._upcoming.stopped():
             return
         queries = self._upcoming.take(window)
@@ -419,6 +441,12 @@ class Stream:
         self._exhausted = self._upcoming.exhausted()
         if queries or self._exhausted:
             self._work.notify()
+            self._assistance.notify()
+
+    @property
+    def _window(self) -> int:
+        """The number of tickets that are arranged together."""
+        return self._limits.window * self._size * self._lanes
 
     def _claim(self, query: Query) -> Ticket | None:
         tickets = self._unclaimed.get(query.key)
@@ -436,6 +464,7 @@ class Stream:
         for ticket in tuple(self._awaited):
             ticket.end(self._ended)
         self._work.notify_all()
+        self._assistance.notify()
 
     @property
     def _lanes(self) -> int:
@@ -445,10 +474,12 @@ class Stream:
 
     def _start(self) -> None:
         lanes = self._lanes
+        if not self._threads:
+            self._beside.start()
         while len(self._threads) < lanes:
             # Daemon threads, so that a hanging model does not keep the process alive.
-            lane = len(self._threads)
-            self._threads.append(threading.Thread(target=self._drive, args=(lane,), name=f"medvqa-{lane}", daemon=True))
+            name = f"medvqa-{len(self._threads)}"
+            self._threads.append(threading.Thread(target=self._kept, args=(self._drive,), name=name, daemon=True))
             self._threads[-1].start()
 
     def _expire(self, waiting: Ticket) -> float:
@@ -462,26 +493,20 @@ class Stream:
             if now >= call.deadline:
                 _give_up(call.tickets, f"no answer within {call.allowed:.10g} s")
         held = [call.deadline + call.allowed for call in self._calls.values()]
-        if len(held) == len(self._threads) and now >= max(held):
+        if len(held) >= len(self._threads) and now >= max(held):
             # No lane has built the prompt, and none will.
             _give_up(self._built([waiting]), f"model '{self._model.facts.title}' hangs: a call never came back")
         # A call that starts now or later ends after the last of these.
         ends = [*(call.deadline for call in self._calls.values()), *held, now + self._limits.seconds(1)]
         return min(end for end in ends if end > now) - now
 
-    # --- called by lanes ----------------------------------------------------------------------------------
+    # --- called by lanes and beside them -------------------------------------------------------------------
 
-    def _drive(self, lane: int) -> None:
+    def _kept(self, work: Callable[[], None]) -> None:
+        """Do a thread's work, holding the lock; what it raises ends the stream."""
         with self._lock:
             try:
-                while (batch := self._next()) is not None:
-                    batch.send(self._limits)
-                    self._calls[lane] = batch
-                    self._announce()
-                    outcome = self._ask(batch)
-                    del self._calls[lane]
-                    self._let_others(batch)
-                    self._settle(batch, outcome)
+                work()
             except MedVQAError as error:
                 self._end(error)
             except BaseException as error:  # noqa: BLE001 - raised again in the tests that wait
@@ -489,31 +514,90 @@ class Stream:
                 lost.__cause__ = error
                 self._end(lost)
 
-    def _announce(self) -> None:
-        """Let the model prepare the prompts of the probable next batch."""
-        if self._plan:
-            prompts = [ticket.prompt for ticket in self._plan[0].tickets[: self._size] if ticket.key is not None]
-            if prompts:
-                self._model.prepare(prompts)
+    def _drive(self) -> None:
+        """Ask the model, batch after batch."""
+        while (batch := self._next()) is not None:
+            batch.send(self._limits)
+            self._calls[batch.number] = batch
+            self._announce(batch)
+            if len(self._plan) <= len(self._threads):
+                self._assistance.notify()
+            rest = self._computed(batch)
+            if isinstance(rest, Failure | BaseException) or not self._hand_over(batch, rest):
+                self._finish(batch, rest)
+
+    def _hand_over(self, batch: _TicketBatch, rest: Callable[[], Outcome]) -> bool:
+        """Leave the rest of a batch to the thread beside the lane, once that of the batch before is done.
+
+        Several lanes finish their own batches, while others compute. So does a lane whose answers cost money: a batch
+        must not be sent before the cost of the one before is known.
+        """
+        if len(self._threads) > 1 or self._limits.budget < inf:
+            return False
+        while self._handed is not None and self._ended is None:
+            self._work.wait()
+        if self._ended is not None:
+            return False
+        self._handed = batch, rest
+        self._assistance.notify()
+        return True
+
+    def _assist(self) -> None:
+        """Finish the batches of a single lane, and plan before the lanes run short."""
+        while True:
+            if self._handed is not None:
+                try:
+                    self._finish(*self._handed)
+                finally:
+                    self._handed = None
+                    self._work.notify()
+            elif self._ended is not None:
+                return
+            elif len(self._plan) <= len(self._threads) and not self._planning and self._is_ready(stopped=self._stops()):
+                self._make_plan(stopped=self._stops())
+                self._work.notify()
+            else:
+                self._assistance.wait()
+
+    def _announce(self, batch: _TicketBatch) -> None:
+        """Let the model prepare a batch that is about to be sent, unless it was told of it, and the probable next one.
+
+        Only lanes call it: a model is not told of a batch while it computes another one.
+        """
+        for each in (batch, *islice(self._plan, 1)):
+            tickets = self._together(each.tickets)
+            if tickets != each.announced and not [ticket for ticket in tickets if ticket.key is None]:
+                each.announced = tickets
+                self._model.prepare([ticket.prompt for ticket in tickets])
+
+    def _together(self, tickets: list[Ticket]) -> list[Ticket]:
+        """Return the first tickets, as many as may be sent together."""
+        tickets = tickets[: self._size]
+        return tickets if self._room.limit == inf else tickets[: self._room.most([t.cost for t in tickets])]
+
+    def _stops(self) -> bool:
+        """Return whether only prompts that a test waits for may be sent."""
+        return self._upcoming.stopped() or self._traffic.spent >= self._limits.budget
 
     def _next(self) -> _TicketBatch | None:
         """Wait for the next batch and return it; None if the stream was closed."""
         while self._ended is None:
-            stopped = self._upcoming.stopped() or self._traffic.spent >= self._limits.budget
+            stopped = self._stops()
             if stopped:
                 self._shelve()
             if self._plan and self._may_ask(self._plan[0]):
                 batch = self._plan.popleft()
-                tickets = [ticket for ticket in batch.tickets if not ticket.done()]
-                if len(tickets) > self._size:
-                    self._plan.appendleft(_TicketBatch(tickets[self._size :], batch.size))
+                waiting = [ticket for ticket in batch.tickets if not ticket.done()]
+                tickets = self._together(waiting)
+                if len(tickets) < len(waiting):
+                    self._plan.appendleft(_TicketBatch(waiting[len(tickets) :], halved=batch.halved))
                 if self._plan or self._loose:
                     self._work.notify()
-                if any(ticket.key is None for ticket in tickets[: self._size]):
-                    unknown = self._recalled(tickets[: self._size])
-                    self._plan.extendleft(reversed(self._batches(unknown, batch.size)))
+                if any(ticket.key is None for ticket in tickets):
+                    batches, _ = self._arranged(self._recalled(tickets), all_of_them=True)
+                    self._plan.extendleft(reversed(batches))
                 elif tickets:
-                    return _TicketBatch(tickets[: self._size], batch.size)
+                    return _TicketBatch(tickets, halved=batch.halved, announced=batch.announced)
             elif not self._plan and not self._planning and self._is_ready(stopped):
                 self._make_plan(stopped)
             else:
@@ -540,26 +624,49 @@ class Stream:
 
     def _is_ready(self, stopped: bool) -> bool:
         # Send a partial batch only if no more tickets will come, or if a test waits for one of them.
-        full = len(self._loose) >= self._size or (self._exhausted and len(self._loose) > 0)
-        return (full and not stopped) or any(ticket in self._awaited for ticket in self._loose)
+        full = len(self._loose) >= max(self._size, self._left + 1) or (self._exhausted and len(self._loose) > 0)
+        return (full and not stopped) or not self._awaited.isdisjoint(self._loose)
 
     def _make_plan(self, stopped: bool) -> None:
-        """Arrange loose tickets without a stored answer into full batches."""
+        """Arrange a window of loose tickets, those without a stored answer, into full batches."""
         if stopped:
             tickets = [ticket for ticket in self._loose if ticket in self._awaited]
             self._loose = [ticket for ticket in self._loose if ticket not in self._awaited]
         else:
-            tickets, self._loose = self._loose, []
+            window = self._left + self._window
+            tickets, self._loose = self._loose[:window], self._loose[window:]
         self._planning = True
         try:
             unknown = self._recalled(tickets)
         finally:
             self._planning = False
-        rest = len(unknown) % self._size
-        if not (stopped or self._exhausted or (rest == len(unknown) and any(t in self._awaited for t in unknown))):
-            count = len(unknown) - rest
-            unknown, self._loose = unknown[:count], unknown[count:] + self._loose
-        self._plan.extend(self._batches(unknown, self._size))
+        batches, left = self._arranged(unknown, all_of_them=stopped or (self._exhausted and not self._loose))
+        self._loose = left + self._loose
+        self._left = len(left)
+        self._plan.extend(batches)
+
+    def _arranged(self, tickets: Sequence[Ticket], *, all_of_them: bool) -> tuple[list[_TicketBatch], list[Ticket]]:
+        """Return batches of one kind each, those to be sent alone first, and the tickets that are left.
+
+        Unless all are to be sent, those that would make a partial batch are left: more of their kind may come. But none
+        are left of a kind without a full batch that has a ticket for which a test waits.
+        """
+        kinds: dict[object, list[Ticket]] = defaultdict(list)
+        for ticket in tickets:
+            kinds[ticket if ticket.alone else ticket.kind].append(ticket)
+        place = dict(zip(tickets, range(len(tickets)), strict=True))
+        batches: list[list[Ticket]] = []
+        left: list[Ticket] = []
+        for group in kinds.values():
+            full = len(group) - len(group) % self._size
+            if all_of_them or group[0].alone or (not full and not self._awaited.isdisjoint(group)):
+                full = len(group)
+            left += group[full:]
+            shared = [ticket.prompt.images[0] if ticket.prompt.images else ticket for ticket in group[:full]]
+            ordered = [group[n] for n in arranging.by_cost(shared, [ticket.cost for ticket in group[:full]])]
+            batches += [ordered[start : start + self._size] for start in range(0, full, self._size)]
+        batches.sort(key=lambda batch: (not batch[0].alone, min(map(place.__getitem__, batch))))
+        return [_TicketBatch(batch) for batch in batches], sorted(left, key=place.__getitem__)
 
     def _recalled(self, tickets: Sequence[Ticket]) -> list[Ticket]:
         """Return the tickets without a stored answer, with prompts built; releases the lock while building them."""
@@ -581,12 +688,6 @@ class Stream:
             ticket.end(outcome)
         return [ticket for ticket in tickets if ticket.key is not None and ticket not in known]
 
-    def _batches(self, tickets: Sequence[Ticket], size: int) -> list[_TicketBatch]:
-        """Return batches: tickets to be sent alone first, then the others by similarity."""
-        alone = [[ticket] for ticket in tickets if ticket.alone]
-        others = [ticket for ticket in tickets if not ticket.alone]
-        return [_TicketBatch(batch, size) for batch in [*alone, *arrange(others, self._size)]]
-
     def _built(self, tickets: Sequence[Ticket]) -> list[Ticket]:
         """Build prompts; return the tickets without an exception."""
         built = []
@@ -596,57 +697,66 @@ class Stream:
                     prompt = ticket.prompt if ticket.query is None else self._prompt(ticket.query)
                     ticket.prompt = prompts_room.pinned(prompt)
                     ticket.digest = prompts_room.digest(ticket.prompt)
+                    if self._size > 1:
+                        ticket.kind, ticket.cost = arranging.measured(ticket.prompt)
                 built.append(ticket)
             except BaseException as error:  # noqa: BLE001 - raised again in the test that asks for it
                 ticket.end(error)
         return built
 
-    def _ask(self, batch: _TicketBatch) -> list[Settled] | Failure:
-        """Ask the model, store its answers and call back; releases the lock meanwhile."""
-        tickets, cost = batch.tickets, 0.0
+    def _computed(self, batch: _TicketBatch) -> Callable[[], Outcome] | Failure | BaseException:
+        """Run the device's part of a batch; releases the lock meanwhile. The returned function does the rest."""
         self._lock.release()
         try:
-            self._memory.begin(batch.number, [ticket.key or "" for ticket in tickets])
+            self._memory.begin(batch.number, [ticket.key or "" for ticket in batch.tickets])
             with timed(batch):
-                outcome = self._attempted([ticket.prompt for ticket in tickets])
+                rest = _caught(lambda: computed(self._model, batch.prompts, self._traffic.secrets))
+        finally:
+            self._lock.acquire()
+        if not (batch.halved or isinstance(rest, Failure | BaseException)):
+            self._room.fitted(batch.load)
+        return rest
+
+    def _finish(self, batch: _TicketBatch, rest: Callable[[], Outcome] | Failure | BaseException) -> None:
+        """Do the rest of a batch: store its answers, call back, end its tickets; releases the lock meanwhile."""
+        cost = 0.0
+        self._lock.release()
+        try:
+            outcome = rest if isinstance(rest, Failure | BaseException) else _caught(rest)
             replies = outcome if isinstance(outcome, list) else []
-            stored = [(t.key or "", a) for t, a in zip(tickets, replies, strict=False) if isinstance(a, Answer)]
+            stored = [(t.key or "", a) for t, a in zip(batch.tickets, replies, strict=False) if isinstance(a, Answer)]
             cost = sum(answer.usage.get("cost", 0.0) for _, answer in stored if answer.usage is not None)
             self._memory.end(batch.number, [key for key, _ in stored], [answer for _, answer in stored])
-            if isinstance(outcome, Failure):
-                return outcome
-            if isinstance(outcome, BaseException):
-                return [outcome] * len(tickets)
-            return [ticket.reply(answer) for ticket, answer in zip(tickets, outcome, strict=True)]
+            settled: list[Settled] = [
+                ticket.reply(answer) for ticket, answer in zip(batch.tickets, replies, strict=False)
+            ]
         finally:
             self._lock.acquire()
             self._traffic.spent += cost
+        del self._calls[batch.number]
+        self._let_others(batch)
+        if isinstance(outcome, Failure):
+            self._ask_in_parts(batch, outcome)
+            return
+        if isinstance(outcome, BaseException):
+            settled = [outcome] * len(batch.tickets)
+        for ticket, ended in zip(batch.tickets, settled, strict=True):
+            ticket.end(ended)
 
-    def _attempted(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError] | Failure | BaseException:
-        try:
-            return attempt(self._model, prompts, self._traffic.secrets)
-        except BaseException as error:  # noqa: BLE001 - raised again in the tests that ask for it
-            return error
-
-    def _settle(self, batch: _TicketBatch, outcome: list[Settled] | Failure) -> None:
-        """Give the tickets of a batch their outcomes; plan a failed batch again in two halves."""
-        if isinstance(outcome, list):
-            for ticket, ended in zip(batch.tickets, outcome, strict=True):
-                ticket.end(ended)
-        elif outcome.lost:
-            self._ask_again(batch, outcome)
+    def _ask_in_parts(self, batch: _TicketBatch, failure: Failure) -> None:
+        """Plan a batch without answers again: in two halves, unless its process was lost; give up one prompt alone."""
+        if failure.lost:
+            self._ask_again(batch, failure)
         elif len(batch.tickets) > 1:
             half = len(batch.tickets) // 2
-            if outcome.memory:
-                self._size = min(self._size, half)
-            self._plan.extendleft(
-                _TicketBatch(part, batch.size) for part in (batch.tickets[half:], batch.tickets[:half])
-            )
+            if failure.memory:
+                self._room.exceeded(batch.load)
+            parts = (batch.tickets[half:], batch.tickets[:half])
+            self._plan.extendleft(_TicketBatch(part, halved=True) for part in parts)
         else:
-            if outcome.memory:
-                # The prompt does not even fit alone, so the batch size was not the cause: restore it.
-                self._size = max(self._size, batch.size)
-            _give_up(batch.tickets, outcome.why)
+            if failure.memory:
+                self._room.exceeded_alone()
+            _give_up(batch.tickets, failure.why)
 
     def _ask_again(self, batch: _TicketBatch, lost: Failure) -> None:
         """Plan a lost batch again: suspect questions one by one, and others together.
@@ -663,27 +773,14 @@ class Stream:
                 _give_up([ticket], f"{lost.why}; it was asked {ticket.moves + ticket.deaths} times")
         tickets = [ticket for ticket in batch.tickets if not ticket.done()]
         parts = [[ticket] for ticket in tickets] if lost.suspect else [tickets]
-        self._plan.extendleft(_TicketBatch(part, batch.size) for part in reversed(parts) if part)
+        self._plan.extendleft(_TicketBatch(part, halved=True) for part in reversed(parts) if part)
 
 
-def arrange(tickets: Sequence[Ticket], size: int) -> list[list[Ticket]]:
-    """Return batches of at most `size` tickets of similar length (padding costs time), grouped by shared images.
-
-    Batches are in the order of their first ticket; tickets of equal length stay in the given order.
-    """
-    place = {ticket: number for number, ticket in enumerate(tickets)}
-    groups: dict[object, list[Ticket]] = {}
-    for ticket in tickets:
-        images = ticket.prompt.images
-        groups.setdefault(images[0] if images else ticket, []).append(ticket)
-    ordered = [ticket for group in sorted(groups.values(), key=_load) for ticket in group]
-    batches = [ordered[start : start + size] for start in range(0, len(ordered), size)]
-    return sorted(batches, key=lambda batch: min(place[ticket] for ticket in batch))
-
-
-def _load(group: Sequence[Ticket]) -> tuple[int, int]:
-    """Return the numbers of images and characters in the largest prompt of a group."""
-    return max((len(ticket.prompt.images), len(ticket.prompt.text)) for ticket in group)
+def _caught(call: Callable[[], T]) -> T | BaseException:
+    try:
+        return call()
+    except BaseException as error:  # noqa: BLE001 - raised again in the tests that ask for it
+        return error
 
 
 def _give_up(tickets: Iterable[Ticket], why: str) -> None:
