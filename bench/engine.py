@@ -2,9 +2,11 @@
 
     python bench/engine.py [--items 2000] [--batch-size 32] [--workers 2] [--rounds 3] [--call 20] [--each 1]
 
-The model is simulated: a call sleeps 20 ms, and 1 ms more for each prompt. The bare loop cuts as many prompts into
-batches and does nothing with the answers. A session is timed within its process (with workers, over all of them)
-from the first call of a model to the end of the last test, so that neither counts what pytest needs to start.
+The model is simulated: a call sleeps 20 ms, and 1 ms more for each prompt. One that drafts needs 20 ms more for each
+batch, in a thread of its own (as the backend `hf` decodes images), before its call of 40 ms. The bare loop cuts as many
+prompts into batches, drafts the next one while it computes, and does nothing with the answers. A session is timed
+within its process (with workers, over all of them) from the first call of a model to the end of the last test, so that
+neither counts what pytest needs to start.
 "busy" is the bare loop's time, divided by the number of workers, over the session's: the median of the rounds.
 "one at a time" is the session with --batch-size=1; it is long, so it asks a tenth of the items, and its time is scaled.
 """
@@ -41,9 +43,10 @@ def pytest_sessionfinish():
 """
 
 
-def bare(items: int, batch: int, call: float, each: float) -> float:
-    """Seconds of the loop that does nothing but full batches."""
+def bare(items: int, batch: int, call: float, each: float, drafting: float) -> float:
+    """Seconds of the loop that does nothing but full batches, of which it drafts the next one in another thread."""
     start = time.perf_counter()
+    time.sleep(drafting)
     for first in range(0, items, batch):
         time.sleep(call + each * min(batch, items - first))
     return time.perf_counter() - start
@@ -61,19 +64,23 @@ def session(folder: Path, items: int, batch: int, words: int, *arguments: str) -
 
 def main() -> None:
     typed = harness.options(__doc__, items=2000, batch_size=32, workers=2, rounds=3, call=20.0, each=1.0)
-    seconds = typed.call / 1000, typed.each / 1000
-    model, spread = f"--model=simulated:{seconds[0]},{seconds[1]}", f"-n{typed.workers}"
-    cases: dict[str, tuple[int, int, list[str], int]] = {
-        "serial": (typed.batch_size, 0, [], 1),
-        "serial, lengths vary": (typed.batch_size, 40, [], 1),
-        f"-n {typed.workers}": (typed.batch_size, 0, [spread], typed.workers),
-        f"-n {typed.workers}, lengths vary": (typed.batch_size, 40, [spread], typed.workers),
-        "one at a time": (1, 0, [], 1),
+    plain, drafts = (typed.call / 1000, typed.each / 1000, 0.0), (0.04, 0.0, 0.02)
+    spread = f"-n{typed.workers}"
+    cases: dict[str, tuple[int, int, list[str], int, tuple[float, float, float]]] = {
+        "serial": (typed.batch_size, 0, [], 1, plain),
+        "serial, lengths vary": (typed.batch_size, 40, [], 1, plain),
+        "serial, drafts": (typed.batch_size, 0, [], 1, drafts),
+        "serial, drafts, lengths vary": (typed.batch_size, 40, [], 1, drafts),
+        spread: (typed.batch_size, 0, [spread], typed.workers, plain),
+        f"{spread}, lengths vary": (typed.batch_size, 40, [spread], typed.workers, plain),
+        f"{spread}, drafts": (typed.batch_size, 0, [spread], typed.workers, drafts),
+        "one at a time": (1, 0, [], 1, plain),
     }
     print(f"{typed.items} items, batches of {typed.batch_size}, median of {typed.rounds} rounds")
-    print(f"{'':24}{'bare loop s':>12}{'session s':>12}{'busy':>8}   of each round")
+    print(f"{'':32}{'bare loop s':>12}{'session s':>12}{'busy':>8}   of each round")
     with harness.suite(MARKS) as folder:
-        for title, (batch, words, arguments, workers) in cases.items():
+        for title, (batch, words, arguments, workers, seconds) in cases.items():
+            model = f"--model=simulated:{','.join(map(str, seconds))}"
             part = 10 if batch == 1 else 1
             rounds = []
             for _ in range(1 if batch == 1 else typed.rounds):
@@ -82,7 +89,7 @@ def main() -> None:
             busy = sorted(ideal / taken for ideal, taken in rounds)
             ideal, taken = (statistics.median(column) for column in zip(*rounds, strict=True))
             each = " ".join(f"{100 * value:.1f}" for value in busy)
-            print(f"{title:24}{ideal:12.2f}{taken:12.2f}{100 * statistics.median(busy):7.1f}%   {each}", flush=True)
+            print(f"{title:32}{ideal:12.2f}{taken:12.2f}{100 * statistics.median(busy):7.1f}%   {each}", flush=True)
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ sys.path.insert(0, str(ROOT / "tests"))  # for `support`
 PYTEST = ("pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:html")
 SUITE = """
 import os, pathlib, time
+from concurrent.futures import ThreadPoolExecutor
 from medvqa import Backend, metrics, scoring
 from medvqa.items import Answer, Benchmark, Image, Item, replace
 from medvqa.protocols.prompts import Template
@@ -54,13 +55,22 @@ class Simulated(Backend):
     sends_to = None
 
     def load(self):
-        # Seconds of a call, and more for each prompt.
-        self._call, self._each = map(float, self.argument.split(",")) if self.argument else (0, 0)
+        # Seconds of a call, more for each prompt, and those of drafting a batch, which another thread does beforehand.
+        self._call, self._each, self._drafting = [*map(float, filter(None, self.argument.split(","))), 0, 0, 0][:3]
+        self._drafter, self._drafts = ThreadPoolExecutor(1), {}
 
     def fingerprint(self):
         return "simulated 1"
 
+    def prepare(self, prompts):
+        if self._drafting:
+            self._drafts[tuple(map(id, prompts))] = self._drafter.submit(time.sleep, self._drafting)
+
     def generate(self, prompts):
+        if self._drafting:
+            key = tuple(map(id, prompts))
+            draft = self._drafts.pop(key, None) or self._drafter.submit(time.sleep, self._drafting)
+            draft.result()
         if self._call or self._each:
             time.sleep(self._call + self._each * len(prompts))
         return [ANSWER] * len(prompts)
