@@ -24,8 +24,8 @@ number of images (not every model masks images that are added as padding)."""
 def measured(prompt: Prompt) -> tuple[Kind, Cost]:
     """Return kind and cost of a prompt. No image is decoded (`Image.apparent_size`)."""
     images = prompt.images
-    pixels = sum([image.apparent_size() for image in images]) if images else 0
-    return (prompt.technique, prompt.max_tokens, len(images)), (pixels, len(prompt.text))
+    count, pixels = (len(images), sum([image.apparent_size() for image in images])) if images else (0, 0)
+    return (prompt.technique, prompt.max_tokens, count), (pixels, len(prompt.text))
 
 
 def load(costs: Sequence[Cost]) -> float:

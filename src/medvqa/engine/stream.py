@@ -15,9 +15,9 @@ import sys
 import threading
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future, InvalidStateError
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import count, islice
@@ -284,6 +284,19 @@ class _TicketBatch(Clock):
         return any(ticket.alone for ticket in self.tickets)
 
 
+class _Released:
+    """Releases a lock within a block."""
+
+    def __init__(self, lock: threading.Lock) -> None:
+        self._lock = lock
+
+    def __enter__(self) -> None:
+        self._lock.release()
+
+    def __exit__(self, *raised: object) -> None:
+        self._lock.acquire()
+
+
 class Traffic:
     """State shared by the streams of a process: a lock, the cost of their answers (`spent`), their calls.
 
@@ -331,10 +344,14 @@ class Stream:
         self._beside = threading.Thread(target=self._kept, args=(self._assist,), name="medvqa-beside", daemon=True)
         # The lock guards all following attributes; lanes wait for work, their assistant for its own, tests for tickets.
         self._lock = self._traffic.lock
+        self._released = _Released(self._lock)
+        # Whether the next batch is computed before the answers of the last one are stored: not if the model answers in
+        # one stage, so that a killed process loses no more than one batch. Nor before it is known what answers cost.
+        self._staged = type(model).compute is not Backend.compute and limits.budget == inf
         self._work = threading.Condition(self._lock)
         self._assistance = threading.Condition(self._lock)
         self._size = limits.batch_size
-        self._room = arranging.Room()
+        self._room: arranging.Room | None = None
         self._unclaimed: dict[QuestionKey, deque[Ticket]] = {}
         self._claimable = 0
         self._exhausted = False
@@ -406,7 +423,8 @@ class Stream:
                     self._awaited.add(ticket)
                     self._start()
                     self._work.notify()
-                    self._assistance.notify()
+                    if not self._plan:
+                        self._assistance.notify()
                     seconds = self._expire(ticket)
                 with suppress(TimeoutError):
                     ticket.exception(seconds)
@@ -535,20 +553,10 @@ class Stream:
             if len(self._plan) <= len(self._threads):
                 self._assistance.notify()
             rest = self._computed(batch)
-            if not (self._is_staged and callable(rest)):
+            if not self._staged or len(self._threads) > 1 or not callable(rest):
                 rest = self._stored(batch, rest)
             if not self._hand_over(batch, rest):
                 self._finish(batch, rest)
-
-    @property
-    def _is_staged(self) -> bool:
-        """Whether the next batch is computed before the answers of the last one are stored.
-
-        If the model answers in one stage, they are there: a killed process loses one batch alone. A batch must not be
-        sent before it is known what the one before has cost. Of several lanes, others compute meanwhile.
-        """
-        stages = type(self._model).compute is not Backend.compute
-        return stages and len(self._threads) == 1 and self._limits.budget == inf
 
     def _hand_over(self, batch: _TicketBatch, rest: Rest) -> bool:
         """Leave a computed batch to the thread beside a single lane, once it is done with the one before.
@@ -594,7 +602,7 @@ class Stream:
     def _together(self, tickets: list[Ticket]) -> list[Ticket]:
         """Return the first tickets, as many as may be sent together."""
         tickets = tickets[: self._size]
-        return tickets if self._room.limit == inf else tickets[: self._room.most([t.cost for t in tickets])]
+        return tickets if self._room is None else tickets[: self._room.most([t.cost for t in tickets])]
 
     def _stops(self) -> bool:
         """Return whether only prompts that a test waits for may be sent."""
@@ -695,8 +703,7 @@ class Stream:
     def _recalled(self, tickets: Sequence[Ticket]) -> list[Ticket]:
         """Return the tickets without a stored answer, with prompts built; releases the lock while building them."""
         known: dict[Ticket, Settled] = {}
-        self._lock.release()
-        try:
+        with self._released:
             new = self._built([ticket for ticket in tickets if ticket.key is None])
             for ticket, found in zip(new, self._memory.recall(new), strict=True):
                 ticket.key, ticket.alone = found.key, found.alone
@@ -706,8 +713,6 @@ class Stream:
                     isinstance(answer, AnswerError) or answers_room.misfit(answer, ticket.prompt) is None
                 ):
                     known[ticket] = ticket.reply(answer, found.reused)
-        finally:
-            self._lock.acquire()
         for ticket, outcome in known.items():
             ticket.end(outcome)
         return [ticket for ticket in tickets if ticket.key is not None and ticket not in known]
@@ -730,17 +735,17 @@ class Stream:
 
     def _computed(self, batch: _TicketBatch) -> Rest:
         """Run the device's part of a batch; releases the lock meanwhile."""
-        with self._released():
+        with self._released:
             self._memory.begin(batch.number, [ticket.key or "" for ticket in batch.tickets])
             with timed(batch):
                 rest = _caught(lambda: computed(self._model, batch.prompts, self._traffic.secrets))
-        if not (batch.halved or isinstance(rest, Failure | BaseException)):
+        if self._room is not None and not (batch.halved or isinstance(rest, Failure | BaseException)):
             self._room.fitted(batch.load)
         return rest
 
     def _stored(self, batch: _TicketBatch, rest: Rest) -> Outcome | BaseException:
         """Do the model's rest of a batch, and store its answers; releases the lock meanwhile."""
-        with self._released():
+        with self._released:
             outcome = _caught(rest) if callable(rest) else rest
             replies = outcome if isinstance(outcome, list) else []
             stored = [(t.key or "", a) for t, a in zip(batch.tickets, replies, strict=False) if isinstance(a, Answer)]
@@ -753,7 +758,7 @@ class Stream:
         outcome = self._stored(batch, rest) if callable(rest) else rest
         settled: list[Settled] = []
         if isinstance(outcome, list):
-            with self._released():
+            with self._released:
                 settled = [ticket.reply(answer) for ticket, answer in zip(batch.tickets, outcome, strict=True)]
         elif isinstance(outcome, BaseException):
             settled = [outcome] * len(batch.tickets)
@@ -764,15 +769,6 @@ class Stream:
         if isinstance(outcome, Failure):
             self._ask_in_parts(batch, outcome)
 
-    @contextmanager
-    def _released(self) -> Iterator[None]:
-        """Release the lock within the block."""
-        self._lock.release()
-        try:
-            yield
-        finally:
-            self._lock.acquire()
-
     def _ask_in_parts(self, batch: _TicketBatch, failure: Failure) -> None:
         """Plan a batch without answers again: in two halves, unless its process was lost; give up one prompt alone."""
         if failure.lost:
@@ -780,11 +776,12 @@ class Stream:
         elif len(batch.tickets) > 1:
             half = len(batch.tickets) // 2
             if failure.memory:
+                self._room = self._room or arranging.Room()
                 self._room.exceeded(batch.load)
             parts = (batch.tickets[half:], batch.tickets[:half])
             self._plan.extendleft(_TicketBatch(part, halved=True) for part in parts)
         else:
-            if failure.memory:
+            if failure.memory and self._room is not None:
                 self._room.exceeded_alone()
             _give_up(batch.tickets, failure.why)
 
