@@ -2,19 +2,22 @@
 
 import _thread
 import gc
+import sys
 import threading
 import time
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
+import PIL.Image
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from medvqa.backend import clock
-from medvqa.engine import KILLS, AnswerMemory, Limits, Recollection, Stream, Streamed, Ticket
+from medvqa.engine import KILLS, AnswerMemory, Limits, Recollection, Stream, Streamed, Ticket, arranging
 from medvqa.engine import stream as stream_module
 from medvqa.items import Answer, AnswerError, BatchLost, Image, Item, MedVQAError, Model, Prompt, Query, UsageError
 from support.laws import examples
@@ -139,7 +142,7 @@ def test_a_batch_that_raises_is_halved_until_the_bad_items_stand_alone(
 
 @examples(30)
 @given(size=st.integers(1, 64), fits=st.integers(1, 64))
-def test_out_of_memory_halves_the_size_for_good(size: int, fits: int) -> None:
+def test_out_of_memory_again_and_again_bounds_the_batches(size: int, fits: int) -> None:
     def refuse(texts: list[str]) -> None:
         if len(texts) > fits:
             raise MemoryError
@@ -163,6 +166,55 @@ def test_a_prompt_that_does_not_fit_alone_does_not_shrink_the_batches_of_others(
     assert len(model.batches[-2]) == 8
 
 
+def test_one_batch_out_of_memory_is_halved_and_those_after_it_are_full() -> None:
+    failures = iter([True])
+
+    def refuse(texts: list[str]) -> None:
+        if len(texts) == 8 and next(failures, False):
+            raise MemoryError
+
+    model = Recorded(refuse)
+    with streaming(model, Ahead(ITEMS[:40]), batch_size=8) as stream:
+        assert said(stream, ITEMS[:40]) == [each.item.question for each in ITEMS[:40]]
+    assert [len(batch) for batch in model.batches] == [8, 4, 4, 8, 8, 8, 8]
+
+
+def test_the_limit_of_memory_is_that_of_the_load_and_grows_back() -> None:
+    short, long = [(0, 100)] * 8, [(0, 10_000)] * 8
+    room = arranging.Room()
+    room.exceeded(arranging.load(long))
+    assert room.most(long) == 8, "once is no evidence"
+    room.exceeded(arranging.load(long))
+    assert (room.most(long), room.most(short)) == (4, 8)
+    room.exceeded(arranging.load(long[:4]))
+    assert room.most(long) == 2
+    for _ in range(arranging.CALM):
+        assert room.most(long) == 2
+        room.fitted(arranging.load(long[:2]))
+        room.fitted(arranging.load(short))
+    assert room.most(long) == 4
+    room.exceeded(arranging.load(long[:4]))
+    assert room.most(long) == 4
+    room.exceeded(arranging.load(long[:4]))
+    for _ in range(2 * arranging.CALM):
+        assert room.most(long) == 2, "the next time takes twice as many"
+        room.fitted(arranging.load(long[:2]))
+    assert room.most(long) == 4
+
+
+def test_a_batch_of_the_same_load_that_fits_forgives_one_that_did_not() -> None:
+    room, costs = arranging.Room(), [(0, 100)] * 9
+    for _ in range(5):
+        room.exceeded(arranging.load(costs))
+        room.fitted(arranging.load(costs))
+    assert room.most(costs) == 9
+    room.exceeded(arranging.load(costs))
+    room.exceeded(arranging.load(costs))
+    assert room.most(costs) == 3, "as many calls as 4, 4 and 1"
+    room.exceeded_alone()
+    assert room.most(costs) == 9
+
+
 # --- batches ------------------------------------------------------------------------------------------------
 
 
@@ -178,6 +230,50 @@ def test_what_shares_an_image_and_what_is_alike_stands_together() -> None:
     rests = [{len(text.rstrip("0123456789")) for text in batch} for batch in model.batches]
     assert all(len(rest) == 1 for rest in rests)
     assert len(model.batches) == 4
+
+
+def test_a_batch_has_prompts_of_one_technique_limit_and_number_of_images() -> None:
+    def build(query: Query) -> Prompt:
+        number = int(query.item.id)
+        images = (Image(f"{number}.png"),) * (number % 2)
+        return Prompt(query.item.question, images=images, max_tokens=(5, 50)[number % 3 == 0])
+
+    model = Kinds()
+    with streaming(model, Ahead(ITEMS[:48]), build, batch_size=4) as stream:
+        assert said(stream, ITEMS[:48]) == [each.item.question for each in ITEMS[:48]]
+    assert all(len(kinds) == 1 for kinds in model.kinds)
+    assert len(model.batches) < 20, "most are full"
+
+
+class Kinds(Recorded):
+    def __init__(self) -> None:
+        super().__init__()
+        self.kinds: list[set[object]] = []
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
+        self.kinds.append({(prompt.technique, prompt.max_tokens, len(prompt.images)) for prompt in prompts})
+        return super().generate(prompts)
+
+
+def test_a_kind_that_is_rare_holds_up_no_test() -> None:
+    def build(query: Query) -> Prompt:
+        return Prompt(query.item.question, max_tokens=int(query.item.id) % 7)
+
+    ahead, model = Ahead(ITEMS, first=20, more=1), Kinds()
+    with streaming(model, ahead, build, batch_size=4, window=1) as stream:
+        assert said(stream, ITEMS, ahead) == [each.item.question for each in ITEMS]
+    assert all(len(kinds) == 1 for kinds in model.kinds)
+
+
+def test_images_of_similar_size_stand_together(tmp_path: Path) -> None:
+    for number in range(16):
+        size = (300, 200) if number % 4 == 0 else (30, 20)
+        PIL.Image.new("RGB", size).save(tmp_path / f"{number}.png")
+    items = [item(n, (Image(f"{n}.png", path=str(tmp_path / f"{n}.png")),)) for n in range(16)]
+    model = Recorded()
+    with streaming(model, Ahead(items), batch_size=4) as stream:
+        said(stream, items)
+    assert sorted(map(sorted, model.batches))[0] == ["q0", "q12", "q4", "q8"]
 
 
 def test_batches_are_full_although_tests_arrive_one_by_one() -> None:
@@ -536,6 +632,155 @@ def test_a_model_is_told_of_the_batch_that_comes_next() -> None:
     assert not ahead[0]
     assert ahead[1], "of the second before the first is asked"
     assert all(told_at in (number, number - 1) for number, (told_at, _) in enumerate(model.told))
+
+
+def test_the_next_window_is_planned_while_the_last_batch_of_one_is_computed() -> None:
+    model = Prepared()
+    with streaming(model, Ahead(ITEMS[:48]), batch_size=4, window=2) as stream:
+
+        def await_plan(texts: list[str]) -> None:
+            """Compute until the two next batches are planned, or all."""
+            end = time.monotonic() + 10
+            while len(stream._plan) < min(2, 12 - len(model.batches)) and time.monotonic() < end:
+                time.sleep(0.001)
+
+        model.before = await_plan
+        assert said(stream, ITEMS[:48]) == [each.item.question for each in ITEMS[:48]]
+    idle = [number for number, (told_at, _) in enumerate(model.told) if told_at == number]
+    assert idle == [0], "no batch but the first was drafted while the model waited for it"
+
+
+# --- two stages -----------------------------------------------------------------------------------------------
+
+
+class Staged(Recorded):
+    """Answers in two stages, and writes down what happens; `between(number)` is called in the second one."""
+
+    def __init__(self, between: Callable[[int], None] = lambda number: None) -> None:
+        super().__init__()
+        self.between = between
+        self.events: list[tuple[str, int]] = []
+        self.seconds: set[int] = set()
+
+    def compute(self, prompts: Sequence[Prompt]) -> Callable[[], list[Answer | AnswerError]]:
+        number = len(self.batches)
+        self.events.append(("computing", number))
+        replies = self.generate(prompts)
+        self.events.append(("computed", number))
+
+        def rest() -> list[Answer | AnswerError]:
+            self.seconds.add(threading.get_ident())
+            self.between(number)
+            self.events.append(("decoded", number))
+            return replies
+
+        return rest
+
+    def await_event(self, event: tuple[str, int]) -> None:
+        end = time.monotonic() + 10
+        while event not in self.events:
+            assert time.monotonic() < end, f"{event} never comes"
+            time.sleep(0.001)
+
+
+def test_a_batch_is_decoded_and_stored_while_the_next_one_is_computed() -> None:
+    model = Staged(lambda number: number < 11 and model.await_event(("computing", number + 1)))
+    memory = Kept()
+    with streaming(model, Ahead(ITEMS[:48]), batch_size=4, memory=memory) as stream:
+        for each in ITEMS[:48]:
+            text = each.item.question
+            assert stream.answer(each).answer == memory.answers[text], "kept before a test has it"
+    assert len(model.threads) == len(model.seconds) == 1
+    assert not model.threads & model.seconds
+    assert not any(memory.calls.values())
+
+
+def test_at_most_one_computed_batch_waits_to_be_stored() -> None:
+    def hold(number: int) -> None:
+        # The lane computes the next batch, and must then wait.
+        if number < 10:
+            model.await_event(("computed", number + 1))
+            time.sleep(0.01)
+
+    model = Staged(hold)
+    with streaming(model, Ahead(ITEMS[:48]), batch_size=4) as stream:
+        said(stream, ITEMS[:48])
+    place = {event: n for n, event in enumerate(model.events)}
+    assert all(place["decoded", n] < place["computing", n + 2] for n in range(len(model.batches) - 2))
+
+
+def test_a_model_of_one_stage_has_its_answers_stored_before_its_next_call() -> None:
+    memory = Kept()
+    model = Recorded(lambda texts: asked_when_stored.append((len(model.batches) - 1, len(memory.answers))))
+    asked_when_stored: list[tuple[int, int]] = []
+    with streaming(model, Ahead(ITEMS[:48]), batch_size=4, memory=memory) as stream:
+        said(stream, ITEMS[:48])
+    assert asked_when_stored == [(number, 4 * number) for number in range(12)]
+
+
+def test_what_an_answer_costs_is_known_before_the_next_batch() -> None:
+    class Priced(Staged):
+        def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
+            super().generate(prompts)
+            return [Answer(prompt.text, usage={"cost": 1.0}) for prompt in prompts]
+
+    model = Priced()
+    made = backend(model)
+    stream = Stream(made, prompt, Ahead(ITEMS), Limits.of(made, batch_size=4, deadline=60, budget=8))
+    try:
+        said(stream, ITEMS[:8])
+    finally:
+        stream.close()
+    assert len(model.batches) == 2
+
+
+@pytest.mark.parametrize("error", [ValueError("bad"), MemoryError()])
+def test_a_second_stage_that_raises_is_a_batch_that_raises(error: Exception) -> None:
+    def fail(number: int) -> None:
+        if "q5" in model.batches[number]:
+            raise error
+
+    model = Staged(fail)
+    with streaming(model, batch_size=8) as stream:
+        answers = said(stream, ITEMS)
+    assert [number for number, text in enumerate(answers) if text.startswith("!")] == [5]
+    assert ["q5"] in model.batches
+
+
+def test_a_computed_batch_is_stored_although_its_session_has_ended() -> None:
+    memory = Kept()
+    model = Staged(lambda number: model.await_event(("closing", 0)))
+    with streaming(model, batch_size=4, memory=memory) as stream:
+        tickets = [stream.submit(Prompt(f"q{number}"), lambda answer, reply: None) for number in range(4)]
+        model.await_event(("computed", 0))
+        model.events.append(("closing", 0))
+    assert memory.answers.keys() == {"q0", "q1", "q2", "q3"}
+    assert not any(memory.calls.values())
+    assert all(ticket.done() for ticket in tickets)
+
+
+def test_what_is_suspected_is_asked_alone_of_a_model_with_two_stages_too() -> None:
+    model, memory = Staged(lambda number: time.sleep(0.001)), Kept(bad={"q3", "q17"})
+    with streaming(model, Ahead(ITEMS[:30]), batch_size=4, memory=memory) as stream:
+        assert said(stream, ITEMS[:30]) == [f"q{n}" for n in range(30)]
+    assert all(len(flying) == 1 for flying in memory.flying if flying & memory.bad)
+    assert max(map(len, memory.flying)) <= 8, "two batches at most"
+
+
+def test_several_lanes_finish_their_own_batches() -> None:
+    model = Staged()
+    model.concurrency = 3  # type: ignore[attr-defined]
+    with streaming(model, batch_size=1) as stream:
+        assert said(stream, ITEMS) == [each.item.question for each in ITEMS]
+    assert model.seconds <= model.threads
+
+
+def test_threads_switch_sooner_while_a_stream_runs() -> None:
+    usual, seen = sys.getswitchinterval(), []
+    with streaming(Recorded(lambda texts: seen.append(sys.getswitchinterval()))) as stream:
+        stream.answer(ITEMS[0])
+    assert seen[0] == pytest.approx(stream_module.SWITCH)
+    assert sys.getswitchinterval() == usual
 
 
 # --- lost batches ---------------------------------------------------------------------------------------------

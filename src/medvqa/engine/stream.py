@@ -460,7 +460,8 @@ class Stream:
         window = self._window
         if self._exhausted or self._claimable > 2 * window or self._upcoming.stopped():
             return
-        queries = self._upcoming.take(window)
+        # The first two together: the second one is planned while the first is computed, before a test has its answer.
+        queries = self._upcoming.take(window if self._claimable else 2 * window)
         for query in queries:
             ticket = self._ticket(query)
             self._unclaimed.setdefault(query.key, deque()).append(ticket)
