@@ -4,9 +4,10 @@
 
 The model is simulated: a call sleeps 20 ms, and 1 ms more for each prompt. One that drafts needs 20 ms more for each
 batch, in a thread of its own (as the backend `hf` decodes images), before its call of 40 ms. The bare loop cuts as many
-prompts into batches, drafts the next one while it computes, and does nothing with the answers. A session is timed
-within its process (with workers, over all of them) from the first call of a model to the end of the last test, so that
-neither counts what pytest needs to start.
+prompts into batches, drafts the next one while it computes, and does nothing with the answers. The model answers in two
+stages, as `hf` does; in "one stage", its answers are stored before its next call. A session is timed within its process
+(with workers, over all of them) from the first call of a model to the end of the last test, so that neither counts what
+pytest needs to start.
 "busy" is the bare loop's time, divided by the number of workers, over the session's: the median of the rounds.
 "one at a time" is the session with --batch-size=1; it is long, so it asks a tenth of the items, and its time is scaled.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import harness
@@ -43,6 +45,22 @@ def pytest_sessionfinish():
 """
 
 
+@dataclass(frozen=True)
+class Case:
+    """A row: `seconds` of a call, of each prompt and of a draft; `words` that a question may have more than others."""
+
+    title: str
+    seconds: tuple[float, float, float]
+    words: int = 0
+    workers: int = 1
+    model: str = "staged"
+    alone: bool = False
+
+    @property
+    def spread(self) -> tuple[str, ...]:
+        return (f"-n{self.workers}",) if self.workers > 1 else ()
+
+
 def bare(items: int, batch: int, call: float, each: float, drafting: float) -> float:
     """Seconds of the loop that does nothing but full batches, of which it drafts the next one in another thread."""
     start = time.perf_counter()
@@ -65,31 +83,31 @@ def session(folder: Path, items: int, batch: int, words: int, *arguments: str) -
 def main() -> None:
     typed = harness.options(__doc__, items=2000, batch_size=32, workers=2, rounds=3, call=20.0, each=1.0)
     plain, drafts = (typed.call / 1000, typed.each / 1000, 0.0), (0.04, 0.0, 0.02)
-    spread = f"-n{typed.workers}"
-    cases: dict[str, tuple[int, int, list[str], int, tuple[float, float, float]]] = {
-        "serial": (typed.batch_size, 0, [], 1, plain),
-        "serial, lengths vary": (typed.batch_size, 40, [], 1, plain),
-        "serial, drafts": (typed.batch_size, 0, [], 1, drafts),
-        "serial, drafts, lengths vary": (typed.batch_size, 40, [], 1, drafts),
-        spread: (typed.batch_size, 0, [spread], typed.workers, plain),
-        f"{spread}, lengths vary": (typed.batch_size, 40, [spread], typed.workers, plain),
-        f"{spread}, drafts": (typed.batch_size, 0, [spread], typed.workers, drafts),
-        "one at a time": (1, 0, [], 1, plain),
-    }
+    cases = [
+        Case("serial", plain),
+        Case("serial, lengths vary", plain, words=40),
+        Case("serial, drafts", drafts),
+        Case("serial, drafts, lengths vary", drafts, words=40),
+        Case("serial, one stage", plain, model="simulated"),
+        Case(f"-n {typed.workers}", plain, workers=typed.workers),
+        Case(f"-n {typed.workers}, lengths vary", plain, words=40, workers=typed.workers),
+        Case(f"-n {typed.workers}, drafts", drafts, workers=typed.workers),
+        Case("one at a time", plain, alone=True),
+    ]
     print(f"{typed.items} items, batches of {typed.batch_size}, median of {typed.rounds} rounds")
     print(f"{'':32}{'bare loop s':>12}{'session s':>12}{'busy':>8}   of each round")
     with harness.suite(MARKS) as folder:
-        for title, (batch, words, arguments, workers, seconds) in cases.items():
-            model = f"--model=simulated:{','.join(map(str, seconds))}"
-            part = 10 if batch == 1 else 1
+        for case in cases:
+            batch, part, repeats = (1, 10, 1) if case.alone else (typed.batch_size, 1, typed.rounds)
+            arguments = (f"--model={case.model}:{','.join(map(str, case.seconds))}", *case.spread)
             rounds = []
-            for _ in range(1 if batch == 1 else typed.rounds):
-                ideal = bare(typed.items, typed.batch_size, *seconds) / workers
-                rounds.append((ideal, part * session(folder, typed.items // part, batch, words, model, *arguments)))
-            busy = sorted(ideal / taken for ideal, taken in rounds)
+            for _ in range(repeats):
+                ideal = bare(typed.items, typed.batch_size, *case.seconds) / case.workers
+                rounds.append((ideal, part * session(folder, typed.items // part, batch, case.words, *arguments)))
+            busy = sorted(100 * ideal / taken for ideal, taken in rounds)
             ideal, taken = (statistics.median(column) for column in zip(*rounds, strict=True))
-            each = " ".join(f"{100 * value:.1f}" for value in busy)
-            print(f"{title:32}{ideal:12.2f}{taken:12.2f}{100 * statistics.median(busy):7.1f}%   {each}", flush=True)
+            each = " ".join(f"{value:.1f}" for value in busy)
+            print(f"{case.title:32}{ideal:12.2f}{taken:12.2f}{statistics.median(busy):7.1f}%   {each}", flush=True)
 
 
 if __name__ == "__main__":

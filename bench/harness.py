@@ -75,8 +75,15 @@ class Simulated(Backend):
             time.sleep(self._call + self._each * len(prompts))
         return [ANSWER] * len(prompts)
 
+class Staged(Simulated):
+    name = "staged"
+
+    def compute(self, prompts):
+        replies = self.generate(prompts)
+        return lambda: replies
+
 def pytest_medvqa_backends():
-    return [Simulated]
+    return [Simulated, Staged]
 
 def pytest_medvqa_benchmarks():
     return [Benchmark(name="simulated", items=items, prompt=ASK.prompt, score=scoring.score_single_choice,

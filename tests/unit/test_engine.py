@@ -1,7 +1,7 @@
 """Asking and scoring: one answer or error for each prompt, whatever a model does."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from math import nan
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from medvqa import engine, scoring
+from medvqa.engine import batches
 from medvqa.items import (
     TECHNIQUES,
     Answer,
@@ -29,6 +30,7 @@ from medvqa.items import (
 from medvqa.protocols import prompts
 from medvqa.protocols.protocol import NEEDS
 from support.runs import record
+from support.stubs import backend
 
 ITEM = Item("1", "slake", "single_choice", "Which organ?", {"A": "liver", "B": "spleen"}, ("A",))
 
@@ -105,6 +107,46 @@ def test_no_answer_is_an_error_that_says_why(said: Sequence[Answer] | Exception,
     result = evaluate(said)
     assert result.score == Score(None, "error", (), why)
     assert result.answer is None
+
+
+class TwoStages(Scripted):
+    """Raises what it was given in its first stage, and says it in the second one; says what it was asked."""
+
+    converses = True
+
+    def __init__(self, said: Sequence[Answer | AnswerError] | Exception = ()) -> None:
+        super().__init__(said)
+        self.events: list[str] = []
+
+    def compute(self, prompts: Sequence[Prompt]) -> Callable[[], Sequence[Answer | AnswerError]]:
+        self.events.append(f"computed {prompts[0].text}")
+        replies = self.generate(prompts)
+
+        def rest() -> Sequence[Answer | AnswerError]:
+            self.events.append(f"decoded {prompts[0].text}")
+            return replies
+
+        return rest
+
+
+def test_a_batch_is_computed_and_the_rest_is_left() -> None:
+    model = TwoStages([Answer("A")])
+    rest = batches.computed(backend(model), [Prompt("a")])
+    assert not isinstance(rest, batches.Failure)
+    assert model.events == ["computed a"]
+    assert [answer.text for answer in rest() if isinstance(answer, Answer)] == ["A"]
+    assert model.events == ["computed a", "decoded a"]
+
+
+def test_a_first_stage_that_raises_leaves_nothing() -> None:
+    assert isinstance(batches.computed(backend(TwoStages(ValueError("bad"))), [Prompt("a")]), batches.Failure)
+
+
+def test_a_conversation_is_computed_to_its_end() -> None:
+    model = TwoStages([Answer("A")])
+    rest = batches.computed(backend(model), [Prompt("a", then=("b",))])
+    assert model.events == ["computed a", "decoded a", "computed b", "decoded b"]
+    assert callable(rest)
 
 
 def test_being_stopped_is_not_an_answer() -> None:

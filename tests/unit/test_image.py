@@ -358,6 +358,27 @@ def test_a_blank_image_of_one_that_cannot_be_read_says_so(tmp_path: Path) -> Non
         bomb.blanked().pil()
 
 
+@pytest.mark.parametrize("form", ["PNG", "JPEG"])
+def test_the_apparent_size_is_that_of_the_header(tmp_path: Path, colours: PIL.Image.Image, form: str) -> None:
+    exif = PIL.Image.Exif()
+    exif[0x010E] = "x" * 60_000
+    assert stored(tmp_path, encoded(colours, form, exif=exif)[:70_000]).apparent_size() == 32 * 16
+
+
+def test_the_apparent_size_of_others_is_their_bytes(tmp_path: Path, colours: PIL.Image.Image) -> None:
+    data = encoded(colours, "GIF")
+    (tmp_path / "a").mkdir()
+    assert stored(tmp_path / "a", data).apparent_size() == len(data)
+    assert stored(tmp_path, base64.b64encode(data), encoding="base64").apparent_size() == len(base64.b64encode(data))
+    assert Image("none", str(tmp_path / "none")).apparent_size() == Image("none").apparent_size() == 0
+    assert Image("blank", blank=True, size=(3, 4)).apparent_size() == 12
+
+
+@pytest.mark.parametrize("data", [b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff\xe0", b"\xff\xd8" + b"\xff\xe0\0\2" * 99_999])
+def test_the_apparent_size_of_a_damaged_file_is_found_in_no_time(tmp_path: Path, data: bytes) -> None:
+    assert stored(tmp_path, data).apparent_size() in (0, len(data))
+
+
 def test_a_withheld_image_says_so() -> None:
     for image in (Image("set/1.png"), Image("set/1.png", digest="ab" * 32)):
         with pytest.raises(
