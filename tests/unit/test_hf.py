@@ -22,7 +22,7 @@ transformers = pytest.importorskip("transformers", reason="needs transformers: p
 
 from medvqa import configs, engine  # noqa: E402
 from medvqa.backend import loaded  # noqa: E402
-from medvqa.backends import pytest_medvqa_backends  # noqa: E402
+from medvqa.backends import pytest_medvqa_backends, weights  # noqa: E402
 from medvqa.backends.hf import HF, HFOptions, checkpoint, loading  # noqa: E402
 from medvqa.items import Answer, AnswerError, DataError, Image, Prompt, Shot, Technique, Turn, UsageError  # noqa: E402
 from support import tinies  # noqa: E402 - imports torch
@@ -565,23 +565,23 @@ def test_a_fingerprint_changes_with_weights_files_and_settings(folder: Callable[
 
 
 def test_the_digest_of_a_large_file_is_kept_until_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "CACHED_FROM", 4)
+    monkeypatch.setattr(weights, "CACHED_FROM", 4)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     path = tmp_path / "model.safetensors"
     path.write_bytes(b"12345")
-    fresh = checkpoint.digest(path)
+    fresh = weights.digest(path)
     assert list(tmp_path.glob("cache/*/*")) == []  # it has only just changed
-    monkeypatch.setattr(checkpoint, "SETTLED", -1.0)
-    assert checkpoint.digest(path) == fresh
+    monkeypatch.setattr(weights, "SETTLED", -1.0)
+    assert weights.digest(path) == fresh
     (kept,) = tmp_path.glob("cache/*/*")
     kept.write_text("0" * 64)
-    assert checkpoint.digest(path) == "0" * 64
+    assert weights.digest(path) == "0" * 64
     kept.write_text("damaged")
-    assert checkpoint.digest(path) == fresh
+    assert weights.digest(path) == fresh
     times = path.stat()
     path.write_bytes(b"54321")
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert checkpoint.digest(path) not in (fresh, "0" * 64)
+    assert weights.digest(path) not in (fresh, "0" * 64)
 
 
 def refused(argument: str, options: HFOptions = DEFAULTS) -> str:
@@ -704,7 +704,7 @@ def test_a_damaged_weight_file_is_named(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     path.write_bytes(content)
     with pytest.raises(DataError, match=f"{path}: no safetensors file"):
-        checkpoint.header(path)
+        weights.header(path)
 
 
 def test_a_repository_of_the_hub_is_taken_from_the_cache_with_its_commit(
