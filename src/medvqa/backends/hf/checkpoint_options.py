@@ -10,6 +10,9 @@ import msgspec
 OFFICIAL_TOKENS = 32
 """New tokens in the published setting of MediConfusion's multiple choice; decoding is greedy."""
 
+PATHS = "paths"
+"""Key in the metadata of an option with names that may be paths: a config finds those beside its file."""
+
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 
 
@@ -26,7 +29,9 @@ class HFOptions:
     prompts without one (None: 32). `dtype`: "auto" is bfloat16 on a GPU that supports it, else float32. `attention`:
     "auto" is transformers' choice. `device`: "auto" is a GPU if there is one, "map" all visible GPUs together. `gpus`:
     GPUs per copy. `revision`: a branch, tag or commit of a hub repository. `trust_remote_code` runs Python code of the
-    checkpoint. `seed`: for sampling.
+    checkpoint. `seed`: for sampling. `adapters`: LoRA adapters over the checkpoint, in this order: folders, or
+    repositories on the hub. `merge`: whether adapters are merged into the weights in memory (None: unless these are
+    quantised).
     """
 
     form: Literal["auto", "chat", "raw"] = "auto"
@@ -46,6 +51,8 @@ class HFOptions:
     revision: str = ""
     trust_remote_code: bool = False
     seed: Annotated[int, msgspec.Meta(ge=0)] = 0
+    adapters: tuple[str, ...] = field(default=(), metadata={PATHS: True})
+    merge: bool | None = None
 
     @property
     def own_tokens(self) -> int:
