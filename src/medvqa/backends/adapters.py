@@ -76,17 +76,11 @@ HARMLESS_STARTS = frozenset({True, False, None, "gaussian", "orthogonal", "eva"}
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """An adapter in a folder. `weights`: names of its tensors, sorted; `revision`: a hub repository's commit, or ""."""
+    """An adapter in a folder. `weights`: the names of its tensors, sorted."""
 
     folder: Path
     config: AdapterConfig
     weights: tuple[str, ...]
-    revision: str = ""
-
-    @property
-    def path(self) -> Path:
-        """The file of its weights."""
-        return self.folder / WEIGHTS
 
     def modules(self) -> Mapping[str, str]:
         """Return the name of each module of the base that it changes -> the name of its first weight there."""
@@ -106,13 +100,16 @@ def is_adapter(folder: Path) -> bool:
     return (folder / CONFIG).is_file()
 
 
-def read(folder: Path, revision: str = "") -> Adapter:
+def read(folder: Path) -> Adapter:
     """Read an adapter. UsageError, in one line, if it is damaged, a pickle, or other than plain LoRA."""
     config = read_config(folder / CONFIG)
     if not (folder / WEIGHTS).is_file():
-        pickled = f", and {PICKLE} is a pickle, which can run code when it is loaded" if _holds(folder, PICKLE) else ""
-        remedy = "; load it in Python by peft where you trust it, and save it by save_pretrained" if pickled else ""
-        raise UsageError(f"{folder}: an adapter without {WEIGHTS}{pickled}{remedy}")
+        if (folder / PICKLE).is_file():
+            raise UsageError(
+                f"{folder}: no {WEIGHTS}, and {PICKLE} is a pickle, which can run code when it is loaded. "
+                "Where you trust it, load it once in Python by peft, and save it by save_pretrained(FOLDER)"
+            )
+        raise UsageError(f"{folder}: an adapter without weights; {WEIGHTS} is expected")
     try:
         weights = tuple(sorted(name for name in header(folder / WEIGHTS) if name != "__metadata__"))
     except DataError as error:
@@ -124,7 +121,7 @@ def read(folder: Path, revision: str = "") -> Adapter:
             f"{folder / WEIGHTS}: {shown(whole)} is no weight of LoRA, but replaces one of the base; "
             f"{merge_first('such weights are not applied')}"
         )
-    return Adapter(folder, config, weights, revision)
+    return Adapter(folder, config, weights)
 
 
 def read_config(path: Path) -> AdapterConfig:
@@ -186,7 +183,3 @@ def check_applied(adapter: Adapter, left_out: Collection[str], where: str, hint:
 def shown(name: str) -> str:
     """Return a name from an adapter for a message."""
     return ascii(name[:MAX_SHOWN])
-
-
-def _holds(folder: Path, name: str) -> bool:
-    return (folder / name).is_file()

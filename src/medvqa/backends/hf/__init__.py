@@ -135,12 +135,11 @@ class HF(Backend):
         # The processor runs in its own thread, so that the next batch is processed while one is answered.
         self._maker = ThreadPoolExecutor(1, thread_name_prefix="medvqa-processor")
         self._ahead: deque[tuple[Sequence[Prompt], Future[_Batch]]] = deque(maxlen=2)
-        digests = self._decoders.submit(self._checkpoint.digests, code=options.trust_remote_code)
-        of_adapters = self._decoders.submit(self._adapted.digests, code=options.trust_remote_code)
+        digests = self._decoders.submit(self._adapted.digests, code=options.trust_remote_code)
         try:
             self._loaded = loading.load(self._adapted, options)
             self._writer = prompting.PromptWriter(self._loaded.processor, options)
-            self._digests, self._adapter_digests = digests.result(), of_adapters.result()
+            self._digests = digests.result()
         except BaseException:
             self.close()
             raise
@@ -209,12 +208,12 @@ class HF(Backend):
 
     def about(self) -> dict[str, Any]:
         """The model's entry in run.json."""
-        model, processor = self._loaded.model, self._loaded.processor
+        model, processor, adapters = self._loaded.model, self._loaded.processor, self._adapted.adapters
         return {
             "checkpoint": str(self._checkpoint.folder),
             "revision": self._checkpoint.revision,
             "digests": self._digests,
-            **({"adapters": self._about_adapters()} if self._adapted.adapters else {}),
+            **({"adapters": [str(adapter.folder) for adapter in adapters]} if adapters else {}),
             "parameters": sum(parameter.numel() for parameter in model.parameters()),
             "model": type(model).__name__,
             "processor": type(processor).__name__,
@@ -226,8 +225,6 @@ class HF(Backend):
     def fingerprint(self) -> str:
         """SHA-256 (hex) over the digests of all files and all settings that can change an answer."""
         what = {"digests": self._digests, "revision": self._checkpoint.revision, "settings": self._settings()}
-        if self._adapted.adapters:
-            what["adapters"] = self._adapter_digests
         return hashlib.sha256(json.dumps(what, sort_keys=True, default=repr).encode()).hexdigest()
 
     def identified(self) -> str:
@@ -382,19 +379,6 @@ class HF(Backend):
 
         used = sorted({str(parameter.device) for parameter in self._loaded.model.parameters()})
         return [f"{name} ({torch.cuda.get_device_name(name)})" if name.startswith("cuda") else name for name in used]
-
-    def _about_adapters(self) -> list[dict[str, Any]]:
-        """The adapters, in the order in which they are applied."""
-        return [
-            {
-                "folder": str(adapter.folder),
-                "revision": adapter.revision,
-                "base": adapter.config.base_model_name_or_path,
-                "rank": adapter.config.max_rank,
-                "digests": digests,
-            }
-            for adapter, digests in zip(self._adapted.adapters, self._adapter_digests, strict=True)
-        ]
 
     def _settings(self) -> dict[str, Any]:
         """The effective settings, besides files, that can change an answer."""

@@ -41,12 +41,15 @@ class Adapted:
         folders = (adapter.folder for adapter in self.adapters)
         return next((folder for folder in folders if _has_processor(folder)), self.base.folder)
 
-    def digests(self, *, code: bool = False) -> list[dict[str, str]]:
-        """SHA-256 (hex) by file of each adapter: config, weights and, if it is used, its processor."""
-        return [
-            {**adapter.digests(), **(_settings_of(adapter.folder, code) if adapter.folder == self.processor else {})}
-            for adapter in self.adapters
-        ]
+    def digests(self, *, code: bool = False) -> dict[str, str]:
+        """SHA-256 (hex) by file: those of the base, and config, weights and processor of adapter N as `adapters/N/`."""
+        digests = self.base.digests(code=code)
+        for number, adapter in enumerate(self.adapters, 1):
+            own = adapter.digests()
+            if adapter.folder == self.processor:
+                own |= _settings_of(adapter.folder, code)
+            digests |= {f"adapters/{number}/{name}": value for name, value in own.items()}
+        return digests
 
 
 def check(argument: str, options: HFOptions) -> None:
@@ -87,7 +90,7 @@ def obtain(argument: str, options: HFOptions) -> Adapted:
     base = checkpoint.download(argument, options)
     adapters: list[Adapter] = []
     if lora.is_adapter(base.folder):
-        adapters.append(lora.read(base.folder, base.revision))
+        adapters.append(lora.read(base.folder))
         _check_peft(flag)
         with _about_base(flag):
             base = checkpoint.download(*_base(adapters[0], options))
@@ -96,9 +99,7 @@ def obtain(argument: str, options: HFOptions) -> Adapted:
             checkpoint.check_folder(base, options, flag)
     else:
         checkpoint.check_folder(base, options, flag)
-    for name in options.adapters:
-        found = checkpoint.download(name, _main(options))
-        adapters.append(lora.read(found.folder, found.revision))
+    adapters += [lora.read(checkpoint.download(name, _main(options)).folder) for name in options.adapters]
     return Adapted(base, tuple(adapters))
 
 
@@ -204,7 +205,7 @@ def _cached(argument: str, options: HFOptions) -> Adapter | None:
     found = checkpoint.cached(argument, options)
     if found is None or not lora.is_adapter(found.folder) or not (found.folder / lora.WEIGHTS).is_file():
         return None
-    return lora.read(found.folder, found.revision)
+    return lora.read(found.folder)
 
 
 def _on_hub(argument: str, options: HFOptions) -> Adapter | None:
@@ -216,7 +217,7 @@ def _on_hub(argument: str, options: HFOptions) -> Adapter | None:
         return found
     try:
         checkpoint.preflight(argument, options)
-    except checkpoint.NotGivenError as error:
+    except checkpoint.LacksFileError as error:
         try:
             checkpoint.preflight(argument, options, lora.CONFIG)
         except UsageError:

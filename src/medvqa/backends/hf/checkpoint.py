@@ -31,8 +31,8 @@ BITS = {"F64": 64, "I64": 64, "U64": 64, "F32": 32, "I32": 32, "U32": 32, "F16":
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 
-class NotGivenError(UsageError):
-    """The hub does not give a file of a repository."""
+class LacksFileError(UsageError):
+    """A repository on the hub has no file of this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,8 @@ def preflight(argument: str, options: HFOptions, config: str = CONFIG) -> None:
         huggingface_hub.get_hf_file_metadata(url, timeout=reaching.SECONDS)
     except errors.HfHubHTTPError as error:
         if error.response.status_code in (401, 403, 404):
-            raise NotGivenError(f"{flag}: {hub} does not give it: {' '.join(str(error).split())[:500]}") from None
+            kind = LacksFileError if isinstance(error, errors.EntryNotFoundError) else UsageError
+            raise kind(f"{flag}: {hub} does not give it: {' '.join(str(error).split())[:500]}") from None
     except (OSError, errors.HTTPError):
         pass  # slow, or reached by a proxy: see the docstring
 

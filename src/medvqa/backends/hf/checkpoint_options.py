@@ -7,11 +7,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from medvqa.backend import PATHS
+
 OFFICIAL_TOKENS = 32
 """New tokens in the published setting of MediConfusion's multiple choice; decoding is greedy."""
-
-PATHS = "paths"
-"""Key in the metadata of an option with names that may be paths: a config finds those beside its file."""
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 
@@ -51,7 +50,7 @@ class HFOptions:
     revision: str = ""
     trust_remote_code: bool = False
     seed: Annotated[int, msgspec.Meta(ge=0)] = 0
-    adapters: tuple[str, ...] = field(default=(), metadata={PATHS: True})
+    adapters: tuple[str, ...] = field(default=(), metadata=PATHS)
     merge: bool | None = None
 
     @property
