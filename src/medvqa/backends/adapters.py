@@ -26,8 +26,10 @@ MAX_CONFIG = 2**20
 """Largest config, in bytes."""
 MAX_SHOWN = 200
 """Most characters of a name from an adapter in a message."""
+PREFIX = "base_model.model."
+"""What the name of a weight has before the name of the base's module."""
 
-_WEIGHT = re.compile(r"(?:base_model\.model\.)?(.+)\.lora_[A-Za-z]+(?:_[A-Za-z]+)*(?:\.(?:weight|bias))?")
+_WEIGHT = re.compile(rf"(?:{re.escape(PREFIX)})?(.+)\.lora_[A-Za-z]+(?:_[A-Za-z]+)*(?:\.(?:weight|bias))?")
 
 Name = Annotated[str, msgspec.Meta(max_length=4096)]
 Rank = Annotated[int, msgspec.Meta(ge=1, le=2**16)]

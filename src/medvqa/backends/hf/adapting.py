@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -168,7 +168,11 @@ def _apply(wrapped: Any, name: str, adapter: Adapter) -> None:
     import peft
     from safetensors.torch import load_file
 
-    result = peft.set_peft_model_state_dict(wrapped, load_file(adapter.folder / lora.WEIGHTS), adapter_name=name)
+    weights = load_file(adapter.folder / lora.WEIGHTS)
+    result = peft.set_peft_model_state_dict(wrapped, weights, adapter_name=name)
+    if result.unexpected_keys:
+        weights = _renamed(wrapped.get_base_model(), weights)
+        result = peft.set_peft_model_state_dict(wrapped, weights, adapter_name=name)
     left_out = [weight.replace(f".{name}", "") for weight in result.unexpected_keys]
     lora.check_applied(adapter, left_out, f"peft {peft.__version__}", f". {ANOTHER_BASE}")
     empty = [weight.replace(f".{name}", "") for weight in result.missing_keys if f".{name}" in weight]
@@ -177,6 +181,21 @@ def _apply(wrapped: Any, name: str, adapter: Adapter) -> None:
             f"{adapter.folder / lora.CONFIG} changes {len(empty)} weights that {lora.WEIGHTS} does not hold, such as "
             f"{lora.shown(min(empty))}"
         )
+
+
+def _renamed(model: Any, weights: Mapping[str, Any]) -> dict[str, Any]:
+    """Weights with the names that transformers now gives to modules of the base; older versions named some otherwise.
+
+    transformers renames a checkpoint's weights by this table. peft uses it for some models only, not for Qwen2.5-VL.
+    """
+    from transformers.conversion_mapping import get_model_conversion_mapping
+    from transformers.core_model_loading import WeightRenaming, rename_source_key
+
+    table = [entry for entry in get_model_conversion_mapping(model) if isinstance(entry, WeightRenaming)]
+    return {
+        lora.PREFIX + rename_source_key(name.removeprefix(lora.PREFIX), table, [])[0]: tensor
+        for name, tensor in weights.items()
+    }
 
 
 def _not_applied(adapter: Adapter, error: Exception) -> UsageError:
