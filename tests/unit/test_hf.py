@@ -603,21 +603,6 @@ def test_check_says_what_is_missing(
     HF("org/name").check()  # may be on the hub
     path = shutil.copytree(folder("llava"), tmp_path / "llava")
     HF("llava").check()
-    (path / "adapter_config.json").write_text("{}")
-    assert "from_pretrained(BASE), " in refused("llava")
-    for content, base in (
-        ('{"base_model_name_or_path": "org/base"}', "'org/base'"),
-        (json.dumps({"base_model_name_or_path": "\x1b[31m\n" + "x" * 999}), ascii("\x1b[31m\n" + "x" * 194)),
-        ('{"base_model_name_or_path": 3}', "BASE"),
-        ("[" * 99_999, "BASE"),
-    ):
-        (path / "adapter_config.json").write_text(content)
-        said = refused("llava")
-        assert "holds an adapter (adapter_config.json), which must be merged into its model" in said
-        assert f"AutoModelForImageTextToText.from_pretrained({base}), " in said
-        assert said.endswith("save_pretrained('merged'). Then type --model=hf:merged")
-        assert len(said) < 1200
-    (path / "adapter_config.json").unlink()
     (path / "model.safetensors").rename(path / "pytorch_model.bin")
     assert refused("llava").startswith(
         f"{path}: no model.safetensors, and pytorch_model.bin is a pickle, which can run code when it is loaded."

@@ -22,6 +22,7 @@ CONFIG = "adapter_config.json"
 """File that peft writes beside an adapter's weights."""
 WEIGHTS = "adapter_model.safetensors"
 PICKLE = "adapter_model.bin"
+ANOTHER_BASE = "To choose the base yourself, write a config with argument = BASE, and adapters = [ADAPTER] in [options]"
 MAX_CONFIG = 2**20
 """Largest config, in bytes."""
 MAX_SHOWN = 200

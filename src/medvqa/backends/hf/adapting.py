@@ -25,7 +25,6 @@ from medvqa.items import UsageError
 
 PROCESSORS = ("processor_config.json", "preprocessor_config.json")
 """Files of which a folder with a processor has one."""
-ANOTHER_BASE = "To choose the base yourself, write a config with argument = BASE, and adapters = [ADAPTER] in [options]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +93,7 @@ def obtain(argument: str, options: HFOptions) -> Adapted:
         _check_peft(flag)
         with _about_base(flag):
             base = checkpoint.download(*_base(adapters[0], options))
-            if lora.is_adapter(base.folder):
-                raise UsageError(f"{base.folder} is an adapter itself. {ANOTHER_BASE}")
-            checkpoint.check_folder(base, options, flag)
-    else:
-        checkpoint.check_folder(base, options, flag)
+    checkpoint.check_folder(base, options, flag)
     adapters += [lora.read(checkpoint.download(name, _main(options)).folder) for name in options.adapters]
     return Adapted(base, tuple(adapters))
 
@@ -174,7 +169,7 @@ def _apply(wrapped: Any, name: str, adapter: Adapter) -> None:
         weights = _renamed(wrapped.get_base_model(), weights)
         result = peft.set_peft_model_state_dict(wrapped, weights, adapter_name=name)
     left_out = [weight.replace(f".{name}", "") for weight in result.unexpected_keys]
-    lora.check_applied(adapter, left_out, f"peft {peft.__version__}", f". {ANOTHER_BASE}")
+    lora.check_applied(adapter, left_out, f"peft {peft.__version__}", f". {lora.ANOTHER_BASE}")
     empty = [weight.replace(f".{name}", "") for weight in result.missing_keys if f".{name}" in weight]
     if empty:
         raise UsageError(
@@ -250,7 +245,7 @@ def _base(adapter: Adapter, options: HFOptions) -> tuple[str, HFOptions]:
     """Argument and options of an adapter's base: a folder, maybe relative to the adapter's, or a name on the hub."""
     name = adapter.config.base_model_name_or_path
     if not name:
-        raise UsageError(f"{adapter.folder / lora.CONFIG} names no base_model_name_or_path. {ANOTHER_BASE}")
+        raise UsageError(f"{adapter.folder / lora.CONFIG} names no base_model_name_or_path. {lora.ANOTHER_BASE}")
     of_base = replace(options, revision=adapter.config.revision or "")
     try:
         folder = (adapter.folder / name).resolve()
@@ -261,7 +256,7 @@ def _base(adapter: Adapter, options: HFOptions) -> tuple[str, HFOptions]:
     if not checkpoint.is_hub_name(name):
         raise UsageError(
             f"{adapter.folder / lora.CONFIG} names the base {lora.shown(name)}, which is no folder and no ORG/NAME "
-            f"of the hub. {ANOTHER_BASE}"
+            f"of the hub. {lora.ANOTHER_BASE}"
         )
     return name, of_base
 

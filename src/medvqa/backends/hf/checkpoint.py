@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from medvqa.backends import reaching
+from medvqa.backends import adapters, reaching
 from medvqa.backends.hf.checkpoint_options import HFOptions
 from medvqa.backends.weights import digest, header
 from medvqa.items import UsageError
@@ -116,6 +116,9 @@ def check(argument: str, options: HFOptions) -> None:
 
 def check_folder(checkpoint: Checkpoint, options: HFOptions, flag: str) -> None:
     """Raise UsageError for a folder that cannot be used, or only by running its own code."""
+    if adapters.is_adapter(checkpoint.folder):
+        # transformers would load that adapter, and its base, of its own accord.
+        raise UsageError(f"{checkpoint.folder} is an adapter itself. {adapters.ANOTHER_BASE}")
     config = checkpoint.config()
     checkpoint.weights()
     if "auto_map" in config and not options.trust_remote_code and not _known(str(config.get("model_type"))):
