@@ -439,6 +439,15 @@ class Backend:
         """Return an answer to each prompt (at least one), in order, or an AnswerError that says why there is none."""
         raise NotImplementedError
 
+    def compute(self, prompts: Sequence[Prompt]) -> Callable[[], Sequence[Answer | AnswerError]]:
+        """Run the device's part of `generate`, and return a function that does the rest, such as decoding text.
+
+        Another thread may call the function while the next batch is computed; it returns the value of `generate`.
+        The default calls `generate`, and so does a class that overrides `generate` alone.
+        """
+        replies = self.generate(prompts)
+        return lambda: replies
+
     def status(self) -> JSONValues:
         """Return the present state of a model that runs elsewhere, as JSON values, for run.json and the progress line.
 
@@ -465,6 +474,9 @@ class Backend:
         for name in MEMBERS:
             if name in written and (owner := next(base for base in cls.__mro__ if name in vars(base))) in owners:
                 setattr(cls, name, _checked(cls, name, vars(owner)[name]))
+        if "generate" in written and "compute" not in written:
+            # The inherited `compute` would pass over this class's `generate`.
+            setattr(cls, "compute", vars(Backend)["compute"])  # noqa: B010 - mypy refuses to assign to a method
 
     def __setattr__(self, name: str, value: object) -> None:
         """Refuse (UsageError) undeclared names, and values of wrong types."""
@@ -570,7 +582,7 @@ def _checked(kind: type[Backend], name: str, member: Any) -> Any:
         raise UsageError(f"{where}: {name} is given to each backend and not written in a class")
     if expected == "method":
         _check_method(where, name, member)
-        return member if name == "generate" else _reading(name, member)
+        return member if name in ("generate", "compute") else _reading(name, member)
     if isinstance(member, FunctionType | staticmethod | classmethod):
         raise UsageError(f"{where}: {name} is a method; a value is expected, or a property: @property above its def")
     if expected == "value" and isinstance(member, property) and member.fget is not None:
@@ -669,7 +681,7 @@ def _problem(error: str, value: Any, *, method: bool) -> str:
     return f"is {value!r}" if value else f"{'gave' if method else 'is'} an empty text"
 
 
-_OWN = frozenset({"title", "sends_to", "as_judge", "fingerprint", "identified", "generate"})
+_OWN = frozenset({"title", "sends_to", "as_judge", "fingerprint", "identified", "generate", "compute"})
 """Members of a wrapper that are not the inner model's: a wrapper may change answers."""
 
 

@@ -16,6 +16,6 @@ def backend(stub: Any) -> Backend:
 
 
 def _calling(found: Any, member: str) -> Any:
-    if member in ("generate", "prepare"):
+    if member in ("generate", "compute", "prepare"):
         return lambda self, prompts: found(prompts)
     return lambda self: found()

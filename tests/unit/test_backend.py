@@ -101,13 +101,29 @@ ASKED: dict[str, tuple[Any, Any]] = {
 
 
 def test_every_member_has_its_default() -> None:
-    assert MEMBERS.keys() == DEFAULTS.keys() | GIVES.keys() | ASKED.keys() | {"sends_to", "generate", "inner", "facts"}
+    assert MEMBERS.keys() == DEFAULTS.keys() | GIVES.keys() | ASKED.keys() | {
+        *("sends_to", "generate", "compute", "inner", "facts")
+    }
     model = Least()
     assert {name: getattr(model, name) for name in DEFAULTS} == DEFAULTS
     assert {name: getattr(model, name)() for name in GIVES} == GIVES
     assert {name: getattr(model, name)(given) for name, (given, _) in ASKED.items()} == {
         name: told for name, (_, told) in ASKED.items()
     }
+
+
+def test_a_class_that_overrides_generate_alone_is_asked_by_its_generate() -> None:
+    class Staged(Least):
+        def compute(self, prompts: Sequence[Prompt]) -> Callable[[], list[Answer]]:
+            return lambda: [Answer("B")] * len(prompts)
+
+    class Changed(Staged):
+        def generate(self, prompts: Sequence[Prompt]) -> list[Answer]:
+            return [Answer("C")] * len(prompts)
+
+    asked = [Prompt("?")]
+    replies = [kind().compute(asked)() for kind in (Least, Staged, Changed)]
+    assert [[answer.text for answer in each if isinstance(answer, Answer)] for each in replies] == [["A"], ["B"], ["C"]]
 
 
 def sentences() -> dict[str, str]:
@@ -502,7 +518,7 @@ def test_a_result_of_a_wrong_type_is_refused_when_it_is_read(name: str, value: A
 def test_everything_that_can_be_of_a_wrong_type_is_looked_at() -> None:
     nothing = {"check", "preflight", "load", "fit", "prepare", "close"}
     # What is given is the house's own; the engine looks at each answer of `generate`.
-    left = nothing | {"argument", "options", "inner", "facts", "generate", "wraps"}
+    left = nothing | {"argument", "options", "inner", "facts", "generate", "compute", "wraps"}
     assert MEMBERS.keys() == WRONG_VALUES.keys() | WRONG_RESULTS.keys() | left
 
 
@@ -670,7 +686,7 @@ def test_what_a_wrapper_does_not_say_its_inner_model_says() -> None:
     assert (model.memory("0"), model.sends_to, model.fingerprint()) == (8, "https://host", None)
     assert model.recorded_by("b") == ("b",)
     # No member was forgotten: what is left is the wrapper's own, or asked of the inner config.
-    own = {"title", "sends_to", "fingerprint", "identified", "generate", "memory", "recorded_by", "as_judge"}
+    own = {"title", "sends_to", "fingerprint", "identified", "generate", "compute", "memory", "recorded_by", "as_judge"}
     declared = {name for name, member in MEMBERS.items() if member.kind in ("value", "method")}
     assert declared == says.keys() | values.keys() | set(acts) | own
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 from medvqa import answers, usercode
 from medvqa.backend import Backend
@@ -41,19 +43,32 @@ class Failure:
     suspect: bool = False
 
 
-def attempt(
-    model: Model | Backend, batch: Sequence[Prompt], secrets: Collection[str] = ()
-) -> list[Answer | AnswerError] | Failure:
+Outcome = list[Answer | AnswerError] | Failure
+"""One answer or error per prompt of a batch, in order, or why there is none."""
+T = TypeVar("T")
+
+
+def attempt(model: Model | Backend, batch: Sequence[Prompt], secrets: Collection[str] = ()) -> Outcome:
     """Return one answer or error per prompt, in order; answers without `seconds` get their share of the wall time.
 
     Any exception of the model becomes a Failure, so that the other items of a run are not lost. The failure is recorded
     with every item, and the exit code is 1. An invalid answer costs only its own item. `secrets` are
     removed from all texts. Prompts with further turns (`Prompt.then`) get these after each reply.
     """
-    outcome = _replies(model, batch, secrets)
-    if isinstance(outcome, Failure) or not any(prompt.then for prompt in batch) or _is_recorded(model):
-        return outcome
-    return _continued(model, batch, outcome, secrets)
+    return computed(model, batch, secrets)()
+
+
+def computed(model: Model | Backend, batch: Sequence[Prompt], secrets: Collection[str] = ()) -> Callable[[], Outcome]:
+    """Run the device's part of a batch, and return a function that does the rest and returns what `attempt` does.
+
+    The next turn of a conversation needs the text of the one before, so conversations leave nothing to the function.
+    """
+    rest = _turn_computed(model, batch, secrets)
+    if not any(prompt.then for prompt in batch) or _is_recorded(model):
+        return rest
+    replies = rest()
+    outcome = replies if isinstance(replies, Failure) else _continued(model, batch, replies, secrets)
+    return lambda: outcome
 
 
 def _is_recorded(model: Model | Backend) -> bool:
@@ -63,7 +78,7 @@ def _is_recorded(model: Model | Backend) -> bool:
 
 def _continued(
     model: Model | Backend, batch: Sequence[Prompt], replies: Sequence[Answer | AnswerError], secrets: Collection[str]
-) -> list[Answer | AnswerError] | Failure:
+) -> Outcome:
     """Send the further turns (`Prompt.then`) of a batch, one turn of all conversations at a time.
 
     An error or a refusal that the server reports ends its conversation. A reply that was cut off does not: the next
@@ -80,7 +95,7 @@ def _continued(
                 following[place] = replace(prompt, text=prompt.then[0], turns=turns, then=prompt.then[1:])
         if not following:
             break
-        outcome = _replies(model, list(following.values()), secrets)
+        outcome = _turn_computed(model, list(following.values()), secrets)()
         if isinstance(outcome, Failure):
             return outcome
         for place, reply in zip(following, outcome, strict=True):
@@ -107,18 +122,54 @@ def _joined(before: Answer | AnswerError, reply: Answer | AnswerError, turn: int
     )
 
 
-def _replies(
-    model: Model | Backend, batch: Sequence[Prompt], secrets: Collection[str]
-) -> list[Answer | AnswerError] | Failure:
-    """Return one reply per prompt to its present turn."""
+def _turn_computed(model: Model | Backend, batch: Sequence[Prompt], secrets: Collection[str]) -> Callable[[], Outcome]:
+    """Run the device's part of the present turn; the returned function returns one reply per prompt."""
     if any(prompt.turns or prompt.then for prompt in batch) and not _converses(model):
-        return Failure(
+        failure = Failure(
             f"model '{_name(model)}' takes one turn alone, and the question has several; a backend that sends "
             "Prompt.turns before the text declares converses = True"
         )
+        return lambda: failure
     start = time.perf_counter()
+    rest = _guarded(model, lambda: _started(model, batch), secrets)
+    if isinstance(rest, Failure):
+        return lambda: rest
+    return partial(_replies, model, batch, rest, time.perf_counter() - start, secrets)
+
+
+def _started(model: Model | Backend, batch: Sequence[Prompt]) -> Callable[[], Sequence[Answer | AnswerError]]:
+    if isinstance(model, Backend):
+        return model.compute(batch)
+    replies = model.generate(batch)
+    return lambda: replies
+
+
+def _replies(
+    model: Model | Backend,
+    batch: Sequence[Prompt],
+    rest: Callable[[], Sequence[Answer | AnswerError]],
+    seconds: float,
+    secrets: Collection[str],
+) -> Outcome:
+    """Return one reply per prompt, by the function that `compute` returned after so many seconds."""
+    start = time.perf_counter()
+    replies = _guarded(model, lambda: list(rest()), secrets)
+    if isinstance(replies, Failure):
+        return replies
+    if len(replies) != len(batch):
+        return Failure(f"model '{_name(model)}' gave {len(replies)} answers to {len(batch)} prompts")
+    share, name = (seconds + time.perf_counter() - start) / len(batch), _name(model)
+    recorded = _is_recorded(model)
+    return [
+        _admitted(reply, prompt, share, name, secrets, recorded=recorded)
+        for reply, prompt in zip(replies, batch, strict=True)
+    ]
+
+
+def _guarded(model: Model | Backend, call: Callable[[], T], secrets: Collection[str]) -> T | Failure:
+    """Return what a call of the model returns, or the Failure for what it raises."""
     try:
-        replies = list(model.generate(batch))
+        return call()
     except BatchLost as error:
         return Failure(_line(error, secrets), lost=True, suspect=error.suspect)
     except MedVQAError as error:
@@ -128,14 +179,6 @@ def _replies(
         if not type(model).__module__.startswith("medvqa."):
             line = usercode.described(error, f"model '{_name(model)}'", function=type(model).generate)
         return Failure(answers.redacted(line, secrets), memory=_out_of_memory(error))
-    if len(replies) != len(batch):
-        return Failure(f"model '{_name(model)}' gave {len(replies)} answers to {len(batch)} prompts")
-    share, name = (time.perf_counter() - start) / len(batch), _name(model)
-    recorded = _is_recorded(model)
-    return [
-        _admitted(reply, prompt, share, name, secrets, recorded=recorded)
-        for reply, prompt in zip(replies, batch, strict=True)
-    ]
 
 
 def _converses(model: Model | Backend) -> bool:
