@@ -11,7 +11,7 @@ import json
 import math
 import subprocess
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -237,14 +237,23 @@ class HF(Backend):
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
         """Answer each prompt by its technique; AnswerError if it cannot be written, shown or scored."""
+        return self.compute(prompts)()
+
+    def compute(self, prompts: Sequence[Prompt]) -> Callable[[], list[Answer | AnswerError]]:
+        """Run the model on prompts; the returned function decodes the texts of their answers."""
         drafted = next((ahead for ahead in self._ahead if _same(ahead[0], prompts)), None)
         if drafted is not None:
             self._ahead.remove(drafted)
         batch = (self._maker.submit(self._made, prompts) if drafted is None else drafted[1]).result()
-        answers: dict[int, Answer | AnswerError] = dict(batch.errors)
-        for part in batch.parts:
-            answers.update(zip(part.places, self._asked(part), strict=True))
-        return [answers[place] for place in range(len(prompts))]
+        rests = [(part, self._asked(part)) for part in batch.parts]
+
+        def finished() -> list[Answer | AnswerError]:
+            answers: dict[int, Answer | AnswerError] = dict(batch.errors)
+            for part, rest in rests:
+                answers.update(zip(part.places, rest(), strict=True))
+            return [answers[place] for place in range(len(prompts))]
+
+        return finished
 
     def close(self) -> None:
         """End the threads."""
@@ -253,21 +262,22 @@ class HF(Backend):
         self._maker.shutdown(wait=False, cancel_futures=True)
         self._decoders.shutdown(wait=False, cancel_futures=True)
 
-    def _asked(self, part: _Part) -> list[Answer | AnswerError]:
+    def _asked(self, part: _Part) -> Callable[[], Sequence[Answer | AnswerError]]:
+        """Run the model on a part of a batch; the returned function makes its answers."""
         read = part.inputs["attention_mask"].sum(dim=1).tolist()
         if part.technique in ("mc", "ff"):
             self._seed(part)
-            texts = self._asker.generate(part.inputs, self._generation(part.technique), part.max_tokens)
-            return [
+            continued = self._asker.generate(part.inputs, self._generation(part.technique), part.max_tokens)
+            return lambda: [
                 Answer(one.text, finish="stop" if one.ended else "length", usage={"input": count, "output": one.tokens})
-                for one, count in zip(texts, read, strict=True)
+                for one, count in zip(self._asker.decoded(continued), read, strict=True)
             ]
         if part.technique == "gd":
             letters = [[tokens[0] for tokens in options] for options in part.options]
             scores = self._asker.next_token(part.inputs, letters)
         else:
             scores = self._asker.likelihoods(part.inputs, part.options)
-        return [
+        return lambda: [
             _scored(prompt, values, {"input": count, "output": sum(map(len, options))})
             for prompt, values, count, options in zip(part.prompts, scores, read, part.options, strict=True)
         ]
@@ -349,7 +359,7 @@ class HF(Backend):
             add_special_tokens=self._writer.special(drafts[0].text),
             **self.options.processor,
         )
-        return padded_left(inputs)
+        return self._asker.staged(padded_left(inputs))
 
     def _tokens(self, draft: _Draft, ids: Sequence[int]) -> list[list[int]]:
         """The tokens of each option of a scored prompt."""

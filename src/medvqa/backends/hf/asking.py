@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from medvqa.backends.hf.loading import Loaded
@@ -25,6 +25,30 @@ class Generated:
     ended: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Continued:
+    """New tokens of each prompt on the host, and what ends a text."""
+
+    rows: list[list[int]]
+    ends: frozenset[int | None]
+
+
+@dataclass(slots=True)
+class _Prefix:
+    """The state of a model after its prompts, for continuing them more than once."""
+
+    state: dict[str, Any]
+    lengths: dict[int, int] = field(default_factory=dict)
+    """Length of each layer's cache that is cut back after an option, by the layer's number."""
+    copies: dict[int, Any] = field(default_factory=dict)
+    """The other layers, of which each option gets a copy."""
+
+    @property
+    def cache(self) -> Any:
+        """The layers' keys and values."""
+        return self.state["past_key_values"]
+
+
 class CheckpointAsker:
     """Asks one model. Keeps state between the passes of a call, so only one thread at a time may use it."""
 
@@ -34,11 +58,18 @@ class CheckpointAsker:
         # Two threads cannot share a Rust tokenizer: this copy decodes while the other encodes the next batch.
         self._tokenizer = copy.deepcopy(loaded.tokenizer)
         self._encodes = loaded.encodes
+        self._device = loaded.device
         taken = inspect.signature(loaded.model.forward).parameters
         self._takes_positions = "position_ids" in taken or any(p.kind is p.VAR_KEYWORD for p in taken.values())
         self._trims_logits = "logits_to_keep" in taken
 
-    def generate(self, inputs: Mapping[str, Any], config: Any, max_tokens: int | None = None) -> list[Generated]:
+    def staged(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """The inputs as they are copied to the device, made ahead: pixels in the model's type, and pinned for a GPU."""
+        dtype = self._model.dtype
+        typed = {name: value.to(dtype) if value.is_floating_point() else value for name, value in inputs.items()}
+        return {name: value.pin_memory() for name, value in typed.items()} if self._device == "cuda" else typed
+
+    def generate(self, inputs: Mapping[str, Any], config: Any, max_tokens: int | None = None) -> Continued:
         """Continue each prompt until its end token, or by `max_tokens`; None: the config's limit."""
         import torch
 
@@ -54,9 +85,13 @@ class CheckpointAsker:
         elif output.shape[1] >= width and bool((output[:, :width] == prompts).all()):
             output = output[:, width:]
         ends = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
+        return Continued(output.tolist(), frozenset(ends))
+
+    def decoded(self, continued: Continued) -> list[Generated]:
+        """The texts of continued prompts; needs no device."""
         answers = []
-        for row in output.tolist():
-            end = next((number for number, token in enumerate(row) if token in ends), None)
+        for row in continued.rows:
+            end = next((number for number, token in enumerate(row) if token in continued.ends), None)
             tokens = row if end is None else row[:end]
             text = self._tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
             answers.append(Generated(text, len(tokens) + (end is not None), end is not None))
@@ -74,8 +109,8 @@ class CheckpointAsker:
     def likelihoods(self, inputs: Mapping[str, Any], options: Sequence[Sequence[Sequence[int]]]) -> list[list[float]]:
         """The mean natural log-probability of the tokens of each option, `options[row][option]`, after its prompt.
 
-        The prompts run once, and each option continues a copy of their cache. For models without a cache, prompt and
-        option run together.
+        The prompts run once, and each option continues their cache, which is then cut back to the prompts. For models
+        without a cache, prompt and option run together.
         """
         import torch
 
@@ -98,14 +133,11 @@ class CheckpointAsker:
             return scores
 
     def _placed(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """The inputs on the model's device, pixels in its type."""
-        model = self._model
-        return {
-            name: value.to(model.device, model.dtype) if value.is_floating_point() else value.to(model.device)
-            for name, value in inputs.items()
-        }
+        """Staged inputs on the model's device; the host does not wait for a copy from pinned memory."""
+        device = self._model.device
+        return {name: value.to(device, non_blocking=True) for name, value in inputs.items()}
 
-    def _prefix(self, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, Any] | None]:
+    def _prefix(self, inputs: Mapping[str, Any]) -> tuple[Any, _Prefix | None]:
         """Logits (rows, vocabulary) after each prompt, and its state for continuing; None without a cache."""
         state = dict(inputs)
         ids = state.pop("input_ids")
@@ -117,9 +149,9 @@ class CheckpointAsker:
         output = self._model(**ready, return_dict=True)
         state.pop("logits_to_keep", None)
         cache = output.get("past_key_values")
-        return output.logits[:, -1].float(), None if cache is None else {**state, "past_key_values": cache}
+        return output.logits[:, -1].float(), None if cache is None else _Prefix({**state, "past_key_values": cache})
 
-    def _continued(self, inputs: Mapping[str, Any], kept: dict[str, Any] | None, rows: Sequence[Sequence[int]]) -> Any:
+    def _continued(self, inputs: Mapping[str, Any], kept: _Prefix | None, rows: Sequence[Sequence[int]]) -> Any:
         """Logits (rows, longest - 1, vocabulary) after each token of `rows` but the last; `rows` follow the prompts."""
         import torch
 
@@ -132,7 +164,7 @@ class CheckpointAsker:
             new[row, :count] = torch.tensor(tokens[:count], dtype=ids.dtype)
             real[row, :count] = 1
         whole = torch.cat([ids, new.to(ids.device)], dim=1)
-        state = dict(inputs) if kept is None else dict(kept)
+        state = dict(inputs) if kept is None else dict(kept.state)
         state.pop("input_ids", None)
         if kept is None and self._takes_positions:
             state["position_ids"] = self._model._prepare_position_ids_for_generation(ids, {**state, "input_ids": ids})
@@ -145,8 +177,45 @@ class CheckpointAsker:
         if kept is None:
             ready = self._model.prepare_inputs_for_generation(whole, is_first_iteration=True, use_cache=False, **state)
         else:
-            state["past_key_values"] = copy.deepcopy(kept["past_key_values"])
+            state["past_key_values"] = _continuable(kept, width)
             ready = self._model.prepare_inputs_for_generation(
                 whole, next_sequence_length=width, is_first_iteration=False, use_cache=True, **state
             )
-        return self._model(**ready, return_dict=True).logits[:, -width:]
+        logits = self._model(**ready, return_dict=True).logits[:, -width:]
+        if kept is not None:
+            _cut_back(kept)
+        return logits
+
+
+def _continuable(prefix: _Prefix, width: int) -> Any:
+    """The cache of the prompts, ready for `width` more tokens and `_cut_back`.
+
+    A layer with all past keys grows by joining tensors, and can be cut back. Others forget or overwrite what they held
+    (sliding windows that are full, states of linear attention, layers of the checkpoint's own code), so that they are
+    copied; so is a cache of another kind as a whole.
+    """
+    from transformers import cache_utils
+
+    cache = prefix.cache
+    if type(cache) is not cache_utils.DynamicCache:
+        return copy.deepcopy(cache)
+    prefix.lengths, prefix.copies = {}, {}
+    for number, layer in enumerate(cache.layers):
+        kind = type(layer)
+        slides = kind is cache_utils.DynamicSlidingWindowLayer
+        if kind is cache_utils.DynamicLayer or (slides and layer.get_seq_length() + width < layer.sliding_window):
+            prefix.lengths[number] = layer.get_seq_length()
+        else:
+            prefix.copies[number] = copy.deepcopy(layer)
+    return cache
+
+
+def _cut_back(prefix: _Prefix) -> None:
+    """Make the cache what it was before an option, without a copy of what could be cut."""
+    for number, length in prefix.lengths.items():
+        layer = prefix.cache.layers[number]
+        # Layers of cross-attention, which hold an image, do not grow.
+        if added := layer.get_seq_length() - length:
+            layer.crop(-added)
+    for number, layer in prefix.copies.items():
+        prefix.cache.layers[number] = layer
