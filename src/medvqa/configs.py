@@ -195,7 +195,7 @@ def _options(config: ModelConfig, backends: Backends, *, where: str) -> Any:
     given = dict(config.options)
     if config.server is not None:
         if kind is None or SERVER not in (each.name for each in fields(kind)):
-            raise UsageError(f"{where} starts no server: a config with the table [server] has backend = \"serve\"")
+            raise UsageError(f'{where} starts no server: a config with the table [server] has backend = "serve"')
         given[SERVER] = msgspec.to_builtins(config.server)
     options = decode.converted(given, _NoOptions if kind is None else kind, where, table=("options",))
     return None if kind is None else options

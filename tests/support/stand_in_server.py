@@ -1,4 +1,4 @@
-"""A server of chat completions as a program, which stands in for vLLM: `python stand_in_server.py MODEL PORT [options]`.
+"""A server of chat completions as a program, in place of vLLM: `python stand_in_server.py MODEL PORT [options]`.
 
 --pids=FILE: add the pids of the server and of its forks to a file. --forks: start a process in the server's group, one
 in a session of its own, and an orphan in another. --fails: end with exit status 3. --stubborn: ignore SIGTERM.

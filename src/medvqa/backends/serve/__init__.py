@@ -26,7 +26,7 @@ from medvqa.backends.hf import checkpoint
 from medvqa.backends.openai import OpenAI
 from medvqa.backends.openai.addresses import ServerAddress
 from medvqa.backends.openai.server_options import OpenAIOptions
-from medvqa.backends.serve.engine_commands import HOST, Command, command_of, program
+from medvqa.backends.serve.engine_commands import HOST, ServerCommand, command_of, program
 from medvqa.backends.serve.running import RunningServers, groups_of, visible_gpus
 from medvqa.configs import ServerConfig
 from medvqa.items import DataError, UsageError
@@ -68,7 +68,7 @@ class Serve(OpenAI):
     """The URLs of the servers, once they are known."""
 
     @cached_property
-    def _command(self) -> Command:
+    def _command(self) -> ServerCommand:
         return command_of(self.argument, self.options.server)
 
     @cached_property
@@ -98,8 +98,8 @@ class Serve(OpenAI):
             raise UsageError(f"{where} needs a package: pip install 'pytest-medvqa[openai]'")
         if program(name) is None:
             raise UsageError(
-                f"{where}: no program {name!r} is on PATH or beside {Path(sys.executable).name}; install it, or name its "
-                "path in the command of a config's table [server]"
+                f"{where}: no program {name!r} is on PATH or beside {Path(sys.executable).name}; install it, or name "
+                "its path in the command of a config's table [server]"
             )
         if not self._groups:
             raise UsageError(
@@ -174,7 +174,7 @@ class Serve(OpenAI):
 
     @property
     def _revision(self) -> str:
-        """A digest of the weights' identity and of the command, without port and GPUs; "" if the weights are unknown."""
+        """A digest of the weights' identity and of the command without port and GPUs; "" for unknown weights."""
         if self._weights is None:
             return ""
         what = msgspec.json.encode((self._weights, self._command.words), order="sorted")
@@ -188,7 +188,13 @@ class Serve(OpenAI):
         """Name the evidence: the declared revision, or the weights; None without any."""
         if self.options.revision:
             return super().identified()
-        return None if self._weights is None else "digests of its weights" if "commit" not in self._weights else "its commit"
+        return (
+            None
+            if self._weights is None
+            else "digests of its weights"
+            if "commit" not in self._weights
+            else "its commit"
+        )
 
 
 def _cached_commit(name: str) -> str | None:

@@ -45,7 +45,7 @@ ENGINES: Mapping[str, Engine] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ServerCommand:
     """How to start a server of a model: its `words` with placeholders, and the path that tells when it is `ready`.
 
     `shipped`: it is the command of a known engine.
@@ -63,7 +63,7 @@ class Command:
         return [program(words[0]) or words[0], *words[1:]]
 
 
-def command_of(argument: str, server: ServerConfig) -> Command:
+def command_of(argument: str, server: ServerConfig) -> ServerCommand:
     """Return the command of a config's [server], else that of the engine in an argument ENGINE:NAME (UsageError)."""
     where = f"--model=serve:{argument}"
     if server.command:
@@ -72,7 +72,7 @@ def command_of(argument: str, server: ServerConfig) -> Command:
         except ValueError as error:
             raise UsageError(f"{where}: [server]: command: {error}") from None
         _check(words, where)
-        return Command(_expanded(argument), tuple(words), server.ready or READY, shipped=False)
+        return ServerCommand(_expanded(argument), tuple(words), server.ready or READY, shipped=False)
     name, _, model = argument.partition(":")
     if not model:
         raise UsageError(
@@ -85,7 +85,7 @@ def command_of(argument: str, server: ServerConfig) -> Command:
             "command in the table [server] of a config"
         )
     engine = ENGINES[name]
-    return Command(_expanded(model), engine.command, server.ready or engine.ready, shipped=True)
+    return ServerCommand(_expanded(model), engine.command, server.ready or engine.ready, shipped=True)
 
 
 def _expanded(model: str) -> str:
@@ -99,8 +99,8 @@ def _check(words: tuple[str, ...] | list[str], where: str) -> None:
             raise UsageError(f"{where}: [server]: command has {{{name}}}{did_you_mean(name, _VALUES)}")
     if "port" not in named:
         raise UsageError(
-            f"{where}: [server]: command has no {{port}}: write it where the server takes its port, as each run and each "
-            "server of a run gets a free one"
+            f"{where}: [server]: command has no {{port}}: write it where the server takes its port, as each server of each "
+            "run gets a free one"
         )
     if not words[0] or _PLACEHOLDER.search(words[0]):
         raise UsageError(f"{where}: [server]: command names no program first")

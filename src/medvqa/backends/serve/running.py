@@ -13,13 +13,14 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from medvqa import answers, files, printing
 from medvqa.backends.serve import watcher
-from medvqa.backends.serve.engine_commands import HOST, Command
+from medvqa.backends.serve.engine_commands import HOST, ServerCommand
 from medvqa.items import UsageError
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -29,8 +30,8 @@ FOLDER = "servers"
 """The subfolder of the run folder with the logs."""
 GRACE = 5.0
 """Seconds for a server to end after SIGTERM, before it is killed."""
-LOOK, ANSWERING = 0.2, 5.0
-"""Seconds between two looks at a server that starts, and for its answer."""
+LOOK, ANSWERING, SEEN = 0.2, 5.0, 2.0
+"""Seconds between two looks at a server that starts, for its answer, and for its watcher to see that it has ended."""
 SAY = 30.0
 """Seconds between two lines about the wait."""
 TAIL, SHOWN, WIDTH = 2**14, 4, 300
@@ -52,6 +53,17 @@ class StartedServer:
             return None
         said = self.watcher.stdout.read() if not self.watcher.stdout.closed else b""
         return int(said) if re.fullmatch(rb"-?\d{1,5}", said) else self.watcher.returncode
+
+    def ended(self) -> int | None:
+        """Return its exit code if it has ended by itself, also if its watcher has not seen that yet."""
+        try:
+            socket.create_connection((HOST, self.port), ANSWERING).close()
+        except ConnectionRefusedError:
+            with suppress(subprocess.TimeoutExpired):
+                self.watcher.wait(SEEN)
+        except OSError:
+            pass  # too busy to answer
+        return self.exit_code()
 
     def last_lines(self) -> str:
         """Return the last lines of its log as one printable line."""
@@ -79,8 +91,10 @@ class StartedServer:
 class RunningServers:
     """The servers of one model, one for each group of GPUs. They end with this process, in whatever way it ends."""
 
-    def __init__(self, command: Command, groups: Sequence[str | None], gpus: int, wait: float, *, title: str) -> None:
-        """Start nothing yet. `groups`: values of CUDA_VISIBLE_DEVICES, None to leave it; `wait`: seconds until ready."""
+    def __init__(
+        self, command: ServerCommand, groups: Sequence[str | None], gpus: int, wait: float, *, title: str
+    ) -> None:
+        """Start nothing yet. `groups`: values of CUDA_VISIBLE_DEVICES, None to leave it; `wait`: most seconds."""
         self._command, self._groups, self._gpus, self._seconds, self._title = command, groups, gpus, wait, title
         self._started: list[StartedServer] = []
         self._ready = self._stopped = False
@@ -140,7 +154,8 @@ class RunningServers:
                 )
             if time.monotonic() - shown >= SAY:
                 shown = time.monotonic()
-                say(f"medvqa: waiting for '{self._title}' ({seconds:.0f} of {self._seconds:g} s): {self._tail(waiting[0])}")
+                state = f"{seconds:.0f} of {self._seconds:g} s"
+                say(f"medvqa: waiting for '{self._title}' ({state}): {self._tail(waiting[0])}")
             time.sleep(LOOK)
         self._ready = True
         say(f"medvqa: '{self._title}' is ready after {time.monotonic() - begin:.0f} s")
@@ -151,7 +166,7 @@ class RunningServers:
             return []
         self._stopped, lines = True, []
         for number, server in enumerate(self._started):
-            if self._ready and (code := server.exit_code()) is not None:
+            if self._ready and (code := server.ended()) is not None:
                 lines.append(f"! '{self._title}': {self._ended(server, code, 'during the run', number)}")
             if server.watcher.stdin is not None:
                 try:

@@ -1,8 +1,8 @@
 """A process between a run and one server: it ends the server, and all that the server has started, with the run.
 
-It is run as a file, with the standard library alone: `python -I watcher.py SECONDS COMMAND...`. Its input is a pipe from
-the run: the server is ended when the run writes there, closes it, or dies in whatever way. If the server ends by itself,
-its exit code is printed. Processes that left the server's group are found on Linux: this process adopts orphans.
+It is run as a file, with the standard library alone: `python -I watcher.py SECONDS COMMAND...`. Its input is a pipe
+from the run: the server is ended when the run writes there, closes it, or dies in whatever way. If the server ends by
+itself, its exit code is printed. Processes that left the server's group are found on Linux: this process adopts orphans.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ def prctl(option: int, value: int) -> None:
 
 def ended_children() -> dict[int, int] | None:
     """Return the exit codes of the children that ended since the last call, by pid; None if no child is left."""
-    codes = {}
+    codes: dict[int, int] = {}
     try:
         while True:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -45,10 +45,9 @@ def descendants() -> list[int]:
     """Return the pids of the processes below this one; [] where there is no /proc."""
     parents = {}
     for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            with open(f"/proc/{int(name)}/stat", "rb") as file:
-                # The name of the program, in brackets, may hold blanks and brackets.
-                parents[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
+        with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{int(name)}/stat", "rb") as file:
+            # The name of the program, in brackets, may hold blanks and brackets.
+            parents[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
     below, found = {os.getpid()}, []
     while more := [pid for pid, parent in parents.items() if parent in below and pid not in found]:
         found += more
@@ -108,7 +107,7 @@ def main() -> None:
             stdout=2,
             stderr=2,
             start_new_session=True,
-            preexec_fn=lambda: prctl(PR_SET_PDEATHSIG, signal.SIGTERM),  # noqa: PLW1509  # this process has one thread
+            preexec_fn=lambda: prctl(PR_SET_PDEATHSIG, signal.SIGTERM),  # this process has one thread
         )
     except OSError as error:
         sys.stderr.write(f"{command[0]}: {error.strerror}\n")
