@@ -2,7 +2,7 @@
 
 sbatch returns when all tasks have ended, with exit code 0 as the real one, and writes their exit codes to job-ID.json.
 A job that was requeued (`scontrol requeue`) runs again. With STUB_LIMIT=FILE, the time limit of a job that runs for the
-first time is near as soon as the file is there: its steps get SIGTERM, as with --signal=TERM@SECONDS.
+first time is near as soon as something is in the file: its steps get SIGTERM, as with --signal=TERM@SECONDS.
 The batch script has SLURM_PROCID=0 and no SLURM_STEP_NUM_TASKS, as on a cluster; srun sets both for its tasks.
 https://slurm.schedmd.com/sbatch.html, https://slurm.schedmd.com/srun.html
 """
@@ -100,7 +100,7 @@ def srun(words: list[str]) -> int:
     ]
     limit = Path(os.environ.get("STUB_LIMIT", "none"))
     if "SLURM_RESTART_COUNT" not in os.environ and limit.name != "none":
-        while not limit.exists() and any(process.poll() is None for process in started):
+        while not (limit.exists() and limit.stat().st_size) and any(process.poll() is None for process in started):
             time.sleep(0.05)
         for process in started:
             process.send_signal(signal.SIGTERM)

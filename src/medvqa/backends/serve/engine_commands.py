@@ -99,8 +99,8 @@ def _check(words: tuple[str, ...] | list[str], where: str) -> None:
             raise UsageError(f"{where}: [server]: command has {{{name}}}{did_you_mean(name, _VALUES)}")
     if "port" not in named:
         raise UsageError(
-            f"{where}: [server]: command has no {{port}}: write it where the server takes its port, as each server of each "
-            "run gets a free one"
+            f"{where}: [server]: command has no {{port}}: write it where the server takes its port, as each "
+            "server of each run gets a free one"
         )
     if not words[0] or _PLACEHOLDER.search(words[0]):
         raise UsageError(f"{where}: [server]: command names no program first")

@@ -2,7 +2,7 @@
 
 It is run as a file, with the standard library alone: `python -I watcher.py SECONDS COMMAND...`. Its input is a pipe
 from the run: the server is ended when the run writes there, closes it, or dies in whatever way. If the server ends by
-itself, its exit code is printed. Processes that left the server's group are found on Linux: this process adopts orphans.
+itself, its exit code is printed. Processes that left the server's group are found on Linux: this one adopts orphans.
 """
 
 import contextlib
