@@ -20,8 +20,9 @@ from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cached_property, wraps
+from pathlib import Path
 from types import FunctionType, NoneType
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -198,6 +199,23 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
         """Return the facts without keys in the texts that are recorded."""
         title, fingerprint, about = answers.redacted_value([self.title, self.fingerprint, self.about], secrets)
         return msgspec.structs.replace(self, title=title, fingerprint=fingerprint, about=about)
+
+
+class Service(Protocol):
+    """What `Backend.start` has started for all processes of a run, such as servers."""
+
+    @property
+    def told(self) -> Mapping[str, Any]:
+        """Plain values for `Backend.join` in each process that asks, such as addresses."""
+
+    def wait(self, say: Callable[[str], None]) -> None:
+        """Return once it is ready (UsageError); `say` gets lines about the wait. Idempotent."""
+
+    def stop(self) -> Sequence[str]:
+        """Tell it to end, and return at once; a line for each part that had ended by itself. Idempotent."""
+
+    def close(self) -> None:
+        """End it, and wait for the end. Idempotent."""
 
 
 class Backend:
@@ -402,6 +420,16 @@ class Backend:
     def memory(self, place: str) -> Bytes | None:
         """Return the bytes that a place holds, None if unknown. Places too small for `size()` are left out."""
         return None
+
+    def start(self, folder: Path) -> Service | None:
+        """Start what all processes of a run share, such as servers; its logs belong into the run's folder.
+
+        Called once, in the process that conducts the run, before anything is asked. None: nothing is started.
+        """
+        return None
+
+    def join(self, told: Mapping[str, Any]) -> None:
+        """Take what the started `Service` tells, in each process that asks, before `load()`."""
 
     # --- called from load() on ----------------------------------------------------------------------------
 

@@ -28,8 +28,26 @@ DEFAULT_TOKENS = 512
 Limit = Annotated[int, msgspec.Meta(ge=0)]
 """Most new tokens of an answer; 0: no limit."""
 
+SERVER = "server"
+"""The option that a backend has if a config may hold the table [server]."""
+
 Resource = Annotated[float, msgspec.Meta(ge=0)]
 """An amount of a resource that one copy of a model takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """The table [server] of a config of backend `serve`: the server that is started for the time of a run.
+
+    `command`: its words, or one text that is split as a shell does, with {model}, {port} and {gpus}; () for that of the
+    engine in the argument. `ready`: the path that is answered once it can be asked, "" for the engine's own, else
+    /v1/models. `wait`: seconds until it must be ready. `gpus`: GPUs of one server; each group gets a server.
+    """
+
+    command: str | tuple[str, ...] = ()
+    ready: Annotated[str, msgspec.Meta(pattern=r"^(/[\x21-\x7e]*)?$")] = ""
+    wait: Annotated[float, msgspec.Meta(gt=0)] = 1800
+    gpus: Annotated[int, msgspec.Meta(ge=1)] = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +57,8 @@ class ModelConfig:
     `techniques` are the default techniques; () leaves the choice to the plugin. `max_tokens` holds the limits of new
     tokens of the benchmarks' owners for this model, by name or group of the benchmark: one limit, or one per
     technique. `prompts` names the prompt of a benchmark or group, by which this model is asked without --prompt.
-    `resources` are those of one copy in a cluster (`medvqa.Backend.resources`).
+    `resources` are those of one copy in a cluster (`medvqa.Backend.resources`). `server` is the server that backend
+    `serve` starts.
     `inner` is the config named by the argument, if the backend wraps a model; its settings are defaults.
     """
 
@@ -52,6 +71,7 @@ class ModelConfig:
     max_tokens: Mapping[str, Limit | Mapping[str, Limit]] = field(default_factory=dict)
     prompts: Mapping[str, str] = field(default_factory=dict)
     resources: Mapping[str, Resource] = field(default_factory=dict)
+    server: ServerConfig | None = None
     inner: ModelConfig | None = None
 
 
@@ -172,7 +192,12 @@ def _options(config: ModelConfig, backends: Backends, *, where: str) -> Any:
     """Convert [options] to the backend's Options, None if it declares none; UsageError, starting with `where`."""
     kind = backends[config.backend].Options
     where = f"{where}: backend {config.backend!r}"
-    options = decode.converted(config.options, _NoOptions if kind is None else kind, where, table=("options",))
+    given = dict(config.options)
+    if config.server is not None:
+        if kind is None or SERVER not in (each.name for each in fields(kind)):
+            raise UsageError(f'{where} starts no server: a config with the table [server] has backend = "serve"')
+        given[SERVER] = msgspec.to_builtins(config.server)
+    options = decode.converted(given, _NoOptions if kind is None else kind, where, table=("options",))
     return None if kind is None else options
 
 

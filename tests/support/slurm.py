@@ -1,6 +1,8 @@
-"""Stand-ins for sbatch and srun: they start the processes of a job with the variables that Slurm sets.
+"""Stand-ins for sbatch, srun and scontrol: they start the processes of a job with the variables that Slurm sets.
 
 sbatch returns when all tasks have ended, with exit code 0 as the real one, and writes their exit codes to job-ID.json.
+A job that was requeued (`scontrol requeue`) runs again. With STUB_LIMIT=FILE, the time limit of a job that runs for the
+first time is near as soon as something is in the file: its steps get SIGTERM, as with --signal=TERM@SECONDS.
 The batch script has SLURM_PROCID=0 and no SLURM_STEP_NUM_TASKS, as on a cluster; srun sets both for its tasks.
 https://slurm.schedmd.com/sbatch.html, https://slurm.schedmd.com/srun.html
 """
@@ -8,16 +10,18 @@ https://slurm.schedmd.com/sbatch.html, https://slurm.schedmd.com/srun.html
 import json
 import os
 import re
+import signal
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 
 def install(folder: Path) -> None:
-    """Write the commands sbatch and srun into a folder, for PATH."""
+    """Write the commands into a folder, for PATH."""
     folder.mkdir()
-    for name in ("sbatch", "srun"):
+    for name in ("sbatch", "srun", "scontrol"):
         command = folder / name
         command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I "{__file__}" {name} "$@"\n')
         command.chmod(command.stat().st_mode | stat.S_IXUSR)
@@ -62,6 +66,19 @@ def sbatch(words: list[str]) -> int:
         about |= {"STEP": int(options["array"].partition(":")[2] or 1)}
         tasks = [{f"SLURM_ARRAY_TASK_{name}": str(value) for name, value in about.items()} for _ in numbers]
         tasks = [task | {"SLURM_ARRAY_TASK_ID": str(number)} for task, number in zip(tasks, numbers, strict=True)]
+    requeued, restarts, codes = Path(f"requeue-{job}"), 0, [0]
+    while restarts == 0 or requeued.exists():
+        requeued.unlink(missing_ok=True)
+        again = {"SLURM_RESTART_COUNT": str(restarts)} if restarts else {}
+        codes = batch(script, job, options, [variables | task | again for task in tasks])
+        restarts += 1
+    Path(f"job-{job}.json").write_text(json.dumps(codes))
+    print(job if "parsable" in options else f"Submitted batch job {job}")
+    return 0
+
+
+def batch(script: str, job: int, options: dict[str, str], tasks: list[dict[str, str]]) -> list[int]:
+    """Run a script for each task, and return the exit codes."""
     started = []
     for task in tasks:
         names = {"%x": options["job-name"], "%A": str(job), "%j": str(job), "%a": task.get("SLURM_ARRAY_TASK_ID", "")}
@@ -69,11 +86,8 @@ def sbatch(words: list[str]) -> int:
         for mark, text in names.items():
             output = output.replace(mark, text)
         with open(output, "a") as file:
-            environment = os.environ | variables | task
-            started.append(subprocess.Popen(["bash", script], env=environment, stdout=file, stderr=file))
-    Path(f"job-{job}.json").write_text(json.dumps([process.wait() for process in started]))
-    print(job if "parsable" in options else f"Submitted batch job {job}")
-    return 0
+            started.append(subprocess.Popen(["bash", script], env=os.environ | task, stdout=file, stderr=file))
+    return [process.wait() for process in started]
 
 
 def srun(words: list[str]) -> int:
@@ -84,8 +98,22 @@ def srun(words: list[str]) -> int:
     started = [
         subprocess.Popen(command, env=os.environ | step | {"SLURM_PROCID": str(number)}) for number in range(count)
     ]
+    limit = Path(os.environ.get("STUB_LIMIT", "none"))
+    if "SLURM_RESTART_COUNT" not in os.environ and limit.name != "none":
+        while not (limit.exists() and limit.stat().st_size) and any(process.poll() is None for process in started):
+            time.sleep(0.05)
+        for process in started:
+            process.send_signal(signal.SIGTERM)
     return max(process.wait() for process in started)
 
 
+def scontrol(words: list[str]) -> int:
+    """Requeue a job."""
+    name, job = words
+    assert name == "requeue"
+    Path(f"requeue-{job}").touch()
+    return 0
+
+
 if __name__ == "__main__":
-    sys.exit({"sbatch": sbatch, "srun": srun}[sys.argv[1]](sys.argv[2:]))
+    sys.exit({"sbatch": sbatch, "srun": srun, "scontrol": scontrol}[sys.argv[1]](sys.argv[2:]))

@@ -95,6 +95,8 @@ ASKED: dict[str, tuple[Any, Any]] = {
     "fit": ([Item("1", "b", "judgment", "?")], None),
     "prepare": ([Prompt("?")], None),
     "memory": ("0", None),
+    "start": (Path("reports/run"), None),
+    "join": ({}, None),
     "recorded_by": ("b", ()),
     "as_judge": ({"a": 1}, {"a": 1}),
 }
@@ -516,7 +518,7 @@ def test_a_result_of_a_wrong_type_is_refused_when_it_is_read(name: str, value: A
 
 
 def test_everything_that_can_be_of_a_wrong_type_is_looked_at() -> None:
-    nothing = {"check", "preflight", "load", "fit", "prepare", "close"}
+    nothing = {"check", "preflight", "start", "join", "load", "fit", "prepare", "close"}
     # What is given is the house's own; the engine looks at each answer of `generate`.
     left = nothing | {"argument", "options", "inner", "facts", "generate", "compute", "wraps"}
     assert MEMBERS.keys() == WRONG_VALUES.keys() | WRONG_RESULTS.keys() | left
@@ -641,7 +643,7 @@ def test_what_a_wrapper_does_not_say_its_inner_model_says() -> None:
         method.__signature__ = inspect.signature(getattr(Backend, name))  # type: ignore[attr-defined]
         return method
 
-    acts = ("check", "preflight", "load", "fit", "prepare", "close")
+    acts = ("check", "preflight", "start", "join", "load", "fit", "prepare", "close")
     limits = TokenLimits(9)
     says: dict[str, Any] = {
         "consent": "runs code",

@@ -73,7 +73,7 @@ def refusal(model: Model, asked: Prompt) -> str:
 
 def test_shipped_backends_are_models() -> None:
     backends = {kind.name: kind for kind in pytest_medvqa_backends()}
-    assert set(backends) == {"replay", "random", "majority", "echo", "openai", "hf", "ray"}
+    assert set(backends) == {"replay", "random", "majority", "echo", "openai", "hf", "ray", "serve"}
     assert [name for name, kind in backends.items() if kind.wraps] == ["ray"]
     every = frozenset(NEEDS.values())
     for name, backend in backends.items():
@@ -81,7 +81,7 @@ def test_shipped_backends_are_models() -> None:
             continue
         letters = frozenset({"generate", "option_logprobs"})
         words = frozenset({"generate"})
-        able = {"majority": words, "echo": words, "openai": letters}.get(name, every)
+        able = {"majority": words, "echo": words, "openai": letters, "serve": letters}.get(name, every)
         assert backend("x").capabilities == able
     for model in (Random("7"), Majority(""), Echo("A")):
         assert isinstance(model, Model)

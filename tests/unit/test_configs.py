@@ -72,7 +72,7 @@ def test_unknown_name_says_what_exists(tmp_path: Path) -> None:
     for name in ("qwen-vl", "gpt-4o"):
         write(tmp_path, name, 'backend = "echo"')
     assert error("qwen", tmp_path) == (
-        "no model 'qwen'; there are: gpt-4o, qwen-vl, echo, hf, majority, openai, random, ray, replay. "
+        "no model 'qwen'; there are: gpt-4o, qwen-vl, echo, hf, majority, openai, random, ray, replay, serve. "
         "Did you mean 'qwen-vl'? A backend takes an argument: --model=BACKEND:ARGUMENT, such as --model=echo:A"
     )
     assert error("zzz").startswith("no model 'zzz'; there are: echo, hf, ")
@@ -81,14 +81,14 @@ def test_unknown_name_says_what_exists(tmp_path: Path) -> None:
 
 def test_unknown_backend_says_what_exists(tmp_path: Path) -> None:
     assert error("ekho:A") == (
-        "--model=ekho:A: no backend 'ekho'; there are: echo, hf, majority, openai, random, ray, replay. "
+        "--model=ekho:A: no backend 'ekho'; there are: echo, hf, majority, openai, random, ray, replay, serve. "
         "Did you mean 'echo'?"
     )
     assert error(":A").startswith("--model=:A: no backend ''; there are: echo, ")
     path = write(tmp_path, "x", 'backend = "vllm"')
     assert (
         error("x", tmp_path)
-        == f"{path}: no backend 'vllm'; there are: echo, hf, majority, openai, random, ray, replay."
+        == f"{path}: no backend 'vllm'; there are: echo, hf, majority, openai, random, ray, replay, serve."
     )
 
 
@@ -98,7 +98,7 @@ def test_unknown_backend_says_what_exists(tmp_path: Path) -> None:
         (
             'backend = "echo"\ndescripton = "x"',
             ", line 2: no key 'descripton'; there are: backend, argument, description, options, techniques, "
-            "max_tokens, prompts, resources. Did you mean 'description'?",
+            "max_tokens, prompts, resources, server. Did you mean 'description'?",
         ),
         (
             'backend = "echo"\nname = "y"',

@@ -167,6 +167,11 @@ class Controller:
         node.workerinput["medvqa_shard"] = options.read(self._config).shard
         node.workerinput["medvqa_refusal"] = process.refusal(self._config)
         node.workerinput["medvqa_run"], node.workerinput["medvqa_session"], _ = process.names_of(self._config)
+        node.workerinput["medvqa_services"] = services = self._run.services if self._asks else {}
+        if services and not node.gateway.spec.popen:
+            raise pytest.UsageError(
+                f"{', '.join(services)}: its servers listen on this machine alone, and --tx names workers on another"
+            )
         if self._leases is not None:
             try:
                 node.workerinput["medvqa_place"] = self._leases.take(node.gateway.id)

@@ -22,6 +22,7 @@ from medvqa.plugin.process import (
 )
 from medvqa.plugin.signal_hooks import SignalHooks
 from medvqa.records import run_folder
+from medvqa.session import services
 from medvqa.session.asker import Asker
 from medvqa.session.delivery import Delivery, LeftOut
 from medvqa.session.resolving import resolve
@@ -41,6 +42,9 @@ class State:
         uncaptured = capture.global_and_fixture_disabled if capture is not None else nullcontext
         self.plan = resolve(project_of(config), uncaptured)
         self.process = process_of(self.plan, *names_of(config))
+        if is_worker(config):
+            # First of all: the key of a server is one of the plan's secrets.
+            services.join(self.plan, config.workerinput["medvqa_services"])  # type: ignore[attr-defined]
         self.asker = Asker(self.plan, self.process)
         self.left_out: LeftOut = {}
         self.evaluates = False

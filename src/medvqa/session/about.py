@@ -136,7 +136,7 @@ def _config(plan: Plan) -> AnsweringConfig:
         name=config.name,
         backend=config.backend,
         argument=config.argument,
-        options=dict(config.options),
+        options=_options(config),
         max_tokens=limits,
         prompts=dict(config.prompts),
         own_max_tokens=None if plan.token_limits is None else plan.token_limits.own,
@@ -148,7 +148,14 @@ def _config(plan: Plan) -> AnsweringConfig:
 def _inner(config: ModelConfig) -> dict[str, Any]:
     """The config of a wrapped model, without resources: they change no answer."""
     inner = None if config.inner is None else _inner(config.inner)
-    return {name: value for name, value in asdict(config).items() if name != "resources"} | {"inner": inner}
+    kept = {name: value for name, value in asdict(config).items() if name not in ("resources", "server")}
+    return kept | {"options": _options(config), "inner": inner}
+
+
+def _options(config: ModelConfig) -> dict[str, Any]:
+    """The options of a config, with the command of its server: the rest of [server] changes no answer."""
+    own = {} if config.server is None else {"command": config.server.command}
+    return {**config.options, **own}
 
 
 def _of_benchmark(plan: Plan, benchmark: Benchmark) -> RecordedBenchmark:

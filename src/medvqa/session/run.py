@@ -39,6 +39,7 @@ from medvqa.session.options import Options
 from medvqa.session.plan import Plan
 from medvqa.session.project import reports_of
 from medvqa.session.replicas import pool_facts, pool_lines, pool_state
+from medvqa.session.services import Services, Told
 from medvqa.session.totals import Totals
 from medvqa.tags.selection import Shard
 
@@ -123,6 +124,8 @@ class Run:
         self._lock = Lock(self.folder)
         self._holds = False
         self._exchange: Exchange | None = None
+        self._services = Services(plan)
+        self._ended_services: Sequence[str] = ()
         self._told: endpoints.Endpoints = {}
         self.model_made = False
         """Whether a process of this session has made its model and its judge, and delivered a result."""
@@ -232,6 +235,14 @@ class Run:
             self.display.say(f"medvqa: shard {shard.number:,} of {shard.of:,} ({source})")
         for line in checks.notices(self.plan):
             self.display.say(line)
+        if self._services.needed:
+            self._hold()
+            self._services.start(self.folder)
+
+    @property
+    def services(self) -> Told:
+        """What workers must know of the services that this session has started."""
+        return self._services.told
 
     def _hold(self) -> None:
         """Lock the run for this session until `release`; show a line if the file system has no locks."""
@@ -244,7 +255,8 @@ class Run:
             self.display.say(line)
 
     def release(self) -> None:
-        """Unlock the run, as `finish` does."""
+        """End services and unlock the run, as `finish` does."""
+        self._services.close()
         if self._exchange is not None:
             self._exchange.give_up()
         self._lock.release()
@@ -267,7 +279,12 @@ class Run:
             self.select(selected_by(self.folder, self._process.session) or (), left_out)
 
     def promise(self) -> None:
-        """Store the gate's rules before the first question: they are fixed before the first answer.
+        """Store the gate's rules and wait for services, before the first question (UsageError, DataError, OSError)."""
+        self._promise_rules()
+        self._services.wait(self.display.say)
+
+    def _promise_rules(self) -> None:
+        """Store the gate's rules: they are fixed before the first answer.
 
         UsageError also if another session writes the run, or a baseline lacks a selected question; DataError, OSError.
         """
@@ -458,6 +475,8 @@ class Run:
         answers are on disk and can be reported later.
         """
         try:
+            # They end while the reports are drawn; `release` waits for them.
+            self._ended_services = self._services.stop()
             unshared = None if self._exchange is None else self._exchange.close(shared_by)
             if self._recorder is None and self._empty_shard and not (died or self._selected):
                 self._begin(0, set())
@@ -601,6 +620,7 @@ class Run:
             *endpoints.lines(totals.endpoints),
             *endpoints.lines(totals.judge_endpoints),
             *pool_lines(totals.pool),
+            *self._ended_services,
         ]
 
     def _rules_unread(self) -> str | None:

@@ -79,7 +79,17 @@ class OpenAI(Backend):
         self._servers = self._clients()
 
     def _clients(self) -> Servers:
-        return Servers(self._addresses, self.argument, self._key, self.options)
+        return Servers(self._addresses, self._model, self._key, self.options)
+
+    @property
+    def _model(self) -> str:
+        """The name of the model on the server."""
+        return self.argument
+
+    @property
+    def _revision(self) -> str:
+        """What identifies the weights, "" if nothing does."""
+        return self.options.revision
 
     @cached_property
     def concurrency(self) -> int:
@@ -209,21 +219,25 @@ class OpenAI(Backend):
         Of a list with a `revision`, no URL is part: the revision names the weights wherever they are served. Without
         one, all URLs are, in any order.
         """
-        options = self.options
-        if not (all(address.remote for address in self._addresses) or options.revision):
+        options, revision = self.options, self._revision
+        if not (all(address.remote for address in self._addresses) or revision):
             return None
         sent: tuple[Any, ...] = (
             *(options.parameters(), options.system, options.max_pixels, options.max_bytes, options.extra),
             options.top_logprobs,
         )
-        if options.revision:
-            sent = (*sent, options.revision)
+        if revision:
+            sent = (*sent, revision)
         if options.ff_temperature is not None:
             sent = (*sent, "ff_temperature", options.ff_temperature)
         digest = hashlib.sha256(msgspec.json.encode(sent, order="sorted")).hexdigest()
+        return f"{self._model}@{self._where()} {digest[:16]}"
+
+    def _where(self) -> str:
+        """The part of the fingerprint that names the servers."""
+        options = self.options
         anywhere = options.revision and (len(self._addresses) > 1 or not isinstance(options.base_url, str))
-        where = "endpoints" if anywhere else ",".join(sorted(self._urls))
-        return f"{self.argument}@{where} {digest[:16]}"
+        return "endpoints" if anywhere else ",".join(sorted(self._urls))
 
     def identified(self) -> str | None:
         """The declared revision; None without one, because weights may change behind an unchanged name."""
@@ -343,7 +357,7 @@ class OpenAI(Backend):
             # Overrides a parameter of the same name.
             first = extra.get("seed", 0)
             extra = {**extra, "seed": (first if isinstance(first, int) else 0) + prompt.sample}
-        return {"model": self.argument, "messages": self._messages(prompt), "extra_body": extra, **parameters}
+        return {"model": self._model, "messages": self._messages(prompt), "extra_body": extra, **parameters}
 
     def _messages(self, prompt: Prompt) -> list[dict[str, Any]]:
         system = prompt.system if self.options.system is None else self.options.system
