@@ -130,6 +130,6 @@ def likelihood(completion: Completion, tokens: Sequence[int]) -> float | None:
     except (msgspec.DecodeError, RecursionError):
         return None
     last = (told or [])[-len(tokens) :]
-    values = [step[token].logprob for step, token in zip(last, tokens, strict=False) if step and token in step]
+    values = [step[token].logprob for step, token in zip(last, tokens, strict=False) if step and [*step] == [token]]
     total = math.fsum(values)
     return total / len(tokens) if len(values) == len(tokens) and math.isfinite(total) else None
