@@ -5,6 +5,9 @@
 The server (a process of its own) answers each request after `--seconds`, as many at once as are sent. The bare
 client has its messages ready and keeps as many requests in flight; the backend decodes and encodes an image for
 each. Both are timed in turn, `--rounds` times each; the ratio is of the medians.
+
+Then it prints the CPU time of a question with a photograph of `--side` x `--side` pixels that is new, and with one that
+an earlier question showed (medians of `--rounds` runs of 32 questions, threads included).
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from medvqa.backend import loaded
 from medvqa.backends.openai import OpenAI, OpenAIOptions
 from medvqa.items import Answer, Image, Prompt
 
+PHOTOGRAPHS = 32
 BODY = (
     b'{"choices": [{"message": {"content": "A"}, "finish_reason": "stop"}], '
     b'"usage": {"prompt_tokens": 1, "completion_tokens": 1}}'
@@ -80,9 +84,48 @@ def backend(url: str, prompts: list[Prompt], in_flight: int) -> float:
     return seconds
 
 
+def photograph(side: int, noise: float, seed: int) -> PIL.Image.Image:
+    """Gradients, with noise as of a sensor; one without noise packs best."""
+    rows, columns = np.mgrid[0:side, 0:side]
+    bands = [128 + 80 * np.sin(columns / 97 + band + seed) + 40 * np.cos(rows / 61 + band * 2) for band in range(3)]
+    grain = np.random.default_rng(seed).normal(0, noise, (side, side, 3))
+    return PIL.Image.fromarray(np.clip(np.stack(bands, -1) + grain, 0, 255).astype(np.uint8))
+
+
+def cpu_costs(url: str, images: list[Image], rounds: int) -> tuple[float, float]:
+    """Milliseconds of CPU of a question with a new image, and with one that an earlier question showed."""
+    prompts = [Prompt("Question?", (image,)) for image in images]
+    costs: tuple[list[float], list[float]] = ([], [])
+    for _ in range(rounds):
+        model = loaded(OpenAI("x", OpenAIOptions(base_url=url, concurrency=PHOTOGRAPHS)))
+        model.generate([Prompt("Question?")] * PHOTOGRAPHS)  # imports, connections
+        for cost in costs:
+            start = time.process_time()
+            answers = model.generate(prompts)
+            cost.append((time.process_time() - start) / len(prompts) * 1000)
+            assert all(isinstance(answer, Answer) for answer in answers)
+        model.close()
+    return statistics.median(costs[0]), statistics.median(costs[1])
+
+
+def print_cpu_costs(url: str, side: int, rounds: int) -> None:
+    """Print a row for each kind of file."""
+    print(f"\nCPU of a question, photograph of {side} x {side}")
+    print(f"{'file':28} {'KB':>6} {'new ms':>8} {'repeated ms':>12}")
+    for noise in (0, 6, 15):
+        for kind, how in (("JPEG", {"quality": 90}), ("PNG", {})):
+            with tempfile.TemporaryDirectory() as folder:
+                paths = [Path(folder, f"{seed}.{kind.lower()}") for seed in range(PHOTOGRAPHS)]
+                for seed, path in enumerate(paths):
+                    photograph(side, noise, seed).save(path, kind, **how)
+                new, repeated = cpu_costs(url, [Image(path.name, str(path)).pinned() for path in paths], rounds)
+                size = statistics.mean(path.stat().st_size for path in paths) / 1000
+                print(f"{kind + ', noise of ' + str(noise):28} {size:6.0f} {new:8.1f} {repeated:12.2f}", flush=True)
+
+
 def main() -> None:
-    """Print a row for 8 and one for 64 in flight."""
-    options = harness.options(__doc__, requests=400, seconds=0.5, pixels=224, rounds=3, serve=False)
+    """Print a row for 8 and one for 64 in flight, and one for each kind of photograph."""
+    options = harness.options(__doc__, requests=400, seconds=0.5, pixels=224, side=1024, rounds=3, serve=False)
     if options.serve:
         asyncio.run(serve(options.seconds))
         return
@@ -111,6 +154,7 @@ def main() -> None:
             alone, ours = (statistics.median(column) for column in zip(*times, strict=True))
             ideal = -(-count // in_flight) * options.seconds
             print(f"{in_flight:9} {ideal:8.2f} {alone:8.2f} {ours:10.2f} {ours / alone:6.3f}", flush=True)
+        print_cpu_costs(url, options.side, options.rounds)
         server.terminate()
 
 

@@ -252,6 +252,31 @@ class Image:
         picture.save(buffer, "PNG")
         return buffer.getvalue()
 
+    def unaltered(self) -> bytes:
+        """Return the stored bytes of a plain picture; b"" if `pil` draws it: blank, medical, or through a window.
+
+        Raises DataError as `read` does.
+        """
+        if self.blank or self.window is not None:
+            return b""
+        with self._opened_file() as (kind, file):
+            if kind:
+                return b""
+            return self._stored() if file is None else file.read()
+
+    def is_upright(self, data: bytes, *, decode: bool) -> bool:
+        """Return whether `pil` shows the JPEG or PNG file `data` as it is, without turning it; False for a damaged one.
+
+        Without `decode`, damage to the pixels goes unnoticed. An orientation within a PNG is not looked for.
+        """
+        try:
+            with _opened(self.name, data) as opened:
+                if decode:
+                    opened.load()
+                return opened.format == "PNG" or opened.getexif().get(_ORIENTATION, 1) == 1
+        except DataError:
+            return False
+
     @property
     def may_be_medical(self) -> bool:
         """Whether the file's name may be that of a medical file: it ends otherwise than plain pictures."""

@@ -31,6 +31,7 @@ class Request:
     headers: Message
     at: float
     in_flight: int
+    path: str = "/v1/chat/completions"
 
 
 def completion(content: str | None = "A", finish: str = "stop", **message: Any) -> dict[str, Any]:
@@ -140,7 +141,7 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         with self.server.lock:
             self.server.in_flight += 1
-            request = Request(body, self.headers, time.monotonic(), self.server.in_flight)
+            request = Request(body, self.headers, time.monotonic(), self.server.in_flight, self.path)
             number = len(self.server.requests)
             self.server.requests.append(request)
             self.server.most = max(self.server.most, self.server.in_flight)

@@ -10,7 +10,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
@@ -532,6 +532,180 @@ def test_an_answer_says_which_model_the_server_named() -> None:
     assert (unnamed.served_by, named.served_by) == ("", "tiny-2026 fp_1")
 
 
+# --- options scored by a vLLM server --------------------------------------------------------------------------
+
+HEAD = [1, 90, 91, 92]
+"""The tokens of the chat template, the question and the beginning of the reply."""
+VOCABULARY = {"A": [65], "B": [66], "C": [67], "liver": [10, 11], "spleen": [12], "kidney": [10, 13, 14]}
+VLLM_PS = Prompt("Which?", options=OPTIONS, technique="ps", item="q1")
+
+
+def vllm_server(number: int, request: Request) -> Reply:
+    """Chat completions and tokens as vLLM gives them; the log-probability of token n is -n / 100."""
+    body = request.body
+    last = body["messages"][-1]
+    reply = VOCABULARY[last["content"]] if last["role"] == "assistant" else []
+    assert body.get("continue_final_message", False) == bool(reply)
+    assert body.get("add_generation_prompt", True) != bool(reply)
+    if request.path == "/tokenize":
+        return Reply({"count": 4 + len(reply), "max_model_len": 99, "tokens": HEAD + reply})
+    assert request.path == "/v1/chat/completions"
+    assert (body["max_tokens"], body["temperature"]) == (1, 0)
+
+    made = completion("A", "length")
+    if "logprob_token_ids" in body:
+        assert body["logprobs"] is body["return_tokens_as_token_ids"] is True
+        told = [{"token": f"token_id:{token}", "logprob": -token / 100} for token in (7, *body["logprob_token_ids"])]
+        made["choices"][0]["logprobs"] = {"content": [{**told[0], "top_logprobs": told}]}
+    if "prompt_logprobs" in body:
+        prompt = [1, 90, *[5] * 9, 91, 92, *reply]  # an image has more tokens than a question without one
+        steps = [{str(token): {"logprob": -token / 100, "rank": 3, "decoded_token": "x"}} for token in prompt]
+        made["prompt_logprobs"] = [None, *steps[1:]]
+    return Reply(made)
+
+
+def test_letters_are_scored_by_their_tokens_whatever_their_rank() -> None:
+    with asked(vllm_server, scoring="vllm", extra={"chat_template_kwargs": {"enable_thinking": False}}) as made:
+        model, server = made
+        assert model.capabilities == {"generate", "option_logprobs", "option_likelihood"}
+        answers = [one(model, GD) for _ in range(3)]
+    for answer in answers:
+        assert isinstance(answer, Answer), str(answer)
+        assert answer.option_logprobs == {"A": -0.65, "B": -0.66, "C": -0.67}
+    paths = [request.path for request in server.requests]
+    assert paths == ["/tokenize"] * 4 + ["/v1/chat/completions"] * 3, "tokens are asked for once"
+    assert all(request.body["chat_template_kwargs"] == {"enable_thinking": False} for request in server.requests)
+    assert server.requests[-1].body["logprob_token_ids"] == [65, 66, 67]
+    assert "top_logprobs" not in server.requests[-1].body
+
+
+def test_the_texts_of_options_are_scored_as_the_end_of_the_chat(tmp_path: Path) -> None:
+    prompt = replace(VLLM_PS, images=(picture(tmp_path),), system="Be brief.")
+    with asked(vllm_server, scoring="vllm", price_input=1, price_output=2) as (model, server):
+        answer = one(model, prompt)
+    assert isinstance(answer, Answer), str(answer)
+    assert answer.option_logprobs == {
+        "A": pytest.approx(-(0.10 + 0.11) / 2),
+        "B": -0.12,
+        "C": pytest.approx(-(0.10 + 0.13 + 0.14) / 3),
+    }
+    assert (answer.text, answer.served_by) == ("", "tiny-2026 fp_1")
+    assert answer.usage == {"input": 3000, "output": 30, "cost": pytest.approx(3060 / 1e6)}
+    chats = [request.body for request in server.requests if request.path != "/tokenize"]
+    assert [chat["messages"][-1] for chat in chats] == [
+        {"role": "assistant", "content": option} for option in OPTIONS.values()
+    ]
+    for chat in chats:
+        assert [message["role"] for message in chat["messages"]] == ["system", "user", "assistant"]
+        assert [part["type"] for part in chat["messages"][1]["content"]] == ["image_url", "text"]
+        assert chat["prompt_logprobs"] == 0
+    assert all("image" not in json.dumps(request.body) for request in server.requests if request.path == "/tokenize")
+
+
+NO_SCORES = 'the server told no scores of the options: scoring = "vllm" is for vLLM servers of a version that knows'
+
+
+def without(*fields: str) -> Callable[[int, Request], Reply]:
+    """A server that ignores fields."""
+
+    def script(number: int, request: Request) -> Reply:
+        if request.path != "/tokenize":
+            for name in fields:
+                request.body.pop(name, None)
+            if "continue_final_message" in fields:
+                request.body["messages"].append({"role": "user", "content": "?"})
+        return vllm_server(number, request)
+
+    return script
+
+
+def told(change: Callable[[dict[str, Any]], object]) -> Callable[[int, Request], Reply]:
+    """A server whose chat completions are changed."""
+
+    def script(number: int, request: Request) -> Reply:
+        reply = vllm_server(number, request)
+        if request.path != "/tokenize":
+            change(reply.body)
+        return reply
+
+    return script
+
+
+@pytest.mark.parametrize(
+    ("prompt", "script"),
+    [
+        (GD, without("logprob_token_ids")),
+        (GD, told(lambda body: body["choices"][0]["logprobs"]["content"][0]["top_logprobs"].pop())),
+        (GD, told(lambda body: body["choices"][0]["logprobs"]["content"][0]["top_logprobs"][1].update(token="A"))),
+        (GD, told(lambda body: body["choices"][0]["logprobs"]["content"][0]["top_logprobs"][1].update(logprob=None))),
+        (GD, told(lambda body: body["choices"][0].update(logprobs={"content": "A"}))),
+        (VLLM_PS, without("prompt_logprobs")),
+        (VLLM_PS, without("continue_final_message", "add_generation_prompt")),
+        (VLLM_PS, told(lambda body: body.update(prompt_logprobs=[]))),
+        (VLLM_PS, told(lambda body: body.update(prompt_logprobs=[{"10": {"logprob": -1}}]))),
+        (VLLM_PS, told(lambda body: body.update(prompt_logprobs={"10": -1}))),
+        (VLLM_PS, told(lambda body: body["prompt_logprobs"].append({"2": {"logprob": -1}}))),
+        (VLLM_PS, told(lambda body: body["prompt_logprobs"].append(None))),
+        (VLLM_PS, told(lambda body: body["prompt_logprobs"][-1].update({"2": {"logprob": -1}}))),
+    ],
+)
+def test_a_server_that_tells_no_scores_is_asked_once_and_nothing_is_guessed(
+    prompt: Prompt, script: Callable[[int, Request], Reply]
+) -> None:
+    with asked(script, scoring="vllm", concurrency=1) as (model, server):
+        answers = model.generate([prompt] * 3)
+        assert model.capabilities == {"generate"}
+    for answer in answers:
+        assert isinstance(answer, AnswerError)
+        assert str(answer).startswith(f"{server.url.removesuffix('/v1')}: {NO_SCORES}")
+    assert len([request for request in server.requests if request.path != "/tokenize"]) == 1
+
+
+@pytest.mark.parametrize("prompt", [GD, VLLM_PS])
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        (error(404, "Not Found"), 'HTTP 404: Not Found (POST /tokenize; scoring = "vllm" is for vLLM servers)'),
+        (Reply(b"<html>"), 'POST /tokenize told no tokens: scoring = "vllm" is for vLLM servers'),
+        (Reply({"tokens": ["A"]}), 'POST /tokenize told no tokens: scoring = "vllm" is for vLLM servers'),
+        (Reply({"tokens": HEAD}), "the chat template does not write "),
+    ],
+)
+def test_a_server_without_tokens_is_no_guess(prompt: Prompt, tokens: Reply, message: str) -> None:
+    with asked(always(tokens), scoring="vllm", retries=1) as (model, server):
+        answer = one(model, prompt)
+    assert isinstance(answer, AnswerError)
+    assert str(answer).startswith(f"{server.url.removesuffix('/v1')}: {message}")
+    assert all(request.path == "/tokenize" for request in server.requests), "no image was sent"
+
+
+def test_a_letter_of_two_tokens_is_an_error() -> None:
+    with asked(vllm_server, scoring="vllm") as (model, server):
+        answer = one(model, replace(GD, options={"A": "x", "liver": "y"}))
+    assert isinstance(answer, AnswerError)
+    assert "the letter 'liver' is more than one; technique 'ps' scores whole texts" in str(answer)
+    assert {request.path for request in server.requests} == {"/tokenize"}
+
+
+def test_a_busy_server_is_asked_for_its_tokens_again() -> None:
+    def script(number: int, request: Request) -> Reply:
+        return error(503, "starting") if number < 2 else vllm_server(number, request)
+
+    with asked(script, scoring="vllm", retries=3) as (model, _):
+        assert isinstance(one(model, VLLM_PS), Answer)
+
+
+def test_options_of_scoring() -> None:
+    assert OpenAI("m", OpenAIOptions(reasoning=True)).capabilities == {"generate"}
+    with pytest.raises(ValueError, match="leave `scoring` out"):
+        OpenAIOptions(scoring="vllm", reasoning=True)
+    with pytest.raises(ValueError, match="`extra` has prompt_logprobs, which other options set"):
+        OpenAIOptions(scoring="vllm", extra={"prompt_logprobs": 1})
+    OpenAIOptions(extra={"prompt_logprobs": 1})
+    assert "option_likelihood" not in OpenAI("m", OpenAIOptions()).capabilities  # type: ignore[operator]
+    assert "option_logprobs" in OpenAI("m", OpenAIOptions(scoring="vllm", top_logprobs=0)).capabilities  # type: ignore[operator]
+
+
 # --- retries and requests in flight -----------------------------------------------------------------------
 
 
@@ -797,6 +971,7 @@ def test_a_fingerprint_changes_with_what_is_sent() -> None:
         of(max_pixels=9),
         of(top_logprobs=5),
         of(extra={"seed": 1}),
+        of(scoring="vllm"),
     ]
     assert len(set(told)) == len(told)
     assert of(extra={"a": 1, "b": 2}) == of(extra={"b": 2, "a": 1}, timeout=3, concurrency=2)

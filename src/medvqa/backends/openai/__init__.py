@@ -9,8 +9,9 @@ import asyncio
 import hashlib
 import os
 import time
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property, partial
 from importlib.util import find_spec
 from math import ceil
@@ -22,8 +23,16 @@ from medvqa.answers import redacted, without_secrets
 from medvqa.backend import Backend
 from medvqa.backends import reaching
 from medvqa.backends.openai.addresses import addresses
-from medvqa.backends.openai.completions import Usage, decoder, letters, logprobs_decoder
-from medvqa.backends.openai.image_parts import data_url
+from medvqa.backends.openai.completions import Completion, Usage, decoder, letters, logprobs_decoder
+from medvqa.backends.openai.image_parts import ENCODING, DataURLs, data_url
+from medvqa.backends.openai.option_scores import (
+    OptionTokens,
+    letter_scores,
+    letters_fields,
+    likelihood,
+    likelihood_fields,
+    reply_message,
+)
 from medvqa.backends.openai.requests import RequestFailure, within
 from medvqa.backends.openai.server_options import OpenAIOptions
 from medvqa.backends.openai.servers import Server, Servers
@@ -38,6 +47,11 @@ JUDGE_TOKENS = 1024
 UNSCORED = (
     "the server told no log-probabilities (`transformers serve`, for one, ignores that they are asked for): "
     "ask by --technique=mc"
+)
+
+UNSCORED_BY_VLLM = (
+    'the server told no scores of the options: scoring = "vllm" is for vLLM servers of a version that knows '
+    "logprob_token_ids (gd) and prompt_logprobs (ps). Ask by --technique=mc"
 )
 
 _FILTERED = frozenset({"content_filter", "content_policy_violation"})
@@ -61,6 +75,7 @@ class OpenAI(Backend):
     # Read the environment once, so that prompts go to the host that was announced.
     _addresses = cached_property(lambda self: addresses(self.options))
     _key = cached_property(lambda self: os.environ.get(self.options.key_name, "").strip())
+    _urls_of_images = cached_property(lambda self: DataURLs(self.options.max_pixels, self.options.max_bytes))
     _scores: bool | None = None
     """Whether a server has told log-probabilities; None: none was asked yet."""
     _servers: Servers | None = None
@@ -69,13 +84,16 @@ class OpenAI(Backend):
     @property
     def capabilities(self) -> frozenset[str]:
         """Log-probabilities only where the options ask for some, and until the first answer lacks them."""
-        silent = self.options.reasoning or not self.options.top_logprobs or self._scores is False
-        return frozenset({"generate"} if silent else {"generate", "option_logprobs"})
+        options = self.options
+        if options.reasoning or not (options.scoring or options.top_logprobs) or self._scores is False:
+            return frozenset({"generate"})
+        return frozenset({"generate", "option_logprobs", *(("option_likelihood",) if options.scoring else ())})
 
     def load(self) -> None:
         """Prepare the clients without connecting. Raises UsageError as `check` does."""
         self.check()
         self._scores = None
+        self._option_tokens = OptionTokens(self._model, self.options.extra, self.options.timeout)
         self._servers = self._clients()
 
     def _clients(self) -> Servers:
@@ -225,7 +243,10 @@ class OpenAI(Backend):
         sent: tuple[Any, ...] = (
             *(options.parameters(), options.system, options.max_pixels, options.max_bytes, options.extra),
             options.top_logprobs,
+            ENCODING,
         )
+        if options.scoring:
+            sent = (*sent, "scoring", options.scoring)
         if revision:
             sent = (*sent, revision)
         if options.ff_temperature is not None:
@@ -248,7 +269,8 @@ class OpenAI(Backend):
         """Answer each prompt; after the last retry, an AnswerError with the server's message.
 
         With technique `gd` the answer holds the log-probabilities of the letters among the `top_logprobs` likeliest
-        next tokens, summed over tokens that spell the same letter (" A", "A", "(A").
+        next tokens, summed over tokens that spell the same letter (" A", "A", "(A"). With `scoring`, it holds those of
+        the letters as the beginning of the reply, and with technique `ps` the means over the tokens of each option.
         """
         servers = self._servers
         if servers is None:
@@ -281,14 +303,45 @@ class OpenAI(Backend):
     async def _answer(self, servers: Servers, prompt: Prompt) -> Answer | AnswerError:
         try:
             body = await asyncio.to_thread(self._body, prompt)
+            if prompt.technique == "ps" and self.options.scoring:
+                return await self._likelihoods(servers, prompt, body)
             return await servers.ask(partial(self._send, prompt, body))
         except (DataError, UsageError, AnswerError) as error:
             return AnswerError(str(error))
 
-    async def _send(self, prompt: Prompt, body: Mapping[str, Any], server: Server) -> Answer:
-        """Return a server's answer to one request. RequestFailure if there is none."""
-        if prompt.technique == "gd" and self._scores is False:
-            raise AnswerError(f"{server.address.origin}: {UNSCORED}")
+    async def _likelihoods(self, servers: Servers, prompt: Prompt, body: Mapping[str, Any]) -> Answer:
+        """Score each option of a prompt by a request of its own (AnswerError)."""
+        if not prompt.options:
+            raise AnswerError(f"technique 'ps' scores options, and {prompt.item} has none")
+        scores: dict[str, float] = {}
+        usage: Counter[str] = Counter()
+        seconds = 0.0
+        for key, option in prompt.options.items():
+            messages = [*body["messages"], reply_message(option)]
+            extra = {**body["extra_body"], **likelihood_fields()}
+            send = partial(self._send, prompt, {**body, "messages": messages, "extra_body": extra}, option=option)
+            answer = await servers.ask(send)
+            if answer.option_logprobs is None:
+                return answer
+            scores[key] = answer.option_logprobs[option]
+            usage.update(answer.usage or {})
+            seconds += answer.seconds or 0.0
+        return replace(answer, text="", option_logprobs=scores, usage=dict(usage) or None, seconds=seconds)
+
+    async def _send(self, prompt: Prompt, body: Mapping[str, Any], server: Server, *, option: str = "") -> Answer:
+        """Return a server's answer to one request. RequestFailure if there is none.
+
+        `option`: the text at the request's end that is scored, for technique `ps`.
+        """
+        by_vllm = bool(self.options.scoring)
+        if self._scores is False and (prompt.technique == "gd" or option):
+            raise AnswerError(f"{server.address.origin}: {UNSCORED_BY_VLLM if by_vllm else UNSCORED}")
+        tokens: dict[str, Sequence[int]] = {}
+        if by_vllm and (prompt.technique == "gd" or option):
+            texts = [option] if option else list(prompt.options)
+            tokens = {text: await self._option_tokens.of(server.client, text) for text in texts}
+        if tokens and not option:
+            body = {**body, "extra_body": {**body["extra_body"], **letters_fields(tokens)}}
         create: Any = server.client.chat.completions.with_raw_response.create
         server.requests += 1
         start = time.perf_counter()
@@ -299,10 +352,10 @@ class OpenAI(Backend):
             if failure.code in _FILTERED:
                 return Answer("", seconds=time.perf_counter() - start, finish="refusal")
             raise
-        return self._read(prompt, response.content, time.perf_counter() - start)
+        return self._read(prompt, response.content, time.perf_counter() - start, tokens)
 
-    def _read(self, prompt: Prompt, content: bytes, seconds: float) -> Answer:
-        """The answer in a response's body."""
+    def _read(self, prompt: Prompt, content: bytes, seconds: float, tokens: Mapping[str, Sequence[int]]) -> Answer:
+        """The answer in a response's body; `tokens`: of the texts that a vLLM server was asked to score."""
         try:
             completion = decoder.decode(content)
         except (ValueError, RecursionError) as error:
@@ -318,7 +371,7 @@ class OpenAI(Backend):
         declined = choice.message.refusal or choice.finish_reason == "content_filter"
         answer = Answer(
             choice.message.content or choice.message.refusal or "",
-            self._letters(prompt, choice.logprobs) if prompt.technique == "gd" and not declined else None,
+            None if declined else self._scored(prompt, completion, tokens),
             seconds=seconds,
             finish="refusal" if declined else choice.finish_reason or "",
             usage=usage,
@@ -327,10 +380,28 @@ class OpenAI(Backend):
         )
         return without_secrets(answer, (self._key,))
 
-    def _letters(self, prompt: Prompt, raw: msgspec.Raw) -> dict[str, float]:
+    def _scored(
+        self, prompt: Prompt, completion: Completion, tokens: Mapping[str, Sequence[int]]
+    ) -> dict[str, float] | None:
+        """The scores that a response tells; None if the technique asks for none. RequestFailure without them."""
+        if not tokens:
+            return self._letters(prompt, completion) if prompt.technique == "gd" else None
+        if prompt.technique == "gd":
+            scores = letter_scores(completion, tokens)
+        else:
+            ((option, those),) = tokens.items()
+            mean = likelihood(completion, those)
+            scores = None if mean is None else {option: mean}
+        if scores is None:
+            self._scores = self._scores or False
+            raise RequestFailure(UNSCORED_BY_VLLM, again=False)
+        self._scores = True
+        return scores
+
+    def _letters(self, prompt: Prompt, completion: Completion) -> dict[str, float]:
         """The log-probabilities of the option letters in a response's `logprobs`."""
         try:
-            logprobs = logprobs_decoder.decode(raw)
+            logprobs = logprobs_decoder.decode(completion.choices[0].logprobs)
         except msgspec.DecodeError as error:
             raise RequestFailure(f"log-probabilities in a form that is not OpenAI's ({error})", again=False) from None
         first = logprobs.content[0] if logprobs is not None and logprobs.content else None
@@ -375,7 +446,7 @@ class OpenAI(Backend):
 
     def _content(self, shown: Sequence[Image], text: str, order: Order) -> list[dict[str, Any]]:
         def url(image: Image) -> dict[str, str]:
-            return {"url": data_url(image, self.options.max_pixels, self.options.max_bytes)}
+            return {"url": self._urls_of_images.of(image)}
 
         return [
             {"type": "text", "text": part} if isinstance(part, str) else {"type": "image_url", "image_url": url(part)}

@@ -57,6 +57,7 @@ class Completion(msgspec.Struct):
 
     choices: list[_Choice]
     usage: Usage | None = None
+    prompt_logprobs: msgspec.Raw = msgspec.Raw(b"null")  # vLLM's
     model: str | None = None
     system_fingerprint: str | None = None
 

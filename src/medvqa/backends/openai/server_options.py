@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -16,6 +16,8 @@ REASONING_TOKENS = 4096
 
 _OWN_PARAMETERS = frozenset({"model", "messages", "stream", "n", "max_tokens", "max_completion_tokens", "temperature"})
 _OWN_PARAMETERS |= {"logprobs", "top_logprobs"}
+_SCORING_PARAMETERS = frozenset({"logprob_token_ids", "return_tokens_as_token_ids", "prompt_logprobs"})
+_SCORING_PARAMETERS |= {"add_generation_prompt", "continue_final_message"}
 
 Name = Annotated[str, msgspec.Meta(pattern="^[A-Z0-9_]*$")]  # refuses a key put here by mistake, without showing it
 Positive = Annotated[int, msgspec.Meta(ge=1)]
@@ -39,7 +41,9 @@ class OpenAIOptions:
     down; None: no limit) and `max_bytes` before base64. `timeout`: seconds per request. After `retries` more requests
     an item ends as an error, or at once if the server asks to wait longer than `max_wait` seconds. `concurrency`:
     maximum of requests in flight at each server. `top_logprobs`: number of likeliest next tokens requested by technique
-    `gd`, 0 for a server that reports none. Prices are per million tokens. `extra` is added to each request unchanged.
+    `gd`, 0 for a server that reports none. `scoring`: "vllm" for vLLM servers: `gd` asks for the tokens of the letters,
+    whatever their rank, and `ps` for those of the options' texts. Prices are per million tokens. `extra` is added to
+    each request unchanged.
     """
 
     base_url: str | tuple[str, ...] = ""
@@ -57,6 +61,7 @@ class OpenAIOptions:
     max_wait: Seconds = 120
     concurrency: Positive = 8
     top_logprobs: Annotated[int, msgspec.Meta(ge=0, le=20)] = 20
+    scoring: Literal["", "vllm"] = ""
     price_input: Price | None = None
     price_output: Price | None = None
     extra: dict[str, Any] = field(default_factory=dict)
@@ -69,9 +74,12 @@ class OpenAIOptions:
                 raise ValueError("`base_url` is an empty list, or holds an empty text: name a server, or leave it out")
         if self.reasoning and (self.temperature is not None or self.ff_temperature is not None):
             raise ValueError("with `reasoning` no temperature is sent: leave one of them out")
+        if self.reasoning and self.scoring:
+            raise ValueError("a model with `reasoning` thinks first, so options cannot be scored: leave `scoring` out")
         if (self.price_input is None) != (self.price_output is None):
             raise ValueError("`price_input` and `price_output` go together")
-        if taken := sorted(_OWN_PARAMETERS & self.extra.keys()):
+        own = _OWN_PARAMETERS | (_SCORING_PARAMETERS if self.scoring else frozenset())
+        if taken := sorted(own & self.extra.keys()):
             raise ValueError(f"`extra` has {', '.join(taken)}, which other options set")
 
     @property
@@ -101,10 +109,12 @@ class OpenAIOptions:
         if technique == "gd":
             if self.reasoning:
                 raise UsageError("a reasoning model's next token is no letter: technique 'gd' needs another model")
-            if not self.top_logprobs:
+            if not (self.top_logprobs or self.scoring):
                 raise UsageError("top_logprobs is 0 in the model's options: technique 'gd' needs some")
-            scored = {"logprobs": True, "top_logprobs": self.top_logprobs}
+            scored = {"logprobs": True} if self.scoring else {"logprobs": True, "top_logprobs": self.top_logprobs}
             return {"max_tokens": 1, "temperature": self.temperature or 0.0, **scored}
+        if technique == "ps" and self.scoring:
+            return {"max_tokens": 1, "temperature": 0.0}
         tokens = self.own_tokens if max_tokens is None else max_tokens
         limit = {"max_completion_tokens" if self.reasoning else "max_tokens": tokens} if tokens else {}
         own = technique == "ff" and self.ff_temperature is not None

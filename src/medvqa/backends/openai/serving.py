@@ -87,12 +87,16 @@ async def served_model(client: AsyncOpenAI, name: str, redact: Callable[[str], s
     return ServedModel({key: shown(redact(str(value))) for key, value in facts.items() if isinstance(value, str | int)})
 
 
+def page(client: AsyncOpenAI, path: str) -> str:
+    """Return the URL of a server's own page, which lies beside OpenAI's under /v1."""
+    return f"{str(client.base_url).rstrip('/').removesuffix('/v1')}/{path}"
+
+
 async def _sglang(client: AsyncOpenAI) -> dict[str, Any]:
-    root = str(client.base_url).rstrip("/").removesuffix("/v1")
     for path in _PATHS:
         try:
             async with within(ASKING):
-                info = _info.decode(await client.get(f"{root}/{path}", cast_to=str))
+                info = _info.decode(await client.get(page(client, path), cast_to=str))
         except (RequestFailure, ValueError, RecursionError):
             continue  # an older version, or a router without it: the list of models was read
         return {"model_path": info.get("model_path"), "weight_version": info.get("weight_version")}
