@@ -17,5 +17,6 @@ def pytest_medvqa_backends() -> Sequence[type[Backend]]:
     from medvqa.backends.openai import OpenAI
     from medvqa.backends.ray import Ray
     from medvqa.backends.replay import Replay
+    from medvqa.backends.vllm import VLLM
 
-    return [Replay, Random, Majority, Echo, OpenAI, HF, Ray]
+    return [Replay, Random, Majority, Echo, OpenAI, HF, VLLM, Ray]
