@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from medvqa.backends import adapters
+from medvqa.backends.hf import loading
 from medvqa.backends.hf.adapting import Adapted
 from medvqa.backends.vllm.engine_options import VLLMOptions
 from medvqa.backends.vllm.stepping import shown
@@ -20,9 +21,10 @@ def processor(adapted: Adapted, options: VLLMOptions) -> Any:
     import transformers
 
     try:
-        processor: Any = transformers.AutoProcessor.from_pretrained(
-            adapted.processor, trust_remote_code=options.trust_remote_code, local_files_only=True
-        )
+        with loading.quiet(), loading.without_videos():
+            processor: Any = transformers.AutoProcessor.from_pretrained(
+                adapted.processor, trust_remote_code=options.trust_remote_code, local_files_only=True
+            )
     except (ValueError, OSError, ImportError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{adapted.processor}: transformers cannot load its processor: {shown(error)}") from error
     if not hasattr(processor, "tokenizer"):
