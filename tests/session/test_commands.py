@@ -59,7 +59,7 @@ ENDS = {
     "gpt-4o": "set OPENAI_API_KEY",
     "openai:NAME": "set OPENAI_API_KEY",
     "=qwen": "HF_HUB_OFFLINE",
-    "=vllm": "Start the server",
+    "=vllm-server": "Start the server",
     "=ollama": "Start the server",
     "=mediconfusion-llava": "HF_HUB_OFFLINE",
     "=hf:Qwen": "HF_HUB_OFFLINE",

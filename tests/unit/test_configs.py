@@ -72,7 +72,7 @@ def test_unknown_name_says_what_exists(tmp_path: Path) -> None:
     for name in ("qwen-vl", "gpt-4o"):
         write(tmp_path, name, 'backend = "echo"')
     assert error("qwen", tmp_path) == (
-        "no model 'qwen'; there are: gpt-4o, qwen-vl, echo, hf, majority, openai, random, ray, replay, serve. "
+        "no model 'qwen'; there are: gpt-4o, qwen-vl, echo, hf, majority, openai, random, ray, replay, serve, vllm. "
         "Did you mean 'qwen-vl'? A backend takes an argument: --model=BACKEND:ARGUMENT, such as --model=echo:A"
     )
     assert error("zzz").startswith("no model 'zzz'; there are: echo, hf, ")
@@ -81,14 +81,14 @@ def test_unknown_name_says_what_exists(tmp_path: Path) -> None:
 
 def test_unknown_backend_says_what_exists(tmp_path: Path) -> None:
     assert error("ekho:A") == (
-        "--model=ekho:A: no backend 'ekho'; there are: echo, hf, majority, openai, random, ray, replay, serve. "
+        "--model=ekho:A: no backend 'ekho'; there are: echo, hf, majority, openai, random, ray, replay, serve, vllm. "
         "Did you mean 'echo'?"
     )
     assert error(":A").startswith("--model=:A: no backend ''; there are: echo, ")
-    path = write(tmp_path, "x", 'backend = "vllm"')
-    assert (
-        error("x", tmp_path)
-        == f"{path}: no backend 'vllm'; there are: echo, hf, majority, openai, random, ray, replay, serve."
+    path = write(tmp_path, "x", 'backend = "vlm"')
+    assert error("x", tmp_path) == (
+        f"{path}: no backend 'vlm'; there are: echo, hf, majority, openai, random, ray, replay, serve, vllm. "
+        "Did you mean 'vllm'?"
     )
 
 
@@ -225,8 +225,8 @@ def test_making_says_what_is_missing() -> None:
         "returns one medvqa.Answer for each",
         str(raised.value),
     )
-    with pytest.raises(UsageError, match="x: no backend 'vllm'; there are: echo, "):
-        make(ModelConfig("x", "vllm"), BACKENDS)
+    with pytest.raises(UsageError, match="x: no backend 'vlm'; there are: echo, "):
+        make(ModelConfig("x", "vlm"), BACKENDS)
 
 
 def test_an_argument_is_a_path_where_its_backend_says_so_and_something_is_there(

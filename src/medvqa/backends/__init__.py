@@ -18,5 +18,6 @@ def pytest_medvqa_backends() -> Sequence[type[Backend]]:
     from medvqa.backends.ray import Ray
     from medvqa.backends.replay import Replay
     from medvqa.backends.serve import Serve
+    from medvqa.backends.vllm import VLLM
 
-    return [Replay, Random, Majority, Echo, OpenAI, HF, Ray, Serve]
+    return [Replay, Random, Majority, Echo, OpenAI, HF, VLLM, Ray, Serve]

@@ -363,24 +363,11 @@ class HF(Backend):
 
     def _tokens(self, draft: _Draft, ids: Sequence[int]) -> list[list[int]]:
         """The tokens of each option of a scored prompt."""
-        options = draft.prompt.options
         if self._loaded.encodes:
             raise AnswerError(
                 "a model with an encoder and a decoder cannot score options here; ask it by technique 'mc'"
             )
-        if not options:
-            raise AnswerError(f"technique '{draft.prompt.technique}' scores options, and {draft.prompt.item} has none")
-        if draft.prompt.technique == "ps":
-            return self._writer.continuations(draft.text, ids, list(options.values()))
-        tokens = self._writer.continuations(draft.text, ids, list(options))
-        if long := [
-            letter for letter, tokens_of_letter in zip(options, tokens, strict=True) if len(tokens_of_letter) != 1
-        ]:
-            raise AnswerError(
-                f"technique 'gd' reads the next token, and the letter {long[0]!r} is more than one after this prompt; "
-                "technique 'ps' scores whole texts"
-            )
-        return tokens
+        return self._writer.options(draft.prompt, draft.text, ids)
 
     # --- what is recorded ---------------------------------------------------------------------------------
 

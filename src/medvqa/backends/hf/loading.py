@@ -52,7 +52,7 @@ def load(adapted: Adapted, options: HFOptions) -> Loaded:
     if several:
         wanted["device_map"] = "auto"
     try:
-        with _quiet(), _without_videos():
+        with quiet(), without_videos():
             processor = transformers.AutoProcessor.from_pretrained(adapted.processor, **how)
             model: Any = transformers.AutoModelForImageTextToText.from_pretrained(checkpoint.folder, **how, **wanted)
     except (ValueError, OSError, ImportError, KeyError, TypeError, AttributeError) as error:
@@ -153,7 +153,7 @@ def _pixels(processor: Any) -> str:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Silence progress bars and messages below errors; run.json has the important facts."""
     from transformers.utils import logging
 
@@ -180,7 +180,7 @@ class NoVideos:
 
 
 @contextmanager
-def _without_videos() -> Iterator[None]:
+def without_videos() -> Iterator[None]:
     """Let processors that also read videos load without torchvision.
 
     They get a video processor that does nothing; it never gets a video.

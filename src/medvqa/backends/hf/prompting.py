@@ -158,6 +158,26 @@ class PromptWriter:
                 )
         return [whole[len(before) :] for whole in wholes]
 
+    def options(self, prompt: Prompt, text: str, ids: Sequence[int]) -> list[list[int]]:
+        """The tokens of each option of a scored prompt after `text`, whose tokens are `ids`; one each for technique gd.
+
+        AnswerError if there are no such tokens.
+        """
+        options = prompt.options
+        if not options:
+            raise AnswerError(f"technique '{prompt.technique}' scores options, and {prompt.item} has none")
+        if prompt.technique == "ps":
+            return self.continuations(text, ids, list(options.values()))
+        tokens = self.continuations(text, ids, list(options))
+        if long := [
+            letter for letter, tokens_of_letter in zip(options, tokens, strict=True) if len(tokens_of_letter) != 1
+        ]:
+            raise AnswerError(
+                f"technique 'gd' reads the next token, and the letter {long[0]!r} is more than one after this prompt; "
+                "technique 'ps' scores whole texts"
+            )
+        return tokens
+
     def _lead(self, text: str) -> str:
         if self._options.lead is not None:
             return self._options.lead
