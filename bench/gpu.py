@@ -8,9 +8,9 @@ with random weights, made on the spot with a tokenizer of 600 tokens. No answer 
 has an image of its own: a synthetic photograph of `--pixels` squared, as JPEG.
 
 Rows are timed in turn, `--rounds` times, each in a process of its own, from the moment its model is loaded (with
-workers, the first) to its last answer. "ratio" is the bare loop's time over the row's, the median of the rounds. The bare loop is
-what one would write: batches in the order of the questions, decode, process, generate. With the technique `ps`, both
-engines alone run the prompt again for each option, while `hf:` and `vllm:` share it.
+workers, the first) to its last answer. "ratio" is the bare loop's time over the row's, the median of the rounds. The
+bare loop is what one would write: batches in the order of the questions, decode, process, generate. With the technique
+`ps`, both engines alone run the prompt again for each option, while `hf:` and `vllm:` share it.
 
 Rows of vLLM run in the environment of `--vllm-python`, which holds `pytest-medvqa[vllm]`. A row that cannot run tells
 why. Memory (summed over GPUs) and utilization (of the busiest GPU) come from nvidia-smi. `--folder` keeps the weights
