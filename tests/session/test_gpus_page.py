@@ -4,13 +4,13 @@ REPLACED lists all that a test changes in a command. Lines that install packages
 Commands of `vllm:` need the environment `vllm` of tox. Those of servers end before a server is started or found.
 """
 
-import importlib.metadata
 import importlib.util
 import json
 import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,8 @@ transformers = pytest.importorskip("transformers", reason="needs transformers: p
 
 from support import tinies  # noqa: E402 - imports torch
 
-PAGE = (Path(__file__).parents[2] / "docs/gpus.md").read_text("utf-8")
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/gpus.md").read_text("utf-8")
 LINES = [line for block in re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]
 COMMANDS = [line.removeprefix("$ ") for line in LINES]
 INSTALLS = [command for command in COMMANDS if re.match(r"python -m venv|pip |vllm-env/bin/pip |vllm serve", command)]
@@ -107,7 +108,8 @@ def test_the_page_installs_extras_that_exist() -> None:
         extra for command in INSTALLS for named in re.findall(r"\[(.*?)\]", command) for extra in named.split(",")
     }
     assert extras >= {"hf", "adapters", "quantization", "vllm", "openai"}
-    assert extras <= set(importlib.metadata.metadata("pytest-medvqa").get_all("Provides-Extra") or ())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert extras <= project["optional-dependencies"].keys()
 
 
 def test_the_page_has_the_file_that_its_commands_name() -> None:
