@@ -45,6 +45,16 @@ import pytest
 def test_it(item, evaluate):
     evaluate(item)
 """
+ENGINE = """
+backend = "vllm"
+argument = "{}"
+
+[options]
+images = 1
+enable_prefix_caching = {}
+engine = {{enforce_eager = {}}}
+"""
+"""A config of vLLM in process; on a CPU, compiling would take minutes."""
 MARKS = """
 import json, os, pathlib, time
 from importlib import import_module
@@ -144,6 +154,13 @@ SIZES = {
 }
 
 
+def has_gpu() -> bool:
+    """Whether torch sees a GPU."""
+    import torch
+
+    return bool(torch.cuda.is_available())
+
+
 # --- what is asked ---------------------------------------------------------------------------------------------
 
 
@@ -176,7 +193,7 @@ def write_checkpoint(folder: Path, size: Size) -> int:
 
     tokens = tinies.tokenizer("<|im_end|>", "<|endoftext|>", *SPECIAL)
     config = configuration(size, tokens)
-    gpu = torch.cuda.is_available()
+    gpu = has_gpu()
     torch.manual_seed(0)
     with torch.device("cuda" if gpu else "cpu"), torch.no_grad():
         kind: Any = transformers.AutoModelForImageTextToText
@@ -236,6 +253,10 @@ def write_questions(folder: Path, asked: Questions, count: int, side: int) -> Qu
     (folder / "asked.toml").write_text('file = "questions.csv"\nimages = "images"\n')
     (folder / "pytest.ini").write_text("[pytest]\n")
     (folder / "test_it.py").write_text(TEST)
+    (folder / "models").mkdir()
+    for name, caching in (("cached", "true"), ("uncached", "false")):
+        eager = json.dumps(not has_gpu())
+        (folder / "models" / f"{name}.toml").write_text(ENGINE.format(asked.model, caching, eager))
     (folder / "conftest.py").write_text(MARKS)
     listed = "\n".join(f"{letter}. {text}" for letter, text in OPTIONS.items())
     texts = [f"{stem}\n{listed}\nAnswer with the option's letter from the given choices directly." for stem in stems]
@@ -268,7 +289,7 @@ def transformers_alone(asked: Questions) -> Callable[[], None]:
     from medvqa.backends.hf import loading
 
     kind: Any = transformers.AutoModelForImageTextToText
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = "cuda" if has_gpu() else "cpu"
     model = kind.from_pretrained(asked.model, dtype="auto").to(device).eval()
     # Without torchvision, transformers alone loads no processor that also reads videos.
     with loading._without_videos():
@@ -302,7 +323,7 @@ def vllm_alone(asked: Questions) -> Callable[[], None]:
     import transformers
     import vllm
 
-    engine = vllm.LLM(model=asked.model, seed=0, limit_mm_per_prompt={"image": 1}, disable_log_stats=True)
+    engine = vllm.LLM(model=asked.model, limit_mm_per_prompt={"image": 1}, enforce_eager=not has_gpu())
     processor: Any = transformers.AutoTokenizer.from_pretrained(asked.model)
     mc = asked.technique == "mc"
     limits = {"max_tokens": asked.tokens} if mc else {"max_tokens": 1, "prompt_logprobs": 0}
@@ -353,31 +374,23 @@ class Took:
 def rows(folder: Path, model: Path, technique: str, tokens: int, batch: int, vllm: str) -> list[Row]:
     """All rows of a technique; the first is the bare loop."""
 
-    def session(backend: str, python: str, *spread: str) -> Row:
-        what = (f"--model={backend}:{model}", "--benchmark=asked.toml", f"--technique={technique}", "--fresh")
+    def session(title: str, named: str, backend: str, *spread: str) -> Row:
+        what = (f"--model={named}", "--benchmark=asked.toml", f"--technique={technique}", "--fresh")
         limits = (f"--max-tokens={tokens}",) if technique == "mc" else ()
         sizes = (f"--batch-size={batch}",) if backend == "hf" else ()
-        arguments = (
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "no:randomly",
-            *what,
-            *limits,
-            *sizes,
-            *spread,
-        )
-        return Row(" ".join([f"`{backend}:`", *spread]), python, arguments, backend)
+        plain = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly")
+        python = here if backend == "hf" else vllm
+        return Row(" ".join([title, *spread]), python, (*plain, *what, *limits, *sizes, *spread), backend)
 
     here, script = sys.executable, str(Path(__file__).resolve())
+    spreads = ((), ("-n 1",), ("-n 2",))
+    again = [session("`vllm:` without prefix caching", "uncached", "vllm")] if technique == "ps" else []
     return [
         Row("bare loop of transformers", here, (script, "--alone=transformers", f"--folder={folder}")),
-        *(session("hf", here, *spread) for spread in ((), ("-n 1",), ("-n 2",))),
+        *(session("`hf:`", f"hf:{model}", "hf", *spread) for spread in spreads),
         Row("vLLM alone", vllm, (script, "--alone=vllm", f"--folder={folder}")),
-        *(session("vllm", vllm, *spread) for spread in ((), ("-n 1",), ("-n 2",))),
+        *(session("`vllm:`", "cached", "vllm", *spread) for spread in spreads),
+        *again,
     ]
 
 

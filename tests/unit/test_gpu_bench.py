@@ -15,6 +15,7 @@ transformers = pytest.importorskip("transformers", reason="needs transformers: p
 
 from support import tinies  # noqa: E402 - imports torch
 
+WAYS = ("", " -n 1", " -n 2", " without prefix caching")
 BENCH = Path(__file__).parents[2] / "bench"
 PUBLISHED = {"qwen2-vl-2b": 2.21e9, "qwen2.5-vl-3b": 3.75e9, "qwen2.5-vl-7b": 8.29e9, "qwen3-vl-8b": 8.77e9}
 """Parameters of the published checkpoints."""
@@ -72,7 +73,7 @@ def test_it_runs_on_a_cpu() -> None:
     assert done.returncode == 0, done.stderr
     rows = [re.split(r" *\| *", row)[1:-1] for row in done.stdout.splitlines() if row.startswith("| ps")]
     titles = ["bare loop of transformers", *(f"`hf:`{more}" for more in ("", " -n 1", " -n 2"))]
-    assert [row[2] for row in rows] == [*titles, "vLLM alone", *(f"`vllm:`{more}" for more in ("", " -n 1", " -n 2"))]
+    assert [row[2] for row in rows] == [*titles, "vLLM alone", *(f"`vllm:`{more}" for more in WAYS)]
     for *_, title, speed, ratio, _, _, why in rows:
         if "vllm" in title.lower():
             assert why == "ModuleNotFoundError: No module named 'vllm'"
