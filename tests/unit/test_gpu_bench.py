@@ -1,6 +1,6 @@
 """bench/gpu.py: its sizes are those of the published checkpoints, its table tells what ran, and it runs on a CPU."""
 
-import importlib
+import importlib.util
 import os
 import re
 import subprocess
@@ -59,7 +59,7 @@ def test_memory_is_summed_over_gpus_and_utilization_is_of_the_busiest_within_the
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_it_runs_on_a_cpu() -> None:
     command = [sys.executable, str(BENCH / "gpu.py"), "--tiny", "--techniques", "ps"]
     path = os.pathsep.join(sys.path)
@@ -75,7 +75,7 @@ def test_it_runs_on_a_cpu() -> None:
     titles = ["bare loop of transformers", *(f"`hf:`{more}" for more in ("", " -n 1", " -n 2"))]
     assert [row[2] for row in rows] == [*titles, "vLLM alone", *(f"`vllm:`{more}" for more in WAYS)]
     for *_, title, speed, ratio, _, _, why in rows:
-        if "vllm" in title.lower():
+        if "vllm" in title.lower() and importlib.util.find_spec("vllm") is None:
             assert why == "ModuleNotFoundError: No module named 'vllm'"
         else:
             assert (float(speed) > 0, float(ratio) > 0, why) == (True, True, "")
