@@ -585,7 +585,12 @@ def test_an_option_copies_no_cache_that_can_be_cut_back(
     model, prompts = load(family), questions(family, "ps", pictures, 4)
     seen: list[Any] = []
     deep = copy.deepcopy
-    monkeypatch.setattr(copy, "deepcopy", lambda it, *known: seen.append(it) or deep(it, *known))
+
+    def copied_deep(it: Any, *known: Any) -> Any:
+        seen.append(it)
+        return deep(it, *known)
+
+    monkeypatch.setattr(copy, "deepcopy", copied_deep)
     model.generate(prompts)
     kinds = cache_utils.Cache, cache_utils.CacheLayerMixin
     assert {type(it).__name__ for it in seen if isinstance(it, kinds)} == copied
