@@ -185,8 +185,8 @@ def _qwen2_pixels(patch: int) -> Any:
     return kind(patch_size=patch, merge_size=2, size={"shortest_edge": side**2, "longest_edge": 9 * side**2})
 
 
-def qwen2_vl(folder: Path) -> Path:
-    vision = {"depth": 2, "embed_dim": 32, "hidden_size": 64, "mlp_ratio": 2, "num_heads": 2, "patch_size": 14}
+def qwen2_vl(folder: Path, width: int = 32) -> Path:
+    vision = {"depth": 2, "embed_dim": width, "hidden_size": 64, "mlp_ratio": 2, "num_heads": 2, "patch_size": 14}
     return _qwen_vl(folder, "qwen2_vl", vision, _qwen2_pixels(14), **_mrope(2, 3, 3))
 
 

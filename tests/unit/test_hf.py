@@ -1,12 +1,17 @@
 """Checkpoints of fourteen families: one at a time or batched, with or without a cache, a model says the same."""
 
+import copy
+import hashlib
 import json
 import math
 import os
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from functools import cache
 from importlib.util import find_spec
@@ -20,10 +25,12 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'pytest-medvqa[hf]'")
 transformers = pytest.importorskip("transformers", reason="needs transformers: pip install 'pytest-medvqa[hf]'")
 
+from transformers import cache_utils  # noqa: E402
+
 from medvqa import configs, engine  # noqa: E402
 from medvqa.backend import loaded  # noqa: E402
 from medvqa.backends import pytest_medvqa_backends, weights  # noqa: E402
-from medvqa.backends.hf import HF, HFOptions, checkpoint, loading  # noqa: E402
+from medvqa.backends.hf import HF, HFOptions, asking, checkpoint, loading  # noqa: E402
 from medvqa.items import Answer, AnswerError, DataError, Image, Prompt, Shot, Technique, Turn, UsageError  # noqa: E402
 from support import tinies  # noqa: E402 - imports torch
 
@@ -531,6 +538,121 @@ def test_what_was_prepared_is_used_and_answers_are_the_same(
     assert len(made) == 5
 
 
+@pytest.mark.parametrize("technique", ["mc", "gd", "ps"])
+def test_what_is_left_after_the_device_needs_no_model(
+    technique: Technique, folder: Callable[[str], Path], pictures: list[Image], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = loaded(HF(str(folder("qwen2_vl"))))
+    prompts = [*questions("qwen2_vl", technique, pictures, 3), Prompt("Is it?", technique="mc", max_tokens=0)]
+    expected = model.generate(prompts)
+    rest = model.compute(prompts)
+    monkeypatch.setattr(model._loaded.model, "forward", None)
+    said = rest()
+    assert_same(answered(said[:-1]), answered(expected[:-1]))
+    assert isinstance(said[-1], AnswerError)
+
+
+def test_tensors_for_a_gpu_are_pinned_while_they_are_made(
+    folder: Callable[[str], Path], pictures: list[Image], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = loaded(HF(str(folder("qwen2_vl"))))
+    prompts = questions("qwen2_vl", "gd", pictures, 3)
+    expected = answered(model.generate(prompts))
+    pinned: list[str] = []
+
+    def pin(tensor: Any) -> Any:
+        pinned.append(threading.current_thread().name)
+        return tensor
+
+    monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
+    assert_same(answered(model.generate(prompts)), expected)
+    assert pinned == []
+    monkeypatch.setattr(model._asker, "_device", "cuda")
+    assert_same(answered(model.generate(prompts)), expected)
+    assert len(pinned) >= 3
+    assert {name.rpartition("_")[0] for name in pinned} == {"medvqa-processor"}
+
+
+# --- the cache of the prompts ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("family", "copied"), [("qwen2_vl", set()), ("mllama", set()), ("gemma3", {"DynamicSlidingWindowLayer"})]
+)
+def test_an_option_copies_no_cache_that_can_be_cut_back(
+    family: str, copied: set[str], load: Callable[..., HF], pictures: list[Image], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, prompts = load(family), questions(family, "ps", pictures, 4)
+    seen: list[Any] = []
+    deep = copy.deepcopy
+
+    def copied_deep(it: Any, *known: Any) -> Any:
+        seen.append(it)
+        return deep(it, *known)
+
+    monkeypatch.setattr(copy, "deepcopy", copied_deep)
+    model.generate(prompts)
+    kinds = cache_utils.Cache, cache_utils.CacheLayerMixin
+    assert {type(it).__name__ for it in seen if isinstance(it, kinds)} == copied
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda: cache_utils.DynamicLayer(),
+        lambda: cache_utils.DynamicSlidingWindowLayer(sliding_window=4),
+        lambda: cache_utils.DynamicSlidingWindowLayer(sliding_window=9),
+        lambda: cache_utils.DynamicSlidingWindowLayer(sliding_window=64),
+    ],
+)
+def test_a_cache_that_was_cut_back_is_what_it_was(layer: Callable[[], Any]) -> None:
+    cache = cache_utils.DynamicCache()
+    cache.layers = [layer(), cache_utils.DynamicLayer()]
+    random = torch.Generator().manual_seed(0)
+
+    def grow(count: int) -> None:
+        for each in range(2):
+            cache.update(*torch.rand(2, 3, 2, count, 4, generator=random), each)
+
+    grow(6)
+    before = [(each.keys.clone(), each.values.clone(), each.get_seq_length()) for each in cache.layers]
+    prefix = asking._Prefix({"past_key_values": cache})
+    for width in (1, 3, 5, 1):
+        assert asking._continuable(prefix, width) is cache
+        grow(width)
+        asking._cut_back(prefix)
+        for each, (keys, values, length) in zip(cache.layers, before, strict=True):
+            assert torch.equal(each.keys, keys)
+            assert torch.equal(each.values, values)
+            assert each.get_seq_length() == length
+
+
+def test_states_that_are_overwritten_are_copied() -> None:
+    layer = cache_utils.LinearAttentionLayer()
+    cache = cache_utils.DynamicCache()
+    cache.layers = [layer]
+    cache.update_recurrent_state(torch.ones(1, 2, 3, 3), 0)
+    prefix = asking._Prefix({"past_key_values": cache})
+    for _ in range(2):
+        asking._continuable(prefix, 2)
+        cache.update_recurrent_state(torch.rand(1, 2, 3, 3), 0)
+        asking._cut_back(prefix)
+        states = cache.layers[0].recurrent_states
+        state = states[0] if isinstance(states, list | dict) else states
+        assert torch.equal(state, torch.ones(1, 2, 3, 3))
+
+
+def test_a_cache_of_another_kind_is_copied_whole() -> None:
+    class Own(cache_utils.DynamicCache):  # type: ignore[misc]
+        pass
+
+    cache = Own()
+    prefix = asking._Prefix({"past_key_values": cache})
+    assert asking._continuable(prefix, 2) is not cache
+    asking._cut_back(prefix)
+    assert prefix.cache is cache
+
+
 # --- files --------------------------------------------------------------------------------------------------
 
 
@@ -573,7 +695,7 @@ def test_the_digest_of_a_large_file_is_kept_until_it_changes(tmp_path: Path, mon
     assert list(tmp_path.glob("cache/*/*")) == []  # it has only just changed
     monkeypatch.setattr(weights, "SETTLED", -1.0)
     assert weights.digest(path) == fresh
-    (kept,) = tmp_path.glob("cache/*/*")
+    (kept,) = tmp_path.glob("cache/*/*.sha256")
     kept.write_text("0" * 64)
     assert weights.digest(path) == "0" * 64
     kept.write_text("damaged")
@@ -582,6 +704,66 @@ def test_the_digest_of_a_large_file_is_kept_until_it_changes(tmp_path: Path, mon
     path.write_bytes(b"54321")
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert weights.digest(path) not in (fresh, "0" * 64)
+
+
+def test_one_of_many_readers_computes_a_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weights, "CACHED_FROM", 4)
+    monkeypatch.setattr(weights, "SETTLED", -1.0)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(b"12345")
+    computed: list[str] = []
+    file_digest = hashlib.file_digest
+
+    def slow(file: Any, kind: str) -> Any:
+        computed.append(kind)
+        time.sleep(0.2)
+        return file_digest(file, kind)
+
+    monkeypatch.setattr(hashlib, "file_digest", slow)
+    with ThreadPoolExecutor(8) as pool:
+        digests = set(pool.map(weights.digest, [path] * 8))
+    assert digests == {hashlib.sha256(b"12345").hexdigest()}
+    assert computed == ["sha256"]
+
+
+def test_a_digest_needs_no_cache_that_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weights, "CACHED_FROM", 4)
+    monkeypatch.setattr(weights, "SETTLED", -1.0)
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(b"12345")
+    assert weights.digest(path) == hashlib.sha256(b"12345").hexdigest()
+
+
+def test_the_hubs_name_of_a_file_is_its_digest_until_the_file_changes(tmp_path: Path) -> None:
+    blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshots" / "main"
+    blobs.mkdir()
+    snapshot.mkdir(parents=True)
+    real = hashlib.sha256(b"12345").hexdigest()
+    named = "ab" * 32  # not of its content, so that the test sees whether it was read
+
+    def linked(name: str) -> Path:
+        (blobs / name).write_bytes(b"12345")
+        time.sleep(0.02)
+        link = snapshot / f"{name[:8]}.safetensors"
+        link.symlink_to(Path("../../blobs") / name)
+        return link
+
+    link = linked(named)
+    assert weights.digest(link) == named == weights.hub_name(link)
+    assert weights.digest(linked("cd" * 20)) == real  # a git object's name
+    assert weights.digest(blobs / named) == real  # no link of a snapshot
+    assert weights.hub_name(snapshot / "nothing") is None
+    time.sleep(0.02)
+    with link.open("r+b") as file:
+        file.write(b"54321")
+    assert weights.digest(link) == hashlib.sha256(b"54321").hexdigest()
+    other = linked("ef" * 32)
+    time.sleep(0.02)
+    os.utime(other, ns=(0, 0))  # its time of change tells
+    assert weights.digest(other) == real
 
 
 def refused(argument: str, options: HFOptions = DEFAULTS) -> str:
@@ -834,6 +1016,10 @@ def test_options_must_make_sense() -> None:
         ({"processor": {"padding": False}}, "`processor` has padding, which the backend sets"),
         ({"generation": {"max_length": 9}}, "`generation` has max_length; the length is set by `max_new_tokens`"),
         ({"gpus": 2, "device": "cpu"}, "`gpus` is 2 and `device` 'cpu': leave one of them out"),
+        ({"chat_template": {"tools": []}}, "`chat_template` has tools, which the backend sets"),
+        ({"chat_template": {"bos_token": ""}}, "`chat_template` has bos_token, which the backend sets"),
+        ({"chat_template": {"a": 1}, "form": "raw"}, "`chat_template` has arguments, and `form` is 'raw'"),
+        ({"quantization": "2bit"}, "Invalid enum value '2bit'"),
         ({"dtype": "int8"}, "Invalid enum value 'int8'"),
         ({"batch_size": 0}, "Expected `int` >= 1"),
     ):
@@ -894,6 +1080,150 @@ def test_a_device_that_is_not_there_is_a_usage_error(folder: Callable[[str], Pat
         with pytest.raises(UsageError) as raised:
             loaded(HF(str(folder("llava")), options))
         assert str(raised.value) == message
+
+
+def on_gpus(count: int, monkeypatch: pytest.MonkeyPatch, error: Exception) -> list[dict[str, Any]]:
+    """What transformers is asked to load, on GPUs that are not there; it fails with `error`."""
+    asked: list[dict[str, Any]] = []
+
+    def load_model(*_: Any, **how: Any) -> None:
+        asked.append(how)
+        raise error
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda number: (1000 + number, 9000))
+    monkeypatch.setattr(transformers.AutoModelForImageTextToText, "from_pretrained", load_model)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (HFOptions(), {"device_map": {"": "cuda:0"}}),
+        (HFOptions(gpus=2), {"device_map": "balanced", "max_memory": {0: 900, 1: 900}}),
+        (HFOptions(device="map"), {"device_map": "balanced", "max_memory": {0: 900, 1: 900, 2: 901}}),
+        (HFOptions(device="cpu"), {}),
+    ],
+)
+def test_weights_go_straight_to_their_devices(
+    options: HFOptions, expected: dict[str, Any], folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = on_gpus(3, monkeypatch, ValueError("enough"))
+    with pytest.raises(UsageError, match="ValueError: enough"):
+        loaded(HF(str(folder("qwen2_vl")), options))
+    assert {name: asked[0][name] for name in ("device_map", "max_memory") if name in asked[0]} == expected
+
+
+def test_a_gpu_that_is_too_small_is_one_line(folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    on_gpus(1, monkeypatch, torch.OutOfMemoryError("CUDA out of memory. Tried to allocate"))
+    with pytest.raises(UsageError) as raised:
+        loaded(HF(str(folder("qwen2_vl"))))
+    assert str(raised.value) == (
+        f"{folder('qwen2_vl')}: its weights do not fit into the memory that is free on the GPU: gpus = 2 in the "
+        "options, at least, or quantization = '8bit' or '4bit'"
+    )
+
+
+def test_nothing_is_offloaded_silently() -> None:
+    model = torch.nn.Linear(2**14, 2**14, bias=False, device="meta")
+    with pytest.raises(UsageError) as raised:
+        loading.check_placed(model, {0: 2**28, 1: 2**28}, Path("big"))
+    assert str(raised.value) == (
+        "big: its weights (1.0 GiB) do not fit into the memory that is free on 2 GPUs, and some would stay outside, "
+        "which is slow: gpus = 4 in the options, at least"
+    )
+    with pytest.raises(UsageError, match=r"free on 1 GPU, .* gpus = 2 in the options, at least"):
+        loading.check_placed(model, {}, Path("big"))
+
+
+# --- arguments of the chat template ---------------------------------------------------------------------------
+
+
+def test_a_config_gives_arguments_to_the_chat_template(folder: Callable[[str], Path], tmp_path: Path) -> None:
+    path = shutil.copytree(folder("qwen2_vl"), tmp_path / "thinks")
+    template = path / "chat_template.jinja"
+    template.write_text(template.read_text() + "{% if enable_thinking is false %}<quiet>{% endif %}")
+    plain = loaded(HF(str(path)))
+    quiet = loaded(HF(str(path), HFOptions(chat_template={"enable_thinking": False})))
+    prompt = Prompt("Is it?")
+    assert not text_of(plain, prompt).endswith("<quiet>")
+    assert text_of(quiet, prompt) == text_of(plain, prompt) + "<quiet>"
+    assert plain.fingerprint() != quiet.fingerprint()
+    assert "chat_template" not in plain.about()["settings"]
+    with pytest.raises(UsageError) as raised:
+        loaded(HF(str(path), HFOptions(chat_template={"enable_thinkin": False})))
+    assert str(raised.value).startswith(
+        "`chat_template` in the options has 'enable_thinkin', which the checkpoint's chat_template does not know"
+    )
+    assert "enable_thinking" in str(raised.value)
+
+
+# --- quantised weights ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("bits", "kind"), [("4bit", "Linear4bit"), ("8bit", "Linear8bitLt")])
+def test_weights_are_quantised_while_they_are_loaded(
+    bits: Literal["4bit", "8bit"], kind: str, pictures: list[Image], tmp_path: Path
+) -> None:
+    pytest.importorskip("bitsandbytes", reason="needs bitsandbytes: pip install 'pytest-medvqa[quantization]'")
+    path = tinies.qwen2_vl(tmp_path / "wide", width=64)  # bitsandbytes' kernels for CPUs want multiples of 64
+    plain = loaded(HF(str(path), HFOptions(max_new_tokens=8)))
+    model = loaded(HF(str(path), HFOptions(max_new_tokens=8, quantization=bits)))
+    assert kind in {type(module).__name__ for module in model._loaded.model.modules()}
+    model._loaded.model.save_pretrained(tmp_path / "small")
+    for technique in ("mc", "gd", "ps"):
+        answered(model.generate(questions("qwen2_vl", technique, pictures, 4)))
+    about = model.about()
+    assert about["parameters"] == plain.about()["parameters"]
+    assert about["settings"]["quantization"][0] == bits
+    assert "quantization" not in plain.about()["settings"]
+    assert model.fingerprint() != plain.fingerprint()
+    for file in path.iterdir():
+        if not (tmp_path / "small" / file.name).exists():
+            shutil.copy(file, tmp_path / "small")
+    stored = loaded(HF(str(tmp_path / "small"), HFOptions(max_new_tokens=8)))
+    assert stored.about()["quantised"] == f"bitsandbytes {bits}"
+    prompts = questions("qwen2_vl", "gd", pictures, 4)
+    assert_same(answered(stored.generate(prompts)), answered(model.generate(prompts)))
+    HF(str(tmp_path / "small"), HFOptions(quantization=bits)).check()
+    other: Literal["4bit", "8bit"] = "8bit" if bits == "4bit" else "4bit"
+    assert refused(str(tmp_path / "small"), HFOptions(quantization=other)) == (
+        f"--model=hf:{tmp_path / 'small'}: quantization = '{other}' in the options, and the checkpoint is quantised "
+        f"already (bitsandbytes {bits}): leave `quantization` out, or name a checkpoint that is not quantised"
+    )
+
+
+def test_a_missing_package_for_quantised_weights_is_named(
+    folder: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = find_spec
+    monkeypatch.setattr(
+        checkpoint, "find_spec", lambda name: None if name in ("bitsandbytes", "gptqmodel") else there(name)
+    )
+    path = str(folder("qwen2_vl"))
+    assert refused(path, HFOptions(quantization="4bit")) == (
+        f"--model=hf:{path}: quantization = '4bit' in the options: pip install 'pytest-medvqa[hf,quantization]'"
+    )
+    copied = shutil.copytree(path, tmp_path / "awq")
+    config = json.loads((copied / "config.json").read_text())
+    (copied / "config.json").write_text(json.dumps({**config, "quantization_config": {"quant_method": "awq"}}))
+    assert refused(str(copied)) == f"--model=hf:{copied}: the checkpoint is quantised (awq): pip install gptqmodel"
+
+
+def test_the_size_of_quantised_weights_counts_their_bits(folder: Callable[[str], Path]) -> None:
+    path = str(folder("qwen2_vl"))
+    wide, eight, four = (
+        HF(path, HFOptions(dtype="bfloat16", quantization=bits)).size() for bits in (None, "8bit", "4bit")
+    )
+    assert wide is not None
+    assert eight is not None
+    assert four is not None
+    linear = sum(checkpoint.Checkpoint(folder("qwen2_vl")).linear().values())
+    assert 0 < linear < wide // 2
+    assert wide - eight == linear
+    assert wide - four == int(linear * 11.5 / 8)
 
 
 def test_half_precision_is_asked_for_by_option(load: Callable[..., HF], pictures: list[Image]) -> None:

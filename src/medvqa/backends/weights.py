@@ -7,6 +7,8 @@ import json
 import re
 import struct
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +38,29 @@ def header(path: Path) -> dict[str, Any]:
     return content
 
 
+def hub_name(path: Path) -> str | None:
+    """The SHA-256 by which the hub's cache names the content of a file; None if it cannot be relied on.
+
+    The cache links a file of a snapshot to `blobs/DIGEST` after that is written. A blob that was written, moved or
+    touched later, or whose name is not of 64 hex digits, is read instead. Damage that leaves no time behind, such as a
+    failing disk's, is not seen; nor is it for other files whose digests are cached.
+    """
+    try:
+        blob = path.resolve(strict=True)
+        state, link = blob.stat(), path.lstat()
+    except OSError:
+        return None
+    in_cache = path.is_symlink() and blob.parent.name == "blobs" and re.fullmatch("[0-9a-f]{64}", blob.name)
+    return blob.name if in_cache and max(state.st_mtime_ns, state.st_ctime_ns) <= link.st_mtime_ns else None
+
+
 def digest(path: Path) -> str:
-    """SHA-256 (hex) of a file; cached for a large file while path, size and times are unchanged."""
+    """SHA-256 (hex) of a file: the hub's name of it, or computed by one process for all.
+
+    The digest of a large file is cached while its path, size and times are unchanged.
+    """
+    if named := hub_name(path):
+        return named
     state = path.stat()
     kept: Path | None = None
     # A file that changed just now could change again within the resolution of its times.
@@ -47,17 +70,45 @@ def digest(path: Path) -> str:
         what = (str(path.resolve()), state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
         key = hashlib.sha256(repr(what).encode(errors="surrogateescape")).hexdigest()
         kept = platformdirs.user_cache_path("pytest-medvqa") / f"weights-{key}.sha256"
-        try:
-            if re.fullmatch("[0-9a-f]{64}", stored := files.read(kept, 64).decode("ascii")):
-                return stored
-        except (OSError, ValueError):
-            pass
+        if stored := _stored(kept):
+            return stored
+        with _alone(kept):
+            return _stored(kept) or _computed(path, kept, state.st_ctime_ns)
+    return _computed(path, None, state.st_ctime_ns)
+
+
+def _stored(kept: Path) -> str | None:
+    """The digest in a file of the cache."""
+    try:
+        stored = files.read(kept, 64).decode("ascii")
+    except (OSError, ValueError):
+        return None
+    return stored if re.fullmatch("[0-9a-f]{64}", stored) else None
+
+
+def _computed(path: Path, kept: Path | None, changed: int) -> str:
+    """The digest of a file's content, stored in `kept` if the file's time of change is still `changed`."""
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if kept is not None and path.stat().st_ctime_ns == state.st_ctime_ns:
-        try:
-            kept.parent.mkdir(parents=True, exist_ok=True)
+    if kept is not None and path.stat().st_ctime_ns == changed:
+        with suppress(OSError):  # without a cache it is computed again
             files.replace(kept, digest.encode("ascii"))
-        except OSError:
-            pass  # without a cache it is computed again
     return digest
+
+
+@contextmanager
+def _alone(kept: Path) -> Iterator[None]:
+    """Hold the lock of a digest, so that other processes wait for it; without one where the cache has no locks."""
+    from filelock import FileLock
+
+    lock = FileLock(f"{kept}.lock")
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except (OSError, NotImplementedError):
+        yield
+        return
+    try:
+        yield
+    finally:
+        lock.release()

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
 
@@ -140,6 +141,7 @@ class HF(Backend):
             self._loaded = loading.load(self._adapted, options)
             self._writer = prompting.PromptWriter(self._loaded.processor, options)
             self._digests = digests.result()
+            self._hub_names = self._checkpoint.hub_names()
         except BaseException:
             self.close()
             raise
@@ -208,16 +210,20 @@ class HF(Backend):
 
     def about(self) -> dict[str, Any]:
         """The model's entry in run.json."""
+        stored, devices = self._checkpoint.quantised(), self._devices()
         model, processor, adapters = self._loaded.model, self._loaded.processor, self._adapted.adapters
         return {
             "checkpoint": str(self._checkpoint.folder),
             "revision": self._checkpoint.revision,
             "digests": self._digests,
+            **({"digests_by_hub": self._hub_names} if self._hub_names else {}),
             **({"adapters": [str(adapter.folder) for adapter in adapters]} if adapters else {}),
-            "parameters": sum(parameter.numel() for parameter in model.parameters()),
+            "parameters": model.num_parameters(),
             "model": type(model).__name__,
             "processor": type(processor).__name__,
-            "devices": self._devices(),
+            "devices": devices,
+            **({"placement": f"layers over {len(devices)} GPUs, one after another"} if len(devices) > 1 else {}),
+            **({} if stored is None else {"quantised": str(stored)}),
             "settings": self._settings(),
             "options": asdict(self.options),
         }
@@ -403,6 +409,8 @@ class HF(Backend):
             "generation": model.generation_config.to_diff_dict(),
             **({"ff_generation": options.ff_generation} if options.ff_generation else {}),
             "seed": options.seed,
+            **({"chat_template": options.chat_template} if options.chat_template else {}),
+            **({"quantization": [options.quantization, version("bitsandbytes")]} if options.quantization else {}),
             **(adapting.settings(model, options) if self._adapted.adapters else {}),
         }
 

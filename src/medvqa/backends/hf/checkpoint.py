@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -14,7 +15,7 @@ from typing import Any
 
 from medvqa.backends import adapters, reaching
 from medvqa.backends.hf.checkpoint_options import HFOptions
-from medvqa.backends.weights import digest, header
+from medvqa.backends.weights import digest, header, hub_name
 from medvqa.items import UsageError
 
 WEIGHTS = "model.safetensors"
@@ -28,11 +29,46 @@ TELEMETRY = "HF_HUB_DISABLE_TELEMETRY"
 """Environment variable that the hub's library reads at import."""
 BITS = {"F64": 64, "I64": 64, "U64": 64, "F32": 32, "I32": 32, "U32": 32, "F16": 16, "BF16": 16, "I16": 16, "U16": 16}
 
+MAX_METHOD = 40
+"""Maximum characters of a quantisation method in a message."""
+QUANTISERS = {
+    "bitsandbytes": ("bitsandbytes", "'pytest-medvqa[hf,quantization]'"),
+    "awq": ("gptqmodel", "gptqmodel"),
+    "gptq": ("gptqmodel", "gptqmodel optimum"),
+    "compressed-tensors": ("compressed_tensors", "compressed-tensors"),
+    "torchao": ("torchao", "torchao"),
+    "auto-round": ("auto_round", "auto-round"),
+    "aqlm": ("aqlm", "aqlm"),
+    "hqq": ("hqq", "hqq"),
+}
+"""The module that runs weights of each method of quantisation, and its name for pip."""
+QUANTISED_BITS = {"4bit": 4.5, "8bit": 8}
+"""Bits of a weight that bitsandbytes quantises; with 4, 64 weights share a scale of 32."""
+
+_KEPT_WIDE = re.compile(r"embed|lm_head|\bwte\b|\bshared\.")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 
 class LacksFileError(UsageError):
     """A repository on the hub has no file of this name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantised:
+    """A kind of quantised weights: transformers' name of the method, and "4bit" or "8bit" for bitsandbytes."""
+
+    method: str
+    bits: str = ""
+
+    def __str__(self) -> str:
+        """Both, for a message."""
+        return f"{self.method} {self.bits}".strip()
+
+    @property
+    def missing(self) -> str | None:
+        """What pip must install for it; None if it is there, or only transformers knows."""
+        module, package = QUANTISERS.get(self.method, ("", ""))
+        return package if module and find_spec(module) is None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +112,34 @@ class Checkpoint:
             raise UsageError(f"{path}: no model config")
         return content
 
+    def quantised(self) -> Quantised | None:
+        """How its weights are quantised already, by its config.json; None if they are not."""
+        stored = self.config().get("quantization_config")
+        if not isinstance(stored, dict):
+            return None
+        bits = next((f"{bits}bit" for bits in (4, 8) if stored.get(f"load_in_{bits}bit") is True), "")
+        return Quantised("bitsandbytes" if bits else str(stored.get("quant_method", "unknown"))[:MAX_METHOD], bits)
+
+    def hub_names(self) -> list[str]:
+        """The files whose digests are the names of the hub's cache, so that they were not read."""
+        return sorted(path.name for path in self.weights() if hub_name(path))
+
     def parameters(self) -> dict[str, int]:
         """The number of stored parameters by type (F32, BF16 ...), read from the headers of the weight files."""
+        return self._counted(lambda name, shape: True)
+
+    def linear(self) -> dict[str, int]:
+        """Those of linear layers, which bitsandbytes quantises: no embedding, and not the language model's output."""
+        return self._counted(
+            lambda name, shape: len(shape) == 2 and name.endswith(".weight") and not _KEPT_WIDE.search(name)
+        )
+
+    def _counted(self, counts_in: Callable[[str, Sequence[int]], bool]) -> dict[str, int]:
         counts: dict[str, int] = {}
         for path in self.weights():
             for name, tensor in header(path).items():
-                if name != "__metadata__":
-                    number = 1
-                    for length in tensor["shape"]:
-                        number *= length
-                    counts[tensor["dtype"]] = counts.get(tensor["dtype"], 0) + number
+                if name != "__metadata__" and counts_in(name, tensor["shape"]):
+                    counts[tensor["dtype"]] = counts.get(tensor["dtype"], 0) + math.prod(tensor["shape"])
         return counts
 
     def digests(self, *, code: bool = False) -> dict[str, str]:
@@ -108,6 +162,8 @@ def check(argument: str, options: HFOptions) -> None:
             raise UsageError(f"{flag} needs torch and transformers: pip install 'pytest-medvqa[hf]'")
     if (options.gpus > 1 or options.device == "map") and find_spec("accelerate") is None:
         raise UsageError(f"{flag} over several GPUs needs accelerate: pip install 'pytest-medvqa[hf]'")
+    if options.quantization and (package := Quantised("bitsandbytes").missing):
+        raise UsageError(f"{flag}: quantization = {options.quantization!r} in the options: pip install {package}")
     if folder := local(argument):
         check_folder(folder, options, flag)
     elif not is_hub_name(argument):
@@ -121,6 +177,14 @@ def check_folder(checkpoint: Checkpoint, options: HFOptions, flag: str) -> None:
         raise UsageError(f"{checkpoint.folder} is an adapter itself. {adapters.ANOTHER_BASE}")
     config = checkpoint.config()
     checkpoint.weights()
+    stored = checkpoint.quantised()
+    if stored is not None and options.quantization not in (None, stored.bits):
+        raise UsageError(
+            f"{flag}: quantization = {options.quantization!r} in the options, and the checkpoint is quantised already "
+            f"({stored}): leave `quantization` out, or name a checkpoint that is not quantised"
+        )
+    if stored is not None and stored.missing:
+        raise UsageError(f"{flag}: the checkpoint is quantised ({stored}): pip install {stored.missing}")
     if "auto_map" in config and not options.trust_remote_code and not _known(str(config.get("model_type"))):
         raise UsageError(
             f"{flag}: {config.get('model_type')!r} is no model of transformers, but of Python code in the checkpoint. "
@@ -237,7 +301,11 @@ def size(argument: str, options: HFOptions, *, gpu: bool) -> int | None:
     stored = checkpoint.parameters()
     wide = {"auto": 16 if gpu else 32, "float32": 32}.get(options.dtype, 16)
     floating = {"F64", "F32", "F16", "BF16"}
-    return sum(number * (wide if kind in floating else BITS.get(kind, 8)) // 8 for kind, number in stored.items())
+    loaded = sum(number * (wide if kind in floating else BITS.get(kind, 8)) // 8 for kind, number in stored.items())
+    if options.quantization is None or checkpoint.quantised() is not None:
+        return loaded
+    linear = sum(number for kind, number in checkpoint.linear().items() if kind in floating)
+    return loaded - int(linear * (wide - QUANTISED_BITS[options.quantization]) / 8)
 
 
 def _known(model_type: str) -> bool:

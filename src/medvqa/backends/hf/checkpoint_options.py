@@ -12,6 +12,28 @@ from medvqa.backend import PATHS
 OFFICIAL_TOKENS = 32
 """New tokens in the published setting of MediConfusion's multiple choice; decoding is greedy."""
 
+RESERVED = frozenset(
+    {
+        "add_generation_prompt",
+        "chat_template",
+        "continue_final_message",
+        "conversation",
+        "documents",
+        "load_audio_from_video",
+        "messages",
+        "processor_kwargs",
+        "raise_exception",
+        "return_assistant_tokens_mask",
+        "return_dict",
+        "return_tensors",
+        "sanitize_control_tokens",
+        "strftime_now",
+        "tokenize",
+        "tools",
+    }
+)
+"""Arguments of `apply_chat_template`, and names of a template, that a config may not set."""
+
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 
 
@@ -30,7 +52,9 @@ class HFOptions:
     GPUs per copy. `revision`: a branch, tag or commit of a hub repository. `trust_remote_code` runs Python code of the
     checkpoint. `seed`: for sampling. `adapters`: LoRA adapters over the checkpoint, in this order: folders, or
     repositories on the hub. `merge`: whether adapters are merged into the weights in memory (None: unless these are
-    quantised).
+    quantised). `quantization`: bits of the language and vision model's linear layers, by bitsandbytes ("4bit" is NF4);
+    None: as the checkpoint is. `chat_template`: arguments of the checkpoint's chat template, for instance
+    enable_thinking.
     """
 
     form: Literal["auto", "chat", "raw"] = "auto"
@@ -52,6 +76,8 @@ class HFOptions:
     seed: Annotated[int, msgspec.Meta(ge=0)] = 0
     adapters: tuple[str, ...] = field(default=(), metadata=PATHS)
     merge: bool | None = None
+    quantization: Literal["4bit", "8bit"] | None = None
+    chat_template: dict[str, Any] = field(default_factory=dict)
 
     @property
     def own_tokens(self) -> int:
@@ -64,6 +90,10 @@ class HFOptions:
             raise ValueError("`raw` has no {text}, so no question would be asked")
         if taken := sorted({"text", "images", "videos", "return_tensors", "padding"} & self.processor.keys()):
             raise ValueError(f"`processor` has {', '.join(taken)}, which the backend sets")
+        if self.chat_template and self.form == "raw":
+            raise ValueError("`chat_template` has arguments, and `form` is 'raw', which uses no template")
+        if taken := sorted(name for name in self.chat_template if name in RESERVED or name.endswith("_token")):
+            raise ValueError(f"`chat_template` has {', '.join(taken)}, which the backend sets")
         for name, settings in (("generation", self.generation), ("ff_generation", self.ff_generation)):
             if taken := sorted({"max_new_tokens", "max_length", "num_return_sequences"} & settings.keys()):
                 raise ValueError(f"`{name}` has {', '.join(taken)}; the length is set by `max_new_tokens`")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 from medvqa.backends.hf import adapting
 from medvqa.backends.hf.adapting import Adapted
-from medvqa.backends.hf.checkpoint_options import HFOptions
+from medvqa.backends.hf.checkpoint_options import RESERVED, HFOptions
 from medvqa.decode import did_you_mean
 from medvqa.items import UsageError
 
@@ -45,16 +47,27 @@ def load(adapted: Adapted, options: HFOptions) -> Loaded:
     checkpoint = adapted.base
     device = _device(options)
     several = options.device == "map" or options.gpus > 1
+    stored = checkpoint.quantised()
     how: dict[str, Any] = {"trust_remote_code": options.trust_remote_code, "local_files_only": True}
     wanted: dict[str, Any] = {"dtype": dtype(options, device), "use_safetensors": True}
     if options.attention != "auto":
         wanted["attn_implementation"] = options.attention
+    if options.quantization is not None and stored is None:
+        wanted["quantization_config"] = _quantisation(options.quantization, wanted["dtype"])
     if several:
-        wanted["device_map"] = "auto"
+        wanted |= {"device_map": "balanced", "max_memory": _free(options)}
+    elif device != "cpu" or options.quantization is not None or stored is not None:
+        # Straight to the device: otherwise every worker holds a whole copy in the host's memory first.
+        wanted["device_map"] = {"": "cuda:0" if device == "cuda" else device}
     try:
         with quiet(), without_videos():
             processor = transformers.AutoProcessor.from_pretrained(adapted.processor, **how)
             model: Any = transformers.AutoModelForImageTextToText.from_pretrained(checkpoint.folder, **how, **wanted)
+    except torch.OutOfMemoryError as error:
+        raise UsageError(
+            f"{checkpoint.folder}: its weights do not fit into the memory that is free on the GPU: "
+            f"gpus = {options.gpus + 1} in the options, at least, or quantization = '8bit' or '4bit'"
+        ) from error
     except (ValueError, OSError, ImportError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(
             f"{checkpoint.folder}: transformers {transformers.__version__} cannot load it: "
@@ -66,8 +79,10 @@ def load(adapted: Adapted, options: HFOptions) -> Loaded:
     known = frozenset(transformers.GenerationConfig().to_dict())
     _check_settings("generation", options.generation, known)
     _check_settings("ff_generation", options.ff_generation, known)
-    if not several:
-        model.to(device)
+    if options.chat_template:
+        _check_settings("chat_template", options.chat_template, _variables(processor))
+    if device == "cuda":
+        check_placed(model, wanted.get("max_memory", {}), checkpoint.folder)
     model = adapting.applied(model, adapted, options)
     model.eval()
     tokenizer = processor.tokenizer
@@ -86,6 +101,47 @@ def dtype(options: HFOptions, device: str) -> Any:
     if options.dtype != "auto":
         return getattr(torch, options.dtype)
     return torch.bfloat16 if device == "cuda" and torch.cuda.is_bf16_supported() else torch.float32
+
+
+def _quantisation(bits: Literal["4bit", "8bit"], compute: Any) -> Any:
+    """The config by which bitsandbytes quantises weights while they are loaded; it computes in the type `compute`."""
+    import transformers
+
+    if bits == "8bit":
+        return transformers.BitsAndBytesConfig(load_in_8bit=True)
+    return transformers.BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=compute)
+
+
+def _free(options: HFOptions) -> dict[int, int]:
+    """Bytes for weights on each GPU of a copy: the free ones but a tenth, which batches need."""
+    import torch
+
+    count = options.gpus if options.gpus > 1 else torch.cuda.device_count()
+    return {number: torch.cuda.mem_get_info(number)[0] * 9 // 10 for number in range(count)}
+
+
+def check_placed(model: Any, free: Mapping[int, int], folder: Path) -> None:
+    """Raise UsageError if a weight is on no GPU: what does not fit is offloaded silently, and slow."""
+    parameters = list(model.parameters())
+    elsewhere = {parameter.device.type for parameter in parameters} - {"cuda"}
+    if elsewhere:
+        size = sum(parameter.numel() * parameter.element_size() for parameter in parameters)
+        needed = max(len(free) + 1, math.ceil(size / min(free.values(), default=size)))
+        raise UsageError(
+            f"{folder}: its weights ({size / 2**30:.1f} GiB) do not fit into the memory that is free on "
+            f"{len(free) or 1} GPU{'s' if len(free) > 1 else ''}, and some would stay outside, which is slow: "
+            f"gpus = {max(needed, 2)} in the options, at least"
+        )
+
+
+def _variables(processor: Any) -> frozenset[str]:
+    """Names of the variables of the chat template; none without one."""
+    from transformers.utils import chat_template_utils
+
+    template = getattr(processor, "chat_template", None)
+    if isinstance(template, dict):
+        template = template.get("default")
+    return frozenset(chat_template_utils._get_template_variables(template)) - RESERVED
 
 
 def visible() -> list[str]:

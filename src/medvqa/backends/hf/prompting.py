@@ -94,7 +94,7 @@ class PromptWriter:
             messages.append({"role": "assistant", "content": [{"type": "text", "text": turn.answer}]})
         try:
             written: str = self._processor.apply_chat_template(
-                messages[:-1], add_generation_prompt=True, tokenize=False
+                messages[:-1], add_generation_prompt=True, tokenize=False, **self._options.chat_template
             )
         except jinja2.TemplateError as error:
             hint = '; system = "" in the options leaves the system prompt out' if system else ""
