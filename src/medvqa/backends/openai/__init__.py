@@ -318,8 +318,7 @@ class OpenAI(Backend):
         seconds = 0.0
         for key, option in prompt.options.items():
             messages = [*body["messages"], reply_message(option)]
-            extra = {**body["extra_body"], **likelihood_fields()}
-            send = partial(self._send, prompt, {**body, "messages": messages, "extra_body": extra}, option=option)
+            send = partial(self._send, prompt, {**body, "messages": messages, **likelihood_fields()}, option=option)
             answer = await servers.ask(send)
             if answer.option_logprobs is None:
                 return answer
@@ -341,13 +340,14 @@ class OpenAI(Backend):
             texts = [option] if option else list(prompt.options)
             tokens = {text: await self._option_tokens.of(server.client, text) for text in texts}
         if tokens and not option:
-            body = {**body, "extra_body": {**body["extra_body"], **letters_fields(tokens)}}
+            body = {**body, **letters_fields(tokens)}
         create: Any = server.client.chat.completions.with_raw_response.create
         server.requests += 1
         start = time.perf_counter()
         try:
             async with within(self.options.timeout):
-                response = await create(**body)
+                # As an extra body, it is not walked through by the package for each question.
+                response = await create(model=self.argument, messages=(), extra_body=body)
         except RequestFailure as failure:
             if failure.code in _FILTERED:
                 return Answer("", seconds=time.perf_counter() - start, finish="refusal")
@@ -421,14 +421,14 @@ class OpenAI(Backend):
         return {**counted, "cost": (counted["input"] * prices[0] + counted["output"] * prices[1]) / 1e6}
 
     def _body(self, prompt: Prompt) -> dict[str, Any]:
-        """The arguments of a request. DataError for an image, UsageError for a technique that cannot be asked."""
+        """The fields of a request. DataError for an image, UsageError for a technique that cannot be asked."""
         parameters = self.options.parameters(prompt.technique, prompt.max_tokens)
         extra = self.options.extra
         if prompt.sample:
             # Overrides a parameter of the same name.
             first = extra.get("seed", 0)
             extra = {**extra, "seed": (first if isinstance(first, int) else 0) + prompt.sample}
-        return {"model": self._model, "messages": self._messages(prompt), "extra_body": extra, **parameters}
+        return {"model": self._model, "messages": self._messages(prompt), **parameters, **extra}
 
     def _messages(self, prompt: Prompt) -> list[dict[str, Any]]:
         system = prompt.system if self.options.system is None else self.options.system

@@ -9,7 +9,7 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from medvqa.backends.openai.without_metadata import PictureFile, copied
+from medvqa.backends.openai.without_metadata import SentFile, copied
 from medvqa.image import MAX_PIXELS
 from medvqa.items import DataError, Image
 
@@ -75,7 +75,7 @@ def data_url(image: Image, max_pixels: int | None, max_bytes: int) -> str:
     return f"data:image/{file.kind};base64,{base64.b64encode(file.data).decode()}"
 
 
-def _as_stored(image: Image, max_pixels: int) -> PictureFile | None:
+def _as_stored(image: Image, max_pixels: int) -> SentFile | None:
     """Return the image's file without metadata if it has the samples of `image.pil()`, upright; None for others.
 
     So a damaged file, which `pil` refuses, is sent to no server.
@@ -89,7 +89,7 @@ def _as_stored(image: Image, max_pixels: int) -> PictureFile | None:
     return file if image.is_upright(stored, decode=decode) else None
 
 
-def _written(image: Image, max_pixels: int | None, max_bytes: int) -> PictureFile:
+def _written(image: Image, max_pixels: int | None, max_bytes: int) -> SentFile:
     import PIL.Image
 
     picture = image.pil()
@@ -104,7 +104,7 @@ def _written(image: Image, max_pixels: int | None, max_bytes: int) -> PictureFil
         buffer = io.BytesIO()
         picture.save(buffer, kind, **how)
         if buffer.tell() <= max_bytes:
-            return PictureFile(kind, buffer.getvalue(), *picture.size)
+            return SentFile(kind, buffer.getvalue(), *picture.size)
     raise DataError(f"image {image.name}: more than {max_bytes} bytes as a JPEG; set max_pixels in the model's options")
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class PictureFile:
+class SentFile:
     """A copy of an encoded picture: its format (png or jpeg), bytes and size.
 
     `late_metadata`: whether metadata that stay here stood after the pixels.
@@ -29,7 +29,7 @@ class PictureFile:
     late_metadata: bool = False
 
 
-def copied(data: bytes, max_pixels: int) -> PictureFile | None:
+def copied(data: bytes, max_pixels: int) -> SentFile | None:
     """Return a copy of an 8-bit grey or RGB picture of at most `max_pixels` without its metadata; None without one."""
     try:
         copy = _jpeg(data) if data.startswith(_SOI) else _png(data, max_pixels)
@@ -58,7 +58,7 @@ _ADOBE_LENGTH = 12
 _SAMPLE_BITS = 8
 
 
-def _jpeg(data: bytes) -> PictureFile:
+def _jpeg(data: bytes) -> SentFile:
     parts: list[bytes] = []
     size: tuple[int, int] | None = None
     jfif, adobe, scans, late = False, b"", 0, False
@@ -102,7 +102,7 @@ def _jpeg(data: bytes) -> PictureFile:
     if size is None or not scans:
         raise _NoCopyError
     heads = [_SOI, _JFIF if jfif else b"", adobe]
-    return PictureFile("jpeg", b"".join((*heads, *parts, _EOI)), *size, late_metadata=late)
+    return SentFile("jpeg", b"".join((*heads, *parts, _EOI)), *size, late_metadata=late)
 
 
 def _frame(body: bytes) -> tuple[int, int]:
@@ -139,7 +139,7 @@ _TURNING = (b"Raw profile type", b"adobe.xmp")
 """Beginnings of texts that may hold an orientation."""
 
 
-def _png(data: bytes, max_pixels: int) -> PictureFile:
+def _png(data: bytes, max_pixels: int) -> SentFile:
     if not data.startswith(_SIGNATURE):
         raise _NoCopyError
     header, late = b"", False
@@ -166,7 +166,7 @@ def _png(data: bytes, max_pixels: int) -> PictureFile:
     _check_rows(compressed, 1 + width * _CHANNELS[colour], height)
     chunks = ((b"IHDR", header), (b"IDAT", compressed), (b"IEND", b""))
     copy = _SIGNATURE + b"".join(_chunk(kind, body) for kind, body in chunks)
-    return PictureFile("png", copy, width, height, late_metadata=late)
+    return SentFile("png", copy, width, height, late_metadata=late)
 
 
 def _may_be_dropped(kind: bytes, body: bytes) -> bool:
