@@ -99,7 +99,8 @@ class Engine:
             for token in params.logprob_token_ids
             if token not in self.silent
         }
-        text = f"{sum(place * token for place, token in enumerate(ids))} {len(prompt.get('multi_modal_data', {}).get('image', ()))} {params.seed}"
+        shown = len(prompt.get("multi_modal_data", {}).get("image", ()))
+        text = f"{sum(place * token for place, token in enumerate(ids))} {shown} {params.seed}"
         reason = "length" if params.max_tokens < 5 else "stop"
         written = SimpleNamespace(text=text, token_ids=[1, 2, 3], finish_reason=reason, logprobs=[told])
         return SimpleNamespace(request_id=request_id, finished=finished, prompt_token_ids=ids, outputs=[written])

@@ -241,9 +241,9 @@ def test_a_caller_that_is_interrupted_leaves_nothing_in_the_engine(
 
     model, held = models(), threading.Event()
     engine().held = held
-    request = stepping.Request
+    request = stepping.EngineRequest
     with monkeypatch.context() as patch:
-        patch.setattr(stepping, "Request", lambda *fields: request(*fields, Interrupted()))
+        patch.setattr(stepping, "EngineRequest", lambda *fields: request(*fields, Interrupted()))
         with pytest.raises(KeyboardInterrupt):
             model.generate(prompts(number=1))
     held.set()

@@ -48,7 +48,7 @@ _Scores = dict[tuple[int, ...], float]
 
 
 @dataclass(frozen=True, slots=True)
-class _Draft:
+class _EnginePrompt:
     """A written prompt: its text and tokens, and its decoded images."""
 
     text: str
@@ -232,7 +232,7 @@ class VLLM(Backend):
         usage = {"input": len(output.prompt_token_ids), "output": len(written.token_ids)}
         return Answer(written.text, finish=written.finish_reason or "", usage=usage)
 
-    def _draft(self, prompt: Prompt) -> _Draft:
+    def _draft(self, prompt: Prompt) -> _EnginePrompt:
         """Write a prompt and decode its images."""
         if prompt.max_tokens == 0:
             raise AnswerError("a checkpoint needs a limit of tokens, lest it writes for ever")
@@ -246,7 +246,7 @@ class VLLM(Backend):
         if token and text.count(token) != len(written.images):
             places = text.count(token)
             raise AnswerError(f"the written prompt has {len(written.images)} images and {places} places for them")
-        return _Draft(text, ids, [image.pil() for image in written.images])
+        return _EnginePrompt(text, ids, [image.pil() for image in written.images])
 
     def _sampling(self, technique: str, prompt: Prompt) -> Any:
         """The sampling parameters of a prompt that is answered in words."""
@@ -261,7 +261,7 @@ class VLLM(Backend):
         except (TypeError, ValueError) as error:
             raise UsageError(f"`generation` in the options: {error}") from None
 
-    def _scored(self, prompt: Prompt, draft: _Draft) -> Answer | AnswerError:
+    def _scored(self, prompt: Prompt, draft: _EnginePrompt) -> Answer | AnswerError:
         options, count, scores = self._scores(prompt, draft)
         values: dict[str, float] = {}
         for key, tokens in zip(prompt.options, options, strict=True):
@@ -274,7 +274,7 @@ class VLLM(Backend):
             return AnswerError(f"the model gave log-probabilities that are no numbers: {list(values.values())}")
         return Answer("", values, usage={"input": count, "output": sum(map(len, options))})
 
-    def _scores(self, prompt: Prompt, draft: _Draft) -> tuple[list[list[int]], int, _Scores]:
+    def _scores(self, prompt: Prompt, draft: _EnginePrompt) -> tuple[list[list[int]], int, _Scores]:
         """The tokens of each option, the number of the prompt's tokens, and the options' scores."""
         with self._writing:
             options = self._writer.options(prompt, draft.text, draft.ids)
@@ -294,7 +294,7 @@ class VLLM(Backend):
         return options, len(read), scores
 
     def _next(
-        self, draft: _Draft, following: Mapping[tuple[int, ...], Collection[int]]
+        self, draft: _EnginePrompt, following: Mapping[tuple[int, ...], Collection[int]]
     ) -> tuple[_Scores, Sequence[int]]:
         """Log-probabilities of next tokens by the tokens before them, and the tokens of the first prompt that was read.
 

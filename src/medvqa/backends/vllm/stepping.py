@@ -46,7 +46,7 @@ class Engine(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class EngineRequest:
     """A rendered prompt with its sampling parameters, and the place of its output."""
 
     prompt: Any
@@ -65,9 +65,9 @@ class EngineThread:
         """
         self._make = make
         self._refused = refused
-        self._requests: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[EngineRequest | None] = queue.SimpleQueue()
         self._numbers = count()
-        self._in_engine: dict[str, Request] = {}
+        self._in_engine: dict[str, EngineRequest] = {}
         # Rendered in the order in which they are added: the engine's two caches of images forget in that order.
         self._ordered = threading.Lock()
         self._alone = threading.Lock()
@@ -106,7 +106,7 @@ class EngineThread:
         self._thread.join()
 
     def _outputs(self, asked: Sequence[tuple[Any, Any]], lora: Any) -> list[Any]:
-        requests: list[Request] = []
+        requests: list[EngineRequest] = []
         try:
             for prompt, params in asked:
                 requests.append(self._added(prompt, params, lora))
@@ -116,7 +116,7 @@ class EngineThread:
             for request in requests:
                 request.output.cancel()
 
-    def _added(self, prompt: Any, params: Any, lora: Any) -> Request:
+    def _added(self, prompt: Any, params: Any, lora: Any) -> EngineRequest:
         with self._ordered:
             if self._closed or self.engine is None:
                 raise AnswerError(CLOSED)
@@ -124,7 +124,7 @@ class EngineThread:
                 (rendered,) = self.engine.renderer.render_cmpl([prompt])
             except self._refused as error:
                 raise _refusal(error) from None
-            request = Request(rendered, params, lora)
+            request = EngineRequest(rendered, params, lora)
             self._requests.put(request)
         return request
 
@@ -226,7 +226,7 @@ def shown(error: Exception) -> str:
     return printing.line(" ".join(f"{type(error).__name__}: {error}".split())[:MAX_SHOWN])
 
 
-def _settle(request: Request, output: Any) -> None:
+def _settle(request: EngineRequest, output: Any) -> None:
     """Give a request its output or exception, unless its caller has gone."""
     try:
         if isinstance(output, Exception):
