@@ -35,6 +35,10 @@ BATCH_SIZE = 32
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 
 
+PATHS: Mapping[str, bool] = {"paths": True}
+"""Metadata of an option whose texts may be paths: a config names folders beside its own file by it."""
+
+
 def is_remote(origin: str | None) -> bool:
     """Return whether an origin is on another machine. Names are not looked up: their addresses may change."""
     if origin is None:

@@ -293,12 +293,24 @@ def _read(path: Path) -> ModelConfig:
 
 
 def _with_absolute_argument(path: Path, config: ModelConfig, backends: Backends) -> ModelConfig:
-    """Make the argument absolute if it names a folder beside the config's file."""
-    folder = path.parent / config.argument
+    """Make the argument, and options with paths, absolute where they name a folder beside the config's file."""
     kind = backends.get(config.backend)
-    if config.argument and kind is not None and kind.argument_is_path and folder.is_dir():
-        return replace(config, argument=str(folder.resolve()))
-    return config
+    if kind is None or not kind.argument_is_path:
+        return config
+    known = () if kind.Options is None else fields(kind.Options)
+    named = [option.name for option in known if option.metadata == backend.PATHS]
+    options = {
+        name: [_absolute(path, folder) for folder in value]
+        for name, value in config.options.items()
+        if name in named and isinstance(value, list)
+    }
+    return replace(config, argument=_absolute(path, config.argument), options={**config.options, **options})
+
+
+def _absolute(path: Path, name: Any) -> Any:
+    """Return the folder of this name beside a file as an absolute path; any other value as it is."""
+    folder = path.parent / name if isinstance(name, str) and name else None
+    return name if folder is None or not folder.is_dir() else str(folder.resolve())
 
 
 def path_name(config: ModelConfig, model: Backend) -> str | None:

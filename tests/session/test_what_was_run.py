@@ -567,9 +567,9 @@ def test_a_folder_without_tests_says_what_to_type(pytester: pytest.Pytester) -> 
     assert "pytest --pyargs medvqa.suite.benchmark_tests" in text(done)
 
 
-def test_an_adapter_must_be_merged(phantom: pytest.Pytester) -> None:
+def test_an_adapter_that_is_no_plain_lora_must_be_merged(phantom: pytest.Pytester) -> None:
     adapter = phantom.mkdir("adapter")
-    (adapter / "adapter_config.json").write_text('{"peft_type": "LORA", "base_model_name_or_path": "base"}')
+    (adapter / "adapter_config.json").write_text('{"peft_type": "IA3", "base_model_name_or_path": "base"}')
     (adapter / "adapter_model.safetensors").write_bytes(b"\0" * 16)
     done = run(phantom, "--model=hf:adapter", "--benchmark=phantom")
     assert done.ret == 4

@@ -22,7 +22,7 @@ transformers = pytest.importorskip("transformers", reason="needs transformers: p
 
 from medvqa import configs, engine  # noqa: E402
 from medvqa.backend import loaded  # noqa: E402
-from medvqa.backends import pytest_medvqa_backends  # noqa: E402
+from medvqa.backends import pytest_medvqa_backends, weights  # noqa: E402
 from medvqa.backends.hf import HF, HFOptions, checkpoint, loading  # noqa: E402
 from medvqa.items import Answer, AnswerError, DataError, Image, Prompt, Shot, Technique, Turn, UsageError  # noqa: E402
 from support import tinies  # noqa: E402 - imports torch
@@ -565,23 +565,23 @@ def test_a_fingerprint_changes_with_weights_files_and_settings(folder: Callable[
 
 
 def test_the_digest_of_a_large_file_is_kept_until_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "CACHED_FROM", 4)
+    monkeypatch.setattr(weights, "CACHED_FROM", 4)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     path = tmp_path / "model.safetensors"
     path.write_bytes(b"12345")
-    fresh = checkpoint.digest(path)
+    fresh = weights.digest(path)
     assert list(tmp_path.glob("cache/*/*")) == []  # it has only just changed
-    monkeypatch.setattr(checkpoint, "SETTLED", -1.0)
-    assert checkpoint.digest(path) == fresh
+    monkeypatch.setattr(weights, "SETTLED", -1.0)
+    assert weights.digest(path) == fresh
     (kept,) = tmp_path.glob("cache/*/*")
     kept.write_text("0" * 64)
-    assert checkpoint.digest(path) == "0" * 64
+    assert weights.digest(path) == "0" * 64
     kept.write_text("damaged")
-    assert checkpoint.digest(path) == fresh
+    assert weights.digest(path) == fresh
     times = path.stat()
     path.write_bytes(b"54321")
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert checkpoint.digest(path) not in (fresh, "0" * 64)
+    assert weights.digest(path) not in (fresh, "0" * 64)
 
 
 def refused(argument: str, options: HFOptions = DEFAULTS) -> str:
@@ -603,21 +603,6 @@ def test_check_says_what_is_missing(
     HF("org/name").check()  # may be on the hub
     path = shutil.copytree(folder("llava"), tmp_path / "llava")
     HF("llava").check()
-    (path / "adapter_config.json").write_text("{}")
-    assert "from_pretrained(BASE), " in refused("llava")
-    for content, base in (
-        ('{"base_model_name_or_path": "org/base"}', "'org/base'"),
-        (json.dumps({"base_model_name_or_path": "\x1b[31m\n" + "x" * 999}), ascii("\x1b[31m\n" + "x" * 194)),
-        ('{"base_model_name_or_path": 3}', "BASE"),
-        ("[" * 99_999, "BASE"),
-    ):
-        (path / "adapter_config.json").write_text(content)
-        said = refused("llava")
-        assert "holds an adapter (adapter_config.json), which must be merged into its model" in said
-        assert f"AutoModelForImageTextToText.from_pretrained({base}), " in said
-        assert said.endswith("save_pretrained('merged'). Then type --model=hf:merged")
-        assert len(said) < 1200
-    (path / "adapter_config.json").unlink()
     (path / "model.safetensors").rename(path / "pytorch_model.bin")
     assert refused("llava").startswith(
         f"{path}: no model.safetensors, and pytorch_model.bin is a pickle, which can run code when it is loaded."
@@ -704,7 +689,7 @@ def test_a_damaged_weight_file_is_named(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     path.write_bytes(content)
     with pytest.raises(DataError, match=f"{path}: no safetensors file"):
-        checkpoint.header(path)
+        weights.header(path)
 
 
 def test_a_repository_of_the_hub_is_taken_from_the_cache_with_its_commit(

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from medvqa.backend import Backend
-from medvqa.backends.hf import checkpoint
+from medvqa.backends.hf import adapting, checkpoint
 from medvqa.backends.hf.checkpoint_options import HFOptions
 from medvqa.items import Answer, AnswerError, DataError, Image, Prompt, Technique, TokenLimits
 
@@ -89,7 +89,7 @@ class _Draft:
 
 
 class HF(Backend):
-    """`hf:FOLDER` or `hf:ORG/NAME`: a checkpoint in memory."""
+    """`hf:FOLDER` or `hf:ORG/NAME`: a checkpoint in memory, or a LoRA adapter with its base."""
 
     capabilities = frozenset({"generate", "option_logprobs", "option_likelihood"})
     sends_to = None
@@ -104,9 +104,12 @@ class HF(Backend):
 
     @property
     def title(self) -> str:
-        """The folder's name, or the repository's."""
-        local = checkpoint.local(self.argument) if self.argument else None
-        return (self.argument or self.name) if local is None else local.folder.name
+        """The folder's name, or the repository's, and those of adapters that the options name."""
+        names = [self.argument or self.name, *self.options.adapters]
+        local = [checkpoint.local(name) if name else None for name in names]
+        return " + ".join(
+            name if there is None else there.folder.name for name, there in zip(names, local, strict=True)
+        )
 
     @property
     def resources(self) -> Mapping[str, float]:
@@ -125,15 +128,16 @@ class HF(Backend):
         from medvqa.backends.hf import asking, loading, prompting
 
         options = self.options
-        self._checkpoint = checkpoint.obtain(self.argument, options)
+        self._adapted = adapting.obtain(self.argument, options)
+        self._checkpoint = self._adapted.base
         self._started = True
         self._decoders = ThreadPoolExecutor(DECODERS, thread_name_prefix="medvqa-images")
         # The processor runs in its own thread, so that the next batch is processed while one is answered.
         self._maker = ThreadPoolExecutor(1, thread_name_prefix="medvqa-processor")
         self._ahead: deque[tuple[Sequence[Prompt], Future[_Batch]]] = deque(maxlen=2)
-        digests = self._decoders.submit(self._checkpoint.digests, code=options.trust_remote_code)
+        digests = self._decoders.submit(self._adapted.digests, code=options.trust_remote_code)
         try:
-            self._loaded = loading.load(self._checkpoint, options)
+            self._loaded = loading.load(self._adapted, options)
             self._writer = prompting.PromptWriter(self._loaded.processor, options)
             self._digests = digests.result()
         except BaseException:
@@ -144,11 +148,11 @@ class HF(Backend):
 
     def check(self) -> None:
         """Raise UsageError for problems visible without loading: packages, folder, pickles, remote code."""
-        checkpoint.check(self.argument, self.options)
+        adapting.check(self.argument, self.options)
 
     def preflight(self) -> None:
         """Raise UsageError for a repository whose weights are neither cached nor available from the hub."""
-        checkpoint.preflight(self.argument, self.options)
+        adapting.preflight(self.argument, self.options)
 
     def consent(self) -> str | None:
         """An action that needs the user's own consent, beyond the config's; None if there is none."""
@@ -191,7 +195,7 @@ class HF(Backend):
             return None
         # The precision of "auto" depends on the GPU, which only torch knows.
         torch = options.dtype == "auto" and find_spec("torch") is not None
-        return checkpoint.size(argument, options, gpu=torch and self.places() is not None)
+        return adapting.size(argument, options, gpu=torch and self.places() is not None)
 
     def memory(self, place: str) -> int | None:
         """Total bytes on the GPUs of a place, by the driver; None if it does not say."""
@@ -204,11 +208,12 @@ class HF(Backend):
 
     def about(self) -> dict[str, Any]:
         """The model's entry in run.json."""
-        model, processor = self._loaded.model, self._loaded.processor
+        model, processor, adapters = self._loaded.model, self._loaded.processor, self._adapted.adapters
         return {
             "checkpoint": str(self._checkpoint.folder),
             "revision": self._checkpoint.revision,
             "digests": self._digests,
+            **({"adapters": [str(adapter.folder) for adapter in adapters]} if adapters else {}),
             "parameters": sum(parameter.numel() for parameter in model.parameters()),
             "model": type(model).__name__,
             "processor": type(processor).__name__,
@@ -401,6 +406,7 @@ class HF(Backend):
             "generation": model.generation_config.to_diff_dict(),
             **({"ff_generation": options.ff_generation} if options.ff_generation else {}),
             "seed": options.seed,
+            **(adapting.settings(model, options) if self._adapted.adapters else {}),
         }
 
 

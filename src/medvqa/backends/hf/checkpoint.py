@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
-import struct
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,34 +12,27 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from medvqa import files
-from medvqa.backends import reaching
+from medvqa.backends import adapters, reaching
 from medvqa.backends.hf.checkpoint_options import HFOptions
-from medvqa.items import DataError, UsageError
+from medvqa.backends.weights import digest, header
+from medvqa.items import UsageError
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 SETTINGS = ("*.json", "*.jinja", "*.txt", "*.model", "additional_chat_templates/*.jinja")
 """Patterns of a checkpoint's files besides weights, relative to its folder."""
-ADAPTER = "adapter_config.json"
-"""File that peft writes beside an adapter's weights (LoRA)."""
-MAX_ADAPTER = 2**20
-"""Largest file of that name, in bytes."""
-MAX_BASE = 200
-"""Maximum characters of a model's name in a message."""
+CONFIG = "config.json"
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 TELEMETRY = "HF_HUB_DISABLE_TELEMETRY"
 """Environment variable that the hub's library reads at import."""
-MAX_HEADER = 100_000_000
-"""Largest header of a safetensors file, in bytes (https://github.com/huggingface/safetensors: MAX_HEADER_SIZE)."""
-CACHED_FROM = 64 * 2**20
-"""Minimum size in bytes for caching a file's digest."""
-SETTLED = 2.0
-"""Seconds after which a file's times reliably show a change."""
 BITS = {"F64": 64, "I64": 64, "U64": 64, "F32": 32, "I32": 32, "U32": 32, "F16": 16, "BF16": 16, "I16": 16, "U16": 16}
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+
+
+class LacksFileError(UsageError):
+    """A repository on the hub has no file of this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +67,7 @@ class Checkpoint:
 
     def config(self) -> Mapping[str, Any]:
         """The content of config.json; UsageError if it cannot be read."""
-        path = self.folder / "config.json"
+        path = self.folder / CONFIG
         try:
             content = json.loads(path.read_bytes())
         except (OSError, ValueError, RecursionError) as error:
@@ -108,48 +98,6 @@ class Checkpoint:
             return dict(zip(names, pool.map(digest, paths), strict=True))
 
 
-def header(path: Path) -> dict[str, Any]:
-    """The header of a safetensors file: tensor -> dtype, shape, offsets. DataError if it is none."""
-    try:
-        with path.open("rb") as file:
-            (length,) = struct.unpack("<Q", file.read(8))
-            if length > MAX_HEADER:
-                raise ValueError(f"a header of {length} bytes")
-            content = json.loads(file.read(length))
-    except (OSError, ValueError, struct.error, RecursionError) as error:
-        raise DataError(f"{path}: no safetensors file: {error}") from None
-    if not isinstance(content, dict):
-        raise DataError(f"{path}: no safetensors file")
-    return content
-
-
-def digest(path: Path) -> str:
-    """SHA-256 (hex) of a file; cached for a large file while path, size and times are unchanged."""
-    state = path.stat()
-    kept: Path | None = None
-    # A file that changed just now could change again within the resolution of its times.
-    if state.st_size >= CACHED_FROM and time.time() - max(state.st_mtime, state.st_ctime) > SETTLED:
-        import platformdirs
-
-        what = (str(path.resolve()), state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
-        key = hashlib.sha256(repr(what).encode(errors="surrogateescape")).hexdigest()
-        kept = platformdirs.user_cache_path("pytest-medvqa") / f"weights-{key}.sha256"
-        try:
-            if re.fullmatch("[0-9a-f]{64}", stored := files.read(kept, 64).decode("ascii")):
-                return stored
-        except (OSError, ValueError):
-            pass
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if kept is not None and path.stat().st_ctime_ns == state.st_ctime_ns:
-        try:
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            files.replace(kept, digest.encode("ascii"))
-        except OSError:
-            pass  # without a cache it is computed again
-    return digest
-
-
 def check(argument: str, options: HFOptions) -> None:
     """Raise UsageError for problems visible without torch and network."""
     flag = f"--model=hf:{argument}"
@@ -162,20 +110,15 @@ def check(argument: str, options: HFOptions) -> None:
         raise UsageError(f"{flag} over several GPUs needs accelerate: pip install 'pytest-medvqa[hf]'")
     if folder := local(argument):
         check_folder(folder, options, flag)
-    elif not _HUB_ID.fullmatch(argument):
+    elif not is_hub_name(argument):
         raise UsageError(f"{flag}: no such folder: {Path(argument).absolute()}. A repository on the hub is ORG/NAME")
 
 
 def check_folder(checkpoint: Checkpoint, options: HFOptions, flag: str) -> None:
     """Raise UsageError for a folder that cannot be used, or only by running its own code."""
-    if (adapter := checkpoint.folder / ADAPTER).is_file():
-        base = _base_of(adapter)
-        raise UsageError(
-            f"{flag}: {checkpoint.folder} holds an adapter ({ADAPTER}), which must be merged into its model, once, in "
-            f"Python: model = PeftModel.from_pretrained(AutoModelForImageTextToText.from_pretrained({base}), "
-            f"{str(checkpoint.folder)!r}).merge_and_unload(); model.save_pretrained('merged'); "
-            f"AutoProcessor.from_pretrained({base}).save_pretrained('merged'). Then type --model=hf:merged"
-        )
+    if adapters.is_adapter(checkpoint.folder):
+        # transformers would load that adapter, and its base, of its own accord.
+        raise UsageError(f"{checkpoint.folder} is an adapter itself. {adapters.ANOTHER_BASE}")
     config = checkpoint.config()
     checkpoint.weights()
     if "auto_map" in config and not options.trust_remote_code and not _known(str(config.get("model_type"))):
@@ -185,13 +128,9 @@ def check_folder(checkpoint: Checkpoint, options: HFOptions, flag: str) -> None:
         )
 
 
-def _base_of(adapter: Path) -> str:
-    """An adapter's base model as a Python literal; BASE if its file does not say."""
-    try:
-        base = json.loads(files.read(adapter, MAX_ADAPTER))["base_model_name_or_path"]
-    except (OSError, ValueError, RecursionError, KeyError, TypeError):
-        return "BASE"
-    return ascii(base[:MAX_BASE]) if isinstance(base, str) and base else "BASE"
+def is_hub_name(argument: str) -> bool:
+    """Whether an argument could be a repository on the hub."""
+    return _HUB_ID.fullmatch(argument) is not None
 
 
 def local(argument: str) -> Checkpoint | None:
@@ -200,8 +139,8 @@ def local(argument: str) -> Checkpoint | None:
     return Checkpoint(folder.resolve()) if folder.is_dir() else None
 
 
-def obtain(argument: str, options: HFOptions) -> Checkpoint:
-    """The checkpoint, downloaded from the hub if not cached. UsageError if it is not available."""
+def download(argument: str, options: HFOptions) -> Checkpoint:
+    """The files of a checkpoint or an adapter, from the hub if not cached. UsageError if they are not available."""
     if checkpoint := local(argument):
         return checkpoint
     os.environ.setdefault(TELEMETRY, "1")
@@ -211,16 +150,37 @@ def obtain(argument: str, options: HFOptions) -> Checkpoint:
         folder = huggingface_hub.snapshot_download(argument, **_wanted(options))
     except (huggingface_hub.errors.HfHubHTTPError, huggingface_hub.errors.LocalEntryNotFoundError, OSError) as error:
         raise UsageError(f"--model=hf:{argument}: {' '.join(str(error).split())[:500]}") from None
-    checkpoint = Checkpoint(Path(folder), Path(folder).name)
-    check_folder(checkpoint, options, f"--model=hf:{argument}")
-    return checkpoint
+    return Checkpoint(Path(folder), Path(folder).name)
 
 
-def preflight(argument: str, options: HFOptions) -> None:
-    """Raise UsageError if `obtain` would fail in every process; downloads nothing.
+def cached(argument: str, options: HFOptions) -> Checkpoint | None:
+    """A repository as the hub's cache holds it, complete or not; None if it is not there."""
+    os.environ.setdefault(TELEMETRY, "1")
+    import huggingface_hub
 
-    Requests one file: the hub lists repositories whose licence was not accepted, but gives no file of them. A hub error
-    or timeout is accepted here: the download tries again.
+    try:
+        folder = huggingface_hub.snapshot_download(argument, local_files_only=True, **_wanted(options))
+    except (OSError, ValueError):
+        return None
+    return Checkpoint(Path(folder), Path(folder).name)
+
+
+def download_file(argument: str, name: str, options: HFOptions) -> Path:
+    """One file of a repository on the hub. UsageError if it is not available."""
+    os.environ.setdefault(TELEMETRY, "1")
+    import huggingface_hub
+
+    try:
+        return Path(huggingface_hub.hf_hub_download(argument, name, revision=options.revision or None))
+    except (huggingface_hub.errors.HfHubHTTPError, huggingface_hub.errors.LocalEntryNotFoundError, OSError) as error:
+        raise UsageError(f"--model=hf:{argument}: {' '.join(str(error).split())[:500]}") from None
+
+
+def preflight(argument: str, options: HFOptions, config: str = CONFIG) -> None:
+    """Raise UsageError if `download` would fail in every process; downloads nothing.
+
+    Requests one file, `config`: the hub lists repositories whose licence was not accepted, but gives no file of them.
+    A hub error or timeout is accepted here: the download tries again.
     """
     if local(argument) is not None:
         return
@@ -240,11 +200,12 @@ def preflight(argument: str, options: HFOptions) -> None:
     if reaching.proxy(hub) is None and (error := reaching.refusal(hub)) is not None:
         raise UsageError(f"{lacking} {hub} cannot be reached ({reaching.reason(error)}). {remedy}")
     try:
-        url = huggingface_hub.hf_hub_url(argument, "config.json", revision=options.revision or None)
+        url = huggingface_hub.hf_hub_url(argument, config, revision=options.revision or None)
         huggingface_hub.get_hf_file_metadata(url, timeout=reaching.SECONDS)
     except errors.HfHubHTTPError as error:
         if error.response.status_code in (401, 403, 404):
-            raise UsageError(f"{flag}: {hub} does not give it: {' '.join(str(error).split())[:500]}") from None
+            kind = LacksFileError if isinstance(error, errors.EntryNotFoundError) else UsageError
+            raise kind(f"{flag}: {hub} does not give it: {' '.join(str(error).split())[:500]}") from None
     except (OSError, errors.HTTPError):
         pass  # slow, or reached by a proxy: see the docstring
 
@@ -257,14 +218,13 @@ def _wanted(options: HFOptions) -> dict[str, Any]:
 
 def _cached(argument: str, options: HFOptions) -> bool:
     """Whether the cache holds the config and all weights of a repository."""
-    import huggingface_hub
-
+    checkpoint = cached(argument, options)
+    if checkpoint is None:
+        return False
     try:
-        folder = huggingface_hub.snapshot_download(argument, local_files_only=True, **_wanted(options))
-        checkpoint = Checkpoint(Path(folder))
         checkpoint.config()
         checkpoint.weights()
-    except (OSError, ValueError, UsageError):
+    except UsageError:
         return False
     return True
 

@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from medvqa.backend import PATHS
+
 OFFICIAL_TOKENS = 32
 """New tokens in the published setting of MediConfusion's multiple choice; decoding is greedy."""
 
@@ -26,7 +28,9 @@ class HFOptions:
     prompts without one (None: 32). `dtype`: "auto" is bfloat16 on a GPU that supports it, else float32. `attention`:
     "auto" is transformers' choice. `device`: "auto" is a GPU if there is one, "map" all visible GPUs together. `gpus`:
     GPUs per copy. `revision`: a branch, tag or commit of a hub repository. `trust_remote_code` runs Python code of the
-    checkpoint. `seed`: for sampling.
+    checkpoint. `seed`: for sampling. `adapters`: LoRA adapters over the checkpoint, in this order: folders, or
+    repositories on the hub. `merge`: whether adapters are merged into the weights in memory (None: unless these are
+    quantised).
     """
 
     form: Literal["auto", "chat", "raw"] = "auto"
@@ -46,6 +50,8 @@ class HFOptions:
     revision: str = ""
     trust_remote_code: bool = False
     seed: Annotated[int, msgspec.Meta(ge=0)] = 0
+    adapters: tuple[str, ...] = field(default=(), metadata=PATHS)
+    merge: bool | None = None
 
     @property
     def own_tokens(self) -> int:

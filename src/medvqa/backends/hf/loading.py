@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from medvqa.backends.hf.checkpoint import Checkpoint
+from medvqa.backends.hf import adapting
+from medvqa.backends.hf.adapting import Adapted
 from medvqa.backends.hf.checkpoint_options import HFOptions
 from medvqa.decode import did_you_mean
 from medvqa.items import UsageError
@@ -35,12 +36,13 @@ class Loaded:
         return self.processor.tokenizer
 
 
-def load(checkpoint: Checkpoint, options: HFOptions) -> Loaded:
-    """Load weights (safetensors only) and processor. UsageError if transformers cannot load them."""
+def load(adapted: Adapted, options: HFOptions) -> Loaded:
+    """Load weights (safetensors only) and processor. UsageError if transformers or peft cannot load them."""
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     import torch
     import transformers
 
+    checkpoint = adapted.base
     device = _device(options)
     several = options.device == "map" or options.gpus > 1
     how: dict[str, Any] = {"trust_remote_code": options.trust_remote_code, "local_files_only": True}
@@ -51,7 +53,7 @@ def load(checkpoint: Checkpoint, options: HFOptions) -> Loaded:
         wanted["device_map"] = "auto"
     try:
         with _quiet(), _without_videos():
-            processor = transformers.AutoProcessor.from_pretrained(checkpoint.folder, **how)
+            processor = transformers.AutoProcessor.from_pretrained(adapted.processor, **how)
             model: Any = transformers.AutoModelForImageTextToText.from_pretrained(checkpoint.folder, **how, **wanted)
     except (ValueError, OSError, ImportError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(
@@ -66,6 +68,7 @@ def load(checkpoint: Checkpoint, options: HFOptions) -> Loaded:
     _check_settings("ff_generation", options.ff_generation, known)
     if not several:
         model.to(device)
+    model = adapting.applied(model, adapted, options)
     model.eval()
     tokenizer = processor.tokenizer
     if tokenizer.pad_token_id is None:
