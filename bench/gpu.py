@@ -185,11 +185,10 @@ def configuration(size: Size, tokens: Any) -> Any:
 
 def write_checkpoint(folder: Path, size: Size) -> int:
     """Write a checkpoint with random weights as a user would find it; return its number of parameters."""
-    import harness  # noqa: F401 - finds `support`
     import torch
     import transformers
 
-    from support import tinies
+    from support import tinies  # `harness` finds it
 
     tokens = tinies.tokenizer("<|im_end|>", "<|endoftext|>", *SPECIAL)
     config = configuration(size, tokens)
