@@ -158,36 +158,6 @@ def test_slurm_nodes(checkout: Path, project: Path, environment: dict[str, str])
     check(checkout / "reports/qwen", project, ["SLURM_PROCID=0 of 0-1", "SLURM_PROCID=1 of 0-1"])
 
 
-def test_slurm_starts_servers_for_a_job_and_requeues_it(
-    checkout: Path, environment: dict[str, str], tmp_path: Path
-) -> None:
-    """The time limit comes while two servers answer: the job is requeued once, and goes on with servers of its own."""
-    (checkout / "served.sbatch").write_text(FILES["served.sbatch"])
-    (config,) = re.findall(r"^```toml\n# models/qwen-served.toml\n(.*?)^```$", section(), re.MULTILINE | re.DOTALL)
-    (checkout / "models").mkdir()
-    (checkout / "models/qwen-served.toml").write_text(config.replace("concurrency = 64", "concurrency = 1"))
-    commands = tmp_path / "bin"
-    commands.mkdir()
-    vllm = commands / "vllm"
-    program = ROOT / "tests/support/stand_in_server.py"
-    words = '"$2" "$6" --gpus="$8" --pids=pids --pause=0.2'
-    vllm.write_text(f'#!/bin/bash\nexec "{sys.executable}" "{program}" {words}\n')
-    vllm.chmod(0o755)
-    own = {"PATH": f"{commands}{os.pathsep}{environment['PATH']}", "CUDA_VISIBLE_DEVICES": "0,1,2,3,4,5,6,7"}
-    ran("sbatch served.sbatch", checkout, environment | own | {"STUB_LIMIT": "reports/qwen/results.jsonl"})
-    said = (checkout / "qwen-100.txt").read_text()
-    assert json.loads((checkout / "job-100.json").read_text()) == [0], said
-    assert said.count("medvqa: starting 2 servers for ") == 2, said
-    assert "ended by SIGTERM" in said
-    run = json.loads((checkout / "reports/qwen/run.json").read_text())
-    assert (len(run["sessions"]), run["missing"]) == (2, [])
-    logs = sorted((checkout / "reports/qwen/servers").iterdir())
-    assert [log.read_text() for log in logs] == [f"GPUs: {gpus}, more: 4\n" * 2 for gpus in ("0,1,2,3", "4,5,6,7")]
-    pids = (checkout / "pids").read_text().split()
-    assert len(pids) == 4
-    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
-
-
 def test_kubernetes(checkout: Path, project: Path, environment: dict[str, str]) -> None:
     """The commands of both Jobs run, each pod with the index that Kubernetes gives it."""
     spec = yaml.safe_load(FILES["evaluate.yaml"])["spec"]
@@ -293,7 +263,6 @@ def test_every_file_of_the_section_is_run() -> None:
         "evaluate.sbatch",
         "merge.sbatch",
         "nodes.sbatch",
-        "served.sbatch",
         "evaluate.yaml",
         "merge.yaml",
         "qwen.yaml",

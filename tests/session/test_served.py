@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from support import processes, tinies
+from support import processes, slurm, tinies
 from unit.test_serve_backend import gone, pids
 
 pytest.importorskip("openai")
@@ -192,3 +192,34 @@ def test_transformers_serve_answers_for_the_time_of_a_run(project: Path, monkeyp
     assert answered(project, "again") == answered(project, "real")
     assert found["usage"]["output"] > 0
     assert "usage" not in record(project, "again")
+
+
+def test_a_slurm_job_starts_servers_and_is_requeued(project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The page's file. The time limit comes while two servers answer: the job goes on with servers of its own."""
+    page = (Path(__file__).parents[2] / "docs/scaling.md").read_text("utf-8")
+    section = page.partition("\n## A server for the time of a Slurm job\n")[2].partition("\n## ")[0]
+    config, script = re.findall(r"^```(?:toml|bash)\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    for before, after in (("vqa-rad", "phantom-mediconfusion"), (" --data=/data", "")):
+        assert before in script
+        script = script.replace(before, after)
+    (project / "served.sbatch").write_text(script)
+    (project / "models/qwen-served.toml").write_text(config.replace("concurrency = 64", "concurrency = 1"))
+    (project / ".venv/bin").mkdir(parents=True)
+    (project / ".venv/bin/activate").touch()
+    commands = tmp_path_factory.mktemp("cluster") / "bin"
+    slurm.install(commands)
+    words = '"$2" "$6" --gpus="$8" --pids=pids --pause=0.2'
+    (commands / "vllm").write_text(f'#!/bin/bash\nexec "{sys.executable}" "{PROGRAM}" {words}\n')
+    (commands / "vllm").chmod(0o755)
+    outer = {name: value for name, value in environment().items() if not name.startswith("SLURM_")}
+    path = os.pathsep.join([str(commands), str(Path(sys.executable).parent), outer["PATH"]])
+    own = {"PATH": path, "CUDA_VISIBLE_DEVICES": "0,1,2,3,4,5,6,7", "STUB_LIMIT": "reports/qwen/results.jsonl"}
+    subprocess.run(["sbatch", "served.sbatch"], cwd=project, env=outer | own, check=True, timeout=100)
+    said = (project / "qwen-100.txt").read_text()
+    assert json.loads((project / "job-100.json").read_text()) == [0], said
+    assert said.count("medvqa: starting 2 servers for ") == 2, said
+    assert "ended by SIGTERM" in said
+    assert (len(record(project, "qwen")["sessions"]), record(project, "qwen")["missing"]) == (2, [])
+    logs = sorted((project / "reports/qwen/servers").iterdir())
+    assert [log.read_text() for log in logs] == [f"GPUs: {gpus}, more: 4\n" * 2 for gpus in ("0,1,2,3", "4,5,6,7")]
+    assert gone(pids(project / "pids", 4), 1)
