@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -128,6 +129,34 @@ def test_batches_and_workers_change_nothing(family: str, suite: Path, tmp_path: 
                 assert said["option_logprobs"] is None
             else:
                 assert said["option_logprobs"] == pytest.approx(expected["option_logprobs"], rel=0, abs=TOLERANCE)
+
+
+def test_an_adapter_is_evaluated_as_its_merged_checkpoint(suite: Path, tmp_path: Path) -> None:
+    peft = pytest.importorskip("peft", reason="needs peft: pip install 'pytest-medvqa[adapters]'")
+    base = lettered(tinies.qwen2_5_vl(tmp_path / "base"))
+    for number, name in enumerate(("one", "other")):
+        torch.manual_seed(number)
+        model = transformers.AutoModelForImageTextToText.from_pretrained(base, dtype=torch.float32)
+        lora = peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj", "qkv"], init_lora_weights=False)
+        peft.get_peft_model(model, lora).save_pretrained(tmp_path / name)
+    merged = shutil.copytree(base, tmp_path / "merged")
+    peft.PeftModel.from_pretrained(
+        transformers.AutoModelForImageTextToText.from_pretrained(base, dtype=torch.float32), tmp_path / "one"
+    ).merge_and_unload().save_pretrained(merged)
+    expected = {"one": (ASKED, 0), "again": (0, ASKED), "other": (ASKED, 0), "merged": (ASKED, 0), "base": (ASKED, 0)}
+    for run, asked in expected.items():
+        done = evaluated(suite, tmp_path / run.replace("again", "one"), run)
+        assert done.returncode == 0, done.stdout
+        assert counts(suite, run) == asked, run
+    assert told(suite, "one")["model"]["adapters"] == [str(tmp_path / "one")]
+    assert told(suite, "one")["model"]["checkpoint"] == str(base)
+    by_hand, of_base = results(suite, "merged"), results(suite, "base")
+    for key, line in results(suite, "one").items():
+        said, same = line["answer"], by_hand[key]["answer"]
+        assert (said["text"], line["score"]) == (same["text"], by_hand[key]["score"]), key
+        if key[1] != "mc":
+            assert said["option_logprobs"] == pytest.approx(same["option_logprobs"], rel=0, abs=TOLERANCE)
+            assert said["option_logprobs"] != pytest.approx(of_base[key]["answer"]["option_logprobs"], rel=0, abs=0.01)
 
 
 # --- what must ------------------------------------------------------------------------------------------------

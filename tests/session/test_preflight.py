@@ -108,6 +108,44 @@ def test_a_repository_that_the_hub_does_not_give(suite: Path, name: str, why: st
     assert paths == [f"/{name}/resolve/main/config.json"], "it is asked once"
 
 
+class AdapterHub(Hub):
+    """A hub with an adapter, whose base it does not have."""
+
+    def do_GET(self) -> None:
+        if not self.path.startswith("/org/lora/"):
+            super().do_GET()
+            return
+        self.server.paths.append(self.path)  # type: ignore[attr-defined]
+        content = b'{"peft_type": "LORA", "base_model_name_or_path": "org/nothing"}'
+        there = self.path.endswith("adapter_config.json")
+        self.send_response(200 if there else 404)
+        self.send_header(*(("ETag", '"1"') if there else ("X-Error-Code", "EntryNotFound")))
+        self.send_header("X-Repo-Commit", "1" * 40)
+        self.send_header("Content-Length", str(len(content) if there else 0))
+        self.end_headers()
+        if there and self.command == "GET":
+            self.wfile.write(content)
+
+    do_HEAD = do_GET
+
+
+@HUB
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("peft") is None, reason="needs the extra adapters: peft")
+def test_an_adapter_whose_base_the_hub_does_not_give(suite: Path) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), AdapterHub) as server:
+        server.paths = []  # type: ignore[attr-defined]
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        endpoint = f"http://127.0.0.1:{server.server_port}"
+        line = refused(asked(suite, "--model=hf:org/lora", HF_ENDPOINT=endpoint), suite)
+        server.shutdown()
+    assert line.startswith(
+        "ERROR: --model=hf:org/lora is an adapter, and its base cannot be used: --model=hf:org/nothing: "
+        f"{endpoint} does not give it: "
+    )
+    assert {path.rpartition("/")[2] for path in server.paths} == {"config.json", "adapter_config.json"}  # type: ignore[attr-defined]
+
+
 @HUB
 @pytest.mark.slow
 def test_a_folder_without_weights(suite: Path) -> None:
