@@ -158,13 +158,13 @@ def test_answers_that_were_stored_under_the_old_limit_have_their_keys(
 @pytest.mark.parametrize(
     ("options", "digest"),
     [
-        ({}, "b9eaae6b5ef02276"),
-        ({"max_tokens": 32}, "b9eaae6b5ef02276"),
-        ({"max_tokens": 100}, "7c75600dcccae86e"),
-        ({"max_tokens": 1024}, "30d7c70959cd4c62"),
-        ({"reasoning": True}, "daf21f4d915bd18a"),
-        ({"reasoning": True, "max_tokens": 100}, "c0beae32e09130dd"),
-        ({"temperature": 0.5}, "f98af4a7ac4a4dee"),
+        ({}, "85356e9f70935692"),
+        ({"max_tokens": 32}, "85356e9f70935692"),
+        ({"max_tokens": 100}, "5cfea4673ef312f4"),
+        ({"max_tokens": 1024}, "99c0870db147d6c0"),
+        ({"reasoning": True}, "c46169ab7e50a3cf"),
+        ({"reasoning": True, "max_tokens": 100}, "6adfd148a4df2a9c"),
+        ({"temperature": 0.5}, "02aa26ba57b34599"),
     ],
 )
 def test_a_server_has_the_fingerprint_that_it_had(

@@ -149,8 +149,8 @@ def test_the_limit_of_a_reasoned_answer_is_configured_apart(slake: pytest.Pytest
         (
             ("--reasoning=cot-2", "--model=stubborn:A"),
             "--reasoning=cot-2: backend 'stubborn' takes one turn alone, and this needs two; those that take several: "
-            "echo, hf, majority, openai, random. A class of your own that sends Prompt.turns before the text declares "
-            "converses = True",
+            "echo, hf, majority, openai, random, serve, vllm. A class of your own that sends Prompt.turns before the "
+            "text declares converses = True",
         ),
     ],
 )

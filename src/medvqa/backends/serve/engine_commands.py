@@ -24,7 +24,7 @@ _VALUES = ("model", "port", "gpus")
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class EngineCommand:
     """The command of an engine, and the path that answers once its server is ready."""
 
     command: tuple[str, ...]
@@ -32,15 +32,15 @@ class Engine:
 
 
 _WHERE = ("--host", HOST, "--port", "{port}")
-ENGINES: Mapping[str, Engine] = {
+ENGINES: Mapping[str, EngineCommand] = {
     # https://docs.vllm.ai/en/latest/cli/serve.html; its key is read from VLLM_API_KEY
-    "vllm": Engine(("vllm", "serve", "{model}", *_WHERE, "--tensor-parallel-size", "{gpus}")),
+    "vllm": EngineCommand(("vllm", "serve", "{model}", *_WHERE, "--tensor-parallel-size", "{gpus}")),
     # https://docs.sglang.io/advanced_features/server_arguments.html
-    "sglang": Engine(
+    "sglang": EngineCommand(
         ("python", "-m", "sglang.launch_server", "--model-path", "{model}", *_WHERE, "--tensor-parallel-size", "{gpus}")
     ),
     # `transformers serve --help` of 5.23
-    "transformers": Engine(("transformers", "serve", "{model}", *_WHERE)),
+    "transformers": EngineCommand(("transformers", "serve", "{model}", *_WHERE)),
 }
 
 
