@@ -252,6 +252,8 @@ DECODED = {
 
 @pytest.mark.parametrize("name", DECODED)
 def test_other_pictures_are_written_as_png(tmp_path: Path, name: str) -> None:
+    if name == "turned by XMP" and XMP not in DECODED[name]:
+        pytest.skip("this Pillow neither writes the XMP of a JPEG nor turns by it")
     assert chunks(sent(stored(tmp_path, DECODED[name]))) == [b"IHDR", b"IDAT", b"IEND"]
     assert copied(DECODED[name], 10**6) is None or name.startswith("turned")
 
