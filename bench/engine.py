@@ -91,7 +91,6 @@ def main() -> None:
         Case("serial, one stage", plain, model="simulated"),
         Case(f"-n {typed.workers}", plain, workers=typed.workers),
         Case(f"-n {typed.workers}, lengths vary", plain, words=40, workers=typed.workers),
-        Case(f"-n {typed.workers}, drafts", drafts, workers=typed.workers),
         Case("one at a time", plain, alone=True),
     ]
     print(f"{typed.items} items, batches of {typed.batch_size}, median of {typed.rounds} rounds")
