@@ -291,7 +291,7 @@ def transformers_alone(asked: Questions) -> Callable[[], None]:
     device = "cuda" if has_gpu() else "cpu"
     model = kind.from_pretrained(asked.model, dtype="auto").to(device).eval()
     # Without torchvision, transformers alone loads no processor that also reads videos.
-    with loading._without_videos():
+    with loading.without_videos():
         processor: Any = transformers.AutoProcessor.from_pretrained(asked.model)
 
     def processed(texts: list[str], images: list[Any]) -> Any:
