@@ -32,6 +32,8 @@ from medvqa.items import Answer, AnswerError, Item, Prompt, TokenLimits, UsageEr
 
 BATCH_SIZE = 32
 """The engine's default number of prompts in a batch."""
+JUDGE_TOKENS = 1024
+"""Default limit of new tokens of a judge."""
 
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 

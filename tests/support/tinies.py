@@ -190,10 +190,10 @@ def qwen2_vl(folder: Path, width: int = 32) -> Path:
     return _qwen_vl(folder, "qwen2_vl", vision, _qwen2_pixels(14), **_mrope(2, 3, 3))
 
 
-def qwen2_5_vl(folder: Path) -> Path:
+def qwen2_5_vl(folder: Path, hidden: int = 32, sections: tuple[int, int, int] = (2, 3, 3), **text: int) -> Path:
     vision = {
         "depth": 2,
-        "hidden_size": 32,
+        "hidden_size": hidden,
         "intermediate_size": 64,
         "num_heads": 2,
         "patch_size": 14,
@@ -201,23 +201,12 @@ def qwen2_5_vl(folder: Path) -> Path:
         "window_size": 56,
         "fullatt_block_indexes": [1],
     }
-    return _qwen_vl(folder, "qwen2_5_vl", vision, _qwen2_pixels(14), **_mrope(2, 3, 3))
+    return _qwen_vl(folder, "qwen2_5_vl", vision, _qwen2_pixels(14), **_mrope(*sections), **text)
 
 
 def qwen2_5_vl_wide(folder: Path) -> Path:
     """Not among FAMILIES: heads of 32 numbers, the least that vLLM's attention on CPUs takes."""
-    vision = {
-        "depth": 2,
-        "hidden_size": 64,
-        "intermediate_size": 64,
-        "num_heads": 2,
-        "patch_size": 14,
-        "out_hidden_size": 64,
-        "window_size": 56,
-        "fullatt_block_indexes": [1],
-    }
-    heads = {"num_attention_heads": 2, "num_key_value_heads": 1}
-    return _qwen_vl(folder, "qwen2_5_vl", vision, _qwen2_pixels(14), **_mrope(4, 6, 6), **heads)
+    return qwen2_5_vl(folder, 64, (4, 6, 6), num_attention_heads=2, num_key_value_heads=1)
 
 
 def qwen3_vl(folder: Path) -> Path:

@@ -23,6 +23,11 @@ CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
 PICKLE = "adapter_model.bin"
 ANOTHER_BASE = "To choose the base yourself, write a config with argument = BASE, and adapters = [ADAPTER] in [options]"
+MERGE = (
+    "Merge it into its model once, in Python, by peft's merge_and_unload() and save_pretrained('merged'), and evaluate "
+    "that folder"
+)
+"""What to do with an adapter that is not applied here."""
 MAX_CONFIG = 2**20
 """Largest config, in bytes."""
 MAX_SHOWN = 200
@@ -159,10 +164,7 @@ def _beyond_lora(config: AdapterConfig) -> str | None:
 
 def merge_first(problem: str) -> str:
     """Return the problem of an adapter that is not applied here, with what to do instead."""
-    return (
-        f"{problem}. Merge it into its model once, in Python, by peft's merge_and_unload() and "
-        "save_pretrained('merged'), and evaluate that folder"
-    )
+    return f"{problem}. {MERGE}"
 
 
 def not_applied(adapter: Adapter, modules: Collection[str]) -> list[str]:

@@ -18,10 +18,10 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
 
-from medvqa.backend import Backend
 from medvqa.backends.hf import adapting, checkpoint
+from medvqa.backends.hf.checkpoint_backend import CheckpointBackend
 from medvqa.backends.hf.checkpoint_options import HFOptions
-from medvqa.items import Answer, AnswerError, DataError, Image, Prompt, Technique, TokenLimits
+from medvqa.items import Answer, AnswerError, DataError, Image, Prompt, Technique
 
 __all__ = ["HF", "HFOptions"]
 
@@ -50,8 +50,6 @@ PIXELS = frozenset(
     }
 )
 """Settings of an image processor that limit the pixels a model sees; recorded if present."""
-JUDGE_TOKENS = 1024
-"""Default limit of new tokens of a judge."""
 DECODERS = 4
 """Threads that decode images."""
 
@@ -89,35 +87,19 @@ class _Draft:
     images: list[Any]
 
 
-class HF(Backend):
+class HF(CheckpointBackend):
     """`hf:FOLDER` or `hf:ORG/NAME`: a checkpoint in memory, or a LoRA adapter with its base."""
 
-    capabilities = frozenset({"generate", "option_logprobs", "option_likelihood"})
-    sends_to = None
     Options = HFOptions
     options: HFOptions
-    argument_is_path = True
-    converses = True
     batch_size: int | None = None
     """The configured number, else one that suits the device, known after `load()`."""
-    _resources: Mapping[str, float] | None = None
     _started = False
-
-    @property
-    def title(self) -> str:
-        """The folder's name, or the repository's, and those of adapters that the options name."""
-        names = [self.argument or self.name, *self.options.adapters]
-        local = [checkpoint.local(name) if name else None for name in names]
-        return " + ".join(
-            name if there is None else there.folder.name for name, there in zip(names, local, strict=True)
-        )
 
     @property
     def resources(self) -> Mapping[str, float]:
         """The GPUs of one copy, unless it runs on the CPU or a config says otherwise."""
-        if self._resources is not None:
-            return self._resources
-        return {} if self.options.device in ("cpu", "mps") else {"gpus": self.options.gpus}
+        return {} if self._resources is None and self.options.device in ("cpu", "mps") else super().resources
 
     @resources.setter
     def resources(self, value: Mapping[str, float]) -> None:
@@ -156,10 +138,6 @@ class HF(Backend):
         """Raise UsageError for a repository whose weights are neither cached nor available from the hub."""
         adapting.preflight(self.argument, self.options)
 
-    def consent(self) -> str | None:
-        """An action that needs the user's own consent, beyond the config's; None if there is none."""
-        return "runs Python code that comes with its checkpoint" if self.options.trust_remote_code else None
-
     def draws(self) -> bool:
         """Whether the config samples; the checkpoint's own generation config is ignored."""
         settings = self.options.generation, self.options.ff_generation
@@ -169,15 +147,6 @@ class HF(Backend):
         """Techniques whose settings do not sample."""
         mc, ff = self.options.generation, {**self.options.generation, **self.options.ff_generation}
         return [name for name, settings in (("mc", mc), ("ff", ff)) if not settings.get("do_sample")]
-
-    def token_limits(self) -> TokenLimits:
-        """The default token limit. There is always one, as a checkpoint may never write its end token."""
-        options = self.options
-        return TokenLimits(options.own_tokens, configured=options.max_new_tokens is not None, required=True)
-
-    def as_judge(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Options of a judge, with a higher token limit: a judge explains itself."""
-        return {"max_new_tokens": JUDGE_TOKENS, **options}
 
     def places(self) -> tuple[str, ...] | None:
         """The devices of each copy, as values of CUDA_VISIBLE_DEVICES; None without a GPU.
@@ -227,15 +196,6 @@ class HF(Backend):
             "settings": self._settings(),
             "options": asdict(self.options),
         }
-
-    def fingerprint(self) -> str:
-        """SHA-256 (hex) over the digests of all files and all settings that can change an answer."""
-        what = {"digests": self._digests, "revision": self._checkpoint.revision, "settings": self._settings()}
-        return hashlib.sha256(json.dumps(what, sort_keys=True, default=repr).encode()).hexdigest()
-
-    def identified(self) -> str:
-        """Name the evidence: the fingerprint covers the weights."""
-        return "digests of its weights"
 
     def prepare(self, prompts: Sequence[Prompt]) -> None:
         """Start to decode and process the next batch in the background; returns at once."""

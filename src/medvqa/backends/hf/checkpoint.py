@@ -318,7 +318,9 @@ def _known(model_type: str) -> bool:
 
 def places(devices: Sequence[str], options: HFOptions) -> tuple[str, ...]:
     """The devices of each copy of a model, as values of CUDA_VISIBLE_DEVICES."""
-    per_copy = len(devices) if options.device == "map" and options.gpus == 1 else options.gpus
-    return tuple(
-        ",".join(devices[start : start + per_copy]) for start in range(0, len(devices) - per_copy + 1, per_copy)
-    )
+    return in_groups(devices, len(devices) if options.device == "map" and options.gpus == 1 else options.gpus)
+
+
+def in_groups(devices: Sequence[str], size: int) -> tuple[str, ...]:
+    """Groups of so many devices, as values of CUDA_VISIBLE_DEVICES; those that are left belong to none."""
+    return tuple(",".join(devices[start : start + size]) for start in range(0, len(devices) - size + 1, size))

@@ -38,23 +38,16 @@ Positive = Annotated[int, msgspec.Meta(ge=1)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class HFOptions:
-    """The table [options] of a config.
+class CheckpointOptions:
+    """What the tables [options] of all ways of running a checkpoint in this process have.
 
     `form`: the checkpoint's chat template ("chat"), or `raw`; "auto" uses the template if there is one. `raw` has the
     fields {image} (replaced by one `image_token` per image, "" for the processor's own), {system} and {text}.
     `system` replaces the benchmark's system prompt. `lead`: the text between a prompt and a scored option; None: a
-    space, unless the prompt ends in white space or a control token. `processor`: settings for each call of the
-    processor, for instance size. `generation`: settings of the generation config. `ff_generation`: those
-    of technique `ff`, in addition, as MediConfusion's owners sample only there. `max_new_tokens`: the limit for
-    prompts without one (None: 32). `dtype`: "auto" is bfloat16 on a GPU that supports it, else float32. `attention`:
-    "auto" is transformers' choice. `device`: "auto" is a GPU if there is one, "map" all visible GPUs together. `gpus`:
-    GPUs per copy. `revision`: a branch, tag or commit of a hub repository. `trust_remote_code` runs Python code of the
-    checkpoint. `seed`: for sampling. `adapters`: LoRA adapters over the checkpoint, in this order: folders, or
-    repositories on the hub. `merge`: whether adapters are merged into the weights in memory (None: unless these are
-    quantised). `quantization`: bits of the language and vision model's linear layers, by bitsandbytes ("4bit" is NF4);
-    None: as the checkpoint is. `chat_template`: arguments of the checkpoint's chat template, for instance
-    enable_thinking.
+    space, unless the prompt ends in white space or a control token. `max_new_tokens`: the limit for prompts without one
+    (None: 32). `gpus`: GPUs per copy. `revision`: a branch, tag or commit of a hub repository. `trust_remote_code` runs
+    Python code of the checkpoint. `seed`: for sampling. `adapters`: LoRA adapters over the checkpoint, in this order:
+    folders, or repositories on the hub.
     """
 
     form: Literal["auto", "chat", "raw"] = "auto"
@@ -62,22 +55,12 @@ class HFOptions:
     image_token: str = ""
     system: str | None = None
     lead: str | None = None
-    processor: dict[str, Any] = field(default_factory=dict)
-    generation: dict[str, Any] = field(default_factory=dict)
-    ff_generation: dict[str, Any] = field(default_factory=dict)
     max_new_tokens: Positive | None = None
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    attention: str = "auto"
-    device: Literal["auto", "cpu", "cuda", "mps", "map"] = "auto"
     gpus: Positive = 1
-    batch_size: Positive | None = None
     revision: str = ""
     trust_remote_code: bool = False
     seed: Annotated[int, msgspec.Meta(ge=0)] = 0
     adapters: tuple[str, ...] = field(default=(), metadata=PATHS)
-    merge: bool | None = None
-    quantization: Literal["4bit", "8bit"] | None = None
-    chat_template: dict[str, Any] = field(default_factory=dict)
 
     @property
     def own_tokens(self) -> int:
@@ -88,6 +71,35 @@ class HFOptions:
         """Raise ValueError for options that contradict each other."""
         if "{text}" not in self.raw:
             raise ValueError("`raw` has no {text}, so no question would be asked")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HFOptions(CheckpointOptions):
+    """The table [options] of a config.
+
+    `processor`: settings for each call of the processor, for instance size. `generation`: settings of the generation
+    config. `ff_generation`: those of technique `ff`, in addition, as MediConfusion's owners sample only there. `dtype`:
+    "auto" is bfloat16 on a GPU that supports it, else float32. `attention`: "auto" is transformers' choice. `device`:
+    "auto" is a GPU if there is one, "map" all visible GPUs together. `merge`: whether adapters are merged into the
+    weights in memory (None: unless these are quantised). `quantization`: bits of the language and vision model's linear
+    layers, by bitsandbytes ("4bit" is NF4); None: as the checkpoint is. `chat_template`: arguments of the checkpoint's
+    chat template, for instance enable_thinking.
+    """
+
+    processor: dict[str, Any] = field(default_factory=dict)
+    generation: dict[str, Any] = field(default_factory=dict)
+    ff_generation: dict[str, Any] = field(default_factory=dict)
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    attention: str = "auto"
+    device: Literal["auto", "cpu", "cuda", "mps", "map"] = "auto"
+    batch_size: Positive | None = None
+    merge: bool | None = None
+    quantization: Literal["4bit", "8bit"] | None = None
+    chat_template: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for options that contradict each other."""
+        super().__post_init__()
         if taken := sorted({"text", "images", "videos", "return_tensors", "padding"} & self.processor.keys()):
             raise ValueError(f"`processor` has {', '.join(taken)}, which the backend sets")
         if self.chat_template and self.form == "raw":

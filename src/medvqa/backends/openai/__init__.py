@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from medvqa.answers import redacted, without_secrets
-from medvqa.backend import Backend
+from medvqa.backend import JUDGE_TOKENS, Backend
 from medvqa.backends import reaching
 from medvqa.backends.openai.addresses import addresses
 from medvqa.backends.openai.completions import Completion, Usage, decoder, letters, logprobs_decoder
@@ -42,8 +42,6 @@ from medvqa.protocols.placing import placed
 
 __all__ = ["OpenAI", "OpenAIOptions", "data_url"]
 
-JUDGE_TOKENS = 1024
-"""Default limit of new tokens of a judge."""
 UNSCORED = (
     "the server told no log-probabilities (`transformers serve`, for one, ignores that they are asked for): "
     "ask by --technique=mc"

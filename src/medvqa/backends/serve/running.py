@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from medvqa import answers, files, printing
+from medvqa.backends.hf import checkpoint
 from medvqa.backends.serve import watcher
 from medvqa.backends.serve.engine_commands import HOST, ServerCommand
 from medvqa.items import UsageError
@@ -231,6 +232,4 @@ def visible_gpus() -> list[str]:
 
 def groups_of(devices: Sequence[str], size: int) -> list[str | None]:
     """Return the groups of GPUs, one for each server; [None] without GPUs, [] if one server needs more."""
-    if not devices:
-        return [None]
-    return [",".join(devices[place : place + size]) for place in range(0, len(devices) - size + 1, size)]
+    return [*checkpoint.in_groups(devices, size)] if devices else [None]

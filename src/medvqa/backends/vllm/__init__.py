@@ -19,17 +19,15 @@ from functools import cached_property
 from importlib.util import find_spec
 from typing import Any
 
-from medvqa.backend import Backend
 from medvqa.backends.hf import adapting, checkpoint
+from medvqa.backends.hf.checkpoint_backend import CheckpointBackend
 from medvqa.backends.vllm.engine_options import VLLMOptions
 from medvqa.backends.vllm.orphans import Watcher
 from medvqa.backends.vllm.stepping import CLOSED, EngineThread
-from medvqa.items import Answer, AnswerError, DataError, Prompt, TokenLimits, UsageError
+from medvqa.items import Answer, AnswerError, DataError, Prompt, UsageError
 
 __all__ = ["VLLM", "VLLMOptions"]
 
-JUDGE_TOKENS = 1024
-"""Default limit of new tokens of a judge."""
 MAX_SCORED = 128
 """Most tokens whose log-probabilities one request can ask for (vLLM 0.32)."""
 ENVIRONMENT: Mapping[str, str] = {
@@ -61,37 +59,14 @@ class _EnginePrompt:
         return {**prompt, "multi_modal_data": {"image": self.images}} if self.images else prompt
 
 
-class VLLM(Backend):
+class VLLM(CheckpointBackend):
     """`vllm:FOLDER` or `vllm:ORG/NAME`: a checkpoint in vLLM's engine, or a LoRA adapter with its base."""
 
-    capabilities = frozenset({"generate", "option_logprobs", "option_likelihood"})
-    sends_to = None
     Options = VLLMOptions
     options: VLLMOptions
-    argument_is_path = True
-    converses = True
-    _resources: Mapping[str, float] | None = None
     _thread: EngineThread | None = None
     _watcher: Watcher | None = None
     _callers: ThreadPoolExecutor | None = None
-
-    @property
-    def title(self) -> str:
-        """The folder's name, or the repository's, and that of an adapter that the options name."""
-        names = [self.argument or self.name, *self.options.adapters]
-        local = [checkpoint.local(name) for name in names]
-        return " + ".join(
-            name if folder is None else folder.folder.name for name, folder in zip(names, local, strict=True)
-        )
-
-    @property
-    def resources(self) -> Mapping[str, float]:
-        """The GPUs of one copy, unless a config says otherwise."""
-        return {"gpus": self.options.gpus} if self._resources is None else self._resources
-
-    @resources.setter
-    def resources(self, value: Mapping[str, float]) -> None:
-        self._resources = value
 
     @cached_property
     def concurrency(self) -> int:
@@ -119,10 +94,6 @@ class VLLM(Backend):
         with _named():
             adapting.preflight(self.argument, self.options.of_prompts)
 
-    def consent(self) -> str | None:
-        """An action that needs the user's own consent, beyond the config's; None if there is none."""
-        return "runs Python code that comes with its checkpoint" if self.options.trust_remote_code else None
-
     def draws(self) -> bool:
         """Whether the config samples."""
         return any(map(self.options.samples, ("mc", "ff")))
@@ -131,22 +102,12 @@ class VLLM(Backend):
         """Techniques whose settings do not sample."""
         return [name for name in ("mc", "ff") if not self.options.samples(name)]
 
-    def token_limits(self) -> TokenLimits:
-        """The default token limit. There is always one, as a checkpoint may never write its end token."""
-        options = self.options
-        return TokenLimits(options.own_tokens, configured=options.max_new_tokens is not None, required=True)
-
-    def as_judge(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Options of a judge, with a higher token limit: a judge explains itself."""
-        return {"max_new_tokens": JUDGE_TOKENS, **options}
-
     def places(self) -> tuple[str, ...] | None:
         """The GPUs of each copy, as values of CUDA_VISIBLE_DEVICES; None without a GPU, () if there are too few."""
         from medvqa.backends.hf import loading
 
-        gpus, count = loading.visible(), self.options.gpus
-        starts = range(0, len(gpus) - count + 1, count)
-        return tuple(",".join(gpus[start : start + count]) for start in starts) if gpus else None
+        gpus = loading.visible()
+        return checkpoint.in_groups(gpus, self.options.gpus) if gpus else None
 
     def load(self) -> None:
         """Load the checkpoint into an engine. UsageError as for `check`, and if vLLM cannot load it."""
@@ -193,15 +154,6 @@ class VLLM(Backend):
             "settings": self._settings(),
             "options": asdict(self.options),
         }
-
-    def fingerprint(self) -> str:
-        """SHA-256 (hex) over the digests of all files and all settings that can change an answer."""
-        what = {"digests": self._digests, "revision": self._adapted.base.revision, "settings": self._settings()}
-        return hashlib.sha256(json.dumps(what, sort_keys=True, default=repr).encode()).hexdigest()
-
-    def identified(self) -> str:
-        """Name the evidence: the fingerprint covers the weights."""
-        return "digests of its weights"
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Answer | AnswerError]:
         """Answer each prompt by its technique; AnswerError if it cannot be written, shown or scored."""

@@ -128,10 +128,7 @@ def _check_adapter(engine: Any, adapted: Adapted) -> None:
     adapters.check_applied(adapter, left_out, "vLLM", f". {_MERGE}")
 
 
-_MERGE = (
-    "Merge it into its model once, in Python, by peft's merge_and_unload() and save_pretrained('merged'), and evaluate "
-    "that folder; or ask by --model=hf"
-)
+_MERGE = f"{adapters.MERGE}; or ask by --model=hf"
 
 
 def _left_out(worker: Any) -> list[str]:
