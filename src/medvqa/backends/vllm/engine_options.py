@@ -45,7 +45,8 @@ class VLLMOptions(CheckpointOptions):
 
     Prompts are written by the options of all checkpoints, as for `hf`. `generation`: vLLM's sampling parameters, such
     as temperature (default: 0); `ff_generation`: those of technique `ff`, in addition. The `gpus` of a copy are tensor
-    parallel. `dtype`: "auto" is what the checkpoint says. `quantization`: vLLM's method, "" for what the checkpoint says.
+    parallel. `dtype`: "auto" is what the checkpoint says. `quantization`: vLLM's method, "" for what the checkpoint
+    says.
     `images`: the most images of a prompt (None: vLLM's default, for which it may reserve much memory). `adapters`: at
     most one LoRA adapter. `batch_invariant`: answers that do not depend on what else is in the batch
     (VLLM_BATCH_INVARIANT; GPUs of compute capability 8.0 or more). `engine`: further arguments of vLLM's LLM class.
