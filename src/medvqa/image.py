@@ -585,6 +585,9 @@ def _size(image: Image, size: int, modified: int) -> tuple[int, int]:
 @lru_cache(maxsize=4096)
 def _apparent_size(path: str) -> int:
     """Return the pixels of a PNG or JPEG file, else its bytes, 0 if it cannot be read."""
+    # Opening a pipe would wait for ever.
+    if not Path(path).is_file():
+        return 0
     try:
         with open(path, "rb") as file:
             head = file.read(24)

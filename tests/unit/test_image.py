@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import os
 import struct
 import warnings
 import zlib
@@ -377,6 +378,11 @@ def test_the_apparent_size_of_others_is_their_bytes(tmp_path: Path, colours: PIL
 @pytest.mark.parametrize("data", [b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff\xe0", b"\xff\xd8" + b"\xff\xe0\0\2" * 99_999])
 def test_the_apparent_size_of_a_damaged_file_is_found_in_no_time(tmp_path: Path, data: bytes) -> None:
     assert stored(tmp_path, data).apparent_size() in (0, len(data))
+
+
+def test_a_pipe_has_no_apparent_size(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.png")
+    assert Image("pipe", str(tmp_path / "pipe.png")).apparent_size() == 0
 
 
 def test_a_withheld_image_says_so() -> None:
