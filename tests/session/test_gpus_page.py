@@ -19,6 +19,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'pytest-medvqa[hf]'")
 transformers = pytest.importorskip("transformers", reason="needs transformers: pip install 'pytest-medvqa[hf]'")
+VLLM_IS_HERE = importlib.util.find_spec("vllm") is not None
+if VLLM_IS_HERE:
+    importlib.import_module("support.torchvision_operators")
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/gpus.md").read_text("utf-8")
@@ -84,6 +87,9 @@ def check(command: str, folder: Path) -> None:
     own = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "MEDVQA_"))}
     own |= {"PATH": f"{Path(sys.executable).parent}:{own['PATH']}", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     own["PYTEST_ADDOPTS"] = " ".join(f"-p no:{name}" for name in NOT_A_USERS)
+    if VLLM_IS_HERE:
+        own["PYTEST_ADDOPTS"] += " -p support.torchvision_operators"
+        own["PYTHONPATH"] = os.pathsep.join([str(ROOT / "tests"), own.get("PYTHONPATH", "")])
     ended = subprocess.run(["bash", "-euc", command], cwd=folder, env=own, capture_output=True, text=True, check=False)
     output = ended.stdout + ended.stderr
     words = next((words for part, words in ENDS.items() if part in command), "")
@@ -104,7 +110,7 @@ def test_the_evening_with_a_checkpoint_and_its_adapter(evening: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="needs vLLM: tox run -e vllm")
+@pytest.mark.skipif(not VLLM_IS_HERE, reason="needs vLLM: tox run -e vllm")
 @pytest.mark.parametrize("command", IN_VLLM)
 def test_the_evening_with_vllm(command: str, evening: Path) -> None:
     check(command, evening)
