@@ -78,10 +78,10 @@ def train(folder: Path, recipe: Recipe, *, threads: int = 1, say: Callable[[str]
 
 
 def save(model: Any, processor: Any, folder: Path) -> None:
-    """Write the checkpoint: weights in float16, half as large, to be computed with in float32 as the config says."""
+    """Write the checkpoint: weights in bfloat16, to be computed with in float32 as the config says."""
     folder.mkdir(parents=True, exist_ok=True)
     model.eval()
-    weights = {name: weight.half() for name, weight in model.state_dict().items()}
+    weights = {name: weight.bfloat16() for name, weight in model.state_dict().items()}
     del weights["lm_head.weight"]  # tied to the words' embeddings
     model.save_pretrained(folder, state_dict=weights)
     processor.save_pretrained(folder)
