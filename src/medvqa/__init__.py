@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from medvqa.items import Score as Score
     from medvqa.metrics import metric as metric
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _WHERE = {
     "Answer": "medvqa.items",
