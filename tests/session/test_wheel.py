@@ -65,4 +65,4 @@ def test_a_release_is_named_alike_everywhere() -> None:
     tested = workflow["jobs"]["smoke"]["strategy"]["matrix"]["python-version"]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     named = [text.rpartition(" ")[2] for text in project["classifiers"] if ":: 3." in text]
-    assert tested == named
+    assert set(named) <= set(tested), "a Python that is named is smoked"

@@ -62,8 +62,10 @@ create table found (place integer primary key);
 _ADD = """
 insert into results (benchmark, id, technique, variant, sample, run, outcome, score, truncated, seconds, tokens, place,
     length, chosen)
-values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13,
-    exists (select 1 from selected where (benchmark, id, technique, variant, sample) = (?1, ?2, ?3, ?4, ?5)))
+select *, exists (select 1 from selected
+    where (benchmark, id, technique, variant, sample) = (column1, column2, column3, column4, column5))
+from (values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?))
+where true
 on conflict do update set (run, outcome, score, truncated, seconds, tokens, place, length) = (excluded.run,
     excluded.outcome, excluded.score, excluded.truncated, excluded.seconds, excluded.tokens, excluded.place,
     excluded.length)
