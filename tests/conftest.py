@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -99,9 +100,15 @@ OWN_LOGIC = {
 """Test files that the environment `lowest` leaves out: tox.ini says why. Half of the time of all sessions."""
 
 
+SECONDS = frozenset(Path(__file__).with_name("seconds.txt").read_text("utf-8").split())
+"""Tests of which one case takes more than a second on two cores: `pytest --durations=400` printed them."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that run sessions, which take most of the time, and those that no version can break alone."""
     for item in items:
+        if item.nodeid.partition("[")[0].removeprefix("tests/") in SECONDS:
+            item.add_marker("seconds")
         if "pytester" in getattr(item, "fixturenames", ()):
             item.add_marker("sessions")
         if item.path.name in OWN_LOGIC:

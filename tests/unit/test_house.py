@@ -161,7 +161,7 @@ def test_counterparts_are_pinned_and_named_by_no_registry() -> None:
 
 def test_continuous_integration_fails_where_counterparts_are_missing() -> None:
     steps = (ROOT / ".ci/run").read_text().partition("tox run -e counterparts\n")[2]
-    assert steps.index("export COUNTERPARTS=") < steps.index('-m "slow or hypothesis"')
+    assert steps.index("export COUNTERPARTS=") < steps.index('-m "slow or seconds or hypothesis"')
     tox = ConfigParser(interpolation=None)
     tox.read(ROOT / "tox.ini")
     assert "COUNTERPARTS" in tox["testenv"]["pass_env"].split()
@@ -188,6 +188,14 @@ def test_environments_of_other_pythons_have_what_tests_need_but_torch() -> None:
     assert needed - there == {"accelerate", "bitsandbytes", "peft", "playwright", "torch", "transformers"}
     pythons = {line.rpartition(" ")[2] for line in PYPROJECT["project"]["classifiers"] if "Python :: 3." in line}
     assert pythons == {"3.11", "3.12", "3.13"}
+
+
+def test_tests_that_take_seconds_are_there() -> None:
+    named = (ROOT / "tests/seconds.txt").read_text("utf-8").split()
+    assert named == sorted(set(named))
+    places = [(name, *name.split("::")) for name in named]
+    gone = [name for name, file, *_, test in places if f"def {test}(" not in (ROOT / "tests" / file).read_text("utf-8")]
+    assert gone == []
 
 
 def test_continuous_integration_runs_the_readmes_second_command() -> None:
