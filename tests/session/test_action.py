@@ -1,12 +1,16 @@
 """The GitHub Action: well formed, and its steps do what they say in a user's repository."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import threading
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +53,7 @@ def test_no_input_is_a_part_of_a_script() -> None:
 def test_no_step_uses_an_action_without_its_version() -> None:
     used = [step["uses"] for step in ACTION["runs"]["steps"] if "uses" in step]
     assert used
-    assert all(re.fullmatch(r"actions/[a-z-]+@v\d+", each) for each in used)
+    assert all(re.fullmatch(r"actions/[a-z/-]+@v\d+", each) for each in used)
 
 
 def script(name: str) -> str:
@@ -159,7 +163,7 @@ def test_a_step_of_its_own_decides(tmp_path: Path) -> None:
     assert verdict["if"] == "always()"
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     (tmp_path / "reports/gate").mkdir(parents=True)
-    done = bash(script("Verdict"), tmp_path, PATH=path, RUN="gate")
+    done = bash(script("Verdict"), tmp_path, PATH=path, RUN="gate", FOUNDED="")
     assert done.returncode == 1, done.stderr
     assert "gate: no verdict: reports/gate has none. A session that dies, or is not gated, leaves none" in done.stdout
 
@@ -191,16 +195,29 @@ class Done:
     code: int
     summary: str
     printed: str
+    values: Mapping[str, str]
 
 
-def act(folder: Path, *, own_tests: bool = True, binaries: Path | None = None, **inputs: str) -> Done:
-    """Run the action's scripts as GitHub does, without the steps that use other actions.
+def act(
+    folder: Path,
+    *,
+    own_tests: bool = True,
+    binaries: Path | None = None,
+    github: Mapping[str, str] | None = None,
+    **inputs: str,
+) -> Done:
+    """Run the action's scripts as GitHub does, without the steps that use other actions but the cache.
 
-    `own_tests`: the repository has benchmark_tests. `binaries` is the folder of Python and its commands.
+    `own_tests`: the repository has benchmark_tests. `binaries` is the folder of Python and its commands. `github`:
+    values of the context, and variables, that differ. The cache is the folder `cache` beside the repository.
     """
+    cache = folder.parent / "cache"
+    cache.mkdir(exist_ok=True)
     values = {f"inputs.{name}": each["default"] for name, each in ACTION["inputs"].items()}
     values |= {f"inputs.{name.replace('_', '-')}": value for name, value in {"install": "false", **inputs}.items()}
-    values["steps.report.outputs.artifact-url"] = URL
+    values |= {"steps.report.outputs.artifact-url": URL, "github.action_path": str(ROOT), "github.token": "secret"}
+    values |= {"github.ref_name": "main", "github.event.repository.default_branch": "main", "github.event_name": "push"}
+    values |= {"github.run_id": str(uuid.uuid4().int), "github.run_attempt": "1", **(github or {})}
     if own_tests:
         shutil.copytree(ROOT / "benchmark_tests", folder / "benchmark_tests")
     folder.mkdir(exist_ok=True)
@@ -211,28 +228,45 @@ def act(folder: Path, *, own_tests: bool = True, binaries: Path | None = None, *
         "PATH": os.pathsep.join((str(binaries or Path(sys.executable).parent), os.environ["PATH"])),
         "GITHUB_STEP_SUMMARY": str(summary),
         "GITHUB_OUTPUT": str(folder.parent / "output"),
+        **{name: value for name, value in (github or {}).items() if name.isupper()},
         # The installed package, and not the one that is tested here.
         **({"PYTHONPATH": ""} if binaries else {}),
     }
     code, printed = 0, ""
     for step in ACTION["runs"]["steps"]:
         condition = step.get("if", "")
-        if "run" not in step or not holds(condition, values) or (code and condition != "always()"):
+        if not holds(condition, values) or (code and condition != "always()"):
             continue
-        mine = {name: EXPRESSION.sub(lambda found: values[found[1]], text)
-                for name, text in step["env"].items()}  # fmt: skip
+        mine = filled(step.get("env", step.get("with", {})), values)
+        if step.get("uses") == "actions/cache/restore@v4":
+            kept = sorted(cache.glob(f"{mine['restore-keys']}*"), key=lambda each: each.stat().st_mtime_ns)
+            if kept:
+                shutil.copytree(kept[-1], folder / mine["path"], dirs_exist_ok=True)
+        if step.get("uses") == "actions/cache/save@v4":
+            shutil.copytree(folder / mine["path"], cache / mine["key"])
+        if "run" not in step:
+            continue
+        output = Path(environment["GITHUB_OUTPUT"])
+        output.write_text("")
         done = bash(step["run"], folder, **environment | mine)
+        told = (line.partition("=") for line in output.read_text().splitlines())
+        values |= {f"steps.{step.get('id')}.outputs.{name}": value for name, _, value in told}
         code = code or done.returncode
         printed += done.stdout + done.stderr
-    return Done(code, summary.read_text(), printed)
+    return Done(code, summary.read_text(), printed, values)
+
+
+def filled(texts: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
+    return {name: EXPRESSION.sub(lambda found: values.get(found[1], ""), text) for name, text in texts.items()}
 
 
 def holds(condition: str, values: Mapping[str, Any]) -> bool:
     if condition in ("", "always()"):
         return True
-    found = re.fullmatch(r"(inputs\.[a-z-]+) == '(.*)'", condition)
+    condition = condition.removeprefix("always() && ")
+    found = re.fullmatch(r"((?:inputs|steps)\.[a-z.-]+) == '(.*)'", condition)
     assert found is not None, condition
-    return bool(values[found[1]] == found[2])
+    return bool(values.get(found[1], "") == found[2])
 
 
 @pytest.mark.slow
@@ -253,7 +287,7 @@ def test_a_foreign_repository_without_tests_is_gated(door: Door) -> None:
     assert done.code == 0, done.printed
     assert "## Gate: " in done.summary
     assert (door.folder / "reports/gate/gate.xml").is_file()
-    assert (door.folder.parent / "output").read_text() == "upload=true\n"
+    assert done.values["steps.public.outputs.upload"] == "true"
 
 
 @pytest.mark.slow
@@ -273,3 +307,123 @@ def test_an_input_is_no_command(tmp_path: Path) -> None:
     assert done.summary == ""
     assert not (tmp_path / "checkout/evil").exists()
     assert not (tmp_path / "checkout/worse").exists()
+
+
+TWO = {"model": "random", "benchmark": "phantom-mediconfusion"}
+"""Inputs that suffice in an empty repository."""
+PULL_REQUEST = {"github.event_name": "pull_request", "github.ref_name": "7/merge"}
+BY_HAND = {"github.event_name": "workflow_dispatch"}
+
+
+@pytest.mark.slow
+def test_an_empty_repository_keeps_its_first_run_and_gates_the_next(tmp_path: Path, door: Door) -> None:
+    there: Any = {"own_tests": False, "binaries": door.environment / "bin"}
+    early = act(tmp_path / "early", **there, github=PULL_REQUEST, **TWO)
+    assert early.code == 4, "nothing to compare with is no PASS"
+    assert "no verdict: no baseline is kept. Run this workflow on the branch main first" in early.printed
+    assert not any((tmp_path / "cache").iterdir())
+
+    first = act(tmp_path / "first", **there, **TWO)
+    assert first.code == 0, first.printed
+    assert "this run of the branch main becomes it" in first.printed
+    (kept,) = (tmp_path / "cache").iterdir()
+    assert "liver" not in (kept / "main.medvqa").read_text("utf-8", "replace"), "no answer is in the cache"
+
+    same = act(tmp_path / "same", **there, github=PULL_REQUEST, **TWO)
+    assert same.code == 0, same.printed
+    assert "## Gate: PASS against " in same.summary, same.summary
+    worse = act(tmp_path / "worse", **there, github=PULL_REQUEST, **TWO | {"model": "echo:neither"})
+    assert worse.code in (10, 11), worse.printed
+    assert [kept] == list((tmp_path / "cache").iterdir()), "a pull request moves no baseline"
+
+    assert act(tmp_path / "pushed", **there, **TWO).code == 0
+    assert [kept] == list((tmp_path / "cache").iterdir()), "a push moves no baseline"
+    assert act(tmp_path / "by-hand", **there, github=BY_HAND, **TWO).code == 0
+    assert len(list((tmp_path / "cache").iterdir())) == 2
+
+
+PULL_REQUEST_7 = '{"pull_request": {"number": 7}}'
+
+
+class Comments:
+    """GitHub's comments of pull request 7, by its API; `status`: what a writing is answered with."""
+
+    def __init__(self, *kept: Mapping[str, Any], status: int = 200) -> None:
+        self.kept = [dict(each) for each in kept]
+        self.asked: list[str] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def answer(self) -> None:
+                outer.asked.append(f"{self.command} {self.path}")
+                assert self.headers["Authorization"] == "Bearer secret"
+                sent = json.loads(self.rfile.read(int(self.headers["Content-Length"] or 0)) or "{}")
+                if self.command == "GET":
+                    page = int(self.path.rpartition("=")[2])
+                    self.reply(200, outer.kept[100 * (page - 1) : 100 * page])
+                elif status != 200:
+                    self.reply(status, {})
+                elif self.command == "PATCH":
+                    number = int(self.path.rpartition("/")[2])
+                    next(each for each in outer.kept if each["id"] == number).update(sent)
+                    self.reply(200, {})
+                else:
+                    outer.kept.append({"id": 1 + len(outer.kept), "user": {"type": "Bot"}, **sent})
+                    self.reply(201, {})
+
+            do_GET = do_PATCH = do_POST = answer
+
+            def reply(self, code: int, body: Any) -> None:
+                self.send_response(code)
+                self.end_headers()
+                self.wfile.write(json.dumps(body).encode())
+
+            def log_message(self, format: str, *args: Any) -> None: ...
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def told(self, folder: Path, summary: str, run: str = "gate", event: str = PULL_REQUEST_7) -> str:
+        """Run the step of the comment; return what it printed."""
+        (folder / "reports" / run).mkdir(parents=True, exist_ok=True)
+        (folder / "reports" / run / "summary.md").write_text(summary)
+        (folder / "event.json").write_text(event)
+        path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+        address = f"http://127.0.0.1:{self.server.server_port}"
+        variables = {"GITHUB_API_URL": address, "GITHUB_REPOSITORY": "o/r", "GITHUB_EVENT_PATH": "event.json"}
+        variables |= {
+            "COMMENT": "true",
+            "TOKEN": "secret",
+            "SOURCE": str(ROOT),
+            "RUN": run,
+            "REPORT": URL,
+        }
+        done = bash(script("Comment"), folder, **variables, PATH=path)
+        assert done.returncode == 0, done.stderr
+        assert "secret" not in done.stdout + done.stderr
+        return done.stdout
+
+
+def test_a_pull_request_has_one_comment_that_is_replaced(tmp_path: Path) -> None:
+    person = {"id": 1, "user": {"type": "User"}, "body": "<!-- medvqa gate: gate -->\nI quote it."}
+    server = Comments(person, *({"id": n, "user": {"type": "Bot"}, "body": "built"} for n in range(2, 105)))
+    assert server.told(tmp_path, "# First\n[index.html](index.html)\n") == "the pull request has a comment\n"
+    assert server.told(tmp_path, "# Second\n") == "the comment of the pull request is replaced\n"
+    assert server.told(tmp_path, "# Of another gate\n", run="other") == "the pull request has a comment\n"
+    assert [each["body"] for each in server.kept[104:]] == [
+        "<!-- medvqa gate: gate -->\n# Second\n",
+        "<!-- medvqa gate: other -->\n# Of another gate\n",
+    ]
+    assert server.kept[0] == person
+    server.told(tmp_path, "long " * 20_000)
+    assert len(server.kept[104]["body"]) == 65_536
+    assert server.kept[104]["body"].endswith("The rest is in the summary of the job.\n")
+
+
+def test_a_comment_that_cannot_be_written_is_a_warning(tmp_path: Path) -> None:
+    refusing = Comments(status=403)
+    told = refusing.told(tmp_path, "# First\n")
+    assert told.startswith("::warning::the comment of the pull request was not written: 403 ")
+    assert "pull-requests: write" in told
+    assert refusing.told(tmp_path, "# First\n", event="{}") == "no pull request: no comment\n"
+    assert refusing.asked[-1].startswith("POST"), "a push asks nothing"
