@@ -897,7 +897,7 @@ def test_missing_images_that_are_in_a_folder_near_are_one_line_that_says_what_to
     shown = Path(os.path.relpath(place, "t")).as_posix()
     told = f"most images are in '{shown}', and none is in the folder of the images; type --images={place}"
     assert there == f"  cases.csv rows 2 to 21, column 'image': {told}"
-    told = "the images of 19 rows are not there; put them there, or correct their names"
+    told = "no image [cell]; put it there, or correct its name"
     assert missing == f"  cases.csv rows 22 to 40, column 'image': {told}"
 
 

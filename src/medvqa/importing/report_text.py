@@ -16,7 +16,6 @@ from medvqa.importing.power import FEW_GROUPS, TARGET
 from medvqa.importing.problem_groups import LINES_OF_A_KIND, ProblemGroup, grouped
 from medvqa.importing.settings import KEYS
 from medvqa.importing.validation import Validation
-from medvqa.items import are_withheld
 from medvqa.tables.problems import row_list
 
 MOST_VALUES = 8
@@ -24,7 +23,7 @@ MOST_VALUES = 8
 MOST_PAIRS = 5
 """Pairs of similar images or questions that are listed."""
 MOST_NAMES = 3
-"""Names of missing images that are listed."""
+"""Missing images that have a line each; the line of more names as many."""
 PUT_ALL_THERE = "put them there, or correct their names"
 
 
@@ -78,7 +77,7 @@ def _mistakes(validation: Validation, every: bool) -> Iterator[str]:
     yield f"{refused:,} to correct, {counted(warned, 'warnings')}"
     by_kind: Counter[str] = Counter()
     left: dict[str, list[ProblemGroup]] = {}
-    for group in groups if every else _missing_joined(groups, validation.unit):
+    for group in groups if every else _missing_joined(groups):
         kind = group.problem.kind
         by_kind[kind] += 1
         if not every and by_kind[kind] > LINES_OF_A_KIND:
@@ -92,25 +91,21 @@ def _mistakes(validation: Validation, every: bool) -> Iterator[str]:
         yield f"{counted(len(more), 'more lines')} of the kind {kind}{where}; --report=FILE has all"
 
 
-def _missing_joined(groups: Sequence[ProblemGroup], unit: str) -> list[ProblemGroup]:
-    """Return the groups, with one line for all images that are missing for one reason; it names the first."""
+def _missing_joined(groups: Sequence[ProblemGroup]) -> list[ProblemGroup]:
+    """Return the groups, with one line in place of many about missing images; it names the first."""
     missing: dict[str, list[ProblemGroup]] = {}
     for group in groups:
         if group.problem.kind == MISSING and group.problem.what.startswith(NO_IMAGE):
             missing.setdefault(group.problem.do, []).append(group)
     joined = list(groups)
     for do, alike in missing.items():
-        rows = tuple(row for group in alike for row in group.rows)
-        if len(rows) < 2:
-            continue
-        names = printing.some([group.problem.what.removeprefix(NO_IMAGE) for group in alike], MOST_NAMES)
-        what = f"{len(alike):,} images are not there: {names}" if len(alike) > 1 else alike[0].problem.what
-        if are_withheld():
-            what = f"the images of {counted(len(rows), f'{unit}s')} are not there"
-        problem = replace(alike[0].problem, what=what, do=do.replace(PUT_THERE, PUT_ALL_THERE))
-        place = joined.index(alike[0])
-        joined = [group for group in joined if group not in alike]
-        joined.insert(place, ProblemGroup(problem, rows))
+        if len(alike) > MOST_NAMES:
+            names = printing.some([group.problem.what.removeprefix(NO_IMAGE) for group in alike], MOST_NAMES)
+            what = f"{len(alike):,} images are not there: {names}"
+            problem = replace(alike[0].problem, what=what, do=do.replace(PUT_THERE, PUT_ALL_THERE))
+            place = joined.index(alike[0])
+            joined = [group for group in joined if group not in alike]
+            joined.insert(place, ProblemGroup(problem, tuple(row for group in alike for row in group.rows)))
     return joined
 
 
