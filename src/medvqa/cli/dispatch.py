@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from medvqa import __version__, printing, usercode
+from medvqa.cli import interrupting
 from medvqa.cli.arguments import COMMON, RUN_OPTIONS, Commands, Returned, help_width
 from medvqa.cli.common import say
 from medvqa.decode import did_you_mean, nearest, shown
@@ -37,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser(words).parse_args(words)
     options.words = words
     try:
+        interrupting.raise_again()
         with printing.printable_warnings():
             check_system()
             returned = _call(options)
