@@ -113,6 +113,11 @@ def _with_inner(
 
 def _named(spec: str, folders: Sequence[Path], backends: Backends) -> ModelConfig:
     kind, colon, argument = spec.partition(":")
+    if argument.startswith("//"):
+        raise UsageError(
+            f"--model={spec}: an address; a server's model is named by a config of models/ with its base_url, see "
+            "`medvqa help gpus-and-servers`"
+        )
     if colon:
         _check_backend(kind, backends, where=f"--model={spec}")
         return ModelConfig(spec, kind, argument)

@@ -29,7 +29,7 @@ Place = tuple[str | int, ...]
 
 MAX_BYTES = 2**16
 """Largest file of settings. Python's parser of TOML needs quadratic time for a dotted key: ten seconds at most here."""
-MAX_NAME, MAX_LISTED, MAX_BESIDE = 60, 100, 40
+MAX_NAME, MAX_LISTED, MAX_BESIDE = 60, 100, 24
 """Most characters of a key in a message, most names that it lists, and most if one of them is suggested."""
 ERRORS = (msgspec.DecodeError, ValueError, RecursionError)
 """Exceptions of parsers for text that is damaged, not UTF-8 or nested too deep."""

@@ -449,7 +449,7 @@ def test_files_are_written(repository: Path, capsys: pytest.CaptureFixture[str])
     ("option", "message"),
     [
         ("--benchmark=vqa-rad", "--benchmark=vqa-rad: no run has it; there are: slake"),
-        ("--measure=bleu", "--measure=bleu: there are: accuracy"),
+        ("--measure=bleu", "--measure=bleu: no such measure; there are: accuracy"),
     ],
 )
 def test_what_is_not_there_is_named(

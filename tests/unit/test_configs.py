@@ -105,6 +105,10 @@ def test_a_path_or_repository_without_its_backend_is_suggested_with_it(
     assert error(spec, tmp_path / "models").endswith(f". Did you mean '--model={meant}'?")
 
 
+def test_an_address_is_told_where_it_belongs() -> None:
+    assert "a config of models/ with its base_url" in error("http://localhost:8000/v1")
+
+
 def test_a_path_that_leads_nowhere_says_so(tmp_path: Path) -> None:
     assert " There is no such file or folder, either." in error(f"{tmp_path}/ckpt")
     (tmp_path / "ckpt").mkdir()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from medvqa import printing
 from medvqa.cli.arguments import Arguments, Command, option, run_folders, written_as
 from medvqa.cli.common import known_and_named, write
+from medvqa.decode import did_you_mean
 from medvqa.items import UsageError
 from medvqa.session.options import listed
 
@@ -128,7 +129,7 @@ def _check_measures(names: Sequence[str], comparisons: Sequence[Paired]) -> None
     measures = list(dict.fromkeys(table.metric for paired in comparisons for table in paired.tables))
     for name in names:
         if name not in measures:
-            raise UsageError(f"--measure={name}: there are: {', '.join(measures)}")
+            raise UsageError(f"--measure={name}: no such measure{did_you_mean(name, measures)}")
 
 
 COMMAND = Command(
