@@ -401,6 +401,14 @@ def test_a_narrow_terminal_leaves_out_columns_and_says_so() -> None:
     assert "left out" not in comparison.text(sections)
 
 
+def test_a_narrow_terminal_cuts_responses_of_flips() -> None:
+    new = Side("new", record(), (said(0, "B", "because " * 40), said(1, "A")))
+    found = comparing.compare(new, run("old", "AA"), {"slake": SLAKE})
+    text = comparison.text(comparison.sections(found, {"slake": replace(SLAKE, public=True)}), 80)
+    assert max(map(len, text.splitlines())) <= 80
+    assert re.search("worse  q00   correct: A  wrong: because because because because becaus.*…", text)
+
+
 def test_a_terminal_shows_marks_of_markdown_and_html_as_they_were_typed() -> None:
     said_so = "<b>*x*_y_</b> | [a](b) & #1 `c`"
     new = Side("new", record(), (said(0, "B", said_so), said(1, "A")))

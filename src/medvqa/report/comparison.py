@@ -334,7 +334,7 @@ def flipped(flips: Sequence[Flip], measures: str, limit: int | None = None) -> T
     rows = [("better" if flip.better else "worse", flip.unit, _said(flip.baseline), _said(flip.new)) for flip in kept]
     more = f" ({len(kept)} shown)" if len(kept) < len(flips) else ""
     title = f"{measures} flipped: {len(worse)} worse, {len(better)} better{more}"
-    return Table(title, texts("way", "unit", "baseline", "new"), tuple(rows))
+    return Table(title, texts(*FLIPS), tuple(rows))
 
 
 def _said(results: Sequence[Result]) -> str:
@@ -405,6 +405,10 @@ def trend(found: Trend) -> Table:
     return Table(title, columns, rows)
 
 
+FLIPS = ["way", "unit", "baseline", "new"]
+"""The columns of a table of flips."""
+LEAST = 20
+"""Characters that a narrow terminal shows of a response at least."""
 LEAST_TELLING = ("detectable", "flipped groups", "groups", "McNemar p", "n", "worse", "better")
 """Columns that a narrow terminal does not show, the first that goes first."""
 
@@ -413,7 +417,9 @@ def text(sections: Sequence[Section], width: int | None = None) -> str:
     """Sections for a terminal; without `width`, no line is broken and no column is left out."""
 
     def line(text: str) -> str:
-        return printing.line(text) if width is None else textwrap.fill(printing.line(text), width)
+        plain = printing.line(text)
+        # A word that is cut cannot be typed.
+        return plain if width is None else textwrap.fill(plain, width, break_on_hyphens=False, break_long_words=False)
 
     blocks, left_out = [], dict[str, None]()
     for section in sections:
@@ -428,7 +434,14 @@ def text(sections: Sequence[Section], width: int | None = None) -> str:
 
 
 def _fitted(table: Table, width: int) -> Table:
-    """Return a table without those of LEAST_TELLING that make it wider than a terminal."""
+    """Return a table without those of LEAST_TELLING that make it wider than a terminal; flips are cut instead."""
+    if table.headings == FLIPS:
+        longest = [max(map(len, cells)) for cells in zip(table.headings, *table.texts, strict=True)]
+        room = max(2 * LEAST, width - sum(longest[:2]) - 2 * len(FLIPS))
+        first = min(longest[2], max(room // 2, room - longest[3]))
+        most = (*longest[:2], first, room - first)
+        rows = (map(printing.shortened, cells, most) for cells in table.texts)
+        return replace(table, rows=tuple(map(tuple, rows)))
     for title in LEAST_TELLING:
         if max(map(len, terminal(table).splitlines())) <= width:
             break
