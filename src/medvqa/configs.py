@@ -6,7 +6,8 @@ A config is data: a backend, its argument and its options. The config's name is 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -33,6 +34,11 @@ SERVER = "server"
 
 Resource = Annotated[float, msgspec.Meta(ge=0)]
 """An amount of a resource that one copy of a model takes."""
+
+CHECKPOINT_FILES = ("config.json", "adapter_config.json")
+"""Files that tell the folder of a checkpoint or of an adapter."""
+_REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")
+"""A repository of the Hugging Face hub: ORG/NAME."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +113,11 @@ def _with_inner(
 
 def _named(spec: str, folders: Sequence[Path], backends: Backends) -> ModelConfig:
     kind, colon, argument = spec.partition(":")
+    if argument.startswith("//"):
+        raise UsageError(
+            f"--model={spec}: an address; a server's model is named by a config of models/ with its base_url, see "
+            "`medvqa help gpus-and-servers`"
+        )
     if colon:
         _check_backend(kind, backends, where=f"--model={spec}")
         return ModelConfig(spec, kind, argument)
@@ -120,10 +131,29 @@ def _named(spec: str, folders: Sequence[Path], backends: Backends) -> ModelConfi
         return config
     if spec in backends:
         return ModelConfig(spec, spec)
-    raise UsageError(
-        f"no model {shown(spec)}{did_you_mean(spec, [*sorted(paths), *sorted(backends)])} "
-        "A backend takes an argument: --model=BACKEND:ARGUMENT, such as --model=echo:A"
-    )
+    meant = _meant(spec, paths)
+    known = did_you_mean(spec, [*sorted(paths), *sorted(backends)], meant=meant and f"--model={meant}")
+    if not meant and "/" in spec and not os.path.exists(os.path.expanduser(spec)):
+        known += " There is no such file or folder, either."
+    example = "" if meant else " A backend takes an argument: --model=BACKEND:ARGUMENT, such as --model=echo:A"
+    raise UsageError(f"no model {shown(spec)}{known}{example}")
+
+
+def _meant(spec: str, configs: Collection[str]) -> str:
+    """Return the model that a path or a repository without its backend may mean; "" for none."""
+    from medvqa.records.run_folder import RESULTS
+
+    path = Path(os.path.expanduser(spec))
+    if os.path.isdir(path):
+        if (path / RESULTS).is_file():
+            return f"replay:{path / RESULTS}"
+        weights = any((path / name).is_file() for name in CHECKPOINT_FILES) or any(path.glob("*.safetensors"))
+        return f"hf:{spec}" if weights else ""
+    if os.path.isfile(path):
+        if path.suffix == ".toml":
+            return path.stem if path.stem in configs else ""
+        return f"hf:{path.parent}" if path.suffix == ".safetensors" else f"replay:{path}"
+    return f"hf:{spec}" if _REPOSITORY.fullmatch(spec) else ""
 
 
 def available(folders: Sequence[Path], backends: Backends | None = None) -> list[ModelConfig]:

@@ -29,7 +29,7 @@ Place = tuple[str | int, ...]
 
 MAX_BYTES = 2**16
 """Largest file of settings. Python's parser of TOML needs quadratic time for a dotted key: ten seconds at most here."""
-MAX_NAME, MAX_LISTED, MAX_BESIDE = 60, 100, 40
+MAX_NAME, MAX_LISTED, MAX_BESIDE = 60, 100, 24
 """Most characters of a key in a message, most names that it lists, and most if one of them is suggested."""
 ERRORS = (msgspec.DecodeError, ValueError, RecursionError)
 """Exceptions of parsers for text that is damaged, not UTF-8 or nested too deep."""
@@ -40,18 +40,18 @@ _PATH = re.compile(r"(.*) - at `\$(.*)`", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|(\[\.\.\.\])")
 
 
-def did_you_mean(name: str, names: Iterable[str], there: str = "there are") -> str:
+def did_you_mean(name: str, names: Iterable[str], there: str = "there are", *, meant: str = "") -> str:
     """Return the end of a message about an unknown name: `; there are: model, limit. Did you mean 'model'?`.
 
-    Letter case does not count. A long list is left out if one of its names is suggested.
+    Letter case does not count. A long list is left out if a name is suggested: `meant`, or else the nearest.
     """
     listed, part = list(names), name.casefold()
     within = [each for each in listed if len(part) >= 4 and part in each.casefold()]
-    meant = nearest(name, listed) or next(iter(within), None)
+    suggested = meant or nearest(name, listed) or next(iter(within), None)
     listing = f"; {there}: {printing.some(listed, MAX_LISTED) or 'none'}"
-    if meant is None:
+    if suggested is None:
         return printing.line(f"{listing}.")
-    return printing.line(f"{'' if len(listed) > MAX_BESIDE else listing}. Did you mean '{meant}'?")
+    return printing.line(f"{'' if len(listed) > MAX_BESIDE else listing}. Did you mean '{suggested}'?")
 
 
 def nearest(name: str, names: Iterable[str], likeness: float = 0.6) -> str | None:

@@ -180,7 +180,7 @@ def test_benchmarks_without_a_download(capsys: pytest.CaptureFixture[str]) -> No
     ("arguments", "words"),
     [
         (["phantom"], "name the data folder: medvqa fetch NAME --data=DIR, or set MEDVQA_DATA"),
-        (["phantm", "--data=DATA"], "no benchmark 'phantm'; known: gmai-mmbench"),
+        (["phantm", "--data=DATA"], "no benchmark 'phantm'. Did you mean 'phantom'?"),
         (["phantom", "--data="], "--data: a value is empty"),
         (["phantom", "--data=DATA", "--from=nowhere"], "--from=nowhere: no such folder"),
         (["phantom", "--data=DATA", "--mirror=hub"], "--mirror=hub: write --mirror=URL"),

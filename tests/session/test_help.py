@@ -55,10 +55,10 @@ def test_pytest_shows_the_options_that_most_people_need(tmp_path: Path) -> None:
     assert len(names) == 20
     assert "--medvqa-" not in shown.stdout
     assert "%%" not in shown.stdout
-    assert re.findall(r"^medvqa: (.+):$", shown.stdout, re.MULTILINE) == [
-        "Model and judge (`medvqa options` prints all options)",
-        *list(SECTIONS)[1:],
-    ]
+    assert re.findall(r"^medvqa: (.+):$", shown.stdout, re.MULTILINE) == list(SECTIONS)
+    about = shown.stdout[: shown.stdout.index("medvqa: Model and judge:")].rsplit("\n\n", 2)[1]
+    assert about.startswith("medvqa asks a model questions about medical images")
+    assert "`medvqa options` explains all." in about
 
 
 def test_pytest_shows_the_long_name_of_an_option_that_another_plugin_has(tmp_path: Path) -> None:
@@ -70,7 +70,10 @@ def test_pytest_shows_the_long_name_of_an_option_that_another_plugin_has(tmp_pat
     assert "--medvqa-model=MODEL the model to ask" in shown
 
 
-@pytest.mark.parametrize(("typed", "meant"), [("--modle=x", "--model"), ("--bench-mark=x", "--benchmark")])
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("--modle=x", "--model"), ("--bench-mark=x", "--benchmark"), ("--medvqa-limt=3", "--medvqa-limit")],
+)
 def test_pytest_suggests_an_option(tmp_path: Path, typed: str, meant: str) -> None:
     shown = printed(tmp_path, "pytest", typed)
     assert shown.returncode == pytest.ExitCode.USAGE_ERROR
@@ -181,11 +184,24 @@ def test_the_command_line_names_each_command(tmp_path: Path) -> None:
     assert re.findall(r"^(\w+):$", shown.stdout, re.MULTILINE) == [*dispatch.COMMANDS, "options"]
 
 
+@pytest.mark.parametrize("command", ["", *dispatch.MODULES])
+def test_help_fits_a_terminal_of_80_columns(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        cli.main([*filter(None, [command]), "--help"])
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
 def test_a_misspelt_command_or_option_is_met_with_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
     for words, said in (
         (["raport"], "no command 'raport'; there are: run, sweep, "),
         (["raport"], ". Did you mean 'report'?"),
         (["run", "--modle=x"], "unrecognized arguments: --modle=x. Did you mean '--model'?"),
+        (["run", "phantom"], "unrecognized arguments: phantom. Did you mean '--benchmark=phantom'?"),
+        (["--model=a b", "--limit=3"], "a command comes first, such as: medvqa run '--model=a b' --limit=3"),
+        ([], "no command was typed; `medvqa --help` lists them"),
     ):
         with pytest.raises(SystemExit) as ended:
             cli.main(words)

@@ -342,7 +342,7 @@ def test_a_run_is_not_overwritten_by_another(slake: pytest.Pytester) -> None:
         (("--benchmark=nosuch",), r"no benchmark 'nosuch'; known: .*gmai-mmbench.*phantom.*slake"),
         (("--benchmark=mediconfusion",), r"benchmark 'mediconfusion' was asked for but is not there, and no --data"),
         (("--technique=gd",), r"technique 'gd' needs a model that can option_logprobs; 'stubborn:A' has: generate"),
-        (("--technique=mc,sc",), r"no technique 'sc'; there are: mc, gd, ps, ff$"),
+        (("--technique=mc,sc",), r"no technique 'sc'; there are: mc, gd, ps, ff\."),
         (("--technique=mc", "--technique=ff"), r"technique 'ff' needs a judge, .*: add --judge=MODEL"),
         (("--model=blind:x", "--technique=gd"), r"benchmark 'slake' has no technique 'gd'; it has: mc$"),
         (("--ablate=nosuch",), r"no ablation 'nosuch'; there are: text-only, blank, shuffle"),
@@ -491,7 +491,7 @@ def test_a_mark_that_names_no_benchmark_is_a_collection_error(slake: pytest.Pyte
     slake.makepyfile(test_slake=TEST.replace('"slake"', '"slaek"'))
     result = run(slake, "--model=echo:A", *spread)
     assert result.ret in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED), "xdist's and pytest's own"
-    assert "no benchmark 'slaek'; known: " in text(result)
+    assert "no benchmark 'slaek'. Did you mean 'slake'?" in text(result)
     assert "If a file declares it, type --benchmark=FILE.toml" in text(result)
     assert "INTERNALERROR" not in text(result)
 

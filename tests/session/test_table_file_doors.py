@@ -108,7 +108,7 @@ def test_pytest_and_commands_take_the_file(
     command(capsys, "report", one, other)
     command(capsys, "rescore", one)
     assert values(reports / "run") == before
-    compared = command(capsys, "compare", one, other)
+    compared = command(capsys, "compare", one, other, "--slices=10")
     assert "by modality (fixed before the runs, p by Holm" in compared
     command(capsys, "table", one, other)
     command(capsys, "combine", one, other, "--combine=mean")

@@ -417,6 +417,23 @@ def test_ctrl_c_ends_a_command_with_one_line(
     assert capsys.readouterr().err == "medvqa: interrupted\n"
 
 
+@pytest.mark.parametrize("module", ["medvqa.cli.dispatch", "medvqa.cli.lexicon", "medvqa.session.registry"])
+def test_ctrl_c_while_a_command_is_imported_is_one_line(module: str, tmp_path: Path) -> None:
+    code = (
+        "import os, signal, sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {module!r}:\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "from medvqa.cli import main\n"
+        "sys.exit(main())\n"
+    )
+    typed = [sys.executable, "-c", code, "lexicon"]
+    ended = subprocess.run(typed, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", "medvqa: interrupted\n")
+
+
 @pytest.mark.parametrize("command", ["classify", "rescore"])
 def test_a_run_folder_that_cannot_be_locked_is_one_line(
     stranger: Path, command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -121,7 +121,7 @@ def test_slices_are_labelled_exploratory_and_those_with_the_smallest_p_come_firs
 
 def test_flips_are_shown_both_ways_with_both_responses() -> None:
     found = compared("ABBBAA", "AAAABB")
-    table = comparison.flipped(found.flips, 2)
+    table = comparison.flipped(found.flips, "accuracy", 2)
     assert table.title == "accuracy flipped: 3 worse, 2 better (4 shown)"
     assert table.rows == (
         ("worse", "q01", "correct: A", "wrong: B"),
@@ -327,7 +327,7 @@ def test_every_output_names_the_one_setting_that_differs(repository: Path, capsy
     stored(repository / "reports/blank", run("blank", "B" * 20 + "AAAA"), about(ablation="blank"))
     files = ["--json=x.json", "--csv=x.csv", "--markdown=x.md"]
     line, effect = "the image: shown in old, blank in blank", "the gain of the image"
-    assert main(["compare", "reports/blank", "reports/old", PLUGIN, *files]) == 0
+    assert main(["compare", "reports/blank", "reports/old", PLUGIN, "--slices=10", *files]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith(f"old against blank ({line})\n")
     assert f"{effect}; difference in points, new minus baseline" in printed
@@ -364,6 +364,58 @@ def test_every_output_names_the_one_setting_that_differs(repository: Path, capsy
         "new": None,
         "blank": "blank",
     }
+
+
+def test_slices_are_shown_on_request(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    typed = ["compare", "reports/old", "reports/new", PLUGIN]
+
+    def printed(*options: str) -> str:
+        assert main([*typed, *options]) == 0
+        return capsys.readouterr().out
+
+    assert printed().endswith("\n\nnot shown: slices by modality, kind, organ; add --slices=10\n")
+    assert "accuracy by modality" not in printed()
+    for options in (["--slices=10"], ["--measure=accuracy"], ["--measure=accuracy", "--slices=all"]):
+        assert "accuracy by modality" in printed(*options)
+        assert "not shown" not in printed(*options)
+
+
+def test_measures_with_the_same_flips_share_a_table() -> None:
+    found = compared("AB", "BA")
+    both = [*found.flips, *(replace(flip, metric="recall") for flip in found.flips)]
+    several = replace(found, flips=(*both, replace(found.flips[0], metric="precision")))
+    tables = comparison.sections(several, {"slake": replace(SLAKE, public=True)})[1].tables
+    assert [table.title for table in tables if "flipped" in table.title] == [
+        "accuracy, recall flipped: 1 worse, 1 better",
+        "precision flipped: 0 worse, 1 better",
+    ]
+
+
+def test_a_narrow_terminal_leaves_out_columns_and_says_so() -> None:
+    sections = comparison.sections(compared("AAAAAB", "AABBBB"), {"slake": SLAKE}, shown=comparison.Shown(0, 0))
+    text = comparison.text(sections, 80)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "adjusted p" in text
+    assert text.endswith("detectable, McNemar p; --csv=FILE has all columns")
+    assert "left out" not in comparison.text(sections, 200)
+    assert "left out" not in comparison.text(sections)
+
+
+def test_a_narrow_terminal_cuts_responses_of_flips() -> None:
+    new = Side("new", record(), (said(0, "B", "because " * 40), said(1, "A")))
+    found = comparing.compare(new, run("old", "AA"), {"slake": SLAKE})
+    text = comparison.text(comparison.sections(found, {"slake": replace(SLAKE, public=True)}), 80)
+    assert max(map(len, text.splitlines())) <= 80
+    assert re.search("worse  q00   correct: A  wrong: because because because because becaus.*…", text)
+
+
+def test_a_terminal_shows_marks_of_markdown_and_html_as_they_were_typed() -> None:
+    said_so = "<b>*x*_y_</b> | [a](b) & #1 `c`"
+    new = Side("new", record(), (said(0, "B", said_so), said(1, "A")))
+    found = comparing.compare(new, run("old_*run*", "AA"), {"slake": SLAKE})
+    text = comparison.text(comparison.sections(found, {"slake": replace(SLAKE, public=True)}))
+    assert said_so in text
+    assert text.startswith("new against old_*run*\n")
 
 
 def test_runs_that_differ_in_two_settings_are_refused(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -405,7 +457,7 @@ def test_files_are_written(repository: Path, capsys: pytest.CaptureFixture[str])
     ("option", "message"),
     [
         ("--benchmark=vqa-rad", "--benchmark=vqa-rad: no run has it; there are: slake"),
-        ("--measure=bleu", "--measure=bleu: there are: accuracy"),
+        ("--measure=bleu", "--measure=bleu: no such measure; there are: accuracy"),
     ],
 )
 def test_what_is_not_there_is_named(

@@ -79,6 +79,42 @@ def test_unknown_name_says_what_exists(tmp_path: Path) -> None:
     assert "Did you mean 'random'?" in error("randm")
 
 
+@pytest.mark.parametrize(
+    ("spec", "meant"),
+    [
+        ("ckpt", "hf:ckpt"),
+        ("./lora", "hf:./lora"),
+        ("shards", "hf:shards"),
+        ("shards/model-1.safetensors", "hf:shards"),
+        ("said.xlsx", "replay:said.xlsx"),
+        ("reports/run", "replay:reports/run/results.jsonl"),
+        ("models/mine.toml", "mine"),
+        ("Qwen/Qwen2.5-VL-7B-Instruct", "hf:Qwen/Qwen2.5-VL-7B-Instruct"),
+    ],
+)
+def test_a_path_or_repository_without_its_backend_is_suggested_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spec: str, meant: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for file in ("ckpt/config.json", "lora/adapter_config.json", "shards/model-1.safetensors", "said.xlsx"):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).touch()
+    (tmp_path / "reports" / "run").mkdir(parents=True)
+    (tmp_path / "reports" / "run" / "results.jsonl").touch()
+    write(tmp_path / "models", "mine", 'backend = "echo"')
+    assert error(spec, tmp_path / "models").endswith(f". Did you mean '--model={meant}'?")
+
+
+def test_an_address_is_told_where_it_belongs() -> None:
+    assert "a config of models/ with its base_url" in error("http://localhost:8000/v1")
+
+
+def test_a_path_that_leads_nowhere_says_so(tmp_path: Path) -> None:
+    assert " There is no such file or folder, either." in error(f"{tmp_path}/ckpt")
+    (tmp_path / "ckpt").mkdir()
+    assert "no such file" not in error(f"{tmp_path}/ckpt")
+
+
 def test_unknown_backend_says_what_exists(tmp_path: Path) -> None:
     assert error("ekho:A") == (
         "--model=ekho:A: no backend 'ekho'; there are: echo, hf, majority, openai, random, ray, replay, serve, vllm. "

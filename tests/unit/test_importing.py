@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import os
 import random
 import re
 from collections.abc import Sequence
@@ -878,6 +879,44 @@ def test_images_that_all_lie_in_one_inner_folder_share_one_line_that_names_the_o
     assert {one.do for one in validated(tmp_path / "cases.csv").problems if one.kind == "image_missing"} == {
         "3 files of that name are in other folders; write the path"
     }
+
+
+@pytest.mark.parametrize("place", ["t/Bilder", "Bilder", "."])
+def test_missing_images_that_are_in_a_folder_near_are_one_line_that_says_what_to_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for number in range(20):
+        picture(tmp_path / place / f"{number}.png", number)
+    (tmp_path / "t").mkdir(exist_ok=True)
+    asked = "".join(f"{number}.png,Why {number}?,so\n" for number in range(39))
+    (tmp_path / "t" / "cases.csv").write_text(f"image,question,answer\n{asked}")
+    with withholding():
+        report = report_text.text(validated(tmp_path / "t" / "cases.csv"))
+    there, missing = [line for line in report.splitlines() if "column 'image'" in line]
+    shown = Path(os.path.relpath(place, "t")).as_posix()
+    told = f"most images are in '{shown}', and none is in the folder of the images; type --images={place}"
+    assert there == f"  cases.csv rows 2 to 21, column 'image': {told}"
+    told = "no image [cell]; put it there, or correct its name"
+    assert missing == f"  cases.csv rows 22 to 40, column 'image': {told}"
+
+
+@pytest.mark.parametrize("folder", ["Station7", "hufnagel", "Mustermann_Erika"])
+def test_a_folder_that_may_tell_of_someone_is_not_named(tmp_path: Path, folder: str) -> None:
+    picture(tmp_path / folder / "1.png")
+    (tmp_path / "cases.csv").write_text("image,question,answer\n1.png,Why?,so\n")
+    with withholding():
+        assert folder not in report_text.text(validated(tmp_path / "cases.csv"))
+
+
+def test_missing_images_are_one_line_that_names_the_first(tmp_path: Path) -> None:
+    asked = "".join(f"{number}.png,Why {number}?,so\n" for number in range(39))
+    (tmp_path / "cases.csv").write_text(f"image,question,answer\n{asked}")
+    validation = validated(tmp_path / "cases.csv")
+    (line,) = [line for line in report_text.text(validation).splitlines() if "column 'image'" in line]
+    told = "39 images are not there: '0.png', '1.png', '2.png' and 36 more; put them there, or correct their names"
+    assert line == f"  cases.csv rows 2 to 40, column 'image': {told}"
+    assert report_text.text(validation, every=True).count("no image '") == 39
 
 
 def test_a_reader_that_is_not_installed_is_one_line_and_no_mistake_of_a_row(

@@ -202,7 +202,7 @@ def test_the_order_of_a_file_s_examples_is_part_of_the_signature(tmp_path: Path)
     [
         (
             {"shot_pool": "med-flaming"},
-            "--shot-pool=med-flaming: no such file, pool or benchmark; pools and benchmarks: gmai-mmbench-test, ",
+            "--shot-pool=med-flaming: no such file, pool or benchmark. Did you mean 'med-flamingo'? A file ",
         ),
         (
             {"shot_pool": "gmai-mmbench-val"},

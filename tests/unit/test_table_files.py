@@ -420,6 +420,26 @@ def test_a_missing_file_names_its_neighbour_and_an_unknown_benchmark_its_file(tm
         known.with_files(["phantom.toml"], tmp_path)
 
 
+def test_a_table_in_place_of_its_file_is_told_what_to_type(tmp_path: Path) -> None:
+    registry = Registry.of()
+
+    def refused(name: str) -> str:
+        with pytest.raises(UsageError) as raised:
+            registry.with_files([name], tmp_path)
+        return str(raised.value)
+
+    assert refused("t/my cases.csv") == "--benchmark=t/my cases.csv: no such file"
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "my cases.csv").touch()
+    told = "a table; type `medvqa import 't/my cases.csv'`, which checks it; the file that declares it is named: "
+    assert refused("t/my cases.csv") == f"--benchmark=t/my cases.csv: {told}--benchmark=my cases.toml"
+    (tmp_path / "my cases.toml").touch()
+    assert refused("t/my cases.csv").endswith("a table; the file that declares it is named: --benchmark=my cases.toml")
+    (tmp_path / "t" / "my cases.toml").touch()
+    assert refused("t/my cases.csv").endswith("named: --benchmark=t/my cases.toml")
+    assert refused("./t") == "--benchmark=./t: a folder; --data=DIR names the folder of the data sets"
+
+
 @pytest.mark.parametrize("write", [lambda path: path.write_bytes(b"\xff\xfe\0"), lambda path: path.mkdir()])
 def test_what_is_no_file_of_a_benchmark_is_refused(write: Callable[[Path], object], tmp_path: Path) -> None:
     write(tmp_path / "k.toml")

@@ -22,6 +22,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Nothing else is imported for it.
         print(f"pytest-medvqa {__version__}")
         return 0
+    from medvqa.cli import interrupting
+
+    if arguments is None:
+        interrupting.end_at_once()
     from medvqa.cli import dispatch
 
     return dispatch.main(arguments)

@@ -39,7 +39,11 @@ _KINDS: Mapping[str, Kind] = {
 }
 """What a value is, by the annotation of its field."""
 _WIDEST = 100
-"""Characters of a line of a description."""
+
+
+def help_width() -> int:
+    """Return the most characters of a line of a description."""
+    return min(_WIDEST, get_terminal_size().columns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +202,7 @@ class Command(Generic[Typed]):
 
     def add_to(self, commands: Commands, name: str) -> None:
         """Add the parser of the command."""
-        width = min(_WIDEST, get_terminal_size().columns)
+        width = help_width()
         parser = commands.add_parser(
             name,
             usage=self.usage(name),

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
+from medvqa import printing
 from medvqa.cli.arguments import Arguments, Command, option, run_folders, written_as
 from medvqa.cli.common import known_and_named, write
+from medvqa.decode import did_you_mean
 from medvqa.items import UsageError
 from medvqa.session.options import listed
 
 if TYPE_CHECKING:
     from medvqa.comparing import Paired, Study
 
+SLICES = 10
+"""Rows of each table of slices, if a measure is named."""
+
 
 class CompareArguments(Arguments):
     """Compare runs on the same questions.
 
-    Print differences of measures with bounds, slices, questions whose score changed (flips), and for more than two runs
-    a ranking. --by shows a trend over a number of each run, such as the size of its model.
+    Print differences of headline measures with bounds, questions whose score changed (flips), and for more than two
+    runs a ranking; --slices=N adds slices. --by shows a trend over a number of each run, such as the size of its model.
     """
 
     runs: list[Path] = run_folders("; without --baseline the others are compared with the first")
@@ -28,7 +35,10 @@ class CompareArguments(Arguments):
         "show the slices of this measure (repeatable, or NAME,NAME; default: the first headline measure)", "NAME"
     )
     slices: int | None = option(
-        "show N rows of each table of slices, or 'all' (default: 10)", "N", kind="count", default=10
+        f"show N rows of each table of slices, or 'all' (default: none; {SLICES} with --measure)",
+        "N",
+        kind="count",
+        default=0,
     )
     flips: int | None = option(
         "show N questions or pairs that became better and N that became worse, or 'all' (default: 10)",
@@ -75,7 +85,9 @@ def run(typed: CompareArguments) -> str:
         raise UsageError(_not_comparable(study, anyway=typed.anyway))
     measures = listed(typed.measure)
     _check_measures(measures, compared)
-    sections = comparison.of_study(study, known, comparison.Shown(typed.flips, typed.slices, measures))
+    slices = SLICES if measures and typed.slices == 0 else typed.slices
+    sections = comparison.of_study(study, known, comparison.Shown(typed.flips, slices, measures))
+    hidden = _dimensions(compared) if slices == 0 and typed.by is None else []
     trends = []
     if typed.by is not None:
         by, numbers = trend.numbers(typed.by, runs)
@@ -89,7 +101,16 @@ def run(typed: CompareArguments) -> str:
     write("--csv", typed.csv, lambda: comparison.as_csv(compared))
     write("--markdown", typed.markdown, lambda: comparison.as_markdown(sections))
     write("--latex", typed.latex, lambda: comparison.as_latex(sections))
-    return comparison.text(sections)
+    width = get_terminal_size().columns if sys.stdout.isatty() else None
+    text = comparison.text(sections, width)
+    if not hidden:
+        return text
+    return f"{text}\n\nnot shown: slices by {printing.some(hidden, comparison.SOME)}; add --slices={SLICES}"
+
+
+def _dimensions(comparisons: Sequence[Paired]) -> list[str]:
+    """Return the dimensions whose slices can be shown."""
+    return list(dict.fromkeys(name for paired in comparisons for row in paired.tables for name in row.slice))
 
 
 def _not_comparable(study: Study, *, anyway: bool) -> str:
@@ -108,7 +129,7 @@ def _check_measures(names: Sequence[str], comparisons: Sequence[Paired]) -> None
     measures = list(dict.fromkeys(table.metric for paired in comparisons for table in paired.tables))
     for name in names:
         if name not in measures:
-            raise UsageError(f"--measure={name}: there are: {', '.join(measures)}")
+            raise UsageError(f"--measure={name}: no such measure{did_you_mean(name, measures)}")
 
 
 COMMAND = Command(

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from textwrap import fill
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from medvqa import __version__, printing, usercode
-from medvqa.cli.arguments import COMMON, Commands, Returned
+from medvqa.cli import interrupting
+from medvqa.cli.arguments import COMMON, RUN_OPTIONS, Commands, Returned, help_width
 from medvqa.cli.common import say
 from medvqa.decode import did_you_mean, nearest, shown
 from medvqa.items import MedVQAError, UsageError, check_system
@@ -35,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser(words).parse_args(words)
     options.words = words
     try:
+        interrupting.raise_again()
         with printing.printable_warnings():
             check_system()
             returned = _call(options)
@@ -174,6 +178,8 @@ class _Parser(argparse.ArgumentParser):
         if unknown:
             typed = unknown[0].partition("=")[0]
             meant = nearest(typed, self._option_string_actions, 0.7) if typed.startswith("-") else None
+            if "--benchmark" in self._option_string_actions and not typed.startswith("-"):
+                meant = f"--benchmark={typed}"
             suggested = f". Did you mean '{meant}'?" if meant is not None else ""
             self.error(f"unrecognized arguments: {' '.join(unknown)}{suggested}")
         return known, unknown
@@ -189,15 +195,21 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """Return the parser of the typed command; of packages' commands unless it is one that ships."""
+    width = help_width()
     groups = "\n\n".join(
-        "\n".join([f"{group}:", *(f"  {name:<11}{does}" for name, does in names.items())])
+        "\n".join(
+            [
+                f"{group}:",
+                *(fill(f"  {name:<11}{does}", width, subsequent_indent=" " * 13) for name, does in names.items()),
+            ]
+        )
         for group, names in COMMANDS.items()
     )
+    about = "Evaluate models on questions about medical images, and work with the folders of runs."
     parser = _Parser(
         prog="medvqa",
         usage="medvqa [--version] COMMAND ...",
-        description="Evaluate models on questions about medical images, and work with the folders of runs.\n"
-        f"`medvqa COMMAND --help` explains a command.\n\n{groups}",
+        description=f"{fill(about, width)}\n\n`medvqa COMMAND --help` explains a command.\n\n{groups}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -210,6 +222,10 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         import_module(f"medvqa.cli.{MODULES[typed]}").COMMAND.add_to(commands, typed)
         return parser
     _add_installed(commands)
+    if not typed:
+        parser.error("no command was typed; `medvqa --help` lists them")
+    if typed.partition("=")[0].removeprefix("--") in RUN_OPTIONS:
+        parser.error(f"a command comes first, such as: {shlex.join(['medvqa', 'run', *words])}")
     if typed and not typed.startswith("-") and typed not in commands.choices:
         parser.error(f"no command {shown(typed)}{did_you_mean(typed, [*MODULES, *commands.choices])}")
     return parser

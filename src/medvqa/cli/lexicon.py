@@ -7,6 +7,7 @@ from pathlib import Path
 
 from medvqa.cli.arguments import DATA, Arguments, Command, option
 from medvqa.cli.common import known_and_named, questions_of, write
+from medvqa.decode import did_you_mean
 from medvqa.items import UsageError
 
 
@@ -61,7 +62,7 @@ def run(typed: LexiconArguments) -> str:
                 blocks.append(lexicon.render(items, dimensions=wanted or None))
     if not blocks:
         dimensions = sorted({dimension for items in loaded.values() for item in items for dimension in item.tags})
-        raise UsageError(f"no dimension '{typed.dimension[0]}'; there are: {', '.join(dimensions)}")
+        raise UsageError(f"no dimension '{typed.dimension[0]}'{did_you_mean(typed.dimension[0], dimensions)}")
     return "\n".join(blocks)
 
 

@@ -21,16 +21,20 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
 examples:
-  medvqa paper mediconfusion --model=MODEL --judge=JUDGE --data=DIR     Table 1: MC, GD, PS, and FF with a judge
+  Table 1 (MC, GD, PS, and FF with a judge), by one run:
+  medvqa paper mediconfusion --model=MODEL --judge=JUDGE --data=DIR
+  Table 2 (VAL, TEST and the tasks of TEST; each ability, micro and macro):
   medvqa paper gmai-mmbench --model=MODEL --data=DIR --answers-from-category
-                                                                        Table 2: VAL, TEST and the tasks of TEST
-  medvqa paper medlesionvqa --model=MODEL --judge=JUDGE --data=DIR      Table 2: each ability, micro and macro
-  medvqa paper mediconfusion reports/RUN reports/OTHER                  the row of recorded runs; nothing is asked
-  medvqa paper gmai-mmbench reports/RUN --table=3                       another table of the paper: by department
-  medvqa paper mediconfusion --table=10                                 its published rows alone
+  medvqa paper medlesionvqa --model=MODEL --judge=JUDGE --data=DIR
+  The row of recorded runs, of which nothing is asked:
+  medvqa paper mediconfusion reports/RUN reports/OTHER
+  Another table of the paper (by department), and the published rows alone:
+  medvqa paper gmai-mmbench reports/RUN --table=3
+  medvqa paper mediconfusion --table=10
+  Without data or weights:
   medvqa paper mediconfusion --model=random --benchmark=phantom-mediconfusion
 
-Options of `medvqa run` are valid here, too. The exit codes are those of `medvqa run`.
+Options of `medvqa run` are valid here, too, and so are its exit codes.
 """
 
 

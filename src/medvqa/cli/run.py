@@ -19,16 +19,17 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
 examples:
-  medvqa run                                       the phantom benchmark, with the model that ships
-  medvqa run --model=random --limit=50             50 questions of each benchmark, answered at random
-  medvqa run --model=hf:FOLDER --data=DIR          a checkpoint, on the data sets in DIR
+  medvqa run                               the phantom, by the model that ships
+  medvqa run --model=random --limit=50     50 questions of each benchmark
+  medvqa run --model=hf:FOLDER --data=DIR  a checkpoint, on the data in DIR
+  medvqa run --model=MODEL --run=NAME      continue the run reports/NAME
   medvqa run --model=MODEL --select="lexicon(modality='ct') and not bone"
-  medvqa run --model=MODEL --run=NAME              continue the run reports/NAME
 
 exit codes:
   0   every selected question has a result, right or wrong
   1   questions ended in error or have no result
-  2   the run was interrupted, or stopped by --max-errors or --max-cost; --run=NAME continues it
+  2   the run was interrupted, or stopped by --max-errors or --max-cost
+      (--run=NAME continues it)
   4   an option or the data cannot be used; nothing was asked
   5   no question was selected
   10  the gate failed

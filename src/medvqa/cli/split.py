@@ -10,6 +10,7 @@ from pathlib import Path
 
 from medvqa.cli.arguments import DATA, Arguments, Command, option, output, seed
 from medvqa.cli.common import known_and_named, questions_of, write
+from medvqa.decode import did_you_mean
 from medvqa.items import Benchmark, Item, UsageError
 from medvqa.session.options import listed
 
@@ -79,7 +80,7 @@ def run(typed: SplitArguments) -> str:
 def _dimension(typed: str | None, benchmark: Benchmark, items: Sequence[Item]) -> str | None:
     present = {dimension for item in items for dimension in item.tags}
     if typed is not None and typed not in present:
-        raise UsageError(f"--by={typed}: no such dimension; there are: {', '.join(sorted(present))}")
+        raise UsageError(f"--by={typed}: no such dimension{did_you_mean(typed, sorted(present))}")
     return typed or next((name for name in benchmark.dimensions if name in present), None)
 
 

@@ -17,11 +17,12 @@ example, sweep.toml:
   [options]                          options of medvqa run, for all runs
   benchmark = "phantom-mediconfusion"
 
-  [grid]                             lists of values: one run for each combination
+  [grid]                             lists of values: a run per combination
   model = ["phantom-vlm", "random"]
   ablate = ["", "blank"]             "" leaves the option out
 
-exit codes: the worst of the runs', from medvqa run --help; 4 also if the file cannot be used
+exit codes: the worst of the runs', from medvqa run --help; 4 also if the file
+cannot be used
 """
 
 

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 MAX_WALKED = 200_000
 """Files of the folder that are looked through for near names."""
+MAX_BESIDE, MAX_PROBED = 200, 20
+"""Folders beside that of the images, and images of the table, that are looked through for images elsewhere."""
+MISSING, NO_IMAGE, PUT_THERE = "image_missing", "no image ", "put it there, or correct its name"
+"""The problem of an image that is not there: its kind, the beginning of its text, and what to do."""
 MAX_NEAR = 10_000
 """Pairs of similar images that are listed."""
 
@@ -62,6 +66,7 @@ def checked(
 ) -> tuple[TablePictures, list[TableProblem]]:
     """Return the images and their problems; each file is read once, and a problem names all of its rows."""
     problems: list[TableProblem] = []
+    wrong: dict[str, list[TableProblem]] = {}
     rows: defaultdict[str, list[TableQuestion]] = defaultdict(list)
     images: dict[str, Image] = {}
     for case in cases:
@@ -76,7 +81,8 @@ def checked(
         found = _opened(image, walked)
         if isinstance(found, tuple):
             kind, what, do = found
-            problems += [case.row.problem(kind, column, what, do) for case in rows[name]]
+            wrong[name] = [case.row.problem(kind, column, what, do) for case in rows[name]]
+            problems += wrong[name]
         else:
             if image.burnt_in()[1]:
                 what = f"{shown_file(name)} is of a kind that often has text in the picture"
@@ -89,15 +95,26 @@ def checked(
                 why_not = "similar images were not looked for: pip install 'pytest-medvqa[data]'"
         if progress is not None:
             progress(done, len(images))
-    lost = all(problem.kind == "image_missing" for problem in problems)
-    if walked is not None and not digests and lost and (inner := walked.inner_folder(images)):
-        do = f"type {shlex.quote(f'--images={(folder / inner).as_posix()}')}"
-        do = "name that folder by --images=DIR (--show-cells names it)" if are_withheld() else do
-        what = f"no image is in the folder of the images, and all of them are in its folder {shown_file(inner)}"
-        problems = [replace(one, what=what, do=do) for one in problems]
+    if walked is not None and not digests and all(problem.kind == MISSING for problem in problems):
+        elsewhere, there = walked.elsewhere(wrong)
+        what, do = _named_elsewhere(folder, elsewhere, whole=len(there) == len(wrong))
+        moved = [replace(one, what=what, do=do) for name in there for one in wrong[name]]
+        problems = [*moved, *(one for name, own in wrong.items() if name not in there for one in own)]
     near = None if why_not else tuple(islice(_near(looks, digests), MAX_NEAR))
     unused = 0 if walked is None or walked.cut else walked.unused(images)
     return TablePictures(len(images), len(digests), digests, near, why_not, unused), problems
+
+
+def _named_elsewhere(folder: Path, elsewhere: str, *, whole: bool) -> tuple[str, str]:
+    """Return the problem of images that are in another folder, relative to their own, and what to type."""
+    place = os.path.normpath(folder / elsewhere)
+    short = os.path.relpath(place)
+    typed = shlex.quote(f"--images={place if short.startswith('../..') else short}")
+    # A folder called `Bilder` tells nothing of anyone.
+    named = not are_withheld() or people.is_usual(elsewhere)
+    shown = f"'{elsewhere}'" if named else shown_file(elsewhere)
+    what = f"{'all' if whole else 'most'} images are in {shown}, and none is in the folder of the images"
+    return what, f"type {typed}" if named else "name that folder by --images=DIR (--show-cells names it)"
 
 
 def _opened(image: Image, walked: _Walked | None) -> PIL.Image.Image | tuple[str, str, str]:
@@ -109,12 +126,12 @@ def _opened(image: Image, walked: _Walked | None) -> PIL.Image.Image | tuple[str
             if path.is_dir():
                 return "image_folder", f"{shown} is a folder", "write the path of a file"
             if not path.is_file():
-                advice = walked.advice(name) if walked is not None else "put it there"
-                return "image_missing", f"no image {shown}", advice
+                advice = walked.advice(name) if walked is not None else PUT_THERE
+                return MISSING, f"{NO_IMAGE}{shown}", advice
             if not os.path.getsize(path):
                 return "image_empty", f"{shown} is empty (0 bytes)", "copy the file again"
         except (OSError, ValueError):
-            return "image_missing", f"no image {shown}", "correct its name"
+            return MISSING, f"{NO_IMAGE}{shown}", "correct its name"
     try:
         return image.pil()
     except DataError as error:
@@ -147,6 +164,7 @@ class _Walked:
     """The files of a folder, to find the one that a wrong path may mean."""
 
     def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._by_path: dict[str, str] = {}
         self._by_name: defaultdict[str, list[str]] = defaultdict(list)
         self._by_stem: defaultdict[str, list[str]] = defaultdict(list)
@@ -177,19 +195,42 @@ class _Walked:
             return f"{len(similar)} files of that name are in other folders; write the path"
         if not self._by_path:
             return "the folder has no files; name another one by --images=DIR"
-        return "put it there, or correct its name"
+        return PUT_THERE
 
-    def inner_folder(self, named: Collection[str]) -> str:
-        """Return the only folder in which all of these paths exist, "" if there is none or it may name a patient."""
-        inner: str | None = None
-        for name in named:
-            file = f"/{PurePosixPath(name.partition('?')[0])}"
-            alike = self._by_name.get(PurePosixPath(file).name.casefold(), ())
-            places = {path.removesuffix(file) for path in alike if path.endswith(file)}
-            if len(places) != 1 or inner not in (None, *places):
-                return ""
-            (inner,) = places
-        return "" if inner is None or people.suspected(inner) else inner
+    def elsewhere(self, named: Collection[str]) -> tuple[str, list[str]]:
+        """Return the only folder, within this one or beside it, with most of these paths; and the paths that it has.
+
+        It is relative to this one, such as `Bilder` or `../Bilder`. The paths are [] if there is no such folder,
+        several may be meant, or it may name a patient.
+        """
+        files = {name: str(PurePosixPath(name.partition("?")[0])) for name in named}
+        places = {name: self._places(file) for name, file in files.items()}
+        folders = sorted(set().union(*places.values()))
+        there = [name for name, found in places.items() if found]
+        if not folders:
+            probed = list(files.values())[:MAX_PROBED]
+            folders = [place for place in self._beside() if any(self._has(place, file) for file in probed)]
+            there = [name for name, file in files.items() if folders and self._has(folders[0], file)]
+        if len(folders) != 1 or 2 * len(there) < len(files) or people.suspected(folders[0]):
+            return "", []
+        return folders[0], there
+
+    def _has(self, place: str, file: str) -> bool:
+        return os.path.isfile(self._folder / place / file)
+
+    def _places(self, file: str) -> set[str]:
+        """The inner folders in which a path exists."""
+        alike = self._by_name.get(PurePosixPath(file).name.casefold(), ())
+        return {path.removesuffix(f"/{file}") for path in alike if path.endswith(f"/{file}")}
+
+    def _beside(self) -> list[str]:
+        """The folder around this one, and the others in it."""
+        try:
+            with os.scandir(self._folder.parent) as entries:
+                names = sorted(entry.name for entry in islice(entries, MAX_BESIDE) if entry.is_dir())
+        except OSError:
+            return []
+        return ["..", *(f"../{name}" for name in names if name != self._folder.name)]
 
     def unused(self, named: Collection[str]) -> int:
         """Return the number of image files that are not named."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from medvqa import printing
 from medvqa.benchmarks.table import shown_file
 from medvqa.figures import between, chance, counted, number
 from medvqa.importing.balance import RARE
+from medvqa.importing.pictures import MISSING, NO_IMAGE, PUT_THERE
 from medvqa.importing.power import FEW_GROUPS, TARGET
 from medvqa.importing.problem_groups import LINES_OF_A_KIND, ProblemGroup, grouped
 from medvqa.importing.settings import KEYS
@@ -20,6 +22,9 @@ MOST_VALUES = 8
 """Values of a tag in a line."""
 MOST_PAIRS = 5
 """Pairs of similar images or questions that are listed."""
+MOST_NAMES = 3
+"""Missing images that have a line each; the line of more names as many."""
+PUT_ALL_THERE = "put them there, or correct their names"
 
 
 def text(validation: Validation, *, every: bool = False) -> str:
@@ -72,7 +77,7 @@ def _mistakes(validation: Validation, every: bool) -> Iterator[str]:
     yield f"{refused:,} to correct, {counted(warned, 'warnings')}"
     by_kind: Counter[str] = Counter()
     left: dict[str, list[ProblemGroup]] = {}
-    for group in groups:
+    for group in groups if every else _missing_joined(groups):
         kind = group.problem.kind
         by_kind[kind] += 1
         if not every and by_kind[kind] > LINES_OF_A_KIND:
@@ -84,6 +89,24 @@ def _mistakes(validation: Validation, every: bool) -> Iterator[str]:
         rows = [row for group in more for row in group.rows]
         where = f" ({validation.unit}s {row_list(rows, 5)})" if rows else ""
         yield f"{counted(len(more), 'more lines')} of the kind {kind}{where}; --report=FILE has all"
+
+
+def _missing_joined(groups: Sequence[ProblemGroup]) -> list[ProblemGroup]:
+    """Return the groups, with one line in place of many about missing images; it names the first."""
+    missing: dict[str, list[ProblemGroup]] = {}
+    for group in groups:
+        if group.problem.kind == MISSING and group.problem.what.startswith(NO_IMAGE):
+            missing.setdefault(group.problem.do, []).append(group)
+    joined = list(groups)
+    for do, alike in missing.items():
+        if len(alike) > MOST_NAMES:
+            names = printing.some([group.problem.what.removeprefix(NO_IMAGE) for group in alike], MOST_NAMES)
+            what = f"{len(alike):,} images are not there: {names}"
+            problem = replace(alike[0].problem, what=what, do=do.replace(PUT_THERE, PUT_ALL_THERE))
+            place = joined.index(alike[0])
+            joined = [group for group in joined if group not in alike]
+            joined.insert(place, ProblemGroup(problem, tuple(row for group in alike for row in group.rows)))
+    return joined
 
 
 def _balance(validation: Validation) -> Iterator[str]:

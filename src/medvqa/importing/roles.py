@@ -15,6 +15,7 @@ from typing import Any
 
 from medvqa.benchmarks import languages
 from medvqa.benchmarks.table_declaration import LETTERS, ROLES
+from medvqa.decode import did_you_mean
 from medvqa.importing.sheet import Sheet
 from medvqa.items import KINDS, UsageError
 from medvqa.printing import folded
@@ -235,14 +236,14 @@ def _typed(sheet: Sheet, typed: Iterable[str]) -> tuple[dict[str, int], dict[str
         role = role.strip()
         role = role.upper() if len(role) == 1 else role.lower()
         if not sign or (role not in ONE and role not in SEVERAL and role not in LETTERS):
-            raise UsageError(f"--set={text}: write ROLE=COLUMN; there are: {', '.join(ROLE_NAMES)}")
+            raise UsageError(f"--set={text}: write ROLE=COLUMN{did_you_mean(role, ROLE_NAMES)}")
         if not column.strip():
             without.add(role)
             continue
         place = sheet.position(column)
         if place is None:
-            there = ", ".join(sheet.shown(place) for place, name in enumerate(sheet.columns) if name)[:500]
-            raise UsageError(f"--set={text}: no column '{column.strip()}'; there are: {there}")
+            there = [sheet.shown(place) for place, name in enumerate(sheet.columns) if name]
+            raise UsageError(f"--set={text}: no column '{column.strip()}'{did_you_mean(column.strip(), there)}")
         if role in several:
             several[role].append(place)
         elif one.setdefault(role, place) != place:

@@ -16,8 +16,6 @@ from medvqa.tables import image_cells, json_text, limits
 MAX_FILES = 2**22
 """Files of a training set."""
 
-TABLES = frozenset({".csv", ".tsv", ".xlsx", ".json", ".jsonl", ".ndjson", ".parquet"})
-"""Endings of tables, whose texts are read."""
 ARCHIVES = frozenset(
     {".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar"}
     | {".arrow", ".tfrecord", ".lmdb", ".mdb", ".npz", ".npy", ".h5", ".hdf5", ".pkl", ".pt", ".pth", ".mat"}
@@ -119,7 +117,7 @@ def _joined(parent: str, name: str) -> str:
 
 def _kind(name: str) -> str:
     ending = os.path.splitext(name)[1].lower()
-    if ending in TABLES:
+    if ending in tables.ENDINGS:
         return "table"
     if ending in ARCHIVES and not name.lower().endswith(VOLUMES):
         return "archive"

@@ -38,9 +38,18 @@ def register(parser: pytest.Parser) -> None:
         _group(parser, row).addoption(*long, dest=_dest(row.name), **_arguments(row))
 
 
+_ABOUT = """\
+medvqa asks a model questions about medical images, a test for each question,
+scores its answers, and writes the run folder reports/RUN. These are the options
+that most people need; `medvqa options` explains all.
+
+"""
+"""Begins the part of `pytest --help`, before the first section."""
+
+
 def _group(parser: pytest.Parser, row: Option) -> pytest.OptionGroup:
-    first = " (`medvqa options` prints all options)" if row.section == next(iter(SECTIONS)) else ""
-    return parser.getgroup(f"medvqa {row.section}", f"medvqa: {row.section}{first}")
+    first = _ABOUT if row.section == next(iter(SECTIONS)) else ""
+    return parser.getgroup(f"medvqa {row.section}", f"{first}medvqa: {row.section}")
 
 
 def _arguments(row: Option) -> dict[str, Any]:
@@ -88,8 +97,10 @@ def _suggest(parser: pytest.Parser, given: Iterable[str], known: Collection[str]
         if name.startswith("--") and name not in known:
             from medvqa.decode import nearest
 
-            ours = [f"--{known}" for option in OPTIONS for known in names_of(option)]
-            if (meant := nearest(name, ours, 0.8)) is not None:
+            ours = [
+                f"{dashes}{own}" for option in OPTIONS for own in names_of(option) for dashes in ("--", "--medvqa-")
+            ]
+            if (meant := nearest(name, ours, 0.7)) is not None:
                 parser.extra_info["medvqa"] = f"no option {name}. Did you mean {meant}?"
 
 

@@ -33,7 +33,7 @@ from medvqa.items import (
     replace,
 )
 from medvqa.records.private import make_private
-from medvqa.records.run_record import RunRecord
+from medvqa.records.run_record import RunRecord, runs_beside
 
 DISTRIBUTION = "pytest-medvqa"
 RESULTS = "results.jsonl"
@@ -310,7 +310,7 @@ def read(
     """
     path = folder / RESULTS
     if not path.is_file():
-        raise UsageError(f"{folder} is no run folder: it has no {RESULTS}")
+        raise UsageError(f"{folder} is no run folder: it has no {RESULTS}{runs_beside(folder)}")
     results: dict[QuestionKey, Result] = {}
     unread, shared = list[str](), shared or SharedResults()
     try:

@@ -19,6 +19,7 @@ from medvqa import decode, files
 from medvqa.benchmarks.recorded import RecordedFile
 from medvqa.items import UsageError
 from medvqa.protocols.protocol import Combine, Protocol, Reasoning
+from medvqa.records.private import REPORTS
 
 RUN = "run.json"
 MAX_RUN = 2**26
@@ -642,6 +643,16 @@ def _migrated(record: RunRecord) -> RunRecord:
     return record
 
 
+def runs_beside(folder: Path) -> str:
+    """Return the end of a message about a run folder that is not there: the runs beside it, and what may be meant."""
+    if folder.exists():
+        return ""
+    in_reports = Path(REPORTS) / folder
+    meant = str(in_reports) if (in_reports / RUN).is_file() else ""
+    names = sorted(run.name for run in folder.parent.glob("*") if (run / RUN).is_file())
+    return decode.did_you_mean(folder.name, names, f"runs in {folder.parent}", meant=meant)
+
+
 def read_run(folder: Path) -> RunRecord:
     """Return the record of a run folder. UsageError names the file, the field and a remedy."""
     path = folder / RUN
@@ -651,7 +662,8 @@ def read_run(folder: Path) -> RunRecord:
             raise UsageError(f"{path}: {why}")
         return record_of(content)
     except OSError as error:
-        raise UsageError(f"{folder} is no run folder: {RUN} cannot be read ({error.strerror})") from error
+        why = f"{folder} is no run folder: {RUN} cannot be read ({error.strerror})"
+        raise UsageError(f"{why}{runs_beside(folder)}") from error
     except RecordError as error:
         why = str(error)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

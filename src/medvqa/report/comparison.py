@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from math import inf
@@ -314,19 +315,26 @@ def fixed_slices(run: RunRecord, benchmark: str) -> set[str]:
 
 
 def _flipped(flips: Sequence[Flip], limit: int | None) -> list[Table]:
-    """One table of flips per measure."""
-    metrics = dict.fromkeys(flip.metric for flip in flips)
-    return [flipped([flip for flip in flips if flip.metric == metric], limit) for metric in metrics if limit != 0]
+    """One table of flips for all measures in which the same units flipped in the same way."""
+    if limit == 0:
+        return []
+    by_metric: dict[str, list[Flip]] = {}
+    for flip in flips:
+        by_metric.setdefault(flip.metric, []).append(flip)
+    alike: dict[tuple[tuple[str, bool], ...], list[str]] = {}
+    for metric, own in by_metric.items():
+        alike.setdefault(tuple((flip.unit, flip.better) for flip in own), []).append(metric)
+    return [flipped(by_metric[metrics[0]], ", ".join(metrics), limit) for metrics in alike.values()]
 
 
-def flipped(flips: Sequence[Flip], limit: int | None = None) -> Table:
-    """Units whose measure changed, with both outcomes and responses: worse ones first, at most `limit` of each way."""
+def flipped(flips: Sequence[Flip], measures: str, limit: int | None = None) -> Table:
+    """Units whose measures changed, with both outcomes and responses: worse ones first, at most `limit` of each way."""
     worse, better = ([flip for flip in flips if flip.better is way] for way in (False, True))
     kept = [*worse[:limit], *better[:limit]]
     rows = [("better" if flip.better else "worse", flip.unit, _said(flip.baseline), _said(flip.new)) for flip in kept]
     more = f" ({len(kept)} shown)" if len(kept) < len(flips) else ""
-    title = f"{flips[0].metric if flips else ''} flipped: {len(worse)} worse, {len(better)} better{more}"
-    return Table(title, texts("way", "unit", "baseline", "new"), tuple(rows))
+    title = f"{measures} flipped: {len(worse)} worse, {len(better)} better{more}"
+    return Table(title, texts(*FLIPS), tuple(rows))
 
 
 def _said(results: Sequence[Result]) -> str:
@@ -397,13 +405,53 @@ def trend(found: Trend) -> Table:
     return Table(title, columns, rows)
 
 
-def text(sections: Sequence[Section]) -> str:
-    """Sections for a terminal."""
-    blocks = []
+FLIPS = ["way", "unit", "baseline", "new"]
+"""The columns of a table of flips."""
+LEAST = 20
+"""Characters that a narrow terminal shows of a response at least."""
+LEAST_TELLING = ("detectable", "flipped groups", "groups", "McNemar p", "n", "worse", "better")
+"""Columns that a narrow terminal does not show, the first that goes first."""
+
+
+def text(sections: Sequence[Section], width: int | None = None) -> str:
+    """Sections for a terminal; without `width`, no line is broken and no column is left out."""
+
+    def line(text: str) -> str:
+        plain = printing.line(text)
+        # A word that is cut cannot be typed.
+        return plain if width is None else textwrap.fill(plain, width, break_on_hyphens=False, break_long_words=False)
+
+    blocks, left_out = [], dict[str, None]()
     for section in sections:
-        blocks.append("\n".join([printing.line(section.title), *(f"! {printing.line(n)}" for n in section.notes)]))
-        blocks += [f"{printing.line(table.title)}\n{terminal(table).rstrip()}" for table in section.tables]
+        blocks.append("\n".join([line(section.title), *(line(f"! {note}") for note in section.notes)]))
+        for table in section.tables:
+            fitting = table if width is None else _fitted(table, width)
+            left_out |= dict.fromkeys(column.title for column in table.columns if column not in fitting.columns)
+            blocks.append(f"{line(table.title)}\n{terminal(fitting).rstrip()}")
+    if left_out:
+        blocks.append(line(f"left out, as the terminal is narrow: {', '.join(left_out)}; --csv=FILE has all columns"))
     return "\n\n".join(blocks)
+
+
+def _fitted(table: Table, width: int) -> Table:
+    """Return a table without those of LEAST_TELLING that make it wider than a terminal; flips are cut instead."""
+    if table.headings == FLIPS:
+        longest = [max(map(len, cells)) for cells in zip(table.headings, *table.texts, strict=True)]
+        room = max(2 * LEAST, width - sum(longest[:2]) - 2 * len(FLIPS))
+        first = min(longest[2], max(room // 2, room - longest[3]))
+        most = (*longest[:2], first, room - first)
+        rows = (map(printing.shortened, cells, most) for cells in table.texts)
+        return replace(table, rows=tuple(map(tuple, rows)))
+    for title in LEAST_TELLING:
+        if max(map(len, terminal(table).splitlines())) <= width:
+            break
+        kept = [place for place, column in enumerate(table.columns) if column.title != title]
+        table = replace(
+            table,
+            columns=tuple(table.columns[place] for place in kept),
+            rows=tuple(tuple(row[place] for place in kept) for row in table.rows),
+        )
+    return table
 
 
 def as_markdown(sections: Sequence[Section]) -> str:

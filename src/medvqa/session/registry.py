@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, wraps
@@ -15,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from medvqa import backends, benchmarks, printing, scoring, usercode
+from medvqa import backends, benchmarks, printing, scoring, tables, usercode
 from medvqa.backend import Backend, usable
 from medvqa.benchmarks import own, table_declaration, table_files
 from medvqa.items import (
@@ -107,7 +108,7 @@ class Registry:
         chosen = []
         for name in names:
             if not table_files.is_file(name):
-                self._check_ending(name, cwd)
+                self._check_no_path(name, cwd)
                 chosen.append(name)
                 continue
             benchmark = table_files.read(cwd / os.path.expanduser(name), name)
@@ -147,11 +148,26 @@ class Registry:
         """The benchmarks of a name, and of a group of that name."""
         return [benchmark for benchmark in self.benchmarks.values() if name in (benchmark.name, benchmark.group)]
 
-    def _check_ending(self, name: str, cwd: Path) -> None:
-        """UsageError for an unknown benchmark whose name is that of a file without its ending."""
-        file = f"{name}{table_declaration.ENDING}"
-        if name and not self._called(name) and (cwd / os.path.expanduser(file)).is_file():
-            raise UsageError(f"no benchmark '{printing.line(name)}'; the file is named by --benchmark={file}")
+    def _check_no_path(self, name: str, cwd: Path) -> None:
+        """UsageError for an unknown benchmark whose name is that of a file without its ending, a table or a folder."""
+        if not name or self._called(name):
+            return
+        shown, path = printing.line(name), cwd / os.path.expanduser(name)
+        if os.path.isfile(f"{path}{table_declaration.ENDING}"):
+            file = f"{shown}{table_declaration.ENDING}"
+            raise UsageError(f"no benchmark '{shown}'; the file is named by --benchmark={file}")
+        if "/" in name and os.path.isdir(path):
+            raise UsageError(f"--benchmark={shown}: a folder; --data=DIR names the folder of the data sets")
+        if path.suffix.lower() not in tables.ENDINGS:
+            return
+        if not os.path.isfile(path):
+            raise UsageError(f"--benchmark={shown}: no such file")
+        # `medvqa import` writes into the working folder.
+        written = f"{path.stem}{table_declaration.ENDING}"
+        kept = next((file for file in (name.removesuffix(path.name) + written, written) if (cwd / file).is_file()), "")
+        file = printing.line(kept or written)
+        do = "" if kept else f"type `medvqa import {printing.line(shlex.quote(name))}`, which checks it; "
+        raise UsageError(f"--benchmark={shown}: a table; {do}the file that declares it is named: --benchmark={file}")
 
     def with_metrics(self, metrics: Iterable[Metric]) -> Registry:
         """The registry with more metrics of every benchmark (UsageError for a name that is taken by another metric)."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from medvqa import benchmarks, configs, printing, scoring
 from medvqa.backend import says
+from medvqa.decode import did_you_mean
 from medvqa.items import (
     ABLATIONS,
     OPTION_TECHNIQUES,
@@ -326,5 +327,5 @@ def _check_samples(plan: Plan) -> None:
 def _one_of(option: str, value: str, allowed: Iterable[Any], where: str = "") -> Any:
     names = list(allowed)
     if value not in names:
-        raise UsageError(f"no {option} '{value}'{where}; there are: {', '.join(names)}")
+        raise UsageError(f"no {option} '{value}'{where}{did_you_mean(value, names)}")
     return value

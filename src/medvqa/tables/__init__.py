@@ -29,6 +29,8 @@ from medvqa.tables import delimited, encodings, json_text, limits, parquet, work
 from medvqa.tables.problems import HEADER, Problems, RowNumber, TableProblem, row_list
 
 T = TypeVar("T")
+ENDINGS = frozenset({".csv", ".tsv", ".xlsx", ".json", ".jsonl", ".ndjson", ".parquet"})
+"""Endings of the files of tables."""
 
 
 class TableRow(msgspec.Struct, frozen=True):

@@ -29,6 +29,7 @@ _COMMON = frozenset(
         *("fig", "synpic", "pmc", "screenshot", "unbenannt", "untitled", "window", "mediastinum", "bone", "soft"),
         *("cxr", "isic", "covid", "normal", "tumor", "tumour", "benign", "malignant", "lesion", "dicomdir", "nifti"),
         *("dcm", "png", "jpg", "jpeg", "tif", "tiff", "bmp", "webp", "nii", "svs"),
+        *("pictures", "photos", "pics", "scans", "slices", "frames", "fotos", "aufnahmen", "dateien", "files"),
         *("questions", "fragen", "folder", "ordner", "report", "reports", "results", "version", "center", "zentrum"),
     }
 )
@@ -68,6 +69,11 @@ def suspected(file: str) -> str:
         if alone or len(named) + len(capitals) >= 2:
             return "a name"
     return ""
+
+
+def is_usual(file: str) -> bool:
+    """Whether a path has usual words alone, and no digit: `../Bilder`. It tells nothing of anyone."""
+    return not any(c.isdigit() for c in file) and all(word.casefold() in _COMMON for word in _WORD.findall(file))
 
 
 def addressed(text: str) -> bool:

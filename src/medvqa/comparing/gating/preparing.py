@@ -126,8 +126,7 @@ def _from_here(path: str) -> str:
 def _load(path: str, folder: Path, of: Path | None) -> Side:
     resolved = folder / path
     if not resolved.exists():
-        near = sorted(folder.name for folder in resolved.parent.glob("*") if (folder / RUN).is_file())
-        meant = did_you_mean(resolved.name, near, f"runs in {resolved.parent}")
+        meant = run_record.runs_beside(resolved)
         raise UsageError(
             f"--baseline={path}: no such run folder or baseline file{meant} `medvqa baseline RUN -o FILE` writes a file"
         )
