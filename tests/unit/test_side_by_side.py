@@ -237,7 +237,7 @@ def test_the_columns_are_those_of_the_paper(
     assert main(words) == 0
     lines = capsys.readouterr().out.splitlines()
     title = published.read(layout.partition(":")[0]).numbered(layout.partition(":")[2]).title
-    assert lines[0] == f"{title}, percent"
+    assert lines[0] == f"{benchmark} as {title}, percent"
     cells = [cell.strip() for cell in lines[2].split("|")[1:-1]]
     assert cells[: 1 + len(headings)] == ["run", *headings]
     assert [line.split("|")[1].strip() for line in lines[4:7]] == ["random", "majority", "echo"]
@@ -294,6 +294,8 @@ def test_the_paper_of_the_benchmark_gives_the_layout_unless_a_measure_is_typed()
         (["--layout=gmai-mmbench:5"], "--layout=gmai-mmbench:5: no measure gives it"),
         (["--layout=gmai-mmbench", "--by=task"], "--by: the columns are those of GMAI-MMBench; leave it out"),
         (["--published"], "--published: the rows are in the layout of a paper: --layout=paper"),
+        (["--layout=gmai-mmbench", "--published", "--gap"], "--published: the paper's rows have no level of chance"),
+        (["--layout=:3"], "--layout=:3: name one paper by --layout=PAPER"),
         (["--format=parquet"], "--format=parquet: name a file by -o FILE"),
         (["-o", "."], "-o=.: a folder; name a file"),
     ],

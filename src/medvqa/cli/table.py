@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 SHOWN = 12
 """Headings that a note lists."""
+FORMATS = {"terminal": "", "latex": ".tex", "markdown": ".md", "csv": ".csv", "parquet": ".parquet"}
+"""The formats of a table, with the ending of a file that tells each."""
 
 
 class TableArguments(Arguments):
@@ -51,7 +53,7 @@ class TableArguments(Arguments):
         "terminal, latex (for the package booktabs), markdown, csv or parquet (values as fractions, with intervals; "
         "default: by the ending of -o, else terminal)",
         "FORMAT",
-        choices=("terminal", "latex", "markdown", "csv", "parquet"),
+        choices=tuple(FORMATS),
         default="",
     )
     output: Path | None = output("write the table to this file instead")
@@ -64,7 +66,8 @@ def run(typed: TableArguments) -> str:
     from medvqa import comparing, report
     from medvqa.report import side_by_side
 
-    form = side_by_side.format_of(typed.format, typed.output)
+    ending = "" if typed.output is None else typed.output.suffix.lower()
+    form = typed.format or next((name for name, end in FORMATS.items() if end == ending), "terminal")
     if form == "parquet" and typed.output is None:
         raise UsageError("--format=parquet: name a file by -o FILE")
     registry, named = known_and_named(typed, typed.options().benchmarks, typed.runs)

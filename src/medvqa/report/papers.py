@@ -62,7 +62,7 @@ def layout(typed: str, present: Set[str], known: Collection[Benchmark]) -> Paper
     own = [n for n, table in published_rows.tables(known).items() if not present.isdisjoint(table.benchmarks.values())]
     if typed == "slices" or (not typed and len(own) != 1):
         return None
-    if name == "paper" and len(own) != 1:
+    if name in ("", "paper") and len(own) != 1:
         there = f"these runs have those of {', '.join(own)}" if own else "the benchmarks of these runs have none"
         raise UsageError(f"--layout={typed}: name one paper by --layout=PAPER; {there}")
     table = named(own[0] if name in ("", "paper") else name, number, known)
@@ -138,14 +138,18 @@ def side_by_side(
     """Tabulate runs by the columns of a paper's table, with sentences about them.
 
     `groups` and `gap` as for `side_by_side.of_reports`. `published`: the paper's rows stand above the runs. Columns
-    without a value are left out. UsageError for a run without a figure of the table.
+    without a value are left out. UsageError for a run without a figure of the table, and for published rows with gaps.
     """
+    if published and gap:
+        raise UsageError("--published: the paper's rows have no level of chance to take off; leave out --gap")
     rows = [row_of(table, [report]) for report in reports.values()]
     runs = [
         replace(_side_row(name, row), run=i) for i, (name, row) in enumerate(zip(names_of(reports), rows, strict=True))
     ]
     named = {key: [run.name] for folder, run in zip(reports, runs, strict=True) for key in (str(folder), run.name)}
-    found = joined(table.title, table.columns, runs, groups_of(groups, named), gap=gap)
+    stand_ins = sorted({row.stands_in for row in rows if row.stands_in})
+    title = f"{', '.join(stand_ins)} as {table.title}" if stand_ins else table.title
+    found = joined(title, table.columns, runs, groups_of(groups, named), gap=gap)
     lines = [_OTHER_SPLIT] if any(run.other for run in runs) else []
     if published:
         papers = [of for of in table.rows if of.ablation in {row.ablation for row in rows}]

@@ -294,17 +294,11 @@ def _measures(
     return measures_of, named
 
 
-FORMATS = ("terminal", "latex", "markdown", "csv", "parquet")
-_ENDINGS = {".tex": "latex", ".md": "markdown", ".csv": "csv", ".parquet": "parquet"}
-
-
-def format_of(typed: str, file: Path | None) -> str:
-    """Return the format that is typed, else that of the file's ending, else terminal."""
-    return typed or (_ENDINGS.get(file.suffix.lower(), "") if file is not None else "") or FORMATS[0]
-
-
 def written(form: str, tables: Sequence[SideBySide], notes: Sequence[str], *, intervals: bool = False) -> str | bytes:
-    """Return tables in one of FORMATS, with their notes unless it is for programs (MedVQAError without pyarrow)."""
+    """Return tables as terminal, latex, markdown, csv or parquet; the latter two have no notes.
+
+    MedVQAError for parquet without pyarrow.
+    """
     if form in ("csv", "parquet"):
         full = in_full(tables)
         return full.csv() if form == "csv" else full.parquet()
