@@ -217,7 +217,9 @@ def notes(table: PaperTable, row: PaperRow, reports: Sequence[Report]) -> list[s
     lines += [line for report in reports for line in _of_run(table, report)]
     used = {figure.measure.benchmark for figure in row.figures if figure is not None}
     asked = {part.benchmark.name for report in reports for part in report.parts} & set(table.benchmarks.values())
-    lines += [f"no column is of {name}: medvqa table has its figures" for name in sorted(asked - used)]
+    lines += [
+        f"no column is of {name}: medvqa table --benchmark={name} has its figures" for name in sorted(asked - used)
+    ]
     if row.ablation:
         lines.append(f"asked with {LABELS.get(row.ablation, row.ablation)}")
     return list(dict.fromkeys(lines))
