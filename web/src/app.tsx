@@ -49,6 +49,8 @@ const useRoute = (): readonly [State, Go] => {
 /** Tables of a comparison as files; a ranking needs three runs. */
 const FILES = ["measures", "ranking"] as const;
 
+const HEADINGS = { run: "Report of run", comparison: "Comparison:", tree: "", history: "" } as const;
+
 /** The summary, drawn when it is first asked for. It stays with its folds, choices and place while questions are shown. */
 const Summary = ({ page: { head, state, data } }: { readonly page: Page }) => {
   const shown = state.view === "summary";
@@ -64,7 +66,7 @@ const Summary = ({ page: { head, state, data } }: { readonly page: Page }) => {
   if (!place.current.drawn) return null;
   return (
     <div hidden={!shown} class="summary">
-      <h1 class="sr">{head.kind === "run" ? "Report of run" : "Comparison:"} <Visible text={head.title} /></h1>
+      <h1 class="sr">{HEADINGS[head.kind]} <Visible text={head.title} /></h1>
       {sections}
       {head.kind === "comparison" && data !== null && (
         <p class="offers">
@@ -89,7 +91,7 @@ interface AppProps {
 
 export const App = ({ head, data, served = false, said = null }: AppProps) => {
   const [state, go] = useRoute();
-  const view = head.kind === "tree" ? "questions" : state.view;
+  const view = head.kind === "tree" ? "questions" : head.kind === "history" ? "summary" : state.view;
   const page: Page = { head, state: { ...state, view }, go, link: (change) => print({ ...state, view, ...change }), data };
   const [help, showHelp] = useState(false);
   const [letters, chooseLetters] = useLetters();
@@ -101,7 +103,7 @@ export const App = ({ head, data, served = false, said = null }: AppProps) => {
     line.focus();
     search(false);
   }, [searching, view, data]);
-  useKeys([{ keys: ["/"], run: () => { if (view !== "questions") go({ ...START, view: "questions" }); search(true); } }, { keys: ["?"], run: () => { showHelp(true); }, always: true }], { base: true });
+  useKeys([{ keys: ["/"], run: () => { if (head.kind === "history") return; if (view !== "questions") go({ ...START, view: "questions" }); search(true); } }, { keys: ["?"], run: () => { showHelp(true); }, always: true }], { base: true });
   usePrinting(page);
   useEffect(() => {
     if (state.section !== "") document.getElementById(state.section)?.scrollIntoView();
@@ -120,7 +122,7 @@ export const App = ({ head, data, served = false, said = null }: AppProps) => {
           <nav aria-label="Views">
             {served && <a href="/">All runs</a>}
             {head.kind !== "tree" && <a href="#summary" aria-current={current("summary")}>Summary</a>}
-            <a href="#questions" aria-current={current("questions")}>Questions</a>
+            {head.kind !== "history" && <a href="#questions" aria-current={current("questions")}>Questions</a>}
             {head.kind === "run" && <a href="#review" aria-current={current("review")}>Review{data !== null && <ReviewCount data={data} />}</a>}
           </nav>
           <div class="tools">

@@ -9,7 +9,8 @@ export const FORMULA_STARTS: readonly string[] = ["=", "+", "-", "@", "\t", "\r"
 /** The first block: everything but questions and results. */
 export interface BundleHead {
   readonly version: number;
-  readonly kind: "run" | "comparison" | "tree";
+  /** Trees have questions and no summary, histories a summary and no questions. */
+  readonly kind: "run" | "comparison" | "tree" | "history";
   readonly title: string;
   /** A few words beside the title, such as the model's name. */
   readonly about: string;

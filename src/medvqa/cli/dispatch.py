@@ -106,6 +106,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     "compare": {
         "compare": "list what changed between runs on the same questions",
         "table": "print one measure of several runs by the values of a dimension, such as the task",
+        "history": "print the headline measures of runs in the order of time, with the gate's decisions",
         "gate": "decide whether a run is worse than its baseline",
         "baseline": "write a run as one small file for --baseline",
     },

@@ -283,7 +283,8 @@ class RecordedSession(RecordPart, frozen=True, eq=False):
 
     `asked` and `reused` count answers; `judge_asked` and `judge_reused` the judge's replies, None without a judge.
     `answers_from`: the reused answers of other runs and of places, by their names. `usage`: sums of tokens and cost.
-    `rescored`: the options of a session that only scored again; it has no `workers` and no `options`.
+    `rescored`: the options of a session that only scored again; it has no `workers` and no `options`. `commit`: of the
+    folder that it ran in; `ci`: the address of its CI job; `hardware` of the controller's machine.
     """
 
     session: Always[str] = ""
@@ -303,6 +304,9 @@ class RecordedSession(RecordPart, frozen=True, eq=False):
     identity: RecordedIdentity | None = None
     unshared_answers: Count | None = None
     stopped: str = ""
+    commit: str = ""
+    ci: str = ""
+    hardware: str = ""
 
     @property
     def killed(self) -> bool:

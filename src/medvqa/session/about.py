@@ -29,6 +29,7 @@ from medvqa.records.run_record import (
     carrying,
     part_of,
 )
+from medvqa.session import surroundings
 from medvqa.session.delivery import used
 from medvqa.session.options import OPTIONS
 from medvqa.session.plan import Plan
@@ -77,6 +78,9 @@ def begun(plan: Plan, before: RunRecord | None, name: str, session: str, workers
         workers=workers,
         options=planned.options,
         shard_source=plan.options.shard_source,
+        commit=surroundings.commit(Path.cwd()),
+        ci=surroundings.ci(),
+        hardware=surroundings.hardware(),
     )
     if before is None:
         return structs.replace(planned, name=name, started=started, sessions=(begins,))

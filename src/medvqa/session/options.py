@@ -345,6 +345,14 @@ class Options:
         page="scaling.md#places-for-answers",
     )
     """Addresses (`address.Address`), whole paths, and names of runs."""
+    track: tuple[str, ...] = _runs(
+        "tell an experiment tracker of the run's end: mlflow or wandb, which find their server by their own "
+        "environment variables (repeatable, or NAME,NAME)",
+        "NAME",
+        several=True,
+        lists=True,
+        page="python.md",
+    )
     fresh: bool = _runs(
         "ask every question anew, in a new run; answers of runs and places that --answers names are not used",
         common=True,

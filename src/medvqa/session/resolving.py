@@ -22,7 +22,7 @@ from medvqa.items import (
 from medvqa.protocols import naming, prompt_files, protocol, rotation
 from medvqa.protocols.prompts import Templates
 from medvqa.protocols.protocol import ALL, COMBINES, REASONINGS, Protocol
-from medvqa.session import judging, pools
+from medvqa.session import judging, pools, tracking
 from medvqa.session.chosen import POOL, Chosen, choose
 from medvqa.session.judging import Judging
 from medvqa.session.options import Options
@@ -41,6 +41,7 @@ def resolve(project: Project, uncaptured: Callable[[], AbstractContextManager[No
     project.options.check()
     registry, names_typed = project.registry.with_files(project.options.benchmarks, project.cwd)
     options = replace(project.options, benchmarks=tuple(names_typed))
+    registry = replace(registry, finished=(*registry.finished, *tracking.chosen(options.track)))
     project = replace(project, registry=registry, options=options)
     shard = Shard.parse(options.shard) if options.shard is not None else None
     typed_pool = _pool(options)

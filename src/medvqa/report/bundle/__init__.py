@@ -128,10 +128,18 @@ def of_tree(parts: Sequence[tuple[Benchmark, Sequence[Item]]]) -> Blocks:
     return blocks(packed, kind="tree", title="Lexical trees", about="", runs=[])
 
 
+def of_history(sections: Sequence[PageSection]) -> Blocks:
+    """The bundle of runs in the order of time, without questions."""
+    packed = packing.of_items([], Pictures("none", ""), {})
+    return blocks(
+        packed, kind="history", title="History", about="runs in the order of time", runs=[], sections=sections
+    )
+
+
 def blocks(
     packed: Packed,
     *,
-    kind: Literal["run", "comparison", "tree"],
+    kind: Literal["run", "comparison", "tree", "history"],
     title: str,
     about: str,
     runs: list[RunHead],

@@ -17,7 +17,8 @@ class BundleHead(Shape, frozen=True):
     """The first block: everything but questions and results."""
 
     version: int
-    kind: Literal["run", "comparison", "tree"]
+    kind: Literal["run", "comparison", "tree", "history"]
+    """Trees have questions and no summary, histories a summary and no questions."""
     title: str
     about: str
     """A few words beside the title, such as the model's name."""

@@ -16,11 +16,12 @@ from string import Template
 
 from medvqa.comparing import Study
 from medvqa.items import Benchmark, Item
-from medvqa.report import bundle
+from medvqa.report import bundle, history
 from medvqa.report.build import Report
 from medvqa.report.bundle.pictures import FOLDER, Pictures
 from medvqa.report.bundle.several_runs import title
 from medvqa.report.bundle.texts import visible
+from medvqa.report.history import DatedMeasure
 
 FILE = "index.html"
 SCRIPT, STYLE, LICENCES, FRAME = "app.js", "app.css", "LICENSES.txt", "frame.html"
@@ -50,6 +51,11 @@ def comparison_page(study: Study, benchmarks: Mapping[str, Benchmark], pictures:
 def lexicon_page(parts: Sequence[tuple[Benchmark, Sequence[Item]]]) -> bytes:
     """The page of the lexical trees of benchmarks, without a run."""
     return b"".join(draw("Lexical trees", bundle.of_tree(parts)))
+
+
+def history_page(rows: Sequence[DatedMeasure], left_out: Sequence[str]) -> bytes:
+    """The page of runs in the order of time."""
+    return b"".join(draw("History", bundle.of_history(history.sections(rows, left_out))))
 
 
 def draw(title: str, blocks: bundle.Blocks, *, folder: bool = False) -> Iterator[bytes]:

@@ -1,0 +1,58 @@
+"""`medvqa history`: runs in the order of time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from medvqa.cli.arguments import Arguments, Command, output, run_folders, written_as
+from medvqa.cli.common import known_and_named, write
+from medvqa.items import MedVQAError, UsageError
+
+
+class HistoryArguments(Arguments):
+    """Print the headline measures of runs in the order of time, with intervals and the gate's decisions.
+
+    Runs of different settings, data or selections stand apart. What is no run folder is left out, and said.
+    """
+
+    runs: list[Path] = run_folders(" (reports/* takes all)")
+    json: Path | None = written_as("JSON lines", "a line for each measure of each run")
+    output: Path | None = output("also draw a page with a plot of each measure, and write it to this file")
+
+
+def run(typed: HistoryArguments) -> tuple[str, int]:
+    """Return the tables as text, and 1 if nothing could be read (UsageError for no run at all)."""
+    from medvqa import printing, report
+    from medvqa.figures import terminal
+    from medvqa.records import run_record
+    from medvqa.report import history, html
+
+    folders, left_out = list[Path](), list[str]()
+    for folder in dict.fromkeys(typed.runs):
+        if not (folder / run_record.RUN).is_file():
+            left_out.append(f"{folder}: no run folder")
+            continue
+        try:
+            run_record.read_run(folder)
+            folders.append(folder)
+        except MedVQAError as error:
+            left_out.append(str(error))
+    if not folders:
+        raise UsageError(f"{printing.some(left_out, 3)}; type medvqa history reports/*")
+    registry, _ = known_and_named(typed, typed.options().benchmarks, folders)
+    reports = []
+    for folder in folders:
+        try:
+            reports.append(report.build(folder, registry.benchmarks))
+        except MedVQAError as error:
+            left_out.append(str(error))
+    rows = history.rows(reports)
+    write("--json", typed.json, lambda: history.json_lines(rows))
+    write("-o", typed.output, lambda: html.history_page(rows, left_out))
+    tables = [history.table(each) for each in history.by_measure(rows)]
+    blocks = [f"{printing.line(table.title)}\n{terminal(table).rstrip()}" for table in tables]
+    written = [f"wrote {typed.output}"] if typed.output is not None else []
+    return "\n".join(["\n\n".join(blocks), *(f"! left out: {line}" for line in left_out), *written]), int(not reports)
+
+
+COMMAND = Command(HistoryArguments, run, {"benchmark": "only this benchmark"})

@@ -1,0 +1,175 @@
+"""Runs in the order of time: the headline measures of each, with the gate's decision, as rows, a table and a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from medvqa.figures import INTERVAL, UNITS, Figure, Table, of_measure, texts
+from medvqa.items import Measure
+from medvqa.records.run_record import RecordedSession
+from medvqa.report.build import Part, Report
+from medvqa.report.bundle import axes
+from medvqa.report.bundle.axes import Axis, Tick
+from medvqa.report.bundle.page_blocks import (
+    Block,
+    NoticeBlock,
+    PageSection,
+    PlotBlock,
+    PlotPoint,
+    PlotSeries,
+    section,
+    table_block,
+)
+from medvqa.report.bundle.texts import label
+
+LONGEST = 12
+"""Characters of a commit or a date on an axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatedMeasure:
+    """One headline measure of one run. `row` is its line of JSON; `alike`: what is equal in comparable numbers."""
+
+    run: str
+    measure: Measure
+    started: str
+    part: str
+    """What was selected, or is missing; "" if the number is of the whole benchmark."""
+    gate: str
+    commit: str
+    alike: tuple[str, ...]
+    row: dict[str, Any] = field(repr=False)
+
+    @property
+    def figure(self) -> Figure:
+        """The number with its interval."""
+        return self.measure.figure
+
+
+def rows(reports: Iterable[Report]) -> list[DatedMeasure]:
+    """Return the headline measures of all runs, in the order in which the runs began."""
+    ordered = sorted(reports, key=lambda report: (report.run.started, report.folder.name))
+    return [_row(report, part, one) for report in ordered for part in report.parts for one in part.headline]
+
+
+def _row(report: Report, part: Part, measure: Measure) -> DatedMeasure:
+    run, gate = report.run, "" if report.gate is None else report.gate.verdict.outcome or "no verdict"
+    last = run.sessions[-1] if run.sessions else RecordedSession()
+    limits = "; ".join(filter(None, (report.selected(part), *report.covered.lines)))
+    row = {
+        "run": report.folder.name,
+        "started": run.started,
+        "finished": run.finished,
+        "model": run.model.name or run.config.name,
+        "fingerprint": run.model.fingerprint,
+        "benchmark": measure.benchmark,
+        "technique": measure.technique,
+        "name": measure.name,
+        "value": measure.value,
+        "low": measure.low,
+        "high": measure.high,
+        "n": measure.n,
+        "unit": measure.unit,
+        "signature": measure.signature,
+        "part": limits,
+        "gate": gate,
+        "baselines": [] if report.gate is None else [each.name for each in report.gate.verdict.baselines],
+        "commit": last.commit,
+        "ci": last.ci,
+        "hardware": last.hardware,
+        "usage": run.usage,
+    }
+    alike = (measure.benchmark, measure.technique, measure.name, measure.signature, limits)
+    return DatedMeasure(report.folder.name, measure, run.started, limits, gate, last.commit, alike, row)
+
+
+def json_lines(history: Sequence[DatedMeasure]) -> str:
+    """Return a line of JSON for each row: values are fractions, and null where undefined."""
+    return "".join(msgspec.json.encode(each.row).decode() + "\n" for each in history)
+
+
+def by_measure(history: Sequence[DatedMeasure]) -> list[list[DatedMeasure]]:
+    """Return the rows of each measure, in the order of the first."""
+    found: dict[tuple[str, ...], list[DatedMeasure]] = {}
+    for each in history:
+        found.setdefault(each.alike[:3], []).append(each)
+    return list(found.values())
+
+
+def table(history: Sequence[DatedMeasure]) -> Table:
+    """Return the runs of one measure as a table."""
+    measure = history[0].measure
+    columns = (
+        *texts("run", "began"),
+        of_measure(label(measure.name), percent=measure.percent),
+        INTERVAL,
+        UNITS,
+        *texts("gate", "commit", "part"),
+    )
+    cells = tuple(
+        (
+            each.run,
+            each.started[:10],
+            each.figure,
+            each.figure,
+            each.figure,
+            each.gate,
+            each.commit[:LONGEST],
+            each.part,
+        )
+        for each in history
+    )
+    kept = [k for k, column in enumerate(columns) if column.kind != "text" or any(row[k] for row in cells)]
+    title = " ".join(filter(None, (measure.benchmark, measure.technique, label(measure.name))))
+    shown = tuple(tuple(row[k] for k in kept) for row in cells)
+    return Table(title, tuple(columns[k] for k in kept), shown, _notes(history))
+
+
+def _notes(history: Sequence[DatedMeasure]) -> tuple[str, ...]:
+    if len({each.alike for each in history}) == 1:
+        return ()
+    return ("Runs of different settings or parts are drawn apart: their numbers are not to be compared.",)
+
+
+def sections(history: Sequence[DatedMeasure], left_out: Sequence[str]) -> list[PageSection]:
+    """Return a section for each measure: its plot over time, and its table."""
+    notices: list[Block] = [NoticeBlock(line) for line in left_out]
+    first = [section("left-out", "Left out", notices)] if notices else []
+    measures = by_measure(history)
+    return [*first, *(_section(f"measure-{at}", each) for at, each in enumerate(measures, 1))]
+
+
+def _section(id: str, history: Sequence[DatedMeasure]) -> PageSection:
+    drawn = table(history)
+    return section(id, drawn.title, [_plot(history), table_block(Table("", drawn.columns, drawn.rows, drawn.notes))])
+
+
+def _plot(history: Sequence[DatedMeasure]) -> PlotBlock:
+    """Return the values with their intervals, run by run; those that can be compared are one series."""
+    measure, groups = history[0].measure, dict[tuple[str, ...], list[PlotPoint]]()
+    for at, each in enumerate(history, 1):
+        figure = each.figure
+        said = f"{each.run}: {figure.stated}" + (f", gate {each.gate}" if each.gate else "")
+        point = PlotPoint(at, figure.value, figure.low, figure.high, said)
+        groups.setdefault(each.alike, []).append(point)
+    series = [PlotSeries(_apart(alike, groups), points) for alike, points in groups.items()]
+    step = max(1, len(history) // 8)
+    ticks = [Tick(at, each.started[5:10]) for at, each in enumerate(history, 1) if (at - 1) % step == 0]
+    values = [value for each in history for value in (each.figure.value, each.figure.low, each.figure.high)]
+    up = f"{label(measure.name)} %" if measure.percent else label(measure.name)
+    across = Axis(0.5, len(history) + 0.5, ticks)
+    return PlotBlock(
+        "", "run, by the day it began", up, across, axes.around(values, is_percent=measure.percent), series
+    )
+
+
+def _apart(alike: tuple[str, ...], groups: Iterable[tuple[str, ...]]) -> str:
+    """Name a series by what sets it apart: its part, and a number if settings differ too; "" if there is one."""
+    others = list(groups)
+    same = [each for each in others if each[-1] == alike[-1]]
+    number = f", settings {same.index(alike) + 1}" if len(same) > 1 else ""
+    return "" if len(others) == 1 else f"{alike[-1] or 'whole benchmark'}{number}"
