@@ -92,6 +92,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "combine": "combine the answers of recorded runs, such as by majority vote",
         "models": "list the models that --model may name",
         "options": "explain the options of runs",
+        "help": "print a page of the documentation",
     },
     "look": {
         "report": "draw the reports of run folders again; for several runs, also a page that compares them",
@@ -197,7 +198,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         prog="medvqa",
         usage="medvqa [--version] COMMAND ...",
         description="Evaluate models on questions about medical images, and work with the folders of runs.\n"
-        f"`medvqa COMMAND --help` explains a command.\n\n{groups}",
+        f"`medvqa COMMAND --help` explains a command, `medvqa help` lists the documentation.\n\n{groups}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

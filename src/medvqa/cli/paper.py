@@ -79,7 +79,7 @@ def _measured(typed: PaperArguments, known: Registry) -> PaperTable:
     """Return the table, if measures of a run give columns of it (UsageError)."""
     table = _table(typed, known)
     if not table.measured:
-        raise UsageError(f"--table={typed.table}: no measure gives it; docs/papers.md names the script that prints it")
+        raise UsageError(f"--table={typed.table}: no measure gives it; medvqa help papers names the script that prints it")
     return table
 
 

@@ -78,7 +78,7 @@ class LoadedRun:
 
     @cached_property
     def errors(self) -> pd.DataFrame:
-        """A row for each wrong answer that `medvqa classify` sorted; no row before that. Columns: docs/errors.md.
+        """A row for each wrong answer that `medvqa classify` sorted; no row before that. Columns: docs/scoring.md.
 
         MedVQAError if pandas is not installed.
         """

@@ -102,7 +102,7 @@ def _looked(plan: Plan) -> str:
     if other := unread(plan):
         line += f" {other}."
     line += (
-        " Write rules (docs/ci.md), type --baseline=RUN, or start in the folder of the rules (pytest: --rootdir=DIR)"
+        " Write rules (medvqa help comparing), type --baseline=RUN, or start in the folder of the rules (pytest: --rootdir=DIR)"
     )
     return line
 
