@@ -98,6 +98,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "report": "draw the reports of run folders again; for several runs, also a page that compares them",
         "view": "show run folders in the browser, and follow running sessions",
         "audit": "look for names of patients and files in every file of a run folder",
+        "export": "write the questions, results and measures of a run as CSV and Parquet",
     },
     "compare": {
         "compare": "list what changed between runs on the same questions",

@@ -17,7 +17,7 @@ from medvqa.items import Benchmark, Metric, UsageError
 from medvqa.records import baseline_file, run_folder
 from medvqa.records.coverage import Coverage
 from medvqa.records.run_record import RUN, Selection
-from medvqa.report import Report, html, tables, terminal
+from medvqa.report import Report, html, rows, tables, terminal
 from medvqa.report.gate import headline as verdict_line
 from medvqa.session.registry import Registry
 
@@ -54,35 +54,35 @@ class LoadedRun:
 
     @cached_property
     def measures(self) -> pd.DataFrame:
-        """A row for each measure and slice; values and bounds are fractions. Columns: docs/python.md.
+        """A row for each measure and slice; values and bounds are fractions. Columns: docs/reference.md.
 
         MedVQAError if pandas is not installed.
         """
-        return frames.measures(self._report)
+        return frames.frame(rows.measures(self._report))
 
     @cached_property
     def items(self) -> pd.DataFrame:
-        """A row for each question that has a result: text, options, answer key, tags. Columns: docs/python.md.
+        """A row for each question that has a result: text, options, answer key, tags. Columns: docs/reference.md.
 
         MedVQAError if pandas is not installed.
         """
-        return frames.items(self._report)
+        return frames.frame(rows.items(self._report))
 
     @cached_property
     def results(self) -> pd.DataFrame:
-        """A row for each result: answer, outcome, value, seconds, tokens, tags. Columns: docs/python.md.
+        """A row for each result: answer, outcome, value, seconds, tokens, tags. Columns: docs/reference.md.
 
         MedVQAError if pandas is not installed.
         """
-        return frames.results(self._report)
+        return frames.frame(rows.results(self._report))
 
     @cached_property
     def errors(self) -> pd.DataFrame:
-        """A row for each wrong answer that `medvqa classify` sorted; no row before that. Columns: docs/scoring.md.
+        """A row for each wrong answer that `medvqa classify` sorted; no row before that. Columns: docs/reference.md.
 
         MedVQAError if pandas is not installed.
         """
-        return frames.errors(self._report)
+        return frames.frame(rows.errors(self._report))
 
     @property
     def selection(self) -> Selection:
