@@ -39,19 +39,23 @@ def run(typed: HelpArguments) -> str:
     if name not in about:
         command = f"; medvqa {name} --help explains the command" if name in dispatch.MODULES else ""
         raise UsageError(f"no page {shown(name)}{command or did_you_mean(name, about)}")
-    text = readable(Path(folder, f"{name}.md").read_text("utf-8"))
+    text = readable(Path(folder, f"{name}.md").read_text("utf-8"), folder)
     return _drawn(text) if sys.stdout.isatty() else text
 
 
-def readable(markdown: str) -> str:
-    """Return a page without what only a browser follows: a link to another page is the command that prints it."""
+def readable(markdown: str, folder: Path) -> str:
+    """Return a page without what only a browser follows.
+
+    A link to another page becomes the command that prints it, one to a file that is there the path.
+    """
 
     def link(match: re.Match[str]) -> str:
         text, target = match.groups()
         name = target.partition("#")[0]
-        if "/" in name or not name.endswith(".md"):
-            return text
-        return f"{text} (`medvqa help {name.removesuffix('.md')}`)"
+        if name.endswith(".md") and "/" not in name:
+            return f"{text} (`medvqa help {name.removesuffix('.md')}`)"
+        file = folder / name
+        return f"{text} (`{file}`)" if name and not name.endswith(".md") and file.is_file() else text
 
     return _LINK.sub(link, re.sub(r"<!--.*?-->\n?", "", markdown, flags=re.DOTALL)).strip()
 
