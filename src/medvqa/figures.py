@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import floor, isnan
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +21,8 @@ DASH = "–"
 """Stands for a number that is undefined."""
 FEW = 10
 """Below this many units a percentage would overstate the precision: counts are shown."""
+BOLD = "\u2022"
+"""Stands before a cell in bold in a terminal."""
 LONGEST = 160
 """Characters of a cell of a terminal; of a longer one, such as a heading from somebody's tags, the start is drawn."""
 
@@ -312,7 +314,8 @@ class Table:
     """A table: a title ("" for none), its columns, and rows of a cell for each column.
 
     `notes`: sentences below it. `sort`: the heading by which a page sorts it at first, "-" before it for descending;
-    "": the order of the rows. `about`: an entry for each row, or none.
+    "": the order of the rows. `about`: an entry for each row, or none. `bold`: the places of cells in bold, by row and
+    column; in a terminal BOLD stands before them.
     """
 
     title: str
@@ -322,6 +325,7 @@ class Table:
     sort: str = ""
     about: tuple[About, ...] = ()
     audience: Audience = "all"
+    bold: frozenset[tuple[int, int]] = frozenset()
 
     @property
     def headings(self) -> list[str]:
@@ -337,6 +341,13 @@ class Table:
     def texts(self) -> list[list[str]]:
         """The cells of each row as texts."""
         return [[column.shown(cell) for column, cell in zip(self.columns, row, strict=True)] for row in self.rows]
+
+    def shown(self, escaped: Callable[[str], str], bold: Callable[[str], str]) -> list[list[str]]:
+        """Return the cells of each row, escaped, and then in bold where they are."""
+        return [
+            [bold(escaped(cell)) if (row, place) in self.bold else escaped(cell) for place, cell in enumerate(cells)]
+            for row, cells in enumerate(self.texts)
+        ]
 
     @property
     def names(self) -> list[str]:
@@ -364,14 +375,14 @@ def terminal(table: Table, *, colour: bool = False) -> str:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    def cell(text: str) -> Text:
-        return Text(printing.shortened(printing.line(text), LONGEST))
+    def cell(text: str) -> str:
+        return printing.shortened(printing.line(text), LONGEST)
 
     drawn = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in table.columns:
-        drawn.add_column(cell(column.title), justify="right" if column.right else "left", no_wrap=True)
-    for row in table.texts:
-        drawn.add_row(*map(cell, row))
+        drawn.add_column(Text(cell(column.title)), justify="right" if column.right else "left", no_wrap=True)
+    for row in table.shown(cell, lambda text: f"{BOLD}{text}"):
+        drawn.add_row(*map(Text, row))
     # In a notebook, rich would display the table itself.
     console = Console(file=io.StringIO(), width=1000, force_terminal=colour, force_jupyter=False, no_color=True)
     with console.capture() as capture:
@@ -390,7 +401,7 @@ def markdown(table: Table) -> str:
         [
             line(map(printing.markdown, table.headings)),
             line(rule),
-            *(line(map(printing.markdown, row)) for row in table.texts),
+            *map(line, table.shown(printing.markdown, lambda text: f"**{text}**")),
         ]
     )
 
@@ -428,14 +439,16 @@ def latex(table: Table) -> str:
     """
 
     def line(cells: Iterable[str]) -> str:
-        return f"{' & '.join(map(printing.latex, cells))} \\\\"
+        return f"{' & '.join(cells)} \\\\"
 
-    def signed(cells: Sequence[str]) -> list[str]:
-        return [
+    rows = tuple(
+        [
             _MINUS.sub("\u2212", cell) if column.right else cell
             for column, cell in zip(table.columns, cells, strict=True)
         ]
-
+        for cells in table.texts
+    )
+    shown = replace(table, rows=rows).shown(printing.latex, lambda text: f"\\textbf{{{text}}}")
     aligned = "".join("r" if column.right else "l" for column in table.columns)
     caption = [f"% {printing.line(table.title)}"] if table.title else []
     return (
@@ -444,9 +457,9 @@ def latex(table: Table) -> str:
                 *caption,
                 f"\\begin{{tabular}}{{{aligned}}}",
                 "\\toprule",
-                line(table.headings),
+                line(map(printing.latex, table.headings)),
                 "\\midrule",
-                *map(line, map(signed, table.texts)),
+                *map(line, shown),
                 "\\bottomrule",
                 "\\end{tabular}",
             ]

@@ -105,9 +105,17 @@ _TEX = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
+    # In the encoding OT1, which LaTeX begins with, \textquotedbl does not exist.
+    '"': "''",
     "\u2013": "--",
     "\u2212": "$-$",
+    "\u2264": r"$\le$",
+    "\u2265": r"$\ge$",
+    MARK: "?",
+    "\u03b1": r"$\alpha$",
+    "\u03b2": r"$\beta$",
+    "\u03ba": r"$\kappa$",
+    "\u03bc": r"$\mu$",
     # At the start of a row, a bracket after the line end before it would be its argument.
     "[": "{[}",
     "]": "{]}",
@@ -115,10 +123,21 @@ _TEX = {
 }
 """Characters that LaTeX does not print as they are."""
 
+_TEX_KNOWN = re.compile(
+    "[ -~\u00a0-\u017f\u2014\u2018\u2019\u201c\u201d\u2020-\u2022\u2026\u20ac\u2190-\u2193]"
+    "(?<![«»ÐÞðþĄąĐđĘęĦħĮįĸĿŀŉŊŋŦŧŲųſ])"
+)
+"""Characters that pdflatex prints without a further package; any other one is an error there."""
+
 
 def latex(text: str) -> str:
-    """Return a text that LaTeX prints literally, on one line."""
-    return "".join(_TEX.get(character, character) for character in line(" ".join(text.split())))
+    """Return a text that LaTeX prints literally, on one line. A character that pdflatex lacks becomes U+6A21."""
+
+    def typeset(character: str) -> str:
+        shown = _TEX.get(character, character)
+        return shown if len(shown) > 1 or _TEX_KNOWN.match(shown) else f"U+{ord(character):04X}"
+
+    return "".join(map(typeset, unicodedata.normalize("NFC", line(" ".join(text.split())))))
 
 
 MAX_CELL = 32_767

@@ -24,6 +24,7 @@ COMMANDS = (
     "rescore",
     "compare",
     "table",
+    "export",
     "fetch",
     "gate",
     "audit",

@@ -226,6 +226,26 @@ def test_messages_before_a_run_and_about_a_metric_print_no_ids(ward: pytest.Pyte
         assert (code, told in output, planted(output.encode())) == (4, True, set()), output
 
 
+def test_an_export_names_what_the_results_name(
+    ward: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pandas = pytest.importorskip("pandas")
+    monkeypatch.setenv("LOST", "07")
+    assert run(ward, "--run=main")[0] == 1
+    capsys.readouterr()
+    out = ward.path / "out"
+    assert main(["export", str(folder(ward, "main")), "-o", str(out)]) == 0
+    assert planted("".join(capsys.readouterr()).encode()) == set()
+    read = {
+        file.name: pandas.read_parquet(file).to_csv().encode() if file.suffix == ".parquet" else file.read_bytes()
+        for file in files_in(out)
+    }
+    assert len(read) == 7
+    found = {name: planted(content) for name, content in read.items()}
+    assert found["items.csv"] == found["items.parquet"] == OWN["results.jsonl"]
+    assert not {name: words for name, words in found.items() if words - OWN["results.jsonl"]}
+
+
 # --- gates ---------------------------------------------------------------------------------------------------
 
 

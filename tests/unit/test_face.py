@@ -28,6 +28,7 @@ from medvqa.face import evaluating, frames, progress
 from medvqa.items import Answer, DataError, Item, MedVQAError, Outcome, Result, Score, UsageError
 from medvqa.records import run_record
 from medvqa.records.lock import Lock
+from medvqa.report import fields, rows
 from medvqa.session.options import OLD_NAMES, OPTIONS, VISIBLE
 from support import pages
 from support.strangers import CONFTEST, TEST
@@ -327,11 +328,11 @@ def test_reports_lie_where_pytest_would_put_them(tmp_path: Path, monkeypatch: py
 
 def test_frames_have_the_documented_columns_and_types() -> None:
     run = slake()
-    for frame, columns in ((run.results, frames.RESULT), (run.items, frames.ITEM)):
+    for frame, columns in ((run.results, fields.RESULT), (run.items, fields.ITEM)):
         assert list(frame.columns) == [*columns, "modality", "organ"]
-        assert _types(frame, columns) == dict(columns)
-    assert list(run.measures.columns) == [*frames.MEASURE]
-    assert _types(run.measures, frames.MEASURE) == frames.MEASURE
+        assert _types(frame, columns) == _declared(columns)
+    assert list(run.measures.columns) == [*fields.MEASURE]
+    assert _types(run.measures, fields.MEASURE) == _declared(fields.MEASURE)
     assert len(run.results) == len(run.items) == 24
     first = run.results.iloc[0]
     assert (first["item"], first.outcome, first.answer, first["modality"]) == ("q00", "correct", "A", "ct")
@@ -345,6 +346,10 @@ def test_frames_have_the_documented_columns_and_types() -> None:
     assert run.items.organ[0] == "liver|heart"
     assert run.items.options[0] == {"A": "liver", "B": "spleen", "C": "kidney"}
     assert run.results.merge(run.items, on=["benchmark", "item"]).shape[0] == 24
+
+
+def _declared(columns: fields.Fields) -> dict[str, str]:
+    return {name: field.kind for name, field in columns.items()}
 
 
 def _types(frame: pd.DataFrame, columns: Any) -> dict[str, str]:
@@ -370,15 +375,16 @@ def test_measures_are_those_of_metrics_json() -> None:
 
 
 def test_types_do_not_depend_on_the_values() -> None:
-    empty = frames._frame(frames.RESULT, [])
-    assert _types(empty, frames.RESULT) == dict(frames.RESULT)
+    empty = frames.frame(rows.Rows(fields.RESULT, []))
+    assert _types(empty, fields.RESULT) == _declared(fields.RESULT)
     item = Item("\ud800", "slake", "short_answer", "Q", tags={"kind": ("x",), "tag.kind": ("y",), "organ": ()})
     result = Result(
         "run", item, "", Answer("\ud800", {"A": -0.5}, usage={"input": 3, "cost": 0.1}), Score(1, "correct")
     )
-    rows = [replace(result, answer=None), result]
-    frame = frames._tagged(frames.RESULT, [frames._result(each) for each in rows], [each.item for each in rows])
-    assert _types(frame, frames.RESULT) == dict(frames.RESULT)
+    both = [replace(result, answer=None), result]
+    tagged = rows._tagged(fields.RESULT, [rows._result(each) for each in both], [each.item for each in both])
+    frame = frames.frame(tagged)
+    assert _types(frame, fields.RESULT) == _declared(fields.RESULT)
     assert frame.answer[1] == "\ud800"
     assert frame.option_logprobs[1] == {"A": -0.5}
     assert (frame.input_tokens[1], frame.cost[1]) == (3.0, 0.1)
@@ -516,7 +522,7 @@ def test_a_comparison_equals_that_of_the_command(capsys: pytest.CaptureFixture[s
     compared = medvqa.compare("reports/before", "reports/after", bootstrap=True, plugins=["conftest.py"])
     assert (compared.baseline, compared.new, compared.unchanged) == ("before", "after", False)
     rows = compared.differences
-    assert _types(rows, frames.DIFFERENCE) == dict(frames.DIFFERENCE)
+    assert _types(rows, fields.DIFFERENCE) == _declared(fields.DIFFERENCE)
     assert len(rows) == len(told["measures"])
     plain = rows.astype(object).where(rows.notna(), None).to_dict("records")
     for row, each in zip(plain, told["measures"], strict=True):
@@ -526,7 +532,7 @@ def test_a_comparison_equals_that_of_the_command(capsys: pytest.CaptureFixture[s
             each["headline"],
         )
         assert ({row["dimension"]: row["slice"]} if row["dimension"] else {}) == each["slice"]
-        for name in frames.DIFFERENCE.keys() & each.keys() - {"slice"}:
+        for name in fields.DIFFERENCE.keys() & each.keys() - {"slice"}:
             assert row[name] == each[name], name
         assert [row["bootstrap_low"], row["bootstrap_high"]] == (each["bootstrap"] or [None, None])
     sides = [
@@ -536,7 +542,7 @@ def test_a_comparison_equals_that_of_the_command(capsys: pytest.CaptureFixture[s
     ]
     flips = compared.flips[["measure", "unit", "better", "item", "new_outcome", "new_answer"]]
     assert list(flips.astype(object).where(flips.notna(), None).itertuples(index=False, name=None)) == sides
-    assert _types(compared.flips, frames.FLIP) == dict(frames.FLIP)
+    assert _types(compared.flips, fields.FLIP) == _declared(fields.FLIP)
     (part,) = told["parts"]
     row = compared.parts.iloc[0]
     assert (row.matched, row.scored, row.new_errors) == (part["matched"], part["scored"], len(part["errors_new"]))

@@ -510,7 +510,13 @@ def test_a_split_without_a_column_is_asked_only_where_no_other_is(
     assert said in capsys.readouterr().err
     assert list(json.loads((here / "reports/both/run.json").read_text())["benchmarks"]) == ["medlesionvqa-test"]
     assert main([*words, "--benchmark=medlesionvqa-val,medlesionvqa-test", "--run=typed"]) == 0
-    assert "! no column is of medlesionvqa-val: medvqa table has its figures." in capsys.readouterr().out
+    told = "! no column is of medlesionvqa-val: medvqa table --benchmark=medlesionvqa-val has its figures."
+    assert told in capsys.readouterr().out
+    assert main(["table", "reports/typed", "--benchmark=medlesionvqa-val"]) == 0
+    shown = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert shown[:2] == [["MedLesionVQA,", "percent"], ["run", "micro", "macro", "Lesion"]]
+    assert shown[2] == ["typed", "1/1*", "100.00*", "1/1*"]
+    assert shown[3][:5] == ["!", "*", "from", "the", "validation"]
     (here / "data/medlesionvqa/all.jsonl").write_text(lines[0])
     assert main([*words, "--run=val"]) == 0
     output = capsys.readouterr()
@@ -581,6 +587,13 @@ def test_recorded_answers_of_gpt_4o_give_their_figures(here: Path, capsys: pytes
     row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("> ")).split()[3:]
     figures = [*(f"{100 * n / of:.2f}" for n, of in ((30, 176), (5, 176), (189, 352), (85, 352), (116, 157), (43, 51)))]
     assert [cell for cell in row if cell != "–"] == [*figures, figures[0], figures[2]]
+    assert main(["table", "reports/mc", "reports/ff", "--published"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    of_run = {line.split()[0]: line.split()[1:] for line in lines}
+    assert of_run["mc"][::4][:3] == figures[::2]
+    assert of_run["ff"][2::4][:3] == figures[1::2]
+    assert "GPT-4o (published)" in "\n".join(lines)
+    assert "•" not in "\n".join(lines), "runs by two techniques have no figure to compare"
 
 
 # --- docs/papers.md ---------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from medvqa import files, printing
 from medvqa.cli.arguments import Arguments
-from medvqa.items import Benchmark, Item
+from medvqa.items import Benchmark, Item, UsageError
 
 if TYPE_CHECKING:
     from medvqa.session.options import Options
@@ -65,6 +65,8 @@ def write(option: str, path: Path | None, content: Callable[[], object]) -> None
 
     if path is None:
         return
+    if path.is_dir():
+        raise UsageError(f"{option}={path}: a folder; name a file")
     made = content()
     with files.writing(f"{option}={path}:"):
         if isinstance(made, str | bytes):

@@ -92,11 +92,13 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "combine": "combine the answers of recorded runs, such as by majority vote",
         "models": "list the models that --model may name",
         "options": "explain the options of runs",
+        "help": "print a page of the documentation",
     },
     "look": {
         "report": "draw the reports of run folders again; for several runs, also a page that compares them",
         "view": "show run folders in the browser, and follow running sessions",
         "audit": "look for names of patients and files in every file of a run folder",
+        "export": "write the questions, results and measures of a run as CSV and Parquet",
     },
     "compare": {
         "compare": "list what changed between runs on the same questions",
@@ -197,7 +199,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         prog="medvqa",
         usage="medvqa [--version] COMMAND ...",
         description="Evaluate models on questions about medical images, and work with the folders of runs.\n"
-        f"`medvqa COMMAND --help` explains a command.\n\n{groups}",
+        f"`medvqa COMMAND --help` explains a command, `medvqa help` lists the documentation.\n\n{groups}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

@@ -7,11 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from medvqa.benchmarks import published
 from medvqa.cli.arguments import RUN_OPTIONS, Arguments, Command, option, positional, run_folders, written_as
 from medvqa.cli.common import known_and_named, known_from, say, write
 from medvqa.cli.run import lines_of
-from medvqa.decode import did_you_mean
 from medvqa.items import UsageError
 
 if TYPE_CHECKING:
@@ -67,19 +65,18 @@ def run(typed: PaperArguments) -> tuple[str, int]:
 
 
 def _table(typed: PaperArguments, known: Registry) -> PaperTable:
-    """Return the table of a data set that was named (UsageError if none is published)."""
-    tables = published.tables(known.benchmarks.values())
-    if typed.paper not in tables:
-        wanted = did_you_mean(typed.paper, list(tables), "there are those of")
-        raise UsageError(f"no published rows of '{typed.paper}'{wanted}")
-    return tables[typed.paper].numbered(typed.table)
+    """Return the table that was named (UsageError)."""
+    from medvqa.report import papers
+
+    return papers.named(typed.paper, typed.table, known.benchmarks.values())
 
 
 def _measured(typed: PaperArguments, known: Registry) -> PaperTable:
     """Return the table, if measures of a run give columns of it (UsageError)."""
+    from medvqa.report import papers
+
     table = _table(typed, known)
-    if not table.measured:
-        raise UsageError(f"--table={typed.table}: no measure gives it; docs/papers.md names the script that prints it")
+    papers.check_measured(table, f"--table={typed.table}")
     return table
 
 

@@ -1,15 +1,16 @@
-"""Write a run as a baseline file."""
+"""Write a run as a baseline file, or as tables for other programs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from medvqa import printing
-from medvqa.items import Benchmark, UsageError
+from medvqa import files, printing
+from medvqa.items import Benchmark, MedVQAError, UsageError
 from medvqa.records import baseline_file, coverage, keyed, run_folder, run_record
 from medvqa.records.run_folder import Stored
-from medvqa.records.run_record import RunRecord
+from medvqa.records.run_record import RUN, RunRecord
+from medvqa.report import Report, rows
 
 
 def write_baseline(run: Path, output: Path, known: Mapping[str, Benchmark], *, responses: bool) -> str:
@@ -53,3 +54,33 @@ def _check(run: Path, about: RunRecord, stored: Stored) -> None:
             f"{run} cannot be a baseline: its questions were chosen by how they ended before (--lf). "
             "Type the command of the run without --lf"
         )
+
+
+DICTIONARY = "dictionary.csv"
+
+
+def write_tables(report: Report, folder: Path) -> str:
+    """Write items, results and measures of a run as CSV and Parquet, with a data dictionary; return lines about it.
+
+    Without pyarrow, there is no Parquet, and a line says so. UsageError for a run folder, which has a measures.csv of
+    its own.
+    """
+    if (folder / RUN).exists():
+        raise UsageError(f"-o {folder}: a run folder; name another")
+    tables = {"items": rows.items(report), "results": rows.results(report), "measures": rows.measures(report)}
+    if report.errors is not None:
+        tables["errors"] = rows.errors(report)
+    made = {f"{name}.csv": table.csv().encode(errors="replace") for name, table in tables.items()}
+    lines = [*report.covered.lines]
+    try:
+        made |= {f"{name}.parquet": table.parquet() for name, table in tables.items()}
+    except MedVQAError as error:
+        lines.append(str(error))
+    made[DICTIONARY] = rows.dictionary(tables.items()).encode(errors="replace")
+    with files.writing(f"-o {folder}:"):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in made.items():
+            files.replace(folder / name, content)
+    counted = ", ".join(f"{len(table.rows):,} {name}" for name, table in tables.items())
+    written = f"{folder}: {counted} of run {report.folder.name}; the columns are explained in {DICTIONARY}"
+    return "\n".join([written, *(f"! {printing.line(line)}" for line in lines)])

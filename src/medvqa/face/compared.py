@@ -15,7 +15,7 @@ from medvqa.face import drawn, frames
 from medvqa.face.known import Extras, joined, known_with
 from medvqa.face.loaded import LoadedRun
 from medvqa.items import Benchmark, Metric, UsageError
-from medvqa.report import comparison
+from medvqa.report import comparison, rows
 from medvqa.report.comparison import Section
 from medvqa.session.registry import Registry
 
@@ -63,7 +63,7 @@ class ComparedRuns:
 
         `low` and `high` are the two-sided interval of 95 %. MedVQAError if pandas is not installed.
         """
-        return frames.differences(self._paired.tables)
+        return frames.frame(rows.differences(self._paired.tables))
 
     @cached_property
     def flips(self) -> pd.DataFrame:
@@ -71,7 +71,7 @@ class ComparedRuns:
 
         MedVQAError if pandas is not installed.
         """
-        return frames.flips(self._paired.flips)
+        return frames.frame(rows.flips(self._paired.flips))
 
     @cached_property
     def parts(self) -> pd.DataFrame:
@@ -79,7 +79,7 @@ class ComparedRuns:
 
         MedVQAError if pandas is not installed.
         """
-        return frames.parts(self._paired.parts)
+        return frames.frame(rows.parts(self._paired.parts))
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from medvqa.items import Benchmark, Metric, UsageError
 from medvqa.records import baseline_file, run_folder
 from medvqa.records.coverage import Coverage
 from medvqa.records.run_record import RUN, Selection
-from medvqa.report import Report, html, tables, terminal
+from medvqa.report import Report, html, rows, tables, terminal
 from medvqa.report.gate import headline as verdict_line
 from medvqa.session.registry import Registry
 
@@ -58,7 +58,7 @@ class LoadedRun:
 
         MedVQAError if pandas is not installed.
         """
-        return frames.measures(self._report)
+        return frames.frame(rows.measures(self._report))
 
     @cached_property
     def items(self) -> pd.DataFrame:
@@ -66,7 +66,7 @@ class LoadedRun:
 
         MedVQAError if pandas is not installed.
         """
-        return frames.items(self._report)
+        return frames.frame(rows.items(self._report))
 
     @cached_property
     def results(self) -> pd.DataFrame:
@@ -74,15 +74,15 @@ class LoadedRun:
 
         MedVQAError if pandas is not installed.
         """
-        return frames.results(self._report)
+        return frames.frame(rows.results(self._report))
 
     @cached_property
     def errors(self) -> pd.DataFrame:
-        """A row for each wrong answer that `medvqa classify` sorted; no row before that. Columns: docs/errors.md.
+        """A row for each wrong answer that `medvqa classify` sorted; no row before that. Columns: docs/reference.md.
 
         MedVQAError if pandas is not installed.
         """
-        return frames.errors(self._report)
+        return frames.frame(rows.errors(self._report))
 
     @property
     def selection(self) -> Selection:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from medvqa import printing
+from medvqa.benchmarks import published as published_rows
 from medvqa.benchmarks.published import PublishedFigure, figures
-from medvqa.figures import DASH, INTERVAL, UNITS, Column, Table, number, numbers, texts
+from medvqa.decode import did_you_mean
+from medvqa.figures import DASH, INTERVAL, UNITS, Figure, Table, numbers, texts
 from medvqa.items import Benchmark, UsageError
 from medvqa.paper_tables import CHECKED, PaperTable, Row
 from medvqa.protocols.ablation import LABELS
 from medvqa.records.run_record import RecordedBenchmark, RecordedJudge
 from medvqa.report.build import Part, Report
 from medvqa.report.notes import RECOVERED, SOME, less_than_released
+from medvqa.report.side_by_side import OTHER, SideBySide, SideRow, as_table, figure_of, groups_of, joined, names_of
 
-SLIP, OTHER = "†", "*"
-"""Marks of a published row with a known slip, and of a figure from the other split of the data."""
+SLIP = "†"
+"""Mark of a published row with a known slip."""
+_OTHER_SPLIT = f"{OTHER} from the validation questions; the paper's column is of the test questions"
 PAPER_GAP = "3"
 """The lead in closeness that an option needs in the paper of MediConfusion, as signatures write it."""
 
@@ -31,6 +35,39 @@ class PaperRow:
     figures: tuple[PublishedFigure | None, ...]
     stands_in: str = ""
     ablation: str = ""
+
+
+def named(paper: str, number: str, known: Iterable[Benchmark]) -> PaperTable:
+    """Return a table of a data set's paper, the main one for "" (UsageError)."""
+    tables = published_rows.tables(known)
+    if paper not in tables:
+        wanted = did_you_mean(paper, list(tables), "there are those of")
+        raise UsageError(f"no published rows of '{paper}'{wanted}")
+    return tables[paper].numbered(number)
+
+
+def check_measured(table: PaperTable, option: str) -> None:
+    """Raise UsageError, which names the `option`, if no measure of a run gives a column of the table."""
+    if not table.measured:
+        raise UsageError(f"{option}: no measure gives it; medvqa help papers names the script that prints it")
+
+
+def layout(typed: str, present: Set[str], known: Collection[Benchmark]) -> PaperTable | None:
+    """Return the paper's table whose columns a table of runs has; None for one measure by its slices (UsageError).
+
+    `typed`: "slices", "paper" for that of the benchmarks that are `present`, a name as for `medvqa paper`, or one of
+    these with the number of a table, such as paper:3. "": the paper's main table, if it has a number.
+    """
+    name, _, number = typed.partition(":")
+    own = [n for n, table in published_rows.tables(known).items() if not present.isdisjoint(table.benchmarks.values())]
+    if typed == "slices" or (not typed and len(own) != 1):
+        return None
+    if name in ("", "paper") and len(own) != 1:
+        there = f"these runs have those of {', '.join(own)}" if own else "the benchmarks of these runs have none"
+        raise UsageError(f"--layout={typed}: name one paper by --layout=PAPER; {there}")
+    table = named(own[0] if name in ("", "paper") else name, number, known)
+    check_measured(table, f"--layout={typed}")
+    return table if typed or table.number else None
 
 
 def row_of(table: PaperTable, reports: Sequence[Report]) -> PaperRow:
@@ -81,19 +118,68 @@ def _check_once(reports: Sequence[Report]) -> None:
 
 def beside(table: PaperTable, row: PaperRow | None) -> Table:
     """The published rows of the row's ablation, in percent or as counts, and the row below them, if any."""
-    counts = not table.measured and all(value == round(value or 0) for of in table.rows for value in of.values)
-    digits = 0 if counts else 2
-    rows = [
-        (
-            f"{of.shown} {SLIP}" if of.slip else of.shown,
-            *(None if value is None else number(value, percent=False, digits=digits) for value in of.values),
-        )
-        for of in _rows(table, row)
-    ]
+    rows = _published(table, _rows(table, row))
     if row is not None:
-        rows.append((f"> {row.name}", *(_shown(figure) for figure in row.figures)))
-    columns = (Column("counts" if counts else "percent"), *numbers(*(column.title for column in table.columns)))
-    return Table(table.title, columns, tuple(rows))
+        rows.append(_side_row(f"> {row.name}", row))
+    shown = as_table(
+        SideBySide(table.title, table.columns, tuple(rows)), heading="counts" if _counts(table) else "percent"
+    )
+    return replace(shown, title=table.title)
+
+
+def side_by_side(
+    table: PaperTable,
+    reports: Mapping[Path, Report],
+    *,
+    groups: Sequence[str] = (),
+    gap: bool = False,
+    published: bool = False,
+) -> tuple[SideBySide, list[str]]:
+    """Tabulate runs by the columns of a paper's table, with sentences about them.
+
+    `groups` and `gap` as for `side_by_side.of_reports`. `published`: the paper's rows stand above the runs. Columns
+    without a value are left out. UsageError for a run without a figure of the table, and for published rows with gaps.
+    """
+    if published and gap:
+        raise UsageError("--published: the paper's rows have no level of chance to take off; leave out --gap")
+    rows = [row_of(table, [report]) for report in reports.values()]
+    runs = [
+        replace(_side_row(name, row), run=i) for i, (name, row) in enumerate(zip(names_of(reports), rows, strict=True))
+    ]
+    named = {key: [run.name] for folder, run in zip(reports, runs, strict=True) for key in (str(folder), run.name)}
+    stand_ins = sorted({row.stands_in for row in rows if row.stands_in})
+    title = f"{', '.join(stand_ins)} as {table.title}" if stand_ins else table.title
+    found = joined(title, table.columns, runs, groups_of(groups, named), gap=gap)
+    lines = [_OTHER_SPLIT] if any(run.other for run in runs) else []
+    if published:
+        papers = [of for of in table.rows if of.ablation in {row.ablation for row in rows}]
+        above = [replace(of, source=table.source) for of in _published(table, papers)]
+        found = replace(found, rows=(*above, *found.rows))
+        own = zip(rows, reports.values(), strict=True)
+        lines = list(dict.fromkeys(line for row, report in own for line in notes(table, row, [report])))
+    kept = [i for i in range(len(found.columns)) if any(row.figures[i].value is not None for row in found.rows)]
+    columns = tuple(found.columns[i] for i in kept)
+    return replace(found, columns=columns, rows=tuple(row.at(kept) for row in found.rows)), lines
+
+
+def _published(table: PaperTable, rows: Sequence[Row]) -> list[SideRow]:
+    def figure(value: float | None) -> Figure:
+        if _counts(table):
+            return Figure(value, percent=False, digits=0)
+        return Figure(None if value is None else value / 100)
+
+    return [SideRow(f"{of.shown} {SLIP}" if of.slip else of.shown, tuple(map(figure, of.values))) for of in rows]
+
+
+def _counts(table: PaperTable) -> bool:
+    """Whether the published figures are counts."""
+    return not table.measured and all(value == round(value or 0) for of in table.rows for value in of.values)
+
+
+def _side_row(name: str, row: PaperRow) -> SideRow:
+    figures = tuple(Figure(None) if each is None else figure_of(each.measure) for each in row.figures)
+    other = frozenset(place for place, each in enumerate(row.figures) if each is not None and each.other)
+    return SideRow(name, figures, other=other)
 
 
 def own(table: PaperTable, row: PaperRow) -> Table:
@@ -120,7 +206,7 @@ def notes(table: PaperTable, row: PaperRow, reports: Sequence[Report]) -> list[s
     if row.stands_in:
         lines.append(f"the questions are those of {row.stands_in}: compare no figure with the published ones")
     if any(figure is not None and figure.other for figure in row.figures) and not row.stands_in:
-        lines.append(f"{OTHER} from the validation questions; the paper's column is of the test questions")
+        lines.append(_OTHER_SPLIT)
     blank = [column.title for column, of in zip(table.columns, row.figures, strict=True) if column.measure and not of]
     if blank:
         lines.append(f"no figure for {', '.join(blank)}")
@@ -131,7 +217,9 @@ def notes(table: PaperTable, row: PaperRow, reports: Sequence[Report]) -> list[s
     lines += [line for report in reports for line in _of_run(table, report)]
     used = {figure.measure.benchmark for figure in row.figures if figure is not None}
     asked = {part.benchmark.name for report in reports for part in report.parts} & set(table.benchmarks.values())
-    lines += [f"no column is of {name}: medvqa table has its figures" for name in sorted(asked - used)]
+    lines += [
+        f"no column is of {name}: medvqa table --benchmark={name} has its figures" for name in sorted(asked - used)
+    ]
     if row.ablation:
         lines.append(f"asked with {LABELS.get(row.ablation, row.ablation)}")
     return list(dict.fromkeys(lines))

@@ -1,44 +1,68 @@
-"""Runs side by side: one measure, a row for each run and a column for each slice, as in the papers' tables."""
+"""Runs side by side: a row for each run, and a column for each slice of one measure or of a paper's table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import fsum, isclose
 from pathlib import Path
+from typing import TypeAlias
 
-from medvqa import comparing, printing
-from medvqa.comparing import Side
-from medvqa.figures import Column, Figure, Table, counted, csv
+from medvqa import comparing, items, printing, statistics
+from medvqa.comparing import Compared, Side
+from medvqa.comparing.paired import Pair
+from medvqa.comparing.ranking import ERROR
+from medvqa.figures import BOLD, Column, Figure, Table, counted, latex, markdown, terminal
 from medvqa.items import Benchmark, Measure, UsageError
+from medvqa.paper_tables import PaperColumn
+from medvqa.report import fields
 from medvqa.report.build import Report
+from medvqa.report.rows import Rows
 from medvqa.tags import lexicon
 
+_Key: TypeAlias = tuple[str, ...]
 OVERALL, CHANCE = "overall", "chance"
+OTHER = "*"
+"""Mark of a figure from the other split of the data."""
 LONGEST = 60
 """Characters of a heading; a tag of somebody's table may be longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class SideRow:
-    """The values of a run (`runs` 1), of chance, or the means of several runs, by column."""
+    """The values of a run, of chance, of a published row, or the means of several runs, by column.
+
+    `run`: the place of the run in the table's runs, None for any other row. `runs`: the number of runs of a mean, else
+    1. `source`: of a published row. `other`: the places of figures of other questions than the column's. `bold`: the
+    places of figures than which no other run's is shown to be better.
+    """
 
     name: str
     figures: tuple[Figure, ...]
     runs: int = 1
+    run: int | None = None
+    source: str = ""
+    other: frozenset[int] = frozenset()
+    bold: frozenset[int] = frozenset()
+
+    def at(self, places: Sequence[int]) -> SideRow:
+        """Return the row with these columns alone."""
+        figures = tuple(self.figures[place] for place in places)
+        other = frozenset(new for new, place in enumerate(places) if place in self.other)
+        return replace(self, figures=figures, other=other)
 
 
 @dataclass(frozen=True, slots=True)
 class SideBySide:
-    """One measure of several runs over everything and by the values of a dimension.
+    """Runs by measures and slices: one measure by the values of a dimension, or the columns of a paper's table.
 
-    `columns`: the values, "" for everything. The last row is that of chance if every run has the same level over
-    everything. `gap`: values are differences to the level of chance of their own cell.
+    The last row is that of chance if every run has the same level in the first column with a value. `gap`: values are
+    differences to the level of chance of their own cell.
     """
 
-    measure: str
-    dimension: str
-    columns: tuple[str, ...]
+    title: str
+    columns: tuple[PaperColumn, ...]
     rows: tuple[SideRow, ...]
     gap: bool = False
 
@@ -48,6 +72,36 @@ class SideBySide:
         return all(figure.percent for row in self.rows for figure in row.figures)
 
 
+def joined(
+    title: str,
+    columns: Sequence[PaperColumn],
+    runs: Sequence[SideRow],
+    groups: Mapping[str, Sequence[str]] | None = None,
+    *,
+    gap: bool = False,
+) -> SideBySide:
+    """Return the table of runs, with rows of means and of chance.
+
+    `groups`: runs by the name of their group, each of which has a row of unweighted means. `gap`: as differences to
+    the level of chance of the same run and slice.
+    """
+    if gap:
+        runs = [replace(row, figures=tuple(map(_above_chance, row.figures))) for row in runs]
+    by_name = {row.name: row.figures for row in runs}
+    means = [
+        SideRow(
+            f"mean of {group}", tuple(map(_mean, zip(*(by_name[run] for run in members), strict=True))), len(members)
+        )
+        for group, members in (groups or {}).items()
+    ]
+    levels = [_same([row.figures[place].levels.get("random") for row in runs]) for place in range(len(columns))]
+    percent = all(figure.percent for row in runs for figure in row.figures)
+    chance = SideRow(CHANCE, tuple(Figure(level, percent=percent) for level in levels))
+    first = next((i for i in range(len(columns)) if any(row.figures[i].value is not None for row in runs)), 0)
+    has_chance = not gap and levels[first] is not None
+    return SideBySide(title, tuple(columns), (*runs, *means, *([chance] if has_chance else [])), gap)
+
+
 def side_by_side(
     measures_of: Mapping[str, Sequence[Measure]],
     name: str,
@@ -55,37 +109,41 @@ def side_by_side(
     groups: Mapping[str, Sequence[str]] | None = None,
     *,
     gap: bool = False,
+    places: Mapping[str, int] | None = None,
 ) -> SideBySide:
-    """Tabulate the measure `name` of each run by the values of a dimension, in the benchmark's order of values.
+    """Tabulate the measure `name` of each row by the values of a dimension, in the benchmark's order of values.
 
-    `groups`: runs by the name of their group, each of which has a row of unweighted means. `gap`: as differences to
-    the level of chance of the same run and slice.
+    `groups` and `gap` as for `joined`. `places`: of the runs of the rows (default: each row is a run).
     """
     chosen = {
         run: {
-            measure.slice.get(dimension, ""): replace(measure.figure, levels=measure.references)
+            measure.slice.get(dimension, ""): figure_of(measure)
             for measure in measures
             if measure.name == name and list(measure.slice) in ([], [dimension])
         }
         for run, measures in measures_of.items()
     }
-    values = sorted({value for own in chosen.values() for value in own if value})
-    columns = ("", *sorted(values, key=lambda value: lexicon.display(dimension, value).casefold()))
+    found = sorted({value for own in chosen.values() for value in own if value})
+    values = sorted(found, key=lambda value: lexicon.display(dimension, value).casefold())
+    columns = [
+        PaperColumn(OVERALL, name, ""),
+        *(PaperColumn(_short(dimension, value), name, "", slice={dimension: value}) for value in values),
+    ]
     undefined = Figure(None, percent=all(figure.percent for own in chosen.values() for figure in own.values()))
-    runs = {run: tuple(own.get(value, undefined) for value in columns) for run, own in chosen.items()}
-    levels = [
-        _same([figures[place].levels.get("random") for figures in runs.values()]) for place in range(len(columns))
+    rows = [
+        SideRow(
+            run,
+            tuple(own.get(value, undefined) for value in ("", *values)),
+            run=place if places is None else places[run],
+        )
+        for place, (run, own) in enumerate(chosen.items())
     ]
-    shown = {run: tuple(map(_above_chance, figures)) if gap else figures for run, figures in runs.items()}
-    means = [
-        SideRow(f"mean of {group}", tuple(map(_mean, zip(*(shown[run] for run in members), strict=True))), len(members))
-        for group, members in (groups or {}).items()
-    ]
-    chance = tuple(replace(undefined, value=level) for level in levels)
-    rows = (*(SideRow(*row) for row in shown.items()), *means)
-    return SideBySide(
-        name, dimension, columns, rows if gap or levels[0] is None else (*rows, SideRow(CHANCE, chance)), gap
-    )
+    return joined(f"{name} by {dimension}" if values else name, columns, rows, groups, gap=gap)
+
+
+def figure_of(measure: Measure) -> Figure:
+    """Return the figure of a measure with its reference lines."""
+    return replace(measure.figure, levels=measure.references)
 
 
 def of_reports(
@@ -96,8 +154,8 @@ def of_reports(
     by: str | None = None,
     groups: Sequence[str] = (),
     gap: bool = False,
-) -> tuple[SideBySide, list[str]]:
-    """Tabulate one measure of runs, with the headings of columns of few units.
+) -> SideBySide:
+    """Tabulate one measure of runs.
 
     `by`: the dimension, None for the benchmark's first. `groups`: texts NAME=RUN,RUN. `gap`: as differences to chance.
     UsageError for anything that is not there.
@@ -110,8 +168,77 @@ def of_reports(
     own = [each for measures in measures_of.values() for each in measures if each.name == measure]
     if gap and not any("random" in each.references for each in own):
         raise UsageError(f"--gap: {measure} has no level of chance")
-    table = side_by_side(measures_of, measure, dimension, _groups(groups, named), gap=gap)
-    return table, of_few(table)
+    rows_of = [named[str(folder)] for folder in reports]
+    places = {row: place for place, rows in enumerate(rows_of) for row in rows}
+    found = side_by_side(measures_of, measure, dimension, groups_of(groups, named), gap=gap, places=places)
+    return replace(found, title=f"{benchmark.name}: {found.title}")
+
+
+def names_of(folders: Iterable[Path]) -> list[str]:
+    """Return the names of runs: those of their folders, and for several with the same name, their paths."""
+    names = {folder: folder.resolve().name for folder in folders}
+    several = {name for name, number in Counter(names.values()).items() if number > 1}
+    return [str(folder) if name in several else name for folder, name in names.items()]
+
+
+def in_bold(
+    tables: Sequence[SideBySide], runs: Sequence[Side], benchmarks: Mapping[str, Benchmark]
+) -> list[SideBySide]:
+    """Put in bold the figures than which no other run's is shown to be better, in columns where all are compared.
+
+    As in `medvqa compare`, on the questions that the runs share: no other run has a better value at an adjusted p of
+    at most ERROR. `runs`: in the order of the tables' places. A published row has no answers to compare.
+    """
+    pairs = [(new, baseline) for baseline in range(len(runs)) for new in range(baseline + 1, len(runs))]
+    if not pairs:
+        return list(tables)
+    study = comparing.study(runs, benchmarks, pairs=pairs, flips=False, units=False)
+    compared: dict[Pair, dict[_Key, Compared]] = {
+        pair: {
+            _key(items.measure_of(each.benchmark, each.technique, each.metric, each.slice)): each
+            for each in versus.paired.tables
+        }
+        for pair, versus in zip(pairs, study.versus, strict=True)
+        if not versus.refusals
+    }
+    made = []
+    for table in tables:
+        bold = [_best(table.rows, place, compared) for place in range(len(table.columns))]
+        rows = [
+            replace(row, bold=frozenset(place for place, best in enumerate(bold) if number in best))
+            for number, row in enumerate(table.rows)
+        ]
+        made.append(replace(table, rows=tuple(rows)))
+    return made
+
+
+def _key(of: Mapping[str, str]) -> _Key:
+    return tuple(of.get(name, "") for name in ("benchmark", "technique", "measure", "slice"))
+
+
+def _best(rows: Sequence[SideRow], column: int, compared: Mapping[Pair, Mapping[_Key, Compared]]) -> frozenset[int]:
+    """Return the rows of a column than which none is shown to be better; none if two are not compared."""
+    having = [
+        number for number, row in enumerate(rows) if row.run is not None and row.figures[column].value is not None
+    ]
+    measures = {_key(rows[number].figures[column].of) for number in having}
+    places = {rows[number].run: number for number in having}
+    if len(measures) != 1 or len(places) < max(2, len(having)):
+        return frozenset()
+    (measure,) = measures
+    found = {pair: own.get(measure) for pair, own in compared.items() if set(pair) <= places.keys()}
+    p_values = {pair: own.p for pair, own in found.items() if own is not None and own.p is not None}
+    if len(p_values) < len(places) * (len(places) - 1) // 2:
+        return frozenset()
+    # Of a measure that is no headline, the comparison of two runs adjusts nothing: here a column has all runs.
+    holm = dict(zip(p_values, statistics.holm(list(p_values.values())).tolist(), strict=True))
+    worse = set()
+    for (new, baseline), own in found.items():
+        if own is None or own.comparison.difference is None:
+            continue
+        if (holm[new, baseline] if own.adjusted is None else own.adjusted) <= ERROR:
+            worse.add(baseline if own.comparison.difference > 0 else new)
+    return frozenset(number for place, number in places.items() if place not in worse)
 
 
 def _absent(dimension: str, dimensions: Sequence[str]) -> str:
@@ -152,11 +279,9 @@ def _measures(
 
     A run has a row for each technique by which it has the measure. UsageError if a run has none.
     """
-    names = [folder.resolve().name for folder in reports]
     measures_of: dict[str, Sequence[Measure]] = {}
     named: dict[str, list[str]] = {}
-    for folder, name in zip(reports, names, strict=True):
-        shown = name if names.count(name) == 1 else str(folder)
+    for folder, shown in zip(reports, names_of(reports), strict=True):
         parts = [part for part in reports[folder].parts if part.benchmark.name == benchmark]
         having = [part for part in parts if any(each.name == measure for each in part.measures)]
         if not having:
@@ -169,7 +294,27 @@ def _measures(
     return measures_of, named
 
 
-def _groups(typed: Sequence[str], named: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+def written(form: str, tables: Sequence[SideBySide], notes: Sequence[str], *, intervals: bool = False) -> str | bytes:
+    """Return tables as terminal, latex, markdown, csv or parquet; the latter two have no notes.
+
+    MedVQAError for parquet without pyarrow.
+    """
+    if form in ("csv", "parquet"):
+        full = in_full(tables)
+        return full.csv() if form == "csv" else full.parquet()
+    shown = [as_table(table, intervals=intervals) for table in tables]
+    if form == "latex":
+        return "".join([*map(latex, shown), *(f"% {printing.line(note)}\n" for note in notes)])
+    if form == "markdown":
+        blocks = [block for table in shown for block in (printing.markdown(table.title), markdown(table))]
+        listed = "\n".join(f"- {printing.markdown(note)}" for note in notes)
+        return "\n\n".join([*blocks, *([listed] if listed else [])]) + "\n"
+    blocks = [f"{printing.line(table.title)}\n{terminal(table).rstrip()}" for table in shown]
+    return "\n".join(["\n\n".join(blocks), *(f"! {printing.line(note)}" for note in notes)]) + "\n"
+
+
+def groups_of(typed: Sequence[str], named: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Return the rows of each group, typed as NAME=RUN,RUN (UsageError). `named`: rows by the words for a run."""
     groups: dict[str, list[str]] = {}
     for text in typed:
         name, sign, members = text.partition("=")
@@ -206,46 +351,39 @@ def _mean(figures: Sequence[Figure]) -> Figure:
     return Figure(mean, percent=figures[0].percent, sign=any(figure.sign for figure in figures))
 
 
-def as_table(table: SideBySide, *, intervals: bool = False) -> Table:
-    """The table for people; slices are headed by the paper's abbreviations if it has any.
+def as_table(table: SideBySide, *, intervals: bool = False, heading: str = "run") -> Table:
+    """The table for people.
 
-    A run's value over few units is given as counts, and no mean stands beside it. `intervals`: with 95 %
-    intervals of the runs' values.
+    A run's value over few units is given as counts, and no mean stands beside it. `intervals`: with 95 % intervals of
+    the runs' values. `heading`: of the column of names.
     """
     few = {place for row in table.rows for place, figure in enumerate(row.figures) if figure.few}
-    headings = (OVERALL, *(_short(table.dimension, value) for value in table.columns[1:]))
-    rows = [
-        (
-            f"{row.name} ({row.runs} runs)" if row.runs > 1 else row.name,
-            *(
-                Figure(None) if row.runs > 1 and place in few else _with_interval(figure) if intervals else figure
-                for place, figure in enumerate(row.figures)
-            ),
-        )
-        for row in table.rows
-    ]
+
+    def cell(row: SideRow, place: int, figure: Figure) -> str:
+        shown = Figure(None) if row.runs > 1 and place in few else figure
+        bounds = f" ({shown.interval})" if intervals and shown.low is not None and not shown.few else ""
+        return f"{shown.text}{bounds}{OTHER if place in row.other else ''}"
+
+    rows = [(_named(row), *(cell(row, place, own) for place, own in enumerate(row.figures))) for row in table.rows]
     unit = "points above chance" if table.gap else "percent" if table.percent else "values"
-    by = f" by {table.dimension}" if len(table.columns) > 1 else ""
-    columns = (Column("run"), *(Column(heading, "figure") for heading in headings))
-    return Table(f"{table.measure}{by}, {unit}", columns, tuple(rows))
+    columns = (Column(heading), *(Column(column.title, "figure") for column in table.columns))
+    bold = frozenset((number, 1 + place) for number, row in enumerate(table.rows) for place in row.bold)
+    return Table(f"{table.title}, {unit}", columns, tuple(rows), bold=bold)
 
 
-def _with_interval(figure: Figure) -> str:
-    return figure.text if figure.low is None or figure.few else f"{figure.text} ({figure.interval})"
+def _named(row: SideRow) -> str:
+    if row.source:
+        return f"{row.name} (published)"
+    return f"{row.name} ({row.runs} runs)" if row.runs > 1 else row.name
 
 
 def of_few(table: SideBySide) -> list[str]:
     """Return the headings of the columns that count fewer than FEW units in a run, with the smallest number."""
-    least: dict[str, Figure] = {}
-    for row in table.rows:
-        for value, figure in zip(table.columns, row.figures, strict=True):
-            if figure.few and (value not in least or (figure.n or 0) < (least[value].n or 0)):
-                least[value] = figure
-    return [
-        f"{_short(table.dimension, value) if value else OVERALL} ({_units(least[value])})"
-        for value in table.columns
-        if value in least
-    ]
+    found = []
+    for column, figures in zip(table.columns, zip(*(row.figures for row in table.rows), strict=True), strict=True):
+        if few := [figure for figure in figures if figure.few]:
+            found.append(f"{column.title} ({_units(min(few, key=lambda figure: figure.n or 0))})")
+    return found
 
 
 def _units(figure: Figure) -> str:
@@ -255,23 +393,32 @@ def _units(figure: Figure) -> str:
 
 
 def _short(dimension: str, value: str) -> str:
+    """Return the heading of a slice: the paper's abbreviation if it has any."""
     short = ", ".join(lexicon.abbreviations(dimension, value)) or lexicon.display(dimension, value)
     return printing.shortened(short, LONGEST)
 
 
-def as_csv(tables: Sequence[SideBySide]) -> str:
-    """One row per table, run or group, and slice; fractions, empty if undefined; a run's with interval and number."""
+def in_full(tables: Sequence[SideBySide]) -> Rows:
+    """One row per table, row and column; fractions, missing if undefined; a run's with interval and number."""
     rows = [
         (
-            *(row.name, row.runs, table.measure, table.dimension if column else "", column),
+            *(row.name, row.runs, column.measure, *next(iter(column.slice.items()), ("", ""))),
             *(figure.value, figure.low, figure.high, figure.n),
+            *(column.title, figure.of.get("benchmark", ""), figure.of.get("technique", column.technique)),
+            *(place in row.bold, row.source),
         )
         for table in tables
         for row in table.rows
-        for column, figure in zip(table.columns, row.figures, strict=True)
+        for place, (column, figure) in enumerate(zip(table.columns, row.figures, strict=True))
     ]
-    heading = "above_chance" if any(table.gap for table in tables) else "value"
-    return csv(("run", "runs", "measure", "dimension", "slice", heading, "low", "high", "n"), rows)
+    value = "above_chance" if any(table.gap for table in tables) else "value"
+    return Rows({value if name == "value" else name: each for name, each in fields.SIDE_BY_SIDE.items()}, rows)
+
+
+RULE = (
+    f"in bold ({BOLD} in a terminal): no other run of the table is shown to be better on the questions that they share "
+    f"(adjusted p at most {ERROR:g}, as in medvqa compare)"
+)
 
 
 def notes(runs: Sequence[Side]) -> list[str]:
@@ -284,4 +431,4 @@ def notes(runs: Sequence[Side]) -> list[str]:
         if contrast.difference is not None:
             lines.append(f"one setting differs: {contrast.difference.line(other.name, first.name)}")
     lines += [line for other in others for line in comparing.notes(other, first)]
-    return [f"! {printing.line(line)}" for line in dict.fromkeys(lines)]
+    return list(dict.fromkeys(lines))
