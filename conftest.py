@@ -1,1 +1,1 @@
-"""Backends, benchmarks and metrics of your own go here: docs/own-questions.md and docs/models.md have examples."""
+"""Backends, benchmarks and metrics of your own go here: docs/your-questions.md and docs/models.md have examples."""

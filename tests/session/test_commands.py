@@ -1,6 +1,6 @@
-"""Every command of the README, and those of the docs that name a place, a key or a GPU, typed literally.
+"""Every command of the README and of the table of tasks, and those of the docs that name a place, a key or a GPU.
 
-They are typed in a folder that has nothing to do with this project, with the installed wheel. test_docs.py runs the
+They are typed literally in a folder that has nothing to do with this project, with the installed wheel. test_docs.py runs the
 other console blocks of the docs.
 """
 
@@ -77,7 +77,7 @@ ASK_THE_DEFAULT_MODEL = {
     "pytest --technique=mc,gd,ps",
     "pytest --technique=mc --max-tokens=1024",
 }
-"""Commands of the README that reach the default model in ways of their own. Others without a model (`-k`, `--limit`,
+"""Commands of tasks that reach the default model in ways of their own. Others without a model (`-k`, `--limit`,
 `-n 8`, ...) ask `random`: the default model takes eight seconds to start, in each process."""
 OFFLINE = {"HF_HUB_OFFLINE": "1", "AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ACCESS_KEY_ID": "none"}
 OFFLINE |= {"AWS_SECRET_ACCESS_KEY": "none"}
@@ -97,9 +97,10 @@ exit $code
 """Ends a command that serves by Ctrl-C, when it has said its address."""
 
 
-def readme() -> list[str]:
-    """Commands in the README's sentences and tables."""
-    return list(dict.fromkeys(IN_A_SENTENCE.findall((ROOT / "README.md").read_text("utf-8"))))
+def tasks() -> list[str]:
+    """Commands in the README's sentences, and of the tasks with which docs/reference.md begins."""
+    listed, _, _ = (ROOT / "docs/reference.md").read_text("utf-8").partition("## Outcomes")
+    return list(dict.fromkeys(IN_A_SENTENCE.findall((ROOT / "README.md").read_text("utf-8") + listed)))
 
 
 def elsewhere() -> list[str]:
@@ -177,12 +178,12 @@ def check(command: str, prepared: Path, installed: Path, tmp_path: Path) -> None
         assert len(done.output.strip().splitlines()) <= 3, done.output
 
 
-def test_the_readme_has_the_commands_that_ask_the_default_model() -> None:
-    assert set(readme()) >= ASK_THE_DEFAULT_MODEL
+def test_the_tasks_have_the_commands_that_ask_the_default_model() -> None:
+    assert set(tasks()) >= ASK_THE_DEFAULT_MODEL
 
 
-@pytest.mark.parametrize("command", readme())
-def test_a_command_of_the_readme(command: str, prepared: Path, installed: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", tasks())
+def test_a_command_of_a_task(command: str, prepared: Path, installed: Path, tmp_path: Path) -> None:
     check(command, prepared, installed, tmp_path)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -39,6 +40,18 @@ def test_the_wheel_carries_what_a_user_edits_and_nothing_else(wheel: Path) -> No
         expected = {path.relative_to(ROOT).as_posix() for path in files if not path.match("*.medvqa-index.jsonl")}
         shipped = {name for name in names if name.startswith(f"medvqa/suite/{folder}/")}
         assert {name.removeprefix("medvqa/suite/") for name in shipped} == expected
+    pages = {name.removeprefix("medvqa/suite/docs/") for name in names if name.startswith("medvqa/suite/docs/")}
+    docs = ROOT / "docs"
+    assert pages == {str(path.relative_to(docs)) for path in [*docs.glob("*.md"), *docs.glob("schedulers/*")]}
+
+
+def test_the_description_of_the_wheel_names_pages_by_the_command_that_prints_them(wheel: Path) -> None:
+    """Links into the repository lead nowhere on an index."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        text = archive.read(name).decode()
+    assert "(`medvqa help start`)" in text
+    assert re.findall(r"\]\((?!https?:)[^)]*\)", text) == []
 
 
 def test_the_wheel_passes_the_smoke_test_of_a_release(wheel: Path, tmp_path: Path) -> None:

@@ -188,7 +188,7 @@ def _nothing_found(others: Sequence[Benchmark], data: Path, typed: str) -> Usage
             [
                 f"{typed}: no benchmark is found there; {folders.content(data)}. Looked for",
                 *sought,
-                f"docs/data.md says what lies where.{_advice(others, data, typed)} The phantom needs no data: "
+                f"medvqa help data says what lies where.{_advice(others, data, typed)} The phantom needs no data: "
                 f"--benchmark={DEFAULT_GROUP}",
             ]
         )

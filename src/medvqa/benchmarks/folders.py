@@ -1,4 +1,4 @@
-"""Files of a data folder, and the folders that a user edits: tests of benchmarks, model configs, the phantom's data.
+"""Files of a data folder, and folders that ship: tests of benchmarks, model configs, the phantom's data, documentation.
 
 In the repository the latter are at the top. The wheel has them in `medvqa.suite`, so that
 `pytest --pyargs medvqa.suite.benchmark_tests` runs in any folder.
@@ -23,7 +23,7 @@ SHOWN = 8
 """Entries of a folder that a message names."""
 
 
-def bundled(name: Literal["benchmark_tests", "models", "fixtures"]) -> Path:
+def bundled(name: Literal["benchmark_tests", "docs", "fixtures", "models"]) -> Path:
     """Return the absolute path of a bundled folder: in `medvqa/suite`, or in the repository of an editable install.
 
     UsageError if it is in neither, as in an installation without the wheel.

@@ -1,6 +1,6 @@
 """Phantom: synthetic lesions and organs in the formats of the three other benchmarks, read by their readers.
 
-The data ship in fixtures/phantom (docs/phantom.md), so these benchmarks are always available, whatever `--data` is.
+The data ship in fixtures/phantom (docs/data.md), so these benchmarks are always available, whatever `--data` is.
 Prompts, metrics and scoring are those of the benchmark with the same format, with one exception: without a judge, a
 rule scores MedLesionVQA's open questions, because their answers come from a closed vocabulary.
 """

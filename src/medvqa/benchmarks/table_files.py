@@ -12,7 +12,7 @@
     age = { column = "Alter", cuts = [18, 65] }         # under 18, 18 to under 65, 65 and over
 
 Both doors make one `TableDeclaration`. `read` returns the benchmark of a file (`--benchmark=klinik.toml`), and `write`
-writes the file. docs/own-questions.md describes every key.
+writes the file. docs/your-questions.md describes every key.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def benchmark_file(path: str | os.PathLike[str]) -> Benchmark:
     """Return the benchmark that a TOML file declares; the table is read when it is needed.
 
     A path that is not absolute starts at the folder of the file that calls this, as for `medvqa.table`. UsageError,
-    which names the file and the key, for a file that is missing or wrong. docs/own-questions.md lists the keys.
+    which names the file and the key, for a file that is missing or wrong. docs/your-questions.md lists the keys.
     """
     return read(folder_of(sys._getframe(1)) / os.path.expanduser(path), str(path))
 

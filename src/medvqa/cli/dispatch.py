@@ -96,6 +96,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "combine": "combine the answers of recorded runs, such as by majority vote",
         "models": "list the models that --model may name",
         "options": "explain the options of runs",
+        "help": "print a page of the documentation",
     },
     "look": {
         "report": "draw the reports of run folders again; for several runs, also a page that compares them",
@@ -211,7 +212,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     parser = _Parser(
         prog="medvqa",
         usage="medvqa [--version] COMMAND ...",
-        description=f"{fill(about, width)}\n\n`medvqa COMMAND --help` explains a command.\n\n{groups}",
+        description=f"{fill(about, width)}\n\n`medvqa COMMAND --help` explains a command, `medvqa help` lists the documentation.\n\n{groups}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

@@ -59,7 +59,7 @@ class ComparedRuns:
 
     @cached_property
     def differences(self) -> pd.DataFrame:
-        """A row for each measure and slice: both values, new minus baseline, interval, p. Columns: docs/python.md.
+        """A row for each measure and slice: both values, new minus baseline, interval, p. Columns: docs/reference.md.
 
         `low` and `high` are the two-sided interval of 95 %. MedVQAError if pandas is not installed.
         """
@@ -67,7 +67,7 @@ class ComparedRuns:
 
     @cached_property
     def flips(self) -> pd.DataFrame:
-        """A row for each question of each unit with a changed headline measure. Columns: docs/python.md.
+        """A row for each question of each unit with a changed headline measure. Columns: docs/reference.md.
 
         MedVQAError if pandas is not installed.
         """
@@ -75,7 +75,7 @@ class ComparedRuns:
 
     @cached_property
     def parts(self) -> pd.DataFrame:
-        """A row for each benchmark and technique: the number of items that both runs have. Columns: docs/python.md.
+        """A row for each benchmark and technique: the number of items that both runs have. Columns: docs/reference.md.
 
         MedVQAError if pandas is not installed.
         """

@@ -54,7 +54,7 @@ class LoadedRun:
 
     @cached_property
     def measures(self) -> pd.DataFrame:
-        """A row for each measure and slice; values and bounds are fractions. Columns: docs/python.md.
+        """A row for each measure and slice; values and bounds are fractions. Columns: docs/reference.md.
 
         MedVQAError if pandas is not installed.
         """
@@ -62,7 +62,7 @@ class LoadedRun:
 
     @cached_property
     def items(self) -> pd.DataFrame:
-        """A row for each question that has a result: text, options, answer key, tags. Columns: docs/python.md.
+        """A row for each question that has a result: text, options, answer key, tags. Columns: docs/reference.md.
 
         MedVQAError if pandas is not installed.
         """
@@ -70,7 +70,7 @@ class LoadedRun:
 
     @cached_property
     def results(self) -> pd.DataFrame:
-        """A row for each result: answer, outcome, value, seconds, tokens, tags. Columns: docs/python.md.
+        """A row for each result: answer, outcome, value, seconds, tokens, tags. Columns: docs/reference.md.
 
         MedVQAError if pandas is not installed.
         """
@@ -78,7 +78,7 @@ class LoadedRun:
 
     @cached_property
     def errors(self) -> pd.DataFrame:
-        """A row for each wrong answer that `medvqa classify` sorted; no row before that. Columns: docs/errors.md.
+        """A row for each wrong answer that `medvqa classify` sorted; no row before that. Columns: docs/reference.md.
 
         MedVQAError if pandas is not installed.
         """

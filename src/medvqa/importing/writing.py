@@ -15,7 +15,7 @@ from medvqa.importing.sheet import Sheet
 from medvqa.items import UsageError
 from medvqa.tags import lexicon
 
-NOTE = "Written by medvqa import. docs/own-questions.md explains every key."
+NOTE = "Written by medvqa import. `medvqa help your-questions` explains every key."
 
 
 def declared(

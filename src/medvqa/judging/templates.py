@@ -36,7 +36,7 @@ OTHER_FIELDS: Mapping[str, tuple[str, ...]] = {
     "options": ("fence", "letters"),
     "kind": ("fence", "image"),
 }
-"""Optional fields of a prompt: `fence` is the name of the tag around data; docs/judging.md describes the others."""
+"""Optional fields of a prompt: `fence` is the name of the tag around data; docs/scoring.md describes the others."""
 
 SCALE = (0.0, 0.5, 1.0)
 """Scores of an open answer: wrong, partly right, right (MedLesionVQA, A.5.1)."""

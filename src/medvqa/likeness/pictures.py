@@ -30,7 +30,7 @@ WORDS = BITS // 64
 NEAR = BITS // 16
 """Two images look alike if their hashes differ in at most this number of bits.
 
-Measured on 3,264 slices of MRI, 135 chest X-rays and 365 smears (docs/leaks.md). All copies that were saved again as
+Measured on 3,264 slices of MRI, 135 chest X-rays and 365 smears (docs/data.md). All copies that were saved again as
 JPEG, or made smaller, differ by at most 10 bits, those made 20 % brighter by at most 30 (96 % by 16). Pairs that differ
 by 1 to 16 bits are the same picture, or neighbouring slices of one volume. From 17 bits on, pictures of different
 patients begin.

@@ -428,7 +428,7 @@ def _test_to_write(name: str, config: pytest.Config) -> list[str]:
     mark = f'vqa("{name}")' if name in process.registry_of(config).benchmarks else "vqa"
     word = re.sub(r"\W", "_", name)
     return [
-        f"to ask about {name}, write this into test_{word}.py, and type the command again (docs/running.md):",
+        f"to ask about {name}, write this into test_{word}.py, and type the command again:",
         "",
         "    import pytest",
         "",

@@ -19,7 +19,7 @@ COLUMNS = (
     *("benchmark", "item", "overlap", "image", "same", "bits", "turned", "training_image", "like_images"),
     *("question", "question_distance", "training_row", "rows", "row_names_image"),
 )
-"""The columns of the CSV file; docs/leaks.md explains them."""
+"""The columns of the CSV file; docs/data.md explains them."""
 ALONE = "question alone"
 """In place of a level: an item with images of which only the question was found."""
 

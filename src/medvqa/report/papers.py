@@ -49,7 +49,7 @@ def named(paper: str, number: str, known: Iterable[Benchmark]) -> PaperTable:
 def check_measured(table: PaperTable, option: str) -> None:
     """Raise UsageError, which names the `option`, if no measure of a run gives a column of the table."""
     if not table.measured:
-        raise UsageError(f"{option}: no measure gives it; docs/papers.md names the script that prints it")
+        raise UsageError(f"{option}: no measure gives it; medvqa help papers names the script that prints it")
 
 
 def layout(typed: str, present: Set[str], known: Collection[Benchmark]) -> PaperTable | None:

@@ -225,7 +225,7 @@ def check_images(plan: Plan, name: str) -> None:
     else:
         # A path may name a patient; the data have it.
         missing = f"missing are those of {printing.some(plan.missing_places(name), MAX_PLACES)}"
-    how = "docs/data.md says from where"
+    how = "medvqa help data says from where"
     if benchmark.origin and benchmark.origin.files:
         how = f"medvqa fetch {name} {shlex.quote(f'--data={plan.folder(name)}')}"
     advice = (

@@ -218,26 +218,26 @@ class Options:
         several=True,
         lists=True,
         common=True,
-        page="techniques.md",
+        page="asking.md",
     )
     judge: str | None = _models(
         "the model that judges open answers: a config of models/, or BACKEND:ARGUMENT (default: none)",
         "MODEL",
         common=True,
-        page="judging.md",
+        page="scoring.md",
     )
     ff_gap: float | None = _scoring(
         "with --technique=ff: the option that the judge rates closest is the answer if it leads by POINTS (default: 3)",
         "POINTS",
         kind="number",
-        page="judging.md",
+        page="scoring.md",
     )
     extract_with: str | None = _scoring(
-        "judge: let the judge read answers in which rules find no option", "WHAT", page="judging.md"
+        "judge: let the judge read answers in which rules find no option", "WHAT", page="scoring.md"
     )
     rules_first: bool = _scoring(
         "score open answers by rule, without the judge, where a rule is certain, such as one equal to the reference",
-        page="judging.md",
+        page="scoring.md",
     )
     judge_prompts: tuple[str, ...] = _scoring(
         "use this file as the judge's prompt for TASK: score, closeness or options (repeatable)",
@@ -245,7 +245,7 @@ class Options:
         name="judge-prompt",
         several=True,
         read=_task_file,
-        page="judging.md",
+        page="scoring.md",
     )
     extraction: str = _scoring(
         "how answers are read: sound (default), or official, the rule of each benchmark's owners where they "
@@ -261,13 +261,13 @@ class Options:
         "KIT",
         several=True,
         lists=True,
-        page="open-questions.md",
+        page="scoring.md",
     )
     ablate: str | None = _asking(
         "take the picture away: text-only (no image), blank (grey) or shuffle (another item's)",
         "HOW",
         common=True,
-        page="techniques.md#ablations",
+        page="asking.md",
     )
     prompts: tuple[str, ...] = _asking(
         "ask by a named prompt of the benchmark, by the prompt in a file, or by all named prompts (repeatable, "
@@ -278,7 +278,7 @@ class Options:
         lists=True,
         common=True,
         read=_home,
-        page="prompts.md",
+        page="asking.md",
     )
     samples: int | None = _asking(
         "ask each question N times, if the model samples its answers; --combine makes one score of them",
@@ -288,12 +288,12 @@ class Options:
         low=2,
         high=10_000,
         hint="; without --samples each question is asked once",
-        page="samples.md",
+        page="asking.md",
     )
     combine: str | None = _asking(
         "with --samples: mean (average the scores, the default) or vote (majority of the options)",
         "HOW",
-        page="samples.md",
+        page="asking.md",
     )
     shots: int | None = _asking(
         "show K solved examples before each question",
@@ -301,39 +301,39 @@ class Options:
         kind="whole number",
         low=1,
         hint="; without --shots no examples are shown",
-        page="shots.md",
+        page="asking.md",
     )
     shot_pool: str | None = _asking(
         "with --shots: take the examples from this file or benchmark (default: the benchmark itself, without "
         "questions related to the one that is asked)",
         "FILE|BENCHMARK",
         read=_home,
-        page="shots.md",
+        page="asking.md",
     )
     reasoning: str | None = _asking(
         "cot: ask the model to reason, and to end with a line that holds its final answer; cot-2: to reason, "
         "and to answer in a second turn",
         "HOW",
         common=True,
-        page="reasoning.md",
+        page="asking.md",
     )
     explain: bool = _asking(
         "ask the model to answer first, and then to explain its answer",
-        page="reasoning.md",
+        page="asking.md",
     )
     rotate: str | None = _asking(
         "ask each question with its options in N cyclic orders, or in all; it counts as right only if every "
         "answer is right",
         "N|all",
         kind="count",
-        page="rotation.md",
+        page="asking.md",
     )
     run: str | None = _runs(
         "name of the run folder under reports/; an existing run is continued (default: time and model); with "
         "--shard=auto, NAME-3of8",
         "NAME",
         common=True,
-        page="reliability.md#continuing-a-run",
+        page="scale.md",
     )
     answers: tuple[str, ...] = _runs(
         "use the answers of another run of the same model: its name or folder; or share answers with other "
@@ -342,7 +342,7 @@ class Options:
         "RUN|PLACE",
         several=True,
         common=True,
-        page="scaling.md#places-for-answers",
+        page="scale.md",
     )
     """Addresses (`address.Address`), whole paths, and names of runs."""
     track: tuple[str, ...] = _runs(
@@ -356,7 +356,7 @@ class Options:
     fresh: bool = _runs(
         "ask every question anew, in a new run; answers of runs and places that --answers names are not used",
         common=True,
-        page="reliability.md",
+        page="scale.md",
     )
     tags: tuple[Path, ...] = _questions(
         "add tags of your own to the questions: a table with the column id and a column for each dimension "
@@ -364,7 +364,7 @@ class Options:
         "FILE",
         several=True,
         read=_path,
-        page="selecting.md#tags-of-your-own",
+        page="data.md",
     )
     limit: int | None = _questions(
         "ask at most N questions of each benchmark: a stratified sample of those selected, with whole pairs",
@@ -372,7 +372,7 @@ class Options:
         kind="whole number",
         common=True,
         low=1,
-        page="selecting.md",
+        page="data.md",
     )
     shard: str | None = _questions(
         "ask the I-th of N shards of the selected questions, after --limit; pairs and questions about one "
@@ -380,24 +380,24 @@ class Options:
         "GitLab and others)",
         "I/N|auto",
         common=True,
-        page="sharding.md",
+        page="scale.md",
     )
     shard_source: str
     allow_upload: bool = _limits(
         "allow sending data that are not declared public to another machine",
         common=True,
-        page="servers.md#medical-images-do-not-leave-unnoticed",
+        page="gpus-and-servers.md",
     )
     trust_remote_code: bool = _limits(
         "run the Python code that comes with the checkpoint, if the model's config asks for it too",
-        page="transformers.md",
+        page="gpus-and-servers.md",
     )
     max_cost: float | None = _limits(
         "stop once answers and judging have cost this sum, by the prices in their configs",
         "SUM",
         kind="number",
         common=True,
-        page="servers.md",
+        page="gpus-and-servers.md",
     )
     batch_size: int | None = _limits(
         "prompts in a batch (default: the model's own number, else 32)",
@@ -405,27 +405,27 @@ class Options:
         kind="whole number",
         common=True,
         low=1,
-        page="performance.md",
+        page="scale.md",
     )
     concurrency: int | None = _limits(
         "maximum of calls in flight, for models that allow several (default: the model's own number)",
         "N",
         kind="whole number",
         low=1,
-        page="servers.md",
+        page="gpus-and-servers.md",
     )
     ray_address: str | None = _models(
         "with --model=ray:MODEL: the Ray cluster that holds the copies of the model, or auto for the one that "
         "Ray finds (default: a local one, started for the run)",
         "HOST:PORT",
-        page="scaling.md#ray",
+        page="scale.md",
     )
     replicas: str | None = _models(
         "with --model=ray:MODEL: the number of copies of the model (default: auto, as many as fit, also on "
         "nodes that join during the run)",
         "N|auto",
         kind="count",
-        page="scaling.md#ray",
+        page="scale.md",
     )
     max_tokens: int | None = _limits(
         "maximum of new tokens per answer; 0: no limit (default: set by the model's config, else by the benchmark)",
@@ -433,7 +433,7 @@ class Options:
         kind="whole number",
         low=0,
         hint="; 0: no limit",
-        page="techniques.md#token-limits",
+        page="asking.md",
     )
     deadline: float | None = _limits(
         "a batch that takes longer ends in errors (default: 600, and 60 more for each prompt)",
@@ -443,7 +443,7 @@ class Options:
         above=True,
         # 30 years: clocks refuse much larger numbers.
         high=1e9,
-        page="reliability.md",
+        page="scale.md",
     )
     max_errors: int = _limits(
         f"stop after N errors in a row in a process (default: {DEFAULT_MAX_ERRORS}; 0: never)",
@@ -452,7 +452,7 @@ class Options:
         default=DEFAULT_MAX_ERRORS,
         low=0,
         hint="; 0: never stop",
-        page="reliability.md",
+        page="scale.md",
     )
     answers_from_category: bool = _scoring(
         "score gmai-mmbench-test against the column 'category'; every report says so",
@@ -466,44 +466,44 @@ class Options:
         several=True,
         common=True,
         read=_home,
-        page="ci.md",
+        page="comparing.md",
     )
     margin: float | None = _gate(
         "pass only if a loss of POINTS against the baseline is ruled out (default: 2)",
         "POINTS",
         kind="number",
         common=True,
-        page="ci.md",
+        page="comparing.md",
     )
     gate_slices: tuple[str, ...] = _gate(
         "guard each slice of a dimension of the lexicon too (repeatable, or DIMENSION,DIMENSION)",
         "DIMENSION",
         several=True,
         lists=True,
-        page="ci.md",
+        page="comparing.md",
     )
     looks: int | None = _gate(
         "how many runs will be compared with this baseline; the 5 % of error are divided by it (default: 1)",
         "J",
         kind="whole number",
-        page="ci.md",
+        page="comparing.md",
     )
     inconclusive: str | None = _gate(
         "an inconclusive verdict has exit code 11 (fail, the default) or 0 (pass)",
         "pass|fail",
-        page="ci.md",
+        page="comparing.md",
     )
     require: str | None = _gate(
         "the questions that a pass needs: all of the baseline (baseline, the default), the whole data "
         "set too (all), or only those of both runs (shared)",
         "all|baseline|shared",
-        page="ci.md",
+        page="comparing.md",
     )
     gate: str | None = _gate(
         "required: refuse to run, with exit code 4, if there are no rules of a gate (--baseline or "
         "pyproject.toml); off: run without the rules of pyproject.toml",
         "required|off",
-        page="ci.md",
+        page="comparing.md",
     )
     data_typed: str
     model_typed: bool
@@ -566,7 +566,7 @@ SELECT = Option(
     metavar="EXPRESSION",
     help="ask only the questions that match: whole words of tags, benchmarks and ids, and "
     "lexicon(DIMENSION='VALUE'), joined by and, or, not and brackets; `medvqa lexicon` prints the tags",
-    page="selecting.md",
+    page="data.md",
 )
 """The option --select of `medvqa run`; pytest has -k and -m instead."""
 OLD_NAMES: Mapping[str, str] = {"repeat": "samples"}

@@ -2,7 +2,7 @@
 
 Every answer that was drawn counts in the denominator, also one without a kind (`unclassified`), so the main kinds of a
 tree and `unclassified` sum to 1. Intervals are those of all shares: CR2 over groups of answers about the same images,
-patients, cases or question, and Wilson's at the effective number (docs/statistics.md).
+patients, cases or question, and Wilson's at the effective number (docs/numbers.md).
 """
 
 from __future__ import annotations
