@@ -181,7 +181,7 @@ def dated(value: Any, run: str) -> Any:
 
 
 def log_text(lines: list[str], run: str) -> str:
-    """The lines of a log with their checksums, as docs/decisions/0033-one-log.md defines them."""
+    """The lines of a log with their checksums, as docs/decisions/0010-one-log.md defines them."""
     head = json.loads(lines[0].split(" ", 2)[2])
     key = identity(head).encode()
     text = ""

@@ -128,8 +128,8 @@ def run(options):
 
 
 def test_a_data_set_with_its_paper_is_one_file(door: Door) -> None:
-    """The example of docs/extending.md: questions, prompts, the owners' rule and published rows in 60 lines."""
-    (text,) = re.findall(r"```python\n(\"\"\"Signs.*?)```", (ROOT / "docs/extending.md").read_text(), re.S)
+    """The example of docs/python.md: questions, prompts, the owners' rule and published rows in 60 lines."""
+    (text,) = re.findall(r"```python\n(\"\"\"Signs.*?)```", (ROOT / "docs/python.md").read_text(), re.S)
     assert len([line for line in text.splitlines() if "Template(" not in line]) <= 60
     door.write("conftest.py", text)
     row = "{n},images/{n}.png,Which sign is shown?,bronchogram,none,A\n"

@@ -1,7 +1,7 @@
-"""The files for schedulers in docs/scaling.md run as processes, and give the measures of the run in one piece.
+"""The files for schedulers of docs/scale.md run as processes, and give the measures of the run in one piece.
 
-The files are taken from the page. REPLACED lists all that a test changes in them: the model, the data, and the numbers
-of tasks. Steps of a service (checkout, artifacts, mounts) are imitated; `pip install` is left out.
+The files are those that users copy. REPLACED lists all that a test changes in them: the model, the data, and the
+numbers of tasks. Steps of a service (checkout, artifacts, mounts) are imitated; `pip install` is left out.
 """
 
 import fnmatch
@@ -43,26 +43,41 @@ REPLACED = {
 }
 FILE = re.compile(r"^`([^`\n]+)`(?:[^\n]+\n)+\n```(?:bash|yaml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 """A paragraph that begins with a file's name, and the block that follows it."""
+COPIED = {
+    "nodes.sbatch": "nodes.sbatch",
+    "kubernetes-evaluate.yaml": "evaluate.yaml",
+    "kubernetes-merge.yaml": "merge.yaml",
+    "skypilot.yaml": "qwen.yaml",
+    "github.yml": ".github/workflows/medvqa.yml",
+    "gitlab.yml": ".gitlab-ci.yml",
+}
+"""Files of docs/schedulers/ by the names of their copies; test_served.py runs the others."""
+SERVED = {"served.sbatch", "qwen-served.toml"}
 CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 
-def section() -> str:
-    """The section on job arrays, as the tests run it."""
-    page = (ROOT / "docs/scaling.md").read_text("utf-8")
-    text = page.partition("\n## Job arrays\n")[2].partition("\n## ")[0]
+def smaller(text: str) -> str:
+    """A text with what a test changes in it."""
     for before, after in REPLACED.items():
-        assert before in text, before
         text = text.replace(before, after)
     return text
 
 
-FILES = dict(FILE.findall(section()))
+def section() -> str:
+    """The page's section on job arrays."""
+    page = (ROOT / "docs/scale.md").read_text("utf-8")
+    return page.partition("\n## Job arrays\n")[2].partition("\n## ")[0]
+
+
+WRITTEN = dict(FILE.findall(section()))
+WRITTEN |= {copy: (ROOT / "docs/schedulers" / name).read_text("utf-8") for name, copy in COPIED.items()}
+FILES = {name: smaller(text) for name, text in WRITTEN.items()}
 
 
 def typed(place: int) -> str:
     """The commands of one of the section's console blocks."""
-    return "\n".join(line.removeprefix("$ ") for line in CONSOLE.findall(section())[place].splitlines())
+    return "\n".join(line.removeprefix("$ ") for line in CONSOLE.findall(smaller(section()))[place].splitlines())
 
 
 @pytest.fixture(scope="module")
@@ -269,3 +284,9 @@ def test_every_file_of_the_section_is_run() -> None:
         ".github/workflows/medvqa.yml",
         ".gitlab-ci.yml",
     }
+
+
+def test_every_file_of_the_folder_is_run_and_each_replaced_word_stands_in_one() -> None:
+    assert {path.name for path in (ROOT / "docs/schedulers").iterdir()} == {*COPIED, *SERVED}
+    text = "\n".join([section(), *WRITTEN.values()])
+    assert [before for before in REPLACED if before not in text] == []

@@ -195,10 +195,9 @@ def test_transformers_serve_answers_for_the_time_of_a_run(project: Path, monkeyp
 
 
 def test_a_slurm_job_starts_servers_and_is_requeued(project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """The page's file. The time limit comes while two servers answer: the job goes on with servers of its own."""
-    page = (Path(__file__).parents[2] / "docs/scaling.md").read_text("utf-8")
-    section = page.partition("\n## A server for the time of a Slurm job\n")[2].partition("\n## ")[0]
-    config, script = re.findall(r"^```(?:toml|bash)\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    """The page's files. The time limit comes while two servers answer: the job goes on with servers of its own."""
+    page = Path(__file__).parents[2] / "docs/schedulers"
+    config, script = ((page / name).read_text("utf-8") for name in ("qwen-served.toml", "served.sbatch"))
     for before, after in (("vqa-rad", "phantom-mediconfusion"), (" --data=/data", "")):
         assert before in script
         script = script.replace(before, after)

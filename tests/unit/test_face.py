@@ -348,20 +348,6 @@ def test_frames_have_the_documented_columns_and_types() -> None:
     assert run.results.merge(run.items, on=["benchmark", "item"]).shape[0] == 24
 
 
-def test_the_documentation_lists_all_columns_with_their_types() -> None:
-    text = (Path(__file__).parents[2] / "docs/python.md").read_text("utf-8")
-    documented = {name: columns for name, columns in fields.FRAMES.items() if name != "errors"}
-    for name, columns in documented.items():
-        rows = re.search(rf"^`{name}`, a row .*?:\n\n((?:\|.*\n)+)", text, re.MULTILINE)
-        assert rows is not None, name
-        told = [
-            (column, row.split("|")[2].strip())
-            for row in rows[1].splitlines()[2:]
-            for column in re.findall(r"`(\w+)`", row.split("|")[1])
-        ]
-        assert told == list(_declared(columns).items())
-
-
 def _declared(columns: fields.Fields) -> dict[str, str]:
     return {name: field.kind for name, field in columns.items()}
 

@@ -31,7 +31,9 @@ def test_a_page_is_printed_with_links_as_commands(capsys: pytest.CaptureFixture[
         shown = capsys.readouterr().out
         assert shown.startswith("# ")
         assert "<!--" not in shown
-        assert re.findall(r"\]\((?!https?:)[^)\s]*\)", re.sub(r"`{3}.*?`{3}|`[^`\n]*`", "", shown, flags=re.DOTALL)) == []
+        assert (
+            re.findall(r"\]\((?!https?:)[^)\s]*\)", re.sub(r"`{3}.*?`{3}|`[^`\n]*`", "", shown, flags=re.DOTALL)) == []
+        )
 
 
 def test_links_become_commands_and_paths(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Keep a model busy ahead of the tests that wait for its answers (docs/decisions/0004-a-stream.md).
+"""Keep a model busy ahead of the tests that wait for its answers (docs/decisions/0003-asking.md).
 
 The tests' thread takes upcoming items and enqueues them as tickets: futures of their replies. A thread of the stream (a
 lane) asks the model, batch after batch. A model has one lane, since it may keep state between calls, or as many as its

@@ -101,9 +101,8 @@ def _looked(plan: Plan) -> str:
     line = f"{path} {problem}, and no --baseline was typed."
     if other := unread(plan):
         line += f" {other}."
-    line += (
-        " Write rules (medvqa help comparing), type --baseline=RUN, or start in the folder of the rules (pytest: --rootdir=DIR)"
-    )
+    line += " Write rules (medvqa help comparing), type --baseline=RUN, or start in the folder of the rules"
+    line += " (pytest: --rootdir=DIR)"
     return line
 
 

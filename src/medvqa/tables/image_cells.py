@@ -63,8 +63,8 @@ def read(
     """Return the rows of a table: texts by column, in lower case, and under `image` a reference to the image.
 
     They come from the stored index, else from a new one, which is stored in the user's cache directory, where nobody
-    else may write (docs/decisions/0016). It is built again if the table or the index has changed. Of several processes,
-    one builds it and the others wait.
+    else may write (docs/decisions/0002-data.md). It is built again if the table or the index has changed. Of several
+    processes, one builds it and the others wait.
     `root` is the data folder. `needed` names columns, in lower case, that must be there besides `index` and `image`.
     `progress` is called only while a large table is read (default: a bar, or lines, on stderr).
 

@@ -1,4 +1,4 @@
-"""A run, a comparison or a lexical tree as a bundle: the named blocks that a page is drawn from (docs/run-folder.md)."""
+"""A run, a comparison or a lexical tree as a bundle: the named blocks of a page (docs/run-folder.md)."""
 
 from __future__ import annotations
 
