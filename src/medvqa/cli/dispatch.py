@@ -199,7 +199,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         prog="medvqa",
         usage="medvqa [--version] COMMAND ...",
         description="Evaluate models on questions about medical images, and work with the folders of runs.\n"
-        f"`medvqa COMMAND --help` explains a command, `medvqa help` lists the documentation.\n\n{groups}",
+        f"`medvqa COMMAND --help` explains a command.\n\n{groups}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
