@@ -1,7 +1,7 @@
 """Every command of the README and of the table of tasks, and those of the docs that name a place, a key or a GPU.
 
-They are typed literally in a folder that has nothing to do with this project, with the installed wheel. test_docs.py runs the
-other console blocks of the docs.
+They are typed literally in a folder that has nothing to do with this project, with the installed wheel. test_docs.py
+runs the other console blocks of the docs.
 """
 
 import csv

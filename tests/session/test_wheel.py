@@ -42,7 +42,8 @@ def test_the_wheel_carries_what_a_user_edits_and_nothing_else(wheel: Path) -> No
         assert {name.removeprefix("medvqa/suite/") for name in shipped} == expected
     pages = {name.removeprefix("medvqa/suite/docs/") for name in names if name.startswith("medvqa/suite/docs/")}
     docs = ROOT / "docs"
-    assert pages == {str(path.relative_to(docs)) for path in [*docs.glob("*.md"), *docs.glob("schedulers/*")]}
+    shipped_docs = (path for pattern in ("*.md", "schedulers/*", "schemas/*") for path in docs.glob(pattern))
+    assert pages == {str(path.relative_to(docs)) for path in shipped_docs}
 
 
 def test_the_description_of_the_wheel_names_pages_by_the_command_that_prints_them(wheel: Path) -> None:

@@ -49,7 +49,8 @@ def test_a_page_is_drawn_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: 
     assert main(["help", "data.md"]) == 0
     shown = capsys.readouterr().out
     assert "# " not in shown.splitlines()[0]
-    assert shown.endswith("\n") and not shown.endswith("\n\n")
+    assert shown.endswith("\n")
+    assert not shown.endswith("\n\n")
 
 
 @pytest.mark.parametrize(

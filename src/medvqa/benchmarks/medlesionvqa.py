@@ -250,8 +250,8 @@ def _origin(split: str) -> Origin:
         apply=(
             "No public release was found. Its owners give it on request: write to the authors named in "
             "https://openreview.net/forum?id=BYtqk6AVuL, or open an issue at "
-            "https://github.com/bytedance/MedLesionVQA. Then write the questions, in the format of medvqa help data, to "
-            "DATA/medlesionvqa/*.jsonl, and put the images into a folder beside them"
+            "https://github.com/bytedance/MedLesionVQA. Then write the questions, in the format of medvqa help data, "
+            "to DATA/medlesionvqa/*.jsonl, and put the images into a folder beside them"
         ),
         release=RELEASED[split],
         find=partial(files, split=split),

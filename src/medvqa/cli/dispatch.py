@@ -212,7 +212,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     parser = _Parser(
         prog="medvqa",
         usage="medvqa [--version] COMMAND ...",
-        description=f"{fill(about, width)}\n\n`medvqa COMMAND --help` explains a command, `medvqa help` lists the documentation.\n\n{groups}",
+        description=f"{fill(about, width)}\n\n`medvqa COMMAND --help` explains a command.\n\n{groups}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
