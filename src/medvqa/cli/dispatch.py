@@ -121,7 +121,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
 """The commands that ship, in groups, with what each does."""
 MODULES = {
     **{name: name for group in COMMANDS.values() for name in group},
-    **{"agreement": "agreements", "import": "imports", "options": "explain"},
+    **{"agreement": "agreements", "import": "imports", "options": "option_help"},
 }
 """The modules of the commands."""
 

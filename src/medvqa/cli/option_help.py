@@ -11,7 +11,7 @@ from medvqa.items import UsageError
 from medvqa.session.options import OLD_NAMES, SECTIONS, SELECT, Option
 
 
-class ExplainArguments(Arguments):
+class OptionsArguments(Arguments):
     """Explain the options of `medvqa run` and of pytest by sections, or those that you name.
 
     `medvqa.evaluate` has them with _ for -, and the file of a sweep with either.
@@ -20,7 +20,7 @@ class ExplainArguments(Arguments):
     names: list[str] = positional("options, such as limit or max-cost (default: all)", "NAME", least=0)
 
 
-def run(typed: ExplainArguments) -> str:
+def run(typed: OptionsArguments) -> str:
     """Return the options with their help, by sections."""
     rows = {row.name: row for section in SECTIONS.values() for row in section} | {SELECT.name: SELECT}
     names = [OLD_NAMES.get(name, name) for name in typed.names]
@@ -44,4 +44,4 @@ def _usage(row: Option) -> str:
     return f"--{row.name}{f'={row.metavar}' if row.metavar else ''}{pytest}"
 
 
-COMMAND = Command(ExplainArguments, run)
+COMMAND = Command(OptionsArguments, run)
