@@ -101,6 +101,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     "compare": {
         "compare": "list what changed between runs on the same questions",
         "table": "print one measure of several runs by the values of a dimension, such as the task",
+        "explain": "count the answers of a run by other harnesses' rules, and list what a published row leaves open",
         "gate": "decide whether a run is worse than its baseline",
         "baseline": "write a run as one small file for --baseline",
     },

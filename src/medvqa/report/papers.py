@@ -151,7 +151,7 @@ def _of_run(table: PaperTable, report: Report) -> Iterator[str]:
     for benchmark in {part.benchmark.name: part.benchmark for part in report.parts}.values():
         if line := _prompt(benchmark, report.run.benchmark(benchmark.name)):
             yield f"{name} was asked by {line}"
-    if how := _temperature(report.run.config.as_json(), report.techniques):
+    if how := temperature(report.run.config.as_json(), report.techniques):
         yield f"{name} was asked at {how}"
     yield from _judged(table, report)
     if report.run.extraction != table.extraction:
@@ -171,7 +171,7 @@ def _prompt(benchmark: Benchmark, recorded: RecordedBenchmark) -> str:
     return f"{', '.join(asked)} instead of the benchmark's own prompt"
 
 
-def _temperature(config: Mapping[str, Any], techniques: Sequence[str]) -> str:
+def temperature(config: Mapping[str, Any], techniques: Sequence[str]) -> str:
     """Return the temperature that a config sets, and that of FF; "" if it is unknown, or there is none."""
     while config.get("inner"):
         config = config["inner"]
@@ -203,7 +203,7 @@ def _judged(table: PaperTable, report: Report) -> Iterator[str]:
     if any(result.judgement is not None for part in report.parts for result in part.results):
         judge = report.run.judge or RecordedJudge()
         prompts = sorted({label for about in abouts for label in about.judged.values()})
-        how = ", ".join([*prompts, *filter(None, [_temperature(judge.config.as_json(), ())])])
+        how = ", ".join([*prompts, *filter(None, [temperature(judge.config.as_json(), ())])])
         paper = f"; the paper's judge is {table.judge}" if table.judge else ""
         yield f"{name} was judged by {judge.name or 'an unnamed judge'} ({how}){paper}"
     gaps = {about.signature.get("ff_gap", PAPER_GAP) for about in abouts}
