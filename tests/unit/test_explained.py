@@ -186,15 +186,19 @@ def test_errors_say_what_to_type(recorded: Path, capsys: pytest.CaptureFixture[s
     assert "has several answers to a question: explain a run with one" in capsys.readouterr().err
 
 
+def own_run(folder: Path, monkeypatch: pytest.MonkeyPatch, file: str, recorded: str) -> None:
+    """Score recorded answers to two questions of one's own, as reports/own."""
+    monkeypatch.chdir(folder)
+    Path("own.csv").write_text("id,question,A,B,answer\ns1,Which?,cyst,stone,A\ns2,Which?,cyst,stone,A\n")
+    Path("own.toml").write_text('file = "own.csv"\n')
+    Path(file).write_text(recorded)
+    assert main(["run", f"--model=replay:{file}", "--benchmark=own.toml", "--run=own"]) == 0
+
+
 def test_questions_of_private_data_are_named_in_the_json_file_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("own.csv").write_text("id,question,A,B,answer\ns1,Which?,cyst,stone,A\ns2,Which?,cyst,stone,A\n")
-    Path("own.toml").write_text('file = "own.csv"\n')
-    said = [{"id": "s1", "response": "A"}, {"id": "s2", "response": "I see no cyst in the image"}]
-    Path("said.jsonl").write_text("".join(json.dumps(line) + "\n" for line in said))
-    assert main(["run", "--model=replay:said.jsonl", "--benchmark=own.toml", "--run=own"]) == 0
+    own_run(tmp_path, monkeypatch, "said.csv", "id,response\ns1,A\ns2,I see no cyst in the image\n")
     capsys.readouterr()
     part = explained("reports/own")
     medevalkit = next(rule for rule in part["rules"] if rule["rule"] == "MedEvalKit")
@@ -202,3 +206,15 @@ def test_questions_of_private_data_are_named_in_the_json_file_alone(
     assert medevalkit["differing"] == ["s2"]
     assert "s2" not in shown
     assert "own is of data that are not declared public: --json=FILE names the questions" in shown
+
+
+def test_the_scores_in_a_replayed_log_stand_beside_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = "index,question,prediction,hit,log\ns1,Which?,A,1,x\ns2,Which?,I see no cyst in the image,1,x\n"
+    own_run(tmp_path, monkeypatch, "said.csv", log)
+    theirs = next(rule for rule in explained("reports/own")["rules"] if "its own log" in rule["rule"])
+    assert (theirs["rule"], theirs["right"], theirs["differing"]) == ("VLMEvalKit, its own log", 2, ["s2"])
+    assert theirs["source"] == "said.csv VLMEvalKit hit"
+    Path("said.csv").write_text(log.replace("1,x", "0,x"))  # another file than the run's
+    assert not [rule for rule in explained("reports/own")["rules"] if "its own log" in rule["rule"]]
+    Path("said.csv").unlink()
+    assert explained("reports/own")["rules"]

@@ -5,9 +5,14 @@ It never says that a number was reproduced: counts are compared, and what no rul
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, get_args
+
+import msgspec
 
 from medvqa import judging, metrics, printing
 from medvqa.benchmarks import harnesses
@@ -205,10 +210,39 @@ def _scored(report: Report, part: Part) -> Iterator[tuple[harnesses.HarnessRule,
         source = rules.note_of(benchmark) if rules.is_official(extraction) else "medvqa help scoring"
         again = [judging.rescored(result, benchmark=benchmark, extraction=extraction) for result in part.results]
         yield harnesses.HarnessRule(name, source, frozenset(KINDS), lambda result, _: result.score), again
+    yield from _of_their_log(report, part)
     if part.technique != "mc":  # the rules read answers to questions with options or with a short answer
         return
     for rule in harnesses.rules_of(benchmark, judged=report.run.judge is not None):
         yield rule, [_by(rule, result) for result in part.results]
+
+
+def _of_their_log(report: Report, part: Part) -> Iterator[tuple[harnesses.HarnessRule, list[Result]]]:
+    """Yield the scores that another harness wrote beside the recorded answers, if the file is there and unchanged."""
+    from medvqa.backends import replay
+
+    config = report.run.config
+    if not _is_recorded(report) or not os.path.isfile(config.argument):
+        return
+    path = Path(config.argument)
+    with path.open("rb") as file:
+        if not (report.run.model.fingerprint or "").startswith(hashlib.file_digest(file, "sha256").hexdigest()):
+            return
+    columns = msgspec.convert(config.options, replay.Columns)
+    items = [result.item for part in report.parts for result in part.results]
+    recording = replay.read(path, columns).placed(items)
+    if not recording.theirs:
+        return
+    harness = recording.harness
+    name = f"{harness.name or 'the file'}, its own log"
+    source = " ".join(filter(None, (path.name, harness.name, harness.version, harness.task, harness.scoring)))
+    scores = {key[2:]: theirs.score for key, theirs in recording.theirs.items() if key[0] in ("", part.benchmark.name)}
+    logged = [
+        replace(result, score=_as(value == 1) if value is not None else Score(None, "unscored"))
+        for result in part.results
+        for value in [scores.get((result.item.id, result.variant, result.sample))]
+    ]
+    yield harnesses.HarnessRule(name, source, frozenset(KINDS), lambda result, _: result.score), logged
 
 
 def _by(rule: harnesses.HarnessRule, result: Result) -> Result:
