@@ -123,7 +123,7 @@ def _typed(row: TableRow, role: str, typed: str) -> str:
 
 
 def _named(row: TableRow, role: str, known: Collection[str]) -> str:
-    """The column of a role by its names, "" without one; UsageError if several columns of an id or an answer have one."""
+    """The column of a role by its names, "" without one; UsageError if several could be the id or the answer."""
     from medvqa.importing.roles import plain
 
     if role in row.values:

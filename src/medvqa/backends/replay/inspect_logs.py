@@ -2,7 +2,8 @@
 
 Written so by inspect-ai 0.3.285: `header.json` and a member `samples/ID_epoch_N.json` for each question, or one object
 with `eval`, `plan` and `samples`. A text may stand in `attachments`. An id that Inspect gave itself counts the samples
-from 1, and is no id: one is then read from the metadata of the sample, else the question is found by its text and choices.
+from 1, and is no id: one is then read from the metadata of the sample, else the question is found by its text and
+choices.
 """
 
 from __future__ import annotations

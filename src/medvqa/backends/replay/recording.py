@@ -1,4 +1,4 @@
-"""What a file of recorded answers holds, whatever its format: answers, who wrote them, and the scores they had there."""
+"""The content of a file of recorded answers, whatever its format: answers, who wrote them, their scores there."""
 
 from __future__ import annotations
 
@@ -141,7 +141,8 @@ class Recording:
             listed = ", ".join(item.id for item in same[:5])
             raise DataError(
                 f"{entry.where}: no id, and {len(same)} questions of this run have its question and options "
-                f"({listed}); so it is with {len(several)} of {len(found)} answers. Name the column of ids: --set id=COLUMN"
+                f"({listed}); so it is with {len(several)} of {len(found)} answers. Name the column of ids: "
+                "--set id=COLUMN"
             )
         if not any(same for _, same in found):
             raise DataError(
