@@ -128,6 +128,16 @@ def test_the_recorded_runs_of_gpt_4o_are_counted_by_every_rule(
     assert (pairs["first"]["MedEvalKit"], pairs["second"]["MedEvalKit"]) == (39, 35)
     assert (pairs["first"]["lmms-eval, MMMU"], pairs["first"]["VLMEvalKit 2026-06"]) == (35, 34)
     assert pairs["second"]["VLMEvalKit 2024-02"] == 30
+    page = (Path(__file__).parents[2] / "docs" / "harnesses.md").read_text("utf-8")
+    for shown_as, rule in (
+        ("this project's, and the owners'", "sound (this project)"),
+        ("VLMEvalKit of 2024-02", "VLMEvalKit 2024-02"),
+        ("VLMEvalKit of 2025-08 and 2026-06", "VLMEvalKit 2026-06"),
+        ("lmms-eval, as it reads MMMU", "lmms-eval, MMMU"),
+        ("MedEvalKit", "MedEvalKit"),
+        ("Inspect", "Inspect, multiple_choice"),
+    ):
+        assert f"| {shown_as} | {pairs['first'][rule]:g} | {pairs['second'][rule]:g} |" in page
     shown = capsys.readouterr().out
     assert "MedEvalKit                203/352  57.67  39/176 (22.16)" in shown
     assert "Inspect, multiple_choice can read none of these answers" in shown
