@@ -83,14 +83,14 @@ def rules_of(benchmark: Benchmark, *, judged: bool = False) -> list[HarnessRule]
             "inspect-ai 0.3.285 (PyPI), solver/_multiple_choice.py",
             frozenset(CHOICE_KINDS),
             partial(_by_letter, read=inspect_letters),
-            "counts as wrong: its prompt asks for a line ANSWER: X",
+            "counts as wrong, as its prompt asks for a line ANSWER: X",
         ),
         HarnessRule(
             "Inspect, vqa_rad",
             "inspect-evals 0.26.0 (PyPI), vqa_rad/scorer.py",
             CLOSED,
             partial(_by_text, said=inspect_line),
-            "counts as wrong: its prompt asks for ANSWER: X",
+            "counts as wrong, as its prompt asks for ANSWER: X",
         ),
     ]
     if benchmark.group == "slake":

@@ -41,14 +41,9 @@ class MeasureCount:
     n: float
 
     @property
-    def percent(self) -> float | None:
-        """The measure in percent."""
-        return 100 * self.count / self.n if self.n else None
-
-    @property
     def shown(self) -> str:
-        """As `33/176 (18.75)`."""
-        return f"{self.count:g}/{self.n:g} ({number(self.percent, percent=False)})" if self.n else ""
+        """As `33/176 (18.75)`, with the percentage."""
+        return f"{self.count:g}/{self.n:g} ({number(self.count / self.n)})" if self.n else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,7 +398,7 @@ def text(explained: Explained) -> str:
     lines += [f"! {line}" for line in (*_rule_notes(explained), *explained.notes)]
     if explained.row:
         lines += ["", *_remainder(explained), *_spread(explained)]
-    lines += ["", *(f"{rule.rule}: {rule.source}" for rule in explained.rules if rule.source)]
+    lines += ["", *_sources(explained)]
     return "\n".join(map(printing.lines, lines))
 
 
@@ -434,8 +429,12 @@ def _table(explained: Explained) -> Table:
         of = {measure.measure: measure.shown for measure in rule.measures}
         differing = len(rule.differing)
         some = f": {printing.some(rule.differing, SHOWN)}" if differing and explained.public else ""
-        percent = number(100 * rule.right / rule.scored, percent=False)
-        row = (f"{rule.right}/{rule.scored}", percent, *(of.get(name, DASH) for name in names), rule.unread)
+        row = (
+            f"{rule.right}/{rule.scored}",
+            number(rule.right / rule.scored),
+            *(of.get(name, DASH) for name in names),
+            rule.unread,
+        )
         rows.append((rule.rule, *row, f"{differing}{some}"))
     for name, together in (("any of these", explained.any_rule), ("all of these", explained.every_rule)):
         of = {measure.measure: measure.shown for measure in together}
@@ -454,7 +453,14 @@ def _rule_notes(explained: Explained) -> Iterator[str]:
     if nothing := [rule.rule for rule in explained.rules if rule.unread == rule.scored]:
         yield f"{', '.join(nothing)} can read none of these answers; the last two rows leave it out"
     for what, names in unread.items():
-        yield f"an answer that {' or '.join(names)} cannot read {what}"
+        yield f"an answer that cannot be read {what}: {', '.join(names)}"
+
+
+def _sources(explained: Explained) -> Iterator[str]:
+    by_source = dict[str, list[str]]()
+    for rule in explained.rules:
+        by_source.setdefault(rule.source, []).append(rule.rule)
+    yield from (f"{', '.join(names)}: {source}" for source, names in by_source.items())
 
 
 def _remainder(explained: Explained) -> Iterator[str]:
@@ -475,7 +481,7 @@ def _remainder(explained: Explained) -> Iterator[str]:
 
 def _spread(explained: Explained) -> Iterator[str]:
     for of in explained.spread:
-        shown = ", ".join(f"{count} ({number(100 * count / of.n, percent=False)} %)" for count in of.counts)
+        shown = ", ".join(f"{count} ({number(count / of.n)} %)" for count in of.counts)
         yield f"from run to run, {of.measure}: {shown} of {of.n}; {of.of} [{of.source}]"
     for said in explained.said_of_spread:
         yield f"from run to run, as published: {said.value} [{said.source}]"
