@@ -28,6 +28,7 @@ Status = Literal["same", "different", "unknown"]
 SHOWN = 3
 """Ids of differing questions in a cell."""
 UNNAMED = "of data that are not declared public: --json=FILE names the questions"
+JUDGED = "answers that a model judged keep its score; no other rule reads them"
 CHANCE = "with so many rules tried on the same answers, one may agree by chance"
 
 
@@ -86,6 +87,7 @@ class PublishedCount:
     column: str
     measure: str
     percent: float
+    digits: int
     low: float
     high: float
     n: int | None
@@ -155,7 +157,8 @@ def _of_rules(report: Report, part: Part, also: Iterable[str] = ()) -> Explained
     """Count a part by every rule; `also`: further measures beside those of the headline."""
     metric_of = {metric.name: metric for metric in part.benchmark.metrics if metric.mean_over is None}
     names = [name for name in dict.fromkeys((*part.benchmark.headline, *also)) if name in metric_of]
-    shown = [metric_of[name] for name in names if not metric_of[name].reads_text]
+    left_out = metrics.judged(part.benchmark)
+    shown = [metric_of[name] for name in names if not metric_of[name].reads_text and name not in left_out]
     own = {result.item.id: _is_right(result) for result in part.results}
     by_rule, right_by = list[RuleCount](), list[dict[str, bool]]()
     for rule, results in _scored(report, part):
@@ -184,7 +187,7 @@ def _of_rules(report: Report, part: Part, also: Iterable[str] = ()) -> Explained
             replace(result, score=_as(combined(verdicts[result.item.id]))) if verdicts[result.item.id] else result
             for result in part.results
         ]
-        return tuple(_counted(results, [metric for metric in shown if metric.better == "higher"]))
+        return tuple(_counted(results, [metric for metric in shown if metric.binary and metric.better == "higher"]))
 
     return Explained(
         report.folder.name,
@@ -194,6 +197,7 @@ def _of_rules(report: Report, part: Part, also: Iterable[str] = ()) -> Explained
         together(any),
         together(all),
         part.benchmark.public,
+        notes=(JUDGED,) if any(result.judgement is not None for result in part.results) else (),
     )
 
 
@@ -287,7 +291,6 @@ def _beside(report: Report, part: Part, table: PaperTable, row: Row) -> Explaine
             n = row.n[place] if row.n else column.n
             of_run = MeasureCount(own.name, own.unit, own.count or 0.0, own.n)
             counts.append(_published(explained.rules, column, percent, table.digits(row), n, of_run))
-    said = [of for of in (*row.said, *table.said) if not of.techniques or part.technique in of.techniques]
     less = [
         f"{of.column}: the run has {of.run.n:g} {of.unit}, the published figure {of.n}; their counts are not compared"
         for of in counts
@@ -297,11 +300,12 @@ def _beside(report: Report, part: Part, table: PaperTable, row: Row) -> Explaine
         explained,
         row=row.name,
         source=table.source,
-        compared=tuple(_compared(report, part, table, said, [column for _, column in places])),
+        compared=tuple(_compared(report, part, table, row, [column for _, column in places])),
         counts=tuple(counts),
         spread=tuple(of for of in table.repeated if of.measure in measured and of.technique == part.technique),
-        said_of_spread=tuple(of for of in said if of.aspect == "spread"),
+        said_of_spread=tuple(of for of in _said(part, table, row) if of.aspect == "spread"),
         notes=(
+            *explained.notes,
             *less,
             *([f"the row has a known slip: {row.slip}"] if row.slip else []),
             *(["recorded answers do not say how they were asked for"] if _is_recorded(report) else []),
@@ -325,6 +329,7 @@ def _published(
         column.title,
         column.measure,
         percent,
+        digits,
         round(percent - half, digits + 1),
         round(percent + half, digits + 1),
         n,
@@ -336,19 +341,31 @@ def _published(
     )
 
 
+def _said(part: Part, table: PaperTable, row: Row) -> list[Said]:
+    """Return what is known of how a row was made: of itself first, then of the paper's table.
+
+    A row that was collected from elsewhere (`checked`) need not have been made as the others.
+    """
+    said = [of for of in (*row.said, *table.said) if not of.techniques or part.technique in of.techniques]
+    if table.extraction != rules.SOUND and row.checked in ("", "counted"):
+        after = f", and {table.extractor} where it finds no option" if table.extractor else ""
+        same = () if after else (table.extraction,)
+        said.append(Said("extraction", f"the owners' rule ({table.extraction}){after}", table.source, same))
+    if table.judge and not row.checked and (part.technique == "ff" or part.benchmark.judged):
+        said.append(Said("judge", table.judge, table.source))
+    return said
+
+
 def _compared(
-    report: Report, part: Part, table: PaperTable, said: Sequence[Said], columns: Sequence[PaperColumn]
+    report: Report, part: Part, table: PaperTable, row: Row, columns: Sequence[PaperColumn]
 ) -> Iterator[ComparedAspect]:
     """Yield what is the same, different or unknown, in the order of `Aspect`."""
     measures = ", ".join(dict.fromkeys(column.measure for column in columns))
-    yield ComparedAspect("technique", "same", part.technique, columns[0].technique, table.source)
-    yield ComparedAspect("metric", "same", measures, ", ".join(column.title for column in columns), table.source)
-    if table.extraction != rules.SOUND and not any(of.aspect == "extraction" for of in said):
-        after = f", and {table.extractor} where it finds no option" if table.extractor else ""
-        same = () if after else (table.extraction,)
-        said = [*said, Said("extraction", f"the owners' rule ({table.extraction}){after}", table.source, same)]
-    if table.judge and (part.technique == "ff" or part.benchmark.judged):
-        said = [*said, Said("judge", table.judge, table.source)]
+    titles, technique = ", ".join(column.title for column in columns), columns[0].technique
+    sure: Status = "unknown" if row.checked else "same"
+    yield ComparedAspect("technique", sure, part.technique, "" if row.checked else technique, table.source)
+    yield ComparedAspect("metric", sure, measures, titles, table.source)
+    said = _said(part, table, row)
     of_run = dict(_of_run(report, part))
     for aspect in get_args(Aspect):
         if aspect == "spread":
@@ -413,13 +430,15 @@ def _compared_lines(explained: Explained) -> Iterator[str]:
 
 
 def _count_line(of: PublishedCount) -> str:
-    shown = f"{of.column}: published {of.percent:g} %, that is {of.low:g} to {of.high:g} % before rounding"
+    low, high = (number(bound, percent=False, digits=of.digits + 1) for bound in (of.low, of.high))
+    percent = number(of.percent, percent=False, digits=of.digits)
+    shown = f"{of.column}: published {percent} %, that is {low} to {high} % before rounding"
     if of.n is None:
         return f"{shown}; the number of {of.unit} behind it is not published, so no count is known"
     if not of.counts:
         return f"{shown}; no count of {of.n} {of.unit} gives it"
     listed = printing.some([str(count) for count in of.counts], 10)
-    return f"{shown}: {listed} of {of.n} {of.unit}; the run has {of.run.shown}"
+    return f"{shown}: {listed} of {of.n} {of.unit}; the run has {of.run.shown or 'none'}"
 
 
 def _table(explained: Explained) -> Table:
