@@ -185,6 +185,19 @@ def test_agreement_with_a_rule_is_said_to_be_possible_by_chance(
 
 
 @needs_shared
+def test_a_part_of_the_questions_is_said_to_be_one(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = f"--model=replay:{RECORDED}/gpt4o_mc_predictions.json"
+    assert main(["run", path, "--benchmark=mediconfusion", f"--data={REFERENCE}", "--limit=20", "--run=some"]) == 0
+    capsys.readouterr()
+    part = explained("reports/some", "--published=GPT-4o")
+    shown = capsys.readouterr().out
+    assert part["counts"][0]["remainder"] is None
+    assert "different questions: run 20; published 352" in " ".join(shown.split())
+    assert "selected 20 of 352" in shown
+    assert "set MC: the run has 10 pairs, the published figure 176; their counts are not compared" in shown
+
+
+@needs_shared
 def test_errors_say_what_to_type(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "reports/second", "--published=GPT4o"]) == 4
     assert "Did you mean 'GPT-4o'?" in capsys.readouterr().err

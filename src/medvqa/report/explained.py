@@ -21,14 +21,15 @@ from medvqa.figures import DASH, Table, counted, number, numbers, terminal, text
 from medvqa.items import KINDS, OPTION_TECHNIQUES, Metric, Result, Score, UsageError, replace
 from medvqa.paper_tables import Aspect, PaperColumn, PaperTable, Repeated, Row, Said, counts_behind
 from medvqa.report.build import Part, Report
-from medvqa.report.papers import temperature
+from medvqa.report.notes import less_than_released
+from medvqa.report.papers import of_part, temperature
 from medvqa.scoring import rules
 
 Status = Literal["same", "different", "unknown"]
 SHOWN = 3
 """Ids of differing questions in a cell."""
 UNNAMED = "of data that are not declared public: --json=FILE names the questions"
-JUDGED = "answers that a model judged keep its score; no other rule reads them"
+JUDGED = "answers that a model judged keep its score by this project's and the owners' rules"
 CHANCE = "with so many rules tried on the same answers, one may agree by chance"
 
 
@@ -197,7 +198,12 @@ def _of_rules(report: Report, part: Part, also: Iterable[str] = ()) -> Explained
         together(any),
         together(all),
         part.benchmark.public,
-        notes=(JUDGED,) if any(result.judgement is not None for result in part.results) else (),
+        notes=(
+            *report.covered.lines,
+            *less_than_released(report),
+            *of_part(report, part),
+            *([JUDGED] if any(result.judgement is not None for result in part.results) else []),
+        ),
     )
 
 

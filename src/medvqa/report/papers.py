@@ -142,7 +142,7 @@ def _of_run(table: PaperTable, report: Report) -> Iterator[str]:
     name = report.folder.name
     for line in report.covered.lines:
         yield f"{name} is {line}" if line.startswith("unfinished") else line
-    for line in (*less_than_released(report), *(line for part in report.parts for line in _of_part(report, part))):
+    for line in (*less_than_released(report), *(line for part in report.parts for line in of_part(report, part))):
         yield f"{name}: {line}"
     yield from _unread(table, report)
     if other := report.run.protocol.signature():
@@ -222,7 +222,7 @@ def _unread(table: PaperTable, report: Report) -> Iterator[str]:
             yield f"{report.folder.name}: {of} are unparsed, and count as wrong{alone}"
 
 
-def _of_part(report: Report, part: Part) -> Iterator[str]:
+def of_part(report: Report, part: Part) -> Iterator[str]:
     """Yield what makes the figures of a part differ from those of a whole run with the owners' key."""
     if report.run.benchmark(part.benchmark.name).answers == "category":
         yield f"the answer key of {part.benchmark.name} was {RECOVERED}"
