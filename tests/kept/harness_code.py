@@ -1,22 +1,29 @@
-"""Record how other harnesses' own code reads answers: `python tests/kept/harness_code.py VLMEVALKIT LMMS_EVAL`.
+"""Record how other harnesses' own code reads answers.
+
+    python tests/kept/harness_code.py VLMEVALKIT LMMS_EVAL MEDEVALKIT
 
 It writes harnesses.json beside it, with which tests compare `benchmarks/harnesses.py`. The arguments are git folders of
-both repositories, with the commits named there. inspect-ai 0.3.285 and inspect-evals 0.26.0 must be installed, such as
+the repositories, with the commits named there. inspect-ai 0.3.285 and inspect-evals 0.26.0 must be installed, such as
 in an environment of its own. The code of the harnesses is run, and not kept.
 """
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import copy
 import json
 import logging
 import random
-import re
 import subprocess
 import sys
+from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
+
+import numpy as np
 
 KEPT = Path(__file__).with_name("harnesses.json")
 VLMEVALKIT = {
@@ -25,6 +32,7 @@ VLMEVALKIT = {
     "2026-06": "a67ace50033b1feed0e42c60749a9f5d0354c7d8",
 }
 LMMS_EVAL = "75571cfe0fa36ca5ec2e6aa2bb268f9d38295af3"
+MEDEVALKIT = "9b12e3b34232a8779cc1275417bf4f72f03d28e0"
 CASES = 400
 WORDS = (
     *("A", "B", "C", "D", "(A)", "(B)", "a", "b", "E", "A.", "B.", "B,", "**C**", "$D$", "MRA", "CTA", "Cyst", "cyst"),
@@ -53,24 +61,19 @@ OPTIONS = (
 
 
 def of_commit(repository: str, commit: str, path: str) -> dict[str, Any]:
-    """Run a file of a commit without its imports of the harness; return its names."""
+    """Run the functions and constants of a file of a commit, without its imports; return its names."""
     text = subprocess.run(
         ["git", "-C", repository, "show", f"{commit}:{path}"], check=True, capture_output=True, text=True
     ).stdout
-    kept = [
-        line
-        for line in text.splitlines()
-        if not re.match(r"from (vlmeval|\.|datasets|hugging|loguru|PIL)|import datasets", line)
-    ]
+    tree = ast.parse(f"from __future__ import annotations\n{text}")
+    first, *others = tree.body
+    tree.body = [first, *(node for node in others if isinstance(node, ast.FunctionDef | ast.Assign))]
     names: dict[str, Any] = {
-        "get_logger": logging.getLogger, "eval_logger": logging, "datasets": ModuleType("datasets"),
-        "Image": SimpleNamespace(Image=object), "osp": None,
-    }  # fmt: skip
-    names["datasets"].Dataset = object
-    names["cp"] = __import__("copy")
-    for name in ("os", "re", "string", "random"):
-        names[name] = __import__(name)
-    exec(compile("from __future__ import annotations\n" + "\n".join(kept), path, "exec"), names)
+        **{name: import_module(name) for name in ("os", "re", "string", "random", "difflib")},
+        "openai_llm": lambda *_: None,  # MedEvalKit's judge, which is not asked
+        **{"cp": copy, "np": np, "lru_cache": lru_cache, "get_logger": logging.getLogger},
+    }
+    exec(compile(tree, path, "exec"), names)
     return names
 
 
@@ -92,13 +95,14 @@ def inspect_closed(response: str, key: str) -> bool:
 
 def main() -> None:
     """Draw answers, let each harness read them, and write what it read."""
-    vlmevalkit, lmms_eval = sys.argv[1:]
+    vlmevalkit, lmms_eval, medevalkit = sys.argv[1:]
     matching = {
         version: of_commit(vlmevalkit, commit, "vlmeval/utils/matching_util.py")["can_infer"]
         for version, commit in VLMEVALKIT.items()
     }
     choices = of_commit(lmms_eval, LMMS_EVAL, "lmms_eval/tasks/_task_utils/mmmu_mcq_utils.py")
     slake = of_commit(lmms_eval, LMMS_EVAL, "lmms_eval/tasks/slake/utils.py")["normalize_answer"]
+    judge = of_commit(medevalkit, MEDEVALKIT, "utils/utils.py")["judge_multi_choice"]
     choices["random"].choice = lambda _: ""  # a draw is recorded as nothing read
     draw = random.Random(7)
     cases = []
@@ -112,6 +116,11 @@ def main() -> None:
                 for version, infer in matching.items()
             },
             "lmms-eval, MMMU": choices["parse_mmmu_multi_choice_response"](response, list(options), options),
+            "MedEvalKit": "".join(
+                letter
+                for letter in options
+                if judge([f"{each}. {text}" for each, text in options.items()], letter, response)
+            ),
             "Inspect, multiple_choice": inspect_choice(response, options, multiple=False),
             "Inspect, several": inspect_choice(response, options, multiple=True),
             "Inspect, yes": inspect_closed(response, "yes"),

@@ -37,6 +37,14 @@ def test_letters_are_read_as_the_harness_s_code_reads_them(name: str) -> None:
         assert "".join(read_here) == read[name].replace("Z", ""), (response, options)
 
 
+def test_medevalkit_takes_the_option_that_its_code_takes() -> None:
+    for response, options, read in CASES:
+        # An option that is a letter is right by two keys.
+        for key in options:
+            of = scored(mediconfusion.BENCHMARKS[0], "MedEvalKit", result(response, options, key))
+            assert (of.outcome == "correct") == (key in read["MedEvalKit"]), (response, options)
+
+
 def test_inspect_reads_what_stands_behind_answer() -> None:
     for response, options, read in CASES:
         assert "".join(inspect_letters(response, options).letters) == read["Inspect, multiple_choice"], response
