@@ -14,6 +14,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from medvqa import files
 from medvqa.backends.replay.logged_json import decoded
 from medvqa.backends.replay.recording import UNKNOWN, Columns, Entry, Harness, Recording, Theirs, collected, score_of
 from medvqa.items import Answer, DataError, UsageError
@@ -26,14 +29,42 @@ _OWN = NEEDED | {"doc", "input", "arguments", "resps", "doc_hash", "token_counts
 _IDS = ("id", "question_id", "qid", "index", "questionId")
 _EXTRACTED = ("parsed_pred", "extracted_answer", "pred_answer", "prediction", "pred")
 _SCORES = ("score", "correct", "exact_match", "is_correct")
-_NAME = re.compile(r"(?:.*_)?samples_(?P<task>.+)\.jsonl")
+_NAME = re.compile(r"(?P<date>.*_)samples_(?P<task>.+)\.jsonl")
+
+
+class _Metric(msgspec.Struct):
+    metric: str = ""
+
+
+class _Task(msgspec.Struct):
+    output_type: str = ""
+    metric_list: list[_Metric] = []
+
+
+class _Results(msgspec.Struct):
+    lmms_eval_version: str = ""
+    model_name: str | None = None
+    configs: dict[str, _Task] = {}
 
 
 def read(path: Path, columns: Columns) -> Recording:
     """Return the answers of a sample log (DataError with the line; UsageError for a typed field that is missing)."""
+    return collected(_entries(path, columns), _harness(path))
+
+
+def _harness(path: Path) -> Harness:
+    """What the name of a sample log tells, and the results JSON beside it, if that is there and readable."""
     name = _NAME.fullmatch(path.name)
-    task = name["task"] if name else ""
-    return collected(_entries(path, columns), Harness("lmms-eval", model=path.parent.name if name else "", task=task))
+    if name is None:
+        return Harness("lmms-eval")
+    task = name["task"]
+    try:
+        results = decoded(files.read(path.with_name(f"{name['date']}results.json"), limits.MAX_RESULT), "", _Results)
+    except (DataError, OSError):
+        return Harness("lmms-eval", task=task)
+    asked = results.configs.get(task, _Task())
+    scoring = ", ".join(metric.metric for metric in asked.metric_list)
+    return Harness("lmms-eval", results.lmms_eval_version, results.model_name or "", task, asked.output_type, scoring)
 
 
 def _entries(path: Path, columns: Columns) -> Iterator[Entry]:

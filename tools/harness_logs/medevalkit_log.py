@@ -1,0 +1,55 @@
+"""Let MedEvalKit write results.json about questions of the phantom: `python medevalkit_log.py CHECKOUT`.
+
+CHECKOUT is a folder of https://github.com/alibaba-damo-academy/MedEvalKit at commit 9b12e3b. The questions go through the
+code of its data set MedXpertQA, which keeps the id of a question; its model gives the invented answers.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import sys
+import tempfile
+import types
+from pathlib import Path
+from typing import Any
+
+from phantom_questions import LOGS, letters, rows
+
+
+class Recorded:
+    """A model that gives the invented answers."""
+
+    def generate_outputs(self, messages: list[dict[str, Any]]) -> list[str]:
+        """Return the answer to each question."""
+        return [row["reply"] for row in rows()]
+
+
+def write(checkout: Path) -> None:
+    """Let MedEvalKit ask and score."""
+    # The package imports all data sets, and what these need.
+    package = types.ModuleType("utils")
+    # It makes a judge when it is imported, which is asked nothing here.
+    os.environ["api_key"] = "none"
+    package.__path__ = [str(checkout / "utils")]
+    sys.modules["utils"] = package
+    kind = importlib.import_module("utils.MedXpertQA.MedXpertQA").MedXpertQA
+    with tempfile.TemporaryDirectory() as folder:
+        data = kind(Recorded(), folder, folder, "MM")
+        for row in rows():
+            sample = {
+                "id": row["index"],
+                "question": row["question"],
+                "options": {letter: row[letter] for letter in letters(row)},
+                "label": row["answer"],
+                "medical_task": row["clinical VQA task"],
+                "question_type": row["department"],
+            }
+            data.samples.append(data.construct_messages(sample))
+        data.eval()
+        shutil.copy(Path(folder, "results.json"), LOGS / "results.json")
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
