@@ -1,4 +1,4 @@
-"""Let Inspect write logs of its own about questions of the phantom, once: `python tools/harness_logs/inspect_log.py`.
+"""Let Inspect write logs of its own about questions of the phantom, once: `python -m tools.harness_logs.inspect_log`.
 
 Needs `pip install inspect-ai==0.3.285`. Its model mockllm gives the invented answers. Writes named.eval, where samples
 have ids, numbered.json, where Inspect numbers them, and twice.eval, where each is asked twice.
@@ -16,7 +16,8 @@ from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import choice
 from inspect_ai.solver import multiple_choice
-from phantom_questions import LOGS, letters, rows
+
+from tools.harness_logs.phantom_questions import LOGS, letters, rows
 
 
 def write(name: str, *, ids: bool, epochs: int, count: int) -> None:
@@ -53,7 +54,8 @@ def write(name: str, *, ids: bool, epochs: int, count: int) -> None:
             max_connections=1,
             display="none",
         )
-        assert log.status == "success", log.error
+        if log.status != "success":
+            raise SystemExit(str(log.error))
         (written,) = Path(folder).glob(f"*.{format}")
         shutil.copy(written, LOGS / name)
 

@@ -1,4 +1,4 @@
-"""Let lmms-eval write logs of its own about questions of the phantom: `python tools/harness_logs/lmms_eval_log.py`.
+"""Let lmms-eval write logs of its own about questions of the phantom: `python -m tools.harness_logs.lmms_eval_log`.
 
 Needs `pip install lmms-eval==0.7.3`. A task is declared here, and a model that gives the invented answers. Writes
 lmms-eval's results JSON and sample logs, in one of which the scores name the question, as those of the task MMMU do.
@@ -19,10 +19,11 @@ from lmms_eval.api.model import lmms
 from lmms_eval.api.task import ConfigurableTask
 from lmms_eval.evaluator import simple_evaluate
 from lmms_eval.loggers import EvaluationTracker
-from phantom_questions import LOGS, letters, rows
+
+from tools.harness_logs.phantom_questions import LOGS, letters, rows
 
 
-class Recorded(lmms):  # type: ignore[misc]
+class InventedAnswers(lmms):  # type: ignore[misc]
     """A model that gives the invented answer to each prompt."""
 
     def generate_until(self, requests: list[Instance]) -> list[str]:
@@ -82,7 +83,7 @@ def write(name: str, date: str, folder: Path, *, named: bool) -> None:
     data.write_text("".join(json.dumps(doc) + "\n" for doc in docs))
     tracker = EvaluationTracker(output_path=str(folder / "out"))
     results = simple_evaluate(
-        model=Recorded(),
+        model=InventedAnswers(),
         tasks=[ConfigurableTask(config=config(name, data))],
         log_samples=True,
         evaluation_tracker=tracker,

@@ -1,7 +1,8 @@
-"""Let MedEvalKit write results.json about questions of the phantom: `python medevalkit_log.py CHECKOUT`.
+"""Let MedEvalKit write its results.json about questions of the phantom.
 
-CHECKOUT is a folder of https://github.com/alibaba-damo-academy/MedEvalKit at commit 9b12e3b. The questions go through the
-code of its data set MedXpertQA, which keeps the id of a question; its model gives the invented answers.
+Type `python -m tools.harness_logs.medevalkit_log CHECKOUT`.
+CHECKOUT is a folder of https://github.com/alibaba-damo-academy/MedEvalKit at commit 9b12e3b. The questions go through
+the code of its data set MedXpertQA, which keeps the id of a question; its model gives the invented answers.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ import types
 from pathlib import Path
 from typing import Any
 
-from phantom_questions import LOGS, letters, rows
+from tools.harness_logs.phantom_questions import LOGS, letters, rows
 
 
-class Recorded:
+class InventedModel:
     """A model that gives the invented answers."""
 
     def generate_outputs(self, messages: list[dict[str, Any]]) -> list[str]:
@@ -31,12 +32,12 @@ def write(checkout: Path) -> None:
     # The package imports all data sets, and what these need.
     package = types.ModuleType("utils")
     # It makes a judge when it is imported, which is asked nothing here.
-    os.environ["api_key"] = "none"
+    os.environ["api_key"] = "none"  # noqa: SIM112 - its own name
     package.__path__ = [str(checkout / "utils")]
     sys.modules["utils"] = package
     kind = importlib.import_module("utils.MedXpertQA.MedXpertQA").MedXpertQA
     with tempfile.TemporaryDirectory() as folder:
-        data = kind(Recorded(), folder, folder, "MM")
+        data = kind(InventedModel(), folder, folder, "MM")
         for row in rows():
             sample = {
                 "id": row["index"],

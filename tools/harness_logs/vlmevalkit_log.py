@@ -1,5 +1,6 @@
-"""Let VLMEvalKit write answers to questions of the phantom, and its scores: `python vlmevalkit_log.py CHECKOUT`.
+"""Let VLMEvalKit write answers to questions of the phantom, and its scores.
 
+Type `python -m tools.harness_logs.vlmevalkit_log CHECKOUT`.
 CHECKOUT is a folder of https://github.com/open-compass/VLMEvalKit at commit e8e78f0. The answers, in a table as
 `inference.infer_data_job` makes it, go through its `dump`, and through its rule for questions with options.
 """
@@ -13,7 +14,8 @@ import types
 from pathlib import Path
 
 import pandas
-from phantom_questions import LOGS, rows
+
+from tools.harness_logs.phantom_questions import LOGS, rows
 
 
 def write(checkout: Path) -> None:

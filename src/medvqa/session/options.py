@@ -407,8 +407,8 @@ class Options:
         page="servers.md",
     )
     columns: tuple[str, ...] = _models(
-        "with --model=replay:FILE: the column of the file that holds the id, response, question, benchmark, technique or "
-        "finish (repeatable; default: known by its name). `--set id=` finds questions by their text and options",
+        "with --model=replay:FILE: the column that holds the id, response, question, benchmark, technique or finish "
+        "(repeatable; default: known by its name); --set id= finds questions by their text and options",
         "ROLE=COLUMN",
         name="set",
         several=True,

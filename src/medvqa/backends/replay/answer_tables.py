@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 
 from medvqa import tables
-from medvqa.backends.replay.recording import FORMATS, UNKNOWN, Columns, Entry, Harness, Theirs, score_of
+from medvqa.backends.replay.recording import FORMATS, UNKNOWN, AnswerColumns, Entry, Harness, Theirs, score_of
 from medvqa.items import TECHNIQUES, Answer, DataError, UsageError
 from medvqa.tables import TableRow, limits
 
@@ -37,13 +37,13 @@ _LETTERS = "abcdefghijklmnopqrstuvwxy"
 _LABEL = re.compile(r"\(?([A-Y])[.):] ?")
 
 
-def rows(path: Path, columns: Columns, key: str) -> Iterator[TableRow]:
+def rows(path: Path, columns: AnswerColumns, key: str) -> Iterator[TableRow]:
     """Yield the rows of a table with lower-case names of columns; an object of objects has its keys as column `key`.
 
     DataError for a file that is no table, or without the columns of an id and an answer: it names those that are there.
     """
     usual = (*PAIRS, (key, "answer"))
-    typed = columns != Columns()
+    typed = columns != AnswerColumns()
     named = tables.read(path, needed=() if typed else usual, fold=True, key=key, hint=f"; {FORMATS}")
     try:
         head = next(named)
@@ -71,7 +71,7 @@ def harness(names: Collection[str]) -> Harness:
     return Harness("VLMEvalKit" if {"question", *PAIRS[0]} <= {*names} else "")
 
 
-def entries(rows: Iterable[TableRow], columns: Columns) -> Iterator[Entry]:
+def entries(rows: Iterable[TableRow], columns: AnswerColumns) -> Iterator[Entry]:
     """Yield the entries of rows (DataError; UsageError for a typed column that is missing)."""
     names: tuple[str, ...] = ()
     found: Mapping[str, str] = {}
@@ -84,14 +84,14 @@ def entries(rows: Iterable[TableRow], columns: Columns) -> Iterator[Entry]:
         yield entry(row, found)
 
 
-def roles(row: TableRow, columns: Columns) -> Mapping[str, str]:
+def roles(row: TableRow, columns: AnswerColumns) -> Mapping[str, str]:
     """Return the columns of a row by role: typed ones, the usual names, then names that `medvqa import` knows.
 
     {} without an answer, or without both an id and a question. UsageError for a typed column that is missing, and if
     several could be the id or the answer.
     """
     found = {}
-    for role in Columns.__dataclass_fields__:
+    for role in AnswerColumns.__dataclass_fields__:
         if (typed := getattr(columns, role)) is not None:
             found[role] = typed and _typed(row, role, typed)
     pair = next((pair for pair in PAIRS if {*pair} <= row.values.keys()), ("", ""))
@@ -100,7 +100,8 @@ def roles(row: TableRow, columns: Columns) -> Mapping[str, str]:
     if pair == PAIRS[1]:
         found = {name: name for name in ("benchmark", "technique") if name in row.values} | found
     for role, known in _known().items():
-        found.setdefault(role, _named(row, role, known))
+        if role not in found:
+            found[role] = _named(row, role, known)
     return found if found["response"] and (found["id"] or found["question"]) else {}
 
 

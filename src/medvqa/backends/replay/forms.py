@@ -11,12 +11,14 @@ import msgspec
 
 from medvqa.backends.replay import answer_tables, inspect_logs, lmms_samples, pair_results, run_results
 from medvqa.backends.replay.logged_json import decoded
-from medvqa.backends.replay.recording import Columns, Recording, collected
+from medvqa.backends.replay.recording import AnswerColumns, Recording, collected
 from medvqa.items import DataError
 from medvqa.tables import json_text, limits, workbooks
 
 _DOCUMENT = re.compile(rb"\s*\{\s*\"(version|results|args|status)\"\s*:")
 """The start of one JSON object by a harness; MediConfusion's begins with the number of a pair."""
+_LMMS = re.compile(rb"\s*\{\s*\"doc_id\"\s*:")
+"""The start of a sample log of lmms-eval, whose first line may hold NaN."""
 _PICKLE = b"\x80"
 
 
@@ -28,13 +30,13 @@ class _Top(msgspec.Struct):
     configs: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
-def read(path: Path, columns: Columns | None = None) -> Recording:
+def read(path: Path, columns: AnswerColumns | None = None) -> Recording:
     """Read recorded answers in any of the formats.
 
     Raises DataError, with the row if there is one, for a file that is empty, truncated or in no known format, and for
     two answers to one item. In results.jsonl the last line for an item counts. `columns`: those that were typed.
     """
-    columns = columns or Columns()
+    columns = columns or AnswerColumns()
     with limits.opened(path, str(path)) as file:
         start = file.read(2**10)
         file.seek(0)
@@ -48,7 +50,7 @@ def read(path: Path, columns: Columns | None = None) -> Recording:
         first, more = json_text.first(file, str(path))
     if _DOCUMENT.match(start) and not more and (known := _document(path, columns)) is not None:
         return known
-    if first is not None and first.keys() >= lmms_samples.NEEDED:
+    if _LMMS.match(start) if first is None else first.keys() >= lmms_samples.NEEDED:
         return lmms_samples.read(path, columns)
     if first is not None and {"item", "answer"} <= first.keys() and not _is_table(first):
         return run_results.read(path)
@@ -73,7 +75,7 @@ def _is_inspect(path: Path) -> bool:
         return False
 
 
-def _document(path: Path, columns: Columns) -> Recording | None:
+def _document(path: Path, columns: AnswerColumns) -> Recording | None:
     """The answers of one JSON object by a harness, None if it is none; DataError for results without answers."""
     with limits.opened(path, str(path)) as file:
         content = file.read(limits.MAX_DOCUMENT + 1)

@@ -18,7 +18,16 @@ import msgspec
 
 from medvqa.backends.replay import zip_members
 from medvqa.backends.replay.logged_json import decoded
-from medvqa.backends.replay.recording import UNKNOWN, Columns, Entry, Harness, Recording, Theirs, collected, score_of
+from medvqa.backends.replay.recording import (
+    UNKNOWN,
+    AnswerColumns,
+    Entry,
+    Harness,
+    Recording,
+    Theirs,
+    collected,
+    score_of,
+)
 from medvqa.items import Answer, DataError, UsageError
 from medvqa.tables import limits, text_of, whole
 
@@ -59,18 +68,18 @@ class _Plan(msgspec.Struct):
     steps: list[_Named] = []
 
 
-class _Message(msgspec.Struct):
+class _LoggedMessage(msgspec.Struct):
     role: str = ""
     content: Any = ""
 
 
-class _Choice(msgspec.Struct):
-    message: _Message
+class _LoggedChoice(msgspec.Struct):
+    message: _LoggedMessage
     stop_reason: str = ""
 
 
 class _Output(msgspec.Struct):
-    choices: list[_Choice] = []
+    choices: list[_LoggedChoice] = []
 
 
 class _Score(msgspec.Struct):
@@ -80,7 +89,7 @@ class _Score(msgspec.Struct):
 
 class _Sample(msgspec.Struct):
     id: str | int
-    input: str | list[_Message]
+    input: str | list[_LoggedMessage]
     epoch: int = 1
     choices: list[str] | None = None
     output: _Output = msgspec.field(default_factory=_Output)
@@ -112,7 +121,7 @@ def is_archive(archive: zipfile.ZipFile) -> bool:
     return not {HEADER, _JOURNAL}.isdisjoint(archive.namelist())
 
 
-def read_archive(path: Path, columns: Columns) -> Recording:
+def read_archive(path: Path, columns: AnswerColumns) -> Recording:
     """Return the answers of an `.eval` file; one of a run that was cut off has no header, but a journal.
 
     DataError with the member for a damaged file, or one above a limit; UsageError if zstandard is needed and missing.
@@ -132,14 +141,14 @@ def read_archive(path: Path, columns: Columns) -> Recording:
         return _recording(path, start, samples, columns)
 
 
-def read_document(path: Path, content: bytes, columns: Columns) -> Recording:
+def read_document(path: Path, content: bytes, columns: AnswerColumns) -> Recording:
     """Return the answers of a log in JSON (DataError)."""
     log = decoded(content, f"{path}: no log of Inspect", _Log)
     samples = ((f"sample {number}", sample) for number, sample in enumerate(log.samples or (), 1))
     return _recording(path, log, samples, columns)
 
 
-def _recording(path: Path, start: _Start, samples: Iterable[tuple[str, _Sample]], columns: Columns) -> Recording:
+def _recording(path: Path, start: _Start, samples: Iterable[tuple[str, _Sample]], columns: AnswerColumns) -> Recording:
     solvers = [step.solver.rpartition("/")[2] for step in start.plan.steps]
     harness = Harness(
         "Inspect",
@@ -158,7 +167,7 @@ def _recording(path: Path, start: _Start, samples: Iterable[tuple[str, _Sample]]
 
 
 def _entries(
-    path: Path, run: _Eval, technique: str, samples: Iterable[tuple[str, _Sample]], columns: Columns
+    path: Path, run: _Eval, technique: str, samples: Iterable[tuple[str, _Sample]], columns: AnswerColumns
 ) -> Iterator[Entry]:
     for place, sample in samples:
         where = f"{path} {place}"
@@ -180,7 +189,7 @@ def _entries(
         )
 
 
-def _id(sample: _Sample, run: _Eval, columns: Columns, where: str) -> str:
+def _id(sample: _Sample, run: _Eval, columns: AnswerColumns, where: str) -> str:
     """The question's id: the typed field, else the sample's, unless it counts samples, else one of its metadata."""
     if columns.id is not None:
         return _field(sample, columns.id, "id", where) if columns.id.strip() else ""
@@ -189,7 +198,7 @@ def _id(sample: _Sample, run: _Eval, columns: Columns, where: str) -> str:
     return next((whole(text.strip()) for text in found if text and text.strip()), "")
 
 
-def _answer(sample: _Sample, columns: Columns, where: str) -> Answer | None:
+def _answer(sample: _Sample, columns: AnswerColumns, where: str) -> Answer | None:
     if columns.response:
         return Answer(_field(sample, columns.response, "response", where), finish=UNKNOWN)
     if not sample.output.choices:

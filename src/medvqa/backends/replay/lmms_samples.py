@@ -18,7 +18,16 @@ import msgspec
 
 from medvqa import files
 from medvqa.backends.replay.logged_json import decoded
-from medvqa.backends.replay.recording import UNKNOWN, Columns, Entry, Harness, Recording, Theirs, collected, score_of
+from medvqa.backends.replay.recording import (
+    UNKNOWN,
+    AnswerColumns,
+    Entry,
+    Harness,
+    Recording,
+    Theirs,
+    collected,
+    score_of,
+)
 from medvqa.items import Answer, DataError, UsageError
 from medvqa.tables import json_text, limits, text_of, whole
 
@@ -47,7 +56,7 @@ class _Results(msgspec.Struct):
     configs: dict[str, _Task] = {}
 
 
-def read(path: Path, columns: Columns) -> Recording:
+def read(path: Path, columns: AnswerColumns) -> Recording:
     """Return the answers of a sample log (DataError with the line; UsageError for a typed field that is missing)."""
     return collected(_entries(path, columns), _harness(path))
 
@@ -67,7 +76,7 @@ def _harness(path: Path) -> Harness:
     return Harness("lmms-eval", results.lmms_eval_version, results.model_name or "", task, asked.output_type, scoring)
 
 
-def _entries(path: Path, columns: Columns) -> Iterator[Entry]:
+def _entries(path: Path, columns: AnswerColumns) -> Iterator[Entry]:
     with limits.opened(path, str(path)) as file:
         for number, line in json_text.lines(file, str(path), limits.MAX_RESULT):
             where = f"{path} line {number}"
@@ -77,7 +86,7 @@ def _entries(path: Path, columns: Columns) -> Iterator[Entry]:
             yield from _of_sample(sample, where, f"line {number}", columns)
 
 
-def _of_sample(sample: Mapping[str, Any], where: str, place: str, columns: Columns) -> Iterator[Entry]:
+def _of_sample(sample: Mapping[str, Any], where: str, place: str, columns: AnswerColumns) -> Iterator[Entry]:
     """Yield the answers to one question: several if it was asked several times."""
     scores = {name: value for name, value in sample.items() if name not in _OWN}
     doc = sample.get("doc")
@@ -113,7 +122,7 @@ def _texts(value: object) -> list[str] | None:
     return texts if isinstance(texts, list) and texts and all(isinstance(text, str) for text in texts) else None
 
 
-def _id(sample: Mapping[str, Any], parts: list[dict[str, Any]], columns: Columns, where: str) -> str:
+def _id(sample: Mapping[str, Any], parts: list[dict[str, Any]], columns: AnswerColumns, where: str) -> str:
     """The id of the question: the typed field, else one that the scores or the question itself hold; "" without one."""
     if columns.id is not None:
         if not columns.id.strip():

@@ -25,7 +25,7 @@ UNKNOWN = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class AnswerColumns:
     """The names of columns by role, as typed: None if a role's column is to be known by its name, "" for no column.
 
     In files of harnesses, a field within a field is named like `metadata.question_id`.

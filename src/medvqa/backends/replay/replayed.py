@@ -16,7 +16,7 @@ import msgspec
 
 from medvqa.backend import Backend
 from medvqa.backends.replay import forms
-from medvqa.backends.replay.recording import UNKNOWN, Columns, Recording
+from medvqa.backends.replay.recording import UNKNOWN, AnswerColumns, Recording
 from medvqa.items import TECHNIQUES, Answer, AnswerError, DataWarning, Item, MedVQAError, Prompt, UsageError
 from medvqa.judging import RECORDED, TASKS, as_shown
 from medvqa.protocols.prompts import digest
@@ -34,8 +34,8 @@ class Replay(Backend):
     looks = False
     recorded = True
     argument_is_path = True
-    Options = Columns
-    options: Columns
+    Options = AnswerColumns
+    options: AnswerColumns
 
     @property
     def title(self) -> str:
@@ -98,7 +98,7 @@ class Replay(Backend):
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the file in hex, with that of the typed columns, if there are some."""
-        columns = repr(self.options) if self.options != Columns() else ""
+        columns = repr(self.options) if self.options != AnswerColumns() else ""
         digest = self._recording.digest
         return f"{digest}-{hashlib.sha256(columns.encode()).hexdigest()[:16]}" if columns else digest
 
@@ -203,6 +203,6 @@ class Replay(Backend):
 
 
 @lru_cache(maxsize=2)
-def _recorded(path: Path, digest: str, columns: Columns) -> Recording:
+def _recorded(path: Path, digest: str, columns: AnswerColumns) -> Recording:
     """The content of a file; each state of a file is read once per process."""
     return replace(forms.read(path, columns), digest=digest)
