@@ -233,7 +233,7 @@ def _of_their_log(report: Report, part: Part) -> Iterator[tuple[harnesses.Harnes
     with path.open("rb") as file:
         if not (report.run.model.fingerprint or "").startswith(hashlib.file_digest(file, "sha256").hexdigest()):
             return
-    columns = msgspec.convert(config.options, replay.Columns)
+    columns = msgspec.convert(config.options, replay.AnswerColumns)
     items = [result.item for part in report.parts for result in part.results]
     recording = replay.read(path, columns).placed(items)
     if not recording.theirs:
