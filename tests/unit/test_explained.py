@@ -243,18 +243,11 @@ def test_the_scores_in_a_replayed_log_stand_beside_ours(tmp_path: Path, monkeypa
     assert explained("reports/own")["rules"]
 
 
-@pytest.mark.parametrize(
-    ("file", "log", "rule", "drawn"),
-    [
-        ("results.json", "MedEvalKit, its own log", "MedEvalKit", set()),
-        ("20261127_120000_samples_phantom.jsonl", "lmms-eval, its own log", "lmms-eval, MMMU", {"5"}),
-    ],
-)
-def test_a_harness_s_own_scores_are_those_of_its_rule_but_for_its_draws(
-    file: str, log: str, rule: str, drawn: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_scores_that_medevalkit_wrote_are_those_of_its_rule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    logs = Path(__file__).parents[1] / "kept" / "harness_logs"
-    main(["run", f"--model=replay:{logs / file}", "--benchmark=phantom-gmai-mmbench", "--run=logged"])
-    differing = {of["rule"]: {*of["differing"]} for of in explained("reports/logged")["rules"]}
-    assert differing[log] ^ differing[rule] <= drawn
+    log = Path(__file__).parents[1] / "kept" / "harness_logs" / "results.json"
+    main(["run", f"--model=replay:{log}", "--benchmark=phantom-gmai-mmbench", "--run=logged"])
+    differing = {of["rule"]: of["differing"] for of in explained("reports/logged")["rules"]}
+    assert differing["MedEvalKit, its own log"] == differing["MedEvalKit"] != []
