@@ -15,9 +15,9 @@ import pytest
 
 import medvqa
 from medvqa import benchmarks
-from medvqa.backends.replay import AnswerColumns, Harness, Replay, Theirs, read
+from medvqa.backends.replay import AnswerColumns, Harness, Replay, Theirs, inspect_logs, read
 from medvqa.benchmarks import phantom
-from medvqa.items import Answer, DataError, DataWarning, Item, UsageError
+from medvqa.items import Answer, DataError, DataWarning, Item, Prompt, UsageError
 from medvqa.tables import limits
 from tools.harness_logs.phantom_questions import LOGS, letters, rows
 
@@ -227,6 +227,30 @@ def test_ids_that_count_rows_are_refused(tmp_path: Path) -> None:
     Replay(str(path)).fit([of("1", question="Whose?  ")])
 
 
+def test_typed_columns_may_leave_nothing_to_find_a_question_by(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("index,prediction\n1,A\n")
+    with pytest.raises(DataError, match=r"x\.csv row 2: neither an id nor a question; type --set id=COLUMN or"):
+        read(path, AnswerColumns(id=""))
+
+
+def test_ids_stay_if_only_the_texts_differ(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("index,question,prediction\n1,Whose?,A\n")
+    Replay(str(path), AnswerColumns(question="")).fit([of("1")])
+    log = archive(tmp_path / "x.eval", {"header.json": START, "samples/1_epoch_1.json": sample(id="7")})
+    with pytest.raises(DataError, match="its id 7 is that of another question here"):
+        Replay(str(log)).fit([of("7", question="Whose?")])
+    Replay(str(log), AnswerColumns(question="")).fit([of("7", question="Whose?")])
+
+
+def test_without_items_an_answer_without_an_id_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("question,A,B,response\nWhich?,x,y,B\n")
+    (answer,) = Replay(str(path)).generate([Prompt("?", item="1")])
+    assert str(answer).endswith("has no answer for 1: it has no ids, and `fit` found no items")
+
+
 def test_a_pickle_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "model_DATA.pkl"
     path.write_bytes(pickle.dumps({"1": "A"}))
@@ -397,7 +421,15 @@ def damaged(path: Path) -> None:
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("spoil", [understated, damaged])
+def misplaced(path: Path) -> None:
+    """Make the archive say that its last member begins behind the end of the file."""
+    content = bytearray(path.read_bytes())
+    place = content.rindex(b"PK\x01\x02")
+    content[place + 42 : place + 46] = (2**31).to_bytes(4, "little")
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("spoil", [understated, damaged, misplaced])
 @pytest.mark.parametrize("packed", ["deflate", "zstandard"])
 def test_a_damaged_member_is_named(tmp_path: Path, spoil: Callable[[Path], None], packed: str) -> None:
     path = tmp_path / "x.eval"
@@ -407,10 +439,8 @@ def test_a_damaged_member_is_named(tmp_path: Path, spoil: Callable[[Path], None]
     else:
         pytest.importorskip("zstandard")
         path.write_bytes((LOGS / "named.eval").read_bytes())
-    if spoil is understated and packed == "zstandard":
-        pytest.skip("its last member is the header, which is small")
     spoil(path)
-    with pytest.raises(DataError, match=r"x\.eval samples/\w+\.json: "):
+    with pytest.raises(DataError, match=r"x\.eval (samples/\w+|header)\.json: "):
         read(path)
 
 
@@ -418,6 +448,9 @@ def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path: Path, monkeypatch: py
     path = archive(tmp_path / "x.eval", {"header.json": START, "samples/q1_epoch_1.json": " " * 2**20})
     monkeypatch.setattr(limits, "MAX_RESULT", 2**19)
     with pytest.raises(DataError, match=r"x\.eval samples/q1_epoch_1\.json: larger than 524,288 bytes$"):
+        read(path)
+    monkeypatch.setattr(inspect_logs, "MAX_UNPACKED", 2**20)
+    with pytest.raises(DataError, match=r"x\.eval: more than 1,048,576 bytes when unpacked$"):
         read(path)
     monkeypatch.setattr(limits, "MAX_ROWS", 1)
     with pytest.raises(DataError, match=r"x\.eval: more than 1 members$"):
@@ -438,6 +471,13 @@ def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path: Path, monkeypatch: py
 def test_a_bad_sample_is_named(tmp_path: Path, content: str, message: str) -> None:
     path = archive(tmp_path / "x.eval", {"header.json": START, "samples/q1_epoch_1.json": content})
     with pytest.raises(DataError, match=rf"x\.eval samples/q1_epoch_1\.json: .*{message}"):
+        read(path)
+
+
+def test_half_a_surrogate_pair_is_refused_beside_nan(tmp_path: Path) -> None:
+    content = sample(scores={"f1": {"value": float("nan"), "answer": "\ud83d"}})
+    path = archive(tmp_path / "x.eval", {"header.json": START, "samples/q1_epoch_1.json": content})
+    with pytest.raises(DataError, match=r"x\.eval samples/q1_epoch_1\.json: "):
         read(path)
 
 

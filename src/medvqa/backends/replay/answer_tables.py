@@ -81,6 +81,7 @@ def entries(rows: Iterable[TableRow], columns: AnswerColumns) -> Iterator[Entry]
             found = roles(row, columns)
             if not found:
                 limits.check_needed(names, PAIRS, row.file if row.unit == "row" else row.where, f"; {FORMATS}")
+                raise row.error("neither an id nor a question; type --set id=COLUMN or --set question=COLUMN")
         yield entry(row, found)
 
 

@@ -80,7 +80,7 @@ def _document(path: Path, columns: AnswerColumns) -> Recording | None:
     with limits.opened(path, str(path)) as file:
         content = file.read(limits.MAX_DOCUMENT + 1)
     if len(content) > limits.MAX_DOCUMENT:
-        raise limits.larger(str(path), limits.MAX_DOCUMENT)
+        raise limits.larger(str(path), limits.MAX_DOCUMENT, "; for a log of Inspect: inspect log convert --to eval")
     try:
         top = decoded(content, str(path), _Top)
     except DataError:

@@ -33,6 +33,8 @@ from medvqa.tables import limits, text_of, whole
 
 HEADER = "header.json"
 _JOURNAL = "_journal/start.json"
+MAX_UNPACKED = 2**34
+"""Bytes of all members, unpacked: 26,000 samples of 600 kB. They are read one after another."""
 _SAMPLE = re.compile(r"samples/[^/]+_epoch_\d+\.json")
 _ATTACHMENT = "attachment://"
 _IDS = ("id", "question_id", "qid", "index")
@@ -130,6 +132,8 @@ def read_archive(path: Path, columns: AnswerColumns) -> Recording:
         members = {member.filename: member for member in archive.infolist()}
         if len(members) > limits.MAX_ROWS:
             raise limits.above(str(path), limits.MAX_ROWS, "members")
+        if sum(member.file_size for member in members.values()) > MAX_UNPACKED:
+            raise limits.above(str(path), MAX_UNPACKED, "bytes when unpacked")
 
         def content(name: str) -> bytes:
             return zip_members.content(archive, file, members[name], f"{path} {name}")
@@ -171,7 +175,7 @@ def _entries(
 ) -> Iterator[Entry]:
     for place, sample in samples:
         where = f"{path} {place}"
-        question = sample.input
+        question = sample.input if columns.question != "" else ""
         if not isinstance(question, str):
             of_user = [message.content for message in question if message.role == "user"]
             question = sample.text(of_user[-1]) if of_user else ""

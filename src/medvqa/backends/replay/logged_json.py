@@ -21,6 +21,8 @@ def decoded(content: bytes, where: str, type: type[T]) -> T:
     except decode.ERRORS as error:
         first = error
     try:
-        return msgspec.convert(json.loads(content, parse_constant=lambda _: None), type)
+        value = json.loads(content, parse_constant=lambda _: None)
+        # Encoded anew: half a surrogate pair is refused.
+        return msgspec.json.decode(msgspec.json.encode(value), type=type)
     except decode.ERRORS:
         raise DataError(line(f"{where}: {first}")) from None

@@ -260,5 +260,6 @@ def _check_questions(questions: Mapping[Key, Entry], items: Sequence[Item]) -> N
         if there and not any(text in written or written in text for text in there):
             raise DataError(
                 f"{entry.where}: its id {name} is that of another question here. Type --set id=COLUMN if another "
-                "column holds the ids, or --set id= to find questions by their text and options"
+                "column holds the ids, --set id= to find questions by text and options, or --set question= if only the "
+                "texts differ"
             )

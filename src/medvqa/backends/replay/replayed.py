@@ -119,7 +119,7 @@ class Replay(Backend):
         """
         items = list(items)
         recording = self._recording
-        vars(self)["_recording"] = placed = recording.placed(items)
+        self._recording = placed = recording.placed(items)
         if recording.unplaced:
             found = len(placed.answers) - len(recording.answers)
             message = (
@@ -195,6 +195,8 @@ class Replay(Backend):
             return AnswerError(
                 f"{self._path} has no answer for {which}: it was recorded with --samples={repeat}; ask so"
             )
+        if not answers:
+            return AnswerError(f"{self._path} has no answer for {prompt.item}: it has no ids, and `fit` found no items")
         first = " ".join(str(part) for part in next(iter(answers)) if part)
         return AnswerError(
             f"{self._path} has no answer for {prompt.item}; asked: {prompt.benchmark} {prompt.technique} "

@@ -44,15 +44,15 @@ def _zstandard(file: BinaryIO, member: zipfile.ZipInfo, where: str) -> bytes:
         import zstandard
     except ImportError:
         raise UsageError(f"{where} is compressed by Zstandard: pip install 'pytest-medvqa[inspect]'") from None
-    file.seek(member.header_offset)
-    name, extra = _LOCAL.unpack(file.read(_LOCAL.size))
-    file.seek(name + extra, 1)
-    packed = file.read(member.compress_size)
     try:
+        file.seek(member.header_offset)
+        name, extra = _LOCAL.unpack(file.read(_LOCAL.size))
+        file.seek(name + extra, 1)
+        packed = file.read(member.compress_size)
         # The window is memory that a frame asks for.
         reader = zstandard.ZstdDecompressor(max_window_size=limits.MAX_RESULT).stream_reader(packed)
         read = reader.read(member.file_size + 1)
-    except (zstandard.ZstdError, MemoryError) as error:
+    except (zstandard.ZstdError, struct.error, OSError, ValueError) as error:
         raise DataError(f"{where}: cannot be unpacked: {error}") from None
     if len(read) != member.file_size or zlib.crc32(read) != member.CRC:
         raise DataError(f"{where}: cannot be unpacked: its size or checksum is another")
