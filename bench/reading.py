@@ -1,9 +1,10 @@
-"""How many responses of tests/support/held_back.jsonl are read as expected: `python bench/reading.py [--show]`.
+"""How many responses of held_back.jsonl are read as expected: `python bench/reading.py [--show] [--forms]`.
 
 The rules that other evaluation programs publish read the same single choices below.
 
 A row has options or a vocabulary, a response, how it ended, and what a careful reader takes it to say. The rules were
-written by looking at the half "development" alone. `--show` prints the rows of it that are read otherwise.
+written by looking at the half "development" alone. `--show` prints the rows of it that are read otherwise, and
+`--forms` what each rule reads in a few forms of answers.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from medvqa.benchmarks.gmai_mmbench import gmai_rule
+from medvqa.benchmarks.harnesses import inspect_letters, lmms
 from medvqa.benchmarks.medframeqa import medframeqa_rule
 from medvqa.benchmarks.mediconfusion import mediconfusion_rule
 from medvqa.benchmarks.medxpertqa import medxpertqa_rule
@@ -29,6 +31,8 @@ OTHERS: Mapping[str, Callable[[str, Mapping[str, str]], Reading]] = {
     "VLMEvalKit 2024-02": partial(gmai_rule, version="2024-02"),
     "VLMEvalKit 2025-08": partial(gmai_rule, version="2025-08"),
     "VLMEvalKit 2026-06": partial(gmai_rule, version="2026-06"),
+    "lmms-eval, MMMU": lmms,
+    "Inspect": inspect_letters,
     "MediConfusion": mediconfusion_rule,
     "MMMU": mmmu_rule,
     "MedXpertQA": medxpertqa_rule,
@@ -36,6 +40,12 @@ OTHERS: Mapping[str, Callable[[str, Mapping[str, str]], Reading]] = {
     "ReXVQA": rexvqa_rule,
 }
 """Published rules without the random option or the language model that some of them ask where they read nothing."""
+FORMS = (
+    *("B", "(B)", "**B**", "B. cyst", "The answer is B.", "ANSWER: B", "A patient like this has a cyst"),
+    *("The answer is a cyst", "MRA shows no abnormality here at all", "I cannot view images", ""),
+)
+"""Responses for `--forms`, to a question with these options."""
+FORM_OPTIONS = {"A": "mass", "B": "cyst", "C": "normal"}
 HALVES = ("development", "held back", "later", "misleading")
 
 
@@ -61,15 +71,18 @@ def verdict(row: Mapping[str, Any], said: Reading) -> str:
     return "as expected" if list(said.letters) == expected else "wrong letter"
 
 
+def letters_of(name: str, row: Mapping[str, Any]) -> list[str]:
+    """Return the letters that a rule reads from a single choice."""
+    options, response = row["options"], row["response"]
+    if name == "MedEvalKit":  # it tells only whether a letter is its reading, and always has one
+        shown = [f"{letter}. {text}" for letter, text in options.items()]
+        return [letter for letter in options if medevalkit_choice(shown, letter, response)]
+    return list(reading(row).letters if name == "ours" else OTHERS[name](response, options).letters)
+
+
 def by_others(name: str, row: Mapping[str, Any]) -> str:
     """Return "right letter", "wrong letter" or "nothing": the reading of a single choice by a published rule."""
-    options, response, expected = row["options"], row["response"], row["expected"]
-    if name == "MedEvalKit":  # it tells only whether a letter is its reading, and always has one
-        letters = [letter for letter in options if medevalkit_choice([*options.values()], letter, response)]
-    elif name == "ours":
-        letters = list(reading(row).letters)
-    else:
-        letters = list(OTHERS[name](response, options).letters)
+    letters, expected = letters_of(name, row), row["expected"]
     return "nothing" if not letters else "right letter" if letters == expected else "wrong letter"
 
 
@@ -84,6 +97,14 @@ def compare() -> None:
         print(f"{name:19} {right:4} right letters ({100 * right / with_letter:.1f} %), {wrong:4} wrong letters")
 
 
+def forms() -> None:
+    """Print what each rule reads in a few forms of answers."""
+    for response in FORMS:
+        row = {"options": FORM_OPTIONS, "response": response, "finish": "stop"}
+        read = {name: "".join(letters_of(name, row)) or "-" for name in ("ours", *OTHERS, "MedEvalKit")}
+        print(f"{response!r}: {', '.join(f'{name} {letters}' for name, letters in read.items())}")
+
+
 def main() -> None:
     """Print the share that is read as expected, and the number of wrong letters, of each half and of all."""
     verdicts = [(row, said, verdict(row, said)) for row in rows() for said in [reading(row)]]
@@ -93,6 +114,8 @@ def main() -> None:
         share = 100 * right / len(ended)
         print(f"{half:12} {right:4} of {len(ended):4} as expected ({share:.1f} %), {wrong} wrong letters")
     compare()
+    if "--forms" in sys.argv[1:]:
+        forms()
     if "--show" in sys.argv[1:]:
         for row, said, how in verdicts:
             if how != "as expected" and row["half"] == "development":

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from fractions import Fraction
+from math import ceil, floor
+from typing import Any, Literal
 
 from medvqa.image import UsageError
 
@@ -18,9 +20,39 @@ CHECKED: Mapping[str, str] = {
     "second-hand": "as a third party prints it",
 }
 """How a row of the neighbours was checked."""
+Aspect = Literal[
+    "data", "questions", "prompt", "samples", "token limit", "temperature", "extraction", "judge", "model", "spread"
+]
 TEST = "test"
 BEST = "best"
 """In place of a column's technique: that of the largest figure over the table's techniques."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a paper or its authors' code says of how a figure was made.
+
+    `source`: a section or a permalink. `same`: the values of a run that are the same; () if its record cannot tell.
+    `techniques`: those that it holds for, () for all.
+    """
+
+    aspect: Aspect
+    value: str
+    source: str
+    same: tuple[str, ...] = ()
+    techniques: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """A measure of several recorded runs that were asked alike: the counts of `n` units."""
+
+    measure: str
+    counts: tuple[int, ...]
+    n: int
+    of: str
+    source: str
+    technique: str = "mc"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +60,8 @@ class PaperColumn:
     """A column of a paper's table, and the measure that gives it; no `measure`: no run can give it.
 
     `technique` (or BEST), `slice` and `split` (val or test) are those of the measure. `weight`: the number of questions
-    of a slice. `mean` (micro or macro): published rows have the mean of the columns with weights.
+    of a slice. `mean` (micro or macro): published rows have the mean of the columns with weights. `n`: the number of
+    units behind each figure, None if they are of several sources or unknown.
     """
 
     title: str
@@ -38,6 +71,7 @@ class PaperColumn:
     slice: Mapping[str, str] = field(default_factory=dict)
     weight: float = 0.0
     mean: str = ""
+    n: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +80,7 @@ class Row:
 
     `ablation` as in runs. `slip`: a known error of the row; `doubtful`: the techniques whose figures it concerns.
     `chance`: the values of guessing, which every technique shares. `checked`: one of CHECKED, "" for a paper's table.
+    `n`: numbers of units by column, () for those of the columns. `said`: what holds for this row alone.
     """
 
     name: str
@@ -55,6 +90,8 @@ class Row:
     doubtful: tuple[str, ...] = ()
     chance: tuple[float, ...] = ()
     checked: str = ""
+    n: tuple[int | None, ...] = ()
+    said: tuple[Said, ...] = ()
 
     @property
     def shown(self) -> str:
@@ -86,7 +123,8 @@ class PaperTable:
     column and the measure of all questions, by split. `judge` and `extractor`: the models that scored free answers, and
     read options where rules found none, as the paper names them. `needs_judge`: no figure is of use without one, if the
     benchmark has open questions. `metric_like`: the kit whose counts its columns have, as for --metric-like. `number`:
-    the table's in the paper. `further`: the paper's other tables with published figures, by their numbers.
+    the table's in the paper. `further`: the paper's other tables with published figures, by their numbers. `said`: how
+    all rows were made, and `repeated`: recorded runs that tell their spread, for `medvqa explain`.
     """
 
     title: str
@@ -105,6 +143,8 @@ class PaperTable:
     metric_like: str = ""
     number: str = ""
     further: Mapping[str, PaperTable] = field(default_factory=dict)
+    said: tuple[Said, ...] = ()
+    repeated: tuple[Repeated, ...] = ()
 
     def __post_init__(self) -> None:
         """Raise ValueError for a row without a value, or None, for each column."""
@@ -117,6 +157,17 @@ class PaperTable:
     def measured(self) -> bool:
         """Whether measures of a run give columns of it."""
         return any(column.measure for column in self.columns)
+
+    def digits(self, row: Row) -> int:
+        """Return the decimals that the figures of a row were rounded to: those of its table, or of its own source."""
+        rows = [row] if row.checked else [one for one in self.rows if not one.checked]
+        printed = [
+            value
+            for one in rows
+            for value, column in zip(one.values, self.columns, strict=True)
+            if value is not None and not column.mean
+        ]
+        return max((len(repr(value).partition(".")[2]) for value in printed), default=0)
 
     def numbered(self, number: str) -> PaperTable:
         """Return the paper's table of that number, the main one for "" (UsageError)."""
@@ -158,3 +209,10 @@ class PaperTable:
         mixed = any(row.checked for row in self.rows)
         titles = tuple(self.columns[i].title for i in columns) if mixed else ()
         return Overall(source, self.note, names, tuple(rows), self.abilities if split == "val" else {}, titles)
+
+
+def counts_behind(percent: float, digits: int, n: int) -> range:
+    """Return the counts of `n` units that are this percentage, rounded to `digits` decimals, a half up or down."""
+    given, half = Fraction(repr(percent)), Fraction(1, 2 * 10**digits)
+    low, high = (given - half) * n / 100, (given + half) * n / 100
+    return range(max(0, ceil(low)), min(n, floor(high)) + 1)

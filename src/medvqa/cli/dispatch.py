@@ -107,7 +107,8 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     "compare": {
         "compare": "list what changed between runs on the same questions",
         "table": "print one measure of several runs by the values of a dimension, such as the task",
-        "history": "print the headline measures of runs in the order of time, with the gate's decisions",
+        "history": "list runs in the order of time, with the gate's decisions",
+        "explain": "count answers by other harnesses' rules; weigh a published row",
         "gate": "decide whether a run is worse than its baseline",
         "baseline": "write a run as one small file for --baseline",
     },
@@ -128,7 +129,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
 """The commands that ship, in groups, with what each does."""
 MODULES = {
     **{name: name for group in COMMANDS.values() for name in group},
-    **{"agreement": "agreements", "import": "imports", "options": "explain"},
+    **{"agreement": "agreements", "import": "imports", "options": "option_help"},
 }
 """The modules of the commands."""
 

@@ -1,47 +1,41 @@
-"""`medvqa options`: explain the options of runs."""
+"""`medvqa explain`: how other harnesses' rules count the answers of a run, and what a published row leaves open."""
 
 from __future__ import annotations
 
-import textwrap
-from shutil import get_terminal_size
+from dataclasses import asdict
+from pathlib import Path
 
-from medvqa.cli.arguments import Arguments, Command, positional
-from medvqa.decode import did_you_mean, shown
-from medvqa.items import UsageError
-from medvqa.session.options import OLD_NAMES, SECTIONS, SELECT, Option
+from medvqa.cli.arguments import DATA, Arguments, Command, option, run_folder, written_as
+from medvqa.cli.common import known_from, write
 
 
 class ExplainArguments(Arguments):
-    """Explain the options of `medvqa run` and of pytest by sections, or those that you name.
+    """Count the answers of a run by the rules of its benchmark's owners and of other harnesses.
 
-    `medvqa.evaluate` has them with _ for -, and the file of a sweep with either.
+    With --published, list what is the same, different and unknown between the run and a row of the benchmark's paper,
+    and the counts that the row's percentages may stand for. Nothing is asked, and no number is said to be confirmed.
     """
 
-    names: list[str] = positional("options, such as limit or max-cost (default: all)", "NAME", least=0)
+    run: Path = run_folder()
+    published: str = option(
+        "a row of the published figures, such as GPT-4o; `medvqa paper` lists them", "ROW", default=""
+    )
+    json: Path | None = written_as("JSON", "everything, with all questions that a rule scores otherwise,")
 
 
 def run(typed: ExplainArguments) -> str:
-    """Return the options with their help, by sections."""
-    rows = {row.name: row for section in SECTIONS.values() for row in section} | {SELECT.name: SELECT}
-    names = [OLD_NAMES.get(name, name) for name in typed.names]
-    for name in names:
-        if name not in rows:
-            raise UsageError(f"no option {shown(name)}{did_you_mean(name, rows)}")
-    width = max(60, min(100, get_terminal_size().columns))
-    lines = list[str]()
-    for title in SECTIONS:
-        chosen = [row for row in rows.values() if row.section == title and (not names or row.name in names)]
-        if chosen:
-            lines += ["", title]
-        for row in chosen:
-            explained = textwrap.wrap(row.help, width, initial_indent=8 * " ", subsequent_indent=8 * " ")
-            lines += [f"  {_usage(row)}", *explained]
-    return "\n".join(lines[1:])
+    """Return the explanation as text (UsageError)."""
+    from medvqa import report
+    from medvqa.benchmarks import published
+    from medvqa.report import explained
+
+    known = known_from(typed, [typed.run]).benchmarks
+    tables = published.tables(known.values())
+    like = sorted({table.metric_like for table in tables.values() if table.metric_like})
+    built = report.build(typed.run, known, like=like if typed.published else None, data=typed.options().data)
+    parts = explained.explain(built, tables, typed.published)
+    write("--json", typed.json, lambda: {"schema": 1, "parts": [asdict(part) for part in parts]})
+    return "\n\n".join(map(explained.text, parts))
 
 
-def _usage(row: Option) -> str:
-    pytest = " (pytest: -k and -m)" if row is SELECT else ""
-    return f"--{row.name}{f'={row.metavar}' if row.metavar else ''}{pytest}"
-
-
-COMMAND = Command(ExplainArguments, run)
+COMMAND = Command(ExplainArguments, run, DATA)

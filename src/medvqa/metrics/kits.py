@@ -1,12 +1,8 @@
 """Counts of other evaluation kits for closed, open and choice questions, flaws included, for `--metric-like`.
 
 They are read beside our measures, and never compared with them: docs/open-questions.md lists the traps. Only reports
-compute them: no comparison and no gate knows them.
-
-- LLaVA-Med 1.0, `run_eval.py` and `eval_metrics`:
-  https://github.com/microsoft/LLaVA-Med/tree/ad758b687d4e79628dbfdb149dc545641ed29014/llava/eval
-- MedEvalKit, `utils.py`:
-  https://github.com/alibaba-damo-academy/MedEvalKit/tree/9b12e3b34232a8779cc1275417bf4f72f03d28e0/utils
+compute them: no comparison and no gate knows them. `SOURCES` are LLaVA-Med 1.0 (`run_eval.py`, `eval_metrics`) and
+MedEvalKit (`utils.py`).
 """
 
 from __future__ import annotations
@@ -23,7 +19,11 @@ from medvqa.metrics.definitions import LEFT_OUT
 
 CLOSED, OPEN = frozenset[Kind]({"judgment"}), frozenset[Kind]({"short_answer"})
 LLAVA_MED, MEDEVALKIT = "llava-med", "medevalkit"
-COMMITS = {LLAVA_MED: "ad758b687d4e", MEDEVALKIT: "9b12e3b34232"}
+SOURCES = {
+    LLAVA_MED: "https://github.com/microsoft/LLaVA-Med/tree/ad758b687d4e79628dbfdb149dc545641ed29014/llava/eval",
+    MEDEVALKIT: "https://github.com/alibaba-damo-academy/MedEvalKit/tree/9b12e3b34232a8779cc1275417bf4f72f03d28e0/utils",
+}
+COMMITS = {kit: source.partition("/tree/")[2][:12] for kit, source in SOURCES.items()}
 
 
 def _metric(

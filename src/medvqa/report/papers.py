@@ -230,7 +230,7 @@ def _of_run(table: PaperTable, report: Report) -> Iterator[str]:
     name = report.folder.name
     for line in report.covered.lines:
         yield f"{name} is {line}" if line.startswith("unfinished") else line
-    for line in (*less_than_released(report), *(line for part in report.parts for line in _of_part(report, part))):
+    for line in (*less_than_released(report), *(line for part in report.parts for line in of_part(report, part))):
         yield f"{name}: {line}"
     yield from _unread(table, report)
     if other := report.run.protocol.signature():
@@ -239,7 +239,7 @@ def _of_run(table: PaperTable, report: Report) -> Iterator[str]:
     for benchmark in {part.benchmark.name: part.benchmark for part in report.parts}.values():
         if line := _prompt(benchmark, report.run.benchmark(benchmark.name)):
             yield f"{name} was asked by {line}"
-    if how := _temperature(report.run.config.as_json(), report.techniques):
+    if how := temperature(report.run.config.as_json(), report.techniques):
         yield f"{name} was asked at {how}"
     yield from _judged(table, report)
     if report.run.extraction != table.extraction:
@@ -259,7 +259,7 @@ def _prompt(benchmark: Benchmark, recorded: RecordedBenchmark) -> str:
     return f"{', '.join(asked)} instead of the benchmark's own prompt"
 
 
-def _temperature(config: Mapping[str, Any], techniques: Sequence[str]) -> str:
+def temperature(config: Mapping[str, Any], techniques: Sequence[str]) -> str:
     """Return the temperature that a config sets, and that of FF; "" if it is unknown, or there is none."""
     while config.get("inner"):
         config = config["inner"]
@@ -291,7 +291,7 @@ def _judged(table: PaperTable, report: Report) -> Iterator[str]:
     if any(result.judgement is not None for part in report.parts for result in part.results):
         judge = report.run.judge or RecordedJudge()
         prompts = sorted({label for about in abouts for label in about.judged.values()})
-        how = ", ".join([*prompts, *filter(None, [_temperature(judge.config.as_json(), ())])])
+        how = ", ".join([*prompts, *filter(None, [temperature(judge.config.as_json(), ())])])
         paper = f"; the paper's judge is {table.judge}" if table.judge else ""
         yield f"{name} was judged by {judge.name or 'an unnamed judge'} ({how}){paper}"
     gaps = {about.signature.get("ff_gap", PAPER_GAP) for about in abouts}
@@ -310,7 +310,7 @@ def _unread(table: PaperTable, report: Report) -> Iterator[str]:
             yield f"{report.folder.name}: {of} are unparsed, and count as wrong{alone}"
 
 
-def _of_part(report: Report, part: Part) -> Iterator[str]:
+def of_part(report: Report, part: Part) -> Iterator[str]:
     """Yield what makes the figures of a part differ from those of a whole run with the owners' key."""
     if report.run.benchmark(part.benchmark.name).answers == "category":
         yield f"the answer key of {part.benchmark.name} was {RECOVERED}"

@@ -63,6 +63,13 @@ def _versions_of(rule: OfficialRule) -> dict[str, Callable[[Item, Answer], Score
     return {**rule.earlier, rule.version: rule.score}
 
 
+def extractions(benchmark: Benchmark) -> list[Extraction]:
+    """Return every value of `--extraction` that reads the answers to a benchmark, the project's own first."""
+    rule = benchmark.owners.rule
+    versions = [] if rule is None else list(_versions_of(rule))
+    return [SOUND, *(f"{OFFICIAL}:{version}" if version else OFFICIAL for version in versions)]
+
+
 def is_official(extraction: Extraction) -> bool:
     """Return whether `extraction` prefers published rules."""
     return extraction.partition(":")[0] == OFFICIAL
