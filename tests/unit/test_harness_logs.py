@@ -227,6 +227,19 @@ def test_ids_that_count_rows_are_refused(tmp_path: Path) -> None:
     Replay(str(path)).fit([of("1", question="Whose?  ")])
 
 
+def test_nan_in_an_array_is_an_empty_cell(tmp_path: Path) -> None:
+    assert b"NaN" in (LOGS / "recorded_PHANTOM_VAL.json").read_bytes(), "else nothing is tried"
+    path = tmp_path / "x.json"
+    path.write_text('[{"index": 1, "prediction": "A"}, {"index": 2, "answer": NaN}]')
+    with pytest.raises(DataError, match=r"x\.json record 2: missing column prediction; found: index, answer"):
+        read(path)
+    path.write_text('[{"index": 1, "prediction": "A"}, {"index": 2, "prediction": NaN}]')
+    assert read(path).answers["", "", "2", "", 0] is None
+    path.write_text('[{"index": 1, "prediction": NaN}, 3]')
+    with pytest.raises(DataError, match=r"x\.json: "):
+        read(path)
+
+
 def test_typed_columns_may_leave_nothing_to_find_a_question_by(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("index,prediction\n1,A\n")
