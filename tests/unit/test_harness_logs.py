@@ -257,6 +257,13 @@ def test_ids_stay_if_only_the_texts_differ(tmp_path: Path) -> None:
     Replay(str(log), AnswerColumns(question="")).fit([of("7", question="Whose?")])
 
 
+def test_options_in_another_order_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("index,question,A,B,prediction\n1,Which?,y,x,A\n")
+    with pytest.raises(DataError, match=r"x\.csv row 2: its options stand in another order than those of 1 here"):
+        Replay(str(path)).fit([of("1")])
+
+
 def test_without_items_an_answer_without_an_id_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("question,A,B,response\nWhich?,x,y,B\n")
