@@ -45,31 +45,26 @@ def texts(recording: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("name", "name_of_harness", "right"),
+    ("name", "harness", "scored"),
     [
-        ("named.eval", "Inspect", ["1", "8", "11"]),
-        ("results.json", "MedEvalKit", None),
-        (SCORED, "VLMEvalKit", None),
-        (NAMED, "lmms-eval", None),
-        ("recorded_PHANTOM_VAL.xlsx", "VLMEvalKit", []),
-        ("recorded_PHANTOM_VAL.tsv", "VLMEvalKit", []),
-        ("recorded_PHANTOM_VAL.json", "VLMEvalKit", []),
+        ("named.eval", "Inspect", True),
+        ("results.json", "MedEvalKit", True),
+        (SCORED, "VLMEvalKit", True),
+        (NAMED, "lmms-eval", True),
+        ("recorded_PHANTOM_VAL.xlsx", "VLMEvalKit", False),
+        ("recorded_PHANTOM_VAL.tsv", "VLMEvalKit", False),
+        ("recorded_PHANTOM_VAL.json", "VLMEvalKit", False),
     ],
 )
-def test_answers_ids_and_scores_are_read(
-    name: str, name_of_harness: str, right: list[str] | None, items: tuple[Item, ...]
-) -> None:
+def test_answers_ids_and_scores_are_read(name: str, harness: str, scored: bool, items: tuple[Item, ...]) -> None:
     recording = read(LOGS / name)
     assert texts(recording) == REPLIES
-    assert recording.harness.name == name_of_harness
+    assert recording.harness.name == harness
     assert recording.placed(items) is recording
     scores = {key[2]: theirs.score for key, theirs in recording.theirs.items()}
-    if right == []:
-        assert scores == {}
-    else:
-        assert scores.keys() == REPLIES.keys()
-        assert scores["1"] == 1.0  # "ANSWER: A", and the key is A
-        assert scores["2"] == 0.0
+    assert scores.keys() == (REPLIES.keys() if scored else set())
+    if scored:
+        assert (scores["1"], scores["2"]) == (1.0, 0.0)  # both answers are "ANSWER: A"; the keys are A and B
 
 
 def test_the_record_names_harness_version_model_task_and_rule() -> None:
@@ -93,6 +88,8 @@ def test_inspects_solver_tells_the_technique_and_epochs_the_samples() -> None:
     model = Replay(str(LOGS / "twice.eval"))
     assert model.recorded_by("any") == ("mc",)
     assert (model.samples(), model.draws()) == (2, True)
+    asked = [Prompt("?", item=name, sample=sample) for name in ("1", "2", "3") for sample in (1, 2)]
+    assert [answer.text for answer in model.generate(asked)] == [REPLIES[prompt.item] for prompt in asked]
 
 
 @pytest.mark.parametrize(("name", "count"), [("numbered.json", 4), (NAMELESS, 12)])
