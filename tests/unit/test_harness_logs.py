@@ -45,31 +45,26 @@ def texts(recording: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("name", "name_of_harness", "right"),
+    ("name", "harness", "scored"),
     [
-        ("named.eval", "Inspect", ["1", "8", "11"]),
-        ("results.json", "MedEvalKit", None),
-        (SCORED, "VLMEvalKit", None),
-        (NAMED, "lmms-eval", None),
-        ("recorded_PHANTOM_VAL.xlsx", "VLMEvalKit", []),
-        ("recorded_PHANTOM_VAL.tsv", "VLMEvalKit", []),
-        ("recorded_PHANTOM_VAL.json", "VLMEvalKit", []),
+        ("named.eval", "Inspect", True),
+        ("results.json", "MedEvalKit", True),
+        (SCORED, "VLMEvalKit", True),
+        (NAMED, "lmms-eval", True),
+        ("recorded_PHANTOM_VAL.xlsx", "VLMEvalKit", False),
+        ("recorded_PHANTOM_VAL.tsv", "VLMEvalKit", False),
+        ("recorded_PHANTOM_VAL.json", "VLMEvalKit", False),
     ],
 )
-def test_answers_ids_and_scores_are_read(
-    name: str, name_of_harness: str, right: list[str] | None, items: tuple[Item, ...]
-) -> None:
+def test_answers_ids_and_scores_are_read(name: str, harness: str, scored: bool, items: tuple[Item, ...]) -> None:
     recording = read(LOGS / name)
     assert texts(recording) == REPLIES
-    assert recording.harness.name == name_of_harness
+    assert recording.harness.name == harness
     assert recording.placed(items) is recording
     scores = {key[2]: theirs.score for key, theirs in recording.theirs.items()}
-    if right == []:
-        assert scores == {}
-    else:
-        assert scores.keys() == REPLIES.keys()
-        assert scores["1"] == 1.0  # "ANSWER: A", and the key is A
-        assert scores["2"] == 0.0
+    assert scores.keys() == (REPLIES.keys() if scored else set())
+    if scored:
+        assert (scores["1"], scores["2"]) == (1.0, 0.0)  # both answers are "ANSWER: A"; the keys are A and B
 
 
 def test_the_record_names_harness_version_model_task_and_rule() -> None:
@@ -93,6 +88,8 @@ def test_inspects_solver_tells_the_technique_and_epochs_the_samples() -> None:
     model = Replay(str(LOGS / "twice.eval"))
     assert model.recorded_by("any") == ("mc",)
     assert (model.samples(), model.draws()) == (2, True)
+    asked = [Prompt("?", item=name, sample=sample) for name in ("1", "2", "3") for sample in (1, 2)]
+    assert [answer.text for answer in model.generate(asked)] == [REPLIES[prompt.item] for prompt in asked]
 
 
 @pytest.mark.parametrize(("name", "count"), [("numbered.json", 4), (NAMELESS, 12)])
@@ -227,6 +224,19 @@ def test_ids_that_count_rows_are_refused(tmp_path: Path) -> None:
     Replay(str(path)).fit([of("1", question="Whose?  ")])
 
 
+def test_nan_in_an_array_is_an_empty_cell(tmp_path: Path) -> None:
+    assert b"NaN" in (LOGS / "recorded_PHANTOM_VAL.json").read_bytes(), "else nothing is tried"
+    path = tmp_path / "x.json"
+    path.write_text('[{"index": 1, "prediction": "A"}, {"index": 2, "answer": NaN}]')
+    with pytest.raises(DataError, match=r"x\.json record 2: missing column prediction; found: index, answer"):
+        read(path)
+    path.write_text('[{"index": 1, "prediction": "A"}, {"index": 2, "prediction": NaN}]')
+    assert read(path).answers["", "", "2", "", 0] is None
+    path.write_text('[{"index": 1, "prediction": NaN}, 3]')
+    with pytest.raises(DataError, match=r"x\.json: "):
+        read(path)
+
+
 def test_typed_columns_may_leave_nothing_to_find_a_question_by(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("index,prediction\n1,A\n")
@@ -242,6 +252,13 @@ def test_ids_stay_if_only_the_texts_differ(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="its id 7 is that of another question here"):
         Replay(str(log)).fit([of("7", question="Whose?")])
     Replay(str(log), AnswerColumns(question="")).fit([of("7", question="Whose?")])
+
+
+def test_options_in_another_order_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("index,question,A,B,prediction\n1,Which?,y,x,A\n")
+    with pytest.raises(DataError, match=r"x\.csv row 2: its options stand in another order than those of 1 here"):
+        Replay(str(path)).fit([of("1")])
 
 
 def test_without_items_an_answer_without_an_id_is_an_error(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
+import random
 import shutil
 import tempfile
 from pathlib import Path
@@ -19,6 +19,7 @@ from lmms_eval.api.model import lmms
 from lmms_eval.api.task import ConfigurableTask
 from lmms_eval.evaluator import simple_evaluate
 from lmms_eval.loggers import EvaluationTracker
+from lmms_eval.tasks.mmmu.utils import parse_multi_choice_response
 
 from tools.harness_logs.phantom_questions import LOGS, letters, rows
 
@@ -47,9 +48,12 @@ def prompt(doc: dict[str, Any], kwargs: object = None) -> str:
 
 
 def process(doc: dict[str, Any], results: list[str]) -> dict[str, Any]:
-    """Return the scores of a question, with its id as the task MMMU has it."""
-    found = re.search(r"\b([A-E])\b", results[0])
-    read = found[1] if found else ""
+    """Return the scores of a question by the rule of the task MMMU, with its id as that task has it.
+
+    The rule draws a letter if it finds none.
+    """
+    random.seed(1)
+    read = parse_multi_choice_response(results[0], letters(doc), {letter: doc[letter] for letter in letters(doc)})
     scores: dict[str, Any] = {"accuracy": float(read == doc["answer"])}
     if doc["named"]:
         scores["phantom_acc"] = {"id": doc["index"], "answer": doc["answer"], "parsed_pred": read}

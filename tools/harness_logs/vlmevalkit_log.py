@@ -30,6 +30,8 @@ def write(checkout: Path) -> None:
     data = pandas.DataFrame([{name: text for name, text in row.items() if name != "image"} for row in rows()])
     data["index"] = data["index"].astype(int)
     data["prediction"] = data.pop("reply")
+    # As pandas reads its tables: an empty text would be an option.
+    data[[*"ABCDE"]] = data[[*"ABCDE"]].replace("", None)
     for ending in ("xlsx", "tsv", "json"):
         smp.dump(data, str(LOGS / f"recorded_PHANTOM_VAL.{ending}"))
     with tempfile.TemporaryDirectory() as folder:

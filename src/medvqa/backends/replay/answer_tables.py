@@ -12,8 +12,10 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from medvqa import tables
+from medvqa.backends.replay.logged_json import decoded
 from medvqa.backends.replay.recording import FORMATS, UNKNOWN, AnswerColumns, Entry, Harness, Theirs, score_of
 from medvqa.items import TECHNIQUES, Answer, DataError, UsageError
 from medvqa.tables import TableRow, limits
@@ -48,11 +50,27 @@ def rows(path: Path, columns: AnswerColumns, key: str) -> Iterator[TableRow]:
     try:
         head = next(named)
     except DataError:
+        if (array := _with_nan(path)) is not None:
+            return array
         if typed or (other := _head(path)) is None or not roles(other, columns):
             raise
         named = tables.read(path, fold=True, hint=f"; {FORMATS}")
         head = next(named)
     return chain([head], named)
+
+
+def _with_nan(path: Path) -> Iterator[TableRow] | None:
+    """The rows of a JSON array that holds NaN, as VLMEvalKit writes an empty cell; None for any other file."""
+    with limits.opened(path, str(path)) as file:
+        content = file.read(limits.MAX_DOCUMENT + 1)
+    if len(content) > limits.MAX_DOCUMENT or not content.lstrip().startswith(b"[") or b"NaN" not in content:
+        return None
+    try:
+        records = decoded(content, str(path), list[dict[str, Any]])
+    except DataError:
+        return None
+    lower = ({name.strip().lower(): value for name, value in record.items()} for record in records)
+    return (TableRow(str(path), "record", number, 0, values) for number, values in enumerate(lower, 1))
 
 
 def _head(path: Path) -> TableRow | None:

@@ -160,7 +160,8 @@ def _recording(path: Path, start: _Start, samples: Iterable[tuple[str, _Sample]]
         start.eval.model,
         start.eval.task,
         ", ".join(solvers),
-        ", ".join(scorer.name for scorer in start.eval.scorers or ()),
+        # The first one's scores are read.
+        start.eval.scorers[0].name if start.eval.scorers else "",
     )
     # The solver asks for a letter; others tell nothing of how the question was put.
     technique = "mc" if "multiple_choice" in solvers else ""

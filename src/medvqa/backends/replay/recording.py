@@ -250,14 +250,22 @@ def _names_option(line: str, text: str) -> bool:
 
 
 def _check_questions(questions: Mapping[Key, Entry], items: Sequence[Item]) -> None:
-    """Raise DataError if an answer's id is here that of another question: its ids count rows, or are of other data."""
+    """Raise DataError if an answer's id is here that of another question: its ids count rows, or are of other data.
+
+    Also if its options are here in another order: its letters are those of the file.
+    """
     texts = defaultdict(list)
     for item in items if questions else ():
-        texts[item.id].append((item.benchmark, _one_line(item.question)))
+        texts[item.id].append((item.benchmark, *_text(item.question, tuple(item.options.values()))))
     for (benchmark, _, name, *_), entry in questions.items():
-        written = _one_line(entry.question)
-        there = [text for of, text in texts.get(name, ()) if benchmark in ("", of)]
-        if there and not any(text in written or written in text for text in there):
+        written, listed = _text(entry.question, entry.options)
+        there = [(text, options) for of, text, options in texts.get(name, ()) if benchmark in ("", of)]
+        if any(listed != options and sorted(listed) == sorted(options) for _, options in there):
+            raise DataError(
+                f"{entry.where}: its options stand in another order than those of {name} here, so its letters name "
+                "others. Ask with the options in the order of the data set"
+            )
+        if there and not any(text in written or written in text for text, _ in there):
             raise DataError(
                 f"{entry.where}: its id {name} is that of another question here. Type --set id=COLUMN if another "
                 "column holds the ids, --set id= to find questions by text and options, or --set question= if only the "
