@@ -70,7 +70,7 @@ def _ask(url: str, token: str, method: str = "GET", body: Mapping[str, str] | No
 
 if __name__ == "__main__":
     try:
-        print(main(*sys.argv[1:3], sys.stdin.read(), os.environ))
+        print(main(sys.argv[1], sys.argv[2], sys.stdin.read(), os.environ))
     except (OSError, ValueError) as error:
         reason = f"{error.code} {error.reason}" if isinstance(error, urllib.error.HTTPError) else type(error).__name__
         print(f"::warning::the comment of the pull request was not written: {reason}. "

@@ -51,7 +51,7 @@ def _zstandard(file: BinaryIO, member: zipfile.ZipInfo, where: str) -> bytes:
         packed = file.read(member.compress_size)
         # The window is memory that a frame asks for.
         reader = zstandard.ZstdDecompressor(max_window_size=limits.MAX_RESULT).stream_reader(packed)
-        read = reader.read(member.file_size + 1)
+        read: bytes = reader.read(member.file_size + 1)
     except (zstandard.ZstdError, struct.error, OSError, ValueError) as error:
         raise DataError(f"{where}: cannot be unpacked: {error}") from None
     if len(read) != member.file_size or zlib.crc32(read) != member.CRC:
