@@ -17,7 +17,7 @@ import medvqa
 from medvqa import benchmarks
 from medvqa.backends.replay import AnswerColumns, Harness, Replay, Theirs, inspect_logs, read
 from medvqa.benchmarks import phantom
-from medvqa.items import Answer, DataError, DataWarning, Item, Prompt, UsageError
+from medvqa.items import Answer, DataError, DataWarning, Image, Item, Prompt, UsageError
 from medvqa.tables import limits
 from tools.harness_logs.phantom_questions import LOGS, letters, rows
 
@@ -261,6 +261,30 @@ def test_options_in_another_order_are_refused(tmp_path: Path) -> None:
         Replay(str(path)).fit([of("1")])
 
 
+def test_other_options_under_one_question_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("index,question,A,B,prediction\n1,Which?,p,q,A\n")
+    with pytest.raises(
+        DataError, match=r"x\.csv row 2: its options are not those of 1 here, so its letters name others"
+    ):
+        Replay(str(path)).fit([of("1")])
+    path.write_text("index,question,A,B,prediction\n1,Which?,X.,y,A\n")
+    Replay(str(path)).fit([of("1")])
+
+
+@pytest.mark.parametrize("question", ["", ",question"])
+def test_an_id_of_two_benchmarks_is_refused_if_nothing_tells_which(tmp_path: Path, question: str) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(f"id{question},response\n1{question and ',Which?'},A\n")
+    with pytest.raises(DataError, match=r"^1 is the id of a question of bench and of another one of second"):
+        Replay(str(path)).fit([of("1"), of("1", benchmark="second", question="Say which?")])
+    with pytest.raises(DataError, match=r"^1 is the id of a question of bench and of another one of second"):
+        Replay(str(path)).fit([of("1"), of("1", benchmark="second", images=(Image("x.png", "/x.png"),))])
+    Replay(str(path)).fit([of("1"), of("1", benchmark="second")])
+    path.write_text("id,benchmark,response\n1,bench,A\n1,second,B\n")
+    Replay(str(path)).fit([of("1"), of("1", benchmark="second", question="Say which?")])
+
+
 def test_without_items_an_answer_without_an_id_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("question,A,B,response\nWhich?,x,y,B\n")
@@ -297,6 +321,9 @@ def lmms(path: Path, *samples: dict[str, Any]) -> Path:
         ("<image>\nQuestion: Which?\nOptions:\n(A) x\n(B) y", ["1"]),
         ("Which?\nA. y\nB. x", []),
         ("Which?", []),
+        ("Which?\nA. x\nB. y\nC. z", []),
+        ("Which?\n1x\n2y", []),
+        ("Which?\n1. x\n2. y", ["1"]),
         ("Say which?\nA. x\nB. y", []),
         ("Which?\nA. ax\nB. by", []),
     ],
@@ -308,6 +335,22 @@ def test_a_prompt_holds_the_question_in_whole_lines(tmp_path: Path, prompt: str,
     else:
         with pytest.raises(DataError, match="no question of this run has its question and options"):
             recording.placed([of("1")])
+
+
+@pytest.mark.parametrize(
+    ("prompt", "message"),
+    [
+        ("Whose?\nA. x\nB. y", "its id 1 is that of another question here"),
+        ("Which?\nA. y\nB. x", "its options stand in another order than those of 1 here"),
+        ("Which?\nA. x\nB. y\n\nWhich?\n(A) y\n(B) z", "its options are not those of 1 here"),
+    ],
+)
+def test_an_id_of_a_sample_log_is_checked_by_its_prompt(tmp_path: Path, prompt: str, message: str) -> None:
+    path = lmms(tmp_path / "x.jsonl", {"input": prompt, "acc": {"index": 1}})
+    with pytest.raises(DataError, match=message):
+        Replay(str(path)).fit([of("1")])
+    Replay(str(path), AnswerColumns(question="")).fit([of("1")])
+    Replay(str(lmms(path, {"acc": {"index": 1}}))).fit([of("1")])
 
 
 def test_answers_before_filters_and_several_samples(tmp_path: Path) -> None:

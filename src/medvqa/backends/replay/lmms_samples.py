@@ -107,11 +107,13 @@ def _of_sample(sample: Mapping[str, Any], where: str, place: str, columns: Answe
     prompt = sample.get("input")
     if not item and not isinstance(prompt, str):
         raise DataError(f"{where}: no id of the question, and no text in 'input'; doc_id counts lines, and is no id")
+    # With an id, the prompt shows whether it is that of the question.
+    asked = prompt if isinstance(prompt, str) and (not item or columns.question != "") else ""
     theirs = Theirs(_score(scores), _extracted(parts, sample, response))
     for number, reply in enumerate(replies, 1):
         answer = Answer(reply, finish=UNKNOWN)
         number = number if len(replies) > 1 else 0
-        yield Entry(where, place, item, answer, sample=number, prompt="" if item else str(prompt), theirs=theirs)
+        yield Entry(where, place, item, answer, sample=number, prompt=asked, theirs=theirs)
 
 
 def _texts(value: object) -> list[str] | None:

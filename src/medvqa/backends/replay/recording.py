@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -129,6 +130,7 @@ class Recording:
         of the answers has an item, and if the id of an answer is here that of another question.
         """
         items = list(items)
+        _check_benchmarks(self.answers, items)
         _check_questions(self.questions, items)
         if not self.unplaced:
             return self
@@ -180,7 +182,7 @@ def collected(entries: Iterable[Entry], harness: Harness | None = None) -> Recor
         answers[key], places[key] = entry.answer, entry.place
         if entry.theirs is not None:
             theirs[key] = entry.theirs
-        if entry.question:
+        if entry.question or entry.prompt:
             questions[key] = entry
     return Recording(answers, None, {}, harness or NO_HARNESS, theirs, tuple(unplaced), questions)
 
@@ -195,6 +197,10 @@ def score_of(value: object) -> float | None:
 # --- by question and options ----------------------------------------------------------------------------------
 
 _Text = tuple[str, tuple[str, ...]]
+_LETTERED = re.compile(r"\(?([A-Z])[.):]+ ?(.*)")
+"""An option on a line of a prompt."""
+_LABEL = re.compile(r"\(?[A-Za-z][.):]+ ?|\(?\d[.):]+ |[-*•] ")
+"""What stands before an option there."""
 
 
 def _one_line(text: str) -> str:
@@ -240,34 +246,80 @@ def _stands_in(item: Item, lines: Sequence[str]) -> bool:
     if [*lines[: len(question)]] != question:
         return False
     rest = iter(lines[len(question) :])
+    if len(listed_in("\n".join(lines))) not in (0, len(item.options)):
+        return False
     return all(any(_names_option(line, text) for line in rest) for text in map(_one_line, item.options.values()))
 
 
 def _names_option(line: str, text: str) -> bool:
     """Whether a line of a prompt is an option's text, with or without its letter: `A. text`, `(A) text`, `A: text`."""
-    label = line.removesuffix(text).strip(" .:()") if line.endswith(text) else None
-    return label is not None and len(label) <= 1
+    return line == text or (line.endswith(text) and _LABEL.fullmatch(line.removesuffix(text)) is not None)
+
+
+def _check_benchmarks(answers: Iterable[Key], items: Sequence[Item]) -> None:
+    """Raise DataError if an answer without a benchmark has the id of different questions of several benchmarks."""
+    named = defaultdict(list)
+    for item in items:
+        named[item.id].append(item)
+    for name in {name for benchmark, _, name, *_ in answers if not benchmark}:
+        first, *others = named.get(name) or [None]
+        other = next((other for other in others if first and _asked(other) != _asked(first)), None)
+        if first and other:
+            raise DataError(
+                f"{name} is the id of a question of {first.benchmark} and of another one of {other.benchmark}, and the "
+                "answers do not tell which they belong to. Ask one benchmark, or type --set benchmark=COLUMN"
+            )
+
+
+def _asked(item: Item) -> tuple[_Text, tuple[object, ...]]:
+    return _text(item.question, tuple(item.options.values())), tuple(item.images)
 
 
 def _check_questions(questions: Mapping[Key, Entry], items: Sequence[Item]) -> None:
     """Raise DataError if an answer's id is here that of another question: its ids count rows, or are of other data.
 
-    Also if its options are here in another order: its letters are those of the file.
+    Also if its options are here in another order, or others: its letters are those of the file.
     """
-    texts = defaultdict(list)
+    named = defaultdict(list)
     for item in items if questions else ():
-        texts[item.id].append((item.benchmark, *_text(item.question, tuple(item.options.values()))))
+        named[item.id].append(item)
     for (benchmark, _, name, *_), entry in questions.items():
-        written, listed = _text(entry.question, entry.options)
-        there = [(text, options) for of, text, options in texts.get(name, ()) if benchmark in ("", of)]
-        if any(listed != options and sorted(listed) == sorted(options) for _, options in there):
-            raise DataError(
-                f"{entry.where}: its options stand in another order than those of {name} here, so its letters name "
-                "others. Ask with the options in the order of the data set"
-            )
-        if there and not any(text in written or written in text for text, _ in there):
-            raise DataError(
-                f"{entry.where}: its id {name} is that of another question here. Type --set id=COLUMN if another "
-                "column holds the ids, --set id= to find questions by text and options, or --set question= if only the "
-                "texts differ"
-            )
+        for item in named.get(name, ()):
+            if benchmark in ("", item.benchmark):
+                _check_question(entry, item)
+
+
+def _check_question(entry: Entry, item: Item) -> None:
+    there = _one_line(item.question)
+    written = _one_line(entry.question or entry.prompt)
+    ways = (
+        "Type --set id=COLUMN if another column holds the ids, --set id= to find questions by text and options, or "
+        "--set question= if only the texts differ"
+    )
+    if there not in written and (entry.prompt or written not in there):
+        raise DataError(f"{entry.where}: its id {item.id} is that of another question here. {ways}")
+    listed, options = _plain(entry.options or listed_in(entry.prompt)), _plain(item.options.values())
+    if all(one == other for one, other in zip(listed, options, strict=False)):
+        return
+    if sorted(listed) == sorted(options):
+        raise DataError(
+            f"{entry.where}: its options stand in another order than those of {item.id} here, so its letters name "
+            "others. Ask with the options in the order of the data set"
+        )
+    raise DataError(f"{entry.where}: its options are not those of {item.id} here, so its letters name others. {ways}")
+
+
+def _plain(options: Iterable[str]) -> list[str]:
+    """Options without what does not tell them apart: letter case, blanks and full stops around them."""
+    return [_one_line(option).casefold().strip(" .") for option in options]
+
+
+def listed_in(prompt: str) -> tuple[str, ...]:
+    """Return the options that a prompt lists last, each on a line after its letter: `A. text`, `(A) text`."""
+    options: list[str] = []
+    for found in map(_LETTERED.fullmatch, map(str.strip, prompt.splitlines())):
+        if found and found[1] == "A":
+            options = []
+        if found and ord(found[1]) == ord("A") + len(options):
+            options.append(found[2])
+    return tuple(options)
