@@ -524,6 +524,11 @@ class RunRecord(RecordPart, frozen=True, eq=False):
         return self.model.name or self.config.name or "unknown"
 
     @property
+    def last_session(self) -> RecordedSession:
+        """The last session, an empty one if none is recorded."""
+        return self.sessions[-1] if self.sessions else RecordedSession()
+
+    @property
     def prompts(self) -> dict[str, tuple[str, ...]]:
         """The names of the prompts of each benchmark that was asked by several."""
         return {name: part.asked_by for name, part in self.benchmarks.items() if len(part.asked_by) > 1}

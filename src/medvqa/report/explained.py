@@ -236,12 +236,12 @@ def _of_their_log(report: Report, part: Part) -> Iterator[tuple[harnesses.Harnes
     columns = msgspec.convert(config.options, replay.AnswerColumns)
     items = [result.item for part in report.parts for result in part.results]
     recording = replay.read(path, columns).placed(items)
-    if not recording.theirs:
+    if not recording.their_scores:
         return
     harness = recording.harness
     name = f"{harness.name or 'the file'}, its own log"
     source = " ".join(filter(None, (path.name, harness.name, harness.version, harness.task, harness.scoring)))
-    scores = {key[2:]: theirs.score for key, theirs in recording.theirs.items() if key[0] in ("", part.benchmark.name)}
+    scores = {key[2:]: score for key, score in recording.their_scores.items() if key[0] in ("", part.benchmark.name)}
     logged = [
         replace(result, score=_as(value == 1) if value is not None else Score(None, "unscored"))
         for result in part.results

@@ -13,7 +13,7 @@ from medvqa.figures import counted
 from medvqa.items import Measure, Metric, QuestionKey, Result, Variant
 from medvqa.protocols import position, rotation
 from medvqa.records.run_folder import RESULTS
-from medvqa.records.run_record import RecordedSession, RunRecord
+from medvqa.records.run_record import RunRecord
 from medvqa.records.selected import SELECTED
 from medvqa.report.build import Part, Report
 from medvqa.tags import lexicon
@@ -458,7 +458,7 @@ def answers_of(report: Report) -> str | None:
 
     None if nothing was reused.
     """
-    last = report.run.sessions[-1] if report.run.sessions else RecordedSession()
+    last = report.run.last_session
     kinds = (("Answers", last.reused, last.asked), ("Judge's replies", last.judge_reused, last.judge_asked))
     lines = [
         f"{what}: {reused:,} stored ones reused, {asked or 0:,} asked for." for what, reused, asked in kinds if reused

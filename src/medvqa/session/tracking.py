@@ -20,7 +20,7 @@ from medvqa import printing
 from medvqa.decode import did_you_mean, shown
 from medvqa.items import UsageError
 from medvqa.records import run_folder
-from medvqa.records.run_record import RecordedSession, Selection
+from medvqa.records.run_record import Selection
 
 if TYPE_CHECKING:
     from medvqa.comparing.gating import Verdict
@@ -53,7 +53,7 @@ def told(run: End, verdict: Verdict | None) -> Told:
         raise UsageError(f"{run.name}: there is no report to track")
     record = run.report.run
     settings = {
-        "model": record.model.name or record.config.name,
+        "model": record.model_name,
         "backend": record.config.backend,
         "fingerprint": record.model.fingerprint or "",
         "benchmarks": ",".join(record.benchmarks),
@@ -63,7 +63,7 @@ def told(run: End, verdict: Verdict | None) -> Told:
         "judge": record.judge.name if record.judge is not None else "",
         "version": record.versions.get(run_folder.DISTRIBUTION, ""),
     }
-    last = record.sessions[-1] if record.sessions else RecordedSession()
+    last = record.last_session
     tags = {
         "complete": str(run.complete),
         "selection": _selected(run.report.selection),

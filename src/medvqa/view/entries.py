@@ -20,7 +20,7 @@ from medvqa import files, metrics, printing
 from medvqa.comparing import gating
 from medvqa.comparing.sides import NOTED
 from medvqa.items import Benchmark, Measure, MedVQAError
-from medvqa.records import coverage, run_folder, run_record
+from medvqa.records import run_folder, run_record
 from medvqa.records.coverage import METRICS, MetricsHead, ResultsReader, coverage_since
 from medvqa.records.run_folder import RESULTS
 from medvqa.records.run_record import MAX_RUN, RUN, RunRecord, Selection
@@ -113,7 +113,7 @@ def _described(name: str, folder: Path, registry: Registry, follow: Callable[[],
         stored is not None and covered.current is None,
         why,
         covered.errors,
-        coverage.stopped(run),
+        run.last_session.stopped,
         () if run.tags is None else run.tags.dimensions,
     )
 
