@@ -50,7 +50,10 @@ def run(typed: HistoryArguments) -> tuple[str, int]:
     write("--json", typed.json, lambda: history.json_lines(rows))
     write("-o", typed.output, lambda: html.history_page(rows, left_out))
     tables = [history.table(each) for each in history.by_measure(rows)]
-    blocks = [f"{printing.line(table.title)}\n{terminal(table).rstrip()}" for table in tables]
+    blocks = [
+        "\n".join([printing.line(table.title), terminal(table).rstrip(), *(f"! {note}" for note in table.notes)])
+        for table in tables
+    ]
     written = [f"wrote {typed.output}"] if typed.output is not None else []
     return "\n".join(["\n\n".join(blocks), *(f"! left out: {line}" for line in left_out), *written]), int(not reports)
 
