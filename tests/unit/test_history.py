@@ -104,3 +104,20 @@ def test_what_is_no_run_is_left_out_and_said(
     assert "\x1b" not in printed
     assert typed(runs, monkeypatch, "reports/broken") == 4
     assert "type medvqa history reports/*" in capsys.readouterr().err
+
+
+def test_other_settings_and_models_are_told_in_the_terminal(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.toml").write_text('file = "own.csv"\n')
+    for run, question, model in (("a", "Which?", "echo:A"), ("b", "Which side?", "echo:B")):
+        Path("own.csv").write_text(f"id,question,A,B,answer\n1,{question},left,right,A\n")
+        assert main(["run", "--benchmark=own.toml", f"--model={model}", f"--run={run}"]) == 0
+    capsys.readouterr()
+    assert main(["history", "reports/a", "reports/b"]) == 0
+    _, heading, first, second, note = capsys.readouterr().out.splitlines()
+    assert heading.split()[:3] == ["run", "began", "model"]
+    assert heading.split()[-1] == "settings"
+    assert [(row.split()[2], row.split()[-1]) for row in (first, second)] == [("echo:A", "1"), ("echo:B", "2")]
+    assert note.endswith("their numbers are not to be compared. Settings differ in: data.")

@@ -18,7 +18,7 @@ from medvqa import judging, metrics, printing
 from medvqa.benchmarks import harnesses
 from medvqa.decode import did_you_mean
 from medvqa.figures import DASH, Table, counted, number, numbers, terminal, texts
-from medvqa.items import KINDS, OPTION_TECHNIQUES, Metric, Result, Score, UsageError, replace
+from medvqa.items import KINDS, OPTION_TECHNIQUES, DataError, Metric, Result, Score, UsageError, replace
 from medvqa.paper_tables import Aspect, PaperColumn, PaperTable, Repeated, Row, Said, counts_behind
 from medvqa.report.build import Part, Report
 from medvqa.report.notes import less_than_released
@@ -233,7 +233,10 @@ def _of_their_log(report: Report, part: Part) -> Iterator[tuple[harnesses.Harnes
     with path.open("rb") as file:
         if not (report.run.model.fingerprint or "").startswith(hashlib.file_digest(file, "sha256").hexdigest()):
             return
-    columns = msgspec.convert(config.options, replay.AnswerColumns)
+    try:
+        columns = msgspec.convert(config.options, replay.AnswerColumns)
+    except msgspec.ValidationError as error:
+        raise DataError(f"{report.folder}/run.json: field config.options: {error}") from None
     items = [result.item for part in report.parts for result in part.results]
     recording = replay.read(path, columns).placed(items)
     if not recording.their_scores:

@@ -115,16 +115,24 @@ def table(history: Sequence[DatedMeasure]) -> Table:
     """Return the runs of one measure as a table."""
     measure = history[0].measure
     columns = (
-        *texts("run", "began"),
+        *texts("run", "began", "model"),
         of_measure(label(measure.name), percent=measure.percent),
         INTERVAL,
         UNITS,
-        *texts("gate", "commit", "part"),
+        *texts("gate", "commit", "settings", "part"),
     )
+    models = len({each.run.model_name for each in history})
+    signatures = list(dict.fromkeys(each.measure.signature for each in history))
     cells = tuple(
         (
-            *(each.name, each.run.started[:10], *[each.measure.figure] * 3),
-            *(each.gate, each.run.last_session.commit[:LONGEST], each.part),
+            each.name,
+            each.run.started[:10],
+            each.run.model_name if models > 1 else "",
+            *[each.measure.figure] * 3,
+            each.gate,
+            each.run.last_session.commit[:LONGEST],
+            str(1 + signatures.index(each.measure.signature)) if len(signatures) > 1 else "",
+            each.part,
         )
         for each in history
     )
@@ -135,9 +143,14 @@ def table(history: Sequence[DatedMeasure]) -> Table:
 
 
 def _notes(history: Sequence[DatedMeasure]) -> tuple[str, ...]:
+    """Say that numbers are not to be compared, and the words of the signatures that differ."""
     if len({each.alike for each in history}) == 1:
         return ()
-    return ("Runs of different settings or parts are drawn apart: their numbers are not to be compared.",)
+    settings = [dict(word.partition(":")[::2] for word in each.measure.signature.split("|")) for each in history]
+    names = dict.fromkeys(name for words in settings for name in words)
+    differing = [name for name in names if len({words.get(name) for words in settings}) > 1]
+    what = f" Settings differ in: {', '.join(differing)}." if differing else ""
+    return (f"Runs of different settings or parts stand apart: their numbers are not to be compared.{what}",)
 
 
 def sections(history: Sequence[DatedMeasure], left_out: Sequence[str]) -> list[PageSection]:

@@ -96,6 +96,9 @@ def _printable(texts: Mapping[str, str]) -> dict[str, str]:
 
 def mlflow(run: End, verdict: Verdict | None) -> None:
     """Log the run to MLflow, by the client: an active run of the process is left alone."""
+    # A server that is away would hold the end of a session for minutes.
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
     from mlflow import MlflowClient
     from mlflow.entities import Metric, RunTag
 
@@ -122,6 +125,7 @@ def wandb(run: End, verdict: Verdict | None) -> None:
     said = told(run, verdict)
     off = dict.fromkeys(("x_disable_stats", "x_disable_meta", "x_disable_machine_info", "disable_git"), True)
     kept: dict[str, Any] = {"save_code": False, "x_save_requirements": False, "console": "off", "silent": True}
+    kept["host"] = ""  # Without one, W&B asks the machine for its name.
     settings = client.Settings(**off, **kept)
     started = client.init(
         project=os.environ.get("WANDB_PROJECT", EXPERIMENT),
@@ -144,6 +148,8 @@ def chosen(names: Sequence[str]) -> list[Callable[..., object]]:
     for name in names:
         if name not in TRACKERS:
             raise UsageError(f"--track={shown(name)}: there are {' and '.join(TRACKERS)}{did_you_mean(name, TRACKERS)}")
-        if find_spec(name) is None:
+        found = find_spec(name)
+        # W&B makes a folder `wandb` where it runs, which Python takes for a package without a file.
+        if found is None or found.origin is None:
             raise UsageError(f"--track={name} needs: pip install 'pytest-medvqa[{name}]'")
     return [TRACKERS[name] for name in dict.fromkeys(names)]
