@@ -227,7 +227,7 @@ def _of_their_log(report: Report, part: Part) -> Iterator[tuple[harnesses.Harnes
     from medvqa.backends import replay
 
     config = report.run.config
-    if not _is_recorded(report) or not os.path.isfile(config.argument):
+    if not report.run.replays or not os.path.isfile(config.argument):
         return
     path = Path(config.argument)
     with path.open("rb") as file:
@@ -317,7 +317,7 @@ def _beside(report: Report, part: Part, table: PaperTable, row: Row) -> Explaine
             *explained.notes,
             *less,
             *([f"the row has a known slip: {row.slip}"] if row.slip else []),
-            *(["recorded answers do not say how they were asked for"] if _is_recorded(report) else []),
+            *(["recorded answers do not say how they were asked for"] if report.run.replays else []),
         ),
     )
 
@@ -395,7 +395,7 @@ def _of_run(report: Report, part: Part) -> Iterator[tuple[Aspect, str]]:
     yield "questions", str(len(part.results))
     yield "extraction", run.extraction
     yield "judge", "none" if run.judge is None else run.judge.name
-    if _is_recorded(report):
+    if report.run.replays:
         return
     yield "prompt", recorded.prompts.get(part.technique, "").partition("@")[0]
     asked = ", ".join(f"{setting}={value}" for setting, value in run.protocol.signature().items())
@@ -404,10 +404,6 @@ def _of_run(report: Report, part: Part) -> Iterator[tuple[Aspect, str]]:
     yield "token limit", ", ".join(sorted(limits))
     yield "temperature", temperature(run.config.as_json(), (part.technique,)).removeprefix("temperature ")
     yield "model", ", ".join(dict.fromkeys((run.model_name, *run.served_by)))
-
-
-def _is_recorded(report: Report) -> bool:
-    return report.run.config.backend == "replay"
 
 
 # --- texts -----------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from medvqa.comparing.sides import settings_of
 from medvqa.figures import INTERVAL, UNITS, Table, of_measure, texts
 from medvqa.items import Measure
 from medvqa.records.run_record import RunRecord
@@ -57,7 +58,12 @@ class DatedMeasure:
     def alike(self) -> tuple[str, ...]:
         """What is equal in comparable numbers."""
         own = self.measure
-        return own.benchmark, own.technique, own.name, own.signature, self.part
+        return own.benchmark, own.technique, own.name, repr(self.settings), self.part
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The settings that comparable numbers share."""
+        return settings_of(self.measure.signature)
 
 
 def rows(reports: Iterable[Report]) -> list[DatedMeasure]:
@@ -122,7 +128,7 @@ def table(history: Sequence[DatedMeasure]) -> Table:
         *texts("gate", "commit", "settings", "part"),
     )
     models = len({each.run.model_name for each in history})
-    signatures = list(dict.fromkeys(each.measure.signature for each in history))
+    settings = list(dict.fromkeys(each.alike[3] for each in history))
     cells = tuple(
         (
             each.name,
@@ -131,7 +137,7 @@ def table(history: Sequence[DatedMeasure]) -> Table:
             *[each.measure.figure] * 3,
             each.gate,
             each.run.last_session.commit[:LONGEST],
-            str(1 + signatures.index(each.measure.signature)) if len(signatures) > 1 else "",
+            str(1 + settings.index(each.alike[3])) if len(settings) > 1 else "",
             each.part,
         )
         for each in history
@@ -143,12 +149,12 @@ def table(history: Sequence[DatedMeasure]) -> Table:
 
 
 def _notes(history: Sequence[DatedMeasure]) -> tuple[str, ...]:
-    """Say that numbers are not to be compared, and the words of the signatures that differ."""
+    """Say that numbers are not to be compared, and the settings that differ."""
     if len({each.alike for each in history}) == 1:
         return ()
-    settings = [dict(word.partition(":")[::2] for word in each.measure.signature.split("|")) for each in history]
-    names = dict.fromkeys(name for words in settings for name in words)
-    differing = [name for name in names if len({words.get(name) for words in settings}) > 1]
+    settings = [each.settings for each in history]
+    names = dict.fromkeys(name for own in settings for name in own)
+    differing = [name for name in names if len({own.get(name) for own in settings}) > 1]
     what = f" Settings differ in: {', '.join(differing)}." if differing else ""
     return (f"Runs of different settings or parts stand apart: their numbers are not to be compared.{what}",)
 

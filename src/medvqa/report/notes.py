@@ -54,7 +54,7 @@ def noted(report: Report) -> list[Note]:
     notes = [Note(line, warns=True, selects=True) for line in _selected(report)]
     notes += _warnings(less_than_released(report))
     notes += [Note(line) for line in left_out(report.run.left_out)]
-    recorded = report.run.config.backend == "replay"
+    recorded = report.run.replays
     notes += [
         Note(f"{name}: {line}.")
         for name in dict.fromkeys(part.benchmark.name for part in report.parts)
@@ -344,7 +344,7 @@ def _first(report: Report, part: Part, result: Result) -> str:
     item, why = result.item, result.score.why
     if part.benchmark.public:
         return f"{item.id}: {why}"
-    if report.run.config.backend == "replay":
+    if report.run.replays:
         # The rest of the reason quotes the recording, which may name questions outside this run.
         why = why.partition("; asked: ")[0]
     return f"{_redacted(report, part, why, item.id)} (junit.xml names it)"
