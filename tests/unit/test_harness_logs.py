@@ -261,6 +261,18 @@ def test_options_in_another_order_are_refused(tmp_path: Path) -> None:
         Replay(str(path)).fit([of("1")])
 
 
+@pytest.mark.parametrize("cell", ['"[""y"", ""x""]"', '"{""A"": ""y"", ""B"": ""x""}"', '"A. y\nB. x"'])
+def test_options_in_one_cell_are_read(tmp_path: Path, cell: str) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(f"id,question,options,response\n1,Which?,{cell},A\n")
+    with pytest.raises(DataError, match="its options stand in another order than those of 1 here"):
+        Replay(str(path)).fit([of("1")])
+    path.write_text("id,question,options,response\n1,Which?,of the organ,A\n")
+    Replay(str(path)).fit([of("1")])
+    path.write_text('{"id": "1", "question": "Which?", "options": {"B": "y", "A": "x"}, "response": "A"}\n')
+    Replay(str(path)).fit([of("1")])
+
+
 def test_other_options_under_one_question_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("index,question,A,B,prediction\n1,Which?,p,q,A\n")
@@ -551,6 +563,16 @@ def test_a_log_without_samples(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text(START)
     with pytest.raises(DataError, match=r"x\.json: a log of Inspect without samples; log them"):
+        read(path)
+
+
+def test_the_texts_that_an_archive_unpacks_to_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_UNPACKED", 1000)
+    long = {f"samples/{name}_epoch_1.json": sample(id=name, input="x" * 600) for name in "ab"}
+    path = archive(tmp_path / "x.eval", {"header.json": START, **long})
+    with pytest.raises(
+        DataError, match=r"samples/b_epoch_1\.json: more than 1,000 characters of questions and answers"
+    ):
         read(path)
 
 

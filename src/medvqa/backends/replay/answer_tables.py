@@ -14,9 +14,20 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from medvqa import tables
+import msgspec
+
+from medvqa import decode, tables
 from medvqa.backends.replay.logged_json import decoded
-from medvqa.backends.replay.recording import FORMATS, UNKNOWN, AnswerColumns, Entry, Harness, Theirs, score_of
+from medvqa.backends.replay.recording import (
+    FORMATS,
+    UNKNOWN,
+    AnswerColumns,
+    Entry,
+    Harness,
+    Theirs,
+    listed_in,
+    score_of,
+)
 from medvqa.items import TECHNIQUES, Answer, DataError, UsageError
 from medvqa.tables import TableRow, limits
 
@@ -186,11 +197,20 @@ def entry(row: TableRow, columns: Mapping[str, str]) -> Entry:
 
 
 def options(values: Mapping[str, object]) -> tuple[str, ...]:
-    """Return the texts of options in a row: the list `choices` or `options`, or the columns a, b ..."""
+    """Return the texts of options in a row: the list `choices` or `options`, or the columns a, b ...
+
+    In a cell of text, the list is JSON, or lines that begin with letters.
+    """
     listed = values.get("choices") or values.get("options")
+    if isinstance(listed, str):
+        try:
+            listed = msgspec.json.decode(listed, type=list[str] | dict[str, str])
+        except decode.ERRORS:
+            listed = listed_in(str(listed))
     if isinstance(listed, Mapping):
-        listed = list(listed.values())
-    if isinstance(listed, Sequence) and not isinstance(listed, str):
+        letters = all(len(str(key)) == 1 for key in listed)
+        listed = [listed[key] for key in (sorted(listed) if letters else listed)]
+    if listed and isinstance(listed, Sequence):
         return unlabelled([str(option) for option in listed])
     cells = [str(values[letter]) for letter in _LETTERS if not tables.is_blank(values.get(letter))]
     return tuple(cells)
