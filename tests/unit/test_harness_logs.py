@@ -576,6 +576,15 @@ def test_the_texts_that_an_archive_unpacks_to_are_limited(tmp_path: Path, monkey
         read(path)
 
 
+def test_an_archive_of_a_later_version_of_zip_is_named(tmp_path: Path) -> None:
+    path = archive(tmp_path / "x.eval", {"header.json": START, "samples/q1_epoch_1.json": sample()})
+    content = bytearray(path.read_bytes())
+    content[content.index(b"PK\x01\x02") + 6] = 162
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"x\.eval"):
+        read(path)
+
+
 def test_a_workbook_is_no_log(tmp_path: Path) -> None:
     path = archive(tmp_path / "x.eval", {"header.txt": ""})
     with pytest.raises(DataError, match=r"x\.eval: no readable XLSX"):
