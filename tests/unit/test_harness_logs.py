@@ -232,6 +232,9 @@ def test_nan_in_an_array_is_an_empty_cell(tmp_path: Path) -> None:
         read(path)
     path.write_text('[{"index": 1, "prediction": "A"}, {"index": 2, "prediction": NaN}]')
     assert read(path).answers["", "", "2", "", 0] is None
+    path.write_text('[{"index": 1, "INDEX": 2, "prediction": NaN}]')
+    with pytest.raises(DataError, match=r"x\.json record 1: two columns have the same name"):
+        read(path)
     path.write_text('[{"index": 1, "prediction": NaN}, 3]')
     with pytest.raises(DataError, match=r"x\.json: "):
         read(path)

@@ -80,8 +80,15 @@ def _with_nan(path: Path) -> Iterator[TableRow] | None:
         records = decoded(content, str(path), list[dict[str, Any]])
     except DataError:
         return None
-    lower = ({name.strip().lower(): value for name, value in record.items()} for record in records)
-    return (TableRow(str(path), "record", number, 0, values) for number, values in enumerate(lower, 1))
+    return (_lower(str(path), number, record) for number, record in enumerate(records, 1))
+
+
+def _lower(file: str, number: int, record: Mapping[str, object]) -> TableRow:
+    """Return a record as a row with lower-case names of columns (DataError for two of one name)."""
+    row = TableRow(file, "record", number, 0, {name.strip().lower(): value for name, value in record.items()})
+    if len(row.values) < len(record):
+        raise row.error("two columns have the same name, but for letter case")
+    return row
 
 
 def _head(path: Path) -> TableRow | None:
