@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from medvqa.benchmarks import gmai_mmbench, lettered
-from medvqa.items import CHOICE_KINDS, Answer, Benchmark, Kind, Kit, Metric, Result, Score, replace
+from medvqa.items import CHOICE_KINDS, KINDS, Answer, Benchmark, Kind, Kit, Metric, Result, Score, replace
 from medvqa.metrics import kits
 from medvqa.scoring import Reading, right_or_wrong, score_multiple_choice, score_single_choice
 
@@ -32,14 +32,14 @@ VLMEVALKIT = "https://github.com/open-compass/VLMEvalKit/blob/{}/vlmeval/utils/m
 class HarnessRule:
     """The rule of a harness.
 
-    `score` scores the answers of results of `kinds`; a score without a value leaves a question out, as the harness
-    does. `unread`: what the harness does with an answer in which it reads nothing.
+    `score` scores the answers of results of `kinds`, by default as they are scored; one without a value leaves a
+    question out, as the harness does. `unread`: what the harness does with an answer in which it reads nothing.
     """
 
     name: str
     source: str
-    kinds: frozenset[Kind]
-    score: Callable[[Result, Answer], Score]
+    kinds: frozenset[Kind] = frozenset(KINDS)
+    score: Callable[[Result, Answer], Score] = lambda result, _: result.score
     unread: str = "counts as wrong"
 
 

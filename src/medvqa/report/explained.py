@@ -18,7 +18,7 @@ from medvqa import judging, metrics, printing
 from medvqa.benchmarks import harnesses
 from medvqa.decode import did_you_mean
 from medvqa.figures import DASH, Table, counted, number, numbers, terminal, texts
-from medvqa.items import KINDS, OPTION_TECHNIQUES, DataError, Metric, Result, Score, UsageError, replace
+from medvqa.items import OPTION_TECHNIQUES, DataError, Metric, Result, Score, UsageError, replace
 from medvqa.paper_tables import Aspect, PaperColumn, PaperTable, Repeated, Row, Said, counts_behind
 from medvqa.report.build import Part, Report
 from medvqa.report.notes import less_than_released
@@ -214,7 +214,7 @@ def _scored(report: Report, part: Part) -> Iterator[tuple[harnesses.HarnessRule,
         name = f"{extraction} ({'owners' if rules.is_official(extraction) else 'this project'})"
         source = rules.note_of(benchmark) if rules.is_official(extraction) else "medvqa help scoring"
         again = [judging.rescored(result, benchmark=benchmark, extraction=extraction) for result in part.results]
-        yield harnesses.HarnessRule(name, source, frozenset(KINDS), lambda result, _: result.score), again
+        yield harnesses.HarnessRule(name, source), again
     yield from _of_their_log(report, part)
     if part.technique != "mc":  # the rules read answers to questions with options or with a short answer
         return
@@ -250,7 +250,7 @@ def _of_their_log(report: Report, part: Part) -> Iterator[tuple[harnesses.Harnes
         for result in part.results
         for value in [scores.get((result.item.id, result.variant, result.sample))]
     ]
-    yield harnesses.HarnessRule(name, source, frozenset(KINDS), lambda result, _: result.score), logged
+    yield harnesses.HarnessRule(name, source), logged
 
 
 def _by(rule: harnesses.HarnessRule, result: Result) -> Result:
