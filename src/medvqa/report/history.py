@@ -144,8 +144,7 @@ def table(history: Sequence[DatedMeasure]) -> Table:
     )
     kept = [k for k, column in enumerate(columns) if column.kind != "text" or any(row[k] for row in cells)]
     title = " ".join(filter(None, (measure.benchmark, measure.technique, label(measure.name))))
-    shown = tuple(tuple(row[k] for k in kept) for row in cells)
-    return Table(title, tuple(columns[k] for k in kept), shown, _notes(history))
+    return Table(title, columns, cells, _notes(history)).at(kept)
 
 
 def _notes(history: Sequence[DatedMeasure]) -> tuple[str, ...]:
