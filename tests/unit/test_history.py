@@ -100,7 +100,7 @@ def test_what_is_no_run_is_left_out_and_said(
     assert typed(runs, monkeypatch, *map(str, sorted(Path("reports").iterdir()))) == 0
     printed = capsys.readouterr().out
     assert "reports/broken" in printed.partition("! left out: ")[2]
-    assert "red.html: no run folder" in printed
+    assert "red.html is no run folder" in printed
     assert "\x1b" not in printed
     assert typed(runs, monkeypatch, "reports/broken") == 4
     assert "type medvqa history reports/*" in capsys.readouterr().err
