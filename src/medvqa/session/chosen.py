@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,6 +17,8 @@ from medvqa.session.project import Project
 
 POOL = "ray"
 """The backend that --ray-address and --replicas belong to."""
+RECORDED = "replay"
+"""The backend that --set belongs to."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,11 @@ def choose(
     """
     registry = project.registry
     backends = registry.backends
+    columns = _columns(project.options.columns) if role == "model" else {}
     if spec in registry.models:
         model = registry.models[spec]
+        if columns and type(model).name == RECORDED:
+            raise UsageError(f"'{spec}' was made with options of its own: give it {', '.join(columns)} there")
         if pool and type(model).name == POOL:
             raise UsageError(f"'{spec}' was made with options of its own: give it {', '.join(pool)} there")
         return Chosen(spec, role, configs.config_of(model, spec), model)
@@ -98,9 +103,25 @@ def choose(
         config = configs.resolve(spec, folders=places, backends=backends)
         if pool:
             config = configs.with_options(config, POOL, pool)
+        if columns:
+            if RECORDED not in configs.names(config):
+                raise UsageError(f"--set={project.options.columns[0]}: it needs --model=replay:FILE, not '{spec}'")
+            config = configs.with_options(config, RECORDED, columns)
         if role == "judge":
             config = configs.as_judge(config, backends)
         return Chosen(spec, role, config, configs.make(config, backends))
+
+
+def _columns(typed: Sequence[str]) -> dict[str, str]:
+    """Return the columns by role of `ROLE=COLUMN` (UsageError)."""
+    columns: dict[str, str] = {}
+    for text in typed:
+        role, sign, column = text.partition("=")
+        if not sign or not role.strip():
+            raise UsageError(f"--set={text}: write ROLE=COLUMN, such as --set id=question_id")
+        if columns.setdefault(role.strip(), column) != column:
+            raise UsageError(f"--set={text}: {role.strip()} is also set to '{columns[role.strip()]}'")
+    return columns
 
 
 @contextmanager

@@ -406,6 +406,14 @@ class Options:
         low=1,
         page="servers.md",
     )
+    columns: tuple[str, ...] = _models(
+        "with --model=replay:FILE: the column that holds the id, response, question, benchmark, technique or finish "
+        "(repeatable; default: known by its name); --set id= finds questions by their text and options",
+        "ROLE=COLUMN",
+        name="set",
+        several=True,
+        page="models.md",
+    )
     ray_address: str | None = _models(
         "with --model=ray:MODEL: the Ray cluster that holds the copies of the model, or auto for the one that "
         "Ray finds (default: a local one, started for the run)",
