@@ -404,7 +404,7 @@ class Options:
         "N",
         kind="whole number",
         low=1,
-        page="gpus-and-servers.md",
+        page="scale.md",
     )
     ray_address: str | None = _models(
         "with --model=ray:MODEL: the Ray cluster that holds the copies of the model, or auto for the one that "
