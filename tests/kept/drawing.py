@@ -275,7 +275,7 @@ def _block(name: str, content: bytes, head: bytes) -> Any:
 
 # --- comparing runs that were made anew -------------------------------------------------------------------------------
 
-_PASSING = {"started", "finished", "versions", "seconds", "session"}
+_PASSING = {"started", "finished", "versions", "seconds", "session", "commit", "ci", "hardware"}
 """Fields that differ from session to session."""
 _LATER = {"selection", "questions", "file", "typed", "read_from", "identity", "schema"}
 """Fields that the version of the kept runs did not write yet."""
