@@ -177,7 +177,12 @@ SHOWN: dict[tuple[str, str, str], Sequence[str]] = {
     ("MediConfusion", "Table 10", "combine"): ("set_accuracy %", "individual_accuracy %", "confusion %"),
     ("MediConfusion", "Figure 4", "lexicon"): ("category", "questions", "Cerebral"),
     ("MediConfusion", "Figure 8", "papers/mediconfusion_figure_8.py"): ("BiomedCLIP: 10 pairs", "DINO: 10 pairs"),
-    ("GMAI-MMBench", "Tables 5 to 7", "papers/gmai_mmbench_tables_5_to_7.py"): ("Modalities", "Cases", "Table 7"),
+    ("GMAI-MMBench", "Tables 5 to 7", "papers/gmai_mmbench_tables_5_to_7.py"): (
+        "Modalities",
+        "Labels",
+        "Cases",
+        "Table 7",
+    ),
     ("MedLesionVQA", "Figure 6", "lexicon"): ("lesion", "disease", "body_region"),
     ("MedLesionVQA", "Figure 7", "lexicon"): ("Lesion Recognition + multi-choice", "questions"),
 }
