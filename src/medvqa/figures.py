@@ -390,6 +390,12 @@ def terminal(table: Table, *, colour: bool = False) -> str:
     return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
 
 
+def titled(table: Table) -> str:
+    """Return a table for a terminal between its title and its notes."""
+    notes = [f"! {printing.line(note)}" for note in table.notes]
+    return "\n".join([printing.line(table.title), terminal(table).rstrip(), *notes])
+
+
 def markdown(table: Table) -> str:
     """Return a table without its title in Markdown; no cell is markup, a link or a mention."""
 

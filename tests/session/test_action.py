@@ -190,6 +190,43 @@ def test_the_summary_links_what_was_uploaded(tmp_path: Path) -> None:
     assert summary.read_text() == ""
 
 
+SLICES = """# gate
+
+| headline |
+
+## Gate: PASS against main
+
+- Largest losses by slice: ward Anna
+
+Every question and answer: [index.html](index.html) of run gate.
+
+## klinik by ward
+
+| Anna |
+
+### more by ward
+
+| Anna |
+"""
+
+
+def test_slices_of_data_that_are_not_uploaded_stay_here(tmp_path: Path) -> None:
+    """Whoever may read the repository reads the job's summary and the comment, and gets them by mail."""
+    for step in ("Summary", "Comment"):
+        (told,) = (each for each in ACTION["runs"]["steps"] if each["name"] == step)
+        assert told["env"]["UPLOADED"] == "${{ steps.public.outputs.upload }}"
+    server = Comments()
+    for uploaded, named in (("true", True), ("false", False)):
+        server.told(tmp_path, SLICES, uploaded=uploaded)
+        summary = tmp_path / f"{uploaded}.md"
+        paths = {"GITHUB_STEP_SUMMARY": str(summary), "REPORT": "", "UPLOADED": uploaded}
+        assert bash(script("Summary"), tmp_path, RUN="gate", **paths).returncode == 0
+        for text in (summary.read_text(), server.kept[0]["body"]):
+            assert ("Anna" in text) is named
+            assert "| headline |" in text
+            assert "## Gate: PASS against main\n" in text
+
+
 @dataclass
 class Done:
     code: int
@@ -383,7 +420,9 @@ class Comments:
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
-    def told(self, folder: Path, summary: str, run: str = "gate", event: str = PULL_REQUEST_7) -> str:
+    def told(
+        self, folder: Path, summary: str, run: str = "gate", event: str = PULL_REQUEST_7, uploaded: str = "true"
+    ) -> str:
         """Run the step of the comment; return what it printed."""
         (folder / "reports" / run).mkdir(parents=True, exist_ok=True)
         (folder / "reports" / run / "summary.md").write_text(summary)
@@ -397,6 +436,7 @@ class Comments:
             "SOURCE": str(ROOT),
             "RUN": run,
             "REPORT": URL,
+            "UPLOADED": uploaded,
         }
         done = bash(script("Comment"), folder, **variables, PATH=path)
         assert done.returncode == 0, done.stderr

@@ -6,6 +6,7 @@ import re
 import struct
 import subprocess
 import sys
+import time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,7 @@ def test_both_get_the_numbers_and_no_answer(tmp_path: Path) -> None:
     records = offline(tmp_path)
     (started,) = [record.run for record in records if record.HasField("run")]
     assert (started.project, started.display_name, started.run_id) == ("medvqa", "first", tags["medvqa.run"])
+    assert started.host == ""
     summary = {update.key or update.nested_key[0]: update.value_json
                for record in records for update in record.summary.update}  # fmt: skip
     assert float(summary[NUMBER]) == 0
@@ -93,6 +95,13 @@ def test_a_run_that_goes_on_is_one_run(tmp_path: Path) -> None:
     assert after.info.run_id == before.info.run_id
     assert (before.data.metrics[f"{NUMBER}/n"], after.data.metrics[f"{NUMBER}/n"]) == (5, 36)
     assert after.data.tags["medvqa.selection"] == "whole"
+
+
+def test_a_server_that_is_away_holds_nobody_up(tmp_path: Path) -> None:
+    began = time.monotonic()
+    away = {"MLFLOW_TRACKING_URI": "http://127.0.0.1:9"}
+    assert run(tmp_path, "--model=random", "--run=first", "--track=mlflow", **away).returncode == 0
+    assert time.monotonic() - began < 60
 
 
 @pytest.mark.parametrize("tracker", ["mlflow", "wandb"])

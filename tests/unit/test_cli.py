@@ -1,6 +1,7 @@
 """The command line: a report from a folder, the lexical tree, and one line for what is wrong."""
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -460,3 +461,11 @@ def test_the_command_line_is_there_without_posix() -> None:
     """Else Windows would show a traceback in place of that line."""
     code = "import sys; sys.modules['fcntl'] = sys.modules['resource'] = None; import medvqa.cli, medvqa.plugin"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_terminal_without_utf_8_gets_question_marks() -> None:
+    said = "import sys; from medvqa.cli import dispatch; dispatch._call = lambda _: '95 \u2013 \u2022'; dispatch.main()"
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-c", said, "help"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "95 ? ?\n", "")

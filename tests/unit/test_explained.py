@@ -243,6 +243,18 @@ def test_the_scores_in_a_replayed_log_stand_beside_ours(tmp_path: Path, monkeypa
     assert explained("reports/own")["rules"]
 
 
+def test_hostile_options_of_a_recorded_model_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own_run(tmp_path, monkeypatch, "said.csv", "index,question,prediction,hit,log\ns1,Which?,A,1,x\ns2,Which?,A,1,x\n")
+    record = tmp_path / "reports/own/run.json"
+    run = json.loads(record.read_text())
+    run["config"]["options"] = {"id": 5}
+    record.write_text(json.dumps(run))
+    assert main(["explain", "reports/own"]) == 4
+    assert "run.json: field config.options: Expected `str | null`, got `int`" in capsys.readouterr().err
+
+
 def test_the_scores_that_medevalkit_wrote_are_those_of_its_rule(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

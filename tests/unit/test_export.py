@@ -131,3 +131,20 @@ def test_what_cannot_be_exported_is_an_error(
     assert main(["export", *arguments]) == 4
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_files_of_the_user_are_kept_and_those_of_an_earlier_export_do_not_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = exported(tmp_path, "techniques", monkeypatch)
+    (out / "errors.csv").write_text("of another run")
+    (out / "notes.txt").write_text("mine")
+    assert main(["export", "techniques", "-o", "out"]) == 0
+    assert not (out / "errors.csv").exists(), "its numbers would stand beside those of this run"
+    assert (out / "notes.txt").read_text() == "mine"
+    for name in ("results.csv", DICTIONARY):
+        (tmp_path / "own" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "own" / name).write_text("mine")
+        assert main(["export", "techniques", "-o", "own"]) == 4
+        assert "is there, and no export wrote it; name another folder" in capsys.readouterr().err
+        assert {file.read_text() for file in (tmp_path / "own").iterdir()} == {"mine"}

@@ -60,6 +60,17 @@ def test_rows_are_in_the_order_of_time_with_intervals_and_decisions(
     assert all(row["hardware"] for row in rows)
 
 
+def test_one_benchmark_of_several_and_what_cannot_be_compared_is_said(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ("reports/part", "reports/z")
+    assert typed(runs, monkeypatch, *names, PAIRS[0]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("! Runs of different settings or parts") == printed.count("phantom-mediconfusion mc ") == 3
+    assert typed(runs, monkeypatch, *names, "--benchmark=phantom-gmai-mmbench") == 0
+    assert "phantom-mediconfusion" not in capsys.readouterr().out
+
+
 def test_a_page_has_a_plot_of_each_measure_and_parts_apart(
     runs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -93,3 +104,20 @@ def test_what_is_no_run_is_left_out_and_said(
     assert "\x1b" not in printed
     assert typed(runs, monkeypatch, "reports/broken") == 4
     assert "type medvqa history reports/*" in capsys.readouterr().err
+
+
+def test_other_settings_and_models_are_told_in_the_terminal(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.toml").write_text('file = "own.csv"\n')
+    for run, question, model in (("a", "Which?", "echo:A"), ("b", "Which side?", "echo:B")):
+        Path("own.csv").write_text(f"id,question,A,B,answer\n1,{question},left,right,A\n")
+        assert main(["run", "--benchmark=own.toml", f"--model={model}", f"--run={run}"]) == 0
+    capsys.readouterr()
+    assert main(["history", "reports/a", "reports/b"]) == 0
+    _, heading, first, second, note = capsys.readouterr().out.splitlines()
+    assert heading.split()[:3] == ["run", "began", "model"]
+    assert heading.split()[-1] == "settings"
+    assert [(row.split()[2], row.split()[-1]) for row in (first, second)] == [("echo:A", "1"), ("echo:B", "2")]
+    assert note.endswith("their numbers are not to be compared. Settings differ in: data.")

@@ -1,6 +1,7 @@
 """Options of trackers, and where a session ran; the trackers themselves: tests/trackers."""
 
 import subprocess
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,9 @@ def test_an_unknown_tracker_is_refused_and_one_that_is_not_installed(monkeypatch
     monkeypatch.setattr(tracking, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'pytest-medvqa\[wandb\]'"):
         tracking.chosen(["wandb"])
+    monkeypatch.setattr(tracking, "find_spec", lambda name: ModuleSpec(name, None, is_package=True))
+    with pytest.raises(UsageError, match=r"--track=wandb needs: pip install"):
+        tracking.chosen(["wandb"])  # the folder that an earlier run of W&B left here
 
 
 @pytest.mark.parametrize(

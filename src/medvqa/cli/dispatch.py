@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import shlex
 import sys
@@ -33,6 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:
         sys.excepthook = _excepthook
         _replace_closed_streams()
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            # A terminal without UTF-8 gets ? for a dash; an exception would leave it without a line.
+            sys.stdout.reconfigure(errors="replace")
     words = sys.argv[1:] if arguments is None else list(arguments)
     usercode.take_tracebacks()
     options = _parser(words).parse_args(words)

@@ -23,7 +23,7 @@ class HistoryArguments(Arguments):
 def run(typed: HistoryArguments) -> tuple[str, int]:
     """Return the tables as text, and 1 if nothing could be read (UsageError for no run at all)."""
     from medvqa import printing, report
-    from medvqa.figures import terminal
+    from medvqa.figures import titled
     from medvqa.records import run_record
     from medvqa.report import history, html
 
@@ -39,18 +39,17 @@ def run(typed: HistoryArguments) -> tuple[str, int]:
             left_out.append(str(error))
     if not folders:
         raise UsageError(f"{printing.some(left_out, 3)}; type medvqa history reports/*")
-    registry, _ = known_and_named(typed, typed.options().benchmarks, folders)
+    registry, named = known_and_named(typed, typed.options().benchmarks, folders)
     reports = []
     for folder in folders:
         try:
             reports.append(report.build(folder, registry.benchmarks))
         except MedVQAError as error:
             left_out.append(str(error))
-    rows = history.rows(reports)
+    rows = [row for row in history.rows(reports) if not named or row.measure.benchmark in named]
     write("--json", typed.json, lambda: history.json_lines(rows))
     write("-o", typed.output, lambda: html.history_page(rows, left_out))
-    tables = [history.table(each) for each in history.by_measure(rows)]
-    blocks = [f"{printing.line(table.title)}\n{terminal(table).rstrip()}" for table in tables]
+    blocks = [titled(history.table(each)) for each in history.by_measure(rows)]
     written = [f"wrote {typed.output}"] if typed.output is not None else []
     return "\n".join(["\n\n".join(blocks), *(f"! left out: {line}" for line in left_out), *written]), int(not reports)
 

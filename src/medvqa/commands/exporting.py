@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from medvqa import files, printing
@@ -11,6 +12,7 @@ from medvqa.records import baseline_file, coverage, keyed, run_folder, run_recor
 from medvqa.records.run_folder import Stored
 from medvqa.records.run_record import RUN, RunRecord
 from medvqa.report import Report, rows
+from medvqa.report.rows import Rows
 
 
 def write_baseline(run: Path, output: Path, known: Mapping[str, Benchmark], *, responses: bool) -> str:
@@ -57,19 +59,27 @@ def _check(run: Path, about: RunRecord, stored: Stored) -> None:
 
 
 DICTIONARY = "dictionary.csv"
+TABLES: Mapping[str, Callable[[Report], Rows]] = {
+    "items": rows.items,
+    "results": rows.results,
+    "measures": rows.measures,
+    "errors": rows.errors,
+}
+FILES = frozenset({DICTIONARY, *(f"{name}.{kind}" for name in TABLES for kind in ("csv", "parquet"))})
+"""All files that an export may write."""
 
 
 def write_tables(report: Report, folder: Path) -> str:
     """Write items, results and measures of a run as CSV and Parquet, with a data dictionary; return lines about it.
 
     Without pyarrow, there is no Parquet, and a line says so. UsageError for a run folder, which has a measures.csv of
-    its own.
+    its own, and for a folder with files of these names that no export wrote. Those of an earlier export are replaced,
+    or removed if this run has none.
     """
     if (folder / RUN).exists():
         raise UsageError(f"-o {folder}: a run folder; name another")
-    tables = {"items": rows.items(report), "results": rows.results(report), "measures": rows.measures(report)}
-    if report.errors is not None:
-        tables["errors"] = rows.errors(report)
+    _check_names(folder)
+    tables = {name: of(report) for name, of in TABLES.items() if name != "errors" or report.errors is not None}
     made = {f"{name}.csv": table.csv().encode(errors="replace") for name, table in tables.items()}
     lines = [*report.covered.lines]
     try:
@@ -81,6 +91,17 @@ def write_tables(report: Report, folder: Path) -> str:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in made.items():
             files.replace(folder / name, content)
+        for name in FILES - made.keys():
+            (folder / name).unlink(missing_ok=True)
     counted = ", ".join(f"{len(table.rows):,} {name}" for name, table in tables.items())
     written = f"{folder}: {counted} of run {report.folder.name}; the columns are explained in {DICTIONARY}"
     return "\n".join([written, *(f"! {printing.line(line)}" for line in lines)])
+
+
+def _check_names(folder: Path) -> None:
+    """Raise UsageError if a file of the user would be replaced: one without the dictionary of an earlier export."""
+    there = sorted(name for name in FILES if os.path.lexists(folder / name))
+    heading = rows.dictionary(()).encode()
+    with files.writing(f"-o {folder}:"):
+        if there and not (DICTIONARY in there and files.part(folder / DICTIONARY, 0, len(heading)) == heading):
+            raise UsageError(f"-o {folder}: {there[0]} is there, and no export wrote it; name another folder")

@@ -13,12 +13,11 @@ from medvqa.backend import Backend, loaded
 from medvqa.benchmarks import folders
 from medvqa.configs import ModelConfig
 from medvqa.items import UsageError
+from medvqa.records.run_record import REPLAY
 from medvqa.session.project import Project
 
 POOL = "ray"
 """The backend that --ray-address and --replicas belong to."""
-RECORDED = "replay"
-"""The backend that --set belongs to."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ def choose(
     columns = _columns(project.options.columns) if role == "model" else {}
     if spec in registry.models:
         model = registry.models[spec]
-        if columns and type(model).name == RECORDED:
+        if columns and type(model).name == REPLAY:
             raise UsageError(f"'{spec}' was made with options of its own: give it {', '.join(columns)} there")
         if pool and type(model).name == POOL:
             raise UsageError(f"'{spec}' was made with options of its own: give it {', '.join(pool)} there")
@@ -104,9 +103,9 @@ def choose(
         if pool:
             config = configs.with_options(config, POOL, pool)
         if columns:
-            if RECORDED not in configs.names(config):
+            if REPLAY not in configs.names(config):
                 raise UsageError(f"--set={project.options.columns[0]}: it needs --model=replay:FILE, not '{spec}'")
-            config = configs.with_options(config, RECORDED, columns)
+            config = configs.with_options(config, REPLAY, columns)
         if role == "judge":
             config = configs.as_judge(config, backends)
         return Chosen(spec, role, config, configs.make(config, backends))

@@ -20,7 +20,7 @@ from medvqa import printing
 from medvqa.decode import did_you_mean, shown
 from medvqa.items import UsageError
 from medvqa.records import run_folder
-from medvqa.records.run_record import RecordedSession, Selection
+from medvqa.records.run_record import Selection
 
 if TYPE_CHECKING:
     from medvqa.comparing.gating import Verdict
@@ -53,7 +53,7 @@ def told(run: End, verdict: Verdict | None) -> Told:
         raise UsageError(f"{run.name}: there is no report to track")
     record = run.report.run
     settings = {
-        "model": record.model.name or record.config.name,
+        "model": record.model_name,
         "backend": record.config.backend,
         "fingerprint": record.model.fingerprint or "",
         "benchmarks": ",".join(record.benchmarks),
@@ -63,7 +63,7 @@ def told(run: End, verdict: Verdict | None) -> Told:
         "judge": record.judge.name if record.judge is not None else "",
         "version": record.versions.get(run_folder.DISTRIBUTION, ""),
     }
-    last = record.sessions[-1] if record.sessions else RecordedSession()
+    last = record.last_session
     tags = {
         "complete": str(run.complete),
         "selection": _selected(run.report.selection),
@@ -96,6 +96,9 @@ def _printable(texts: Mapping[str, str]) -> dict[str, str]:
 
 def mlflow(run: End, verdict: Verdict | None) -> None:
     """Log the run to MLflow, by the client: an active run of the process is left alone."""
+    # A server that is away would hold the end of a session for minutes.
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
     from mlflow import MlflowClient
     from mlflow.entities import Metric, RunTag
 
@@ -122,6 +125,7 @@ def wandb(run: End, verdict: Verdict | None) -> None:
     said = told(run, verdict)
     off = dict.fromkeys(("x_disable_stats", "x_disable_meta", "x_disable_machine_info", "disable_git"), True)
     kept: dict[str, Any] = {"save_code": False, "x_save_requirements": False, "console": "off", "silent": True}
+    kept["host"] = ""  # Without one, W&B asks the machine for its name.
     settings = client.Settings(**off, **kept)
     started = client.init(
         project=os.environ.get("WANDB_PROJECT", EXPERIMENT),
@@ -144,6 +148,8 @@ def chosen(names: Sequence[str]) -> list[Callable[..., object]]:
     for name in names:
         if name not in TRACKERS:
             raise UsageError(f"--track={shown(name)}: there are {' and '.join(TRACKERS)}{did_you_mean(name, TRACKERS)}")
-        if find_spec(name) is None:
+        found = find_spec(name)
+        # W&B makes a folder `wandb` where it runs, which Python takes for a package without a file.
+        if found is None or found.origin is None:
             raise UsageError(f"--track={name} needs: pip install 'pytest-medvqa[{name}]'")
     return [TRACKERS[name] for name in dict.fromkeys(names)]

@@ -8,7 +8,6 @@ writes results.json, the samples of a data set with `response`, and `correct`, i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -16,7 +15,16 @@ from typing import Any
 
 from medvqa import tables
 from medvqa.backends.replay.logged_json import decoded
-from medvqa.backends.replay.recording import FORMATS, UNKNOWN, AnswerColumns, Entry, Harness, Theirs, score_of
+from medvqa.backends.replay.recording import (
+    FORMATS,
+    UNKNOWN,
+    AnswerColumns,
+    Entry,
+    Harness,
+    listed_in,
+    missing,
+    score_of,
+)
 from medvqa.items import TECHNIQUES, Answer, DataError, UsageError
 from medvqa.tables import TableRow, limits
 
@@ -36,7 +44,6 @@ HARNESSES: Mapping[str, tuple[str, Collection[str]]] = {
 
 _FAILED = "Failed to obtain answer"  # what VLMEvalKit records as the prediction when a request failed
 _LETTERS = "abcdefghijklmnopqrstuvwxy"
-_LABEL = re.compile(r"\(?([A-Y])[.):] ?")
 
 
 def rows(path: Path, columns: AnswerColumns, key: str) -> Iterator[TableRow]:
@@ -137,8 +144,7 @@ def _typed(row: TableRow, role: str, typed: str) -> str:
     """The column that was typed for a role; UsageError if the file has none of this name."""
     name = typed.strip().lower()
     if name not in row.values:
-        there = ", ".join(row.values)[:500]
-        raise UsageError(f"--set {role}={typed}: {row.file} has no column '{typed.strip()}'; there are: {there}")
+        raise missing(role, typed, row.file, row.values)
     return name
 
 
@@ -181,7 +187,7 @@ def entry(row: TableRow, columns: Mapping[str, str]) -> Entry:
         0,
         row.text(columns["question"]) if columns["question"] else "",
         options(row.values),
-        theirs=Theirs(score_of(row.values[of_harness.scoring])) if of_harness.scoring else None,
+        their_score=score_of(row.values[of_harness.scoring]) if of_harness.scoring else None,
     )
 
 
@@ -198,7 +204,5 @@ def options(values: Mapping[str, object]) -> tuple[str, ...]:
 
 def unlabelled(options: Sequence[str]) -> tuple[str, ...]:
     """Return options without their letters, if all have one: `A. text`, `(A) text`."""
-    labels = [_LABEL.match(option) for option in options]
-    if all(label is not None and label[1] == _LETTERS[place].upper() for place, label in enumerate(labels[:25])):
-        return tuple(option[len(label[0]) :] for option, label in zip(options, labels, strict=True) if label)
-    return tuple(options)
+    listed = listed_in("\n".join(options))
+    return listed if len(listed) == len(options) else tuple(options)

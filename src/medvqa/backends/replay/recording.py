@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
-from medvqa.items import Answer, DataError, Item
+from medvqa.decode import did_you_mean
+from medvqa.items import Answer, DataError, Item, UsageError
+from medvqa.tables import text_of, whole
 
 Key = tuple[str, str, str, str, int]
 """Benchmark, technique, item id, variant and sample number; "" and 0 if the file does not say."""
@@ -20,6 +23,8 @@ FORMATS = (
     "prediction, or with id and response, or results.jsonl of a run folder"
 )
 
+IDS = ("id", "question_id", "qid", "index", "questionId")
+"""Names of an id in the logs of harnesses."""
 UNKNOWN = ""
 """The `finish` of an answer if the file does not say."""
 
@@ -56,18 +61,11 @@ class Harness(msgspec.Struct, frozen=True):
 NO_HARNESS = Harness()
 
 
-class Theirs(NamedTuple):
-    """The score that a harness gave an answer by its own rule, None for none, and what it read out of the answer."""
-
-    score: float | None = None
-    extracted: str = ""
-
-
 class Entry(NamedTuple):
     """One answer of a file, None if none was recorded.
 
     `where` names its row in messages, `place` without the file. `id` is "" if the file does not tell the question's;
-    it is then found by `question` and `options`, or by a whole `prompt` that holds both.
+    it is then found by `question` and `options`, or by a whole `prompt` that holds both. `their_score`: a harness's.
     """
 
     where: str
@@ -81,7 +79,7 @@ class Entry(NamedTuple):
     question: str = ""
     options: tuple[str, ...] = ()
     prompt: str = ""
-    theirs: Theirs | None = None
+    their_score: float | None = None
 
     def key(self, item: str, benchmark: str = "") -> Key:
         """Return the key of the answer for an item."""
@@ -93,14 +91,14 @@ class Recording:
     """The content of a file; None for an item without an answer.
 
     `replies`: a judge's replies in results.jsonl, None for other files. `closeness`: those of MediConfusion's file.
-    `theirs`: the scores of another harness. `unplaced`: answers without an id. `questions`: texts beside an id.
+    `their_scores`: another harness's own. `unplaced`: answers without an id. `questions`: texts beside an id.
     """
 
     answers: Mapping[Key, Answer | None]
     replies: Mapping[tuple[str, str, str], str] | None = None
     closeness: Mapping[str, str] = field(default_factory=dict)
     harness: Harness = NO_HARNESS
-    theirs: Mapping[Key, Theirs] = field(default_factory=dict)
+    their_scores: Mapping[Key, float] = field(default_factory=dict)
     unplaced: tuple[Entry, ...] = ()
     questions: Mapping[Key, Entry] = field(default_factory=dict)
     digest: str = ""
@@ -129,6 +127,7 @@ class Recording:
         of the answers has an item, and if the id of an answer is here that of another question.
         """
         items = list(items)
+        _check_benchmarks(self.answers, items)
         _check_questions(self.questions, items)
         if not self.unplaced:
             return self
@@ -154,7 +153,10 @@ class Recording:
         if both := self.answers.keys() & added.answers.keys():
             raise DataError(f"{placed[0].where}: {next(iter(both))[2]} is answered in another row too")
         return replace(
-            self, answers={**self.answers, **added.answers}, theirs={**self.theirs, **added.theirs}, unplaced=()
+            self,
+            answers={**self.answers, **added.answers},
+            their_scores={**self.their_scores, **added.their_scores},
+            unplaced=(),
         )
 
 
@@ -167,7 +169,7 @@ def collected(entries: Iterable[Entry], harness: Harness | None = None) -> Recor
     """Return the recording of a file's answers; DataError for two answers to one item."""
     answers: dict[Key, Answer | None] = {}
     places: dict[Key, str] = {}
-    theirs: dict[Key, Theirs] = {}
+    their_scores: dict[Key, float] = {}
     questions: dict[Key, Entry] = {}
     unplaced = []
     for entry in entries:
@@ -178,11 +180,11 @@ def collected(entries: Iterable[Entry], harness: Harness | None = None) -> Recor
         if key in answers:
             raise DataError(f"{entry.where}: answers {entry.id}, as {places[key]} does; keep one of them")
         answers[key], places[key] = entry.answer, entry.place
-        if entry.theirs is not None:
-            theirs[key] = entry.theirs
-        if entry.question:
+        if entry.their_score is not None:
+            their_scores[key] = entry.their_score
+        if entry.question or entry.prompt:
             questions[key] = entry
-    return Recording(answers, None, {}, harness or NO_HARNESS, theirs, tuple(unplaced), questions)
+    return Recording(answers, None, {}, harness or NO_HARNESS, their_scores, tuple(unplaced), questions)
 
 
 def score_of(value: object) -> float | None:
@@ -192,9 +194,24 @@ def score_of(value: object) -> float | None:
     return {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "1": 1.0, "0": 0.0, "True": 1.0, "False": 0.0}.get(str(value))
 
 
+def id_in(parts: Sequence[Mapping[str, Any]]) -> str:
+    """Return the id of a question in parts of a log, by the first of IDS that one of them has; "" without one."""
+    texts = (text_of(part.get(name)) for name in IDS for part in parts)
+    return next((whole(text.strip()) for text in texts if text and text.strip()), "")
+
+
+def missing(role: str, typed: str, where: str, names: Iterable[str]) -> UsageError:
+    """Return the error of a typed column, or field, that is not there."""
+    return UsageError(f"--set {role}={typed}: {where} has no such column{did_you_mean(typed.strip(), names)}")
+
+
 # --- by question and options ----------------------------------------------------------------------------------
 
 _Text = tuple[str, tuple[str, ...]]
+_LETTERED = re.compile(r"\(?([A-Z])[.):]+ ?(.*)")
+"""An option on a line of a prompt."""
+_LABEL = re.compile(r"\(?[A-Za-z][.):]+ ?|\(?\d[.):]+ |[-*•] ")
+"""What stands before an option there."""
 
 
 def _one_line(text: str) -> str:
@@ -240,34 +257,80 @@ def _stands_in(item: Item, lines: Sequence[str]) -> bool:
     if [*lines[: len(question)]] != question:
         return False
     rest = iter(lines[len(question) :])
+    if len(listed_in("\n".join(lines))) not in (0, len(item.options)):
+        return False
     return all(any(_names_option(line, text) for line in rest) for text in map(_one_line, item.options.values()))
 
 
 def _names_option(line: str, text: str) -> bool:
     """Whether a line of a prompt is an option's text, with or without its letter: `A. text`, `(A) text`, `A: text`."""
-    label = line.removesuffix(text).strip(" .:()") if line.endswith(text) else None
-    return label is not None and len(label) <= 1
+    return line == text or (line.endswith(text) and _LABEL.fullmatch(line.removesuffix(text)) is not None)
+
+
+def _check_benchmarks(answers: Iterable[Key], items: Sequence[Item]) -> None:
+    """Raise DataError if an answer without a benchmark has the id of different questions of several benchmarks."""
+    named = defaultdict(list)
+    for item in items:
+        named[item.id].append(item)
+    for name in dict.fromkeys(name for benchmark, _, name, *_ in answers if not benchmark):
+        same = named.get(name, [])
+        other = next((other for other in same if _asked(other) != _asked(same[0])), None)
+        if other is not None:
+            raise DataError(
+                f"{name} is the id of a question of {same[0].benchmark} and of another one of {other.benchmark}, and "
+                "the answers do not tell which they belong to. Ask one benchmark, or type --set benchmark=COLUMN"
+            )
+
+
+def _asked(item: Item) -> tuple[_Text, tuple[object, ...]]:
+    return _text(item.question, tuple(item.options.values())), tuple(item.images)
 
 
 def _check_questions(questions: Mapping[Key, Entry], items: Sequence[Item]) -> None:
     """Raise DataError if an answer's id is here that of another question: its ids count rows, or are of other data.
 
-    Also if its options are here in another order: its letters are those of the file.
+    Also if its options are here in another order, or others: its letters are those of the file.
     """
-    texts = defaultdict(list)
+    named = defaultdict(list)
     for item in items if questions else ():
-        texts[item.id].append((item.benchmark, *_text(item.question, tuple(item.options.values()))))
+        named[item.id].append(item)
     for (benchmark, _, name, *_), entry in questions.items():
-        written, listed = _text(entry.question, entry.options)
-        there = [(text, options) for of, text, options in texts.get(name, ()) if benchmark in ("", of)]
-        if any(listed != options and sorted(listed) == sorted(options) for _, options in there):
-            raise DataError(
-                f"{entry.where}: its options stand in another order than those of {name} here, so its letters name "
-                "others. Ask with the options in the order of the data set"
-            )
-        if there and not any(text in written or written in text for text, _ in there):
-            raise DataError(
-                f"{entry.where}: its id {name} is that of another question here. Type --set id=COLUMN if another "
-                "column holds the ids, --set id= to find questions by text and options, or --set question= if only the "
-                "texts differ"
-            )
+        for item in named.get(name, ()):
+            if benchmark in ("", item.benchmark):
+                _check_question(entry, item)
+
+
+def _check_question(entry: Entry, item: Item) -> None:
+    there = _one_line(item.question)
+    written = _one_line(entry.question or entry.prompt)
+    ways = (
+        "Type --set id=COLUMN if another column holds the ids, --set id= to find questions by text and options, or "
+        "--set question= if only the texts differ"
+    )
+    if there not in written and (entry.prompt or written not in there):
+        raise DataError(f"{entry.where}: its id {item.id} is that of another question here. {ways}")
+    listed, options = _plain(entry.options or listed_in(entry.prompt)), _plain(item.options.values())
+    if all(one == other for one, other in zip(listed, options, strict=False)):
+        return
+    if sorted(listed) == sorted(options):
+        raise DataError(
+            f"{entry.where}: its options stand in another order than those of {item.id} here, so its letters name "
+            "others. Ask with the options in the order of the data set"
+        )
+    raise DataError(f"{entry.where}: its options are not those of {item.id} here, so its letters name others. {ways}")
+
+
+def _plain(options: Iterable[str]) -> list[str]:
+    """Options without what does not tell them apart: letter case, blanks and full stops around them."""
+    return [_one_line(option).casefold().strip(" .") for option in options]
+
+
+def listed_in(prompt: str) -> tuple[str, ...]:
+    """Return the options that a prompt lists last, each on a line after its letter: `A. text`, `(A) text`."""
+    options: list[str] = []
+    for found in map(_LETTERED.fullmatch, map(str.strip, prompt.splitlines())):
+        if found and found[1] == "A":
+            options = []
+        if found and ord(found[1]) == ord("A") + len(options):
+            options.append(found[2])
+    return tuple(options)
