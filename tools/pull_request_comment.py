@@ -33,7 +33,7 @@ def main(run: str, url: str, summary: str, environment: Mapping[str, str]) -> st
     if not pull_request:
         return "no pull request: no comment"
     repository = f"{environment['GITHUB_API_URL']}/repos/{environment['GITHUB_REPOSITORY']}"
-    mark = f"<!-- medvqa gate: {re.sub(r'[^A-Za-z0-9._ ]', '_', run)} -->"
+    mark = f"<!-- medvqa gate: {re.sub(r'[^A-Za-z0-9._ -]', '_', run)} -->"
     link = f"[index.html]({url})" if url else "index.html"
     text = f"{mark}\n{summary.replace('[index.html](index.html)', link)}"
     body = {"body": text if len(text) <= LONGEST else text[: LONGEST - len(CUT)] + CUT}

@@ -454,6 +454,8 @@ def test_a_pull_request_has_one_comment_that_is_replaced(tmp_path: Path) -> None
         "<!-- medvqa gate: gate -->\n# Second\n",
         "<!-- medvqa gate: other -->\n# Of another gate\n",
     ]
+    for name in ("a-b", "a_b"):
+        assert server.told(tmp_path, "# x\n", run=name) == "the pull request has a comment\n"
     assert server.kept[0] == person
     server.told(tmp_path, "long " * 20_000)
     assert len(server.kept[104]["body"]) == 65_536

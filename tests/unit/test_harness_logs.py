@@ -232,6 +232,9 @@ def test_nan_in_an_array_is_an_empty_cell(tmp_path: Path) -> None:
         read(path)
     path.write_text('[{"index": 1, "prediction": "A"}, {"index": 2, "prediction": NaN}]')
     assert read(path).answers["", "", "2", "", 0] is None
+    path.write_text('[{"index": 1, "INDEX": 2, "prediction": NaN}]')
+    with pytest.raises(DataError, match=r"x\.json record 1: two columns have the same name"):
+        read(path)
     path.write_text('[{"index": 1, "prediction": NaN}, 3]')
     with pytest.raises(DataError, match=r"x\.json: "):
         read(path)
@@ -259,6 +262,18 @@ def test_options_in_another_order_are_refused(tmp_path: Path) -> None:
     path.write_text("index,question,A,B,prediction\n1,Which?,y,x,A\n")
     with pytest.raises(DataError, match=r"x\.csv row 2: its options stand in another order than those of 1 here"):
         Replay(str(path)).fit([of("1")])
+
+
+@pytest.mark.parametrize("cell", ['"[""y"", ""x""]"', '"{""A"": ""y"", ""B"": ""x""}"', '"A. y\nB. x"'])
+def test_options_in_one_cell_are_read(tmp_path: Path, cell: str) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(f"id,question,options,response\n1,Which?,{cell},A\n")
+    with pytest.raises(DataError, match="its options stand in another order than those of 1 here"):
+        Replay(str(path)).fit([of("1")])
+    path.write_text("id,question,options,response\n1,Which?,of the organ,A\n")
+    Replay(str(path)).fit([of("1")])
+    path.write_text('{"id": "1", "question": "Which?", "options": {"B": "y", "A": "x"}, "response": "A"}\n')
+    Replay(str(path)).fit([of("1")])
 
 
 def test_other_options_under_one_question_are_refused(tmp_path: Path) -> None:
@@ -551,6 +566,25 @@ def test_a_log_without_samples(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text(START)
     with pytest.raises(DataError, match=r"x\.json: a log of Inspect without samples; log them"):
+        read(path)
+
+
+def test_the_texts_that_an_archive_unpacks_to_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_UNPACKED", 1000)
+    long = {f"samples/{name}_epoch_1.json": sample(id=name, input="x" * 600) for name in "ab"}
+    path = archive(tmp_path / "x.eval", {"header.json": START, **long})
+    with pytest.raises(
+        DataError, match=r"samples/b_epoch_1\.json: more than 1,000 characters of questions and answers"
+    ):
+        read(path)
+
+
+def test_an_archive_of_a_later_version_of_zip_is_named(tmp_path: Path) -> None:
+    path = archive(tmp_path / "x.eval", {"header.json": START, "samples/q1_epoch_1.json": sample()})
+    content = bytearray(path.read_bytes())
+    content[content.index(b"PK\x01\x02") + 6] = 162
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"x\.eval"):
         read(path)
 
 

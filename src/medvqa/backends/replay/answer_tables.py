@@ -13,7 +13,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from medvqa import tables
+import msgspec
+
+from medvqa import decode, tables
 from medvqa.backends.replay.logged_json import decoded
 from medvqa.backends.replay.recording import (
     FORMATS,
@@ -76,8 +78,15 @@ def _with_nan(path: Path) -> Iterator[TableRow] | None:
         records = decoded(content, str(path), list[dict[str, Any]])
     except DataError:
         return None
-    lower = ({name.strip().lower(): value for name, value in record.items()} for record in records)
-    return (TableRow(str(path), "record", number, 0, values) for number, values in enumerate(lower, 1))
+    return (_lower(str(path), number, record) for number, record in enumerate(records, 1))
+
+
+def _lower(file: str, number: int, record: Mapping[str, object]) -> TableRow:
+    """Return a record as a row with lower-case names of columns (DataError for two of one name)."""
+    row = TableRow(file, "record", number, 0, {name.strip().lower(): value for name, value in record.items()})
+    if len(row.values) < len(record):
+        raise row.error("two columns have the same name, but for letter case")
+    return row
 
 
 def _head(path: Path) -> TableRow | None:
@@ -192,11 +201,20 @@ def entry(row: TableRow, columns: Mapping[str, str]) -> Entry:
 
 
 def options(values: Mapping[str, object]) -> tuple[str, ...]:
-    """Return the texts of options in a row: the list `choices` or `options`, or the columns a, b ..."""
+    """Return the texts of options in a row: the list `choices` or `options`, or the columns a, b ...
+
+    In a cell of text, the list is JSON, or lines that begin with letters.
+    """
     listed = values.get("choices") or values.get("options")
+    if isinstance(listed, str):
+        try:
+            listed = msgspec.json.decode(listed, type=list[str] | dict[str, str])
+        except decode.ERRORS:
+            listed = listed_in(str(listed))
     if isinstance(listed, Mapping):
-        listed = list(listed.values())
-    if isinstance(listed, Sequence) and not isinstance(listed, str):
+        letters = all(len(str(key)) == 1 for key in listed)
+        listed = [listed[key] for key in (sorted(listed) if letters else listed)]
+    if listed and isinstance(listed, Sequence):
         return unlabelled([str(option) for option in listed])
     cells = [str(values[letter]) for letter in _LETTERS if not tables.is_blank(values.get(letter))]
     return tuple(cells)

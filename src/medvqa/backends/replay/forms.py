@@ -70,7 +70,7 @@ def _is_inspect(path: Path) -> bool:
     try:
         with zipfile.ZipFile(path) as archive:
             return inspect_logs.is_archive(archive)
-    except (zipfile.BadZipFile, OSError, ValueError):
+    except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError):
         # The reader of spreadsheets says what is wrong.
         return False
 

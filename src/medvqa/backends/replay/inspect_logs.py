@@ -173,21 +173,27 @@ def _recording(path: Path, start: _Start, samples: Iterable[tuple[str, _Sample]]
 def _entries(
     path: Path, run: _Eval, technique: str, samples: Iterable[tuple[str, _Sample]], columns: AnswerColumns
 ) -> Iterator[Entry]:
+    held = 0
     for place, sample in samples:
         where = f"{path} {place}"
         question = sample.input if columns.question != "" else ""
         if not isinstance(question, str):
             of_user = [message.content for message in question if message.role == "user"]
             question = sample.text(of_user[-1]) if of_user else ""
+        question, answer = sample.text(question), _answer(sample, columns, where)
+        # They stay in memory, and a small archive may unpack to any number of them.
+        held += len(question) + (len(answer.text) if answer else 0) + sum(map(len, sample.choices or ()))
+        if held > limits.MAX_UNPACKED:
+            raise limits.above(where, limits.MAX_UNPACKED, "characters of questions and answers")
         score = next(iter((sample.scores or {}).values()), None)
         yield Entry(
             where,
             place,
             _id(sample, run, columns, where),
-            _answer(sample, columns, where),
+            answer,
             technique=technique,
             sample=sample.epoch if (run.config.epochs or 1) > 1 else 0,
-            question=sample.text(question),
+            question=question,
             options=tuple(sample.choices or ()),
             their_score=None if score is None else score_of(score.value),
         )
