@@ -143,10 +143,10 @@ def roles(row: TableRow, columns: AnswerColumns) -> Mapping[str, str]:
 def _known() -> Mapping[str, Collection[str]]:
     """Names of columns by role, without letter case and punctuation."""
     # Import lazily: other formats need no names of columns.
-    from medvqa.importing import roles as importing
+    from medvqa.importing.roles import usual_names
 
-    other = {role: {*importing.known_names(role), *importing.NAMES.get(role, ())} for role in ("id", "question")}
-    return {"id": other["id"] - {"number", "no"}, "response": RESPONSES, "question": other["question"] - {"prompt"}}
+    ids, questions = usual_names("id") - {"number", "no"}, usual_names("question") - {"prompt"}
+    return {"id": ids, "response": RESPONSES, "question": questions}
 
 
 def _typed(row: TableRow, role: str, typed: str) -> str:
@@ -203,7 +203,7 @@ def entry(row: TableRow, columns: Mapping[str, str]) -> Entry:
 def options(values: Mapping[str, object]) -> tuple[str, ...]:
     """Return the texts of options in a row: the list `choices` or `options`, or the columns a, b ...
 
-    In a cell of text, the list is JSON, or lines that begin with letters.
+    In a cell of text, the list is JSON, or lines that begin with letters. Letters before all options are left out.
     """
     listed = values.get("choices") or values.get("options")
     if isinstance(listed, str):
@@ -215,12 +215,8 @@ def options(values: Mapping[str, object]) -> tuple[str, ...]:
         letters = all(len(str(key)) == 1 for key in listed)
         listed = [listed[key] for key in (sorted(listed) if letters else listed)]
     if listed and isinstance(listed, Sequence):
-        return unlabelled([str(option) for option in listed])
+        shown = [str(option) for option in listed]
+        lettered = listed_in("\n".join(shown))
+        return lettered if len(lettered) == len(shown) else tuple(shown)
     cells = [str(values[letter]) for letter in _LETTERS if not tables.is_blank(values.get(letter))]
     return tuple(cells)
-
-
-def unlabelled(options: Sequence[str]) -> tuple[str, ...]:
-    """Return options without their letters, if all have one: `A. text`, `(A) text`."""
-    listed = listed_in("\n".join(options))
-    return listed if len(listed) == len(options) else tuple(options)
