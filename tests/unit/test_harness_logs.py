@@ -15,6 +15,7 @@ import pytest
 
 import medvqa
 from medvqa import benchmarks
+from medvqa.backends.baselines import Echo
 from medvqa.backends.replay import AnswerColumns, Harness, Replay, inspect_logs, read
 from medvqa.benchmarks import phantom
 from medvqa.items import Answer, DataError, DataWarning, Image, Item, Prompt, UsageError
@@ -599,3 +600,9 @@ def test_questions_of_the_scripts_are_those_of_the_phantom(items: tuple[Item, ..
     for row in rows():
         item = by_id[row["index"]]
         assert (item.question, [*item.options.values()]) == (row["question"], [row[letter] for letter in letters(row)])
+
+
+def test_columns_need_recorded_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="--set=id=x: it needs --model=replay:FILE, not 'echo:A'"):
+        medvqa.evaluate(Echo("A"), "phantom-mediconfusion", set=("id=x",))
