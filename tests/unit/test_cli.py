@@ -240,8 +240,8 @@ def test_a_table_has_a_row_for_each_run_each_group_and_chance(
     assert main(["table", *runs, "--by=modality", "--group=both=first,reports/second/", "--csv=table.csv"]) == 0
     assert [line.split() for line in capsys.readouterr().out.splitlines()[1:6]] == [
         ["run", "overall", "CT"],
-        ["first", "•75.00", "•75.00"],
-        ["second", "•75.00", "•75.00"],
+        ["first", "75.00", "75.00"],
+        ["second", "75.00", "75.00"],
         ["mean", "of", "both", "(2", "runs)", "75.00", "75.00"],
         ["chance", "50.00", "50.00"],
     ]

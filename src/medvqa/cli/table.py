@@ -110,7 +110,8 @@ def _tables(
     notes = list[str]()
     if paper is None:
         if typed.published:
-            raise UsageError("--published: the rows are in the layout of a paper: --layout=paper")
+            there = papers.layouts(present, registry.benchmarks.values())
+            raise UsageError(f"--published: the rows are in the layout of a paper, such as {there}")
         benchmark = registry.benchmarks[side_by_side.shared_benchmark(named, list(reports.values()))]
         tables = [
             side_by_side.of_reports(reports, benchmark, name, by=typed.by, groups=typed.group, gap=typed.gap)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -174,12 +175,13 @@ def _section(id: str, history: Sequence[DatedMeasure]) -> PageSection:
 def _plot(history: Sequence[DatedMeasure]) -> PlotBlock:
     """Return the values with their intervals, run by run; those that can be compared are one series."""
     measure, groups = history[0].measure, dict[tuple[str, ...], list[PlotPoint]]()
+    titles = _titles({each.alike: each for each in reversed(history)})
     for at, each in enumerate(history, 1):
         figure = each.measure.figure
         said = f"{each.name}: {figure.stated}" + (f", gate {each.gate}" if each.gate else "")
         point = PlotPoint(at, figure.value, figure.low, figure.high, said)
         groups.setdefault(each.alike, []).append(point)
-    series = [PlotSeries(_apart(alike, groups), points) for alike, points in groups.items()]
+    series = [PlotSeries(titles[alike], points) for alike, points in groups.items()]
     step = max(1, len(history) // 8)
     ticks = [Tick(at, each.run.started[5:10]) for at, each in enumerate(history, 1) if (at - 1) % step == 0]
     values = [value for each in history for f in [each.measure.figure] for value in (f.value, f.low, f.high)]
@@ -190,9 +192,17 @@ def _plot(history: Sequence[DatedMeasure]) -> PlotBlock:
     )
 
 
-def _apart(alike: tuple[str, ...], groups: Iterable[tuple[str, ...]]) -> str:
-    """Name a series by what sets it apart: its part, and a number if settings differ too; "" if there is one."""
-    others = list(groups)
-    same = [each for each in others if each[-1] == alike[-1]]
-    number = f", settings {same.index(alike) + 1}" if len(same) > 1 else ""
-    return "" if len(others) == 1 else f"{alike[-1] or 'whole benchmark'}{number}"
+def _titles(groups: Mapping[tuple[str, ...], DatedMeasure]) -> dict[tuple[str, ...], str]:
+    """Name each series by what sets it apart: part, images, prompts; a number where these are equal; "" for one."""
+    if len(groups) == 1:
+        return dict.fromkeys(groups, "")
+    named = {
+        alike: ", ".join(filter(None, (first.part, first.report.label))) or "whole benchmark"
+        for alike, first in groups.items()
+    }
+    several = Counter(named.values())
+    same: Counter[str] = Counter()
+    for alike, title in named.items():
+        same[title] += 1
+        named[alike] = f"{title}, settings {same[title]}" if several[title] > 1 else title
+    return named

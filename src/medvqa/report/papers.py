@@ -52,6 +52,13 @@ def check_measured(table: PaperTable, option: str) -> None:
         raise UsageError(f"{option}: no measure gives it; medvqa help papers names the script that prints it")
 
 
+def layouts(present: Set[str], known: Collection[Benchmark]) -> str:
+    """Return what to type for the layouts of the papers of the benchmarks that are present, or else of all."""
+    tables = published_rows.tables(known)
+    own = [name for name, table in tables.items() if not present.isdisjoint(table.benchmarks.values())]
+    return " or ".join(f"--layout={name}" for name in own or list(tables)[:3])
+
+
 def layout(typed: str, present: Set[str], known: Collection[Benchmark]) -> PaperTable | None:
     """Return the paper's table whose columns a table of runs has; None for one measure by its slices (UsageError).
 

@@ -217,7 +217,7 @@ def _key(of: Mapping[str, str]) -> _Key:
 
 
 def _best(rows: Sequence[SideRow], column: int, compared: Mapping[Pair, Mapping[_Key, Compared]]) -> frozenset[int]:
-    """Return the rows of a column than which none is shown to be better; none if two are not compared."""
+    """Return the rows of a column than which none is shown to be better; none if all are, or two are not compared."""
     having = [
         number for number, row in enumerate(rows) if row.run is not None and row.figures[column].value is not None
     ]
@@ -238,7 +238,8 @@ def _best(rows: Sequence[SideRow], column: int, compared: Mapping[Pair, Mapping[
             continue
         if (holm[new, baseline] if own.adjusted is None else own.adjusted) <= ERROR:
             worse.add(baseline if own.comparison.difference > 0 else new)
-    return frozenset(number for place, number in places.items() if place not in worse)
+    # Where nothing is shown to differ, bold would say nothing.
+    return frozenset(number for place, number in places.items() if worse and place not in worse)
 
 
 def _absent(dimension: str, dimensions: Sequence[str]) -> str:
