@@ -262,11 +262,11 @@ def _check_benchmarks(answers: Iterable[Key], items: Sequence[Item]) -> None:
     for item in items:
         named[item.id].append(item)
     for name in {name for benchmark, _, name, *_ in answers if not benchmark}:
-        first, *others = named.get(name) or [None]
-        other = next((other for other in others if first and _asked(other) != _asked(first)), None)
-        if first and other:
+        of_name = named.get(name, [])
+        other = next((item for item in of_name if _asked(item) != _asked(of_name[0])), None)
+        if other is not None:
             raise DataError(
-                f"{name} is the id of a question of {first.benchmark} and of another one of {other.benchmark}, and the "
+                f"{name} is the id of a question of {of_name[0].benchmark} and of another one of {other.benchmark}, and the "
                 "answers do not tell which they belong to. Ask one benchmark, or type --set benchmark=COLUMN"
             )
 
