@@ -291,9 +291,9 @@ def test_other_options_under_one_question_are_refused(tmp_path: Path) -> None:
 def test_an_id_of_two_benchmarks_is_refused_if_nothing_tells_which(tmp_path: Path, question: str) -> None:
     path = tmp_path / "x.csv"
     path.write_text(f"id{question},response\n1{question and ',Which?'},A\n")
-    with pytest.raises(DataError, match=r"^1 is the id of a question of bench and of another one of second"):
+    with pytest.raises(DataError, match=r"^1 is the id of a question of bench and of another of second"):
         Replay(str(path)).fit([of("1"), of("1", benchmark="second", question="Say which?")])
-    with pytest.raises(DataError, match=r"^1 is the id of a question of bench and of another one of second"):
+    with pytest.raises(DataError, match=r"^1 is the id of a question of bench and of another of second"):
         Replay(str(path)).fit([of("1"), of("1", benchmark="second", images=(Image("x.png", "/x.png"),))])
     Replay(str(path)).fit([of("1"), of("1", benchmark="second")])
     path.write_text("id,benchmark,response\n1,bench,A\n1,second,B\n")

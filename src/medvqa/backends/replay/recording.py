@@ -261,13 +261,13 @@ def _check_benchmarks(answers: Iterable[Key], items: Sequence[Item]) -> None:
     named = defaultdict(list)
     for item in items:
         named[item.id].append(item)
-    for name in {name for benchmark, _, name, *_ in answers if not benchmark}:
+    for name in dict.fromkeys(name for benchmark, _, name, *_ in answers if not benchmark):
         of_name = named.get(name, [])
         other = next((item for item in of_name if _asked(item) != _asked(of_name[0])), None)
         if other is not None:
             raise DataError(
-                f"{name} is the id of a question of {of_name[0].benchmark} and of another one of {other.benchmark}, and the "
-                "answers do not tell which they belong to. Ask one benchmark, or type --set benchmark=COLUMN"
+                f"{name} is the id of a question of {of_name[0].benchmark} and of another of {other.benchmark}, and "
+                "the answers do not tell which they belong to. Ask one benchmark, or type --set benchmark=COLUMN"
             )
 
 
