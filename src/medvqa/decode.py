@@ -51,7 +51,7 @@ def did_you_mean(name: str, names: Iterable[str], there: str = "there are", *, m
     listing = f"; {there}: {printing.some(listed, MAX_LISTED) or 'none'}"
     if suggested is None:
         return printing.line(f"{listing}.")
-    return printing.line(f"{'' if len(listed) > MAX_BESIDE else listing}. Did you mean '{suggested}'?")
+    return printing.line(f"{listing if 0 < len(listed) <= MAX_BESIDE else ''}. Did you mean '{suggested}'?")
 
 
 def nearest(name: str, names: Iterable[str], likeness: float = 0.6) -> str | None:

@@ -342,6 +342,15 @@ class Table:
         """The cells of each row as texts."""
         return [[column.shown(cell) for column, cell in zip(self.columns, row, strict=True)] for row in self.rows]
 
+    def at(self, places: Sequence[int]) -> Table:
+        """Return the table with the columns at these places alone."""
+        return replace(
+            self,
+            columns=tuple(self.columns[place] for place in places),
+            rows=tuple(tuple(row[place] for place in places) for row in self.rows),
+            bold=frozenset((row, new) for new, place in enumerate(places) for row, old in self.bold if old == place),
+        )
+
     def shown(self, escaped: Callable[[str], str], bold: Callable[[str], str]) -> list[list[str]]:
         """Return the cells of each row, escaped, and then in bold where they are."""
         return [
@@ -388,6 +397,12 @@ def terminal(table: Table, *, colour: bool = False) -> str:
     with console.capture() as capture:
         console.print(drawn)
     return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
+
+
+def titled(table: Table) -> str:
+    """Return a table for a terminal between its title and its notes."""
+    notes = [f"! {printing.line(note)}" for note in table.notes]
+    return "\n".join([printing.line(table.title), terminal(table).rstrip(), *notes])
 
 
 def markdown(table: Table) -> str:

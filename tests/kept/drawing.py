@@ -72,10 +72,16 @@ CASES: Mapping[str, str] = {
     **{f"report-{run}": f"report reports/{run} --images=none" for run in [*MADE, "merged"]},
     "report-thumbs": "report reports/techniques",
     "report-several": "report reports/main reports/worse reports/other --images=none -o several.html",
-    "compare-two": "compare reports/main reports/worse --bootstrap --json=c.json --csv=c.csv --markdown=c.md",
+    "compare-two": (
+        "compare reports/main reports/worse --slices=10 --bootstrap --json=c.json --csv=c.csv --markdown=c.md"
+    ),
     "compare-all": "compare reports/serial reports/spread --slices=all --flips=all --json=c.json",
-    "compare-ranked": "compare reports/main reports/worse reports/other reports/same --json=c.json --markdown=c.md",
-    "compare-judged": "compare reports/judged reports/serial --anyway --benchmark=phantom-medlesionvqa --json=c.json",
+    "compare-ranked": (
+        "compare reports/main reports/worse reports/other reports/same --slices=10 --json=c.json --markdown=c.md"
+    ),
+    "compare-judged": (
+        "compare reports/judged reports/serial --slices=10 --anyway --benchmark=phantom-medlesionvqa --json=c.json"
+    ),
     "compare-refused": "compare reports/official reports/blank",
     "compare-baseline": "compare reports/other --baseline=main.medvqa --measure=exact_match",
     "gate-same": "gate reports/same",
@@ -275,7 +281,7 @@ def _block(name: str, content: bytes, head: bytes) -> Any:
 
 # --- comparing runs that were made anew -------------------------------------------------------------------------------
 
-_PASSING = {"started", "finished", "versions", "seconds", "session"}
+_PASSING = {"started", "finished", "versions", "seconds", "session", "commit", "ci", "hardware"}
 """Fields that differ from session to session."""
 _LATER = {"selection", "questions", "file", "typed", "read_from", "identity", "schema"}
 """Fields that the version of the kept runs did not write yet."""

@@ -176,7 +176,8 @@ def dated(value: Any, run: str) -> Any:
         told = {name: dated(each, run) for name, each in value.items()}
         told |= {"started": f"{DATE}T04:05:06+00:00"} if "started" in told else {}
         told |= {"finished": f"{DATE}T04:06:16+00:00"} if "finished" in told else {}
-        return told | ({"session": session_name(run)} if "session" in told else {})
+        told |= {"session": session_name(run)} if "session" in told else {}
+        return {name: each for name, each in told.items() if name not in ("commit", "ci", "hardware")}
     return [dated(each, run) for each in value] if isinstance(value, list) else value
 
 

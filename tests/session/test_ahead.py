@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from medvqa.plugin.batch_scheduling import BatchScheduling
-from medvqa.records import coverage, run_record
+from medvqa.records import run_record
 from support import processes
 from support.sessions import SPREAD, folder, outcomes, run, text, written
 from support.strangers import CONFTEST, TEST
@@ -262,7 +262,7 @@ def test_errors_in_a_row_stop_the_run(slake: pytest.Pytester, spread: tuple[str,
     assert result.ret == pytest.ExitCode.INTERRUPTED
     line = r"3 errors in a row, the last: model '\w+': conftest.py:\d+: ValueError: poison \(--max-errors=3\)"
     assert re.search(line, text(result))
-    assert re.fullmatch(line, coverage.stopped(run_record.read_run(folder(slake))))
+    assert re.fullmatch(line, run_record.read_run(folder(slake)).last_session.stopped)
     assert 3 <= outcomes(folder(slake))["error"] < 12
     assert len(written(folder(slake))["missing"]) == 24 - outcomes(folder(slake)).total()
 

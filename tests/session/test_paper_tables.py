@@ -44,7 +44,7 @@ SMALLER = {"--samples=100": "--samples=10", "--samples=1,10,100": "--samples=1,5
 
 @dataclass(frozen=True)
 class Row:
-    """The commands of one row of the page, or of the text below a paper's table."""
+    """The commands of one row of the page, or of the text below a paper's rows."""
 
     paper: str
     label: str
@@ -56,11 +56,11 @@ class Row:
 
 def rows_of_page() -> Iterator[Row]:
     paper = ""
-    for line in PAGE.read_text("utf-8").replace("\n`", " `").splitlines():
+    for line in re.sub(r"\n(?=[^\n#-])", " ", PAGE.read_text("utf-8")).splitlines():
         paper = line.removeprefix("## ") if line.startswith("## ") else paper
         if paper and (commands := re.findall(r"`((?:medvqa|python papers/)[^`]* [^`]*)`", line)):
-            cells = line.split(" | ")
-            yield Row(paper, cells[0].removeprefix("| ") if len(cells) > 1 else line[:30], commands)
+            label, said, _ = line.removeprefix("- ").partition(": ")
+            yield Row(paper, label if said else line[:30], commands)
 
 
 ROWS = list(rows_of_page())
@@ -75,11 +75,11 @@ class Bench:
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     folder = tmp_path_factory.mktemp("papers")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.delenv("MEDVQA_DATA", raising=False)
+        patch.setenv("MEDVQA_DATA", "DATA")
         (folder / "conftest.py").write_text(CONFTEST)
         for name in ("mediconfusion", "mediconfusion-easy"):
             released.mediconfusion(folder / "DATA", name)
@@ -97,7 +97,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
                 runs.setdefault(title, []).append(f"reports/{name}-{number}")
         sizes = (f"{Path(run).name},{10**n}\n" for n, run in enumerate(runs["MedLesionVQA"], 6))
         (folder / "sizes.csv").write_text("run,parameters\n" + "".join(sizes))
-        yield Bench(folder, runs)
+    return Bench(folder, runs)
 
 
 def script(name: str) -> ModuleType:
@@ -135,7 +135,7 @@ def test_the_commands_of_a_row_give_its_table(
     row: Row, bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(bench.folder)
-    monkeypatch.delenv("MEDVQA_DATA", raising=False)
+    monkeypatch.setenv("MEDVQA_DATA", "DATA")
     runs = list(bench.runs[row.paper])
     for number, command in enumerate(row.commands):
         (program, *words), name = shlex.split(command), re.sub(r"\W", "-", f"{row}-{number}")
@@ -177,7 +177,12 @@ SHOWN: dict[tuple[str, str, str], Sequence[str]] = {
     ("MediConfusion", "Table 10", "combine"): ("set_accuracy %", "individual_accuracy %", "confusion %"),
     ("MediConfusion", "Figure 4", "lexicon"): ("category", "questions", "Cerebral"),
     ("MediConfusion", "Figure 8", "papers/mediconfusion_figure_8.py"): ("BiomedCLIP: 10 pairs", "DINO: 10 pairs"),
-    ("GMAI-MMBench", "Table 5", "papers/gmai_mmbench_tables_5_to_7.py"): ("Modalities", "Labels", "Cases", "Table 7"),
+    ("GMAI-MMBench", "Tables 5 to 7", "papers/gmai_mmbench_tables_5_to_7.py"): (
+        "Modalities",
+        "Labels",
+        "Cases",
+        "Table 7",
+    ),
     ("MedLesionVQA", "Figure 6", "lexicon"): ("lesion", "disease", "body_region"),
     ("MedLesionVQA", "Figure 7", "lexicon"): ("Lesion Recognition + multi-choice", "questions"),
 }

@@ -357,7 +357,7 @@ def test_a_file_of_ones_own_applies_to_any_benchmark(stranger: pytest.Pytester) 
     [
         (
             ("--benchmark=phantom-mediconfusion", "--prompt=shrot"),
-            "--prompt=shrot: benchmark 'phantom-mediconfusion' has no prompt of that name; it has: default, 0-original",
+            "--prompt=shrot: benchmark 'phantom-mediconfusion' has no prompt of that name. Did you mean '1-short'?",
         ),
         (
             ("--benchmark=phantom-gmai-mmbench", "--prompt=all"),

@@ -108,7 +108,7 @@ def tango(gained: float, lost: float, n: float, z: float, end: float) -> float:
 
 
 def test_the_gain_of_the_image_has_the_interval_that_the_answers_give(project: Path) -> None:
-    """Questions without common images: n* = (n - 1) (z / t)^2, as in docs/statistics.md, from results.jsonl alone."""
+    """Questions without common images: n* = (n - 1) (z / t)^2, as in docs/numbers.md, from results.jsonl alone."""
     with scripted() as server:
         serve(project, server)
         assert main(["sweep", "grid.toml"]) == 0

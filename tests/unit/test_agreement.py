@@ -928,7 +928,8 @@ def test_an_answer_s_name_says_nothing_of_its_score(response: str, judge: str) -
 def test_the_page_shows_what_its_commands_print(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "agreement.md").read_text()
+    text = (Path(__file__).parents[2] / "docs/scoring.md").read_text()
+    page = text.partition("### Compare a judge with people")[2]
     monkeypatch.chdir(tmp_path)
     session: dict[str, object] = {}
     for language, block in re.findall(r"```(python|console)\n(.*?)```", page, re.S)[:4]:

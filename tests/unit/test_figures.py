@@ -279,3 +279,8 @@ def test_files_have_a_number_in_full(figure: Figure) -> None:
     assert (shown.value, shown.low, shown.high, shown.n) == tuple(record.values())
     written = list(csv.reader(io.StringIO(figures.csv(table.names, table.values))))
     assert written == [names, ["" if value is None else str(value) for value in record.values()]]
+
+
+def test_a_table_with_some_of_its_columns_keeps_what_is_bold() -> None:
+    table = Table("t", texts("a", "b", "c"), (("1", "2", "3"),), bold=frozenset({(0, 0), (0, 2)}))
+    assert table.at([2, 1]) == Table("t", texts("c", "b"), (("3", "2"),), bold=frozenset({(0, 0)}))

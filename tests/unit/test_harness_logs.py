@@ -15,7 +15,8 @@ import pytest
 
 import medvqa
 from medvqa import benchmarks
-from medvqa.backends.replay import AnswerColumns, Harness, Replay, Theirs, inspect_logs, read
+from medvqa.backends.baselines import Echo
+from medvqa.backends.replay import AnswerColumns, Harness, Replay, inspect_logs, read
 from medvqa.benchmarks import phantom
 from medvqa.items import Answer, DataError, DataWarning, Image, Item, Prompt, UsageError
 from medvqa.tables import limits
@@ -61,7 +62,7 @@ def test_answers_ids_and_scores_are_read(name: str, harness: str, scored: bool, 
     assert texts(recording) == REPLIES
     assert recording.harness.name == harness
     assert recording.placed(items) is recording
-    scores = {key[2]: theirs.score for key, theirs in recording.theirs.items()}
+    scores = {key[2]: score for key, score in recording.their_scores.items()}
     assert scores.keys() == (REPLIES.keys() if scored else set())
     if scored:
         assert (scores["1"], scores["2"]) == (1.0, 0.0)  # both answers are "ANSWER: A"; the keys are A and B
@@ -78,10 +79,10 @@ def test_the_record_names_harness_version_model_task_and_rule() -> None:
 
 
 def test_the_rule_of_inspect_reads_only_its_own_form() -> None:
-    theirs = read(LOGS / "named.eval").theirs
-    assert theirs["", "mc", "1", "", 0] == Theirs(1.0, "A")
+    theirs = read(LOGS / "named.eval").their_scores
+    assert theirs["", "mc", "1", "", 0] == 1.0
     assert REPLIES["3"] == rows()[2]["answer"]
-    assert theirs["", "mc", "3", "", 0] == Theirs(0.0, "")
+    assert theirs["", "mc", "3", "", 0] == 0.0
 
 
 def test_inspects_solver_tells_the_technique_and_epochs_the_samples() -> None:
@@ -100,7 +101,7 @@ def test_without_ids_questions_are_found_by_their_text(name: str, count: int, it
     placed = model._recording
     assert texts(placed) == dict(list(REPLIES.items())[:count])
     assert {key[0] for key in placed.answers} == {GMAI.name}
-    assert len(placed.theirs) == count
+    assert len(placed.their_scores) == count
 
 
 def test_results_without_answers_name_the_file_that_holds_them() -> None:
@@ -165,7 +166,7 @@ def test_typed_columns_come_before_known_names(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as raised:
         read(path, AnswerColumns(id="nr"))
     assert str(raised.value) == (
-        f"--set id=nr: {path} has no column 'nr'; there are: id, response, case no, raw reply, way"
+        f"--set id=nr: {path} has no such column; there are: id, response, case no, raw reply, way."
     )
 
 
@@ -291,9 +292,9 @@ def test_other_options_under_one_question_are_refused(tmp_path: Path) -> None:
 def test_an_id_of_two_benchmarks_is_refused_if_nothing_tells_which(tmp_path: Path, question: str) -> None:
     path = tmp_path / "x.csv"
     path.write_text(f"id{question},response\n1{question and ',Which?'},A\n")
-    with pytest.raises(DataError, match=r"^1 is the id of a question of bench and of another of second"):
+    with pytest.raises(DataError, match=r"^1 is the id of a question of bench and of another one of second"):
         Replay(str(path)).fit([of("1"), of("1", benchmark="second", question="Say which?")])
-    with pytest.raises(DataError, match=r"^1 is the id of a question of bench and of another of second"):
+    with pytest.raises(DataError, match=r"^1 is the id of a question of bench and of another one of second"):
         Replay(str(path)).fit([of("1"), of("1", benchmark="second", images=(Image("x.png", "/x.png"),))])
     Replay(str(path)).fit([of("1"), of("1", benchmark="second")])
     path.write_text("id,benchmark,response\n1,bench,A\n1,second,B\n")
@@ -377,7 +378,7 @@ def test_answers_before_filters_and_several_samples(tmp_path: Path) -> None:
     path = lmms(tmp_path / "x_samples_t.jsonl", sample)
     recording = read(path)
     assert recording.answers["", "", "7", "", 2] == Answer("Or B.", finish="")
-    assert recording.theirs["", "", "7", "", 1].score == 1.0
+    assert recording.their_scores["", "", "7", "", 1] == 1.0
     assert read(path, AnswerColumns(response="filtered_resps")).answers["", "", "7", "", 2] == Answer("B", finish="")
 
 
@@ -417,7 +418,7 @@ def test_a_bad_sample_log_is_named_with_its_line(tmp_path: Path, line: str, mess
 
 def test_nan_among_scores_is_no_score(tmp_path: Path) -> None:
     path = lmms(tmp_path / "x_samples_t.jsonl", {"bleu": float("nan"), "exact_match": 1.0}, {"input": "What?"})
-    assert [entry.theirs for entry in read(path).unplaced] == [Theirs(1.0), Theirs(None)]
+    assert [entry.their_score for entry in read(path).unplaced] == [1.0, None]
 
 
 # Inspect: archives
@@ -559,7 +560,7 @@ def test_half_a_surrogate_pair_is_refused_beside_nan(tmp_path: Path) -> None:
 def test_nan_in_a_log_is_no_score(tmp_path: Path) -> None:
     scored = sample(scores={"f1": {"value": float("nan"), "answer": "B"}})
     path = archive(tmp_path / "x.eval", {"header.json": START, "samples/q1_epoch_1.json": scored})
-    assert read(path).theirs == {("", "", "q1", "", 0): Theirs(None, "B")}
+    assert read(path).their_scores == {}
 
 
 def test_a_log_without_samples(tmp_path: Path) -> None:
@@ -599,3 +600,9 @@ def test_questions_of_the_scripts_are_those_of_the_phantom(items: tuple[Item, ..
     for row in rows():
         item = by_id[row["index"]]
         assert (item.question, [*item.options.values()]) == (row["question"], [row[letter] for letter in letters(row)])
+
+
+def test_columns_need_recorded_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="--set=id=x: it needs --model=replay:FILE, not 'echo:A'"):
+        medvqa.evaluate(Echo("A"), "phantom-mediconfusion", set=("id=x",))

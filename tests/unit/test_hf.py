@@ -1234,7 +1234,7 @@ def test_half_precision_is_asked_for_by_option(load: Callable[..., HF], pictures
 
 
 def test_the_page_about_checkpoints_tells_every_option() -> None:
-    page = (Path(__file__).parents[2] / "docs/transformers.md").read_text()
+    page = (Path(__file__).parents[2] / "docs/gpus-and-servers.md").read_text()
     assert [option.name for option in fields(HFOptions) if f"`{option.name}`" not in page] == []
 
 

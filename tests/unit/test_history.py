@@ -60,6 +60,17 @@ def test_rows_are_in_the_order_of_time_with_intervals_and_decisions(
     assert all(row["hardware"] for row in rows)
 
 
+def test_one_benchmark_of_several_and_what_cannot_be_compared_is_said(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ("reports/part", "reports/z")
+    assert typed(runs, monkeypatch, *names, PAIRS[0]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("! Runs of different settings or parts") == printed.count("phantom-mediconfusion mc ") == 3
+    assert typed(runs, monkeypatch, *names, "--benchmark=phantom-gmai-mmbench") == 0
+    assert "phantom-mediconfusion" not in capsys.readouterr().out
+
+
 def test_a_page_has_a_plot_of_each_measure_and_parts_apart(
     runs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -89,7 +100,7 @@ def test_what_is_no_run_is_left_out_and_said(
     assert typed(runs, monkeypatch, *map(str, sorted(Path("reports").iterdir()))) == 0
     printed = capsys.readouterr().out
     assert "reports/broken" in printed.partition("! left out: ")[2]
-    assert "red.html: no run folder" in printed
+    assert "red.html is no run folder" in printed
     assert "\x1b" not in printed
     assert typed(runs, monkeypatch, "reports/broken") == 4
     assert "type medvqa history reports/*" in capsys.readouterr().err

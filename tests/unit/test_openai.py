@@ -1153,5 +1153,5 @@ def test_shipped_configs_name_a_host_a_key_and_prices_that_go_together() -> None
 
 
 def test_the_page_about_servers_tells_every_option() -> None:
-    page = (Path(__file__).parents[2] / "docs/servers.md").read_text()
+    page = (Path(__file__).parents[2] / "docs/gpus-and-servers.md").read_text()
     assert [name.name for name in fields(OpenAIOptions) if f"`{name.name}`" not in page] == []

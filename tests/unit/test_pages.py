@@ -80,6 +80,11 @@ def test_messages_and_files_that_ship_name_pages_that_are_there() -> None:
     assert "help" in MODULES
 
 
+def test_the_page_of_an_option_names_it() -> None:
+    rows = [row for row in (*OPTIONS.values(), SELECT) if row.page]
+    assert [row.name for row in rows if f"--{row.name}" not in (DOCS / row.page).read_text("utf-8")] == []
+
+
 def test_no_message_names_a_page_by_its_path() -> None:
     """The path is that of the repository, which a user of the wheel does not have. Docstrings and comments may."""
     strings = re.compile(r"""(?<!"")"[^"\n]*\bdocs/[a-z-]+\.md[^"\n]*\"""")

@@ -32,7 +32,7 @@ from medvqa.items import (
 )
 from medvqa.paper_tables import PaperColumn, PaperTable, Row
 from medvqa.protocols.prompts import Template, Templates
-from medvqa.records import coverage, run_folder, run_record, selected
+from medvqa.records import run_folder, run_record, selected
 from medvqa.records.selected import SELECTED
 from medvqa.session.asker import Asker
 from medvqa.session.conftests import found, load
@@ -164,7 +164,7 @@ def test_errors_in_a_row_end_a_run(tmp_path: Path) -> None:
     assert (finished.incomplete, finished.exit_code) == (True, 1)
     assert len(run_folder.read(tmp_path / "reports/first").results) == 3
     about = run_record.read_run(tmp_path / "reports/first")
-    assert coverage.stopped(about).startswith("3 errors in a row, the last: ")
+    assert about.last_session.stopped.startswith("3 errors in a row, the last: ")
     assert "stopped: 3 errors in a row" in (tmp_path / "reports/first/summary.md").read_text()
 
 
@@ -173,7 +173,7 @@ def test_a_session_that_goes_on_does_not_tell_why_an_earlier_one_stopped(tmp_pat
     run(plan(tmp_path, model="broken", **{"max-errors": 0}), session="b2")
     about = run_record.read_run(tmp_path / "reports/first")
     assert [bool(session.stopped) for session in about.sessions] == [True, False]
-    assert coverage.stopped(about) == ""
+    assert about.last_session.stopped == ""
 
 
 def test_a_model_that_cannot_be_made_leaves_the_reason(tmp_path: Path) -> None:

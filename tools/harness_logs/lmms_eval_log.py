@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import random
-import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -108,7 +107,7 @@ def write(name: str, date: str, folder: Path, *, named: bool) -> None:
     for task, written in samples.items():
         tracker.save_results_samples(task_name=task, samples=written)
     for path in (folder / "out").rglob("*.json*"):
-        shutil.copy(path, LOGS / path.name)
+        (LOGS / path.name).write_text(path.read_text("utf-8").replace(str(folder), "data"), "utf-8")
 
 
 if __name__ == "__main__":

@@ -29,9 +29,10 @@ REPLIES = (
 
 def rows() -> list[dict[str, str]]:
     """Return questions whose text and options no other question has, each with `reply`, the invented answer."""
-    csv.field_size_limit(sys.maxsize)
+    limit = csv.field_size_limit(sys.maxsize)
     with TABLE.open(newline="") as file:
         table = list(csv.DictReader(file, delimiter="\t"))
+    csv.field_size_limit(limit)
     texts = Counter(map(_text, table))
     chosen = [row for row in table if texts[_text(row)] == 1][:COUNT]
     return [{**row, "reply": _reply(row, template)} for row, template in zip(chosen, REPLIES, strict=True)]

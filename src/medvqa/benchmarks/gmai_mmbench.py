@@ -235,8 +235,16 @@ REFUSALS = (
 _SPACES = str.maketrans(dict.fromkeys(".()[],:;!*#{}", " "))
 _STATEMENT = re.compile(r"answer\s+is\s+\**([A-D])", re.I)
 
-GMAI_VERSIONS = ("2024-02", "2025-08", "2026-06")
-"""Versions of `gmai_rule`, by the month in which VLMEvalKit changed its rule, the oldest first."""
+GMAI_COMMITS: Mapping[str, str] = {
+    "2024-02": "98e3733f7d5f37efa1587ab03ec349a863bdd149",
+    "2025-08": "c3371551bb84a36b8012d277231059c901ffa2f7",
+    "2026-06": "a67ace50033b1feed0e42c60749a9f5d0354c7d8",
+}
+"""Versions of `gmai_rule`, by the month in which VLMEvalKit changed its rule, the oldest first, and their commits.
+
+The first was there in the months in which the benchmark was published.
+"""
+GMAI_VERSIONS = tuple(GMAI_COMMITS)
 
 
 def gmai_rule(
@@ -262,9 +270,7 @@ def gmai_rule(
     three words. The paper's numbers used ChatGPT-3.5-turbo-0613 as the extractor (supplement, D), so this rule
     approximates them.
 
-    Source: vlmeval/utils/matching_util.py of https://github.com/open-compass/VLMEvalKit/tree/COMMIT, where COMMIT is
-    98e3733f7d5f37efa1587ab03ec349a863bdd149 for 2024-02 (that of the months in which the benchmark was published),
-    c3371551bb84a36b8012d277231059c901ffa2f7 for 2025-08, and a67ace50033b1feed0e42c60749a9f5d0354c7d8 for 2026-06.
+    Source: vlmeval/utils/matching_util.py of https://github.com/open-compass/VLMEvalKit/tree/COMMIT (GMAI_COMMITS).
     """
     chosen, why = gmai_choice(response, options, version)
     return Reading((chosen,) if chosen in options else (), "read" if chosen in options else "unparsed", why)

@@ -19,39 +19,27 @@ from dataclasses import dataclass
 from functools import partial
 
 from medvqa.benchmarks import gmai_mmbench, lettered
-from medvqa.items import CHOICE_KINDS, Answer, Benchmark, Kind, Kit, Metric, Result, Score, replace
+from medvqa.items import CHOICE_KINDS, KINDS, Answer, Benchmark, Kind, Kit, Metric, Result, Score, replace
 from medvqa.metrics import kits
 from medvqa.scoring import Reading, right_or_wrong, score_multiple_choice, score_single_choice
 
 SINGLE, CLOSED = frozenset[Kind]({"single_choice"}), frozenset[Kind]({"judgment"})
 LMMS = "https://github.com/EvolvingLMMs-Lab/lmms-eval/blob/75571cfe0fa36ca5ec2e6aa2bb268f9d38295af3/lmms_eval/tasks"
 VLMEVALKIT = "https://github.com/open-compass/VLMEvalKit/blob/{}/vlmeval/utils/matching_util.py"
-COMMITS = dict(
-    zip(
-        gmai_mmbench.GMAI_VERSIONS,
-        (
-            "98e3733f7d5f37efa1587ab03ec349a863bdd149",
-            "c3371551bb84a36b8012d277231059c901ffa2f7",
-            "a67ace50033b1feed0e42c60749a9f5d0354c7d8",
-        ),
-        strict=True,
-    )
-)
-"""The commits of VLMEvalKit's versions."""
 
 
 @dataclass(frozen=True, slots=True)
 class HarnessRule:
     """The rule of a harness.
 
-    `score` scores the answers of results of `kinds`; a score without a value leaves a question out, as the harness
-    does. `unread`: what the harness does with an answer in which it reads nothing.
+    `score` scores the answers of results of `kinds`, by default as they are scored; one without a value leaves a
+    question out, as the harness does. `unread`: what the harness does with an answer in which it reads nothing.
     """
 
     name: str
     source: str
-    kinds: frozenset[Kind]
-    score: Callable[[Result, Answer], Score]
+    kinds: frozenset[Kind] = frozenset(KINDS)
+    score: Callable[[Result, Answer], Score] = lambda result, _: result.score
     unread: str = "counts as wrong"
 
 
@@ -65,12 +53,12 @@ def rules_of(benchmark: Benchmark, *, judged: bool = False) -> list[HarnessRule]
     rules = [
         HarnessRule(
             f"VLMEvalKit {version}",
-            VLMEVALKIT.format(COMMITS[version]),
+            VLMEVALKIT.format(commit),
             SINGLE,
             partial(_by_letter, read=partial(gmai_mmbench.gmai_rule, version=version)),
             "is read by a model, and drawn at random if that fails three times",
         )
-        for version in gmai_mmbench.GMAI_VERSIONS
+        for version, commit in gmai_mmbench.GMAI_COMMITS.items()
         if version not in own_versions
     ]
     drawn = "is drawn at random"

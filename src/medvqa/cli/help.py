@@ -8,12 +8,10 @@ from pathlib import Path
 
 from medvqa.benchmarks import folders
 from medvqa.cli import dispatch
-from medvqa.cli.arguments import Arguments, Command, positional
+from medvqa.cli.arguments import Arguments, Command, help_width, positional
 from medvqa.decode import did_you_mean, shown
 from medvqa.items import UsageError
 
-_WIDEST = 100
-"""Characters of a line on a terminal."""
 _ENTRY = re.compile(r"^- \[[^]]*\]\(([a-z-]+)\.md\): (.*)$", re.MULTILINE)
 """A page in docs/index.md: its name, and what it is about."""
 _LINK = re.compile(r"!?\[([^]]*)\]\((?!https?:)([^)\s]*)\)")
@@ -65,8 +63,7 @@ def _drawn(text: str) -> str:
     from rich.console import Console
     from rich.markdown import Markdown
 
-    console = Console()
-    console.width = min(_WIDEST, console.width)
+    console = Console(width=help_width())
     with console.capture() as drawn:
         console.print(Markdown(text))
     sys.stdout.write(drawn.get().rstrip("\n"))

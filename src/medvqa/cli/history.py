@@ -20,42 +20,27 @@ class HistoryArguments(Arguments):
     output: Path | None = output("also draw a page with a plot of each measure, and write it to this file")
 
 
-def run(typed: HistoryArguments) -> tuple[str, int]:
-    """Return the tables as text, and 1 if nothing could be read (UsageError for no run at all)."""
+def run(typed: HistoryArguments) -> str:
+    """Return the tables as text (UsageError if no run can be read)."""
     from medvqa import printing, report
-    from medvqa.figures import terminal
-    from medvqa.records import run_record
+    from medvqa.figures import titled
     from medvqa.report import history, html
 
-    folders, left_out = list[Path](), list[str]()
+    registry, named = known_and_named(typed, typed.options().benchmarks, typed.runs)
+    reports, left_out = list[report.Report](), list[str]()
     for folder in dict.fromkeys(typed.runs):
-        if not (folder / run_record.RUN).is_file():
-            left_out.append(f"{folder}: no run folder")
-            continue
-        try:
-            run_record.read_run(folder)
-            folders.append(folder)
-        except MedVQAError as error:
-            left_out.append(str(error))
-    if not folders:
-        raise UsageError(f"{printing.some(left_out, 3)}; type medvqa history reports/*")
-    registry, _ = known_and_named(typed, typed.options().benchmarks, folders)
-    reports = []
-    for folder in folders:
         try:
             reports.append(report.build(folder, registry.benchmarks))
         except MedVQAError as error:
             left_out.append(str(error))
-    rows = history.rows(reports)
+    if not reports:
+        raise UsageError(f"{printing.some(left_out, 3)}; type medvqa history reports/*")
+    rows = [row for row in history.rows(reports) if not named or row.measure.benchmark in named]
     write("--json", typed.json, lambda: history.json_lines(rows))
     write("-o", typed.output, lambda: html.history_page(rows, left_out))
-    tables = [history.table(each) for each in history.by_measure(rows)]
-    blocks = [
-        "\n".join([printing.line(table.title), terminal(table).rstrip(), *(f"! {note}" for note in table.notes)])
-        for table in tables
-    ]
+    blocks = [titled(history.table(each)) for each in history.by_measure(rows)]
     written = [f"wrote {typed.output}"] if typed.output is not None else []
-    return "\n".join(["\n\n".join(blocks), *(f"! left out: {line}" for line in left_out), *written]), int(not reports)
+    return "\n".join(["\n\n".join(blocks), *(f"! left out: {line}" for line in left_out), *written])
 
 
 COMMAND = Command(HistoryArguments, run, {"benchmark": "only this benchmark"})

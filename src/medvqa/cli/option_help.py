@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from shutil import get_terminal_size
 
-from medvqa.cli.arguments import Arguments, Command, positional
+from medvqa.cli.arguments import Arguments, Command, help_width, positional
 from medvqa.decode import did_you_mean, shown
 from medvqa.items import UsageError
 from medvqa.session.options import OLD_NAMES, SECTIONS, SELECT, Option
@@ -27,7 +26,7 @@ def run(typed: OptionsArguments) -> str:
     for name in names:
         if name not in rows:
             raise UsageError(f"no option {shown(name)}{did_you_mean(name, rows)}")
-    width = max(60, min(100, get_terminal_size().columns))
+    width = max(60, help_width())
     lines = list[str]()
     for title in SECTIONS:
         chosen = [row for row in rows.values() if row.section == title and (not names or row.name in names)]

@@ -68,11 +68,10 @@ def run(typed: RunArguments) -> tuple[str, int]:
 
 def lines_of(end: End, typed: Arguments, options: Options) -> list[str]:
     """Return the summary of a run, and the command that continues it."""
-    from medvqa.records import coverage
     from medvqa.report.terminal import can_draw, summary
 
     lines, select = list[str](), typed.raw["select"]
-    told = end.report is not None and coverage.stopped(end.report.run) == end.stopped
+    told = end.report is not None and end.report.run.last_session.stopped == end.stopped
     if end.stopped is not None and not told:
         lines.append(f"! stopped: {end.stopped}")
     if not (end.questions or end.asked):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from medvqa import files, printing
@@ -12,6 +12,7 @@ from medvqa.records import baseline_file, coverage, keyed, run_folder, run_recor
 from medvqa.records.run_folder import Stored
 from medvqa.records.run_record import RUN, RunRecord
 from medvqa.report import Report, rows
+from medvqa.report.rows import Rows
 
 
 def write_baseline(run: Path, output: Path, known: Mapping[str, Benchmark], *, responses: bool) -> str:
@@ -58,12 +59,13 @@ def _check(run: Path, about: RunRecord, stored: Stored) -> None:
 
 
 DICTIONARY = "dictionary.csv"
-FILES = frozenset(
-    {
-        DICTIONARY,
-        *(f"{name}.{kind}" for name in ("items", "results", "measures", "errors") for kind in ("csv", "parquet")),
-    }
-)
+TABLES: Mapping[str, Callable[[Report], Rows]] = {
+    "items": rows.items,
+    "results": rows.results,
+    "measures": rows.measures,
+    "errors": rows.errors,
+}
+FILES = frozenset({DICTIONARY, *(f"{name}.{kind}" for name in TABLES for kind in ("csv", "parquet"))})
 """All files that an export may write."""
 
 
@@ -77,9 +79,7 @@ def write_tables(report: Report, folder: Path) -> str:
     if (folder / RUN).exists():
         raise UsageError(f"-o {folder}: a run folder; name another")
     _check_names(folder)
-    tables = {"items": rows.items(report), "results": rows.results(report), "measures": rows.measures(report)}
-    if report.errors is not None:
-        tables["errors"] = rows.errors(report)
+    tables = {name: of(report) for name, of in TABLES.items() if name != "errors" or report.errors is not None}
     made = {f"{name}.csv": table.csv().encode(errors="replace") for name, table in tables.items()}
     lines = [*report.covered.lines]
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from medvqa import memory
+from medvqa import memory, metrics
 from medvqa.comparing import stored_answers
 from medvqa.items import OPTION_TECHNIQUES, TECHNIQUES, Answer, QuestionKey, Result, UsageError
 from medvqa.protocols import combining
@@ -23,6 +23,23 @@ from medvqa.records.run_record import RunRecord
 
 NOTED = frozenset({"repeat", "models"})
 """Parts of a signature that may differ: the mean of five samples and one answer estimate the same."""
+
+
+def settings_of(signature: str) -> dict[str, str]:
+    """Return the parts of a measure's signature that comparable numbers share.
+
+    The number of samples may differ only for means. A text that is no signature is one part.
+    """
+    try:
+        parts = metrics.parts(signature)
+    except ValueError:
+        return {"signature": signature}
+    return {part: value for part, value in sorted(parts.items()) if part not in _noted(parts)}
+
+
+def _noted(*signatures: Collection[str]) -> frozenset[str]:
+    # A vote of ten answers and a vote of a hundred do not estimate the same.
+    return NOTED - {"repeat"} if any("combine" in signature for signature in signatures) else NOTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,9 +275,7 @@ def refused(new: Side, baseline: Side) -> list[Refused]:
 def _different(benchmark: str, new: Side, baseline: Side) -> list[ConfigurationDifference]:
     """The differences of a benchmark: parts of the signatures, the named parts first, and prompts."""
     shared = set(new.asked[benchmark]) & set(baseline.asked[benchmark])
-    # A vote of ten answers and a vote of a hundred do not estimate the same.
-    signatures = [side.signature(benchmark) for side in (new, baseline)]
-    ignored = NOTED - {"repeat"} if any("combine" in signature for signature in signatures) else NOTED
+    ignored = _noted(*(side.signature(benchmark) for side in (new, baseline)))
     if not any(shared & set(side.judged_by(benchmark)) for side in (new, baseline)):
         # No judge scored any technique that both runs have: ignore it.
         ignored |= new.run.judge_signed | baseline.run.judge_signed

@@ -16,7 +16,7 @@ from medvqa.face.known import Extras, known_with
 from medvqa.items import Benchmark, Metric, UsageError
 from medvqa.records import baseline_file, run_folder
 from medvqa.records.coverage import Coverage
-from medvqa.records.run_record import RUN, Selection
+from medvqa.records.run_record import Selection, runs_beside
 from medvqa.report import Report, html, rows, tables, terminal
 from medvqa.report.gate import headline as verdict_line
 from medvqa.session.registry import Registry
@@ -166,9 +166,7 @@ def load(
     if baseline_file.is_baseline(folder):
         raise UsageError(f"{folder} is a baseline file, not a run folder; medvqa.compare() takes it")
     if not folder.is_dir():
-        in_reports = Path("reports") / folder
-        exists = in_reports.joinpath(RUN).is_file()
-        raise UsageError(f"{folder} is no run folder" + (f": type medvqa.load({str(in_reports)!r})" if exists else ""))
+        raise UsageError(f"{folder} is no run folder{runs_beside(folder)}")
     return loaded(folder, known_with(benchmarks=benchmarks, metrics=metrics, plugins=plugins))
 
 

@@ -276,8 +276,8 @@ def _of_names(sheet: Sheet, names: Sequence[str], private: Sequence[int]) -> lis
 def _named(role: str, names: Sequence[str], free: Collection[int]) -> list[int]:
     """The columns that a role's names fit: its own name alone if a column has it, else every other name."""
     own = [place for place in free if names[place] == role]
-    others = (*ROLES[role], *languages.COLUMNS.get(role, ()), *NAMES.get(role, ()))
-    return own[:1] or [place for place in free if names[place] in others]
+    usual = usual_names(role)
+    return own[:1] or [place for place in free if names[place] in usual]
 
 
 def _is_kind(text: str) -> bool:
@@ -288,6 +288,11 @@ def _is_kind(text: str) -> bool:
 def known_names(role: str) -> frozenset[str]:
     """Return the names of columns that a benchmark file takes for a role, unless it names another column."""
     return frozenset((role, *ROLES[role], *languages.COLUMNS.get(role, ())))
+
+
+def usual_names(role: str) -> frozenset[str]:
+    """Return all names of columns that mean a role in people's tables."""
+    return known_names(role).union(NAMES.get(role, ()))
 
 
 def _letters(names: Sequence[str], free: Collection[int], chosen: Mapping[str, int]) -> dict[str, int]:

@@ -1,8 +1,8 @@
 """Counts of other evaluation kits for closed, open and choice questions, flaws included, for `--metric-like`.
 
-They are read beside our measures, and never compared with them: docs/open-questions.md lists the traps. Only reports
-compute them: no comparison and no gate knows them. `SOURCES` are LLaVA-Med 1.0 (`run_eval.py`, `eval_metrics`) and
-MedEvalKit (`utils.py`).
+They are read beside our measures, and never compared with them: docs/scoring.md lists the traps. Only reports compute
+them: no comparison and no gate knows them. `SOURCES` are LLaVA-Med 1.0 (`run_eval.py`, `eval_metrics`) and MedEvalKit
+(`utils.py`).
 """
 
 from __future__ import annotations

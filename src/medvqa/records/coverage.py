@@ -50,11 +50,6 @@ def select_from(
     return Selection(tuple(dict.fromkeys(how)), by_outcome, len(keys), portions, every)
 
 
-def stopped(run: RunRecord) -> str:
-    """Why the last session of a run stopped early, "" if it did not."""
-    return run.sessions[-1].stopped if run.sessions else ""
-
-
 def ended(run: RunRecord) -> bool:
     """Whether the last session of a run came to its end; a run that was joined from others has none."""
     return bool(run.finished or (run.merged and not run.sessions))

@@ -42,6 +42,7 @@ from medvqa.records.recall import EARLIER_REPLIES, copy_answers
 from medvqa.records.run_folder import RESULTS, check_scored, encode, read, write_atomic
 from medvqa.records.run_record import (
     MAX_RUN,
+    REPLAY,
     AnsweringConfig,
     MergedPart,
     RecordedModel,
@@ -52,8 +53,6 @@ from medvqa.records.run_record import (
 )
 from medvqa.records.selected import selected, store_selected
 
-_RECORDED = "replay"
-"""The backend of recordings, which do not tell their models."""
 _OF_MODELS = ("model", "config", "limit")
 _COMBINED = frozenset({"combine", "samples", "repeat"})
 _COMBINED |= {OPTION_OF[field] for field in _COMBINED if field in OPTION_OF}
@@ -369,7 +368,7 @@ def _check_samples(runs: Sequence[RunPart], samples: Protocol) -> list[str]:
 
 
 def _recorded(runs: Sequence[RunPart]) -> bool:
-    return all(run.about.config.backend == _RECORDED for run in runs)
+    return all(run.about.replays for run in runs)
 
 
 def _check_questions(runs: Sequence[RunPart]) -> None:
@@ -525,7 +524,7 @@ def _of_models(joined: RunRecord, runs: Sequence[RunPart]) -> RunRecord:
             name=" + ".join(names),
             fingerprint=None if None in known else sha256("\0".join(map(str, known)).encode()).hexdigest(),
         ),
-        config=AnsweringConfig(backend=_RECORDED if _recorded(runs) else ""),
+        config=AnsweringConfig(backend=REPLAY if _recorded(runs) else ""),
         options=msgspec.structs.replace(joined.options, model=None),
         benchmarks={
             name: msgspec.structs.replace(benchmark, signature={**benchmark.signature, "models": "+".join(names)})

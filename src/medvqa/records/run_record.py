@@ -22,6 +22,8 @@ from medvqa.protocols.protocol import Combine, Protocol, Reasoning
 from medvqa.records.private import REPORTS
 
 RUN = "run.json"
+REPLAY = "replay"
+"""The backend of recorded answers."""
 MAX_RUN = 2**26
 """Bytes of run.json and of other JSON of a run folder."""
 SCHEMA = 2
@@ -524,6 +526,16 @@ class RunRecord(RecordPart, frozen=True, eq=False):
         return self.model.name or self.config.name or "unknown"
 
     @property
+    def replays(self) -> bool:
+        """Whether its answers are recorded ones, which do not tell their models and how they were asked for."""
+        return self.config.backend == REPLAY
+
+    @property
+    def last_session(self) -> RecordedSession:
+        """The last session, an empty one if none is recorded."""
+        return self.sessions[-1] if self.sessions else RecordedSession()
+
+    @property
     def prompts(self) -> dict[str, tuple[str, ...]]:
         """The names of the prompts of each benchmark that was asked by several."""
         return {name: part.asked_by for name, part in self.benchmarks.items() if len(part.asked_by) > 1}
@@ -531,7 +543,7 @@ class RunRecord(RecordPart, frozen=True, eq=False):
     @property
     def models(self) -> tuple[str, ...]:
         """The models whose answers the run combines; () if it is one, or unknown as for recordings."""
-        if self.config.backend == "replay":
+        if self.replays:
             return ()
         names = tuple(dict.fromkeys(part.model for part in self.merged if part.model))
         return names if len(names) > 1 else ()

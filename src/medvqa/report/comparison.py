@@ -445,12 +445,7 @@ def _fitted(table: Table, width: int) -> Table:
     for title in LEAST_TELLING:
         if max(map(len, terminal(table).splitlines())) <= width:
             break
-        kept = [place for place, column in enumerate(table.columns) if column.title != title]
-        table = replace(
-            table,
-            columns=tuple(table.columns[place] for place in kept),
-            rows=tuple(tuple(row[place] for place in kept) for row in table.rows),
-        )
+        table = table.at([place for place, column in enumerate(table.columns) if column.title != title])
     return table
 
 

@@ -18,7 +18,7 @@ from medvqa import judging, metrics, printing
 from medvqa.benchmarks import harnesses
 from medvqa.decode import did_you_mean
 from medvqa.figures import DASH, Table, counted, number, numbers, terminal, texts
-from medvqa.items import KINDS, OPTION_TECHNIQUES, DataError, Metric, Result, Score, UsageError, replace
+from medvqa.items import OPTION_TECHNIQUES, DataError, Metric, Result, Score, UsageError, replace
 from medvqa.paper_tables import Aspect, PaperColumn, PaperTable, Repeated, Row, Said, counts_behind
 from medvqa.report.build import Part, Report
 from medvqa.report.notes import less_than_released
@@ -214,7 +214,7 @@ def _scored(report: Report, part: Part) -> Iterator[tuple[harnesses.HarnessRule,
         name = f"{extraction} ({'owners' if rules.is_official(extraction) else 'this project'})"
         source = rules.note_of(benchmark) if rules.is_official(extraction) else "medvqa help scoring"
         again = [judging.rescored(result, benchmark=benchmark, extraction=extraction) for result in part.results]
-        yield harnesses.HarnessRule(name, source, frozenset(KINDS), lambda result, _: result.score), again
+        yield harnesses.HarnessRule(name, source), again
     yield from _of_their_log(report, part)
     if part.technique != "mc":  # the rules read answers to questions with options or with a short answer
         return
@@ -227,7 +227,7 @@ def _of_their_log(report: Report, part: Part) -> Iterator[tuple[harnesses.Harnes
     from medvqa.backends import replay
 
     config = report.run.config
-    if not _is_recorded(report) or not os.path.isfile(config.argument):
+    if not report.run.replays or not os.path.isfile(config.argument):
         return
     path = Path(config.argument)
     with path.open("rb") as file:
@@ -239,18 +239,18 @@ def _of_their_log(report: Report, part: Part) -> Iterator[tuple[harnesses.Harnes
         raise DataError(f"{report.folder}/run.json: field config.options: {error}") from None
     items = [result.item for part in report.parts for result in part.results]
     recording = replay.read(path, columns).placed(items)
-    if not recording.theirs:
+    if not recording.their_scores:
         return
     harness = recording.harness
     name = f"{harness.name or 'the file'}, its own log"
     source = " ".join(filter(None, (path.name, harness.name, harness.version, harness.task, harness.scoring)))
-    scores = {key[2:]: theirs.score for key, theirs in recording.theirs.items() if key[0] in ("", part.benchmark.name)}
+    scores = {key[2:]: score for key, score in recording.their_scores.items() if key[0] in ("", part.benchmark.name)}
     logged = [
         replace(result, score=_as(value == 1) if value is not None else Score(None, "unscored"))
         for result in part.results
         for value in [scores.get((result.item.id, result.variant, result.sample))]
     ]
-    yield harnesses.HarnessRule(name, source, frozenset(KINDS), lambda result, _: result.score), logged
+    yield harnesses.HarnessRule(name, source), logged
 
 
 def _by(rule: harnesses.HarnessRule, result: Result) -> Result:
@@ -317,7 +317,7 @@ def _beside(report: Report, part: Part, table: PaperTable, row: Row) -> Explaine
             *explained.notes,
             *less,
             *([f"the row has a known slip: {row.slip}"] if row.slip else []),
-            *(["recorded answers do not say how they were asked for"] if _is_recorded(report) else []),
+            *(["recorded answers do not say how they were asked for"] if report.run.replays else []),
         ),
     )
 
@@ -395,7 +395,7 @@ def _of_run(report: Report, part: Part) -> Iterator[tuple[Aspect, str]]:
     yield "questions", str(len(part.results))
     yield "extraction", run.extraction
     yield "judge", "none" if run.judge is None else run.judge.name
-    if _is_recorded(report):
+    if report.run.replays:
         return
     yield "prompt", recorded.prompts.get(part.technique, "").partition("@")[0]
     asked = ", ".join(f"{setting}={value}" for setting, value in run.protocol.signature().items())
@@ -404,10 +404,6 @@ def _of_run(report: Report, part: Part) -> Iterator[tuple[Aspect, str]]:
     yield "token limit", ", ".join(sorted(limits))
     yield "temperature", temperature(run.config.as_json(), (part.technique,)).removeprefix("temperature ")
     yield "model", ", ".join(dict.fromkeys((run.model_name, *run.served_by)))
-
-
-def _is_recorded(report: Report) -> bool:
-    return report.run.config.backend == "replay"
 
 
 # --- texts -----------------------------------------------------------------------------------------------------------

@@ -41,10 +41,15 @@ _GROUPS: Fields = {
     "pair": Field("string", "id of the pair of questions"),
     "cluster": Field("string", "group of questions that share images, patients or cases"),
 }
-_MEASURE: Fields = {
+_PART: Fields = {
     "benchmark": Field("string", "name of the benchmark"),
     "technique": Field("string", "how the questions were asked: mc, gd, ff or ps"),
-    "measure": Field("string", "name of the measure"),
+}
+_MEASURE: Fields = {**_PART, "measure": Field("string", "name of the measure")}
+_BOUNDS: Fields = {
+    "low": Field("float64", "lower end of the 95 % interval"),
+    "high": Field("float64", "upper end of the 95 % interval"),
+    "n": Field("float64", "denominator"),
 }
 _SLICE: Fields = {
     "dimension": Field("string", "dimension of the slice, such as modality; empty for the whole benchmark"),
@@ -98,9 +103,7 @@ MEASURE: Fields = {
     **_HEADLINE,
     **_SLICE,
     "value": Field("float64", "value of the measure; a percentage as a fraction"),
-    "low": Field("float64", "lower end of the 95 % interval"),
-    "high": Field("float64", "upper end of the 95 % interval"),
-    "n": Field("float64", "denominator"),
+    **_BOUNDS,
     "count": Field("float64", "numerator"),
     "unit": Field("string", "unit of the denominator, such as items or pairs"),
     **_UNITS,
@@ -143,7 +146,7 @@ FLIP: Fields = {
     "better": Field("bool", "whether the unit became better"),
     "item": Field("string", "id of one question of the unit"),
     "question": Field("string", "text of the question"),
-    "sample": Field("int64", "number of the sample from 1 if the question was asked several times, else 0"),
+    "sample": _ASKED["sample"],
     "baseline_outcome": Field("string", "outcome in the baseline"),
     "new_outcome": Field("string", "outcome in the new run"),
     "baseline_value": Field("float64", "score in the baseline"),
@@ -154,8 +157,7 @@ FLIP: Fields = {
     "new_answer": Field("string", "answer of the new run"),
 }
 PART: Fields = {
-    "benchmark": Field("string", "name of the benchmark"),
-    "technique": Field("string", "how the questions were asked: mc, gd, ff or ps"),
+    **_PART,
     "matched": Field("int64", "questions that both runs asked"),
     "scored": Field("int64", "questions with a score in both"),
     "new_alone": Field("int64", "questions that the new run has alone"),
@@ -167,15 +169,12 @@ PART: Fields = {
 SIDE_BY_SIDE: Fields = {
     "run": Field("string", "run, published row, mean of a group of runs, or chance"),
     "runs": Field("int64", "number of runs of which the row is the mean, else 1"),
-    "measure": Field("string", "name of the measure"),
+    "measure": _MEASURE["measure"],
     **_SLICE,
     "value": Field("float64", "value of the measure, a percentage as a fraction; with --gap its difference to chance"),
-    "low": Field("float64", "lower end of the 95 % interval"),
-    "high": Field("float64", "upper end of the 95 % interval"),
-    "n": Field("float64", "denominator"),
+    **_BOUNDS,
     "column": Field("string", "heading of the column"),
-    "benchmark": Field("string", "name of the benchmark"),
-    "technique": Field("string", "how the questions were asked: mc, gd, ff or ps"),
+    **_PART,
     "bold": Field("bool", "whether no other run of the table is shown to be better"),
     "source": Field("string", "source of a published row"),
 }

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 
-from medvqa.figures import INTERVAL, UNITS, Figure, Table, of_measure, texts
+from medvqa.comparing.sides import settings_of
+from medvqa.figures import INTERVAL, UNITS, Table, of_measure, texts
 from medvqa.items import Measure
-from medvqa.records.run_record import RecordedSession
+from medvqa.records.run_record import RunRecord
 from medvqa.report.build import Part, Report
 from medvqa.report.bundle import axes
 from medvqa.report.bundle.axes import Axis, Tick
@@ -27,27 +28,42 @@ from medvqa.report.bundle.page_blocks import (
 from medvqa.report.bundle.texts import label
 
 LONGEST = 12
-"""Characters of a commit or a date on an axis."""
+"""Characters of a commit in a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class DatedMeasure:
-    """One headline measure of one run. `row` is its line of JSON; `alike`: what is equal in comparable numbers."""
+    """One headline measure of one run.
 
-    run: str
+    `part`: what was selected, or is missing; "" if the number is of the whole benchmark. `gate`: its decision, "" if
+    there was none.
+    """
+
+    report: Report
     measure: Measure
-    started: str
     part: str
-    """What was selected, or is missing; "" if the number is of the whole benchmark."""
     gate: str
-    commit: str
-    alike: tuple[str, ...]
-    row: dict[str, Any] = field(repr=False)
 
     @property
-    def figure(self) -> Figure:
-        """The number with its interval."""
-        return self.measure.figure
+    def run(self) -> RunRecord:
+        """The record of the run."""
+        return self.report.run
+
+    @property
+    def name(self) -> str:
+        """The name of the run's folder."""
+        return self.report.folder.name
+
+    @property
+    def alike(self) -> tuple[str, ...]:
+        """What is equal in comparable numbers."""
+        own = self.measure
+        return own.benchmark, own.technique, own.name, repr(self.settings), self.part
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The settings that comparable numbers share."""
+        return settings_of(self.measure.signature)
 
 
 def rows(reports: Iterable[Report]) -> list[DatedMeasure]:
@@ -57,14 +73,22 @@ def rows(reports: Iterable[Report]) -> list[DatedMeasure]:
 
 
 def _row(report: Report, part: Part, measure: Measure) -> DatedMeasure:
-    run, gate = report.run, "" if report.gate is None else report.gate.verdict.outcome or "no verdict"
-    last = run.sessions[-1] if run.sessions else RecordedSession()
-    limits = "; ".join(filter(None, (report.selected(part), *report.covered.lines)))
-    row = {
-        "run": report.folder.name,
+    gate = "" if report.gate is None else report.gate.verdict.outcome or "no verdict"
+    return DatedMeasure(report, measure, "; ".join(filter(None, (report.selected(part), *report.covered.lines))), gate)
+
+
+def json_lines(history: Sequence[DatedMeasure]) -> str:
+    """Return a line of JSON for each row: values are fractions, and null where undefined."""
+    return "".join(msgspec.json.encode(_as_json(each)).decode() + "\n" for each in history)
+
+
+def _as_json(each: DatedMeasure) -> dict[str, Any]:
+    run, measure, gate, last = each.run, each.measure, each.report.gate, each.run.last_session
+    return {
+        "run": each.name,
         "started": run.started,
         "finished": run.finished,
-        "model": run.model.name or run.config.name,
+        "model": run.model_name,
         "fingerprint": run.model.fingerprint,
         "benchmark": measure.benchmark,
         "technique": measure.technique,
@@ -75,21 +99,14 @@ def _row(report: Report, part: Part, measure: Measure) -> DatedMeasure:
         "n": measure.n,
         "unit": measure.unit,
         "signature": measure.signature,
-        "part": limits,
-        "gate": gate,
-        "baselines": [] if report.gate is None else [each.name for each in report.gate.verdict.baselines],
+        "part": each.part,
+        "gate": each.gate,
+        "baselines": [] if gate is None else [baseline.name for baseline in gate.verdict.baselines],
         "commit": last.commit,
         "ci": last.ci,
         "hardware": last.hardware,
         "usage": run.usage,
     }
-    alike = (measure.benchmark, measure.technique, measure.name, measure.signature, limits)
-    return DatedMeasure(report.folder.name, measure, run.started, limits, gate, last.commit, alike, row)
-
-
-def json_lines(history: Sequence[DatedMeasure]) -> str:
-    """Return a line of JSON for each row: values are fractions, and null where undefined."""
-    return "".join(msgspec.json.encode(each.row).decode() + "\n" for each in history)
 
 
 def by_measure(history: Sequence[DatedMeasure]) -> list[list[DatedMeasure]]:
@@ -110,36 +127,33 @@ def table(history: Sequence[DatedMeasure]) -> Table:
         UNITS,
         *texts("gate", "commit", "settings", "part"),
     )
-    models = len({each.row["model"] for each in history})
-    signatures = list(dict.fromkeys(each.measure.signature for each in history))
+    models = len({each.run.model_name for each in history})
+    settings = list(dict.fromkeys(each.alike[3] for each in history))
     cells = tuple(
         (
-            each.run,
-            each.started[:10],
-            each.row["model"] if models > 1 else "",
-            each.figure,
-            each.figure,
-            each.figure,
+            each.name,
+            each.run.started[:10],
+            each.run.model_name if models > 1 else "",
+            *[each.measure.figure] * 3,
             each.gate,
-            each.commit[:LONGEST],
-            str(1 + signatures.index(each.measure.signature)) if len(signatures) > 1 else "",
+            each.run.last_session.commit[:LONGEST],
+            str(1 + settings.index(each.alike[3])) if len(settings) > 1 else "",
             each.part,
         )
         for each in history
     )
     kept = [k for k, column in enumerate(columns) if column.kind != "text" or any(row[k] for row in cells)]
     title = " ".join(filter(None, (measure.benchmark, measure.technique, label(measure.name))))
-    shown = tuple(tuple(row[k] for k in kept) for row in cells)
-    return Table(title, tuple(columns[k] for k in kept), shown, _notes(history))
+    return Table(title, columns, cells, _notes(history)).at(kept)
 
 
 def _notes(history: Sequence[DatedMeasure]) -> tuple[str, ...]:
-    """Say that numbers are not to be compared, and the words of the signatures that differ."""
+    """Say that numbers are not to be compared, and the settings that differ."""
     if len({each.alike for each in history}) == 1:
         return ()
-    settings = [dict(word.partition(":")[::2] for word in each.measure.signature.split("|")) for each in history]
-    names = dict.fromkeys(name for words in settings for name in words)
-    differing = [name for name in names if len({words.get(name) for words in settings}) > 1]
+    settings = [each.settings for each in history]
+    names = dict.fromkeys(name for own in settings for name in own)
+    differing = [name for name in names if len({own.get(name) for own in settings}) > 1]
     what = f" Settings differ in: {', '.join(differing)}." if differing else ""
     return (f"Runs of different settings or parts stand apart: their numbers are not to be compared.{what}",)
 
@@ -154,21 +168,21 @@ def sections(history: Sequence[DatedMeasure], left_out: Sequence[str]) -> list[P
 
 def _section(id: str, history: Sequence[DatedMeasure]) -> PageSection:
     drawn = table(history)
-    return section(id, drawn.title, [_plot(history), table_block(Table("", drawn.columns, drawn.rows, drawn.notes))])
+    return section(id, drawn.title, [_plot(history), table_block(replace(drawn, title=""))])
 
 
 def _plot(history: Sequence[DatedMeasure]) -> PlotBlock:
     """Return the values with their intervals, run by run; those that can be compared are one series."""
     measure, groups = history[0].measure, dict[tuple[str, ...], list[PlotPoint]]()
     for at, each in enumerate(history, 1):
-        figure = each.figure
-        said = f"{each.run}: {figure.stated}" + (f", gate {each.gate}" if each.gate else "")
+        figure = each.measure.figure
+        said = f"{each.name}: {figure.stated}" + (f", gate {each.gate}" if each.gate else "")
         point = PlotPoint(at, figure.value, figure.low, figure.high, said)
         groups.setdefault(each.alike, []).append(point)
     series = [PlotSeries(_apart(alike, groups), points) for alike, points in groups.items()]
     step = max(1, len(history) // 8)
-    ticks = [Tick(at, each.started[5:10]) for at, each in enumerate(history, 1) if (at - 1) % step == 0]
-    values = [value for each in history for value in (each.figure.value, each.figure.low, each.figure.high)]
+    ticks = [Tick(at, each.run.started[5:10]) for at, each in enumerate(history, 1) if (at - 1) % step == 0]
+    values = [value for each in history for f in [each.measure.figure] for value in (f.value, f.low, f.high)]
     up = f"{label(measure.name)} %" if measure.percent else label(measure.name)
     across = Axis(0.5, len(history) + 0.5, ticks)
     return PlotBlock(

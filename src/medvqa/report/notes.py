@@ -13,7 +13,7 @@ from medvqa.figures import counted
 from medvqa.items import Measure, Metric, QuestionKey, Result, Variant
 from medvqa.protocols import position, rotation
 from medvqa.records.run_folder import RESULTS
-from medvqa.records.run_record import RecordedSession, RunRecord
+from medvqa.records.run_record import RunRecord
 from medvqa.records.selected import SELECTED
 from medvqa.report.build import Part, Report
 from medvqa.tags import lexicon
@@ -54,7 +54,7 @@ def noted(report: Report) -> list[Note]:
     notes = [Note(line, warns=True, selects=True) for line in _selected(report)]
     notes += _warnings(less_than_released(report))
     notes += [Note(line) for line in left_out(report.run.left_out)]
-    recorded = report.run.config.backend == "replay"
+    recorded = report.run.replays
     notes += [
         Note(f"{name}: {line}.")
         for name in dict.fromkeys(part.benchmark.name for part in report.parts)
@@ -344,7 +344,7 @@ def _first(report: Report, part: Part, result: Result) -> str:
     item, why = result.item, result.score.why
     if part.benchmark.public:
         return f"{item.id}: {why}"
-    if report.run.config.backend == "replay":
+    if report.run.replays:
         # The rest of the reason quotes the recording, which may name questions outside this run.
         why = why.partition("; asked: ")[0]
     return f"{_redacted(report, part, why, item.id)} (junit.xml names it)"
@@ -458,7 +458,7 @@ def answers_of(report: Report) -> str | None:
 
     None if nothing was reused.
     """
-    last = report.run.sessions[-1] if report.run.sessions else RecordedSession()
+    last = report.run.last_session
     kinds = (("Answers", last.reused, last.asked), ("Judge's replies", last.judge_reused, last.judge_asked))
     lines = [
         f"{what}: {reused:,} stored ones reused, {asked or 0:,} asked for." for what, reused, asked in kinds if reused

@@ -78,7 +78,7 @@ def row_of(table: PaperTable, reports: Sequence[Report]) -> PaperRow:
     technique, and if no figure is there.
     """
     named = {report.run.model.name: report for report in reports}
-    recorded = all(report.run.config.backend == "replay" for report in reports)
+    recorded = all(report.run.replays for report in reports)
     if len(named) > 1 and not recorded:
         raise UsageError(f"a row is of one model, and these runs are of several: {', '.join(sorted(named))}")
     ablations = {report.run.ablation or "" for report in reports}

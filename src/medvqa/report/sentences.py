@@ -15,7 +15,6 @@ from medvqa.comparing.blank import BlankGap
 from medvqa.figures import count, no_interval, rounded
 from medvqa.items import Measure, Metric
 from medvqa.metrics import MAXIMA, definitions
-from medvqa.records import coverage
 from medvqa.report.build import Part, Report
 
 Origin = Literal[
@@ -79,7 +78,7 @@ def sentences(report: Report) -> list[Sentence]:
 
 def limits(report: Report) -> list[str]:
     """Lines that stand before any number: why the run stopped, missing results, and errors."""
-    stopped = coverage.stopped(report.run)
+    stopped = report.run.last_session.stopped
     failed = failures(report.parts, report.counted)
     return [*([f"stopped: {stopped}"] if stopped else []), *report.covered.lines, *([failed] if failed else [])]
 

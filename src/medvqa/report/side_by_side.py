@@ -13,7 +13,7 @@ from medvqa import comparing, items, printing, statistics
 from medvqa.comparing import Compared, Side
 from medvqa.comparing.paired import Pair
 from medvqa.comparing.ranking import ERROR
-from medvqa.figures import BOLD, Column, Figure, Table, counted, latex, markdown, terminal
+from medvqa.figures import BOLD, Column, Figure, Table, counted, latex, markdown, titled
 from medvqa.items import Benchmark, Measure, UsageError
 from medvqa.paper_tables import PaperColumn
 from medvqa.report import fields
@@ -309,8 +309,7 @@ def written(form: str, tables: Sequence[SideBySide], notes: Sequence[str], *, in
         blocks = [block for table in shown for block in (printing.markdown(table.title), markdown(table))]
         listed = "\n".join(f"- {printing.markdown(note)}" for note in notes)
         return "\n\n".join([*blocks, *([listed] if listed else [])]) + "\n"
-    blocks = [f"{printing.line(table.title)}\n{terminal(table).rstrip()}" for table in shown]
-    return "\n".join(["\n\n".join(blocks), *(f"! {printing.line(note)}" for note in notes)]) + "\n"
+    return "\n".join(["\n\n".join(map(titled, shown)), *(f"! {printing.line(note)}" for note in notes)]) + "\n"
 
 
 def groups_of(typed: Sequence[str], named: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:

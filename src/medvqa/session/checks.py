@@ -15,7 +15,7 @@ from medvqa.protocols import naming, voting
 from medvqa.protocols.protocol import ALL, Protocol
 from medvqa.records import run_record
 from medvqa.records.run_folder import RESULTS
-from medvqa.records.run_record import RUN
+from medvqa.records.run_record import REPLAY, RUN
 from medvqa.session import places, shot_checks, uploads
 from medvqa.session.chosen import Chosen
 from medvqa.session.plan import Plan
@@ -129,7 +129,7 @@ def _check_protocol(plan: Plan) -> None:
     """Raise UsageError if a run's results.jsonl is replayed whose answers were asked for in another way."""
     config = plan.model.config
     path = Path(config.argument)
-    if config.backend != "replay" or path.name != RESULTS or not (path.parent / RUN).is_file():
+    if config.backend != REPLAY or path.name != RESULTS or not (path.parent / RUN).is_file():
         return
     recorded = run_record.read_run(path.parent)
     asked, now = recorded.protocol, plan.protocol

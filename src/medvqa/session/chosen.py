@@ -13,12 +13,11 @@ from medvqa.backend import Backend, loaded
 from medvqa.benchmarks import folders
 from medvqa.configs import ModelConfig
 from medvqa.items import UsageError
+from medvqa.records.run_record import REPLAY
 from medvqa.session.project import Project
 
 POOL = "ray"
 """The backend that --ray-address and --replicas belong to."""
-RECORDED = "replay"
-"""The backend that --set belongs to."""
 
 
 @dataclass(frozen=True)
@@ -93,10 +92,11 @@ def choose(
     columns = _columns(project.options.columns) if role == "model" else {}
     if spec in registry.models:
         model = registry.models[spec]
-        if columns and type(model).name == RECORDED:
-            raise UsageError(f"'{spec}' was made with options of its own: give it {', '.join(columns)} there")
-        if pool and type(model).name == POOL:
-            raise UsageError(f"'{spec}' was made with options of its own: give it {', '.join(pool)} there")
+        for name, typed in ((REPLAY, columns), (POOL, pool)):
+            if typed and type(model).name == name:
+                raise UsageError(f"'{spec}' was made with options of its own: give it {', '.join(typed)} there")
+        if columns:
+            raise _no_replay(project.options.columns[0], spec)
         return Chosen(spec, role, configs.config_of(model, spec), model)
     places = [project.root / "models", folders.bundled("models")]
     with _named(role):
@@ -104,12 +104,16 @@ def choose(
         if pool:
             config = configs.with_options(config, POOL, pool)
         if columns:
-            if RECORDED not in configs.names(config):
-                raise UsageError(f"--set={project.options.columns[0]}: it needs --model=replay:FILE, not '{spec}'")
-            config = configs.with_options(config, RECORDED, columns)
+            if REPLAY not in configs.names(config):
+                raise _no_replay(project.options.columns[0], spec)
+            config = configs.with_options(config, REPLAY, columns)
         if role == "judge":
             config = configs.as_judge(config, backends)
         return Chosen(spec, role, config, configs.make(config, backends))
+
+
+def _no_replay(typed: str, spec: str) -> UsageError:
+    return UsageError(f"--set={typed}: it needs --model=replay:FILE, not '{spec}'")
 
 
 def _columns(typed: Sequence[str]) -> dict[str, str]:

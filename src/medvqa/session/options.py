@@ -412,7 +412,7 @@ class Options:
         "N",
         kind="whole number",
         low=1,
-        page="gpus-and-servers.md",
+        page="scale.md",
     )
     columns: tuple[str, ...] = _models(
         "with --model=replay:FILE: the column that holds the id, response, question, benchmark, technique or finish "

@@ -20,7 +20,7 @@ from medvqa import printing
 from medvqa.decode import did_you_mean, shown
 from medvqa.items import UsageError
 from medvqa.records import run_folder
-from medvqa.records.run_record import RecordedSession, Selection
+from medvqa.records.run_record import Selection
 
 if TYPE_CHECKING:
     from medvqa.comparing.gating import Verdict
@@ -33,8 +33,8 @@ LONGEST = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What a tracker is told: numbers are fractions, by BENCHMARK/TECHNIQUE/MEASURE, with /low, /high and /n.
+class TrackedRun:
+    """What a tracker gets of a run: numbers are fractions, by BENCHMARK/TECHNIQUE/MEASURE, with /low, /high and /n.
 
     `identity` is that of the run, whatever session tells of it.
     """
@@ -47,13 +47,13 @@ class Told:
     complete: bool
 
 
-def told(run: End, verdict: Verdict | None) -> Told:
-    """Return what trackers are told of a run (UsageError for one without a report)."""
+def tracked_run(run: End, verdict: Verdict | None) -> TrackedRun:
+    """Return what a tracker gets of a run (UsageError for one without a report)."""
     if run.report is None:
         raise UsageError(f"{run.name}: there is no report to track")
     record = run.report.run
     settings = {
-        "model": record.model.name or record.config.name,
+        "model": record.model_name,
         "backend": record.config.backend,
         "fingerprint": record.model.fingerprint or "",
         "benchmarks": ",".join(record.benchmarks),
@@ -63,7 +63,7 @@ def told(run: End, verdict: Verdict | None) -> Told:
         "judge": record.judge.name if record.judge is not None else "",
         "version": record.versions.get(run_folder.DISTRIBUTION, ""),
     }
-    last = record.sessions[-1] if record.sessions else RecordedSession()
+    last = record.last_session
     tags = {
         "complete": str(run.complete),
         "selection": _selected(run.report.selection),
@@ -80,7 +80,7 @@ def told(run: End, verdict: Verdict | None) -> Told:
             numbers |= {key + end: float(value) for end, value in values.items() if value is not None}
     numbers |= {f"usage/{name}": float(value) for name, value in record.usage.items()}
     identity = blake2b(f"{record.name}\n{record.started}".encode(), digest_size=8).hexdigest()
-    return Told(identity, run.name, _printable(settings), _printable(tags), numbers, run.complete)
+    return TrackedRun(identity, run.name, _printable(settings), _printable(tags), numbers, run.complete)
 
 
 def _selected(selection: Selection) -> str:
@@ -102,42 +102,42 @@ def mlflow(run: End, verdict: Verdict | None) -> None:
     from mlflow import MlflowClient
     from mlflow.entities import Metric, RunTag
 
-    said, client = told(run, verdict), MlflowClient()
+    tracked, client = tracked_run(run, verdict), MlflowClient()
     name = os.environ.get("MLFLOW_EXPERIMENT_NAME", EXPERIMENT)
     experiment = client.get_experiment_by_name(name)
     place = experiment.experiment_id if experiment is not None else client.create_experiment(name)
-    there = client.search_runs([place], f"tags.`medvqa.run` = '{said.identity}'", max_results=1)
-    started = there[0] if there else client.create_run(place, run_name=said.name)
+    there = client.search_runs([place], f"tags.`medvqa.run` = '{tracked.identity}'", max_results=1)
+    started = there[0] if there else client.create_run(place, run_name=tracked.name)
     at, number = started.info.start_time, len(there)
-    metrics = [Metric(key, value, at, number) for key, value in said.numbers.items()]
-    tags = {f"medvqa.{key}": text for key, text in {**said.settings, **said.tags}.items()}
-    tags["medvqa.run"] = said.identity
+    metrics = [Metric(key, value, at, number) for key, value in tracked.numbers.items()]
+    tags = {f"medvqa.{key}": text for key, text in {**tracked.settings, **tracked.tags}.items()}
+    tags["medvqa.run"] = tracked.identity
     for first in range(0, len(metrics), 500):
         client.log_batch(started.info.run_id, metrics=metrics[first : first + 500])
     client.log_batch(started.info.run_id, tags=[RunTag(key, text) for key, text in tags.items()])
-    client.set_terminated(started.info.run_id, "FINISHED" if said.complete else "FAILED")
+    client.set_terminated(started.info.run_id, "FINISHED" if tracked.complete else "FAILED")
 
 
 def wandb(run: End, verdict: Verdict | None) -> None:
     """Log the run to Weights & Biases, without the code, the host and the terminal that it would add by itself."""
     import wandb as client
 
-    said = told(run, verdict)
+    tracked = tracked_run(run, verdict)
     off = dict.fromkeys(("x_disable_stats", "x_disable_meta", "x_disable_machine_info", "disable_git"), True)
     kept: dict[str, Any] = {"save_code": False, "x_save_requirements": False, "console": "off", "silent": True}
     kept["host"] = ""  # Without one, W&B asks the machine for its name.
     settings = client.Settings(**off, **kept)
     started = client.init(
         project=os.environ.get("WANDB_PROJECT", EXPERIMENT),
-        id=said.identity,
-        name=said.name,
+        id=tracked.identity,
+        name=tracked.name,
         resume="allow",
-        config={**said.settings, **said.tags},
+        config={**tracked.settings, **tracked.tags},
         settings=settings,
         reinit="create_new",
     )
-    started.summary.update(said.numbers)
-    started.finish(exit_code=0 if said.complete else 1)
+    started.summary.update(tracked.numbers)
+    started.finish(exit_code=0 if tracked.complete else 1)
 
 
 TRACKERS: Mapping[str, Callable[[End, Verdict | None], None]] = MappingProxyType({"mlflow": mlflow, "wandb": wandb})

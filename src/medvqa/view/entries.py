@@ -16,11 +16,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from medvqa import files, metrics, printing
+from medvqa import files, printing
 from medvqa.comparing import gating
-from medvqa.comparing.sides import NOTED
+from medvqa.comparing.sides import settings_of
 from medvqa.items import Benchmark, Measure, MedVQAError
-from medvqa.records import coverage, run_folder, run_record
+from medvqa.records import run_folder, run_record
 from medvqa.records.coverage import METRICS, MetricsHead, ResultsReader, coverage_since
 from medvqa.records.run_folder import RESULTS
 from medvqa.records.run_record import MAX_RUN, RUN, RunRecord, Selection
@@ -113,7 +113,7 @@ def _described(name: str, folder: Path, registry: Registry, follow: Callable[[],
         stored is not None and covered.current is None,
         why,
         covered.errors,
-        coverage.stopped(run),
+        run.last_session.stopped,
         () if run.tags is None else run.tags.dimensions,
     )
 
@@ -220,16 +220,9 @@ def _number(stored: _StoredMeasure, *, lower: bool, unknown: Mapping[str, int] |
 def comparable(benchmark: str, technique: str, name: str, signature: str, selection: Mapping[str, Any] | None) -> str:
     """Return a digest of all that must be equal for two numbers to belong to one trend.
 
-    These are benchmark, technique, measure, selection, and the signature without the parts that may differ between
-    comparable runs (`comparing.sides.NOTED`). The number of samples may differ only for means.
+    These are benchmark, technique, measure, selection and settings.
     """
-    try:
-        parts = metrics.parts(signature)
-    except ValueError:
-        parts = {"signature": signature}
-    ignored = NOTED - {"repeat"} if "combine" in parts else NOTED
-    kept = sorted((part, value) for part, value in parts.items() if part not in ignored)
-    content = msgspec.json.encode((benchmark, technique, name, kept, selection), order="sorted")
+    content = msgspec.json.encode((benchmark, technique, name, settings_of(signature), selection), order="sorted")
     return sha256(content).hexdigest()[:16]
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from medvqa.items import OUTCOMES, DataError
-from medvqa.records import coverage, lock
+from medvqa.records import lock
 from medvqa.records.coverage import Coverage
 from medvqa.records.run_folder import RESULTS
 from medvqa.view.entries import reason
@@ -44,7 +44,7 @@ def run_progress(index: RunIndex, name: str) -> RunProgress:
     parts: dict[tuple[str, str], list[Count]] = {part: [] for part in selected_parts}
     for count in counts:
         parts.setdefault((count.benchmark, count.technique), []).append(count)
-    last_session = run.sessions[-1].started if run.sessions else ""
+    last_session = run.last_session.started
     return RunProgress(
         name=name,
         state=state,
@@ -75,7 +75,7 @@ def run_progress(index: RunIndex, name: str) -> RunProgress:
         truncated=sum(count.truncated for count in counts),
         # The last line of a running session may be on its way.
         unread=unread - (torn and running),
-        stopped="" if running else coverage.stopped(run),
+        stopped="" if running else run.last_session.stopped,
         why=reason(why or "; ".join(covered.reasons), index.folder),
     )
 

@@ -4,7 +4,7 @@ All readers give one `Recording`. Files are hostile input: sizes are limited and
 """
 
 from medvqa.backends.replay.forms import read
-from medvqa.backends.replay.recording import FORMATS, AnswerColumns, Harness, Recording, Theirs
+from medvqa.backends.replay.recording import FORMATS, AnswerColumns, Harness, Recording
 from medvqa.backends.replay.replayed import Replay
 
-__all__ = ["FORMATS", "AnswerColumns", "Harness", "Recording", "Replay", "Theirs", "read"]
+__all__ = ["FORMATS", "AnswerColumns", "Harness", "Recording", "Replay", "read"]

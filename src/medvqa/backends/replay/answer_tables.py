@@ -8,7 +8,6 @@ writes results.json, the samples of a data set with `response`, and `correct`, i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -24,8 +23,8 @@ from medvqa.backends.replay.recording import (
     AnswerColumns,
     Entry,
     Harness,
-    Theirs,
     listed_in,
+    missing,
     score_of,
 )
 from medvqa.items import TECHNIQUES, Answer, DataError, UsageError
@@ -47,7 +46,6 @@ HARNESSES: Mapping[str, tuple[str, Collection[str]]] = {
 
 _FAILED = "Failed to obtain answer"  # what VLMEvalKit records as the prediction when a request failed
 _LETTERS = "abcdefghijklmnopqrstuvwxy"
-_LABEL = re.compile(r"\(?([A-Y])[.):] ?")
 
 
 def rows(path: Path, columns: AnswerColumns, key: str) -> Iterator[TableRow]:
@@ -145,18 +143,17 @@ def roles(row: TableRow, columns: AnswerColumns) -> Mapping[str, str]:
 def _known() -> Mapping[str, Collection[str]]:
     """Names of columns by role, without letter case and punctuation."""
     # Import lazily: other formats need no names of columns.
-    from medvqa.importing import roles as importing
+    from medvqa.importing.roles import usual_names
 
-    other = {role: {*importing.known_names(role), *importing.NAMES.get(role, ())} for role in ("id", "question")}
-    return {"id": other["id"] - {"number", "no"}, "response": RESPONSES, "question": other["question"] - {"prompt"}}
+    ids, questions = usual_names("id") - {"number", "no"}, usual_names("question") - {"prompt"}
+    return {"id": ids, "response": RESPONSES, "question": questions}
 
 
 def _typed(row: TableRow, role: str, typed: str) -> str:
     """The column that was typed for a role; UsageError if the file has none of this name."""
     name = typed.strip().lower()
     if name not in row.values:
-        there = ", ".join(row.values)[:500]
-        raise UsageError(f"--set {role}={typed}: {row.file} has no column '{typed.strip()}'; there are: {there}")
+        raise missing(role, typed, row.file, row.values)
     return name
 
 
@@ -199,14 +196,14 @@ def entry(row: TableRow, columns: Mapping[str, str]) -> Entry:
         0,
         row.text(columns["question"]) if columns["question"] else "",
         options(row.values),
-        theirs=Theirs(score_of(row.values[of_harness.scoring])) if of_harness.scoring else None,
+        their_score=score_of(row.values[of_harness.scoring]) if of_harness.scoring else None,
     )
 
 
 def options(values: Mapping[str, object]) -> tuple[str, ...]:
     """Return the texts of options in a row: the list `choices` or `options`, or the columns a, b ...
 
-    In a cell of text, the list is JSON, or lines that begin with letters.
+    In a cell of text, the list is JSON, or lines that begin with letters. Letters before all options are left out.
     """
     listed = values.get("choices") or values.get("options")
     if isinstance(listed, str):
@@ -218,14 +215,8 @@ def options(values: Mapping[str, object]) -> tuple[str, ...]:
         letters = all(len(str(key)) == 1 for key in listed)
         listed = [listed[key] for key in (sorted(listed) if letters else listed)]
     if listed and isinstance(listed, Sequence):
-        return unlabelled([str(option) for option in listed])
+        shown = [str(option) for option in listed]
+        lettered = listed_in("\n".join(shown))
+        return lettered if len(lettered) == len(shown) else tuple(shown)
     cells = [str(values[letter]) for letter in _LETTERS if not tables.is_blank(values.get(letter))]
     return tuple(cells)
-
-
-def unlabelled(options: Sequence[str]) -> tuple[str, ...]:
-    """Return options without their letters, if all have one: `A. text`, `(A) text`."""
-    labels = [_LABEL.match(option) for option in options]
-    if all(label is not None and label[1] == _LETTERS[place].upper() for place, label in enumerate(labels[:25])):
-        return tuple(option[len(label[0]) :] for option, label in zip(options, labels, strict=True) if label)
-    return tuple(options)

@@ -24,11 +24,12 @@ from medvqa.backends.replay.recording import (
     Entry,
     Harness,
     Recording,
-    Theirs,
     collected,
+    id_in,
+    missing,
     score_of,
 )
-from medvqa.items import Answer, DataError, UsageError
+from medvqa.items import Answer, DataError
 from medvqa.tables import limits, text_of, whole
 
 HEADER = "header.json"
@@ -37,7 +38,6 @@ MAX_UNPACKED = 2**34
 """Bytes of all members, unpacked: 26,000 samples of 600 kB. They are read one after another."""
 _SAMPLE = re.compile(r"samples/[^/]+_epoch_\d+\.json")
 _ATTACHMENT = "attachment://"
-_IDS = ("id", "question_id", "qid", "index")
 _FINISH = {"max_tokens": "length", "model_length": "length", "content_filter": "refusal"}
 """Words of Inspect for the end of an answer that have another name here."""
 
@@ -86,7 +86,6 @@ class _Output(msgspec.Struct):
 
 class _Score(msgspec.Struct):
     value: Any = None
-    answer: str | None = None
 
 
 class _Sample(msgspec.Struct):
@@ -196,7 +195,7 @@ def _entries(
             sample=sample.epoch if (run.config.epochs or 1) > 1 else 0,
             question=question,
             options=tuple(sample.choices or ()),
-            theirs=None if score is None else Theirs(score_of(score.value), score.answer or ""),
+            their_score=None if score is None else score_of(score.value),
         )
 
 
@@ -205,8 +204,7 @@ def _id(sample: _Sample, run: _Eval, columns: AnswerColumns, where: str) -> str:
     if columns.id is not None:
         return _field(sample, columns.id, "id", where) if columns.id.strip() else ""
     counts = isinstance(sample.id, int) and 1 <= sample.id <= (run.dataset.samples or 0)
-    found = (text_of(sample.metadata.get(name)) for name in _IDS) if counts else iter([str(sample.id)])
-    return next((whole(text.strip()) for text in found if text and text.strip()), "")
+    return id_in([sample.metadata if counts else {"id": str(sample.id)}])
 
 
 def _answer(sample: _Sample, columns: AnswerColumns, where: str) -> Answer | None:
@@ -226,6 +224,5 @@ def _field(sample: _Sample, typed: str, role: str, where: str) -> str:
     if name == "id":
         value = sample.id
     if not (text := text_of(value)):
-        there = ", ".join(("id", *(f"metadata.{name}" for name in sample.metadata)))[:500]
-        raise UsageError(f"--set {role}={typed}: {where} has no such field; there are: {there}")
+        raise missing(role, typed, where, ["id", *(f"metadata.{name}" for name in sample.metadata)])
     return whole(text.strip())

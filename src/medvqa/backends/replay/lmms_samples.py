@@ -24,19 +24,18 @@ from medvqa.backends.replay.recording import (
     Entry,
     Harness,
     Recording,
-    Theirs,
     collected,
+    id_in,
+    missing,
     score_of,
 )
-from medvqa.items import Answer, DataError, UsageError
+from medvqa.items import Answer, DataError
 from medvqa.tables import json_text, limits, text_of, whole
 
 NEEDED = frozenset({"doc_id", "target", "filtered_resps"})
 """Fields by which a line is known."""
 _OWN = NEEDED | {"doc", "input", "arguments", "resps", "doc_hash", "token_counts", "input_media"}
 """Fields that hold no score."""
-_IDS = ("id", "question_id", "qid", "index", "questionId")
-_EXTRACTED = ("parsed_pred", "extracted_answer", "pred_answer", "prediction", "pred")
 _SCORES = ("score", "correct", "exact_match", "is_correct")
 _NAME = re.compile(r"(?P<date>.*_)samples_(?P<task>.+)\.jsonl")
 
@@ -81,8 +80,8 @@ def _entries(path: Path, columns: AnswerColumns) -> Iterator[Entry]:
         for number, line in json_text.lines(file, str(path), limits.MAX_RESULT):
             where = f"{path} line {number}"
             sample = decoded(line, where, dict[str, Any])
-            if missing := sorted(NEEDED - sample.keys()):
-                raise DataError(f"{where}: missing field {', '.join(missing)}")
+            if lacking := sorted(NEEDED - sample.keys()):
+                raise DataError(f"{where}: missing field {', '.join(lacking)}")
             yield from _of_sample(sample, where, f"line {number}", columns)
 
 
@@ -95,8 +94,7 @@ def _of_sample(sample: Mapping[str, Any], where: str, place: str, columns: Answe
     if columns.response is not None:
         response = columns.response.strip()
         if response not in sample:
-            there = ", ".join(sample)[:500]
-            raise UsageError(f"--set response={columns.response}: {where} has no such field; there are: {there}")
+            raise missing("response", columns.response, where, sample)
     replies = _texts(sample[response])
     if replies is None:
         raise DataError(
@@ -109,11 +107,11 @@ def _of_sample(sample: Mapping[str, Any], where: str, place: str, columns: Answe
         raise DataError(f"{where}: no id of the question, and no text in 'input'; doc_id counts lines, and is no id")
     # With an id, the prompt shows whether it is that of the question.
     asked = prompt if isinstance(prompt, str) and (not item or columns.question != "") else ""
-    theirs = Theirs(_score(scores), _extracted(parts, sample, response))
+    score = _score(scores)
     for number, reply in enumerate(replies, 1):
         answer = Answer(reply, finish=UNKNOWN)
         number = number if len(replies) > 1 else 0
-        yield Entry(where, place, item, answer, sample=number, prompt=asked, theirs=theirs)
+        yield Entry(where, place, item, answer, sample=number, prompt=asked, their_score=score)
 
 
 def _texts(value: object) -> list[str] | None:
@@ -133,10 +131,9 @@ def _id(sample: Mapping[str, Any], parts: list[dict[str, Any]], columns: AnswerC
         for step in columns.id.strip().split("."):
             value = value.get(step) if isinstance(value, dict) else None
         if not (text := text_of(value)):
-            raise UsageError(f"--set id={columns.id}: {where} has no such field; there are: {', '.join(sample)[:500]}")
+            raise missing("id", columns.id, where, sample)
         return whole(text)
-    found = (text_of(part.get(name)) for name in _IDS for part in parts)
-    return next((whole(text.strip()) for text in found if text and text.strip()), "")
+    return id_in(parts)
 
 
 def _score(scores: Mapping[str, Any]) -> float | None:
@@ -147,13 +144,3 @@ def _score(scores: Mapping[str, Any]) -> float | None:
             if isinstance(number, int | float | bool) and (score := score_of(number)) is not None:
                 return score
     return None
-
-
-def _extracted(parts: list[dict[str, Any]], sample: Mapping[str, Any], response: str) -> str:
-    """The text that a task read out of the answer; "" if the log does not say."""
-    for value in (part.get(name) for name in _EXTRACTED for part in parts):
-        value = value[0] if isinstance(value, list) and len(value) == 1 else value
-        if isinstance(value, str):
-            return value
-    filtered = _texts(sample["filtered_resps"])
-    return filtered[0] if response == "resps" and filtered and len(filtered) == 1 else ""

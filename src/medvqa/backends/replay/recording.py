@@ -7,11 +7,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
-from medvqa.items import Answer, DataError, Item
+from medvqa.decode import did_you_mean
+from medvqa.items import Answer, DataError, Item, UsageError
+from medvqa.tables import text_of, whole
 
 Key = tuple[str, str, str, str, int]
 """Benchmark, technique, item id, variant and sample number; "" and 0 if the file does not say."""
@@ -21,6 +23,8 @@ FORMATS = (
     "prediction, or with id and response, or results.jsonl of a run folder"
 )
 
+IDS = ("id", "question_id", "qid", "index", "questionId")
+"""Names of an id in the logs of harnesses."""
 UNKNOWN = ""
 """The `finish` of an answer if the file does not say."""
 
@@ -57,18 +61,11 @@ class Harness(msgspec.Struct, frozen=True):
 NO_HARNESS = Harness()
 
 
-class Theirs(NamedTuple):
-    """The score that a harness gave an answer by its own rule, None for none, and what it read out of the answer."""
-
-    score: float | None = None
-    extracted: str = ""
-
-
 class Entry(NamedTuple):
     """One answer of a file, None if none was recorded.
 
     `where` names its row in messages, `place` without the file. `id` is "" if the file does not tell the question's;
-    it is then found by `question` and `options`, or by a whole `prompt` that holds both.
+    it is then found by `question` and `options`, or by a whole `prompt` that holds both. `their_score`: a harness's.
     """
 
     where: str
@@ -82,7 +79,7 @@ class Entry(NamedTuple):
     question: str = ""
     options: tuple[str, ...] = ()
     prompt: str = ""
-    theirs: Theirs | None = None
+    their_score: float | None = None
 
     def key(self, item: str, benchmark: str = "") -> Key:
         """Return the key of the answer for an item."""
@@ -94,14 +91,14 @@ class Recording:
     """The content of a file; None for an item without an answer.
 
     `replies`: a judge's replies in results.jsonl, None for other files. `closeness`: those of MediConfusion's file.
-    `theirs`: the scores of another harness. `unplaced`: answers without an id. `questions`: texts beside an id.
+    `their_scores`: another harness's own. `unplaced`: answers without an id. `questions`: texts beside an id.
     """
 
     answers: Mapping[Key, Answer | None]
     replies: Mapping[tuple[str, str, str], str] | None = None
     closeness: Mapping[str, str] = field(default_factory=dict)
     harness: Harness = NO_HARNESS
-    theirs: Mapping[Key, Theirs] = field(default_factory=dict)
+    their_scores: Mapping[Key, float] = field(default_factory=dict)
     unplaced: tuple[Entry, ...] = ()
     questions: Mapping[Key, Entry] = field(default_factory=dict)
     digest: str = ""
@@ -156,7 +153,10 @@ class Recording:
         if both := self.answers.keys() & added.answers.keys():
             raise DataError(f"{placed[0].where}: {next(iter(both))[2]} is answered in another row too")
         return replace(
-            self, answers={**self.answers, **added.answers}, theirs={**self.theirs, **added.theirs}, unplaced=()
+            self,
+            answers={**self.answers, **added.answers},
+            their_scores={**self.their_scores, **added.their_scores},
+            unplaced=(),
         )
 
 
@@ -169,7 +169,7 @@ def collected(entries: Iterable[Entry], harness: Harness | None = None) -> Recor
     """Return the recording of a file's answers; DataError for two answers to one item."""
     answers: dict[Key, Answer | None] = {}
     places: dict[Key, str] = {}
-    theirs: dict[Key, Theirs] = {}
+    their_scores: dict[Key, float] = {}
     questions: dict[Key, Entry] = {}
     unplaced = []
     for entry in entries:
@@ -180,11 +180,11 @@ def collected(entries: Iterable[Entry], harness: Harness | None = None) -> Recor
         if key in answers:
             raise DataError(f"{entry.where}: answers {entry.id}, as {places[key]} does; keep one of them")
         answers[key], places[key] = entry.answer, entry.place
-        if entry.theirs is not None:
-            theirs[key] = entry.theirs
+        if entry.their_score is not None:
+            their_scores[key] = entry.their_score
         if entry.question or entry.prompt:
             questions[key] = entry
-    return Recording(answers, None, {}, harness or NO_HARNESS, theirs, tuple(unplaced), questions)
+    return Recording(answers, None, {}, harness or NO_HARNESS, their_scores, tuple(unplaced), questions)
 
 
 def score_of(value: object) -> float | None:
@@ -192,6 +192,17 @@ def score_of(value: object) -> float | None:
     if isinstance(value, bool | int | float):
         return float(value) if 0 <= value <= 1 else None
     return {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "1": 1.0, "0": 0.0, "True": 1.0, "False": 0.0}.get(str(value))
+
+
+def id_in(parts: Sequence[Mapping[str, Any]]) -> str:
+    """Return the id of a question in parts of a log, by the first of IDS that one of them has; "" without one."""
+    texts = (text_of(part.get(name)) for name in IDS for part in parts)
+    return next((whole(text.strip()) for text in texts if text and text.strip()), "")
+
+
+def missing(role: str, typed: str, where: str, names: Iterable[str]) -> UsageError:
+    """Return the error of a typed column, or field, that is not there."""
+    return UsageError(f"--set {role}={typed}: {where} has no such column{did_you_mean(typed.strip(), names)}")
 
 
 # --- by question and options ----------------------------------------------------------------------------------
@@ -262,11 +273,11 @@ def _check_benchmarks(answers: Iterable[Key], items: Sequence[Item]) -> None:
     for item in items:
         named[item.id].append(item)
     for name in dict.fromkeys(name for benchmark, _, name, *_ in answers if not benchmark):
-        of_name = named.get(name, [])
-        other = next((item for item in of_name if _asked(item) != _asked(of_name[0])), None)
+        same = named.get(name, [])
+        other = next((other for other in same if _asked(other) != _asked(same[0])), None)
         if other is not None:
             raise DataError(
-                f"{name} is the id of a question of {of_name[0].benchmark} and of another of {other.benchmark}, and "
+                f"{name} is the id of a question of {same[0].benchmark} and of another one of {other.benchmark}, and "
                 "the answers do not tell which they belong to. Ask one benchmark, or type --set benchmark=COLUMN"
             )
 

@@ -23,7 +23,6 @@ from medvqa.comparing.gating.verdict import (
     Ruling,
     Verdict,
     digest,
-    last_session,
     standing_fail,
     with_history,
     write,
@@ -256,7 +255,7 @@ def decided(gate: Gate, folder: Path, new: Side) -> Decided:
         attempts=tuple(attempts(folder, baseline.digest, new.run) for baseline in verdict.baselines),
         digest=digest,
         number=number,
-        session=last_session(new.run),
+        session=new.run.last_session.session,
     )
 
 

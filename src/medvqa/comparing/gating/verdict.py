@@ -292,17 +292,12 @@ def read_if_whole(folder: Path) -> Decided | None:
         return None
 
 
-def last_session(run: RunRecord) -> str:
-    """Return the last session of a run, "" if none is recorded."""
-    return run.sessions[-1].session if run.sessions else ""
-
-
 def not_current(decided: Decided, run: RunRecord, of: str) -> str | None:
     """Return why a stored verdict is not that of a run's last session; None if it is.
 
     `run`: its record; `of`: the digest of its present results.
     """
-    last = last_session(run)
+    last = run.last_session.session
     if decided.began:
         return f"session {decided.began} began after the verdict, and left none: repeat the run's command"
     if last != decided.session:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from medvqa.items import Benchmark, Outcome
-from medvqa.records import coverage
 from medvqa.report.build import Part, Report
 from medvqa.report.bundle.axes import PERCENT
 from medvqa.report.bundle.page_blocks import (
@@ -70,7 +69,7 @@ def _status(report: Report) -> HeadlineBlock:
         if (line := report.selected(part))
     ]
     failed = _failed(report, parts)
-    stopped = [f"stopped: {why}"] if (why := coverage.stopped(report.run)) else []
+    stopped = [f"stopped: {why}"] if (why := report.run.last_session.stopped) else []
     undefined, left_out = _left_out(report)
     reused = answers_of(report)
     extra = [*stopped, *chosen, *left_out, *([reused] if reused else [])]
