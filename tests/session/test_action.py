@@ -379,6 +379,24 @@ def test_an_empty_repository_keeps_its_first_run_and_gates_the_next(tmp_path: Pa
     assert len(list((tmp_path / "cache").iterdir())) == 2
 
 
+@pytest.mark.parametrize(("event", "code"), [("push", 0), ("pull_request_target", 4)])
+def test_no_pull_request_founds_a_baseline(tmp_path: Path, event: str, code: int) -> None:
+    """An event of a pull request may have the default branch's name and cache, and anybody's code."""
+    (tmp_path / "python").write_text("#!/bin/sh\n")
+    (tmp_path / "python").chmod(0o755)
+    names = ("BASELINE", "BENCHMARK", "MODEL", "MARGIN", "INCONCLUSIVE", "RUN", "ARGUMENTS", "TESTS")
+    main_branch = {
+        "FROM": "kept",
+        "BRANCH": "main",
+        "DEFAULT_BRANCH": "main",
+        "GITHUB_OUTPUT": str(tmp_path / "output"),
+    }
+    path = os.pathsep.join((str(tmp_path), os.environ["PATH"]))
+    done = bash(script("Gate"), tmp_path, PATH=path, EVENT=event, **main_branch, **dict.fromkeys(names, ""))
+    assert done.returncode == code, done.stderr
+    assert (tmp_path / "output").exists() == (code == 0)
+
+
 PULL_REQUEST_7 = '{"pull_request": {"number": 7}}'
 
 

@@ -25,6 +25,7 @@ def test_an_unknown_tracker_is_refused_and_one_that_is_not_installed(monkeypatch
     ("variables", "address"),
     [
         ({}, ""),
+        ({"BUILD_URL": "http://u:secret@[::1]:80/a"}, "http://[::1]:80/a"),
         ({"GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "o/r"}, ""),
         (
             {"GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "o/r", "GITHUB_RUN_ID": "7"},

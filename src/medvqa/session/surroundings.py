@@ -44,7 +44,8 @@ def ci(environment: Mapping[str, str] = os.environ) -> str:
         except ValueError:
             continue
         if parts.scheme in ("http", "https") and parts.hostname:
-            return printing.line(f"{parts.scheme}://{parts.hostname}{port}{parts.path}")[:LONGEST]
+            host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+            return printing.line(f"{parts.scheme}://{host}{port}{parts.path}")[:LONGEST]
     return ""
 
 
