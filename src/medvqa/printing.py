@@ -15,7 +15,7 @@ import unicodedata
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TextIO
+from typing import Any, TextIO
 
 MARK = "\ufffd"
 """Replaces a character that is not shown."""
@@ -191,9 +191,18 @@ def to_stderr(text: str) -> None:
 
 @contextmanager
 def printable_warnings() -> Iterator[None]:
-    """Make warnings printable within the block: they quote columns and values of untrusted data."""
+    """Make warnings printable within the block: they quote columns and values of untrusted data.
+
+    Those about a user's data are one line without the place in our code.
+    """
     before = warnings.formatwarning
-    warnings.formatwarning = lambda *parts, **more: lines(before(*parts, **more))
+
+    def printable(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> str:
+        if issubclass(category, UserWarning):
+            return f"! {line(str(message))}\n"
+        return lines(before(message, category, *where, **more))
+
+    warnings.formatwarning = printable
     try:
         yield
     finally:

@@ -469,3 +469,26 @@ def test_a_terminal_without_utf_8_gets_question_marks() -> None:
     command = [sys.executable, "-c", said, "help"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "95 ? ?\n", "")
+
+
+def test_refusals_say_what_to_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pairs = ["--benchmark=phantom-mediconfusion", "--limit=4"]
+    (tmp_path / "other.csv").write_text("case,said\n1/1,A\n")
+    assert main(["run", "--model=random", "--technique=ps", *pairs, "--run=first"]) == 0
+    for words, code, said in (
+        (["run", "--model=majority", "--technique=gd", *pairs], 4, "has: generate; it can be asked by mc, ff"),
+        (
+            ["run", "--model=random", "--technique=mc", *pairs, "--baseline=reports/first", "--run=new"],
+            4,
+            ". Add --technique=ps",
+        ),
+        (["run", "--model=replay:other.csv", *pairs], 4, "type --set id=COLUMN --set response=COLUMN"),
+        (["gate", "reports/frist", "--required"], 1, "there is no folder reports/frist"),
+        (["gate", "reports/frist", "--required"], 1, "Did you mean 'first'?"),
+    ):
+        capsys.readouterr()
+        assert main(words) == code, words
+        assert said in "".join(capsys.readouterr()), words

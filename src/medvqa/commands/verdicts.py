@@ -48,6 +48,8 @@ def rules_of(file: Path | None, options: Options) -> Rules:
 def required(run: Path) -> tuple[str, int]:
     """Return the verdict of a run's last session, and 0 only if it lets the run pass; nothing is decided."""
     decided = gating.read(run)
+    if decided is None and not run.is_dir():
+        return f"gate: no verdict: there is no folder {run}{run_record.runs_beside(run)}", 1
     if decided is None:
         return f"gate: no verdict: {run} has none. A session that dies, or is not gated, leaves none", 1
     side = comparing.load(run)

@@ -139,11 +139,13 @@ def check(protocol: Protocol) -> None:
 def check_able(techniques: Iterable[Technique], able: Iterable[str], spec: str) -> None:
     """UsageError for a technique that needs a capability which the model does not have."""
     able = frozenset(able)
+    others = ", ".join(name for name, need in NEEDS.items() if need in able)
+    asked = f"; it can be asked by {others}" if others else ""
     for technique in techniques:
         if NEEDS[technique] not in able:
             raise UsageError(
                 f"technique '{technique}' needs a model that can {NEEDS[technique]}; "
-                f"'{spec}' has: {', '.join(sorted(able)) or 'nothing'}"
+                f"'{spec}' has: {', '.join(sorted(able)) or 'nothing'}{asked}"
             )
 
 

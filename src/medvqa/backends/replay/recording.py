@@ -20,7 +20,8 @@ Key = tuple[str, str, str, str, int]
 
 FORMATS = (
     "a replay file is MediConfusion's result JSON, a table (TSV, CSV, XLSX) or JSON (lines) with index and "
-    "prediction, or with id and response, or results.jsonl of a run folder"
+    "prediction, or with id and response, or results.jsonl of a run folder; of other columns, type --set id=COLUMN "
+    "--set response=COLUMN"
 )
 
 IDS = ("id", "question_id", "qid", "index", "questionId")

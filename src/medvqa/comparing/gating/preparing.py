@@ -303,7 +303,10 @@ def _comparable(side: Side, run: RunRecord, present: Collection[str], chosen: bo
     judges = [apart.between(THIS_RUN, side.name) for apart in announced_judge(run, side.run)]
     if differences := [*comparing.refusals(_announced(planned), compared), *judges]:
         more = f" (and {len(differences) - 3} more differences)" if len(differences) > 3 else ""
-        raise UsageError(f"no verdict can be given against baseline {side.name}: {'; '.join(differences[:3])}{more}")
+        asked = ",".join(side.run.techniques)
+        type_it = f". Add --technique={asked}" if asked and side.run.techniques != run.techniques else ""
+        what = "; ".join(differences[:3])
+        raise UsageError(f"no verdict can be given against baseline {side.name}: {what}{more}{type_it}")
     return side
 
 
