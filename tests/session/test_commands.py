@@ -136,7 +136,8 @@ def prepared(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         writer = csv.DictWriter(file, ["id", "score"], extrasaction="ignore")
         writer.writeheader()
         writer.writerows(row | {"score": "0.5"} for row in rows)
-    shutil.copytree(ROOT / "models/phantom-vlm", folder / "FOLDER")
+    for name in ("FOLDER", "checkpoint"):
+        shutil.copytree(ROOT / "models/phantom-vlm", folder / name)
     mediconfusion(folder / "DIR")
     shutil.copytree(folder / "DIR", folder / "DATA")
     sample_of("slake-en-test").write(folder / "DIR")
