@@ -114,7 +114,11 @@ def _line(row: Option) -> str:
     if isinstance(row, Argument):
         name = f"{row.short}, {name}" if row.short else row.metavar if row.least is not None else name
     own = "`medvqa run` only: " if row is SELECT else ""
-    words = re.sub(r"(--[a-z][a-z-]*(?:=[^\s,;)]*[^\s,;:)])?|\b[a-z0-9]+://[A-Z/]*|`[^`]+`)", _code, own + row.help)
+    words = re.sub(
+        r"(--set id=(?!\w)|--[a-z][a-z-]*(?:=(?:(?:[^\s,;)]|,(?=\w))*[^\s,;:)])?)?|\b[a-z0-9]+://[A-Z/]*|`[^`]+`)",
+        _code,
+        own + row.help,
+    )
     return f"- `{name}`: {words}"
 
 

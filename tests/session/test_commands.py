@@ -71,14 +71,10 @@ ENDS = {
 """Words of the one line in which a command ends that needs a key, a server, weights or somebody's run."""
 ASK_THE_DEFAULT_MODEL = {
     "pytest --ablate=blank",
-    "pytest --ablate=shuffle",
-    "pytest --ablate=text-only",
     "pytest --pyargs medvqa.suite.benchmark_tests",
-    "pytest --technique=mc,gd,ps",
-    "pytest --technique=mc --max-tokens=1024",
 }
-"""Commands of tasks that reach the default model in ways of their own. Others without a model (`-k`, `--limit`,
-`-n 8`, ...) ask `random`: the default model takes eight seconds to start, in each process."""
+"""Commands of pytest that reach the default model in ways of their own. Others without a model (`-k`, `-n 8`, ...) ask
+`random`: the default model takes eight seconds to start, in each process. `medvqa run` asks what is typed."""
 OFFLINE = {"HF_HUB_OFFLINE": "1", "AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ACCESS_KEY_ID": "none"}
 OFFLINE |= {"AWS_SECRET_ACCESS_KEY": "none"}
 """Neither the hub nor a bucket is asked: nobody listens at port 9."""
@@ -140,7 +136,8 @@ def prepared(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         writer = csv.DictWriter(file, ["id", "score"], extrasaction="ignore")
         writer.writeheader()
         writer.writerows(row | {"score": "0.5"} for row in rows)
-    shutil.copytree(ROOT / "models/phantom-vlm", folder / "FOLDER")
+    for name in ("FOLDER", "checkpoint"):
+        shutil.copytree(ROOT / "models/phantom-vlm", folder / name)
     mediconfusion(folder / "DIR")
     shutil.copytree(folder / "DIR", folder / "DATA")
     sample_of("slake-en-test").write(folder / "DIR")

@@ -44,6 +44,14 @@ def test_links_become_commands_and_paths(tmp_path: Path) -> None:
     )
 
 
+def test_a_command_stands_after_the_word_and_once_in_brackets(tmp_path: Path) -> None:
+    markdown = "a [gate](b.md)'s margin (see [Data](c.md), [d](d.md)).\n- the [model](m.md)s (one)\n- (b ([e](e.md)))"
+    assert help.readable(markdown, tmp_path) == (
+        "a gate's (`medvqa help b`) margin (see Data, `medvqa help c`, d, `medvqa help d`).\n"
+        "- the models (`medvqa help m`) (one)\n- (b (e, `medvqa help e`))"
+    )
+
+
 def test_a_page_is_drawn_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert main(["help", "data.md"]) == 0

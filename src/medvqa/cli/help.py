@@ -14,7 +14,10 @@ from medvqa.items import UsageError
 
 _ENTRY = re.compile(r"^- \[[^]]*\]\(([a-z-]+)\.md\): (.*)$", re.MULTILINE)
 """A page in docs/index.md: its name, and what it is about."""
-_LINK = re.compile(r"!?\[([^]]*)\]\((?!https?:)([^)\s]*)\)")
+_LINK = re.compile(r"!?\[([^]]*)\]\((?!https?:)([^)\s]*)\)((?:['’]?\w+)?)")
+"""A link: its text, its target, and the end of the word that follows, as in "[gate](comparing.md)'s"."""
+_PART = re.compile(r"\n\n|\n *- |\|")
+"""What parts sentences: the end of a paragraph, of a row of a list, of a cell."""
 
 
 class HelpArguments(Arguments):
@@ -48,12 +51,18 @@ def readable(markdown: str, folder: Path) -> str:
     """
 
     def link(match: re.Match[str]) -> str:
-        text, target = match.groups()
+        text, target, ending = match.groups()
         name = target.partition("#")[0]
-        if name.endswith(".md") and "/" not in name:
-            return f"{text} (`medvqa help {name.removesuffix('.md')}`)"
         file = folder / name
-        return f"{text} (`{file}`)" if name and not name.endswith(".md") and file.is_file() else text
+        if name.endswith(".md") and "/" not in name:
+            place = f"`medvqa help {name.removesuffix('.md')}`"
+        elif name and not name.endswith(".md") and file.is_file():
+            place = f"`{file}`"
+        else:
+            return f"{text}{ending}"
+        before = _PART.split(match.string[: match.start()])[-1]
+        within = before.count("(") > before.count(")")
+        return f"{text}{ending}, {place}" if within else f"{text}{ending} ({place})"
 
     return _LINK.sub(link, re.sub(r"<!--.*?-->\n?", "", markdown, flags=re.DOTALL)).strip()
 
