@@ -137,6 +137,17 @@ def test_what_a_reader_must_know_stands_in_the_notes(tmp_path: Path) -> None:
     assert notes[-1].startswith(f"not read: {run}/results.jsonl line 4")
 
 
+def test_missing_questions_of_all_benchmarks_are_counted(tmp_path: Path) -> None:
+    """Those of a benchmark without any result are not named, as it may be private."""
+    missing = [f"slake/q{number:03}" for number in range(1, 9)] + ["ward/one", "ward/two"]
+    made = report.build(folder(tmp_path / "run", [result(0)], missing=missing), {"slake": SLAKE})
+    (note,) = [note for note in report.notes_of(made) if "no result" in note]
+    assert note.startswith("10 items of this run have no result: slake/q001, ")
+    shown = note.count("slake/")
+    assert note.endswith(f" and {10 - shown} more.")
+    assert "ward" not in note
+
+
 def test_of_a_repeated_run_answers_are_counted_and_the_sheet_has_the_first_of_each(tmp_path: Path) -> None:
     sent: list[tuple[str, int]] = []
 

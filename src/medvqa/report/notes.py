@@ -71,8 +71,9 @@ def noted(report: Report) -> list[Note]:
     if len(served) > 1:
         notes.append(Note(f"the server reported several models: {printing.some(served, SOME)}.", warns=True))
     if missing := report.covered.missing:
-        shown = [name for name in missing if name.partition("/")[0] in report.public]
-        some = f": {printing.some(shown, SOME)}" if shown else f" ({SELECTED} and {RESULTS} tell which)"
+        shown = [name for name in missing if name.partition("/")[0] in report.public][:SOME]
+        others = f" and {len(missing) - len(shown):,} more" if len(missing) > len(shown) else ""
+        some = f": {', '.join(shown)}{others}" if shown else f" ({SELECTED} and {RESULTS} tell which)"
         have = "has" if len(missing) == 1 else "have"
         notes.append(Note(f"{counted(len(missing), report.counted)} of this run {have} no result{some}.", warns=True))
     one = " It holds the first sample of each answer." if report.counted == "answers" else ""
