@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -471,6 +472,14 @@ def test_an_item_that_the_file_lacks(tmp_path: Path) -> None:
     answers = Replay(str(path)).generate([prompt("2"), prompt("10003/1")])
     assert answers[0] == Answer("B", finish="")
     assert str(answers[1]) == (f"{path} has no answer for 10003/1; asked: bench mc 10003/1, first of 2 recorded: 1")
+
+
+def test_benchmarks_that_the_file_lacks_are_named_before_they_are_asked(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    as_csv([("1", "A")], path)
+    said = f"{path} has no answer to any question of other: type --benchmark=bench"
+    with pytest.warns(DataWarning, match=re.escape(said)):
+        Replay(str(path)).fit([item("1"), item("2"), replace(item("3"), benchmark="other")])
 
 
 def test_answers_to_unknown_items_are_warned_about_once(tmp_path: Path) -> None:

@@ -127,6 +127,16 @@ class Replay(Backend):
                 "their question and options, each of which one question of this run has"
             )
             warnings.warn(message, DataWarning, stacklevel=2)
+        recorded = {(benchmark, item_id) for benchmark, _, item_id, *_ in placed.answers}
+        by_benchmark: dict[str, bool] = {}
+        for item in items:
+            answered = not recorded.isdisjoint({(item.benchmark, item.id), ("", item.id)})
+            by_benchmark[item.benchmark] = by_benchmark.get(item.benchmark, False) or answered
+        having = [name for name, answered in by_benchmark.items() if answered]
+        if having and len(having) < len(by_benchmark):
+            lacking = ", ".join(name for name in by_benchmark if name not in having)
+            message = f"{self._path} has no answer to any question of {lacking}: type --benchmark={','.join(having)}"
+            warnings.warn(message, DataWarning, stacklevel=2)
         unknown = self._unknown_ids(items)
         if unknown:
             shown = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
