@@ -193,12 +193,12 @@ def to_stderr(text: str) -> None:
 def printable_warnings() -> Iterator[None]:
     """Make warnings printable within the block: they quote columns and values of untrusted data.
 
-    Those about a user's data are one line without the place in our code.
+    Our own are about a user's data: one line, without the place in the code.
     """
     before = warnings.formatwarning
 
     def printable(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> str:
-        if issubclass(category, UserWarning):
+        if category.__module__.partition(".")[0] == __name__.partition(".")[0]:
             return f"! {line(str(message))}\n"
         return lines(before(message, category, *where, **more))
 

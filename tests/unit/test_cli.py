@@ -7,13 +7,15 @@ import shlex
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from medvqa import printing
 from medvqa.cli import main
-from medvqa.items import Answer, Item, Result, Score
+from medvqa.items import Answer, DataWarning, Item, Result, Score
 from medvqa.records import run_folder
 from medvqa.records.lock import Lock
 from medvqa.records.run_folder import Recorder
@@ -492,3 +494,9 @@ def test_refusals_say_what_to_type(
         capsys.readouterr()
         assert main(words) == code, words
         assert said in "".join(capsys.readouterr()), words
+
+
+def test_warnings_about_data_are_one_line_and_others_name_their_place() -> None:
+    with printing.printable_warnings():
+        assert warnings.formatwarning("two\nlines", DataWarning, "x.py", 1) == "! two\ufffdlines\n"
+        assert warnings.formatwarning("another's", UserWarning, "x.py", 1).startswith("x.py:1: UserWarning: another's")
