@@ -482,6 +482,14 @@ def test_benchmarks_that_the_file_lacks_are_named_before_they_are_asked(tmp_path
         Replay(str(path)).fit([item("1"), item("2"), replace(item("3"), benchmark="other")])
 
 
+def test_a_file_without_any_answer_to_the_run_is_refused_before_it_asks(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    as_csv([("zz1", "A"), ("zz2", "A")], path)
+    said = f"{path} has 2 answers, and none to a question of bench; the first is to zz1. Type the benchmark"
+    with pytest.raises(DataError, match=re.escape(said)):
+        Replay(str(path)).fit([item("1"), item("2")])
+
+
 def test_answers_to_unknown_items_are_warned_about_once(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     as_csv([(str(number), "A") for number in range(9)], path)

@@ -17,7 +17,7 @@ import msgspec
 from medvqa.backend import Backend
 from medvqa.backends.replay import forms
 from medvqa.backends.replay.recording import UNKNOWN, AnswerColumns, Recording
-from medvqa.items import TECHNIQUES, Answer, AnswerError, DataWarning, Item, MedVQAError, Prompt, UsageError
+from medvqa.items import TECHNIQUES, Answer, AnswerError, DataError, DataWarning, Item, MedVQAError, Prompt, UsageError
 from medvqa.judging import RECORDED, TASKS, as_shown
 from medvqa.protocols.prompts import digest
 from medvqa.tables import limits
@@ -115,7 +115,8 @@ class Replay(Backend):
     def fit(self, items: Iterable[Item]) -> None:
         """Find the items of answers without an id; warn (DataWarning) of answers to items that the run does not have.
 
-        DataError if a question is not the only one with its text, or an id is that of another question.
+        DataError if a question is not the only one with its text, an id is that of another question, or no answer is to
+        a question of the run.
         """
         items = list(items)
         recording = self._recording
@@ -133,6 +134,13 @@ class Replay(Backend):
             answered = not recorded.isdisjoint({(item.benchmark, item.id), ("", item.id)})
             by_benchmark[item.benchmark] = by_benchmark.get(item.benchmark, False) or answered
         having = [name for name, answered in by_benchmark.items() if answered]
+        if placed.answers and by_benchmark and not having and placed.replies is None:
+            first = " ".join(str(part) for part in next(iter(placed.answers)) if part)
+            raise DataError(
+                f"{self._path} has {len(placed.answers):,} answers, and none to a question of "
+                f"{', '.join(by_benchmark)}; the first is to {first}. Type the benchmark that it is of, or the column "
+                "of its ids: --set id=COLUMN"
+            )
         if having and len(having) < len(by_benchmark):
             lacking = ", ".join(name for name in by_benchmark if name not in having)
             message = f"{self._path} has no answer to any question of {lacking}: type --benchmark={','.join(having)}"
