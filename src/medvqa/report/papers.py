@@ -52,11 +52,16 @@ def check_measured(table: PaperTable, option: str) -> None:
         raise UsageError(f"{option}: no measure gives it; medvqa help papers names the script that prints it")
 
 
-def layouts(present: Set[str], known: Collection[Benchmark]) -> str:
-    """Return what to type for the layouts of the papers of the benchmarks that are present, or else of all."""
+def _of_benchmarks(present: Set[str], known: Collection[Benchmark]) -> list[str]:
+    """Return the papers of the benchmarks that are present, by the names that `medvqa paper` takes."""
     tables = published_rows.tables(known)
-    own = [name for name, table in tables.items() if not present.isdisjoint(table.benchmarks.values())]
-    return " or ".join(f"--layout={name}" for name in own or list(tables)[:3])
+    return [name for name, table in tables.items() if not present.isdisjoint(table.benchmarks.values())]
+
+
+def layouts(present: Set[str], known: Collection[Benchmark]) -> str:
+    """Return what to type for the layouts of the papers of the benchmarks that are present, or else of some others."""
+    names = _of_benchmarks(present, known) or list(published_rows.tables(known))[:3]
+    return " or ".join(f"--layout={name}" for name in names)
 
 
 def layout(typed: str, present: Set[str], known: Collection[Benchmark]) -> PaperTable | None:
@@ -66,7 +71,7 @@ def layout(typed: str, present: Set[str], known: Collection[Benchmark]) -> Paper
     these with the number of a table, such as paper:3. "": the paper's main table, if it has a number.
     """
     name, _, number = typed.partition(":")
-    own = [n for n, table in published_rows.tables(known).items() if not present.isdisjoint(table.benchmarks.values())]
+    own = _of_benchmarks(present, known)
     if typed == "slices" or (not typed and len(own) != 1):
         return None
     if name in ("", "paper") and len(own) != 1:

@@ -128,29 +128,36 @@ class Replay(Backend):
                 "their question and options, each of which one question of this run has"
             )
             warnings.warn(message, DataWarning, stacklevel=2)
-        recorded = {(benchmark, item_id) for benchmark, _, item_id, *_ in placed.answers}
-        by_benchmark: dict[str, bool] = {}
-        for item in items:
-            answered = not recorded.isdisjoint({(item.benchmark, item.id), ("", item.id)})
-            by_benchmark[item.benchmark] = by_benchmark.get(item.benchmark, False) or answered
-        having = [name for name, answered in by_benchmark.items() if answered]
-        if placed.answers and by_benchmark and not having and placed.replies is None:
-            first = " ".join(str(part) for part in next(iter(placed.answers)) if part)
-            raise DataError(
-                f"{self._path} has {len(placed.answers):,} answers, and none to a question of "
-                f"{', '.join(by_benchmark)}; the first is to {first}. Type the benchmark that it is of, or the column "
-                "of its ids: --set id=COLUMN"
-            )
-        if having and len(having) < len(by_benchmark):
-            lacking = ", ".join(name for name in by_benchmark if name not in having)
-            message = f"{self._path} has no answer to any question of {lacking}: type --benchmark={','.join(having)}"
-            warnings.warn(message, DataWarning, stacklevel=2)
+        self._check_benchmarks(items)
         unknown = self._unknown_ids(items)
         if unknown:
             shown = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
             answers = "1 answer to an item" if len(unknown) == 1 else f"{len(unknown)} answers to items"
             message = f"{self._path} has {answers} not in the benchmarks of this run: {shown}"
             warnings.warn(message, DataWarning, stacklevel=2)
+
+    def _check_benchmarks(self, items: Sequence[Item]) -> None:
+        """Warn of benchmarks without a recorded answer; DataError if the run has no other, unless a judge is replayed."""
+        answers = self._recording.answers
+        recorded = {(benchmark, item_id) for benchmark, _, item_id, *_ in answers}
+        benchmarks = dict.fromkeys(item.benchmark for item in items)
+        having = {item.benchmark for item in items if {(item.benchmark, item.id), ("", item.id)} & recorded}
+        lacking = [name for name in benchmarks if name not in having]
+        if not lacking or not answers:
+            return
+        if having:
+            typed = ",".join(name for name in benchmarks if name in having)
+            message = f"{self._path} has no answer to any question of {', '.join(lacking)}: type --benchmark={typed}"
+            warnings.warn(message, DataWarning, stacklevel=3)
+        elif self._recording.replies is None:
+            raise DataError(
+                f"{self._path} has {len(answers):,} answers, and none to a question of {', '.join(lacking)}; the first "
+                f"is to {self._first()}. Type the benchmark that it is of, or the column of its ids: --set id=COLUMN"
+            )
+
+    def _first(self) -> str:
+        """Benchmark, technique, item, variant and sample of the first answer, as far as the file says."""
+        return " ".join(str(part) for part in next(iter(self._recording.answers)) if part)
 
     def _unknown_ids(self, items: Iterable[Item]) -> list[str]:
         """Return the ids in the file's order that none of the items has.
@@ -215,10 +222,9 @@ class Replay(Backend):
             )
         if not answers:
             return AnswerError(f"{self._path} has no answer for {prompt.item}: it has no ids, and `fit` found no items")
-        first = " ".join(str(part) for part in next(iter(answers)) if part)
         return AnswerError(
             f"{self._path} has no answer for {prompt.item}; asked: {prompt.benchmark} {prompt.technique} "
-            f"{prompt.item}, first of {len(answers)} recorded: {first}"
+            f"{prompt.item}, first of {len(answers)} recorded: {self._first()}"
         )
 
 
