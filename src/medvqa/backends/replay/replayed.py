@@ -137,7 +137,7 @@ class Replay(Backend):
             warnings.warn(message, DataWarning, stacklevel=2)
 
     def _check_benchmarks(self, items: Sequence[Item]) -> None:
-        """Warn of benchmarks without a recorded answer; DataError if the run has no other, unless a judge is replayed."""
+        """Warn of benchmarks without an answer; DataError if the run has no other, unless a judge is replayed."""
         answers = self._recording.answers
         recorded = {(benchmark, item_id) for benchmark, _, item_id, *_ in answers}
         benchmarks = dict.fromkeys(item.benchmark for item in items)
