@@ -1,5 +1,5 @@
 // Keys that do something, in layers: a view adds its own, an open dialog hides those below it.
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 export interface Shortcut {
   /** Names of keys, as `KeyboardEvent.key` has them. */
@@ -54,7 +54,8 @@ export const press = (event: KeyboardEvent): void => {
 export const useKeys = (shortcuts: readonly Shortcut[], { modal = false, base = false } = {}): void => {
   const layer = useRef<Layer>({ modal, shortcuts });
   layer.current.shortcuts = shortcuts;
-  useEffect(() => {
+  // Not after the next paint: until then a dialog that is gone would hide the keys below it.
+  useLayoutEffect(() => {
     const own = layer.current;
     if (layers.length === 0) addEventListener("keydown", press);
     // Effects of children come before those of their parents.
