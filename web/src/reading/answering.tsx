@@ -48,7 +48,7 @@ const Form = ({ head, task, line, set }: FormProps<Reading>) => {
     { keys: ["0"], run: () => { press("cannot tell"); } },
   ]);
   const cannot = (
-    <label class="choice">
+    <label class="pick">
       <input type={options.length === 0 || several ? "checkbox" : "radio"} name="answer" data-name="cannot tell" checked={cannot_tell} onChange={({ currentTarget }) => { leave(currentTarget.checked); }} />
       <kbd aria-hidden="true">0</kbd> <span>Cannot be determined</span>
     </label>
@@ -67,7 +67,7 @@ const Form = ({ head, task, line, set }: FormProps<Reading>) => {
         <fieldset class="answer" aria-describedby="question">
           <legend>{several ? "Your answer: all that apply" : "Your answer"}</legend>
           {options.map(([letter, option]) => (
-            <label key={letter} class="choice">
+            <label key={letter} class="pick">
               <input type={several ? "checkbox" : "radio"} name="answer" data-name={`option ${letter}`} aria-label={`${flat(letter)}. ${flat(option)}`} checked={chosen.includes(letter)} onChange={() => { choose(letter); }} />
               <kbd aria-hidden="true"><Visible text={letter} /></kbd> <span class="option" dir="auto"><Visible text={option} /></span>
             </label>

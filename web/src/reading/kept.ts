@@ -38,6 +38,8 @@ export class Answers<L extends Line> {
   #lines = new Map<string, L>();
   /** Names of lines that the browser does not keep yet. */
   readonly #changed = new Set<string>();
+  /** Whether the browser does not keep `Left` yet. */
+  #moved = false;
   /** The text that the browser held last. */
   #seen: string | null = null;
   #waiting: ReturnType<typeof setTimeout> | undefined;
@@ -72,13 +74,14 @@ export class Answers<L extends Line> {
   /** Change a line; `seconds` more were spent with it. */
   set(place: number, change: Partial<L>, seconds = 0): void {
     const before = this.of(place);
-    if (Object.keys(change).length === 0 && seconds === 0) return;
+    if (this.elsewhere || (Object.keys(change).length === 0 && seconds === 0)) return;
     this.#put({ ...before, ...change, seconds: (before.seconds ?? 0) + seconds });
     this.#later();
   }
   /** Say which question is in sight. */
   go(place: number): void {
     this.at = place;
+    this.#moved = true;
     this.#later();
   }
 
@@ -123,12 +126,14 @@ export class Answers<L extends Line> {
   savedAs(version: string): void {
     if (version === this.saved) return;
     this.saved = version;
+    this.#moved = true;
     this.flush();
   }
 
   /** Keep all changes now. */
   flush(): void {
     clearTimeout(this.#waiting);
+    if (this.elsewhere) return;
     this.#pull();
     this.#push();
     this.#tell();
@@ -138,8 +143,9 @@ export class Answers<L extends Line> {
     const before = this.#seen;
     this.#pull();
     if (this.#seen === before) return;
+    this.#moved = false;
+    this.#push();
     this.elsewhere = true;
-    if (this.#changed.size > 0) this.#push();
     this.#tell();
   }
   /** Go on in this tab. */
@@ -194,14 +200,15 @@ export class Answers<L extends Line> {
     }
   }
   #push(): void {
-    if (this.#store === null || this.kept === "unreadable") return;
+    if (this.#store === null || this.kept === "unreadable" || (this.#changed.size === 0 && !this.#moved)) return;
     const left: Left = { kept: VERSION, at: this.at, saved: this.saved };
     const text = [JSON.stringify(left), ...[...this.#lines.values()].map((line) => print(this.#kind, line))].join("\n");
     try {
-      if (text !== this.#seen) this.#store.setItem(this.key, text);
+      this.#store.setItem(this.key, text);
       this.#seen = text;
       this.kept = "kept";
       this.#changed.clear();
+      this.#moved = false;
     } catch {
       this.kept = "full";
     }

@@ -90,14 +90,14 @@ const whereKept = (kept: Kept, saved: Saved | null): string => {
   return kept === "kept" ? "Kept in this browser." : "";
 };
 
-const Export = <L extends Line>({ head, of, answers }: Parts<L>) => (
-  <button type="button" disabled={answers.size === 0} onClick={() => { save(answers.exported(), fileName(ofStudy(head, "reader")), "application/jsonl"); }}>
+const Export = <L extends Line>({ head, of, answers, primary = false }: Parts<L> & { readonly primary?: boolean }) => (
+  <button type="button" class={primary ? "primary" : ""} disabled={answers.size === 0} onClick={() => { save(answers.exported(), fileName(ofStudy(head, "reader")), "application/jsonl"); }}>
     Export {plural(answers.size, of.one)}
   </button>
 );
 
 /** Export answers, or load those that another browser exported. */
-const Files = <L extends Line>(parts: Parts<L>) => {
+const Files = <L extends Line>(parts: Parts<L> & { readonly primary?: boolean }) => {
   const { of, answers } = parts;
   const [said, say] = useState("");
   const [pending, ask] = useState<Found<L> | null>(null);
@@ -173,7 +173,7 @@ const placeOf = ({ tasks }: ReadingHead, place: number): string => {
 const Question = <L extends Line>({ head, of, answers, saved, place, next, back, pause }: StepProps<L>) => {
   const section = useRef<HTMLElement>(null);
   const [asked, ask] = useState(false);
-  const take = useClock(answers.elsewhere ? null : place, (left, seconds) => {
+  const take = useClock(place, (left, seconds) => {
     answers.set(left, {}, seconds);
     answers.flush();
   });
@@ -278,7 +278,7 @@ const Main = <L extends Line>(parts: Parts<L>) => {
           <p>
             {saved === null ? "Export your answers, and send the file to those who gave you this page." : "Your answers are saved: you may close this page. An export is a copy."}
           </p>
-          <Files {...parts} />
+          <Files {...parts} primary />
           <p class="steps"><button type="button" onClick={() => { open(tasks.length - 1); }}>Back to the last question</button></p>
         </Between>
       );
@@ -294,7 +294,7 @@ const Main = <L extends Line>(parts: Parts<L>) => {
             <dt>Comments</dt><dd>Do not name patients: an export holds the comments.</dd>
           </dl>
           <p class="steps">
-            <button type="button" class="primary" onClick={() => { if (first < tasks.length) open(first); else show({ is: "end" }); }}>
+            <button type="button" class="primary" disabled={saved?.state === "reading"} onClick={() => { if (first < tasks.length) open(first); else show({ is: "end" }); }}>
               {first >= tasks.length ? "To the end" : first === 0 && answers.size === 0 ? "Begin" : `Continue with question ${count(first + 1)}`}
             </button>
           </p>
@@ -328,7 +328,7 @@ export const ReaderPage = <L extends Line>({ head, of }: { readonly head: Readin
           </div>
         </div>
       </header>
-      <main id="main" class="wide reading" tabIndex={-1}>
+      <main id="main" class="wide reader" tabIndex={-1}>
         {saved !== null && <SavedNote saved={saved} one={of.one} />}
         {answers.kept !== "kept" && saved?.state !== "saved" && <p class="alert" role="alert">{LOST[answers.kept]} <Export {...parts} /></p>}
         {answers.elsewhere ? (
