@@ -7,6 +7,8 @@ export interface Shortcut {
   readonly run: () => void;
   /** Whether it also works below an open dialog. */
   readonly always?: boolean;
+  /** Whether a key that is held down counts once. */
+  readonly once?: boolean;
 }
 interface Layer {
   readonly modal: boolean;
@@ -48,7 +50,7 @@ export const press = (event: KeyboardEvent): void => {
   const shortcut = active().find(({ keys }) => keys.includes(event.key));
   if (shortcut === undefined) return;
   event.preventDefault();
-  shortcut.run();
+  if (!event.repeat || shortcut.once !== true) shortcut.run();
 };
 
 /** Add shortcuts while a component is shown. `modal` hides all others, as an open dialog does; `base`: below all others. */

@@ -141,6 +141,8 @@ test("a file is merged: conflicts are named first, and of equal answers the long
   const found = answers.imported(file);
   expect([...found.conflicts]).toEqual(['["chest","c"]']);
   answers.take(found, found.conflicts);
+  // The next step is the first question without an answer.
+  expect(answers.at).toBe(-1);
   expect([answers.of(0).seconds, answers.of(1).response, answers.of(2).response]).toEqual([9, "A,B", "mine"]);
   answers.take(found);
   expect(answers.exported()).toBe(other.exported());
@@ -272,7 +274,7 @@ const button = async (text: string): Promise<void> => {
   if (one === undefined) throw new Error(`no button ${text} in ${root.textContent}`);
   await act(() => { one.click(); });
 };
-const press = (key: string): Promise<void> => act(() => { document.activeElement?.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true })); });
+const press = (key: string, repeat = false): Promise<void> => act(() => { document.activeElement?.dispatchEvent(new KeyboardEvent("keydown", { key, repeat, bubbles: true, cancelable: true })); });
 const heading = (): string => root.querySelector("h1")?.textContent ?? "";
 
 test("a reader answers by keys, pauses between sittings, and comes to what is left open", async () => {
@@ -287,6 +289,9 @@ test("a reader answers by keys, pauses between sittings, and comes to what is le
   expect(root.querySelector(".lack")?.textContent).toContain("You have not said how sure you are.");
   await press("5");
   await press("Enter");
+  // A key that is held down leaves no second question open.
+  await press("Enter", true);
+  await press("Enter", true);
   expect(heading()).toContain("2 of 3");
   for (const key of ["a", "b", "a", "0"]) await press(key);
   expect(root.querySelectorAll(".pick input:checked").length).toBe(1);

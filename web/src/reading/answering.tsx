@@ -2,7 +2,6 @@
 import { useRef } from "preact/hooks";
 
 import { useKeys } from "../keys";
-import { flat } from "../text";
 import { Visible } from "../ui/text";
 import { MAX_TEXT, oneOf, text, whole, type Line } from "./lines";
 import type { FormProps, TaskOf } from "./task";
@@ -68,8 +67,8 @@ const Form = ({ head, task, line, set }: FormProps<Reading>) => {
           <legend>{several ? "Your answer: all that apply" : "Your answer"}</legend>
           {options.map(([letter, option]) => (
             <label key={letter} class="pick">
-              <input type={several ? "checkbox" : "radio"} name="answer" data-name={`option ${letter}`} aria-label={`${flat(letter)}. ${flat(option)}`} checked={chosen.includes(letter)} onChange={() => { choose(letter); }} />
-              <kbd aria-hidden="true"><Visible text={letter} /></kbd> <span class="option" dir="auto"><Visible text={option} /></span>
+              <input type={several ? "checkbox" : "radio"} name="answer" data-name={`option ${letter}`} checked={chosen.includes(letter)} onChange={() => { choose(letter); }} />
+              <kbd><Visible text={letter} /></kbd> <span class="option" dir="auto"><Visible text={option} /></span>
             </label>
           ))}
           {cannot}

@@ -106,6 +106,7 @@ export class Answers<L extends Line> {
       const seconds = own !== undefined && same(this.#kind, own, line) ? Math.max(own.seconds ?? 0, line.seconds ?? 0) : line.seconds;
       this.#put({ ...line, seconds });
     }
+    this.at = -1;
     this.flush();
   }
   /** Take the answers that a server has now in place of those of the page; drafts stay. */

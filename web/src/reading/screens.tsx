@@ -189,7 +189,7 @@ const Question = <L extends Line>({ head, of, answers, saved, place, next, back,
     if (lack === "" || asked) next();
     else ask(true);
   };
-  useKeys([{ keys: ["Enter"], run: go }]);
+  useKeys([{ keys: ["Enter"], run: go, once: true }]);
   if (task === undefined) return null;
   const { Form } = of;
   const form = (
@@ -231,15 +231,15 @@ const Main = <L extends Line>(parts: Parts<L>) => {
   };
   const places = tasks.map((_, place) => place);
   const unfinished = places.filter((place) => of.lacks(answers.of(place), head) !== "");
-  // In another browser there is no question that was in sight last.
-  const known = answers.at >= 0 && answers.at < tasks.length;
-  const first = known ? answers.at : (places.find((place) => !answers.isAnswered(place)) ?? tasks.length);
+  // In another browser no question was in sight last.
+  const left = answers.at >= 0 && answers.at < tasks.length ? answers.at : places.find((place) => !answers.isAnswered(place));
+  const first = unfinished.length === 0 ? tasks.length : (left ?? tasks.length);
   const go = (place: number): void => {
     if (place >= tasks.length) show({ is: "end" });
     else if (place > 0 && tasks[place]?.sitting !== tasks[place - 1]?.sitting) show({ is: "pause", place });
     else open(place);
   };
-  useKeys(screen.is === "pause" ? [{ keys: ["Enter"], run: () => { open(screen.place); } }] : []);
+  useKeys(screen.is === "pause" ? [{ keys: ["Enter"], run: () => { open(screen.place); }, once: true }] : []);
   const where = saved !== null
     ? "Saved by medvqa view after each change, and kept in this browser."
     : "Kept in this browser until you export them. You may close the page, and open it again in the same browser.";
