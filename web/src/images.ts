@@ -2,8 +2,7 @@
 import type { ImageHead } from "./bundle";
 import { count } from "./text";
 
-/** A reader's page has a folder of its own, such as R1-images. */
-const FILE = /^(?:[\w.-]+-)?images\/[0-9a-f]{64}\.(png|jpg|webp)$/;
+const FILE = /^images\/[0-9a-f]{64}\.(png|jpg|webp)$/;
 const TYPES: ReadonlyMap<string, string> = new Map([
   ["png", "image/png"],
   ["jpg", "image/jpeg"],

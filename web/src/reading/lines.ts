@@ -122,9 +122,9 @@ export const readFile = <L extends Line>(kind: Kind<L>, head: ReadingHead, conte
   return linesOf(kind, head, lines);
 };
 
-/** Lines as a file, in the order of the page; "" without any. */
+/** Lines as a file, in the order of the page. */
 export const fileOf = <L extends Line>(kind: Kind<L>, head: ReadingHead, lines: Iterable<L>): string => {
   const place = new Map(head.tasks.map((task, index) => [nameOf(task), index]));
   const sorted = [...lines].sort((one, other) => (place.get(nameOf(one)) ?? 0) - (place.get(nameOf(other)) ?? 0));
-  return sorted.length === 0 ? "" : [JSON.stringify({ readings: 1, ...head.study }), ...sorted.map((line) => print(kind, line)), ""].join("\n");
+  return [JSON.stringify({ readings: 1, ...head.study }), ...sorted.map((line) => print(kind, line)), ""].join("\n");
 };

@@ -44,14 +44,16 @@ const useAnswers = <L extends Line>(head: ReadingHead, of: TaskOf<L>): readonly 
     const made = new Answers(head, of, localStore());
     if (!isServed()) return [made, null] as const;
     const read = (text: string): ReadonlyMap<string, L> => (text === "" ? new Map<string, L>() : readFile(of, head, text));
-    const merge = merging<L>({ read, write: (lines) => fileOf(of, head, lines), same: (one, other) => same(of, one, other) });
+    const write = (lines: Iterable<L>): string => { const all = [...lines]; return all.length === 0 ? "" : fileOf(of, head, all); };
+    const merge = merging<L>({ read, write, same: (one, other) => same(of, one, other) });
     return [made, new Saved(merge, savedAt("reading"), made.saved)] as const;
   }, [head, of]);
   useEffect(() => {
     const ends = [answers.subscribe(() => { draw(null); })];
     if (saved !== null) {
       const send = (): void => {
-        const text = answers.exported();
+        // Nothing is saved before the first answer.
+        const text = answers.size === 0 && saved.getItem() === null ? "" : answers.exported();
         if (saved.state !== "changed" && text !== (saved.getItem() ?? "")) saved.setItem("", text);
       };
       send();
@@ -290,7 +292,7 @@ const Main = <L extends Line>(parts: Parts<L>) => {
             <dt>You are reader</dt><dd><Visible text={ofStudy(head, "reader")} /></dd>
             <dt>Questions</dt><dd>{count(tasks.length)} in {plural(new Set(tasks.map(({ sitting }) => sitting)).size, "sitting")}, {count(answers.size)} answered</dd>
             <dt>Your answers</dt><dd>{where}</dd>
-            <dt>Another browser</dt><dd>Export your answers here, and load the file there: you go on where you stopped.</dd>
+            {saved === null && <><dt>Another browser</dt><dd>Export your answers here, and load the file there: you go on where you stopped.</dd></>}
             <dt>Comments</dt><dd>Do not name patients: an export holds the comments.</dd>
           </dl>
           <p class="steps">
