@@ -15,7 +15,7 @@ from PIL import Image
 
 from medvqa.readings.reading_file import ReaderStudy, Reading
 from medvqa.report.bundle.head import VERSION
-from medvqa.report.bundle.questions import ImageHead
+from medvqa.report.bundle.images import ImageHead
 from medvqa.report.bundle.reading_page import ReadingHead, ReadingTask
 from medvqa.report.html import page as frame
 from support.tabs import Tab, opened, until
@@ -36,8 +36,8 @@ def picture(grey: int) -> tuple[ImageHead, bytes]:
     stream = io.BytesIO()
     Image.new("L", (64, 48), grey).save(stream, "PNG")
     source = f"images/{hashlib.sha256(stream.getvalue()).hexdigest()}.png"
-    sizes = {"width": 64, "height": 48, "drawn_width": 64, "drawn_height": 48}
-    return ImageHead(name=f"image {grey}", source=source, exact=True, **sizes), stream.getvalue()
+    head = ImageHead(f"image {grey}", source, width=64, height=48, drawn_width=64, drawn_height=48, exact=True)
+    return head, stream.getvalue()
 
 
 def task(item: str, kind: Any = "single_choice", sitting: int = 1, **changed: Any) -> ReadingTask:
@@ -88,6 +88,10 @@ def heading(page: Any) -> str:
 
 def button(page: Any, name: str) -> Any:
     return page.get_by_role("button", name=name)
+
+
+def reading(item: str, **given: Any) -> Reading:
+    return Reading(reader="R1", benchmark="chest", item=item, **given)
 
 
 def exported(page: Any, folder: Path) -> tuple[ReaderStudy, list[Reading]]:
@@ -150,12 +154,11 @@ def test_a_reader_answers_closes_the_tab_goes_on_and_exports_what_import_reads(
 
     first, lines = exported(page, tmp_path)
     assert first == study()
-    common = {"reader": "R1", "benchmark": "chest"}
     assert [msgspec.structs.replace(line, seconds=None) for line in lines] == [
-        Reading(**common, item="one", response="B", confidence=4, comment="rotated =1+1", place=1, sitting=1),
-        Reading(**common, item="two", response="A,C", confidence=2, place=2, sitting=1),
-        Reading(**common, item="three", cannot_tell=True, place=3, sitting=1),
-        Reading(**common, item="four", response="a nodule\nin the left lung", confidence=5, place=4, sitting=2),
+        reading("one", response="B", confidence=4, comment="rotated =1+1", place=1, sitting=1),
+        reading("two", response="A,C", confidence=2, place=2, sitting=1),
+        reading("three", cannot_tell=True, place=3, sitting=1),
+        reading("four", response="a nodule\nin the left lung", confidence=5, place=4, sitting=2),
     ]
     seconds = {line.item: line.seconds or 0 for line in lines}
     assert all(0 < spent < 60 for spent in seconds.values())

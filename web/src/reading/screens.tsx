@@ -13,7 +13,7 @@ import "../style/item.css";
 import "../style/reading.css";
 import "../style/review.css";
 import "../style/shell.css";
-import { count, plural } from "../text";
+import { capital, count, plural } from "../text";
 import { ThemeChoice } from "../theme";
 import { Licences, Skip } from "../ui/edges";
 import { Visible } from "../ui/text";
@@ -243,8 +243,8 @@ const Main = <L extends Line>(parts: Parts<L>) => {
   };
   useKeys(screen.is === "pause" ? [{ keys: ["Enter"], run: () => { open(screen.place); }, once: true }] : []);
   const where = saved !== null
-    ? "Saved by medvqa view after each change, and kept in this browser."
-    : "Kept in this browser until you export them. You may close the page, and open it again in the same browser.";
+    ? "saved by medvqa view after each change, and kept in this browser."
+    : "kept in this browser until you export them. You may close the page, and open it again in the same browser.";
   switch (screen.is) {
     case "question": {
       const { place, fromEnd } = screen;
@@ -262,7 +262,7 @@ const Main = <L extends Line>(parts: Parts<L>) => {
     case "pause":
       return (
         <Between key="pause" title={`Sitting ${count(tasks[screen.place - 1]?.sitting ?? 1)} is done`}>
-          <p>Take a break. No time is counted until you go on. {where}</p>
+          <p>Take a break. No time is counted until you go on. Your answers are {where}</p>
           <p class="steps"><button type="button" class="primary" onClick={() => { open(screen.place); }}>Go on with sitting {count(tasks[screen.place]?.sitting ?? 1)}</button></p>
           <Files {...parts} />
         </Between>
@@ -291,7 +291,7 @@ const Main = <L extends Line>(parts: Parts<L>) => {
           <dl class="meta">
             <dt>You are reader</dt><dd><Visible text={ofStudy(head, "reader")} /></dd>
             <dt>Questions</dt><dd>{count(tasks.length)} in {plural(new Set(tasks.map(({ sitting }) => sitting)).size, "sitting")}, {count(answers.size)} answered</dd>
-            <dt>Your answers</dt><dd>{where}</dd>
+            <dt>Your answers</dt><dd>{capital(where)}</dd>
             {saved === null && <><dt>Another browser</dt><dd>Export your answers here, and load the file there: you go on where you stopped.</dd></>}
             <dt>Comments</dt><dd>Do not name patients: an export holds the comments.</dd>
           </dl>
