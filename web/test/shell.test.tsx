@@ -43,7 +43,7 @@ test("outcomes are told by shape: no two have the same", () => {
 
 test("a key does something unless somebody types or holds another key", async () => {
   const run = vi.fn();
-  await act(() => { render(<Layer shortcuts={[{ keys: ["j", "ArrowDown"], run }]} />, root); });
+  await act(() => { render(<Layer shortcuts={[{ keys: ["j", "ArrowDown"], run }, { keys: ["Enter"], run, once: true }]} />, root); });
   expect(press("j")).toBe(false);
   expect(press("ArrowDown")).toBe(false);
   expect(press("k")).toBe(true);
@@ -56,11 +56,18 @@ test("a key does something unless somebody types or holds another key", async ()
     root.append(element);
     expect(press("j", element)).toBe(true);
   }
+  // Arrows move the choice; a letter is no text there. Enter belongs to a button.
   input.type = "radio";
   expect(press("ArrowDown", input)).toBe(true);
+  expect(press("j", input)).toBe(false);
+  const button = document.createElement("button");
+  root.append(button);
+  expect(press("Enter", button)).toBe(true);
+  expect(press("Enter", input)).toBe(false);
+  expect(press("Enter", input, { repeat: true })).toBe(false);
   input.type = "checkbox";
   expect(press("j", input)).toBe(false);
-  expect(run).toHaveBeenCalledTimes(3);
+  expect(run).toHaveBeenCalledTimes(5);
   await act(() => { render(null, root); });
   expect(press("j")).toBe(true);
 });
