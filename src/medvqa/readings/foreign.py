@@ -21,7 +21,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -30,7 +29,7 @@ from medvqa import decode, tables
 from medvqa.importing.roles import plain, usual_names
 from medvqa.items import DataError, DataWarning, UsageError, of_data
 from medvqa.readings import reading_file
-from medvqa.readings.reading_file import Lines, ReaderStudy, Reading
+from medvqa.readings.reading_file import Lines, ReaderStudy, Reading, ReadingColumns
 from medvqa.tables import TableRow, json_text, limits, people
 
 HINT = (
@@ -56,26 +55,6 @@ NAMES: Mapping[str, Collection[str]] = {
 _YES, _NO = frozenset({"1", "true", "yes", "ja", "x"}), frozenset({"", "0", "false", "no", "nein"})
 _PLACES_OF_TASK = frozenset({"annotator", "annotation_id", "lead_time"})
 _INSTANCE = "redcap_repeat_instance"
-
-
-@dataclass(frozen=True, slots=True)
-class ReadingColumns:
-    """The names of columns by role, as typed: None if a role's column is to be known by its name, "" for no column.
-
-    `codes` says what codes of choices mean: `1:A,2:B`.
-    """
-
-    id: str | None = None
-    reader: str | None = None
-    response: str | None = None
-    score: str | None = None
-    benchmark: str | None = None
-    confidence: str | None = None
-    seconds: str | None = None
-    comment: str | None = None
-    arm: str | None = None
-    cannot_tell: str | None = None
-    codes: str | None = None
 
 
 def read_any(path: Path, columns: ReadingColumns | None = None) -> tuple[ReaderStudy, Lines]:

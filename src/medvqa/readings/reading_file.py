@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import msgspec
@@ -96,6 +97,26 @@ class Opinion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     seconds: _Seconds | None = None
     place: _Place | None = None
     sitting: _Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingColumns:
+    """The names of columns by role, as typed: None if a role's column is to be known by its name, "" for no column.
+
+    `codes` says what codes of choices mean: `1:A,2:B`.
+    """
+
+    id: str | None = None
+    reader: str | None = None
+    response: str | None = None
+    score: str | None = None
+    benchmark: str | None = None
+    confidence: str | None = None
+    seconds: str | None = None
+    comment: str | None = None
+    arm: str | None = None
+    cannot_tell: str | None = None
+    codes: str | None = None
 
 
 Line = Reading | Opinion
