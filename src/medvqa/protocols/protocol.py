@@ -97,7 +97,7 @@ class Protocol:
 
         Prompts are left out too: the signature names their templates with digests.
         """
-        parts = {name: value for name, value in self.about().items() if name != "prompts"}
+        parts = {name: value for name, value in self.about().items() if name not in ("prompts", "readers")}
         if self.samples is not None:
             parts["repeat"] = self.samples
         if self.instruction is not None:
