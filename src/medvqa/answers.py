@@ -32,7 +32,7 @@ MAX_THOUGHTS = 60_000
 """Characters kept of hidden thoughts: half of the beginning, half of the end."""
 
 _NAMES = tuple(field.name for field in fields(Answer))
-_LATER = ("thoughts", "earlier", "whole", "cut")
+_LATER = ("thoughts", "earlier", "whole", "cut", "noted")
 _FIRST = tuple(name for name in _NAMES if name not in _LATER)
 _first, _later = attrgetter(*_FIRST), attrgetter(*_LATER)
 _COUNT = "a finite number of 0 or more is expected"
@@ -66,6 +66,7 @@ def checked(answer: Answer) -> Answer:
         tuple(_text("earlier", reply) for reply in answer.earlier),
         _text("whole", answer.whole),
         bool(answer.cut),
+        answer.noted,
     )
     if decode(encode(plain)) != plain:
         raise AnswerError("it changes when written to JSON and read again")

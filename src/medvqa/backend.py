@@ -203,6 +203,21 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, title=title, fingerprint=fingerprint, about=about)
 
 
+class Readers(msgspec.Struct, frozen=True, kw_only=True):
+    """The people whose readings a model is. A question's sample k is the reading of the k-th of the sorted codes.
+
+    `read`: the questions of each, as benchmark ("": any) and id of the item. `planned`, `assigned` (questions by code),
+    `margin` (points of a percentage) and `plan` (its digest) are those of the study, if one was planned.
+    """
+
+    codes: tuple[str, ...]
+    read: tuple[frozenset[tuple[str, str]], ...]
+    planned: tuple[str, ...] = ()
+    assigned: Mapping[str, int] = {}
+    margin: float | None = None
+    plan: str = ""
+
+
 class Service(Protocol):
     """What `Backend.start` has started for all processes of a run, such as servers."""
 
@@ -384,6 +399,13 @@ class Backend:
     def samples(self) -> int:
         """Return the number of recorded samples of each answer; unless it is 0, a run needs `--samples`."""
         return 0
+
+    def readers(self) -> Readers | None:
+        """Return the people who gave the answers; None: no people did.
+
+        A run then asks each reader those questions alone that this reader has read.
+        """
+        return None
 
     def recorded_by(self, benchmark: str) -> Collection[str]:
         """Return the techniques of the recorded answers to a benchmark; (): none, or unknown.

@@ -256,6 +256,21 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True)
+class ReaderNote:
+    """What a person said of a question besides the text of an answer.
+
+    `score`: by which people scored the answer, from 0 to 1. `cannot_tell`: the reader said that it cannot be
+    determined. `confidence`: 1 to 5. `arm`: "with" or "without" a model's answer in view; kept, and not analysed.
+    """
+
+    score: float | None = None
+    cannot_tell: bool = False
+    confidence: int | None = None
+    comment: str = ""
+    arm: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The answer of a model to one prompt.
 
@@ -268,6 +283,7 @@ class Answer:
     is never scored. `earlier` holds the replies of earlier turns; `seconds` and `usage` are then sums over all turns.
     `whole` is the whole reply if `text` is only the line of its answer, as for `--reasoning` and `--explain`; it is
     never scored. `cut`: the reply was cut off outside of `text`, in an earlier turn or after the answer's line.
+    `noted`: what a person who gave the answer said besides.
     """
 
     text: str
@@ -280,6 +296,7 @@ class Answer:
     earlier: tuple[str, ...] = ()
     whole: str = ""
     cut: bool = False
+    noted: ReaderNote | None = None
 
     @property
     def reply(self) -> str:

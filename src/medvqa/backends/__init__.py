@@ -14,10 +14,11 @@ def pytest_medvqa_backends() -> Sequence[type[Backend]]:
     # Import lazily: registering this plugin must cost nothing.
     from medvqa.backends.baselines import Echo, Majority, Random
     from medvqa.backends.hf import HF
+    from medvqa.backends.human import Human
     from medvqa.backends.openai import OpenAI
     from medvqa.backends.ray import Ray
     from medvqa.backends.replay import Replay
     from medvqa.backends.serve import Serve
     from medvqa.backends.vllm import VLLM
 
-    return [Replay, Random, Majority, Echo, OpenAI, HF, VLLM, Ray, Serve]
+    return [Replay, Human, Random, Majority, Echo, OpenAI, HF, VLLM, Ray, Serve]

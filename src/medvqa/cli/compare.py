@@ -79,9 +79,11 @@ def run(typed: CompareArguments) -> str:
     pairs = None
     if typed.baseline or len(runs) == 1:  # A run may be compared with itself.
         pairs = [(paths.index(new), paths.index(baseline)) for baseline in baselines for new in news]
-    study = comparing.study(runs, known, pairs=pairs, anyway=typed.anyway, bootstrap=typed.bootstrap, units=False)
+    study = comparing.study(
+        *(runs, known), pairs=pairs, anyway=typed.anyway, bootstrap=typed.bootstrap, units=False, people=True
+    )
     compared = [versus.paired for versus in study.versus]
-    if not any(paired.parts for paired in compared):
+    if not (any(paired.parts for paired in compared) or any(each.parts for each in study.against)):
         raise UsageError(_not_comparable(study, anyway=typed.anyway))
     measures = listed(typed.measure)
     _check_measures(measures, compared)
@@ -115,8 +117,8 @@ def _dimensions(comparisons: Sequence[Paired]) -> list[str]:
 
 def _not_comparable(study: Study, *, anyway: bool) -> str:
     """Say why no two runs are compared."""
-    lines = list(dict.fromkeys(line for versus in study.versus for line in versus.refusals))
-    if anyway or any(line.endswith("in common") for line in lines):
+    lines = study.refusals
+    if anyway or any(line.endswith(("in common", "have a score for")) for line in lines):
         return lines[-1]
     return (
         "these runs are not comparable:\n  "

@@ -57,9 +57,8 @@ def compared_page(
 ) -> list[str]:
     """Write the page that compares runs with the first; return lines: runs that are not comparable, and its path."""
     sides = comparing.named_apart(comparing.load_runs(runs), list(map(str, runs)))
-    study = comparing.study(sides, registry.benchmarks, flips=False)
-    lines = dict.fromkeys(line for versus in study.versus for line in versus.refusals)
-    messages = [f"! not comparable: {printing.line(line)}" for line in lines]
+    study = comparing.study(sides, registry.benchmarks, flips=False, people=True)
+    messages = [f"! not comparable: {printing.line(line)}" for line in study.refusals]
     if not study.comparable:
         return [*messages, "no comparison was written; medvqa compare --anyway compares them nevertheless"]
     file = output or runs[0].resolve().parent / html.comparison_name(study)

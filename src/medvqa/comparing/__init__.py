@@ -5,6 +5,7 @@ Import `without` for the scores of one run without overlap: `medvqa leaks` alone
 
 from __future__ import annotations
 
+from medvqa.comparing.against_readers import AgainstReaders, ReadersPart
 from medvqa.comparing.common import under_protocols
 from medvqa.comparing.differing import Contrast, Difference, contrast, notes
 from medvqa.comparing.paired import LEVEL, Compared, Flip, Paired, PairedPart
@@ -16,6 +17,7 @@ from medvqa.comparing.trend import Trend, TrendRow, trends
 
 __all__ = [
     "LEVEL",
+    "AgainstReaders",
     "Compared",
     "Contrast",
     "Costliest",
@@ -26,6 +28,7 @@ __all__ = [
     "Ranked",
     "RankedPair",
     "Ranking",
+    "ReadersPart",
     "Scale",
     "Side",
     "SlicedRuns",

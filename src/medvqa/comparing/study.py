@@ -9,6 +9,7 @@ from itertools import chain
 
 from medvqa import memory, statistics
 from medvqa.comparing import differing, paired, ranking, scales
+from medvqa.comparing.against_readers import AgainstReaders, against
 from medvqa.comparing.common import Alignment, CommonPart
 from medvqa.comparing.differing import Contrast
 from medvqa.comparing.paired import LEVEL, Compared, Pair, Paired
@@ -42,6 +43,8 @@ class Study:
     number of p-values that are adjusted together, of headline measures over all questions: those of every two runs of
     the board, and of each other pair of `versus`. `apart`: runs that are not on the board, by their place, each with
     the reasons why a run of the board is not comparable with it.
+
+    `against`: each model against the readers of each run of people. Such two runs are in none of the others.
     """
 
     sides: tuple[Side, ...]
@@ -53,11 +56,18 @@ class Study:
     sliced: tuple[SlicedRuns, ...] = ()
     tests: int = 0
     apart: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    against: tuple[AgainstReaders, ...] = ()
 
     @property
     def comparable(self) -> bool:
         """Whether any two runs are compared."""
-        return any(not versus.refusals for versus in self.versus)
+        return any(not each.refusals for each in self.versus) or any(not each.refusals for each in self.against)
+
+    @property
+    def refusals(self) -> list[str]:
+        """The reasons why runs are not comparable, each once."""
+        lines = [each.refusals for each in self.versus] + [each.refusals for each in self.against]
+        return list(dict.fromkeys(chain.from_iterable(lines)))
 
 
 class _Contrasts:
@@ -98,6 +108,7 @@ def study(
     flips: bool = True,
     rank_two: bool = False,
     units: bool = True,
+    people: bool = False,
     level: float = LEVEL,
     icc: float = statistics.FLIP_ICC,
 ) -> Study:
@@ -106,12 +117,20 @@ def study(
     `pairs`: the runs to compare, as places of the new run and its baseline; None: as `partners` finds them. `anyway`:
     compare, and rank, runs that are not comparable too. `bootstrap` adds the seeded cluster bootstrap of headline
     measures. `flips`: list the results of the units that changed. `rank_two`: rank two runs too. `units`: tell the
-    values of each unit and slice, and the aligned results; else they are left out. `level`: of either bound of a
+    values of each unit and slice, and the aligned results; else they are left out. `people`: compare models with people
+    as `against_readers` does, and not as two runs. `level`: of either bound of a
     difference. `icc`: the declared correlation of changes within groups.
     """
     contrasts = _Contrasts(sides)
-    shown = partners(contrasts, len(sides)) if pairs is None else list(dict.fromkeys(pairs))
-    board = _board(contrasts, sides)
+    human = {place for place, side in enumerate(sides) if people and side.run.readers is not None}
+    models = [place for place in range(len(sides)) if place not in human]
+    compared_as_runs = models if human and models else [*range(len(sides))]
+    shown = partners(contrasts, compared_as_runs) if pairs is None else list(dict.fromkeys(pairs))
+    mixed = [pair for pair in shown if len(human & {*pair}) == 1]
+    if pairs is None:
+        mixed = [(model, reader) for reader in sorted(human) for model in models]
+    shown = [pair for pair in shown if pair not in mixed]
+    board = _board(contrasts, compared_as_runs)
     if anyway:
         refused = {place for pair in shown if contrasts.of(*pair).refusals for place in pair}
         board = tuple(sorted({*board, *refused}))
@@ -141,7 +160,10 @@ def study(
         tuple(scales.scales(found.board, found.apart, len(sides), board)) if units else (),
         tuple(each for part in found.board for each in scales.sliced(part)) if several and units else (),
         found.tests,
-        {place: _reasons(contrasts, place, board) for place in range(len(sides)) if place not in board},
+        {place: _reasons(contrasts, place, board) for place in compared_as_runs if place not in board},
+        tuple(
+            against(*(sides[place] for place in sorted(pair, key=human.__contains__)), anyway=anyway) for pair in mixed
+        ),
     )
 
 
@@ -165,34 +187,34 @@ def compare(
     return found.versus[0].paired
 
 
-def partners(contrasts: _Contrasts, runs: int) -> list[Pair]:
-    """The pairs of runs to compare: each run with the first.
+def partners(contrasts: _Contrasts, places: Sequence[int]) -> list[Pair]:
+    """The pairs of runs to compare, of those at these places: each run with the first.
 
     If these are not comparable, with the first run from which it differs in one setting, else with the first run with
     which it is comparable at all, else with the first run, to name the reasons. No two runs are paired twice.
     """
     pairs: list[Pair] = []
-    for new in range(1, runs):
-        baseline = 0
-        if contrasts.of(new, 0).refusals:
-            others = [place for place in range(1, runs) if place != new]
+    first, *rest = places
+    for new in rest:
+        baseline = first
+        if contrasts.of(new, first).refusals:
+            others = [place for place in rest if place != new]
             one_setting = (place for place in others if contrasts.of(new, place).difference is not None)
             comparable = (place for place in others if not contrasts.of(new, place).refusals)
-            baseline = next(chain(one_setting, comparable), 0)
+            baseline = next(chain(one_setting, comparable), first)
         if (baseline, new) not in pairs:
             pairs.append((new, baseline))
     return pairs
 
 
-def _board(contrasts: _Contrasts, sides: Sequence[Side]) -> tuple[int, ...]:
-    """The runs that are ranked together.
+def _board(contrasts: _Contrasts, places: Sequence[int]) -> tuple[int, ...]:
+    """The runs that are ranked together, of those at these places.
 
     First those that differ from the first run in no setting. Then each run that differs from it in one, if it is
     comparable with every run that is on the board already. The first run is that of the comparison, or if this shares
     no question with the others, the next one that does.
     """
-    places = range(len(sides))
-    first = next((n for n in places if any(contrasts.share(n, other) for other in places if other != n)), 0)
+    first = next((n for n in places if any(contrasts.share(n, other) for other in places if other != n)), places[0])
     others = {place: contrasts.of(*sorted((place, first), reverse=True)) for place in places if place != first}
     allowed = {place: contrast for place, contrast in others.items() if not contrast.refusals}
     board = [first, *(place for place, contrast in allowed.items() if contrast.difference is None)]

@@ -10,7 +10,7 @@ from medvqa.items import CHOICE_KINDS, OPTION_TECHNIQUES, Answer, Benchmark, Ext
 from medvqa.judging import fences, rules
 from medvqa.judging.settings import Settings
 from medvqa.judging.templates import NONE, Task, filled
-from medvqa.scoring import cut_off, read_term, without_reasoning
+from medvqa.scoring import cut_off, of_people, read_term, without_reasoning
 
 _LETTERS = {
     "single_choice": f"You should output a single capital letter, such as A or {NONE}.",
@@ -59,9 +59,11 @@ def case_of(
     A judge reads free-form (FF) answers to questions with options, and answers to open questions of the kinds in
     `Benchmark.judged`. With `settings.extract` it also reads answers to choice questions that the rules left
     `unparsed`. No prompt is sent for an item without an answer key, likelihoods of options, a refusal reported by the
-    server, or an empty answer.
+    server, or an empty answer; nor for an answer that people scored.
     """
     if not item.answers or score.outcome == "error" or technique in OPTION_TECHNIQUES:
+        return None
+    if answer.noted is not None and of_people(answer.noted) is not None:
         return None
     if technique == "ff" and item.options:
         task: Task = "closeness"

@@ -215,6 +215,41 @@ def nominal(
     return exact, _beyond_chance(cohen(one, other, size), counts, counts, 1 - np.eye(size), group), table
 
 
+def nominal_agreement(codes: NDArray[np.intp], group: NDArray[np.intp]) -> Coefficient:
+    """Return Cohen's kappa of two raters, or Krippendorff's nominal alpha of more, for labels without an order.
+
+    `codes` is (answers, raters), -1 for no label; every answer has two labels or more. `group` numbers independent
+    groups of answers. Values and intervals are 1 - D / E as for scores, where every disagreement weighs the same.
+    """
+    import numpy as np
+
+    if not len(codes):
+        return Coefficient(None)
+    two = codes.shape[1] == 2
+    held = codes[:, :, None] == np.arange(codes.max(initial=0) + 1)
+    given = held.sum(1)
+    weight = np.ones(len(codes)) if two else given.sum(1)
+    apart = codes[:, 0] != codes[:, 1] if two else weight - (given * (given - 1)).sum(1) / (weight - 1)
+    # Alpha pairs labels without replacement, and of all raters together.
+    sides = [held[:, place] for place in (0, 1)] if two else [given, given]
+    total = float(weight.sum())
+    shares = [side.sum(0) / total for side in sides]
+    chance = 1 - float(shares[0] @ shares[1])
+    if chance <= 0:
+        return Coefficient(None)
+    larger = 1.0 if two else total / (total - 1)
+    by_answer = sum(1 - side @ other / weight for side, other in zip(sides, shares[::-1], strict=True)) - 2 * chance
+    places = np.arange(len(codes))
+    found = statistics.ratios(statistics.UnitTable(apart * 1.0, weight * 1.0, places, group, np.zeros_like(places)))
+    disagreement = float(found.value[0])
+    low, high = _interval(replace(found, residual=found.residual - disagreement / chance * by_answer), binary=False)
+    ends = (None, None) if low is None or high is None else (high, low)
+    return Coefficient(
+        1 - disagreement / (chance * larger),
+        *(None if end is None else max(1 - end / (chance * larger), -1.0) for end in ends),
+    )
+
+
 def cohen(
     one: NDArray[np.intp], other: NDArray[np.intp], size: int, weights: Literal["quadratic"] | None = None
 ) -> float | None:

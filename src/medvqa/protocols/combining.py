@@ -23,7 +23,7 @@ def combined(
     """
     if protocol.combine == "vote":
         ballots = voting.by_question(tuple(results)).values()
-        results = [voting.vote(samples) for samples in ballots if voting.has_all(samples, protocol.samples)]
+        results = [voting.vote(samples) for samples in ballots if voting.has_all(samples, protocol.complete)]
     if protocol.rotations != 0:
         results = rotation.folded(results, protocol.rotations)
     return tuple(_by_every_prompt(results, prompts))
@@ -55,7 +55,9 @@ def label(protocol: Protocol, models: Sequence[str] = ()) -> str:
     """
     of = "" if protocol.samples is None else f" of {protocol.samples}"
     names = []
-    if protocol.combine == "vote":
+    if protocol.combine == "vote" and protocol.readers:
+        names.append("panel majority")
+    elif protocol.combine == "vote":
         names.append(f"vote{of}" + (f" by {len(models)} models" if len(models) > 1 else ""))
     if protocol.rotations != 0:
         names.append("every order" if protocol.rotations is None else f"{protocol.rotations} orders")
@@ -66,7 +68,7 @@ def votes(results: Sequence[Result], protocol: Protocol) -> voting.Votes | None:
     """Return the number of ties and of answers that did not vote; None if the protocol does not vote."""
     if protocol.combine != "vote":
         return None
-    whole = [samples for samples in voting.by_question(results).values() if voting.has_all(samples, protocol.samples)]
+    whole = [samples for samples in voting.by_question(results).values() if voting.has_all(samples, protocol.complete)]
     return voting.Votes.of([sample for samples in whole for sample in samples])
 
 

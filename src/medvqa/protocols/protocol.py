@@ -51,7 +51,7 @@ class Protocol:
     number. `combine`: how samples become one answer.
     `shots`: solved examples before each question, taken from `pool` ("": the benchmark itself). `reasoning` and
     `explain` add to the prompt. `rotations`: cyclic orders of the options that each question is asked in, 0 for the
-    data set's own, None for all.
+    data set's own, None for all. `readers`: the samples are readings of people, who need not all read each question.
     """
 
     prompts: tuple[str, ...] = ()
@@ -62,6 +62,12 @@ class Protocol:
     reasoning: Reasoning = ""
     explain: bool = False
     rotations: int | None = 0
+    readers: bool = False
+
+    @property
+    def complete(self) -> int | None:
+        """The number of samples that each question must have; None: as many as there are."""
+        return None if self.readers else self.samples
 
     def about(self) -> dict[str, Any]:
         """Return the fields for run.json that differ from the defaults; `samples` has a field of its own, `repeat`."""
@@ -91,7 +97,7 @@ class Protocol:
 
         Prompts are left out too: the signature names their templates with digests.
         """
-        parts = {name: value for name, value in self.about().items() if name != "prompts"}
+        parts = {name: value for name, value in self.about().items() if name not in ("prompts", "readers")}
         if self.samples is not None:
             parts["repeat"] = self.samples
         if self.instruction is not None:

@@ -5,14 +5,23 @@ A reader's page exports it, `medvqa read import` joins the files of several read
 
 from __future__ import annotations
 
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import msgspec
+
+from medvqa import decode
+from medvqa.items import DataError, of_data
+from medvqa.tables import json_text, limits
 
 VERSION = 1
 """Value of `readings` in the first line."""
 MAX_NAME, MAX_TEXT, MAX_READERS = 200, 20_000, 1000
 """Most characters of a code or an id, of a response, comment or reason; most readers of a study."""
+MAX_BYTES = 2**27
+"""Bytes of a file: a million readings without comments."""
 
 Task = Literal["answer", "review"]
 """What readers do: answer questions blind, or check questions with their key."""
@@ -88,3 +97,122 @@ class Opinion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     seconds: _Seconds | None = None
     place: _Place | None = None
     sitting: _Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingColumns:
+    """The names of columns by role, as typed: None if a role's column is to be known by its name, "" for no column.
+
+    `codes` says what codes of choices mean: `1:A,2:B`.
+    """
+
+    id: str | None = None
+    reader: str | None = None
+    response: str | None = None
+    score: str | None = None
+    benchmark: str | None = None
+    confidence: str | None = None
+    seconds: str | None = None
+    comment: str | None = None
+    arm: str | None = None
+    cannot_tell: str | None = None
+    codes: str | None = None
+
+
+Line = Reading | Opinion
+Lines = list[Line]
+
+
+def parse(content: bytes, name: str) -> tuple[ReaderStudy, Lines]:
+    """Return the study and the lines of a file; DataError, which names the line, for anything else.
+
+    A reader may have several equal lines on a question, which count once: of these the last is returned.
+    """
+    if len(content) > MAX_BYTES:
+        raise limits.larger(name, MAX_BYTES)
+    study: ReaderStudy | None = None
+    placed: list[tuple[str, Line]] = []
+    for number, line in json_text.lines(io.BytesIO(content), name, limits.MAX_TEXT):
+        where = f"{name} line {number}"
+        value = decode.parsed(line, where, "JSON", DataError)
+        if not isinstance(value, dict):
+            raise DataError(f"{where}: no object of JSON")
+        if study is None:
+            if "readings" not in value:
+                raise DataError(
+                    f'{where}: no file of readings: the first line begins with {{"readings": {VERSION}, ...'
+                )
+            study = decode.converted(value, ReaderStudy, where, error=DataError)
+            continue
+        if len(placed) == limits.MAX_ROWS:
+            raise limits.above(where, limits.MAX_ROWS, "readings")
+        kind: type[Line] = Reading if study.task == "answer" else Opinion
+        placed.append((where, decode.converted(value, kind, where, error=DataError)))
+    if study is None:
+        raise DataError(f"{name}: empty file; a file of readings has its study in the first line")
+    return study, once(placed)
+
+
+def first_line(study: ReaderStudy) -> dict[str, object]:
+    """Return the object of the first line; `readings` stands in it though it is a default."""
+    fields: dict[str, object] = msgspec.to_builtins(study)
+    return {"readings": VERSION, **fields}
+
+
+def encode(study: ReaderStudy, lines: Iterable[Line]) -> bytes:
+    """Return the content of a file."""
+    return b"".join(msgspec.json.encode(one) + b"\n" for one in (first_line(study), *lines))
+
+
+def once(placed: Iterable[tuple[str, Line]]) -> Lines:
+    """Return lines of one or several files, each reader once on a question, in the order of their first lines.
+
+    DataError, which begins with the place of a line, for a line that contradicts itself or an earlier one.
+    """
+    kept: dict[tuple[object, ...], tuple[str, Line]] = {}
+    for where, line in placed:
+        final = isinstance(line, Opinion) and line.final
+        key = line.reader, line.benchmark, line.item, final
+        if problem := _problem(line):
+            raise DataError(f"{where}: {problem}")
+        if key in kept and _said(kept[key][1]) != _said(line):
+            reader, item = of_data(repr(line.reader)), of_data(repr(line.item))
+            raise DataError(
+                f"{where}: reader {reader} has another {'opinion' if isinstance(line, Opinion) else 'answer'} to "
+                f"{item} than in {kept[key][0]}; keep one of them"
+            )
+        kept[key] = where, line
+    return [line for _, line in kept.values()]
+
+
+def joined(files: Sequence[tuple[str, ReaderStudy, Lines]]) -> tuple[ReaderStudy, Lines]:
+    """Return the files of one study (name, study, lines) as one, its lines as by `once` (DataError).
+
+    Files with a plan must have the same; a table has none and goes with any.
+    """
+    name, first, _ = next((one for one in files if one[1].plan), files[0])
+    for other, study, _ in files:
+        if study.task != first.task or (study.plan and study.plan != first.plan):
+            raise DataError(f"{other}: of another study than {name}: join the files of each study by themselves")
+    lines = once((file, line) for file, _, listed in files for line in listed)
+    readers = first.readers if first.plan else tuple(sorted({line.reader for line in lines}))
+    return msgspec.structs.replace(first, readers=readers, reader=""), lines
+
+
+def _said(line: Line) -> tuple[object, ...]:
+    """What a line says of its question, without times, places and comments."""
+    if isinstance(line, Reading):
+        return line.response.strip(), line.cannot_tell, line.score, line.arm
+    return line.decision, line.rating, line.question, line.options, line.answers
+
+
+def _problem(line: Line) -> str:
+    """Why a line contradicts itself; "" if it does not."""
+    if not line.reader.strip():
+        return "no reader: give the reader's code, such as R1"
+    if isinstance(line, Reading):
+        if line.score is not None and (line.response or line.cannot_tell):
+            return "a response and a score: a reading is scored by the rules of the run, or by people; keep one of them"
+        if line.cannot_tell and line.response:
+            return "a response, and that it cannot be determined; keep one of them"
+    return ""

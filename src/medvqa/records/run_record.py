@@ -389,6 +389,7 @@ class RecordedProtocol(RecordPart, frozen=True, eq=False):
     reasoning: Reasoning = ""
     explain: bool = False
     rotations: Count | None = 0
+    readers: bool = False
 
 
 class Portion(RecordPart, frozen=True, eq=False):
@@ -458,6 +459,19 @@ class RecordedTags(RecordPart, frozen=True, eq=False):
     sha256: Always[str] = ""
 
 
+class RecordedReaders(RecordPart, frozen=True, eq=False):
+    """The people whose readings the run's answers are: a question's sample k is of the k-th of `codes`.
+
+    The other fields are those of their study, if it was planned (`backend.Readers`).
+    """
+
+    codes: Always[tuple[str, ...]] = ()
+    planned: tuple[str, ...] = ()
+    assigned: dict[str, Count] = {}
+    margin: float | None = None
+    plan: str = ""
+
+
 class RunRecord(RecordPart, frozen=True, eq=False):
     """run.json: what a run is, and how far its sessions came.
 
@@ -465,7 +479,7 @@ class RunRecord(RecordPart, frozen=True, eq=False):
     `asking`: the other fields of the protocol. `reading_rules`: the edition of the project's own rules. `selection`:
     None for a run of an earlier version. `left_out`: numbers of items that a technique is not defined for, by benchmark
     and kind. `served_by`: names of models in a server's replies. `rescoring`: `medvqa rescore` was stopped while
-    writing. `responses`: "digests" in a baseline file without responses.
+    writing. `responses`: "digests" in a baseline file without responses. `readers`: of a model that is people.
     """
 
     schema: Count = 1
@@ -503,6 +517,7 @@ class RunRecord(RecordPart, frozen=True, eq=False):
     rescoring: bool = False
     responses: str | None = None
     keyed: HashedBy | None = None
+    readers: RecordedReaders | None = None
 
     @property
     def origin(self) -> tuple[str, str]:

@@ -301,7 +301,8 @@ def _headline(benchmark: Benchmark) -> tuple[str, ...]:
 
 def _under(benchmark: Benchmark, run: RunRecord) -> Benchmark:
     """Return a benchmark with the names of its measures in a run, without those of a judge if there was none."""
-    if run.judge is not None:
+    if run.judge is not None or run.readers is not None:
+        # People may have scored open answers.
         return benchmark
     shown = tuple(name for name in benchmark.headline if name not in metrics.judged(benchmark))
     return replace(benchmark, headline=shown)
@@ -425,6 +426,9 @@ def _spreads(
     order: Sequence[str],
 ) -> tuple[metrics.Spread, ...]:
     """Return the spreads over prompts, in this `order`, and samples."""
+    if protocol.readers:
+        # The table of readers has the values of each.
+        return ()
     # Each sample has a value of its own: samples stay apart, rotations do not.
     separate = combining.combined(results, replace(protocol, combine="mean"), prompts)
     spreads = metrics.spreads(

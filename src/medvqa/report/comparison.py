@@ -9,8 +9,11 @@ from math import inf
 from operator import attrgetter
 from typing import Any
 
+import msgspec
+
 from medvqa import printing
 from medvqa.comparing import (
+    AgainstReaders,
     Compared,
     Difference,
     Flip,
@@ -18,6 +21,7 @@ from medvqa.comparing import (
     PairedPart,
     Ranked,
     Ranking,
+    ReadersPart,
     Study,
     Trend,
     under_protocols,
@@ -34,6 +38,7 @@ from medvqa.figures import (
     between,
     counted,
     csv,
+    freedom,
     latex,
     markdown,
     numbers,
@@ -42,6 +47,7 @@ from medvqa.figures import (
 )
 from medvqa.items import Benchmark, Result, measure_of
 from medvqa.records.run_record import RunRecord
+from medvqa.statistics import readers as statistics
 
 SCHEMA = 1
 SOME = 5
@@ -91,9 +97,48 @@ def of_study(study: Study, benchmarks: Mapping[str, Benchmark], shown: Shown | N
             versus.paired, benchmarks, refusals=versus.refusals, notes=versus.notes, shown=shown, tests=tests
         )
     ]
+    pairs = [*against_readers(study), *pairs]
     if not study.rankings:
         return pairs
     return [Section("Ranking", (), tuple(ranked(ranking, tests) for ranking in study.rankings)), *pairs]
+
+
+def against_readers(study: Study) -> list[Section]:
+    """The section of models against readers; [] without people."""
+    if not study.against:
+        return []
+    notes = list[str]()
+    for each in study.against:
+        notes += [f"not comparable: {line}" for line in each.refusals]
+        notes += [f"{each.people}: {line}" for line in each.planned]
+        if each.margin is not None:
+            notes.append(f"{each.people}: the margin is {100 * each.margin:g} points, fixed in the plan of the study")
+        for part in each.parts:
+            notes += [f"{each.model}, {part.benchmark}: no verdict: {line}" for line in part.why]
+            crossed = part.difference.method == statistics.CROSSED
+            notes += filter(None, [statistics.warning(part.difference.readers, crossed=crossed)])
+    rows = [row for each in study.against for part in each.parts for row in _against(each, part)]
+    columns = (
+        *texts("model", "readers", "benchmark", "technique"),
+        *(Column("model %", "figure"), Column("readers %", "figure"), Column("difference", "figure")),
+        *(replace(INTERVAL, name="difference"), *numbers("df"), Column("p", "chance"), *texts("method")),
+        *(*numbers("readers", "questions"), *texts("verdict")),
+    )
+    title = "difference in points, model minus mean of readers; intervals and p two-sided, p not adjusted"
+    table = Table(title, columns, tuple(rows))
+    return [Section("Model against readers", tuple(dict.fromkeys(notes)), (table,) if rows else ())]
+
+
+def _against(each: AgainstReaders, part: ReadersPart) -> Iterator[tuple[object, ...]]:
+    """The row of a model against readers, and a row for these readers alone."""
+    for found in (part.difference, part.alone):
+        if found is not None:
+            difference = Figure(found.difference, found.low, found.high, groups=found.cases, df=found.df, sign=True)
+            names = (each.model, each.people, part.benchmark, part.technique)
+            shown = (Figure(part.model), Figure(part.readers), difference, difference)
+            df = "" if found.df is None else freedom(found.df)
+            verdict = part.verdict or "" if found is part.difference else ""
+            yield (*names, *shown, df, found.p, found.method, found.readers, part.questions, verdict)
 
 
 def sections(
@@ -506,6 +551,7 @@ def as_json(study: Study, trends: Sequence[Trend] = ()) -> dict[str, Any]:
             }
             for ranking in study.rankings
         ],
+        **({"readers": [msgspec.to_builtins(each) for each in study.against]} if study.against else {}),
         **({"trends": list(map(_trend_as_json, trends))} if trends else {}),
     }
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from medvqa.figures import Table
 from medvqa.figures import markdown as grid
 from medvqa.printing import markdown as escape
 from medvqa.report import errors, gate
 from medvqa.report.build import Report
 from medvqa.report.notes import notes_of, usage_of
+from medvqa.report.reader_tables import of_people
 from medvqa.report.sentences import limits, sentences
 from medvqa.report.tables import adds, by_dimension, by_prompt, components, headline, image_gain, outcomes, spread
 
@@ -22,6 +24,7 @@ def render(report: Report) -> str:
         "\n".join(f"- {escape(sentence.text)}" for sentence in sentences(report)),
         grid(headline(report)),
         *([f"{escape(gain.title)}:", grid(gain)] if (gain := image_gain(report)).rows else []),
+        *(block for people in of_people(report) for block in _titled(people)),
         *([grid(spread(report))] if adds(report) else []),
         *([] if report.gate is None else gate.blocks(report.gate, report.folder.name, report.public)),
         grid(outcomes(report)),
@@ -42,6 +45,11 @@ def render(report: Report) -> str:
             if table.rows:
                 blocks += [f"## {escape(table.title)}", grid(table)]
     return "\n\n".join(filter(None, blocks)) + "\n"
+
+
+def _titled(table: Table) -> list[str]:
+    notes = "\n".join(f"- {escape(note)}" for note in table.notes)
+    return [f"{escape(table.title)}:", grid(table), notes]
 
 
 def _errors(report: Report) -> list[str]:

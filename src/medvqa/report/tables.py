@@ -55,7 +55,8 @@ def headline(report: Report, references: Sequence[str] = tuple(REFERENCES)) -> T
     selected = ["selected"] if partial else []
     unit = "%" if all(measure.percent for part in report.parts for measure in part.headline) else VALUE
     several = any(len(each.prompts) > 1 for part in report.parts for each in part.headline_spreads)
-    between = replace(INTERVAL, title=f"{INTERVAL.title}, for these prompts") if several else INTERVAL
+    fixed = "prompts" if several else "readers" if report.run.readers is not None else ""
+    between = replace(INTERVAL, title=f"{INTERVAL.title}, for these {fixed}") if fixed else INTERVAL
     columns = (
         *texts(*names, "measure"),
         Column(unit, "stated" if unit == VALUE else "figure"),

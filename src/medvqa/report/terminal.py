@@ -7,11 +7,12 @@ from dataclasses import replace
 from rich.cells import cell_len
 
 from medvqa import printing
-from medvqa.figures import Column, Table, terminal
+from medvqa.figures import Column, Table, terminal, titled
 from medvqa.items import Measure
 from medvqa.report import errors, gate
 from medvqa.report.build import Report
 from medvqa.report.notes import answers_of, notes_of, usage_of
+from medvqa.report.reader_tables import of_people
 from medvqa.report.sentences import limits
 from medvqa.report.tables import adds, by_prompt, headline, image_gain, outcomes, spread
 
@@ -85,6 +86,7 @@ def summary(report: Report, *, width: int, colour: bool = False, bars: bool = Fa
     blocks = [*lacking, *([""] if lacking else []), f"{asked(report)}\n", *drawn]
     if (gain := image_gain(report)).rows:
         blocks.append(f"{printing.line(gain.title)}\n\n{terminal(gain, colour=colour)}")
+    blocks += [f"{titled(people)}\n" for people in of_people(report)]
     notes = [f"! {printing.line(note)}" for note in notes_of(report)]
     usage = [line for line in (answers_of(report), usage_of(report)) if line]
     kinds = kinds_of_errors(report, colour=colour)

@@ -17,7 +17,7 @@ from medvqa.scoring.closed import is_yes_or_no, score_closed
 from medvqa.scoring.extraction import Reading, read_options, read_term
 from medvqa.scoring.likelihoods import likeliest, score_likeliest
 from medvqa.scoring.open_answers import normalise, score_closed_vocabulary, unscored
-from medvqa.scoring.results import by_rule, check, result
+from medvqa.scoring.results import by_rule, check, of_people, result
 from medvqa.scoring.rules import scorer
 from medvqa.scoring.short_answers import score_short_answer, value_of
 from medvqa.scoring.text import plain, without_reasoning
@@ -31,6 +31,7 @@ __all__ = [
     "is_yes_or_no",
     "likeliest",
     "normalise",
+    "of_people",
     "overlap",
     "plain",
     "read_options",

@@ -12,8 +12,10 @@ from medvqa.items import (
     Benchmark,
     Extraction,
     Item,
+    Outcome,
     Prompt,
     Query,
+    ReaderNote,
     Result,
     Score,
     Technique,
@@ -42,6 +44,16 @@ def check(score: Score) -> None:
 _NO_VALUE = " and ".join(outcome for outcome in OUTCOMES if outcome not in SCORED_OUTCOMES)
 
 
+def of_people(noted: ReaderNote) -> Score | None:
+    """Return the score that people gave, or that of a reader who cannot tell; None if a rule or a judge scores."""
+    if noted.cannot_tell:
+        return Score(0.0, "abstained", (), "the reader said that it cannot be determined")
+    if noted.score is None:
+        return None
+    outcome: Outcome = "correct" if noted.score == 1 else "partial" if noted.score > 0 else "wrong"
+    return Score(noted.score, outcome, (), "given by people")
+
+
 def by_rule(
     item: Item, technique: Technique, answer: Answer, *, benchmark: Benchmark, extraction: Extraction = "sound"
 ) -> Score:
@@ -49,6 +61,8 @@ def by_rule(
 
     A free-form (FF) answer to a question with options names no option: it stays `unscored` for a judge.
     """
+    if answer.noted is not None and (given := of_people(answer.noted)) is not None:
+        return given
     if technique == "ff" and item.kind in CHOICE_KINDS:
         return Score(None, "unscored", (), "a judge has to compare it with each option")
     return scorer(benchmark, extraction)(item, answer)

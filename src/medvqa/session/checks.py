@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 from medvqa import benchmarks, engine, medical, printing, scoring
 from medvqa.benchmarks import origins
 from medvqa.configs import ModelConfig
-from medvqa.items import DataError, Query, QuestionKey, UsageError, withholding
+from medvqa.items import DataError, Query, QuestionKey, UsageError, of_data, withholding
 from medvqa.protocols import naming, voting
 from medvqa.protocols.protocol import ALL, Protocol
 from medvqa.records import run_record
@@ -46,6 +47,7 @@ def check(plan: Plan, *, answered: Callable[[ModelConfig], bool]) -> tuple[str, 
         if plan.protocol.shots:
             shot_checks.check(plan, name)
         _check_prompts(plan, name)
+    _check_read(plan)
     if plan.protocol.rotations != 0 and not any(map(plan.rotates, plan.benchmarks)):
         raise UsageError(
             f"--rotate: {', '.join(plan.benchmarks)} has no question whose options technique "
@@ -56,6 +58,26 @@ def check(plan: Plan, *, answered: Callable[[ModelConfig], bool]) -> tuple[str, 
         plan.tags.check({name: plan.items(name) for name in plan.benchmarks}, plan.registry.benchmarks)
     scoring.rules.check(plan.extraction, {name: plan.items(name) for name in plan.benchmarks}, plan.benchmarks)
     return held
+
+
+def _check_read(plan: Plan) -> None:
+    """Raise DataError if no reader has read any question, or an id without a benchmark is that of two questions."""
+    if plan.readers is None:
+        return
+    read = frozenset[tuple[str, str]]().union(*plan.readers.read)
+    named = Counter(item.id for name in plan.benchmarks for item in plan.items(name) if ("", item.id) in read)
+    if twice := sorted(name for name, number in named.items() if number > 1):
+        raise DataError(
+            f"'{plan.options.model}': {of_data(twice[0])} is the id of questions of several benchmarks, and its "
+            "readings do not tell of which. Ask one benchmark, or type --set benchmark=COLUMN"
+        )
+    if not named and read.isdisjoint((name, item.id) for name in plan.benchmarks for item in plan.items(name)):
+        first = of_data(min(name for _, name in read))
+        raise DataError(
+            f"'{plan.options.model}' has readings of {len(read):,} questions, and none of "
+            f"{', '.join(plan.benchmarks)}; one is of {first}. Type --benchmark=NAME, or the column of the ids: "
+            "--set id=COLUMN"
+        )
 
 
 def _check_prompts(plan: Plan, name: str) -> None:

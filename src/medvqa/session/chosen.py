@@ -19,6 +19,9 @@ from medvqa.session.project import Project
 POOL = "ray"
 """The backend that --ray-address and --replicas belong to."""
 
+WITH_COLUMNS = (REPLAY, "human")
+"""The backends whose columns `--set` names."""
+
 
 @dataclass(frozen=True)
 class Chosen:
@@ -92,7 +95,7 @@ def choose(
     columns = _columns(project.options.columns) if role == "model" else {}
     if spec in registry.models:
         model = registry.models[spec]
-        for name, typed in ((REPLAY, columns), (POOL, pool)):
+        for name, typed in (*((name, columns) for name in WITH_COLUMNS), (POOL, pool)):
             if typed and type(model).name == name:
                 raise UsageError(f"'{spec}' was made with options of its own: give it {', '.join(typed)} there")
         if columns:
@@ -104,16 +107,17 @@ def choose(
         if pool:
             config = configs.with_options(config, POOL, pool)
         if columns:
-            if REPLAY not in configs.names(config):
+            named = [name for name in WITH_COLUMNS if name in configs.names(config)]
+            if not named:
                 raise _no_replay(project.options.columns[0], spec)
-            config = configs.with_options(config, REPLAY, columns)
+            config = configs.with_options(config, named[0], columns)
         if role == "judge":
             config = configs.as_judge(config, backends)
         return Chosen(spec, role, config, configs.make(config, backends))
 
 
 def _no_replay(typed: str, spec: str) -> UsageError:
-    return UsageError(f"--set={typed}: it needs --model=replay:FILE, not '{spec}'")
+    return UsageError(f"--set={typed}: it needs --model=replay:FILE or human:FILE, not '{spec}'")
 
 
 def _columns(typed: Sequence[str]) -> dict[str, str]:

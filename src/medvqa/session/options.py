@@ -415,8 +415,9 @@ class Options:
         page="scale.md",
     )
     columns: tuple[str, ...] = _models(
-        "with --model=replay:FILE: the column that holds the id, response, question, benchmark, technique or finish "
-        "(repeatable; default: known by its name); --set id= finds questions by their text and options",
+        "with --model=replay:FILE or human:FILE: the column that holds the id, response, question, benchmark, "
+        "technique, finish, reader or score (repeatable; default: known by its name); --set id= finds questions by "
+        "their text and options",
         "ROLE=COLUMN",
         name="set",
         several=True,

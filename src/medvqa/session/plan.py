@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from medvqa import benchmarks, configs, engine, printing, scoring
-from medvqa.backend import Backend, said
+from medvqa.backend import Backend, Readers, said
 from medvqa.benchmarks import own, table_files
 from medvqa.benchmarks.folders import natural
 from medvqa.items import (
@@ -254,9 +254,30 @@ class Plan:
         variants = dict.fromkeys(variant for name in chosen for variant in self.variants(name))
         return list(itertools.product(self.techniques, variants, self.samples or (0,)))
 
+    @cached_property
+    def readers(self) -> Readers | None:
+        """The people whose readings the model is, None for another model."""
+        return self.model.backend.readers()
+
     def has(self, query: Query) -> bool:
-        """Whether the question is asked in the query's variant."""
+        """Whether the question is asked in the query's variant; of people, whether the sample's reader has read it."""
+        if self.readers is not None:
+            return self._read_by(self.readers, query)
         return query.variant in self.variants_of(query.item, query.technique)
+
+    def _read_by(self, readers: Readers, query: Query) -> bool:
+        read = readers.read[query.sample - 1]
+        return (query.item.benchmark, query.item.id) in read or ("", query.item.id) in read
+
+    @cached_property
+    def chosen_by_model(self) -> tuple[str, ...]:
+        """The option of a model that leaves questions out, as no reader has read them; () if it leaves none out."""
+        if self.readers is None:
+            return ()
+        read = frozenset[tuple[str, str]]().union(*self.readers.read)
+        items = (item for name in self.benchmarks for item in self.items(name))
+        unread = any(not {(item.benchmark, item.id), ("", item.id)} & read for item in items)
+        return (f"--model={self.options.model}",) if unread else ()
 
     def has_every_answer(self, keys: Iterable[QuestionKey]) -> bool:
         """Whether these keys hold each of their questions in all its variants and samples.
@@ -271,8 +292,14 @@ class Plan:
             for name in self.benchmarks
             for item in self.items(name)
             for technique in self.techniques
-            for full in [len(self.variants_of(item, technique)) * max(len(self.samples), 1)]
+            for full in [self._answers_of(item, technique)]
         )
+
+    def _answers_of(self, item: Item, technique: Technique) -> int:
+        """The number of answers to a question."""
+        if self.readers is not None:
+            return sum(self._read_by(self.readers, Query(item, technique, sample)) for sample in self.samples)
+        return len(self.variants_of(item, technique)) * max(len(self.samples), 1)
 
     def name_of(self, key: QuestionKey) -> str:
         """The name of a question in the list of missing ones."""

@@ -46,6 +46,7 @@ def resolve(project: Project, uncaptured: Callable[[], AbstractContextManager[No
     shard = Shard.parse(options.shard) if options.shard is not None else None
     typed_pool = _pool(options)
     model = choose(options.model, "model", project, typed_pool)
+    project = replace(project, options=(options := _of_readers(options, model)))
     judged_by = replace(options, judge=options.judge or _recorded_judge(options, model))
     judge = judging.resolve(replace(project, options=judged_by), typed_pool)
     _check_pool(project, [model] if judge is None else [model, judge.chosen])
@@ -64,7 +65,7 @@ def resolve(project: Project, uncaptured: Callable[[], AbstractContextManager[No
     techniques = _techniques(options, model, judge, chosen, registry.benchmarks.values())
     _check_benchmarks(options, techniques, chosen)
     pool = "" if options.shot_pool is None else pools.find(options.shot_pool, registry.benchmarks, project.cwd).name
-    asked = _protocol(options, chosen, techniques, pool)
+    asked = replace(_protocol(options, chosen, techniques, pool), readers=model.backend.readers() is not None)
     plan = Plan(project, model, judge, by_name, techniques, asked, ablated, extraction, shard, uncaptured)
     if plan.lacks_model:
         return plan
@@ -77,8 +78,26 @@ def resolve(project: Project, uncaptured: Callable[[], AbstractContextManager[No
     return plan
 
 
+def _of_readers(options: Options, model: Chosen) -> Options:
+    """Return the options with the number of readers as that of samples, if people answer (UsageError)."""
+    readers = model.backend.readers()
+    if readers is None:
+        return options
+    if options.samples not in (None, len(readers.codes)):
+        raise UsageError(
+            f"--samples={options.samples}: the samples of '{options.model}' are its {len(readers.codes)} readers; "
+            "leave --samples out"
+        )
+    return replace(options, samples=len(readers.codes))
+
+
 def _check_able(plan: Plan) -> None:
     """UsageError if the model cannot be asked in the way that the options say."""
+    typed = plan.protocol.typed().keys() - {"--samples", "--combine"}
+    if typed and plan.readers is not None:
+        raise UsageError(
+            f"{min(typed)}: people have answered the questions as they are ('{plan.options.model}'); leave it out"
+        )
     _check_token_limits(plan)
     _check_samples(plan)
     if plan.protocol.shots and plan.model.backend.recorded:

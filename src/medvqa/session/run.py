@@ -393,7 +393,8 @@ class Run:
         if not (selected or self._empty_shard):
             return
         before = self._before.selected
-        how, chosen = (*before.how, *self.plan.project.selects), self.plan.project.by_outcome
+        how = (*before.how, *self.plan.project.selects, *self.plan.chosen_by_model)
+        chosen = self.plan.project.by_outcome
         every = self.plan.has_every_answer(selected)
         if self._before.benchmarks.keys() - self.plan.benchmarks.keys():
             # This session's plan does not know the questions of these benchmarks.

@@ -8,12 +8,14 @@ from medvqa.figures import Table
 from medvqa.report import tables
 from medvqa.report.build import Report
 from medvqa.report.bundle.page_blocks import PageSection, section, table_block
+from medvqa.report.reader_tables import of_people
 
 
 def scorecard_section(report: Report) -> PageSection:
     """The scorecard; the tables are those of the terminal and of summary.md, grouped by benchmark and technique."""
     names = len(tables.naming(report))
     shown = [table_block(grouped(table, names)) for table in (tables.headline(report), tables.image_gain(report))]
+    shown += [table_block(table) for table in of_people(report)]
     if tables.adds(report):
         shown.append(table_block(tables.spread(report), folded=True))
     shown.append(table_block(tables.components(report), folded=True))

@@ -46,11 +46,13 @@ def comparison_name(study: Study) -> str:
 
 def title(study: Study) -> str:
     """Name the runs; for two of them, also the one setting in which they differ."""
-    return comparison.title(study.versus[0].paired) if len(study.sides) == 2 else _title(study)
+    return comparison.title(study.versus[0].paired) if len(study.sides) == 2 and study.versus else _title(study)
 
 
 def _title(study: Study) -> str:
     baseline, *others = (side.name for side in study.sides)
+    if study.against and not study.versus:
+        return " and ".join(dict.fromkeys(each.model for each in study.against)) + f" against {study.against[0].people}"
     if not any(versus.paired.baseline.name == baseline for versus in study.versus if not versus.refusals):
         return f"{len(study.sides)} runs"  # The first run is compared with none.
     return f"{others[0] if len(others) == 1 else f'{len(others)} runs'} against {baseline}"
@@ -78,6 +80,7 @@ def sections(
     ]
     found = [
         PageSection("result", "Result", [*_notices(boards, left_out), *_headline(boards, compared)]),
+        *(_against_readers(each) for each in comparison.against_readers(study)),
         PageSection("ranking", "Leaderboard", _leaderboard(boards)),
         PageSection(
             "effects", "One setting changed", [each.headline() for each in compared if several and each.meaning]
@@ -88,6 +91,10 @@ def sections(
         section("runs", "Runs", [_runs(boards, images), _notes(compared)]),
     ]
     return [each for each in found if each.blocks]
+
+
+def _against_readers(found: comparison.Section) -> PageSection:
+    return section("readers", found.title, [TextBlock(lines=found.notes), *map(table_block, found.tables)])
 
 
 # ---- the result ------------------------------------------------------------------------------------------------------
