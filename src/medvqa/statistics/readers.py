@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypedDict
 from medvqa.figures import defined
 from medvqa.statistics.estimating import estimate
 from medvqa.statistics.influence import UnitTable
-from medvqa.statistics.intervals import LEAST_DF, VARIES
+from medvqa.statistics.intervals import LEAST_DF, VARIES, wilson
 from medvqa.statistics.paired import compare
 
 if TYPE_CHECKING:
@@ -132,6 +132,7 @@ def mean_of_readers(scores: Floats, groups: Groups, *, fixed: bool = False, leve
             found = found._replace(low=low, high=high, se=sqrt(estimated.precision.variance[0]), df=df)
     elif values.size:
         found = _of_random_readers(values, groups, level)
+        found = found if crossed(values) else _by_wilson(found, level)
     return ReaderEstimate(
         value=found.value,
         low=None if found.low is None else max(found.low, 0.0),
@@ -190,6 +191,10 @@ def non_inferior(difference: ReaderDifference, margin: float) -> bool | None:
     if not margin > 0:
         raise ValueError(f"the margin must be above 0, not {margin}")
     return None if difference.low is None else difference.low > -margin
+
+
+def warning(readers: int) -> str:
+    return "TODO other readers" if 0 < readers < LEAST_READERS else ""
 
 
 def crossed(scores: Floats) -> bool:
@@ -274,6 +279,19 @@ def _of_random_readers(values: Floats, groups: Groups, level: float) -> Inferenc
     readers_df = 1 / float((weights.sum(axis=1) ** 2).sum()) - 1
     of_readers = max(of_readers, 0.0)
     return _student(value, of_readers, both - of_readers, readers_df, level, cases_df)
+
+
+def _by_wilson(found: Inference, level: float) -> Inference:
+    """Return a mean of scores with Wilson's interval of as many independent answers as have Student's interval."""
+    from statistics import NormalDist
+
+    if found.value is None or found.high is None:
+        return found
+    z, half = NormalDist().inv_cdf(0.5 + level / 2), found.high - found.value
+    value = min(max(found.value, 0.0), 1.0)
+    trials = max(value * (1 - value) * (z / half) ** 2, VARIES)
+    low, high = wilson(value * trials, trials, level)
+    return found._replace(low=float(low), high=float(high))
 
 
 def _of_these_readers(one: Floats, other: Floats, groups: Groups, level: float) -> Inference:
