@@ -80,7 +80,8 @@ def test_the_tables_of_van_dyke() -> None:
 def test_two_tests_of_van_dyke() -> None:
     one, other = van_dyke()
     found = two_tests(one, other, np.arange(45))
-    assert found.t is not None and found.t**2 == near(6.689493, 6)
+    assert found.t is not None
+    assert found.t**2 == near(6.689493, 6)
     assert (found.df, found.p) == (near(15.71732, 5), near(0.02008822, 8))
     assert (found.difference, found.se) == (near(-0.09777778, 8), near(0.03780451, 8))
     assert (found.low, found.high) == (near(-0.1780371, 7), near(-0.0175185, 7))
@@ -200,7 +201,9 @@ def test_questions_of_one_patient_are_one_case() -> None:
         assert astuple(copied)[:5] == pytest.approx(astuple(alone)[:5])
         assert copied.cases == alone.cases == 40
         as_patients = mean_of_readers(copies, np.arange(160))
-        assert as_patients.se is not None and copied.se is not None and as_patients.se < copied.se
+        assert as_patients.se is not None
+        assert copied.se is not None
+        assert as_patients.se < copied.se
 
 
 @pytest.mark.parametrize("thin", [lambda scores: scores, two_a_question])
@@ -271,11 +274,22 @@ def test_what_is_undefined_is_none() -> None:
     assert (equal.difference, equal.low, equal.t, equal.p) == (0.0, None, None, None)
     assert non_inferior(equal, 0.05) is None
     alone = mean_of_readers(right, cases, fixed=True)
-    assert alone.value == 1.0 and alone.low is not None and 0.8 < alone.low < alone.high == 1.0
+    assert (alone.value, alone.high) == (1.0, 1.0)
+    assert alone.low is not None
+    assert 0.8 < alone.low < 1
     assert mean_of_readers(nothing, cases, fixed=True).value is None
     assert mean_of_readers(scores, np.zeros(40, dtype=int), fixed=True).low is None
     assert against_model(np.full(40, np.nan), scores, cases).difference is None
     assert against_model(np.full(40, np.nan), scores, cases, fixed=True).difference is None
+
+
+@pytest.mark.parametrize(("loads", "df"), [((30, 10), 1), ((20, 20), 1), ((20, 20, 20), 2), ((48, 6, 6), 1.118)])
+def test_the_degrees_of_freedom_are_those_of_the_readers_if_only_they_differ(loads: tuple[int, ...], df: float) -> None:
+    """Readers who each score the same everywhere; each reads other questions."""
+    reader = np.repeat(np.arange(len(loads)), loads)
+    scores = np.full((len(loads), len(reader)), np.nan)
+    scores[reader, np.arange(len(reader))] = np.linspace(0.2, 0.8, len(loads))[reader]
+    assert mean_of_readers(scores, np.arange(len(reader))).df == pytest.approx(df, rel=1e-3)
 
 
 def test_identical_readers_leave_the_cases() -> None:
@@ -295,7 +309,8 @@ def test_readers_and_questions_without_a_reading_do_not_count() -> None:
     model = made(1, seed=7)[0]
     model[:5] = np.nan
     found, without = against_model(model, scores, groups), against_model(model[5:], scores[:, 5:], groups[5:])
-    assert found == without and found.cases == 18
+    assert found == without
+    assert found.cases == 18
 
 
 @pytest.mark.parametrize(
@@ -326,8 +341,11 @@ def test_a_margin_is_passed_by_the_lower_end() -> None:
 
 
 def test_few_readers_are_warned_about() -> None:
-    assert [bool(warning(count)) for count in range(8)] == [False, True, True, True, True, False, False, False]
-    assert "other readers" in warning(1)
+    for crossed in (True, False):
+        warned = [bool(warning(count, crossed=crossed)) for count in range(8)]
+        assert warned == [False, True, True, True, True, False, False, False]
+        assert all("these readers alone" in warning(count, crossed=crossed) for count in (2, 3, 4))
+        assert "one reader" in warning(1, crossed=crossed)
 
 
 # Laws
@@ -355,9 +373,11 @@ def test_laws(study: tuple[Floats, Floats, NDArray[np.intp]], fixed: bool, draw:
         assert (record.low is None) == (record.high is None) == (record.se is None) == (record.df is None)
         value = record.value if isinstance(record, readers.ReaderEstimate) else record.difference
         if record.low is not None:
-            assert value is not None and record.high is not None
+            assert value is not None
+            assert record.high is not None
             assert record.low - 1e-9 <= value <= record.high + 1e-9
-    assert mean.low is None or (0 <= mean.low and mean.high is not None and mean.high <= 1)
+    assert mean.low is None or mean.low >= 0
+    assert mean.high is None or mean.high <= 1
     # Neither the order of readers nor that of questions matters, nor the names of groups.
     rows, columns = list(range(len(scores))), list(range(len(groups)))
     draw.shuffle(rows)
@@ -370,7 +390,8 @@ def test_laws(study: tuple[Floats, Floats, NDArray[np.intp]], fixed: bool, draw:
     assert_near(mirrored, [mean.value, mean.low, mean.high])
     opposite = against_model(1 - model, 1 - scores, groups, fixed=fixed)
     assert_near([opposite.p, opposite.se, opposite.df], [difference.p, difference.se, difference.df])
-    assert_near([opposite.low, opposite.high], [difference.high and -difference.high, difference.low and -difference.low])
+    ends = [None if end is None else -end for end in (difference.high, difference.low)]
+    assert_near([opposite.low, opposite.high], ends)
 
 
 def assert_same(found: readers.ReaderDifference, expected: readers.ReaderDifference) -> None:
