@@ -256,7 +256,9 @@ def _of_run(table: PaperTable, report: Report) -> Iterator[str]:
     for line in (*less_than_released(report), *(line for part in report.parts for line in of_part(report, part))):
         yield f"{name}: {line}"
     yield from _unread(table, report)
-    if other := report.run.protocol.signature():
+    protocol = report.run.protocol
+    # A number of readers is no way to ask.
+    if other := (replace(protocol, samples=None) if protocol.readers else protocol).signature():
         asked = ", ".join(f"{setting}={value}" for setting, value in other.items())
         yield f"{name} was asked by another protocol than the paper's models: {asked}"
     for benchmark in {part.benchmark.name: part.benchmark for part in report.parts}.values():
