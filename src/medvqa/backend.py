@@ -171,10 +171,27 @@ Resources = Annotated[
 ]
 JSONValues = Annotated[Mapping[str, Any], "a mapping of texts to JSON values is expected", _json_values]
 
+
+class Readers(msgspec.Struct, frozen=True, kw_only=True):
+    """The people whose readings a model is. A question's sample k is the reading of the k-th of the sorted codes.
+
+    `read`: the questions of each, as benchmark ("": any) and id of the item. `planned`, `assigned` (questions by code),
+    `margin` (points of a percentage) and `plan` (its digest) are those of the study, if one was planned.
+    """
+
+    codes: tuple[str, ...]
+    read: tuple[frozenset[tuple[str, str]], ...]
+    planned: tuple[str, ...] = ()
+    assigned: Mapping[str, int] = {}
+    margin: float | None = None
+    plan: str = ""
+
+
 _PLAIN: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "bool": ("True or False is expected", _as(bool)),
     "int": ("a whole number is expected, 0 for none", _as(int)),
     "str": ("a text or None is expected", _as(str)),
+    "Readers": ("medvqa.backend.Readers or None is expected", _as(Readers)),
     "TokenLimits": ("medvqa.items.TokenLimits or None is expected", _as(TokenLimits)),
     "Collection[str]": ("a collection of names is expected", _as(tuple[str, ...])),
     "Sequence[str]": ("a sequence of texts or None is expected", _as(tuple[str, ...])),
@@ -201,21 +218,6 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
         """Return the facts without keys in the texts that are recorded."""
         title, fingerprint, about = answers.redacted_value([self.title, self.fingerprint, self.about], secrets)
         return msgspec.structs.replace(self, title=title, fingerprint=fingerprint, about=about)
-
-
-class Readers(msgspec.Struct, frozen=True, kw_only=True):
-    """The people whose readings a model is. A question's sample k is the reading of the k-th of the sorted codes.
-
-    `read`: the questions of each, as benchmark ("": any) and id of the item. `planned`, `assigned` (questions by code),
-    `margin` (points of a percentage) and `plan` (its digest) are those of the study, if one was planned.
-    """
-
-    codes: tuple[str, ...]
-    read: tuple[frozenset[tuple[str, str]], ...]
-    planned: tuple[str, ...] = ()
-    assigned: Mapping[str, int] = {}
-    margin: float | None = None
-    plan: str = ""
 
 
 class Service(Protocol):

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import random
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from medvqa import benchmarks
 from medvqa.benchmarks import pytest_medvqa_benchmarks as shipped
 from medvqa.cli import main
 from medvqa.items import DataWarning, Item
+from medvqa.metrics.by_reader import by_reader
 from medvqa.readings import reading_file
 from medvqa.readings.reading_file import ReaderStudy, Reading
 from medvqa.records import coverage, run_folder, run_record
+from medvqa.statistics import readers as statistics
 from medvqa.tables import sheets
+from support.pages import Page
 from support.sessions import SPREAD_SLOWLY, run, text
 
 PAIRS = "phantom-mediconfusion"
@@ -220,3 +226,140 @@ def test_people_score_open_questions_and_no_judge_is_needed(here: Path, capsys: 
     code, said = says(capsys, "rescore", here / "reports" / "h")
     assert code == 0, said
     assert {r.score.why for r in run_folder.read(here / "reports" / "h").results} == {"given by people"}
+
+
+def study(margin: float | None = 20, **more: Any) -> ReaderStudy:
+    """A plan of four readers, of whom three have read by now, 36 questions each."""
+    planned = ("R1", "R2", "R3", "R4")
+    return ReaderStudy(**({"plan": "ab" * 32, "readers": planned, "margin": margin} | more))
+
+
+def crossed(readers: int, questions: int = 36, wrong_in: int = 5) -> list[Reading]:
+    return [
+        Reading(f"R{number}", PAIRS, item.id, response=(wrong if (place + number) % wrong_in == 0 else right)(item))
+        for number in range(1, readers + 1)
+        for place, item in enumerate(ITEMS[:questions])
+    ]
+
+
+def ask(here: Path, readings: list[Reading], plan: ReaderStudy, model: str = "phantom-vlm") -> None:
+    (here / "r.jsonl").write_bytes(reading_file.encode(plan, readings))
+    assert main(["run", "--model=human:r.jsonl", f"--benchmark={PAIRS}", "--run=people"]) == 0
+    assert main(["run", f"--model={model}", f"--benchmark={PAIRS}", "--run=model"]) in (0, 1)
+
+
+COMPARE = ("compare", "reports/people", "reports/model")
+
+
+def test_a_model_stands_against_readers_and_not_beside_a_run(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ask(here, crossed(3), study())
+    code, said = says(capsys, *COMPARE, "--json=c.json")
+    assert code == 0, said
+    found = json.loads((here / "c.json").read_text())
+    assert found["comparisons"] == []
+    (against,) = found["readers"]
+    (part,) = against["parts"]
+    assert (against["model"], against["people"], part["questions"]) == ("model", "people", 36)
+    by_item = {result.item.id: result.score.value for result in run_folder.read(here / "reports" / "model").results}
+    scored = by_reader(run_folder.read(here / "reports" / "people").results, 3)
+    model = np.array([by_item[result.item.id] for result in scored.firsts])
+    expected = statistics.against_model(model, scored.scores, scored.groups)
+    assert part["difference"]["difference"] == pytest.approx(expected.difference)
+    assert (part["difference"]["low"], part["difference"]["df"]) == pytest.approx((expected.low, expected.df))
+    assert part["difference"]["method"] == "Obuchowski-Rockette"
+    assert part["alone"]["method"] == "these readers alone"
+    # Three of four planned readers have read: no verdict, though there is a margin.
+    assert part["verdict"] is None
+    assert "3 of 4 planned readers" in said
+    assert said.count("Model against readers") == 1
+    assert "baseline" not in said
+    code, said = says(capsys, *COMPARE[:1], *COMPARE[:0:-1], "--markdown=c.md")
+    assert code == 0, said
+    assert "Obuchowski-Rockette" in (here / "c.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("margin", "readers", "model", "assigned", "expected"),
+    [
+        (40, 4, "phantom-vlm", {}, "non-inferior"),
+        (1, 4, "echo:none of these", {}, "inferior"),
+        (0.001, 4, "phantom-vlm", {}, "undecided"),
+        (None, 4, "phantom-vlm", {}, None),
+        (40, 3, "phantom-vlm", {}, "3 of 4 planned readers"),
+        (40, 4, "phantom-vlm", {"R2": 40}, "R2 read 36 of 40 questions"),
+    ],
+)
+def test_a_verdict_needs_the_whole_assignment(
+    here: Path,
+    capsys: pytest.CaptureFixture[str],
+    margin: float | None,
+    readers: int,
+    model: str,
+    assigned: dict[str, int],
+    expected: str | None,
+) -> None:
+    ask(here, crossed(readers, wrong_in=6), study(margin, assigned=assigned), model)
+    code, said = says(capsys, *COMPARE, "--json=c.json")
+    assert code == 0, said
+    (part,) = json.loads((here / "c.json").read_text())["readers"][0]["parts"]
+    if expected in ("non-inferior", "inferior", "undecided", None):
+        assert (part["verdict"], part["why"]) == (expected, [])
+    else:
+        assert (part["verdict"], part["why"]) == (None, [expected])
+        assert f"no verdict: {expected}" in said
+
+
+def test_five_readers_stand_for_others(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ask(here, crossed(5), ReaderStudy())
+    code, said = says(capsys, *COMPARE)
+    assert code == 0, said
+    assert "these readers alone" not in said
+
+
+def test_the_page_of_a_comparison_has_the_section(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ask(here, crossed(4), study())
+    assert main(["run", "--model=echo:A", f"--benchmark={PAIRS}", "--run=other", "--technique=mc"]) == 0
+    for runs in (("people", "model"), ("model", "people", "other")):
+        code, said = says(capsys, "report", *(f"reports/{name}" for name in runs), "-o", "c.html")
+        assert code == 0, said
+        head = Page((here / "c.html").read_text()).block("head")
+        sections = {section["title"]: section for section in head["sections"]}
+        assert "Model against readers" in sections
+        assert "Obuchowski-Rockette" in json.dumps(sections["Model against readers"])
+        assert not any(section["id"].startswith("pair") for section in head["sections"])
+
+
+def test_physicians_in_the_form_of_medlesionvqa(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Table 11: 15 primary and 15 senior physicians, two of each question in random order, by ability."""
+    name = "phantom-medlesionvqa"
+    items = benchmarks.load(next(one for one in shipped() if one.name == name), None)
+    draw = random.Random(3)
+    rows, expected = list[list[str]](), dict[str, list[float]]()
+    for item in items:
+        for group, share in (("primary", 0.5), ("senior", 0.9)):
+            code, is_right = f"{group}/{draw.randint(1, 15):02}", draw.random() < share
+            judged = item.kind in ("short_answer", "fill_in_the_blank")
+            said = ["", "1" if is_right else "0"] if judged else [",".join(item.answers) if is_right else "Z", ""]
+            rows.append([item.id, code, *said])
+            expected.setdefault(group, []).append(is_right)
+    sheets.write(here / "physicians.csv", ["id", "reader", "response", "score"], rows)
+    code, said = says(capsys, "run", "--model=human:physicians.csv", f"--benchmark={name}", "--run=physicians")
+    assert code == 0, said
+    assert "mean of primary" in said
+    code, said = says(capsys, "table", "reports/physicians", "--layout=medlesionvqa:11", "--csv=t.csv")
+    assert code == 0, said
+    with (here / "t.csv").open(newline="") as file:
+        table = {(row["run"], row["column"]): row for row in csv.DictReader(file)}
+    assert list(dict.fromkeys(run for run, _ in table)) == [
+        *("physicians", "physicians: primary", "physicians: senior")
+    ]
+    abilities = ("Lesion", "Loc.", "Attr.", "Rela.", "Diag.", "Sugg.")
+    assert list(dict.fromkeys(column for _, column in table)) == ["AVG val", *abilities]
+    for group, scores in expected.items():
+        row = table[f"physicians: {group}", "AVG val"]
+        assert float(row["value"]) == pytest.approx(sum(scores) / len(scores))
+        own = [one for one, item in zip(scores, items, strict=True) if "disease_diagnosis" in item.tags["ability"]]
+        assert float(table[f"physicians: {group}", "Diag."]["value"]) == pytest.approx(sum(own) / len(own))
+    code, said = says(capsys, "table", "reports/physicians", "--layout=medlesionvqa")
+    for column in ("micro", "macro", "Lesion", "Loc.", "Attr.", "Rela.", "Reas.", "Diag.", "Sugg."):
+        assert column in said

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 import medvqa
 from medvqa import backend as room
 from medvqa import configs, engine
-from medvqa.backend import MEMBERS, Backend, is_remote, loaded, usable
+from medvqa.backend import MEMBERS, Backend, Readers, is_remote, loaded, usable
 from medvqa.backends import pytest_medvqa_backends
 from medvqa.configs import ModelConfig
 from medvqa.items import Answer, AnswerError, Item, Prompt, TokenLimits, UsageError
@@ -88,6 +88,7 @@ GIVES: dict[str, Any] = {
     "draws": True,
     "unsampled": (),
     "samples": 0,
+    "readers": None,
     "judged": False,
     "about": {},
     "status": {},
@@ -485,6 +486,7 @@ WRONG_RESULTS: dict[str, list[tuple[Any, str]]] = {
     "draws": [(None, "gave a value of type NoneType; True or False")],
     "judged": [(1, "gave a value of type int; True or False")],
     "samples": [(None, "is None; a whole number")],
+    "readers": [(("R1",), "gave a value of type tuple; medvqa.backend.Readers or None")],
     "unsampled": [("mc", "gave a value of type str; a collection of names")],
     "recorded_by": [
         ("mc", "gave a value of type str; a collection of names"),
@@ -656,6 +658,7 @@ def test_what_a_wrapper_does_not_say_its_inner_model_says() -> None:
         "draws": False,
         "unsampled": ("mc",),
         "samples": 3,
+        "readers": Readers(codes=("R1",), read=(frozenset({("", "1")}),)),
         "judged": True,
         "token_limits": limits,
         "size": 5,

@@ -74,7 +74,7 @@ def refusal(model: Model, asked: Prompt) -> str:
 
 def test_shipped_backends_are_models() -> None:
     backends = {kind.name: kind for kind in pytest_medvqa_backends()}
-    assert set(backends) == {"replay", "random", "majority", "echo", "openai", "hf", "ray", "serve", "vllm"}
+    assert set(backends) == {"replay", "human", "random", "majority", "echo", "openai", "hf", "ray", "serve", "vllm"}
     assert [name for name, kind in backends.items() if kind.wraps] == ["ray"]
     every = frozenset(NEEDS.values())
     for name, backend in backends.items():

@@ -72,8 +72,8 @@ def test_unknown_name_says_what_exists(tmp_path: Path) -> None:
     for name in ("qwen-vl", "gpt-4o"):
         write(tmp_path, name, 'backend = "echo"')
     assert error("qwen", tmp_path) == (
-        "no model 'qwen'; there are: gpt-4o, qwen-vl, echo, hf, majority, openai, random, ray, replay, serve, vllm. "
-        "Did you mean 'qwen-vl'? A backend takes an argument: --model=BACKEND:ARGUMENT, such as --model=echo:A"
+        "no model 'qwen'; there are: gpt-4o, qwen-vl, echo, hf, human, majority, openai, random, ray, replay, serve, "
+        "vllm. Did you mean 'qwen-vl'? A backend takes an argument: --model=BACKEND:ARGUMENT, such as --model=echo:A"
     )
     assert error("zzz").startswith("no model 'zzz'; there are: echo, hf, ")
     assert "Did you mean 'random'?" in error("randm")
@@ -117,14 +117,14 @@ def test_a_path_that_leads_nowhere_says_so(tmp_path: Path) -> None:
 
 def test_unknown_backend_says_what_exists(tmp_path: Path) -> None:
     assert error("ekho:A") == (
-        "--model=ekho:A: no backend 'ekho'; there are: echo, hf, majority, openai, random, ray, replay, serve, vllm. "
-        "Did you mean 'echo'?"
+        "--model=ekho:A: no backend 'ekho'; there are: echo, hf, human, majority, openai, random, ray, replay, serve, "
+        "vllm. Did you mean 'echo'?"
     )
     assert error(":A").startswith("--model=:A: no backend ''; there are: echo, ")
     path = write(tmp_path, "x", 'backend = "vlm"')
     assert error("x", tmp_path) == (
-        f"{path}: no backend 'vlm'; there are: echo, hf, majority, openai, random, ray, replay, serve, vllm. "
-        "Did you mean 'vllm'?"
+        f"{path}: no backend 'vlm'; there are: echo, hf, human, majority, openai, random, ray, replay, serve, "
+        "vllm. Did you mean 'vllm'?"
     )
 
 

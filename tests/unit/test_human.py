@@ -42,7 +42,8 @@ def test_samples_are_readers_by_their_sorted_codes(human: Human) -> None:
     assert human.readers() == Readers(codes=("R10", "R2"), read=read)
     assert human.samples() == 2
     noted = ReaderNote(comment="sure?")
-    assert human.generate([asked("1", 1), asked("1", 2)]) == [Answer("B", noted=noted), Answer("A", seconds=4.0)]
+    second = Answer("A", seconds=4.0, noted=ReaderNote())
+    assert human.generate([asked("1", 1), asked("1", 2)]) == [Answer("B", noted=noted), second]
     for none in (asked("2", 1), asked("1", 3), asked("1", 0)):
         (answer,) = human.generate([none])
         assert isinstance(answer, AnswerError)

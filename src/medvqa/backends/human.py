@@ -125,10 +125,10 @@ class Human(Backend):
         code = codes[prompt.sample - 1] if 0 < prompt.sample <= len(codes) else ""
         for benchmark in (prompt.benchmark, ""):
             if (reading := self._readings.get((code, benchmark, prompt.item))) is not None:
-                said = (reading.score, reading.cannot_tell, reading.confidence, reading.comment, reading.arm)
-                noted = ReaderNote(*said)
-                plain = noted == ReaderNote()
-                return Answer(reading.response, seconds=reading.seconds, noted=None if plain else noted)
+                noted = ReaderNote(
+                    *(reading.score, reading.cannot_tell, reading.confidence, reading.comment, reading.arm)
+                )
+                return Answer(reading.response, seconds=reading.seconds, noted=noted)
         return AnswerError(f"{self.argument} has no reading of {prompt.item} by reader {prompt.sample}")
 
 

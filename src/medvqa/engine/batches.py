@@ -226,7 +226,8 @@ def _admitted(
     if (misfit := answers.misfit(answer, prompt)) is not None:
         return AnswerError(answers.redacted(misfit, secrets))
     answer = answers.without_secrets(answer, secrets)
-    return replace(answer, seconds=share) if answer.seconds is None else answer
+    # The time of people is theirs, and not that of looking their answers up.
+    return replace(answer, seconds=share) if answer.seconds is None and answer.noted is None else answer
 
 
 def ask(model: Model | Backend, batch: Sequence[Prompt], secrets: Collection[str] = ()) -> list[Answer | AnswerError]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
 from typing import cast
+
+from msgspec import structs
 
 from medvqa import memory, metrics, scoring
 from medvqa.benchmarks import not_known, open_answers
@@ -357,6 +359,20 @@ def parts_of(benchmark: Benchmark, results: Sequence[Result], run: RunRecord) ->
     if best := metrics.maxima(measures, signature={**common, "prompt": prompt}):
         parts.append(Part(benchmark.name, benchmark, best[0].technique, (), tuple(best), ()))
     return parts
+
+
+def of_samples(report: Report, samples: Collection[int]) -> Report:
+    """Return the report over these samples alone, such as the readers of a group."""
+    # The benchmarks of the parts have the user's own tags already.
+    run = structs.replace(report.run, tags=None)
+    parts = [
+        part
+        for of in report.parts
+        if of.results
+        for part in parts_of(of.benchmark, [result for result in of.results if result.sample in samples], run)
+        if part.results
+    ]
+    return replace(report, parts=tuple(parts))
 
 
 def _signed(run: RunRecord, benchmark: Benchmark, technique: Technique) -> dict[str, str]:

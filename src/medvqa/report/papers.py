@@ -18,6 +18,7 @@ from medvqa.protocols.ablation import LABELS
 from medvqa.records.run_record import RecordedBenchmark, RecordedJudge
 from medvqa.report.build import Part, Report
 from medvqa.report.notes import RECOVERED, SOME, less_than_released
+from medvqa.report.reader_tables import of_groups
 from medvqa.report.side_by_side import OTHER, SideBySide, SideRow, as_table, figure_of, groups_of, joined, names_of
 
 SLIP = "†"
@@ -158,10 +159,15 @@ def side_by_side(
     runs = [
         replace(_side_row(name, row), run=i) for i, (name, row) in enumerate(zip(names_of(reports), rows, strict=True))
     ]
+    shown = [
+        row
+        for run, report in zip(runs, reports.values(), strict=True)
+        for row in (run, *_of_readers(table, run.name, report))
+    ]
     named = {key: [run.name] for folder, run in zip(reports, runs, strict=True) for key in (str(folder), run.name)}
     stand_ins = sorted({row.stands_in for row in rows if row.stands_in})
     title = f"{', '.join(stand_ins)} as {table.title}" if stand_ins else table.title
-    found = joined(title, table.columns, runs, groups_of(groups, named), gap=gap)
+    found = joined(title, table.columns, shown, groups_of(groups, named), gap=gap)
     lines = [_OTHER_SPLIT] if any(run.other for run in runs) else []
     if published:
         papers = [of for of in table.rows if of.ablation in {row.ablation for row in rows}]
@@ -172,6 +178,11 @@ def side_by_side(
     kept = [i for i in range(len(found.columns)) if any(row.figures[i].value is not None for row in found.rows)]
     columns = tuple(found.columns[i] for i in kept)
     return replace(found, columns=columns, rows=tuple(row.at(kept) for row in found.rows)), lines
+
+
+def _of_readers(table: PaperTable, name: str, report: Report) -> list[SideRow]:
+    """The rows of groups of readers in a run of people."""
+    return [_side_row(f"{name}: {group}", row_of(table, [own])) for group, own in of_groups(report).items()]
 
 
 def _published(table: PaperTable, rows: Sequence[Row]) -> list[SideRow]:
@@ -245,7 +256,9 @@ def _of_run(table: PaperTable, report: Report) -> Iterator[str]:
     for line in (*less_than_released(report), *(line for part in report.parts for line in of_part(report, part))):
         yield f"{name}: {line}"
     yield from _unread(table, report)
-    if other := report.run.protocol.signature():
+    protocol = report.run.protocol
+    # A number of readers is no way to ask.
+    if other := (replace(protocol, samples=None) if protocol.readers else protocol).signature():
         asked = ", ".join(f"{setting}={value}" for setting, value in other.items())
         yield f"{name} was asked by another protocol than the paper's models: {asked}"
     for benchmark in {part.benchmark.name: part.benchmark for part in report.parts}.values():

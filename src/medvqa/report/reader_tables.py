@@ -12,7 +12,7 @@ from medvqa.judging import coefficients
 from medvqa.metrics.by_reader import ReaderScores, by_reader
 from medvqa.metrics.frames import groups as groups_of
 from medvqa.protocols import voting
-from medvqa.report.build import Part, Report
+from medvqa.report.build import Part, Report, of_samples
 from medvqa.report.tables import naming
 from medvqa.statistics import readers as statistics
 
@@ -80,12 +80,9 @@ def _means(codes: Sequence[str], scored: ReaderScores) -> list[tuple[object, ...
     """The means of the groups of readers, if there are several, and of all readers."""
     import numpy as np
 
-    of_group: dict[str, list[int]] = {}
-    for place, code in enumerate(codes):
-        of_group.setdefault(code.partition(GROUP)[0] if GROUP in code else "", []).append(place)
-    wanted = [(f"mean of {group or 'others'}", places) for group, places in sorted(of_group.items())]
     rows = list[tuple[object, ...]]()
-    for name, places in [*(wanted if len(wanted) > 1 else []), ("mean of readers", [*range(len(codes))])]:
+    for group, places in {**grouped(codes), "readers": [*range(len(codes))]}.items():
+        name = f"mean of {group}"
         own = scored.scores[places]
         number_read = int((~np.isnan(own)).any(axis=0).sum())
         for fixed in (False, True) if len(places) < statistics.LEAST_READERS else (False,):
@@ -93,6 +90,20 @@ def _means(codes: Sequence[str], scored: ReaderScores) -> list[tuple[object, ...
             if number_read:
                 rows.append((f"{name}, these alone" if fixed else name, number_read, shown, shown, "", ""))
     return rows
+
+
+def grouped(codes: Sequence[str]) -> dict[str, list[int]]:
+    """Return the places of the readers of each group, by its name; {} if there are no groups."""
+    groups: dict[str, list[int]] = {}
+    for place, code in enumerate(codes):
+        groups.setdefault(code.partition(GROUP)[0] if GROUP in code else "others", []).append(place)
+    return dict(sorted(groups.items())) if len(groups) > 1 else {}
+
+
+def of_groups(report: Report) -> dict[str, Report]:
+    """Return the report of each group of readers, over its readings alone; {} without groups or people."""
+    codes = () if report.run.readers is None else report.run.readers.codes
+    return {group: of_samples(report, {place + 1 for place in places}) for group, places in grouped(codes).items()}
 
 
 def _panel(part: Part) -> list[tuple[object, ...]]:
