@@ -9,11 +9,33 @@ import msgspec
 from medvqa.benchmarks import languages
 
 
+class Revision(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a version of a benchmark was made of, by experts who checked its questions (`medvqa read revise`).
+
+    `benchmark`, `version` and `data_sha256` (as in run.json) are those of the questions that they checked. `changed`
+    and `removed` count questions, and `changes` is the file that lists them.
+    """
+
+    benchmark: str
+    version: str
+    data_sha256: str
+    changed: int = 0
+    removed: int = 0
+    changes: str = ""
+
+    @property
+    def since(self) -> str:
+        """The changes in words, such as "5 questions changed, 2 removed since version 1: revised/changes.csv"."""
+        changed = "1 question" if self.changed == 1 else f"{self.changed:,} questions"
+        listed = f": {self.changes}" if self.changes else ""
+        return f"{changed} changed, {self.removed:,} removed since version {self.version}{listed}"
+
+
 class RecordedFile(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The part of run.json about a declared benchmark, from which reports and scores are made without the file.
 
     `sha256` and `table_sha256` are digests of the two files. `slices` are those that were fixed before the run, with
-    the number of values that each had.
+    the number of values that each had. `version`: "" unless the file names one; `revision`: how it was made of another.
     """
 
     sha256: str = ""
@@ -27,6 +49,8 @@ class RecordedFile(msgspec.Struct, kw_only=True, omit_defaults=True):
     slices: dict[str, int] = {}
     yes: list[str] = []
     no: list[str] = []
+    version: str = ""
+    revision: Revision | None = None
 
     @property
     def words(self) -> str:

@@ -259,7 +259,9 @@ def refused(new: Side, baseline: Side) -> list[Refused]:
     for benchmark, techniques in baseline.asked.items():
         has = new_techniques.get(benchmark)
         if has is None:
-            reasons.append(Refused("", f"{benchmark} is in {baseline.name} alone"))
+            other = configuration.other_version(benchmark, (new.name, new.run), (baseline.name, baseline.run))
+            line = "; ".join(filter(None, (f"{benchmark} is in {baseline.name} alone", other)))
+            reasons.append(Refused("", line))
             continue
         different = _different(benchmark, new, baseline)
         signed = [each for each in different if each.setting.part != PROMPT]

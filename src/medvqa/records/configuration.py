@@ -7,12 +7,13 @@ one sentence, the same everywhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from msgspec.structs import replace
 
 from medvqa import printing
+from medvqa.benchmarks.recorded import Revision
 from medvqa.protocols.protocol import OPTION_OF, Protocol
 from medvqa.records.run_record import RecordedBenchmark, RecordedJudge, RunRecord
 
@@ -74,6 +75,34 @@ class RunSetting:
         return ", ".join(map(str, value)) or "none" if isinstance(value, tuple) else str(value)
 
 
+@dataclass(frozen=True, slots=True)
+class DataVersion:
+    """The questions of a benchmark in a run: equal if their digest is. `version`: "" if none was named."""
+
+    digest: str
+    version: str = field(default="", compare=False)
+    revision: Revision | None = field(default=None, compare=False)
+
+    @classmethod
+    def of(cls, benchmark: RecordedBenchmark) -> DataVersion:
+        """Return the version of a recorded benchmark."""
+        declared, digest = benchmark.declared, benchmark.signature.get("data", "")
+        return cls(digest) if declared is None else cls(digest, declared.version, declared.revision)
+
+    def __str__(self) -> str:
+        """Return the version with its changes, else the digest."""
+        if not self.version:
+            return self.digest
+        return f"version {self.version}" + (f" ({self.revision.since})" if self.revision is not None else "")
+
+    def beside(self, other: DataVersion) -> str:
+        """Return the version in words; one that was revised has the number that the other run's revision names."""
+        made_of = other.revision
+        if not self.version and made_of is not None and self.digest and made_of.data_sha256.startswith(self.digest):
+            return f"version {made_of.version}"
+        return f"{self}, {self.digest}" if self.version and self.version == other.version else str(self)
+
+
 Configuration = Mapping[RunSetting, object]
 """The settings of a run, most important first. One without an entry is not known; None: it was not set."""
 
@@ -86,15 +115,22 @@ class ConfigurationDifference:
     first: object
     second: object
 
+    @property
+    def _values_in_words(self) -> tuple[str, str]:
+        values = self.first, self.second
+        if isinstance(self.first, DataVersion) and isinstance(self.second, DataVersion):
+            values = self.first.beside(self.second), self.second.beside(self.first)
+        return self.setting.value_in_words(values[0]), self.setting.value_in_words(values[1])
+
     def between(self, first: str, second: str) -> str:
         """Name the setting and its values in two runs: `slake: the data set is 1f2e in NEW and 9a8b in BASE`."""
-        one, other = map(self.setting.value_in_words, (self.first, self.second))
+        one, other = self._values_in_words
         return f"{self.setting.words} is {one} in {first} and {other} in {second}"
 
     @property
     def change(self) -> str:
         """Say the change of a run that continues: `the model's argument was 'A' and is 'B'`."""
-        was, now = map(self.setting.value_in_words, (self.first, self.second))
+        was, now = self._values_in_words
         if self.setting == TAGS:
             return "its questions had other tags of your own (--tags)"
         if self.setting.part == "slices":
@@ -141,6 +177,8 @@ def _of_judge(judge: RecordedJudge) -> dict[RunSetting, object]:
 
 def _of_benchmark(name: str, benchmark: RecordedBenchmark, *, has_judge: bool) -> dict[RunSetting, object]:
     signature: dict[str, object] = {**benchmark.signature}
+    if "data" in signature:
+        signature["data"] = DataVersion.of(benchmark)
     if not (has_judge and benchmark.judged):
         # Rules alone scored it; a judge that was set and never loaded has no name yet.
         signature.setdefault("judge", None)
@@ -172,6 +210,18 @@ def differences(
         and first.get(setting) != second.get(setting)
         and (known != "both" or (setting in first and setting in second))
     ]
+
+
+def other_version(benchmark: str, new: tuple[str, RunRecord], baseline: tuple[str, RunRecord]) -> str:
+    """Say that a run has the benchmark of a baseline, given with their names, in a version of another name; else ""."""
+    (name, run), (baseline_name, other) = new, baseline
+    for own, recorded in run.benchmarks.items():
+        version = DataVersion.of(recorded)
+        if version.revision is not None and version.revision.benchmark == benchmark:
+            return f"{name} has {own}, which is its {version}"
+    version = DataVersion.of(other.benchmark(benchmark))
+    made_of = "" if version.revision is None else version.revision.benchmark
+    return f"{benchmark} in {baseline_name} is {version} of {made_of} in {name}" if made_of in run.benchmarks else ""
 
 
 def why_not_continued(before: RunRecord, now: RunRecord) -> list[str]:
